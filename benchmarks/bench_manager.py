@@ -26,7 +26,7 @@ import aiohttp
 from benchmarks.measure import PROGRAM, arguments, cpu_seconds, peak_memory, report, size, start_environment
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import read_manifests
-from espalier.cli import follow
+from espalier.cli import waiting
 from espalier.cli.progress import Progress
 from espalier.clusters.names import SYNCED
 from espalier.kube.client import Client
@@ -57,7 +57,7 @@ async def one_steady_cluster(home: Path) -> None:
             tree["metadata"]["namespace"] = "default"
             await client.apply(resource, tree, field_manager="kubectl")
         key = (await client.get(Cluster.resource, "garden", "default")).key
-        await follow.until_ready(client, key, generation=1, timeout=60, progress=Progress())
+        await waiting.until_ready(client, key, generation=1, timeout=60, progress=Progress())
         await client.close()
     finally:
         process.terminate()

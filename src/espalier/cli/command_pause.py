@@ -16,8 +16,8 @@ from espalier.api import conditions
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import PAUSED_ANNOTATION, PAUSED_BY_COMMAND
 from espalier.api.resource import Key
-from espalier.cli import follow
 from espalier.cli.failures import Failure
+from espalier.cli.follow import follow
 from espalier.clusters import names
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Conflict, KubeError, NotFound
@@ -102,7 +102,7 @@ async def _noticed(client: Client, key: Key) -> None:
     The condition Ready is False from then on, so whoever waits for it does not see the one from before the change.
     """
     with suppress(TimeoutError):
-        async with asyncio.timeout(NOTICED_WITHIN), aclosing(follow.follow(client, Cluster.resource, key)) as states:
+        async with asyncio.timeout(NOTICED_WITHIN), aclosing(follow(client, Cluster.resource, key)) as states:
             async for state in states:
                 if state is None or not names.is_paused_by_command(state.metadata.annotations):
                     return

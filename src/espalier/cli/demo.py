@@ -19,7 +19,7 @@ from espalier.api.core import NODE, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key, Resource
-from espalier.cli import documents, flags, follow, output, process_tuning, shown_commands, tables
+from espalier.cli import documents, flags, output, process_tuning, shown_commands, tables, waiting
 from espalier.cli.commands import Command
 from espalier.cli.connection import FIELD_MANAGER
 from espalier.cli.demo_folder import demo_folder
@@ -197,7 +197,7 @@ async def _delete(run: Run) -> None:
     _print_title(run, f"Delete: {run.key.name}")
     for resource, tree in reversed(run.prepared):
         await run.client.delete(resource, tree["metadata"]["name"], tree["metadata"]["namespace"])
-    await follow.until_gone(run.client, run.key, timeout=TIMEOUT, progress=run.progress)
+    await waiting.until_gone(run.client, run.key, timeout=TIMEOUT, progress=run.progress)
     left = await _leftovers(run)
     if left:
         raise Failure("left behind: " + ", ".join(left))
@@ -207,7 +207,7 @@ async def _delete(run: Run) -> None:
 async def _settle(run: Run) -> None:
     applied = await documents.apply_all(run.client, copy.deepcopy(run.prepared), dry_run=False)
     generation = next(item.metadata.generation for item in applied if item.kind == Cluster.resource.kind)
-    await follow.until_ready(run.client, run.key, generation=generation, timeout=TIMEOUT, progress=run.progress)
+    await waiting.until_ready(run.client, run.key, generation=generation, timeout=TIMEOUT, progress=run.progress)
 
 
 async def _show(run: Run) -> None:

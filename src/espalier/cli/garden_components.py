@@ -5,7 +5,7 @@ from __future__ import annotations
 from espalier.api.core import VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.cli import manifests
+from espalier.cli.webhook_configurations import webhook_tree
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.runtime.component import Component
@@ -49,7 +49,7 @@ def webhook_configuration(url: str = "") -> Tree:
         "apiVersion": VALIDATING_WEBHOOK_CONFIGURATION.api_version,
         "kind": VALIDATING_WEBHOOK_CONFIGURATION.kind,
         "metadata": metadata,
-        "webhooks": [manifests.webhook_tree(url, one, service=SERVICE) for one in asked],
+        "webhooks": [webhook_tree(url, one, SERVICE) for one in asked],
     }
 
 

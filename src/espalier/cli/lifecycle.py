@@ -21,11 +21,11 @@ from espalier.cli import (
     connection,
     documents,
     flags,
-    follow,
     kubeconfig,
     other_kinds,
     output,
     shown_commands,
+    waiting,
 )
 from espalier.cli.commands import Group
 from espalier.cli.failures import Failure, Usage
@@ -207,7 +207,7 @@ async def delete_cluster(
                 await other_kinds.delete(connected.client, further, dry_run=True)
                 progress.say(f"cluster {cluster} would be deleted (server dry run)")
             elif wait:
-                await follow.until_gone(connected.client, cluster, timeout=flags.seconds(timeout), progress=progress)
+                await waiting.until_gone(connected.client, cluster, timeout=flags.seconds(timeout), progress=progress)
                 await other_kinds.delete(connected.client, further)
                 for done in await credential_secrets.release(PROVIDERS, connected.client, deleted):
                     progress.say(done)
@@ -298,7 +298,7 @@ async def _push(
             progress.say(f"cluster {key}: {len(applied)} objects accepted")
             if not wait:
                 return
-            await follow.until_ready(
+            await waiting.until_ready(
                 client, key, generation=cluster.metadata.generation, timeout=timeout, progress=progress
             )
             progress.say(f"cluster {key} is ready")

@@ -11,11 +11,12 @@ import click
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
-from espalier.cli import components, flags, manifests, processes
+from espalier.cli import components, flags, processes
 from espalier.cli.commands import Command
 from espalier.cli.failures import Usage
 from espalier.cli.hints import hint
 from espalier.cli.installation import InstallReleases
+from espalier.cli.webhook_configurations import SERVICE, SERVICE_NAMES
 from espalier.clusters import Isolation
 from espalier.clusters.settling import SETTLE_TIME
 from espalier.providers.registry import PROVIDERS
@@ -85,7 +86,7 @@ USER_AGENT = "espalier-manager"
     metavar="URL",
     help="https://HOST:PORT of the runtime hooks, for a manager that runs outside the cluster.",
 )
-@processes.webhook_names(manifests.SERVICE_NAMES)
+@processes.webhook_names(SERVICE_NAMES)
 @processes.webhook_client_ca
 @processes.health_address
 @processes.metrics_address
@@ -164,7 +165,7 @@ async def manager(
 def _hooks_at(url: str) -> Tree:
     """Address of the hooks for Cluster API: the webhooks' Service, unless a URL is given."""
     if not url:
-        return {"service": {"namespace": SYSTEM_NAMESPACE, "name": manifests.SERVICE, "port": 443}}
+        return {"service": {"namespace": SYSTEM_NAMESPACE, "name": SERVICE, "port": 443}}
     if urlsplit(url).scheme != "https" or not urlsplit(url).hostname:
         raise Usage(f"--hooks-url: found {url!r}, allowed is https://HOST:PORT (Cluster API calls nothing else)")
     return {"url": url}

@@ -19,11 +19,11 @@ from espalier.api.resource import Resource
 from espalier.cli import admission_policies, components, deployment, flags, output
 from espalier.cli.commands import Command
 from espalier.cli.failures import Usage
+from espalier.cli.webhook_configurations import SERVICE, webhook_tree
 from espalier.clusters import rbac
 from espalier.clusters.provider import Providers
 from espalier.kube.rbac import Right, trees
 from espalier.providers.registry import PROVIDERS
-from espalier.runtime.admission import AdmissionWebhook
 from espalier.runtime.component import kinds
 
 NAME = "espalier-controller-manager"
@@ -34,9 +34,6 @@ COPIES_ROLE = f"{NAME}-kubeconfig-copies"
 """Name of the Role in each namespace whose owner wants copies of kubeconfigs."""
 
 ACCOUNT = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{NAME}"
-
-SERVICE = "espalier-webhook-service"
-SERVICE_NAMES = f"{SERVICE}.{SYSTEM_NAMESPACE}.svc,{SERVICE}.{SYSTEM_NAMESPACE}.svc.cluster.local"
 
 
 class Of(StrEnum):
@@ -241,7 +238,10 @@ def webhook_configurations(url: str = "", namespaces: Sequence[str] = ()) -> lis
     """
     asked = [webhook for component in components.of_manager(PROVIDERS) for webhook in component.webhooks]
     return [
-        (resource, _object(resource, name) | {"webhooks": [webhook_tree(url, one, namespaces) for one in webhooks]})
+        (
+            resource,
+            _object(resource, name) | {"webhooks": [webhook_tree(url, one, SERVICE, namespaces) for one in webhooks]},
+        )
         for resource, name, webhooks in (
             (core.MUTATING_WEBHOOK_CONFIGURATION, rbac.MUTATING_WEBHOOKS, [one for one in asked if one.mutates]),
             (
@@ -251,28 +251,6 @@ def webhook_configurations(url: str = "", namespaces: Sequence[str] = ()) -> lis
             ),
         )
     ]
-
-
-def webhook_tree(url: str, webhook: AdmissionWebhook, namespaces: Sequence[str] = (), service: str = SERVICE) -> Tree:
-    """One webhook of a configuration, reached at `url`, or at a Service when that is empty."""
-    path = webhook.path
-    reached = {"name": service, "namespace": SYSTEM_NAMESPACE, "path": path, "port": 443}
-    asked = [webhook.namespace] if webhook.namespace else namespaces if webhook.watched else ()
-    return {
-        "name": webhook.name,
-        "admissionReviewVersions": ["v1"],
-        "clientConfig": {"url": url.rstrip("/") + path} if url else {"service": reached},
-        "failurePolicy": webhook.failure_policy,
-        "sideEffects": "None",
-        "timeoutSeconds": 10,
-        "rules": [webhook.rule],
-        **({"namespaceSelector": _in(asked)} if asked else {}),
-    }
-
-
-def _in(namespaces: Sequence[str]) -> Tree:
-    by_name = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": list(namespaces)}
-    return {"matchExpressions": [by_name]}
 
 
 def deployed(

@@ -15,7 +15,7 @@ from espalier.api.eksa import reasons
 from espalier.api.meta import Tree
 from espalier.api.reference import Reason, Remedy
 from espalier.api.resource import Key
-from espalier.cli import follow
+from espalier.cli import waiting
 from espalier.cli.failures import Failure, Overdue
 from espalier.cli.progress import Progress
 from espalier.clusters.scope import Scope
@@ -59,10 +59,10 @@ def test_a_command_stops_waiting_where_a_person_must_act_and_only_there(reason: 
     async def main(_: Simulation) -> None:
         began = asyncio.get_running_loop().time()
         with Progress() as progress, pytest.raises((Failure, Overdue)) as raised:
-            await follow.until_ready(client, Key(*GARDEN), generation=1, timeout=3600, progress=progress)
+            await waiting.until_ready(client, Key(*GARDEN), generation=1, timeout=3600, progress=progress)
         took = asyncio.get_running_loop().time() - began
         if reason.remedy is Remedy.PERSON:
-            assert (raised.type, took) == (Failure, follow.PATIENCE)
+            assert (raised.type, took) == (Failure, waiting.PATIENCE)
             assert f"failed: {reason.name}: do this" in str(raised.value)
         else:
             assert (raised.type, took) == (Overdue, 3600)

@@ -11,7 +11,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
 from espalier.apiserver import cel
-from espalier.cli import flags, manifests
+from espalier.cli import flags, manifests, webhook_configurations
 from espalier.cli.failures import Exit, Usage
 from espalier.cli.main import run
 from espalier.providers.registry import PROVIDERS
@@ -182,7 +182,7 @@ def test_the_manager_serves_what_probes_and_webhooks_ask_for(capsys: pytest.Capt
                 service["metadata"]["namespace"],
                 port["port"],
             )
-    names = manifests.SERVICE_NAMES.split(",")
+    names = webhook_configurations.SERVICE_NAMES.split(",")
     assert f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc" in names
 
 

@@ -18,7 +18,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.upgrades import UPGRADE_SECONDS, ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.cli import follow
+from espalier.cli import waiting
 from espalier.cli.failures import Overdue
 from espalier.cli.progress import Progress
 from espalier.cli.upgrade_progress import UpgradeProgress, progress_of
@@ -162,7 +162,7 @@ class Upgrading:
             ready = {
                 "type": "Ready",
                 "status": "False",
-                "reason": follow.IN_PLACE,
+                "reason": waiting.IN_PLACE,
                 "message": "0 of 1",
                 "observedGeneration": 1,
             }
@@ -200,7 +200,7 @@ def test_a_command_shows_each_step_to_who_may_read_it(*, may_read: bool) -> None
 
     async def main(_: Simulation) -> None:
         with Progress(Console(file=out, width=500)) as shown, pytest.raises(Overdue):
-            await follow.until_ready(client, Key("default", "garden"), generation=1, timeout=600, progress=shown)
+            await waiting.until_ready(client, Key("default", "garden"), generation=1, timeout=600, progress=shown)
 
     run(main, epoch=NOW, seed=1)
     lines = [line.strip().split("; ")[:2] for line in out.getvalue().splitlines()]

@@ -21,7 +21,7 @@ from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.apiserver.webhooks import WebhookCall
-from espalier.cli.manifests import webhook_tree
+from espalier.cli.webhook_configurations import SERVICE, webhook_tree
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import ApiError, Invalid
 from espalier.kube.objects import Object, encode_json
@@ -69,7 +69,7 @@ async def garden() -> AsyncIterator[Client]:
     Admission(caches).serve(webhooks)
     configuration = {
         "metadata": {"name": "garden"},
-        "webhooks": [webhook_tree("https://garden.example.com", one) for one in handlers.WEBHOOKS],
+        "webhooks": [webhook_tree("https://garden.example.com", one, SERVICE) for one in handlers.WEBHOOKS],
     }
     await client.create(VALIDATING_WEBHOOK_CONFIGURATION, configuration)
     following = asyncio.ensure_future(caches.run())
