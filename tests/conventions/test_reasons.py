@@ -20,7 +20,7 @@ from espalier.api.gardener import condition_types as gardener_conditions
 from espalier.api.gardener import operations
 from espalier.api.gardener import reasons as of_gardener
 from espalier.api.reference import Remedy
-from espalier.clusters import in_place, names, synced
+from espalier.clusters import in_place_progress, names, synced
 from espalier.runtime import outcome, reconciler
 from espalier.upgrades import names as upgrade_names
 from espalier.upgrades.group import controller as group_upgrade
@@ -234,7 +234,7 @@ def test_the_test_sees_what_it_should() -> None:
     assert {
         "WaitingForKubeconfig",
         names.OBJECT_REFUSED,
-        in_place.UPGRADING,
+        in_place_progress.UPGRADING,
         "FieldsNotChangeableInPlace",
         "NodeTaken",
     } <= seen

@@ -30,10 +30,9 @@ from espalier.clusterapi import templates
 from espalier.clusters import cni, credentials, names, plan, validity, workload_objects
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview.previews import Preview, Previews
-from espalier.clusters.provider import NOT_CHECKED, Providers
+from espalier.clusters.provider import NOT_CHECKED, Providers, bottlerocket_groups
 from espalier.clusters.references import Missing
 from espalier.clusters.render_input import RenderInput
-from espalier.clusters.rules import bottlerocket
 from espalier.clusters.rules import releases as rules
 from espalier.clusters.scope import ClusterAPIObjects, Scope
 from espalier.kube.objects import Object, to_bytes
@@ -312,7 +311,7 @@ def _of_the_build(scope: Scope) -> Iterator[str]:
     provider = scope.providers.get(reference.kind) if reference is not None else None
     fields = [
         f"{field}.machineGroupRef"
-        for field in bottlerocket.groups(provider, scope.spec, [child for _, child in scope.children])
+        for field in bottlerocket_groups(provider, scope.spec, [child for _, child in scope.children])
     ]
     if scope.spec.external_etcd_configuration is not None:
         fields.insert(0, "spec.externalEtcdConfiguration")

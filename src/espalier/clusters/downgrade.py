@@ -14,7 +14,7 @@ from espalier.api.capi.machine import Machine
 from espalier.api.eksa.distro import DistroRelease
 from espalier.clusterapi import contract
 from espalier.clusterapi.kubernetes_versions import after, minor, minor_of
-from espalier.clusters import gate, in_place, names, release_content
+from espalier.clusters import gate, in_place_progress, names, release_content
 from espalier.clusters.scope import ClusterAPIObjects
 from espalier.kube.objects import Object
 
@@ -35,13 +35,13 @@ def allowed_downgrades(capi_objects: ClusterAPIObjects) -> AllowedDowngrades:
     versions = _possible_minors(control_plane.spec.version)
     running = _running(capi_objects.machines)
     # While a machine is upgraded in place, its API server may be the newer one already.
-    is_settled = not in_place.is_upgrading(control_plane) or in_place.is_untouched(
+    is_settled = not in_place_progress.is_upgrading(control_plane) or in_place_progress.is_untouched(
         capi_objects.upgrades, capi_objects.node_upgrades
     )
     if is_settled and len(running) == 1:
         versions |= running
     if (
-        in_place.is_upgrading(control_plane)
+        in_place_progress.is_upgrading(control_plane)
         and not capi_objects.installed_cni
         and not control_plane.status.ready_replicas
     ):

@@ -6,8 +6,7 @@ render, so every difference was made by somebody else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -22,6 +21,7 @@ from espalier.api.resource import Resource
 from espalier.clusterapi.machine_change import ChangeKind, machine_change, of_control_plane, of_machine_template
 from espalier.clusterapi.templates import are_of_one_series
 from espalier.clusters import deleted, names, ownership, plan, runtime_hooks
+from espalier.clusters.drift_policy import Policy
 from espalier.clusters.plan import Change, Removal
 from espalier.clusters.render import authenticator
 from espalier.clusters.render_input import RenderInput
@@ -32,17 +32,6 @@ from espalier.kube.objects import Object
 MISSING = "is missing"
 NOT_PART_OF_CLUSTER = "is not part of the cluster"
 BEING_DELETED = "is being deleted"
-
-
-class Policy(StrEnum):
-    """How drift is handled: the value of `names.DRIFT_ANNOTATION`."""
-
-    REPORT = "report"
-    """Drift is reported only; the default without the annotation."""
-    CORRECT = "correct"
-    """Drift is corrected, except where the correction replaces machines."""
-    CORRECT_MACHINES = "correct-machines"
-    """All drift is corrected."""
 
 
 class InstalledCNI(NamedTuple):
@@ -78,14 +67,6 @@ class Drift(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.what} {self.how}" if self.is_whole else f"{self.what}: {self.how}"
-
-
-def policy(annotations: Mapping[str, str]) -> Policy | None:
-    """The policy of a Cluster with these annotations; None when the value is unknown."""
-    try:
-        return Policy(annotations.get(names.DRIFT_ANNOTATION, Policy.REPORT))
-    except ValueError:
-        return None
 
 
 def of_capi_objects(

@@ -14,6 +14,7 @@ from espalier.api.core import SECRET
 from espalier.clusters import authenticator_secrets, cni, drift, names, synced, workload, workload_objects
 from espalier.clusters.context import Context
 from espalier.clusters.drift import Drift, InstalledCNI
+from espalier.clusters.drift_policy import policy
 from espalier.clusters.gate import Isolation
 from espalier.clusters.plan import Change, Removal
 from espalier.clusters.rendered import Manifest
@@ -42,7 +43,7 @@ async def correct_drift(ctx: Context) -> Outcome:
     own = await seen_of_provider(ctx) if answer is not None else None
     if answer is None or own is None:
         return Done()  # its completion triggers another reconcile
-    chosen = drift.policy(scope.cluster.metadata.annotations)
+    chosen = policy(scope.cluster.metadata.annotations)
     found = [*_found(ctx, manifests, answer), *own.drifts]
     wanted = drift.correctable(found, chosen)
     disputes: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""In-place upgrades of a cluster's machines: how their replacement is prevented, and their progress. Pure.
+"""In-place upgrades of a cluster's machines: how their replacement is prevented. Pure.
 
 Each change of a KubeadmControlPlane or MachineDeployment is classified before it is written. A refused change is not
 written at all; one that falls back to a rolling update is written like any other. Changes that can be made in place use
@@ -12,38 +12,23 @@ Hooks: Cluster API continues, asks component `upgrades` first, and creates no ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import msgspec
 
-from espalier.api import conditions as condition_list
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
-from espalier.api.conditions import is_false, is_true
 from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy, WorkerNodesUpgradeRolloutStrategy
 from espalier.api.eksa.upgrades import (
-    ACCEPTED,
     FALLBACK_ANNOTATION,
-    IN_PLACE_CONTROL_PLANE,
-    IN_PLACE_DEPLOYMENT,
-    IN_PLACE_HOOKS,
-    LAST_BEFORE_KUBEADM,
     PAUSED_FOR_UPGRADE,
-    PROGRESSING,
     REPLACING,
-    ControlPlaneUpgrade,
-    ControlPlaneUpgradeSpec,
     FrontEnd,
-    MachineDeploymentUpgrade,
-    NodeUpgrade,
-)
-from espalier.api.eksa.upgrades import (
-    refused as refused_by_hooks,
 )
 from espalier.api.kinds import KubeObject
-from espalier.api.meta import Condition, Tree
+from espalier.api.meta import Tree
 from espalier.clusterapi import in_place_fields
 from espalier.clusterapi.classification import (
     BOOTSTRAP_TEMPLATE,
@@ -52,25 +37,17 @@ from espalier.clusterapi.classification import (
     UpdateStrategy,
     classify,
 )
-from espalier.clusterapi.contract import DEPLOYMENT_NAME_LABEL, PAUSED_ANNOTATION, desired_replicas, is_observed
+from espalier.clusterapi.contract import PAUSED_ANNOTATION, desired_replicas
 from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.clusterapi.machine_change import MachineParts, of_control_plane, of_machine_template
 from espalier.clusters import names, ownership, runtime_hooks
+from espalier.clusters.in_place_progress import REFUSED, is_upgrading, progress, upgrade_annotation
 from espalier.clusters.object_names import is_template
 from espalier.clusters.render_input import RenderInput, group_name
 from espalier.clusters.runtime_hooks import Owner
 from espalier.clusters.scope import ClusterAPIObjects
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
-
-UPGRADING = "InPlaceUpgradeInProgress"
-"""Reason of conditions while machines are upgraded in place."""
-
-REFUSED = "InPlaceUpgradeRefused"
-"""Reason when a change can't be made in place."""
-
-FAILED = "InPlaceUpgradeFailed"
-"""Reason when it began and can't continue until somebody acts."""
 
 TOO_FEW = "TooFewMachinesForHooks"
 """Reason when Cluster API would add a machine before it asks whether one can be upgraded in place."""
@@ -228,7 +205,7 @@ def request_upgrade(change: OwnerChange, front_end: FrontEnd) -> None:
         is_upgrading(live) or change.classified.effect in (MachineEffect.IN_PLACE, MachineEffect.REFUSED)
     ):
         return
-    annotations = {_upgrade_annotation(wanted): "true"}
+    annotations = {upgrade_annotation(wanted): "true"}
     present = live.metadata.annotations
     goes_on = REPLACING in present and PAUSED_ANNOTATION not in present  # Cluster API replaces a lost machine
     if not goes_on and present.get(PAUSED_ANNOTATION, PAUSED_FOR_UPGRADE) == PAUSED_FOR_UPGRADE:  # or a person's own
@@ -279,115 +256,6 @@ def postponed(change: OwnerChange, has_cni: bool) -> str:
         f"the control plane is still being created as first specified; {what} follows once {lacks}; to avoid "
         "the wait, revert the change, or set its upgradeRolloutStrategy.type to RollingUpdate"
     )
-
-
-def is_upgrading(live: Owner) -> bool:
-    """True if the machines of a control plane or a worker node group are being upgraded in place.
-
-    Also if somebody removed the annotation but not our pause: it is restored while an in-place upgrade is requested.
-    """
-    annotations = live.metadata.annotations
-    return (
-        annotations.get(_upgrade_annotation(live)) == "true" or annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE
-    )
-
-
-def is_untouched(upgrades: Sequence[Object], node_upgrades: Sequence[Object]) -> bool:
-    """True if no control plane node to upgrade in place has run kubeadm yet, or is about to.
-
-    An upgrader pod that is running may have started kubeadm by the time this is read.
-    """
-    ours = [found.decode(ControlPlaneUpgrade) for found in upgrades if found.kind == ControlPlaneUpgrade.resource.kind]
-    nodes = [found.decode(NodeUpgrade) for found in node_upgrades]
-    return not any(one.status.upgraded for one in ours) and not any(
-        one.is_completed or is_true(conditions, LAST_BEFORE_KUBEADM) or _works(conditions)
-        for one in nodes
-        if one.spec.node_type == "ControlPlane" and (conditions := one.status.conditions) is not None
-    )
-
-
-def _works(conditions: Sequence[Condition]) -> bool:
-    return is_true(conditions, "UpgraderPodCreated") and not is_false(conditions, PROGRESSING)
-
-
-def progress(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
-    """The progress of the upgrade of these machines; None when there is none."""
-    if not is_upgrading(live):
-        return _by_hooks(live, upgrades)
-    kind: type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] = (
-        ControlPlaneUpgrade if isinstance(live, KubeadmControlPlane) else MachineDeploymentUpgrade
-    )
-    of_others = None
-    for found in upgrades:
-        if found.kind != kind.resource.kind or _owner_named(found.decode(kind)) != live.metadata.name:
-            continue
-        conditions = found.decode(kind).status.conditions
-        ready = condition_list.get(conditions, "Ready")
-        if ready is None:
-            continue
-        if live.metadata.uid in {owner.uid for owner in found.metadata.owner_references}:
-            return Wait(_reason_of(conditions), ready.message)
-        if ready.status != "True":
-            advice = f"delete {found.kind} {found.name} to have the manager create its own"
-            message = f"{found.kind} {found.key}, which this manager did not create: {ready.message} ({advice})"
-            of_others = Wait(_reason_of(conditions), message)
-    if of_others is not None:
-        return of_others
-    # Both before the upgrade is made and after it was taken away, until Cluster API continues.
-    name = f"{live.kind} {live.metadata.name}"
-    return Wait(UPGRADING, f"machines of {name} are reserved for an in-place upgrade, which begins or has just ended")
-
-
-def _owner_named(upgrade: ControlPlaneUpgrade | MachineDeploymentUpgrade) -> str:
-    """Name of the control plane or worker node group of an upgrade."""
-    spec = upgrade.spec
-    return spec.control_plane.name if isinstance(spec, ControlPlaneUpgradeSpec) else spec.machine_deployment.name
-
-
-def _by_hooks(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
-    """The progress by the hooks' answers for the present spec, Cluster API's counters, and NodeUpgrades.
-
-    None when there is nothing to report: all machines are up to date, or they are replaced by the fallback.
-    """
-    up_to_date, replicas = live.status.up_to_date_replicas or 0, live.status.replicas or 0
-    fallback = live.metadata.annotations.get(IN_PLACE_HOOKS)
-    if fallback is None or (is_observed(live) and up_to_date >= replicas):
-        return None
-    sentence = refused_by_hooks(live.metadata)
-    if sentence:  # Cluster API does not say that it observed what it could not begin with
-        return None if fallback == "RollingUpdate" else Wait(REFUSED, sentence)
-    if not is_observed(live):
-        return None
-    name, done = f"{live.kind} {live.metadata.name}", f"{up_to_date} of {replicas} are done"
-    message = f"machines of {name} are being upgraded in place: {done}"
-    nodes = sorted(_node_progress(found.decode(NodeUpgrade)) for found in upgrades if _concerns(found, live))
-    has_failed = any(text and not goes_on for goes_on, text in nodes)
-    return Wait(FAILED if has_failed else UPGRADING, "; ".join([message, *(text for _, text in nodes if text)]))
-
-
-def _node_progress(upgrade: NodeUpgrade) -> tuple[bool, str]:
-    """A sort key and the message of a NodeUpgrade; failed ones come first."""
-    ready = condition_list.get(upgrade.status.conditions, "Ready")
-    if upgrade.is_completed or ready is None:
-        return True, ""
-    return not is_false(upgrade.status.conditions, PROGRESSING), f"Machine {upgrade.spec.machine.name}: {ready.message}"
-
-
-def _concerns(found: Object, owner: Owner) -> bool:
-    if found.kind != NodeUpgrade.resource.kind:
-        return False
-    deployment = found.metadata.labels.get(DEPLOYMENT_NAME_LABEL, "")
-    return deployment == ("" if isinstance(owner, KubeadmControlPlane) else owner.metadata.name)
-
-
-def _reason_of(conditions: Sequence[Condition]) -> str:
-    if is_false(conditions, ACCEPTED):
-        return REFUSED
-    return FAILED if is_false(conditions, PROGRESSING) else UPGRADING
-
-
-def _upgrade_annotation(owner: Owner) -> str:
-    return IN_PLACE_CONTROL_PLANE if isinstance(owner, KubeadmControlPlane) else IN_PLACE_DEPLOYMENT
 
 
 def _parts(owner: Owner) -> MachineParts:

@@ -9,7 +9,7 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineHealthCheck
 from espalier.api.kinds import KubeObject
 from espalier.clusterapi import contract, external_etcd, remediation
-from espalier.clusters import in_place, names, plan, readiness
+from espalier.clusters import in_place_progress, names, plan, readiness
 from espalier.clusters.cni_steps import AGAIN
 from espalier.clusters.context import Context
 from espalier.clusters.scope import Scope
@@ -51,7 +51,7 @@ def await_control_plane(scope: Scope) -> Decision:
     """Wait until the whole control plane has the desired version: nothing else changes before."""
     capi_objects = scope.capi_objects
     control_plane = capi_objects.control_plane
-    upgrade = in_place.progress(control_plane, capi_objects.upgrades) if control_plane else None
+    upgrade = in_place_progress.progress(control_plane, capi_objects.upgrades) if control_plane else None
     if upgrade is not None:
         return upgrade
     if capi_objects.is_available:
@@ -74,7 +74,7 @@ def await_control_plane(scope: Scope) -> Decision:
 def await_creation(scope: Scope) -> Decision:
     """Wait while changes of the control plane wait for its creation; the steps that follow write them."""
     postponed = plan.waiting_for_creation(render_input_of(scope), scope.capi_objects)
-    return Wait(in_place.UPGRADING, postponed) if postponed else Continue()
+    return Wait(in_place_progress.UPGRADING, postponed) if postponed else Continue()
 
 
 def make_workers(scope: Scope) -> Decision:

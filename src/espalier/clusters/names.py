@@ -64,7 +64,7 @@ PATCHES_ANNOTATION = f"{GROUP}/patches"
 """On the Cluster, set by users: names of patch layers that it consents to, separated by commas. Counts as content."""
 
 DRIFT_ANNOTATION = f"{GROUP}/drift"
-"""On the Cluster, set by users: a `drift.Policy`. Does not count as content."""
+"""On the Cluster, set by users: a `drift_policy.Policy`. Does not count as content."""
 
 # Conditions of a Cluster.
 READY = "Ready"
@@ -116,6 +116,9 @@ FAILURES = reasons.waiting_for_people(reasons.CLUSTER)
 CONTROL_PLANE_LOST = "ControlPlaneLost"
 CLUSTER_API_OBJECT_DELETED = "ClusterAPIObjectDeleted"
 CERTIFICATES_MISSING = "ClusterCertificatesMissing"
+
+NOT_COMPARABLE = "NotComparable"
+"""Reason of a cluster whose objects can't be compared with what would be rendered."""
 
 WORKLOAD_CLUSTER_UNREACHABLE = "WorkloadClusterUnreachable"
 """Reason of a fault that ends when the API server of the workload cluster answers again."""

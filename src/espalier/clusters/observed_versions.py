@@ -10,7 +10,7 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.clusterapi import contract
 from espalier.clusterapi.kubernetes_versions import minor, minor_of
-from espalier.clusters import in_place, names
+from espalier.clusters import in_place_progress, names
 from espalier.clusters.scope import ClusterAPIObjects
 from espalier.kube.objects import Object
 
@@ -61,7 +61,7 @@ def _control_plane(control_plane: KubeadmControlPlane, machines: Iterable[Object
 
     A control plane paused for an in-place upgrade does not report: its Machines show the progress.
     """
-    if in_place.is_upgrading(control_plane):
+    if in_place_progress.is_upgrading(control_plane):
         return _machines(control_plane.spec.version, [one.decode(Machine).spec.version for one in machines])
     status = control_plane.status
     reported = [status.version, *(count.version for count in status.versions if count.replicas)]

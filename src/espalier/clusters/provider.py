@@ -282,3 +282,11 @@ def extra_kinds(providers: Providers) -> tuple[Resource, ...]:
 def infrastructures(providers: Providers) -> Infrastructures:
     """The infrastructure of all providers."""
     return Infrastructures(one.infrastructure for one in providers.values())
+
+
+def bottlerocket_groups(
+    provider: Provider | None, spec: eksa.ClusterSpec, children: Sequence[Object]
+) -> Collection[str]:
+    """The fields of a Cluster's spec that ask for machines with Bottlerocket."""
+    made = provider.bottlerocket if provider is not None else None
+    return made.groups(spec, children) if made is not None else ()

@@ -17,8 +17,8 @@ from espalier.api.meta import Condition
 from espalier.clusterapi import contract, external_etcd, rollouts
 from espalier.clusterapi.classification import MachineEffect
 from espalier.clusterapi.labels import CHANGED, mislabelled
-from espalier.clusters import deleted, in_place, names, object_names, plan
-from espalier.clusters.drift import Policy, policy
+from espalier.clusters import deleted, in_place, in_place_progress, names, object_names, plan
+from espalier.clusters.drift_policy import Policy, policy
 from espalier.clusters.gate import Isolation
 from espalier.clusters.render_input import group_count
 from espalier.clusters.rules import messages
@@ -61,8 +61,8 @@ PROGRESS = frozenset(
         CONTROL_PLANE_NOT_READY,
         AUTOSCALER_CONSTRAINT,
         ETCD_NOT_AVAILABLE,
-        in_place.UPGRADING,
-        in_place.FAILED,
+        in_place_progress.UPGRADING,
+        in_place_progress.FAILED,
     }
 )
 """Reasons of waiting for which a condition's message is more precise than the step's."""
@@ -256,8 +256,8 @@ def _control_plane_ready(scope: Scope, initialized: Condition, changes: Changes)
     if etcd is not None and not external_etcd.has_endpoints(control_plane, etcd):
         return _condition(type_, "False", ETCD_NOT_AVAILABLE, ENDPOINTS_PENDING)
     if postponed := _postponed(scope):
-        return _condition(type_, "False", in_place.UPGRADING, postponed)
-    upgrade = in_place.progress(control_plane, scope.capi_objects.upgrades)
+        return _condition(type_, "False", in_place_progress.UPGRADING, postponed)
+    upgrade = in_place_progress.progress(control_plane, scope.capi_objects.upgrades)
     if upgrade is not None:
         return _false(type_, upgrade)
     if refused := _refused(changes(), KubeadmControlPlane.resource.kind):
@@ -446,7 +446,9 @@ def _workers_ready(scope: Scope, initialized: Condition, changes: Changes) -> Co
     if initialized.status != "True":
         return _condition(type_, "False", NOT_INITIALIZED, "workers join when the control plane is available")
     deployments = scope.capi_objects.typed_deployments
-    upgrades = [in_place.progress(deployment, scope.capi_objects.upgrades) for deployment in deployments.values()]
+    upgrades = [
+        in_place_progress.progress(deployment, scope.capi_objects.upgrades) for deployment in deployments.values()
+    ]
     upgrades.append(_refused(changes(), MachineDeployment.resource.kind))
     # A stopped upgrade matters more than progress.
     progress = sorted((wait for wait in upgrades if wait is not None), key=_priority)
@@ -465,7 +467,7 @@ def _workers_ready(scope: Scope, initialized: Condition, changes: Changes) -> Co
             return _false(type_, refused)
         others = f", and {replaced} replaced" if replaced else ""
         message = f"{later} worker machines are upgraded in place after the control plane{others}"
-        return _condition(type_, "False", in_place.UPGRADING, message)
+        return _condition(type_, "False", in_place_progress.UPGRADING, message)
     trouble = _trouble(scope, counts, "worker")
     if trouble is not None:
         return _false(type_, trouble)
@@ -476,7 +478,7 @@ def _workers_ready(scope: Scope, initialized: Condition, changes: Changes) -> Co
 
 
 def _priority(wait: Wait) -> tuple[bool, str, str]:
-    return (wait.reason != in_place.UPGRADING, wait.reason, wait.message)
+    return (wait.reason != in_place_progress.UPGRADING, wait.reason, wait.message)
 
 
 def _trouble(scope: Scope, counts: Counts, what: str) -> Wait | None:

@@ -14,11 +14,10 @@ from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.clusters import registry_credentials, registry_mirror
 from espalier.clusters.machine_groups import ETCD, machine_groups
-from espalier.clusters.provider import Dependency, Extras, Name, Provider
+from espalier.clusters.provider import Dependency, Extras, Name, Provider, bottlerocket_groups
 from espalier.clusters.render import authenticator, node_setup
 from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rendered import Manifest
-from espalier.clusters.rules import bottlerocket
 from espalier.kube.objects import Object
 
 _MIRROR = "spec.registryMirrorConfiguration"
@@ -38,7 +37,7 @@ def with_shared_parts(provider: Provider) -> Provider:
             variables = tuple(registry_credentials.VARIABLES.values())
             field = f"{_MIRROR}.authenticate"
             yield Dependency(SECRET, node_setup.CREDENTIALS, field, place, lack, variables=variables)
-        elif bottlerocket.groups(provider, cluster.spec, children):
+        elif bottlerocket_groups(provider, cluster.spec, children):
             # EKS Anywhere's build of Cluster API gives these machines the Secret, whether or not that was asked for.
             yield Dependency(SECRET, node_setup.CREDENTIALS, _MIRROR, place, lack, optional=True)
 
@@ -52,7 +51,7 @@ def with_shared_parts(provider: Provider) -> Provider:
 
     def has_files(spec: eksa.ClusterSpec, children: Sequence[Object]) -> bool:
         """True if machines have such files; with Bottlerocket they have settings instead."""
-        by_settings = bottlerocket.groups(provider, spec, children)
+        by_settings = bottlerocket_groups(provider, spec, children)
         return any(one.role != ETCD and one.field not in by_settings for one in machine_groups(spec))
 
     def render(render_input: RenderInput) -> Iterable[KubeObject]:

@@ -9,7 +9,8 @@ from espalier.api import conditions
 from espalier.api.listing import first
 from espalier.api.meta import Condition
 from espalier.clusters import names, readiness
-from espalier.clusters.drift import Drift, Policy, policy
+from espalier.clusters.drift import Drift
+from espalier.clusters.drift_policy import Policy, policy
 from espalier.clusters.gate import Isolation
 from espalier.clusters.layers import Layer
 from espalier.clusters.rules import messages
@@ -20,7 +21,6 @@ AS_RENDERED = "AsRendered"
 DRIFTED = "Drifted"
 BEING_CHANGED = "BeingChanged"
 PAUSED = "Paused"
-NOT_COMPARABLE = "NotComparable"
 NOT_YET_COMPARED = "NotYetCompared"
 
 _COMPARED = (AS_RENDERED, DRIFTED, names.WORKLOAD_CLUSTER_UNREACHABLE)
@@ -42,7 +42,7 @@ def unseen(scope: Scope) -> Condition | None:
     if scope.is_paused:
         return _unknown(PAUSED, "drift is not checked while the cluster is paused")
     if why := incomparable(scope):  # then no change is in progress either
-        return _unknown(NOT_COMPARABLE, why)
+        return _unknown(names.NOT_COMPARABLE, why)
     if not scope.is_settled:
         return _unknown(BEING_CHANGED, "the last change is in progress; drift is checked when it is complete")
     before = conditions.get(scope.status.conditions, names.SYNCED)

@@ -10,7 +10,7 @@ from espalier.api.violations import Violation
 from espalier.clusters import names
 from espalier.clusters.checks.problems import ADDRESS_TAKEN, address_taken
 from espalier.clusters.observed_versions import running
-from espalier.clusters.provider import NOT_CHECKED, Providers
+from espalier.clusters.provider import NOT_CHECKED, Providers, bottlerocket_groups
 from espalier.clusters.references import Missing
 from espalier.clusters.render import authentication, authenticator
 from espalier.clusters.render_input import group_name
@@ -257,7 +257,7 @@ def _cluster_api(scope: Scope) -> Wait | None:
         message = f"spec.externalEtcdConfiguration: {messages.REQUIRES_EKS_ANYWHERE}"
         return Wait(names.REQUIRES_EKS_ANYWHERE, message)
     provider = unsupported.provider_of(scope.spec, scope.providers)
-    found = bottlerocket.groups(provider, scope.spec, [child for _, child in scope.children])
+    found = bottlerocket_groups(provider, scope.spec, [child for _, child in scope.children])
     if not found:
         return None
     places = ", ".join(f"{field}.machineGroupRef" for field in found)

@@ -13,7 +13,7 @@ from espalier.api.resource import Key
 from espalier.clusterapi import kubeconfig
 from espalier.clusterapi import labels as capi_labels
 from espalier.clusterapi.objects import controller_of
-from espalier.clusters import names, object_names, synced
+from espalier.clusters import names, object_names
 from espalier.clusters.observe import BY_ADDRESS, BY_GIT_OPS, BY_LINK, BY_NAME, BY_SERIES, Observer
 from espalier.clusters.predicates import machine_relevant, relevant
 from espalier.clusters.rules import endpoint
@@ -155,6 +155,6 @@ def _is_settled(found: Object) -> bool:
     except msgspec.ValidationError:
         return True
     status = cluster.status
-    if any(one.reason == synced.NOT_COMPARABLE for one in status.conditions):
+    if any(one.reason == names.NOT_COMPARABLE for one in status.conditions):
         return False
     return status.observed_generation == cluster.metadata.generation and not status.failure_reason

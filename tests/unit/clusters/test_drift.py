@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from espalier.api.meta import Condition, Tree
 from espalier.clusters import cni, drift, names, synced
-from espalier.clusters.drift import BEING_DELETED, MISSING, NOT_PART_OF_CLUSTER, Drift, InstalledCNI, Policy
+from espalier.clusters.drift import BEING_DELETED, MISSING, NOT_PART_OF_CLUSTER, Drift, InstalledCNI
+from espalier.clusters.drift_policy import Policy, policy
 from espalier.clusters.plan import Change, Removal
 from espalier.clusters.scope import Scope
 from tests.support.made_clusters import made, objects, settled
@@ -252,7 +253,7 @@ HOPELESS = Drift("C", BEING_DELETED, None)
 )
 def test_the_annotation_says_what_is_brought_back(value: str | None, corrected: list[Drift]) -> None:
     annotations = {} if value is None else {names.DRIFT_ANNOTATION: value}
-    assert drift.correctable([CHEAP, DEAR, HOPELESS], drift.policy(annotations)) == corrected
+    assert drift.correctable([CHEAP, DEAR, HOPELESS], policy(annotations)) == corrected
 
 
 def condition(drifts: list[Drift], wish: str = "", failure: str = "", version: str = "v0.26.0") -> Condition:
@@ -306,7 +307,7 @@ def test_nothing_is_compared_with_objects_that_were_made_for_others() -> None:
     assert "KubeadmControlPlane" in synced.incomparable(scope)
     said = synced.unseen(scope)
     assert said is not None
-    assert (said.status, said.reason) == ("Unknown", synced.NOT_COMPARABLE)
+    assert (said.status, said.reason) == ("Unknown", names.NOT_COMPARABLE)
 
 
 def test_a_cluster_that_cannot_be_rendered_cannot_be_compared() -> None:

@@ -21,7 +21,7 @@ from espalier.api.eksa.upgrades import (
 from espalier.api.meta import Tree
 from espalier.clusterapi.classification import Classification, MachineEffect
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
-from espalier.clusters import in_place, names, plan
+from espalier.clusters import in_place, in_place_progress, names, plan
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
 from tests.support.made_clusters import made, objects
@@ -67,17 +67,17 @@ def upgrade(live: KubeadmControlPlane, **statuses: str) -> Tree:
 @pytest.mark.parametrize(
     ("statuses", "reason"),
     [
-        ({"Progressing": "True", "Accepted": "True"}, in_place.UPGRADING),
-        ({"Progressing": "Unknown", "Accepted": "True"}, in_place.UPGRADING),
-        ({"Progressing": "False", "Accepted": "True"}, in_place.FAILED),
-        ({"Progressing": "False", "Accepted": "False"}, in_place.REFUSED),
-        ({}, in_place.UPGRADING),
+        ({"Progressing": "True", "Accepted": "True"}, in_place_progress.UPGRADING),
+        ({"Progressing": "Unknown", "Accepted": "True"}, in_place_progress.UPGRADING),
+        ({"Progressing": "False", "Accepted": "True"}, in_place_progress.FAILED),
+        ({"Progressing": "False", "Accepted": "False"}, in_place_progress.REFUSED),
+        ({}, in_place_progress.UPGRADING),
     ],
 )
 def test_the_report_follows_conditions_and_no_reason(statuses: Tree, reason: str) -> None:
     live = held()
     found = (as_object(upgrade(live, **statuses)),)
-    assert in_place.progress(live, found) == Wait(reason, "so it is")
+    assert in_place_progress.progress(live, found) == Wait(reason, "so it is")
 
 
 STEPS = ("UpgraderPodCreated", "BinariesCopied", "ContainerdUpgraded", "CNIPluginsUpgraded", "KubeadmUpgraded")
@@ -116,14 +116,14 @@ def node_upgrade(done: int, progressing: str, node_type: str = "ControlPlane", *
     ],
 )
 def test_the_possibility_of_a_rollback_follows_from_steps(found: list[Object], is_untouched: bool) -> None:
-    assert in_place.is_untouched([], found) is is_untouched
+    assert in_place_progress.is_untouched([], found) is is_untouched
 
 
 def test_there_is_no_rollback_once_a_node_was_upgraded() -> None:
     live = held()
     tree = upgrade(live)
     tree["status"]["upgraded"] = 1
-    assert not in_place.is_untouched([as_object(tree)], [])
+    assert not in_place_progress.is_untouched([as_object(tree)], [])
 
 
 def test_upgraded_workers_do_not_prevent_a_rollback_of_the_control_plane() -> None:
@@ -139,7 +139,7 @@ def test_upgraded_workers_do_not_prevent_a_rollback_of_the_control_plane() -> No
         },
         "status": {"upgraded": 1},
     }
-    assert in_place.is_untouched([as_object(tree)], [])
+    assert in_place_progress.is_untouched([as_object(tree)], [])
 
 
 def asked(
@@ -261,7 +261,7 @@ def test_all_that_is_refused_is_reported_at_once() -> None:
     found = changes({"type": "InPlace"}, controlPlaneConfiguration=REFUSING, workerNodeGroupConfigurations=[labelled])
     result = in_place.refused(found)
     assert result is not None
-    assert result.reason == in_place.REFUSED
+    assert result.reason == in_place_progress.REFUSED
     assert "bootstrap.clusterConfiguration.apiServer.certSANs of the control plane" in result.message
     assert "kubeletExtraArgs[node-labels] of worker node group md-0" in result.message
 

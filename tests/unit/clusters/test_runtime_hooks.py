@@ -9,7 +9,8 @@ import pytest
 from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, IN_PLACE_REFUSED, FrontEnd, refusal
 from espalier.api.meta import Tree
 from espalier.clusters import drift, plan, readiness
-from espalier.clusters.in_place import FAILED, NOT_ASKED, REFUSED, TOO_FEW
+from espalier.clusters.in_place import NOT_ASKED, TOO_FEW
+from espalier.clusters.in_place_progress import FAILED, REFUSED
 from espalier.clusters.runtime_hooks import chosen
 from espalier.clusters.scope import Scope
 from espalier.runtime.outcome import Wait

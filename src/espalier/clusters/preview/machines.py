@@ -30,7 +30,7 @@ from espalier.clusterapi.intstr import share
 from espalier.clusterapi.machine_change import MachineParts
 from espalier.clusterapi.machine_objects import MachineObjects
 from espalier.clusterapi.names import REVISION
-from espalier.clusters import in_place
+from espalier.clusters import in_place_progress
 from espalier.clusters.preview.simulate import Simulated
 
 ETCD = "external etcd"
@@ -391,6 +391,6 @@ def refused_in_place(groups: Sequence[Group], cluster: str) -> str:
         if group.refused
     ]
     if said:
-        return f"{in_place.REFUSED}: {'; '.join(said)}"
+        return f"{in_place_progress.REFUSED}: {'; '.join(said)}"
     blocked = [sentence for group in groups for sentence in group.blocked]
-    return f"{in_place.FAILED}: {'; '.join(blocked)}" if blocked else ""
+    return f"{in_place_progress.FAILED}: {'; '.join(blocked)}" if blocked else ""

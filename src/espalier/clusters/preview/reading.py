@@ -30,8 +30,8 @@ from espalier.clusterapi.machine_objects import MachineObjects
 from espalier.clusters import git_ops, object_names, references
 from espalier.clusters.observe import Observer, written
 from espalier.clusters.preview.machines import Fleet
-from espalier.clusters.provider import Providers, infrastructures
-from espalier.clusters.rules import bottlerocket, endpoint
+from espalier.clusters.provider import Providers, bottlerocket_groups, infrastructures
+from espalier.clusters.rules import endpoint
 from espalier.clusters.scope import is_self_managed
 from espalier.clusters.scope import read as read_cluster
 from espalier.kube.client import Client
@@ -207,7 +207,7 @@ def _asks_for_bottlerocket(spec: eksa.ClusterSpec, found: Sequence[Object], prov
     """True if machines may use Bottlerocket, which stock Cluster API does not support."""
     provider = providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
     try:
-        return bool(bottlerocket.groups(provider, spec, found))
+        return bool(bottlerocket_groups(provider, spec, found))
     except msgspec.ValidationError:  # a machine config that will be refused
         return False
 

@@ -13,6 +13,7 @@ from espalier.api.resource import Resource
 from espalier.clusterapi import external_etcd
 from espalier.clusters import cni, drift, names, ownership, synced, workload_objects
 from espalier.clusters.cni_steps import install_cni
+from espalier.clusters.drift_policy import policy
 from espalier.clusters.gate import Isolation
 from espalier.clusters.in_place import OwnerChange
 from espalier.clusters.plan import Change, Removal, owner_changes
@@ -129,9 +130,9 @@ def _settled(scope: Scope, here: Simulated, written: list[Change | Removal]) -> 
         return here
     why = synced.incomparable(scope)
     if why or render_input is None:  # without a render input, there is a reason
-        return replace(here, stops=f"{synced.NOT_COMPARABLE}: {why}")
+        return replace(here, stops=f"{names.NOT_COMPARABLE}: {why}")
     found = drift.of_capi_objects(render_input, capi_objects, None if scope.leaves_cni_alone else scope.wanted_cni)
-    corrected = drift.correctable(found, drift.policy(scope.cluster.metadata.annotations))
+    corrected = drift.correctable(found, policy(scope.cluster.metadata.annotations))
     remedies = [one.remedy for one in corrected if isinstance(one.remedy, Change | Removal)]
     remedies.sort(key=lambda one: isinstance(one, Removal))
     return replace(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.host_os import HostOSConfiguration
 from espalier.api.violations import Violation, shown
-from espalier.clusters.provider import Provider
+from espalier.clusters.provider import Provider, bottlerocket_groups
 from espalier.clusters.render.bottlerocket import bootstrap_image, unknown_to_kubelets, uri
 from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rules.connections import is_certificates
@@ -19,15 +19,9 @@ _PLANE, _GROUPS = "spec.controlPlaneConfiguration", "spec.workerNodeGroupConfigu
 _IN_PLACE = "InPlace"
 
 
-def groups(provider: Provider | None, spec: eksa.ClusterSpec, children: Sequence[Object]) -> Collection[str]:
-    """The fields of a Cluster's spec that ask for machines with Bottlerocket."""
-    made = provider.bottlerocket if provider is not None else None
-    return made.groups(spec, children) if made is not None else ()
-
-
 def violations(provider: Provider | None, spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Violation]:
     """Requests that such machines can't fulfil."""
-    found = groups(provider, spec, children)
+    found = bottlerocket_groups(provider, spec, children)
     if not found:
         return
     mirror, network = spec.registry_mirror_configuration, spec.cluster_network
@@ -48,7 +42,7 @@ def violations(provider: Provider | None, spec: eksa.ClusterSpec, children: Sequ
 
 def in_place(provider: Provider | None, spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Violation]:
     """Groups of such machines with in-place upgrades."""
-    found = groups(provider, spec, children)
+    found = bottlerocket_groups(provider, spec, children)
     for field, strategy, _ in _machines(spec):
         if field in found and strategy == _IN_PLACE:
             message = "Bottlerocket is not upgraded in place, because its image is immutable"

@@ -14,7 +14,7 @@ from espalier.api.eksa.host_os import UserConfiguration
 from espalier.api.eksa.identity_providers import OIDCConfig
 from espalier.api.eksa.release import Bundles
 from espalier.clusters import names
-from espalier.clusters.drift import Policy, policy
+from espalier.clusters.drift_policy import Policy, policy
 from espalier.clusters.provider import Provider
 from espalier.clusters.rules import messages
 from espalier.kube.objects import Object
