@@ -11,7 +11,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import read_manifests
 from espalier.cli.offline import OfflineManager
 from espalier.clusters import plan
-from espalier.clusters.render_input import RenderInput
+from espalier.clusters.provider import RenderInput
 from espalier.clusters.scope import ClusterAPIObjects
 from espalier.providers.registry import PROVIDERS
 

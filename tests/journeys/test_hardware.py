@@ -14,8 +14,8 @@ from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.client import PatchType
-from espalier.providers.tinkerbell.hardware.kinds import BMCMachine, Hardware
 from espalier.providers.tinkerbell.hardware.rack import NAMESPACES
+from espalier.providers.tinkerbell.hardware_kinds import BMCMachine, Hardware
 from espalier.providers.tinkerbell.kinds import TinkerbellMachineConfig
 from espalier.runtime.virtual import Simulation, run
 from tests.support import hardware

@@ -27,7 +27,7 @@ from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import User
 from espalier.providers.kinds import CATALOG
 from espalier.providers.registry import PROVIDERS
-from espalier.providers.tinkerbell.hardware.kinds import OWNER_NAME
+from espalier.providers.tinkerbell.hardware_kinds import OWNER_NAME
 from espalier.runtime.virtual import Simulation, run
 from tests.support.every_provider import KINDS, SAMPLES, apply, groups
 from tests.support.isolation_stories import without_admission

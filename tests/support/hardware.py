@@ -10,7 +10,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.kube.client import Client, PatchType
 from espalier.providers.kinds import hardware_manifest
-from espalier.providers.tinkerbell.hardware.kinds import OWNER_NAME, BMCMachine, Hardware
+from espalier.providers.tinkerbell.hardware_kinds import OWNER_NAME, BMCMachine, Hardware
 
 PLANE, WORKER = "control-plane", "worker"
 RESOURCES = {"Hardware": Hardware.resource, "Machine": BMCMachine.resource, "Secret": SECRET}

@@ -27,10 +27,10 @@ from espalier.api.resource import Key, Resource
 from espalier.api.violations import Violation
 from espalier.clusterapi import infrastructure
 from espalier.clusterapi.infrastructure import Infrastructure
-from espalier.clusters.provider import Dependency, Extras, Links, Name, Provider, Providers
+from espalier.clusters.provider import Components, Dependency, Extras, Links, Name, Provider, Providers, RenderInput
 from espalier.clusters.render import kubeadm
 from espalier.clusters.render.cluster import meta
-from espalier.clusters.render_input import Components, RenderInput, group_name
+from espalier.clusters.render_input import group_name
 from espalier.clusters.rendered import Manifest
 from espalier.kube.client import PatchType
 from espalier.kube.merging import difference

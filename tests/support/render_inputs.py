@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from espalier.api.meta import Tree
 from espalier.clusters import names
 from espalier.clusters.layers import LAYERS, Layer
+from espalier.clusters.provider import RenderInput
 from espalier.clusters.render.layered import rendered
-from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rendered import Rendered
 from tests.support.observed_clusters import GARDEN, RELEASES, example, scope
 

@@ -20,8 +20,8 @@ from espalier.assets.cache import assets_folder
 from espalier.assets.recipes import VCENTER
 from espalier.clusters.checks.questions import Credentials
 from espalier.providers.vsphere.checks import vcenter as session
-from espalier.providers.vsphere.checks.questions import Server
 from espalier.providers.vsphere.checks.vcenter import split
+from espalier.providers.vsphere.server import Server
 
 connect: Any = importlib.import_module("pyVim.connect")  # its types are incomplete
 vim: Any = importlib.import_module("pyVmomi").vim

@@ -30,9 +30,8 @@ from espalier.clusterapi import templates
 from espalier.clusters import cni, credentials, names, plan, validity, workload_objects
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview.previews import Preview, Previews
-from espalier.clusters.provider import NOT_CHECKED, Providers, bottlerocket_groups
+from espalier.clusters.provider import NOT_CHECKED, Providers, RenderInput, bottlerocket_groups
 from espalier.clusters.references import Missing
-from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rules import releases as rules
 from espalier.clusters.scope import ClusterAPIObjects, Scope
 from espalier.kube.objects import Object, to_bytes

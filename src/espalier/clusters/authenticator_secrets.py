@@ -10,8 +10,8 @@ import msgspec
 
 from espalier.api.core import SECRET, Secret
 from espalier.clusters.context import Context
+from espalier.clusters.provider import RenderInput
 from espalier.clusters.render import authenticator
-from espalier.clusters.render_input import RenderInput
 from espalier.kube.pki import Authority
 from espalier.runtime.writer import Precondition
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import msgspec
 
 from espalier.api.core import DAEMON_SET
+from espalier.clusters.provider import RenderInput
 from espalier.clusters.render.layered import rendered_once
-from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rendered import Manifest
 
 __all__ = ["Manifest", "content_hash", "objects"]

@@ -23,8 +23,8 @@ from espalier.clusterapi.templates import are_of_one_series
 from espalier.clusters import deleted, names, ownership, plan, runtime_hooks
 from espalier.clusters.drift_policy import Policy
 from espalier.clusters.plan import Change, Removal
+from espalier.clusters.provider import RenderInput
 from espalier.clusters.render import authenticator
-from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rendered import Manifest
 from espalier.clusters.scope import ClusterAPIObjects
 from espalier.kube.objects import Object

@@ -43,7 +43,8 @@ from espalier.clusterapi.machine_change import MachineParts, of_control_plane, o
 from espalier.clusters import names, ownership, runtime_hooks
 from espalier.clusters.in_place_progress import REFUSED, is_upgrading, progress, upgrade_annotation
 from espalier.clusters.object_names import is_template
-from espalier.clusters.render_input import RenderInput, group_name
+from espalier.clusters.provider import RenderInput
+from espalier.clusters.render_input import group_name
 from espalier.clusters.runtime_hooks import Owner
 from espalier.clusters.scope import ClusterAPIObjects
 from espalier.kube.objects import Object

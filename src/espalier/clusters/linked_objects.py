@@ -8,7 +8,7 @@ from typing import TypeVar
 from espalier.api.eksa.fields import Ref
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
-from espalier.clusters.render_input import RenderInput
+from espalier.clusters.provider import RenderInput
 from espalier.kube.objects import Object
 
 K = TypeVar("K", bound=KubeObject)

@@ -35,12 +35,12 @@ from espalier.clusters.layers import LAYERS, Layer, chosen, offered
 from espalier.clusters.machine_reports import reduced_unless_control_plane
 from espalier.clusters.management import ManagementCluster
 from espalier.clusters.object_names import ClusterOwnership, Taken
-from espalier.clusters.provider import Name, Providers, extra_kinds, infrastructures
+from espalier.clusters.provider import Name, Providers, RenderInput, extra_kinds, infrastructures
 from espalier.clusters.reference_grace import ReferenceGrace
 from espalier.clusters.references import Linked, LinkedObjects, Missing, missing_kind, references
 from espalier.clusters.release_objects import ReleaseObjects
 from espalier.clusters.release_use import ReleaseUse
-from espalier.clusters.render_input import RenderInput, make_render_input
+from espalier.clusters.render_input import make_render_input
 from espalier.clusters.rules import endpoint
 from espalier.clusters.rules.releases import parsed
 from espalier.clusters.scope import ClusterAPIObjects, Scope, age, is_self_managed, read

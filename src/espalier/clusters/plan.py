@@ -16,9 +16,9 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, external_etcd, infrastructure, templates
 from espalier.clusters import downgrade, in_place, names, ownership
-from espalier.clusters.provider import Name
+from espalier.clusters.provider import Name, RenderInput
 from espalier.clusters.render.layered import rendered, rendered_once
-from espalier.clusters.render_input import RenderInput, group_name
+from espalier.clusters.render_input import group_name
 from espalier.clusters.rendered import Rendered
 from espalier.clusters.scope import ClusterAPIObjects
 from espalier.kube import fields as field_sets

@@ -1,4 +1,4 @@
-"""The input of rendering: the Cluster with its defaults, and the components of its release."""
+"""Makes the input of rendering: from a Cluster and its release, with the defaults of its layers."""
 
 from __future__ import annotations
 
@@ -7,88 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from espalier.api.eksa import cluster as eksa
-from espalier.api.eksa.control_plane import ControlPlaneConfiguration
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.network import CiliumConfig, CNIConfig, KindnetdConfig
-from espalier.api.eksa.release import Bundles, VersionsBundle
+from espalier.api.eksa.release import Bundles
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.eksa.workers import AutoScalingConfiguration, WorkerNodeGroupConfiguration
 from espalier.api.resource import Key
 from espalier.clusters import names
 from espalier.clusters.layers.layer import Layer
-from espalier.clusters.provider import Provider
+from espalier.clusters.provider import Components, Provider, RenderInput
 from espalier.kube.objects import Object
-from espalier.releases import Distro, check_images, resolve, usable
-
-
-class Components(msgspec.Struct, frozen=True):
-    """The components of one Kubernetes version."""
-
-    bundle: VersionsBundle
-    distro: Distro
-
-    @property
-    def version(self) -> str:
-        """The Kubernetes version in Cluster API objects, like `v1.35.4-eks-1-35-1`."""
-        return self.distro.version
-
-
-class RenderInput(msgspec.Struct, frozen=True, dict=True):
-    """A cluster to render. Equal render inputs render equal objects."""
-
-    key: Key
-    spec: eksa.ClusterSpec
-    components: Mapping[str, Components]
-    """The components by Kubernetes minor version, for the control plane and all groups."""
-    provider: Provider
-    watch_filter: str = ""
-    layers: tuple[Layer, ...] = ()
-    """The layers of the cluster's release; their defaults are in `spec` already."""
-    front_end: FrontEnd = FrontEnd.ANNOTATIONS
-    """The front end for in-place upgrades."""
-    children: tuple[Object, ...] = ()
-    """The linked objects."""
-    data: Mapping[str, Mapping[str, bytes]] = {}
-    """The data of the Secrets and ConfigMaps that these reference, by `Kind namespace/name`."""
-
-    resolved: Mapping[str, str] = {}
-    """Values that the provider resolved (`Links.resolve`): all are known."""
-    domains: Mapping[str, str] = {}
-    """The failure domain of each group, by its name. A worker node group in several failure domains is several
-    groups here."""
-
-    @property
-    def name(self) -> str:
-        """Name of the cluster, and of most objects made for it."""
-        return self.key.name
-
-    @property
-    def control_plane(self) -> ControlPlaneConfiguration:
-        """The control plane's configuration."""
-        return self.spec.control_plane_configuration or ControlPlaneConfiguration(count=1)
-
-    @property
-    def of_control_plane(self) -> Components:
-        """The components of the control plane and of all objects that the cluster has once."""
-        return self.components[self.spec.kubernetes_version]
-
-    def of_group(self, group: WorkerNodeGroupConfiguration) -> Components:
-        """The components of a worker node group."""
-        return self.components[group.kubernetes_version or self.spec.kubernetes_version]
-
-    @property
-    def groups(self) -> list[WorkerNodeGroupConfiguration]:
-        """The worker node groups."""
-        return self.spec.worker_node_group_configurations
-
-    def whole_group(self, name: str) -> str:
-        """The worker node group of a group, which may be only one of its failure domains."""
-        return name.removesuffix(f"-{self.domains[name]}") if name in self.domains else name
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """Labels of every object made for the cluster."""
-        return names.labels(self.key, self.watch_filter)
+from espalier.releases import check_images, resolve, usable
 
 
 def kubernetes_versions(spec: eksa.ClusterSpec) -> list[str]:

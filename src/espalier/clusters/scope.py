@@ -27,9 +27,9 @@ from espalier.clusters.gate import Gate, Isolation
 from espalier.clusters.git_ops import Other
 from espalier.clusters.layers import Layer
 from espalier.clusters.object_names import ClusterOwnership, Taken
-from espalier.clusters.provider import Providers
+from espalier.clusters.provider import Components, Providers, RenderInput
 from espalier.clusters.references import GateKey, Missing
-from espalier.clusters.render_input import Components, RenderInput, cni_of
+from espalier.clusters.render_input import cni_of
 from espalier.kube.objects import Object
 from espalier.runtime import owners
 from espalier.runtime.outcome import Fault, Outcome, Wait

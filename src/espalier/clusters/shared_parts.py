@@ -14,9 +14,8 @@ from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.clusters import registry_credentials, registry_mirror
 from espalier.clusters.machine_groups import ETCD, machine_groups
-from espalier.clusters.provider import Dependency, Extras, Name, Provider, bottlerocket_groups
+from espalier.clusters.provider import Dependency, Extras, Name, Provider, RenderInput, bottlerocket_groups
 from espalier.clusters.render import authenticator, node_setup
-from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rendered import Manifest
 from espalier.kube.objects import Object
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 from espalier.api.eksa import cluster as eksa
 from espalier.clusters.context import Context
 from espalier.clusters.plan import Change, Removal
-from espalier.clusters.render_input import RenderInput
+from espalier.clusters.provider import RenderInput
 from espalier.clusters.scope import Scope
 from espalier.runtime.outcome import Continue, Outcome
 

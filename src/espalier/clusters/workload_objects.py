@@ -15,8 +15,8 @@ import msgspec
 from espalier.api.core import SECRET
 from espalier.api.resource import Key, Resource
 from espalier.clusters import names
+from espalier.clusters.provider import RenderInput
 from espalier.clusters.render.layered import rendered_once
-from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rendered import Manifest
 from espalier.clusters.scope import Scope
 

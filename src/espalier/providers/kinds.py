@@ -22,9 +22,9 @@ from espalier.providers.snow import cluster_api as snow_cluster_api
 from espalier.providers.snow import kinds as snow
 from espalier.providers.snow import manifest as snow_manifest
 from espalier.providers.tinkerbell import cluster_api as tinkerbell_cluster_api
+from espalier.providers.tinkerbell import hardware_kinds
 from espalier.providers.tinkerbell import kinds as tinkerbell
 from espalier.providers.tinkerbell import manifest as tinkerbell_manifest
-from espalier.providers.tinkerbell.hardware import kinds as hardware_kinds
 from espalier.providers.tinkerbell.hardware import manifest as hardware
 from espalier.providers.vsphere import cluster_api as vsphere_cluster_api
 from espalier.providers.vsphere import kinds as vsphere

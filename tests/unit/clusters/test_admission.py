@@ -10,8 +10,8 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.clusters.admission import Admission
+from espalier.clusters.audit_policy import AUDIT_POLICY
 from espalier.clusters.release_admission import validate_bundles, validate_release
-from espalier.clusters.render.audit_policy import AUDIT_POLICY
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from tests.support.admission_reviews import (

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta
 
-from espalier.api import kubelet
+from espalier.api.eksa import kubelet
 from espalier.api.eksa.fields import ONE_LINE, keys_rule
 from espalier.api.eksa.forms import LETTER_OR_UNDERSCORE, Form
 from espalier.api.eksa.hosts import LOCAL_NAMES
@@ -188,7 +188,7 @@ class BottlerocketKernel(Part):
 
 
 class BottlerocketKubernetes(Part):
-    """Kubelet settings of Bottlerocket. Values are limited to those with which kubelets start (`api/kubelet.py`)."""
+    """Kubelet settings of Bottlerocket. Values are limited to those with which kubelets start (`kubelet.py`)."""
 
     validations: ClassVar[tuple[Rule, ...]] = (
         Rule(

@@ -10,8 +10,8 @@ import json
 
 import semver
 
-from espalier.api import kubelet
 from espalier.api.capi.kubeadm import KubeadmConfigSpec, NodeRegistration
+from espalier.api.eksa import kubelet
 from espalier.clusterapi.kubernetes_versions import minor
 from espalier.clusters.layers.layer import Layer
 from espalier.clusters.layers.pieces import changed, each_machine, each_node

@@ -13,10 +13,11 @@ from typing import Any
 import semver
 from msgspec.structs import replace
 
-from espalier.api import kubelet
 from espalier.api.capi.kubeadm import Arg, ClusterConfiguration, File, KubeadmConfigSpec, NodeRegistration
 from espalier.api.capi.machine import TemplateMeta
+from espalier.api.eksa import kubelet
 from espalier.api.eksa.cluster import ClusterSpec
+from espalier.clusters import audit_policy
 from espalier.clusters.layers.layer import Layer
 from espalier.clusters.layers.pieces import (
     changed,
@@ -26,7 +27,6 @@ from espalier.clusters.layers.pieces import (
     each_node,
     flag,
 )
-from espalier.clusters.render import audit_policy
 from espalier.clusters.rendered import Rendered, RenderedGroup
 
 NODE_ROLE = {"node-role.kubernetes.io/control-plane": ""}

@@ -23,8 +23,7 @@ from espalier.clusters.preview.diff import ObjectChange, field_changes
 from espalier.clusters.preview.duration import Duration, duration, in_place
 from espalier.clusters.preview.machines import Fleet, Group
 from espalier.clusters.preview.simulate import CNIChange, simulate
-from espalier.clusters.provider import infrastructures
-from espalier.clusters.render_input import RenderInput
+from espalier.clusters.provider import RenderInput, infrastructures
 from espalier.clusters.scope import Scope
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import Object

@@ -18,7 +18,7 @@ from espalier.clusters.gate import Isolation
 from espalier.clusters.in_place import OwnerChange
 from espalier.clusters.plan import Change, Removal, owner_changes
 from espalier.clusters.preview.diff import ObjectChange, field_changes
-from espalier.clusters.render_input import RenderInput
+from espalier.clusters.provider import RenderInput
 from espalier.clusters.scope import ClusterAPIObjects, Scope
 from espalier.clusters.step import Step, Write
 from espalier.clusters.steps import steps_of

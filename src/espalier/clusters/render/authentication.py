@@ -8,7 +8,7 @@ from typing import TypeVar
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.eksa.identity_providers import OIDCConfig
 from espalier.api.kinds import KubeObject
-from espalier.clusters.render_input import RenderInput
+from espalier.clusters.provider import RenderInput
 
 K = TypeVar("K", bound=KubeObject)
 

@@ -20,10 +20,10 @@ from espalier.api.eksa.identity_providers import AWSIamConfig, AWSIamConfigSpec
 from espalier.api.meta import Tree
 from espalier.clusterapi import kubeconfig
 from espalier.clusterapi.contract import MOVE_LABELS
+from espalier.clusters.provider import RenderInput
 from espalier.clusters.render.authentication import linked
 from espalier.clusters.render.cluster import meta
 from espalier.clusters.render.cni.workloads import EVERYWHERE, NAMESPACE, account, host_path, rule
-from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rendered import Manifest
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.kubeconfig_entries import KubeconfigError, encode_data

@@ -37,8 +37,8 @@ from espalier.api.eksa.network import RegistryMirrorConfiguration
 from espalier.api.eksa.release import VersionsBundle
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.clusters import registry_mirror
+from espalier.clusters.provider import Components, RenderInput
 from espalier.clusters.render import node_setup
-from espalier.clusters.render_input import Components, RenderInput
 
 C = TypeVar("C", bound=capi.BottlerocketFields)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE_BINDING, SERVICE_ACCOUNT
 from espalier.api.meta import Tree
+from espalier.clusters.provider import RenderInput
 from espalier.clusters.render.cni.workloads import NAMESPACE, rule
-from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rendered import Manifest
 
 ACCOUNT = "cloud-controller-manager"

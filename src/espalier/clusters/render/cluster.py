@@ -18,7 +18,7 @@ from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Resource
 from espalier.clusterapi import external_etcd
 from espalier.clusterapi.contract import reference
-from espalier.clusters.render_input import RenderInput
+from espalier.clusters.provider import RenderInput
 
 
 def meta(render_input: RenderInput, name: str, *, namespaced: bool = True) -> ObjectMeta:

@@ -14,10 +14,10 @@ from espalier.api.capi.etcdadm import (
 from espalier.api.kinds import KubeObject
 from espalier.clusterapi import external_etcd
 from espalier.clusters import registry_mirror
+from espalier.clusters.provider import RenderInput
 from espalier.clusters.render import node_setup
 from espalier.clusters.render.cluster import meta
 from espalier.clusters.render.kubeadm import CIPHER_SUITES
-from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rendered import RenderedEtcd
 
 

@@ -13,7 +13,7 @@ from espalier.api.capi.kubeadm import File, HostPathMount
 from espalier.api.eksa.control_plane import EtcdEncryption, KeyManagementService
 from espalier.api.meta import Tree
 from espalier.clusterapi.kubernetes_versions import minor
-from espalier.clusters.render_input import RenderInput
+from espalier.clusters.provider import RenderInput
 
 MOUNTED = "/etc/kubernetes/enc/encryption-config.yaml"
 SOCKETS = "/var/run/kmsplugin/"

@@ -16,8 +16,9 @@ from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.label_selectors import LabelSelector
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
 from espalier.clusters import names
+from espalier.clusters.provider import RenderInput
 from espalier.clusters.render.cluster import meta
-from espalier.clusters.render_input import RenderInput, group_name
+from espalier.clusters.render_input import group_name
 
 UNHEALTHY_MACHINE_TIMEOUT = "5m0s"
 CONTROL_PLANE_MAX_UNHEALTHY = "100%"

@@ -24,13 +24,13 @@ from espalier.api.capi.kubeadm import (
     Patches,
 )
 from espalier.api.core import Taint
+from espalier.api.eksa.kubelet import PATCH, PATCHES_FOLDER
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
-from espalier.api.kubelet import PATCH, PATCHES_FOLDER
 from espalier.clusterapi import external_etcd
 from espalier.clusterapi.kubernetes_versions import minor
+from espalier.clusters.audit_policy import AUDIT_POLICY
+from espalier.clusters.provider import RenderInput
 from espalier.clusters.render import admission_exclusions, authentication, authenticator, etcd_encryption, node_setup
-from espalier.clusters.render.audit_policy import AUDIT_POLICY
-from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rendered import Settings
 
 CIPHER_SUITES = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"

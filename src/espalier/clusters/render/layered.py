@@ -8,9 +8,9 @@ from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
 from espalier.clusterapi import templates
 from espalier.clusters import registry_mirror
-from espalier.clusters.provider import Name
+from espalier.clusters.provider import Name, RenderInput
 from espalier.clusters.render import cluster, cni, etcd, health_checks, workers
-from espalier.clusters.render_input import RenderInput, group_name
+from espalier.clusters.render_input import group_name
 from espalier.clusters.rendered import Rendered, RenderedGroup
 
 

@@ -11,8 +11,8 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.network import ProxyConfiguration, Ranges, RegistryMirrorConfiguration
 from espalier.clusterapi.contract import MOVE_LABELS
 from espalier.clusters import registry_mirror
+from espalier.clusters.provider import RenderInput
 from espalier.clusters.render.cluster import meta
-from espalier.clusters.render_input import RenderInput
 
 CREDENTIALS = "registry-credentials"
 """The Secret with `username` and `password` for mirrors that require them, as in EKS Anywhere."""

@@ -28,9 +28,8 @@ from espalier.api.kinds import KubeObject
 from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.clusters.provider import Name
+from espalier.clusters.provider import Name, RenderInput
 from espalier.clusters.render.cluster import meta
-from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rendered import Manifest
 
 

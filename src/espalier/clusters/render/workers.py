@@ -31,8 +31,9 @@ from espalier.clusterapi.contract import (
     reference,
 )
 from espalier.clusters import names
+from espalier.clusters.provider import RenderInput
 from espalier.clusters.render.cluster import meta
-from espalier.clusters.render_input import RenderInput, group_count, group_name
+from espalier.clusters.render_input import group_count, group_name
 
 
 def config_template(render_input: RenderInput, config: KubeadmConfigSpec, name: str) -> KubeadmConfigTemplate:

@@ -9,9 +9,8 @@ import msgspec
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.host_os import HostOSConfiguration
 from espalier.api.violations import Violation, shown
-from espalier.clusters.provider import Provider, bottlerocket_groups
+from espalier.clusters.provider import Provider, RenderInput, bottlerocket_groups
 from espalier.clusters.render.bottlerocket import bootstrap_image, unknown_to_kubelets, uri
-from espalier.clusters.render_input import RenderInput
 from espalier.clusters.rules.connections import is_certificates
 from espalier.kube.objects import Object
 

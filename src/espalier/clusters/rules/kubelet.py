@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from espalier.api import kubelet
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa import kubelet
 from espalier.api.schema import Part
 from espalier.api.violations import Violation, shown
 from espalier.clusters import addresses

@@ -15,8 +15,8 @@ from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.clusters import linked_objects
 from espalier.clusters.checks.questions import Server
 from espalier.clusters.credentials import ALLOWED, IN_WORKLOAD_CLUSTERS, lacking
-from espalier.clusters.provider import Dependency
-from espalier.clusters.render_input import RenderInput, group_name
+from espalier.clusters.provider import Dependency, RenderInput
+from espalier.clusters.render_input import group_name
 from espalier.kube.objects import Object
 from espalier.providers.nutanix.kinds import (
     FailureDomain,

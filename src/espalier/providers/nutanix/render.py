@@ -16,10 +16,9 @@ from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
 from espalier.clusterapi.contract import MOVE_LABELS
 from espalier.clusters import linked_objects
-from espalier.clusters.provider import Name
+from espalier.clusters.provider import Components, Name, RenderInput
 from espalier.clusters.render import etcd, host_os, kube_vip, kubeadm
 from espalier.clusters.render.cluster import meta
-from espalier.clusters.render_input import Components, RenderInput
 from espalier.clusters.rendered import Settings
 from espalier.kube.objects import Object
 from espalier.providers.nutanix import references

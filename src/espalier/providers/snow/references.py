@@ -13,8 +13,7 @@ from espalier.api.eksa.host_os import BOTTLEROCKET
 from espalier.clusters.credentials import lacking
 from espalier.clusters.linked_objects import of_kind
 from espalier.clusters.machine_groups import fields_with
-from espalier.clusters.provider import Dependency, Further
-from espalier.clusters.render_input import RenderInput
+from espalier.clusters.provider import Dependency, Further, RenderInput
 from espalier.kube.objects import Object
 from espalier.providers.snow.kinds import (
     SnowDatacenterConfig,

@@ -19,7 +19,7 @@ from espalier.api.meta import Condition, Observed, Part
 from espalier.api.resource import Resource
 from espalier.clusterapi.infrastructure import GROUP, DomainStatus, Hosts, Infrastructure
 from espalier.kube.objects import Object
-from espalier.providers.tinkerbell.hardware.kinds import OWNER_NAME, OWNER_NAMESPACE, Hardware
+from espalier.providers.tinkerbell.hardware_kinds import OWNER_NAME, OWNER_NAMESPACE, Hardware
 
 VERSION = "v1beta1"
 CONTRACT = {"cluster.x-k8s.io/v1beta1": VERSION}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from espalier.clusters.linked_objects import of_kind
-from espalier.clusters.provider import Further
-from espalier.clusters.render_input import RenderInput
+from espalier.clusters.provider import Further, RenderInput
 from espalier.kube.objects import Object
 from espalier.providers.tinkerbell.kinds import (
     TinkerbellMachineConfig,

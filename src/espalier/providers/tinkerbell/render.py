@@ -15,9 +15,9 @@ from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.label_selectors import LabelSelector
 from espalier.clusters import registry_mirror
 from espalier.clusters.linked_objects import datacenter, of_group
+from espalier.clusters.provider import Components, RenderInput
 from espalier.clusters.render import host_os, kube_vip, kubeadm, node_setup
 from espalier.clusters.render.cluster import meta
-from espalier.clusters.render_input import Components, RenderInput
 from espalier.clusters.rendered import Rendered, RenderedGroup, Settings
 from espalier.providers.tinkerbell import workflow
 from espalier.providers.tinkerbell.cluster_api import (

@@ -8,9 +8,9 @@ import msgspec
 
 from espalier.api.meta import Tree
 from espalier.clusters import credentials
-from espalier.providers.vsphere.checks.questions import server_of
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfig
 from espalier.providers.vsphere.references import CP_PASSWORD, CP_USER, CREDENTIALS, PASSWORD, USER, VARIABLES
+from espalier.providers.vsphere.server import server_of
 
 ACCOUNTS = ((VARIABLES[USER], VARIABLES[PASSWORD]), (VARIABLES[CP_USER], VARIABLES[CP_PASSWORD]))
 

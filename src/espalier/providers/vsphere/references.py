@@ -13,11 +13,10 @@ from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.clusters.credentials import ALLOWED, IN_WORKLOAD_CLUSTERS, lacking
 from espalier.clusters.linked_objects import of_kind
 from espalier.clusters.machine_groups import fields_with, kubernetes_versions
-from espalier.clusters.provider import Dependency
-from espalier.clusters.render_input import RenderInput
+from espalier.clusters.provider import Dependency, RenderInput
 from espalier.kube.objects import Object
-from espalier.providers.vsphere.checks.questions import server_of
 from espalier.providers.vsphere.kinds import Resolved, VSphereDatacenterConfig, VSphereMachineConfig
+from espalier.providers.vsphere.server import server_of
 
 CREDENTIALS = "vsphere-credentials"
 """The Secret in `eksa-system` with credentials for vCenters, as in EKS Anywhere."""

@@ -16,8 +16,8 @@ from espalier.kube.objects import Object
 from espalier.providers.tinkerbell.hardware import demand
 from espalier.providers.tinkerbell.hardware.demand import BareMetalCluster, Demand, Owner, Selection, canonical
 from espalier.providers.tinkerbell.hardware.findings import MOST_SHOWN, Config, ConfigResult, judge, problems
-from espalier.providers.tinkerbell.hardware.kinds import OWNER_NAME, BMCMachine, Hardware
 from espalier.providers.tinkerbell.hardware.rack import NAMESPACES, HardwareState, hardware_states
+from espalier.providers.tinkerbell.hardware_kinds import OWNER_NAME, BMCMachine, Hardware
 from espalier.providers.tinkerbell.kinds import TinkerbellMachineConfig
 from tests.support import hardware
 

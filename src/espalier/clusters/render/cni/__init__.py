@@ -6,8 +6,9 @@ from espalier.api.eksa.network import CiliumConfig, KindnetdConfig
 from espalier.api.eksa.release import VersionsBundle
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
+from espalier.clusters.provider import RenderInput
 from espalier.clusters.render.cni import cilium, kindnetd
-from espalier.clusters.render_input import RenderInput, cni_of
+from espalier.clusters.render_input import cni_of
 from espalier.clusters.rendered import Manifest
 from espalier.releases.contents import DIGEST
 

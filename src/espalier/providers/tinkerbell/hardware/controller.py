@@ -35,8 +35,8 @@ from espalier.providers.tinkerbell.cluster_api import TinkerbellMachine
 from espalier.providers.tinkerbell.hardware import demand
 from espalier.providers.tinkerbell.hardware.demand import BareMetalCluster, Owner
 from espalier.providers.tinkerbell.hardware.findings import NOT_ENOUGH, Config, ConfigResult, judge
-from espalier.providers.tinkerbell.hardware.kinds import BMCMachine, Hardware
 from espalier.providers.tinkerbell.hardware.rack import hardware_states, is_contactable
+from espalier.providers.tinkerbell.hardware_kinds import BMCMachine, Hardware
 from espalier.providers.tinkerbell.kinds import (
     TinkerbellDatacenterConfig,
     TinkerbellMachineConfig,

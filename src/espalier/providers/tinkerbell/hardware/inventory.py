@@ -11,7 +11,7 @@ from espalier.api.eksa.fields import LABEL_NAME, LABEL_VALUE
 from espalier.api.listing import first
 from espalier.api.violations import ManifestError, Problem, Violation, nearest_name, shown
 from espalier.api.yaml_trees import decoded, error_in
-from espalier.providers.tinkerbell.hardware.kinds import OWNER_NAME
+from espalier.providers.tinkerbell.hardware_kinds import OWNER_NAME
 
 MOST_BYTES = 8 * 1024 * 1024
 MOST_LINES = 10_000

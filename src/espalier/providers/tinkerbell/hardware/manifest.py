@@ -11,7 +11,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.providers.tinkerbell.hardware.inventory import BMC, Entry, read
-from espalier.providers.tinkerbell.hardware.kinds import (
+from espalier.providers.tinkerbell.hardware_kinds import (
     DHCP,
     IP,
     BMCMachine,

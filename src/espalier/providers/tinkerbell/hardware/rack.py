@@ -14,7 +14,7 @@ from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
 from espalier.api.reference import MetadataKey, Writer
 from espalier.clusters import addresses, credentials
 from espalier.kube.objects import Object
-from espalier.providers.tinkerbell.hardware.kinds import (
+from espalier.providers.tinkerbell.hardware_kinds import (
     OWNER_NAME,
     BMCMachine,
     BMCRef,

@@ -16,9 +16,10 @@ from espalier.clusters.checks.questions import Credentials
 from espalier.clusters.observe import with_our_fields
 from espalier.providers.vsphere import references
 from espalier.providers.vsphere.checks import findings
-from espalier.providers.vsphere.checks.questions import REACHABLE, Answers, LookUp, Query, server_of
+from espalier.providers.vsphere.checks.questions import REACHABLE, Answers, LookUp, Query
 from espalier.providers.vsphere.cluster_api import VSphereMachineTemplate
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfig, VSphereMachineConfig
+from espalier.providers.vsphere.server import server_of
 from espalier.runtime.component import Host
 
 CREDENTIALS = Key(SYSTEM_NAMESPACE, references.CREDENTIALS)

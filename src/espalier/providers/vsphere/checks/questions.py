@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from espalier.clusters.checks import questions
-from espalier.providers.vsphere.kinds import VSphereDatacenterConfigSpec
+from espalier.providers.vsphere.server import Server
 
 REACHABLE = "VCenterReachable"
 """Condition of what is checked: the vCenter answered."""
@@ -52,18 +52,6 @@ class Question(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.object_type.label} {self.name or self.path}"
-
-
-class Server(questions.Server, frozen=True):
-    """A vCenter."""
-
-    thumbprint: str = ""
-    """SHA-1 of the certificate; empty to verify it with this machine's CAs."""
-
-
-def server_of(spec: VSphereDatacenterConfigSpec) -> Server:
-    """The vCenter of a datacenter. A thumbprint pins its certificate."""
-    return Server(spec.server.lower(), spec.insecure and not spec.thumbprint, spec.thumbprint)
 
 
 class Query(msgspec.Struct, frozen=True):

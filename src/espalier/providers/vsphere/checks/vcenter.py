@@ -38,9 +38,9 @@ from espalier.providers.vsphere.checks.questions import (
     ObjectType,
     Query,
     Question,
-    Server,
     Template,
 )
+from espalier.providers.vsphere.server import Server
 
 CONNECT = 10.0
 """Timeout in seconds for connecting, and for each read of a response."""
