@@ -535,7 +535,7 @@ class Observer:
         return [(resource, child) for resource, child in found if self._stays_in_use(child, cluster.key)]
 
     def _stays_in_use(self, linked: Object, without: Key) -> bool:
-        users = self.all_clusters.by_index(BY_LINK, f"{linked.kind}/{linked.namespace}/{linked.name}")
+        users = self.all_clusters.by_index(BY_LINK, link(linked.kind, linked.key))
         return any(user.key != without and user.metadata.deletion_timestamp is None for user in users)
 
 
@@ -578,7 +578,12 @@ def _by_link(object_: Object) -> Iterable[str]:
         spec = read(object_).spec
     except msgspec.ValidationError:  # reported by its own reconcile; an error here would end the watch
         return ()
-    linked = [f"{reference.kind}/{object_.namespace}/{reference.name}" for _, reference in references(spec)]
-    if spec.git_ops_ref is not None:  # its own, and the management cluster's, with which it is compared
-        linked.append(BY_GIT_OPS)
-    return dict.fromkeys(linked)
+    linked = [reference for _, reference in references(spec)]
+    of_git_ops = [spec.git_ops_ref] if spec.git_ops_ref is not None else []
+    values = [link(one.kind, Key(object_.namespace, one.name)) for one in (*linked, *of_git_ops)]
+    return dict.fromkeys([*values, *(BY_GIT_OPS for _ in of_git_ops)])
+
+
+def link(kind: str, key: Key) -> str:
+    """The value of `BY_LINK` for Clusters that reference this object of their namespace."""
+    return f"{kind}/{key.namespace}/{key.name}"

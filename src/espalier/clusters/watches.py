@@ -13,8 +13,8 @@ from espalier.api.resource import Key
 from espalier.clusterapi import kubeconfig
 from espalier.clusterapi import labels as capi_labels
 from espalier.clusterapi.objects import controller_of
-from espalier.clusters import names, object_names
-from espalier.clusters.observe import BY_ADDRESS, BY_GIT_OPS, BY_LINK, BY_NAME, BY_SERIES, Observer
+from espalier.clusters import git_ops, names, object_names
+from espalier.clusters.observe import BY_ADDRESS, BY_GIT_OPS, BY_LINK, BY_NAME, BY_SERIES, Observer, link
 from espalier.clusters.predicates import machine_relevant, relevant
 from espalier.clusters.rules import endpoint
 from espalier.clusters.scope import is_self_managed, read
@@ -54,17 +54,23 @@ class Watches:
         observer.management_cluster.watched_by(controller, lambda: [cluster.key for cluster in self._clusters.list()])
         controller.watch(observer.all_clusters, self._rivals_and_managed, predicate=generation_changed)
 
-    def _users_of_git_ops(self, _found: Object) -> Iterable[Key]:
-        """All Clusters with one: theirs is compared with that of the management cluster."""
-        return [cluster.key for cluster in self._clusters.by_index(BY_LINK, BY_GIT_OPS)]
+    def _users_of_git_ops(self, found: Object) -> Iterable[Key]:
+        """The Clusters that reference it; for that of the management cluster, also those that are compared with it."""
+        users = [cluster.key for cluster in self._clusters.by_index(BY_LINK, link(found.kind, found.key))]
+        known = self._observer.management_cluster
+        if git_ops.of_management(known.record) != (found.kind, found.key):
+            return users
+        managed = {cluster.key for cluster in known.managed()}
+        compared = (one.key for one in self._clusters.by_index(BY_LINK, BY_GIT_OPS) if one.key in managed)
+        return dict.fromkeys([*users, *compared])
 
     def _users_of_release(self, found: Object) -> Iterable[Key]:
         users = self._observer.release_use.users(found)
         return [user.key for user in users if self._clusters.get(user.key) is not None]
 
     def _users_of(self, linked: Object) -> Iterable[Key]:
-        value = f"{linked.kind}/{linked.namespace}/{linked.name}"
-        return [*(cluster.key for cluster in self._clusters.by_index(BY_LINK, value)), *self._observer.excluded]
+        users = self._clusters.by_index(BY_LINK, link(linked.kind, linked.key))
+        return [*(cluster.key for cluster in users), *self._observer.excluded]
 
     def _users_of_secret(self, secret: Object) -> Iterable[Key]:
         """The Cluster of a kubeconfig; for other Secrets the Clusters that are not settled, which may wait for one

@@ -1,0 +1,90 @@
+"""The Clusters that a change of another object wakes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusters.watches import Watches
+from espalier.kube.objects import Object
+from espalier.runtime.cache import Cache
+from espalier.runtime.controller import Controller
+from espalier.runtime.outcome import Done, Outcome
+from tests.support.admission_reviews import SPEC, edited
+from tests.support.git_repositories import flux
+from tests.support.observed_clusters import as_object, laptop, naming, observer
+
+
+class Mappings(Controller):
+    """Keeps what would be enqueued for the objects of each kind."""
+
+    def __init__(self) -> None:
+        async def reconcile(_key: Key) -> Outcome:
+            return Done()
+
+        super().__init__("cluster", reconcile)
+        self.of: dict[str, Callable[[Object], Iterable[Key]]] = {}
+
+    def watch(self, cache: Cache, to_keys: Any = None, **_more: Any) -> None:
+        self.of.setdefault(cache.source.resource.kind, to_keys)
+
+
+def woken(changed: Tree, *others: Tree) -> set[str]:
+    """The Clusters that a change of an object wakes among these."""
+    mappings = Mappings()
+    Watches(observer(changed, *others)).begin(mappings)
+    return {str(key) for key in mappings.of[changed["kind"]](as_object(changed))}
+
+
+def cluster(
+    name: str, namespace: str, reference: str = "fleet", kind: str = "FluxConfig", manager: str = "laptop"
+) -> Tree:
+    metadata = {"metadata.name": name, "metadata.namespace": namespace, "metadata.uid": f"{namespace}/{name}"}
+    spec = {SPEC + "gitOpsRef": {"kind": kind, "name": reference}, SPEC + "managementCluster": {"name": manager}}
+    return edited(metadata | spec)
+
+
+def record() -> Tree:
+    later = {"metadata.resourceVersion": "2"}
+    return edited(later | {SPEC + "gitOpsRef": {"kind": "FluxConfig", "name": "fleet"}}, laptop())
+
+
+NONE = edited({"metadata.name": "without", "metadata.namespace": "a", SPEC + "gitOpsRef": None})
+OTHER_MANAGER = cluster("far", "a", manager="hub")
+CLUSTERS = (
+    cluster("one", "a"),
+    cluster("two", "a", "own"),
+    cluster("three", "b", "own"),
+    cluster("four", "b"),
+    cluster("five", "a", "own", "GitOpsConfig"),
+    NONE,
+    OTHER_MANAGER,
+)
+JUDGED = {"default/laptop", "a/one", "a/two", "a/five", "b/three", "b/four"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        (flux("own", "a"), {"a/two"}),
+        (flux("own", "b"), {"b/three"}),
+        (flux("own", "c"), set()),
+        (flux("fleet", "b"), {"b/four"}),
+        (flux("other", "default"), set()),
+        (flux("own", "a") | {"kind": "GitOpsConfig"}, {"a/five"}),
+        (flux("fleet", "default") | {"kind": "GitOpsConfig"}, set()),
+        (flux("fleet", "default"), JUDGED),
+    ],
+)
+def test_git_ops_wakes_those_it_concerns(changed: Tree, expected: set[str]) -> None:
+    assert woken(changed, record(), *CLUSTERS, naming(laptop())) == expected
+
+
+@pytest.mark.parametrize("others", [(laptop(),), (naming(laptop()) | {"data": {}},)], ids=["no ref", "no record"])
+def test_git_ops_that_nobody_shares_wakes_its_users(others: tuple[Tree, ...]) -> None:
+    assert woken(flux("fleet", "a"), *CLUSTERS, *others) == {"a/one", "a/far"}
+    assert woken(flux("fleet", "default"), *CLUSTERS, *others) == set()
