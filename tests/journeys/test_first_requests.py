@@ -53,7 +53,16 @@ FIRST = [
     ("/api/v1/namespaces/default", f"{PROTOBUF},{JSON}", JSON),
     ("/api/v1/namespaces?limit=500", f"{table('v1')},{table('v1beta1')},{JSON}", JSON),
     (f"/{EKSA}/namespaces/default/clusters", JSON, JSON),
-    # Python's clients, curl
+    # Python's client, whose calls end paths with a slash, and its dynamic one
+    ("/version/", JSON, JSON),
+    ("/api/", JSON, JSON),
+    ("/apis/", JSON, JSON),
+    ("/version", JSON, JSON),
+    ("/apis", JSON, JSON),
+    ("/api/v1", JSON, JSON),
+    (f"/{EKSA}/", JSON, JSON),
+    ("/api/v1/namespaces", JSON, JSON),
+    # others
     ("/openapi/v2", JSON, JSON),
     (f"/{EKSA}/clusters", "application/json;q=0.9, application/yaml, */*", JSON),
     ("/api/v1/pods", "*/*", JSON),
