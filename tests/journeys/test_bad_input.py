@@ -56,7 +56,7 @@ CASES = {
         EXAMPLE.replace("name: md-0", "name: 1_0"),
         ["standard input:26: spec.workerNodeGroupConfigurations[0].name: wrong type; put the value in quotes"],
     ),
-    "name too long": (named("g" * 36), ["metadata.name", "g" * 36, "35"]),
+    "name too long": (named("g" * 36), ["metadata.name", "36 characters", "35"]),
     "name no DNS label": (named("Garden_1"), ["metadata.name", "Garden_1"]),
     "no control plane": (spec("controlPlaneConfiguration.count", 0), ["spec.controlPlaneConfiguration.count", "0"]),
     "even control plane": (

@@ -6,17 +6,18 @@ import asyncio
 from datetime import UTC, datetime
 
 import pytest
+import yaml
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.gitops import FluxConfig
+from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
+from espalier.api.violations import ManifestError
 from espalier.cli import preflight
-from espalier.cli.failures import Failure
 from espalier.clusters import names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid
 from espalier.providers.docker.kinds import DockerDatacenterConfig
-from espalier.providers.kinds import CATALOG
 from espalier.providers.registry import PROVIDERS
 from tests.support import git_repositories
 from tests.support.cluster_lives import journey
@@ -169,8 +170,8 @@ def test_a_command_sends_nothing_of_a_cluster_with_other_gitops() -> None:
         trees = [example(gitOpsRef=own)[0], git_repositories.flux("garden", "default", branch="next")]
         trees[0]["metadata"]["namespace"] = "default"
         del trees[1]["metadata"]["resourceVersion"]
-        prepared = [(CATALOG.resource_of(one["apiVersion"], one["kind"]), one) for one in trees]
-        with pytest.raises(Failure, match=r"nothing was sent:\n.*FluxConfig garden has other content in spec\.branch"):
-            await preflight.judge(PROVIDERS, env.client, prepared)
+        found = read_manifests(yaml.safe_dump_all(trees), source="a.yaml")
+        with pytest.raises(ManifestError, match=r"a\.yaml:\d+: .*FluxConfig garden has other content in spec\.branch"):
+            await preflight.judge(PROVIDERS, env.client, found)
 
     journey(tell)

@@ -21,6 +21,7 @@ from espalier.api.core import (
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.gitops import FluxConfig
 from espalier.api.eksa.release import EKSARelease
+from espalier.api.manifests import Document, read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.cli import preflight
@@ -30,6 +31,7 @@ from espalier.cli.planning import PlanRequest
 from espalier.clusters.gate import Isolation
 from espalier.kube.client import Client, PatchType
 from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.objects import Object, encode_json
 from espalier.kube.wire import User
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
@@ -76,6 +78,11 @@ async def plan(client: Client) -> Planned:
     return planned
 
 
+def documents_of(stored: Object) -> list[Document]:
+    """A manifest of this object."""
+    return read_manifests(encode_json(stored.tree), source="stored.json")
+
+
 async def flux(env: ManagedEnvironment) -> None:
     """The management cluster and the cluster are under GitOps."""
     spec = {"github": {"owner": "team", "repository": "fleet", "personal": False}}
@@ -95,7 +102,7 @@ def test_the_example_role_of_administrators_suffices_for_a_whole_plan(git_ops: b
         preview = (await plan(jane)).now
         assert (preview.stops, preview.warnings, preview.is_empty) == ("", (), True)
         stored = await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
-        assert await preflight.judge(PROVIDERS, jane, [(Cluster.resource, stored.tree)]) == ()
+        assert await preflight.judge(PROVIDERS, jane, documents_of(stored)) == ()
 
     story(tell)
 
@@ -123,7 +130,7 @@ def test_without_the_right_to_read_which_cluster_manages_a_plan_says_so() -> Non
         assert warning.startswith(f"not allowed to read {CONFIG_MAP}, which names the management cluster")
         assert "the oldest self-managed Cluster is assumed to be it" in warning
         stored = await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
-        assert await preflight.judge(PROVIDERS, jane, [(Cluster.resource, stored.tree)]) == (warning,)
+        assert await preflight.judge(PROVIDERS, jane, documents_of(stored)) == (warning,)
 
     story(tell, leave_out=ADMINS)
 
@@ -147,7 +154,7 @@ def test_without_rights_a_manifest_is_judged_by_itself_with_a_notice() -> None:
     async def tell(env: ManagedEnvironment, _jane: Client) -> None:
         nobody = Client(InProcessTransport(env.server, User("nobody", ("system:authenticated",))))
         stored = await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
-        (notice,) = await preflight.judge(PROVIDERS, nobody, [(Cluster.resource, stored.tree)])
+        (notice,) = await preflight.judge(PROVIDERS, nobody, documents_of(stored))
         assert notice.startswith("only its manifest was checked, the API server has to check the rest: ")
 
     story(tell)

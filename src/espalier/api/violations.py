@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,6 +39,19 @@ class Violation(msgspec.Struct, frozen=True):
         if self.allowed:
             parts.append(f"allowed: {quoted(self.allowed, _LONGEST_MESSAGE)}")
         return "; ".join(parts)
+
+    @classmethod
+    def of(cls, field: str, sentence: str) -> Violation:
+        """The violation of such a sentence, as API servers return it."""
+        said = _SENTENCE.fullmatch(sentence)
+        return (
+            cls(field, said["found"] or "", said["allowed"] or "", said["message"])
+            if said
+            else cls(field, "", "", sentence)
+        )
+
+
+_SENTENCE = re.compile(r"(?P<message>.*?)(?:; found (?P<found>.*?))?(?:; allowed: (?P<allowed>.*))?", re.DOTALL)
 
 
 class Problem(msgspec.Struct, frozen=True):

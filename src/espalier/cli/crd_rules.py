@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cache
 from importlib import import_module
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,11 +23,14 @@ from espalier.api.kinds import KubeObject
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.printable import quoted
+from espalier.api.resource import Key
 from espalier.api.violations import Problem, Violation
 from espalier.apiserver import custom_objects, definitions, metadata, rules
 from espalier.apiserver.registry import Registry, ServedKind
 from espalier.cli import documents
+from espalier.clusters.preview import apply
 from espalier.kube.errors import StatusCause
+from espalier.kube.objects import Object
 from espalier.providers.kinds import CATALOG
 
 try:
@@ -61,8 +66,25 @@ def refusals(new: Tree, old: Tree | None = None) -> list[StatusCause]:
     ]
 
 
-def problems(found: Sequence[Document], known: Sequence[Problem]) -> list[Problem]:
-    """The same for the documents of a manifest, all of them new, with their lines and without known problems."""
+class Live(NamedTuple):
+    """The objects that the documents of a manifest would replace."""
+
+    namespace: str = ""
+    """Of documents that name none."""
+    objects: Mapping[tuple[str, Key], Object] = {}
+    unread: Collection[tuple[str, Key]] = ()
+    """Those that could not be read: the API server judges what would replace them."""
+
+    def name(self, document: Document) -> tuple[str, Key]:
+        """Kind and key of the object of a document."""
+        return document.kind, Key(document.namespace or self.namespace, document.name)
+
+
+ALL_NEW = Live()
+
+
+def problems(found: Sequence[Document], known: Sequence[Problem], live: Live = ALL_NEW) -> list[Problem]:
+    """The same for the documents of a manifest, with their lines and without known problems."""
     refused = []
     for one, after in zip(found, (*found[1:], None), strict=True):
         end = after.line("") if after is not None and after.source == one.source else sys.maxsize
@@ -70,15 +92,23 @@ def problems(found: Sequence[Document], known: Sequence[Problem]) -> list[Proble
         named = (one.tree.get("apiVersion"), one.tree.get("kind"))
         if not one.name or named != (one.api_version, one.kind) or documents.is_reported("metadata", of_it):
             continue
-        for cause in refusals(one.tree):
+        if live.name(one) in live.unread:
+            continue
+        before = live.objects.get(live.name(one))
+        causes = refusals(_applied(before, one), before.tree) if before is not None else refusals(one.tree)
+        for cause in causes:
             if of_it and _FAILED in cause.message:
                 continue  # the rule can't be evaluated for this value, whose type is already reported
             if cause.message.startswith(sentences.NEW_WITH_BUNDLES):
                 continue  # an existing cluster may have them (`cli/offline.py` says so)
-            violation = Violation(cause.field, "", "", cause.message)
+            violation = Violation.of(cause.field, cause.message)
             if not documents.is_reported(violation.field, of_it):
                 refused.append(one.problem(violation))
     return refused
+
+
+def _applied(before: Object, document: Document) -> Tree:
+    return apply.applied(before, document.tree, now=datetime.now(UTC), by_espalier=True).tree
 
 
 def _sentence(message: str) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.api.schema import violations
-from espalier.api.violations import ManifestError, Problem
+from espalier.api.violations import ManifestError, Problem, Violation
 from espalier.cli import mirror_authority, other_kinds
 from espalier.cli.failures import Failure
 from espalier.clusters import names
@@ -236,6 +237,28 @@ def _sentence(one: Problem) -> str:
     return one.violation.message.partition("; found ")[0]
 
 
+_FIELD = re.compile(
+    r"(?:(?P<kind>[A-Z][A-Za-z]+) (?P<name>[a-z0-9.-]+): )?(?P<field>(?:spec|metadata)(?:[.[][^\s:]*)?)(?:: |$)"
+)
+"""A field at the beginning of a message, perhaps of an object that the Cluster links."""
+
+
+def located(found: Sequence[Document], cluster: Document, violation: Violation) -> Problem:
+    """A violation of a Cluster, or of an object that its field or message names first, with its position."""
+    named = _FIELD.match(violation.field or violation.message)
+    if named is None:
+        return cluster.problem(violation)
+    field, message = named["field"], violation.message[named.end() :]
+    exact = replace(violation, field=field) if violation.field else Violation.of(field, message)
+    if not named["kind"]:
+        return cluster.problem(exact)
+    for one in found:
+        is_beside = not one.namespace or one.namespace == cluster.namespace
+        if (one.kind, one.name) == (named["kind"], named["name"]) and is_beside:
+            return one.problem(exact)
+    return cluster.problem(violation)
+
+
 def _decodes(tree: Tree, cls: type[KubeObject]) -> bool:
     try:
         msgspec.convert(tree, cls)
@@ -248,6 +271,11 @@ def is_reported(field: str, known: Sequence[Problem]) -> bool:
     """True if a problem is known for a field, for one within it, or for one around it."""
     related = [problem.violation.field for problem in known if problem.violation.field]
     return any(_is_within(field, other) or _is_within(other, field) for other in related)
+
+
+def is_part(field: str, others: Collection[str]) -> bool:
+    """True if a field is a part of one of the others."""
+    return any(other and field != other and _is_within(field, other) for other in others)
 
 
 def _is_within(field: str, other: str) -> bool:

@@ -11,9 +11,8 @@ import msgspec
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Tree
-from espalier.api.schema import TOO_MANY
 from espalier.api.violations import ManifestError
-from espalier.cli import documents, flags, formats, output
+from espalier.cli import documents, flags, formats, other_kinds, output
 from espalier.cli.commands import Group
 from espalier.cli.failures import Usage
 from espalier.cli.home import private
@@ -112,20 +111,16 @@ def objects(
       espalier generate objects -f examples/docker.yaml > objects.yaml
     """
     # Other commands need not load the code for validation and rendering.
-    from espalier.cli import crd_rules  # noqa: PLC0415
+    from espalier.cli import examination  # noqa: PLC0415
     from espalier.cli.offline import OfflineManager  # noqa: PLC0415
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
 
-    found = documents.read(filename, several=True)
-    refused = crd_rules.problems(found, []) if crd_rules.ASKED else []
-    if any(one.violation.message == TOO_MANY for one in refused):  # rendering them could take forever
-        raise ManifestError(refused)
+    found, problems, others = documents.examined(filename, several=True)
+    if problems or examination.against_crds(found, problems):
+        raise ManifestError(examination.alone(found, problems, releases, namespace).problems)
+    other_kinds.say(others)
     offline_manager = OfflineManager(PROVIDERS, found, releases, namespace)
     clusters = [one for one in found if one.kind == Cluster.resource.kind]
-    if refused:
-        more = [problem for one in clusters for problem in offline_manager.examined(one, is_refused=True).problems]
-        refused += [one for one in more if not documents.is_reported(one.violation.field, refused)]
-        raise ManifestError(refused)
     made = [tree for one in clusters for tree in offline_manager.objects(one, workload=workload)]
     _write(made, output_format)
 

@@ -271,7 +271,7 @@ async def _push(
             notices: tuple[str, ...] = ()
             if dry_run != "server":
                 notices = await preflight.install_releases(client, tree["spec"].get("eksaVersion"))
-            for notice in (*notices, *await preflight.judge(PROVIDERS, client, prepared)):
+            for notice in (*notices, *await preflight.judge(PROVIDERS, client, found)):
                 progress.say(f"cluster {key}: {notice}")
 
             async def bring_credentials() -> None:

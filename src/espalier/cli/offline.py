@@ -38,11 +38,6 @@ from espalier.kube.objects import Object, to_bytes
 from espalier.releases import Releases
 from espalier.runtime.snapshot import Snapshot
 
-_FIELD = re.compile(
-    r"(?:(?P<kind>[A-Z][A-Za-z]+) (?P<name>[a-z0-9.-]+): )?(?P<field>(?:spec|metadata)(?:[.[][^\s:]*)?)(?:: |$)"
-)
-"""A field at the beginning of a message, perhaps of an object that the Cluster links."""
-
 _OBJECT_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}")
 """Names that an object of the management cluster may have: no other one can be there."""
 _KNOWN_LATER = (NOT_CHECKED, names.VALUES_NOT_RESOLVED, names.CREDENTIALS_NOT_PERMITTED)
@@ -68,8 +63,13 @@ class OfflineManager:
         releases: Path | None,
         namespace: str,
         given: Sequence[str] = (),
+        *,
+        is_complete: bool = True,
     ) -> None:
-        """`given` are all objects of the manifest, as `Kind name`, also those of which nothing can be made."""
+        """`given` are all objects of the manifest, as `Kind name`, also those of which nothing can be made. Unless it
+        `is_complete`, objects that it lacks may be in the management cluster.
+        """
+        self._is_complete = is_complete
         self._providers = providers
         offered = self._offered = Releases.load(releases)
         self._found, self._given = found, given
@@ -132,7 +132,9 @@ class OfflineManager:
             return Examined(tuple(refused), preview.warnings, tuple(unknown))
         missing = {one.field: one.what for one in scope.missing if not one.is_credentials and not self._is_there(one)}
         problems = [
-            Violation(field, "", "", f"names {what}; add it to the manifest") for field, what in missing.items()
+            Violation(field, "", "", f"names {what}; add it to the manifest")
+            for field, what in missing.items()
+            if self._is_complete
         ]
         others = [one.message for one in validity.problems_beside_content(scope)] if not missing else []
         reason, _, message = preview.stops.partition(": ")
@@ -158,19 +160,7 @@ class OfflineManager:
         return []
 
     def _located(self, cluster: Document, violation: Violation) -> Problem:
-        """A violation of a Cluster, or of an object that its field or message names first, with its position."""
-        named = _FIELD.match(violation.field or violation.message)
-        if named is None:
-            return cluster.problem(violation)
-        field, message = named["field"], violation.message if violation.field else violation.message[named.end() :]
-        found = msgspec.structs.replace(violation, field=field, message=message)
-        if not named["kind"]:
-            return cluster.problem(found)
-        for one in self._found:
-            is_beside = not one.namespace or one.namespace == cluster.namespace
-            if (one.kind, one.name) == (named["kind"], named["name"]) and is_beside:
-                return one.problem(found)
-        return cluster.problem(violation)
+        return documents.located(self._found, cluster, violation)
 
     def _assumed(self, tree: Tree) -> tuple[Tree, list[str]]:
         """The Cluster, with the newest release instead of one that only the management cluster may have; and what only
@@ -319,7 +309,7 @@ def _of_the_build(scope: Scope) -> Iterator[str]:
 
 
 def _refusals(document: Document, preview: Preview) -> list[Problem]:
-    return [document.problem(Violation(one.field, "", "", one.message)) for one in preview.refusals]
+    return [document.problem(Violation.of(one.field, one.message)) for one in preview.refusals]
 
 
 def _objects(releases: Releases) -> list[Object]:

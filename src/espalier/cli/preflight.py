@@ -20,23 +20,32 @@ from espalier.api.eksa.group import MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import EKSARelease
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
-from espalier.api.printable import quoted
-from espalier.api.resource import Key, Resource
+from espalier.api.resource import Key
 from espalier.api.violations import ManifestError, Problem, Violation
-from espalier.cli import chosen_release, connection, crd_rules, credential_secrets, documents, flags, variable_files
+from espalier.cli import (
+    chosen_release,
+    connection,
+    crd_rules,
+    credential_secrets,
+    documents,
+    examination,
+    flags,
+    variable_files,
+)
 from espalier.cli.failures import Failure
-from espalier.clusters import git_ops
+from espalier.clusters import git_ops, validity
 from espalier.clusters.credential_files import Unreadable
 from espalier.clusters.management import named_by
 from espalier.clusters.observe import Observer
 from espalier.clusters.preview import apply, reading
 from espalier.clusters.preview.previews import Previews
 from espalier.clusters.provider import Provider, Providers
-from espalier.clusters.rules import content, endpoint, messages
+from espalier.clusters.rules import changes, content, endpoint, messages
 from espalier.clusters.scope import is_self_managed, read
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, KubeError, NotFound
 from espalier.kube.objects import Object, to_bytes
+from espalier.providers.kinds import CATALOG
 from espalier.releases import Releases, install, release_name
 from espalier.runtime.snapshot import Snapshot
 
@@ -147,22 +156,19 @@ async def check(
             problems += [one for one in more if not documents.is_reported(one.violation.field, known)]
     if not problems:
         return
+    readable = examination.parts(found, problems)
     with suppress(KubeError, Failure, OSError, TimeoutError, msgspec.MsgspecError):
         async with connection.connect(flag) as connected, asyncio.timeout(_PATIENCE):
-            for document, tree in clusters:
-                tree["metadata"].setdefault("namespace", connected.namespace)
-                if pushed_as and tree["spec"].get("bundlesRef") is None:
+            for tree in (tree for _, tree in documents.in_namespace(readable, connected.namespace)):
+                if pushed_as and tree["kind"] == Cluster.resource.kind and tree["spec"].get("bundlesRef") is None:
                     tree["spec"]["eksaVersion"] = pushed_as
-                refused, _ = await _refusals(providers, connected.client, tree)
-                problems += [
-                    document.problem(Violation(field, "", "", message))
-                    for field, message in refused
-                    if not documents.is_reported(field, problems)
-                ]
-    raise ManifestError(problems)
+            problems, _ = await _examined(providers, connected.client, found, readable, problems, connected.namespace)
+            raise ManifestError(problems)
+    raise ManifestError(examination.alone(found, problems, None, _NAMESPACE, is_complete=False).problems)
 
 
-_LONGEST_NAME = 300
+_NAMESPACE = "default"
+"""Where objects are taken to be if no management cluster answers: no rule depends on it."""
 _PATIENCE = 5.0
 """Seconds for which a manifest with known problems is also checked against the management cluster."""
 
@@ -207,53 +213,67 @@ def _manager(found: Object) -> str:
         return ""
 
 
-async def judge(providers: Providers, client: Client, prepared: Sequence[tuple[Resource, Tree]]) -> tuple[str, ...]:
-    """Raise `Failure` with everything for which one of these objects would be refused, of which one is a Cluster.
+async def judge(providers: Providers, client: Client, found: Sequence[Document]) -> tuple[str, ...]:
+    """Raise `ManifestError` with everything for which one of these objects, as they are sent, would be refused.
 
     Returns what could not be read for want of a right, and so was left to the server.
     """
-    trees = [tree for _, tree in prepared]
-    cluster = next(tree for tree in trees if tree["kind"] == Cluster.resource.kind)
-    refused, notices = await _refusals(providers, client, cluster, trees)
-    linked = await asyncio.gather(*(_linked_refusals(client, *one) for one in prepared if one[1] is not cluster))
-    found = [*(one for part in linked for one in part), *refused]
-    if found:
-        key = quoted(str(Key(cluster["metadata"]["namespace"], cluster["metadata"]["name"])), _LONGEST_NAME)
-        reasons = "".join(
-            f"\n* {quoted(field, _LONGEST_NAME)}: {message}".replace("* : ", "* ") for field, message in found
-        )
-        raise Failure(f"cluster {key} would be refused, so nothing was sent:{reasons}")
+    problems, notices = await _examined(providers, client, found, found, (), "")
+    if problems:
+        raise ManifestError(problems)
     return notices
 
 
-async def _linked_refusals(client: Client, resource: Resource, tree: Tree) -> list[tuple[str, str]]:
-    """The same for an object that a Cluster links, by the rules of its CRD."""
-    if not crd_rules.ASKED:
-        return []
-    metadata = tree["metadata"]
-    live: Object | None = None
-    try:
-        live = await client.get(resource, metadata["name"], metadata.get("namespace"))
-    except NotFound:
-        pass
-    except Forbidden:
-        return []
-    new = apply.applied(live, tree, now=datetime.now(UTC), by_espalier=True)
-    causes = crd_rules.refusals(new.tree, live.tree if live is not None else None)
-    where = f"{tree['kind']} {metadata['name']}"
-    return [(f"{where}: {one.field}", one.message) for one in causes]
+async def _examined(
+    providers: Providers,
+    client: Client,
+    found: Sequence[Document],
+    readable: Sequence[Document],
+    known: Sequence[Problem],
+    namespace: str,
+) -> tuple[list[Problem], tuple[str, ...]]:
+    """All problems of a manifest in a management cluster, and what could not be read there. `readable` are its
+    documents without what the `known` problems are about.
+    """
+    trees, notices = [one.tree for one in readable], list[str]()
+    problems: list[Problem] = []
+    for document in (one for one in readable if one.kind == Cluster.resource.kind):
+        refused, unread = await _refusals(providers, client, document.tree, trees)
+        problems += [documents.located(readable, document, one) for one in refused]
+        notices += unread
+    rules = examination.against_crds(found, known, await _live(client, readable, namespace))
+    return documents.merged(found, known, [*rules, *problems]), tuple(notices)
+
+
+async def _live(client: Client, readable: Sequence[Document], namespace: str) -> crd_rules.Live:
+    """The objects that documents would replace."""
+    objects: dict[tuple[str, Key], Object] = {}
+    unread: set[tuple[str, Key]] = set()
+    live = crd_rules.Live(namespace, objects, unread)
+
+    async def read_live(document: Document) -> None:
+        resource, name = CATALOG.resource_of(document.api_version, document.kind), live.name(document)
+        try:
+            objects[name] = await client.get(resource, document.name, name[1].namespace or None)
+        except NotFound:
+            pass
+        except Forbidden:
+            unread.add(name)
+
+    await asyncio.gather(*(read_live(one) for one in readable))
+    return live
 
 
 async def _refusals(
     providers: Providers, client: Client, cluster: Tree, beside: Sequence[Tree] = ()
-) -> tuple[list[tuple[str, str]], tuple[str, ...]]:
-    """Field and sentence of everything for which a Cluster would be refused, and what could not be read.
+) -> tuple[list[Violation], tuple[str, ...]]:
+    """Everything for which a Cluster would be refused, alone or with the objects that it links, and what could not be
+    read.
 
     A GitOps configuration beside it in the manifest counts: it would be written first, and the Cluster refused then.
     """
     key = Key(cluster["metadata"]["namespace"], cluster["metadata"]["name"])
     version = cluster["spec"].get("eksaVersion")
-    notices: tuple[str, ...] = ()
     try:
         observed = await reading.read(
             client,
@@ -264,33 +284,73 @@ async def _refusals(
             only_judges=True,
         )
     except NotFound:
-        found = _by_itself(providers, cluster)
+        return _by_itself(providers, cluster), ()
     except Forbidden as error:
-        found = _by_itself(providers, cluster)
-        notices = (f"only its manifest was checked, the API server has to check the rest: {error}",)
-    else:
-        notices = observed.notices
-        snapshot = Snapshot()
-        observer = Observer(snapshot, providers=providers)
-        snapshot.fill(observed.objects)
-        for tree in beside:
-            if any(tree["kind"] == kind.kind for kind in git_ops.KINDS):
-                snapshot.put(Object(to_bytes({**tree, "metadata": {**tree["metadata"], "resourceVersion": "0"}})))
-        previews = Previews(snapshot, observer, observed.fleets, now=datetime.now(UTC))
-        found = [(one.field, one.message) for one in previews.refusals(cluster)]
-        if previews.lacks_address(cluster):
-            found.append((endpoint.FIELD, _ADDRESS_TAKEN))
-    return found, notices
+        notice = f"only its manifest was checked, the API server has to check the rest: {error}"
+        return _by_itself(providers, cluster), (notice,)
+    snapshot = Snapshot()
+    observer = Observer(snapshot, providers=providers)
+    snapshot.fill(observed.objects)
+    for tree in beside:
+        if any(tree["kind"] == kind.kind for kind in git_ops.KINDS):
+            snapshot.put(_object(tree))
+    previews = Previews(snapshot, observer, observed.fleets, now=datetime.now(UTC))
+    before = previews.live(cluster)
+    fixed = _fixed(before, cluster)
+    refused = [one for one in previews.refusals(cluster) if not documents.is_part(one.field, fixed)]
+    found = [Violation.of(one.field, one.message) for one in refused]
+    if previews.lacks_address(cluster):
+        found.append(Violation(endpoint.FIELD, "", "", _ADDRESS_TAKEN))
+    return [*found, *_linked_violations(providers, observer, snapshot, before, cluster, beside)], observed.notices
+
+
+def _fixed(before: Object | None, cluster: Tree) -> set[str]:
+    """The fields that can't be changed, and are: what else is wrong within them goes with the change."""
+    with suppress(msgspec.ValidationError):
+        if before is not None:
+            return {one.field for one in changes.fixed(read(before).spec, msgspec.convert(cluster, Cluster).spec)}
+    return set()
+
+
+def _linked_violations(
+    providers: Providers,
+    observer: Observer,
+    snapshot: Snapshot,
+    before: Object | None,
+    cluster: Tree,
+    beside: Sequence[Tree],
+) -> list[Violation]:
+    """The violations of a Cluster together with the objects that it links, but for those that it had `before`.
+
+    Afterwards the snapshot contains these objects as they would be.
+    """
+
+    def violations(tree: Tree) -> list[Violation]:
+        with suppress(LookupError, ValueError):  # for rules about linked objects, the Cluster may be anything
+            asked = msgspec.convert(tree, Cluster)
+            children = observer.linked.children(asked.metadata.namespace, asked.spec)
+            return list(validity.linked_violations(asked, providers, children, is_made=before is not None))
+        return []
+
+    known = violations(before.tree) if before is not None else []
+    for tree in documents.linked(cluster, beside, providers):
+        key = Key(tree["metadata"]["namespace"], tree["metadata"]["name"])
+        live = snapshot.get(tree["apiVersion"], tree["kind"], key)
+        snapshot.put(apply.applied(live, tree, now=datetime.now(UTC), by_espalier=True))
+    return [one for one in violations(cluster) if one not in known]
+
+
+def _object(tree: Tree) -> Object:
+    return Object(to_bytes({**tree, "metadata": {**tree["metadata"], "resourceVersion": "0"}}))
 
 
 _ADDRESS_TAKEN = "another cluster uses this address, and it can't be changed later; choose a free address"
 
 
-def _by_itself(providers: Providers, tree: Tree) -> list[tuple[str, str]]:
+def _by_itself(providers: Providers, tree: Tree) -> list[Violation]:
     """The refusals that follow from the Cluster alone."""
     try:
         cluster = msgspec.convert(tree, Cluster)
     except msgspec.ValidationError:
         return []  # for a manifest that was read, only what the server knows better
-    found = [] if is_self_managed(cluster) else content.violations(cluster, providers)
-    return [(one.field, one.sentence) for one in found]
+    return [] if is_self_managed(cluster) else list(content.violations(cluster, providers))

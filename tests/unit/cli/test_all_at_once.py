@@ -6,7 +6,6 @@ import copy
 import json
 import random
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,90 +19,9 @@ from espalier.api.meta import Tree
 from espalier.cli import documents
 from espalier.cli.main import program
 from tests.support.admission_reviews import edited
+from tests.support.faulty_manifests import EXAMPLES, OBJECTS, Error, Fault, check, faults, manifest
 from tests.support.refused_clusters import WRONG
 from tests.support.sampling import sampled
-
-EXAMPLES = Path(__file__).parents[3] / "examples"
-
-Fault = tuple[str, str, dict[str, Any], str]
-"""Kind and name of an object, its edits, and the field of the error."""
-
-CLUSTER_ON_MACHINES: list[tuple[dict[str, Any], str]] = [
-    ({"spec.controlPlaneConfiguration.count": 2}, "spec.controlPlaneConfiguration.count"),
-    ({"spec.controlPlaneConfiguration.endpoint.host": "127.0.0.1"}, "spec.controlPlaneConfiguration.endpoint.host"),
-    ({"spec.controlPlaneConfiguration.labels": {"a": "b c"}}, "spec.controlPlaneConfiguration.labels[a]"),
-    ({"spec.workerNodeGroupConfigurations[0].name": "A b"}, "spec.workerNodeGroupConfigurations[0].name"),
-    (
-        {"spec.workerNodeGroupConfigurations[0].taints": [{"key": "a", "effect": "Never"}]},
-        "spec.workerNodeGroupConfigurations[0].taints[0].effect",
-    ),
-    ({"spec.clusterNetwork.cniConfig": None}, "spec.clusterNetwork.cniConfig"),
-    ({"spec.machineHealthCheck": {"maxUnhealthy": "lots"}}, "spec.machineHealthCheck.maxUnhealthy"),
-    ({"spec.kubernetesVersion": 1.35, "spec.packages": {"controller": {"tag": "a"}}}, "spec.packages.controller"),
-]
-
-NO_SERVERS: Tree = {"servers": []}
-
-OBJECTS: dict[str, list[Fault]] = {
-    "vsphere": [
-        ("VSphereDatacenterConfig", "vineyard", {"spec.server": "https://vc"}, "spec.server"),
-        ("VSphereDatacenterConfig", "vineyard", {"spec.thumbprint": "AB"}, "spec.thumbprint"),
-        ("VSphereMachineConfig", "vineyard-cp", {"spec.memoryMiB": "lots"}, "spec.memoryMiB"),
-        ("VSphereMachineConfig", "vineyard-cp", {"spec.datastore": None}, "spec.datastore"),
-        ("VSphereMachineConfig", "vineyard-cp", {"spec.osFamily": "windows"}, "spec.osFamily"),
-        ("VSphereMachineConfig", "vineyard", {"spec.resourcePool": ""}, "spec.resourcePool"),
-        ("VSphereMachineConfig", "vineyard", {"spec.users[0].name": "Ann"}, "spec.users[0].name"),
-        ("VSphereMachineConfig", "vineyard", {"spec.diskGib": 20}, "spec.diskGib"),
-        ("Cluster", "vineyard", {"spec.workerNodeGroupConfigurations[0].failureDomains": ["x"]}, "failureDomains"),
-    ],
-    "tinkerbell": [
-        ("TinkerbellDatacenterConfig", "forge", {"spec.tinkerbellIP": "here"}, "spec.tinkerbellIP"),
-        ("TinkerbellDatacenterConfig", "forge", {"spec.osImageURL": "http://192.0.2.7/a.gz"}, "spec.osImageURL"),
-        ("TinkerbellMachineConfig", "forge-cp", {"spec.hardwareSelector": {"a": "b c"}}, "spec.hardwareSelector"),
-        ("TinkerbellMachineConfig", "forge-cp", {"spec.users": []}, "spec.users"),
-        (
-            "TinkerbellMachineConfig",
-            "forge",
-            {"spec.hostOSConfiguration.ntpConfiguration": {"servers": []}},
-            "servers",
-        ),
-    ],
-    "nutanix": [
-        ("NutanixDatacenterConfig", "quarry", {"spec.endpoint": "https://a"}, "spec.endpoint"),
-        ("NutanixDatacenterConfig", "quarry", {"spec.port": 0}, "spec.port"),
-        ("NutanixMachineConfig", "quarry-cp", {"spec.memorySize": "1Gi"}, "spec.memorySize"),
-        ("NutanixMachineConfig", "quarry-cp", {"spec.image.name": "ubuntu"}, "spec.image"),
-        ("NutanixMachineConfig", "quarry", {"spec.systemDiskSize": "1Gi"}, "spec.systemDiskSize"),
-        ("NutanixMachineConfig", "quarry", {"spec.vcpuSockets": 1}, "spec.vcpuSockets"),
-    ],
-    "cloudstack": [
-        ("CloudStackDatacenterConfig", "harbor", {"spec.availabilityZones[0].domain": ""}, "domain"),
-        ("CloudStackDatacenterConfig", "harbor", {"spec.availabilityZones[0].name": "a b"}, "name"),
-        ("CloudStackMachineConfig", "harbor-cp", {"spec.template.name": "rhel"}, "spec.template.name"),
-        ("CloudStackMachineConfig", "harbor-cp", {"spec.affinity": "some"}, "spec.affinity"),
-        ("CloudStackMachineConfig", "harbor", {"spec.computeOffering": {}}, "spec.computeOffering.name"),
-    ],
-    "snow": [
-        ("SnowDatacenterConfig", "glacier", {"spec.identityRef.kind": "ConfigMap"}, "spec.identityRef.kind"),
-        ("SnowMachineConfig", "glacier-cp", {"spec.instanceType": "m5.large"}, "spec.instanceType"),
-        ("SnowMachineConfig", "glacier-cp", {"spec.sshKeyName": ""}, "spec.sshKeyName"),
-        ("SnowMachineConfig", "glacier", {"spec.physicalNetworkConnector": "X"}, "spec.physicalNetworkConnector"),
-        ("SnowIPPool", "glacier", {"spec.pools[0].ipEnd": "192.0.2.1"}, "spec.pools[0].ipEnd"),
-    ],
-}
-
-
-def faults(provider: str) -> list[Fault]:
-    name = next(name for kind, name, *_ in OBJECTS[provider] if kind.endswith("DatacenterConfig"))
-    return [*(("Cluster", name, edits, field) for edits, field in CLUSTER_ON_MACHINES), *OBJECTS[provider]]
-
-
-def manifest(example: str, chosen: list[Fault]) -> str:
-    trees = list(yaml.safe_load_all((EXAMPLES / f"{example}.yaml").read_text()))
-    for kind, name, edits, _ in chosen:
-        places = [at for at, one in enumerate(trees) if (one["kind"], one["metadata"]["name"]) == (kind, name)]
-        trees[places[0]] = edited(edits, trees[places[0]])
-    return yaml.safe_dump_all(trees, sort_keys=False, default_flow_style=False)
 
 
 def problems(text: str) -> list[Tree]:
@@ -113,51 +31,22 @@ def problems(text: str) -> list[Tree]:
     return found
 
 
-def line(text: str, kind: str, name: str, field: str) -> int:
-    """The line of a field of an object, or of the nearest one around it, by another reader of YAML."""
-    for root in yaml.compose_all(text):
-        tree = yaml.safe_load(yaml.serialize(root))
-        if (tree["kind"], tree["metadata"]["name"]) == (kind, name):
-            node, at = root, root.start_mark.line
-            for step in paths.parsed(field) or ():
-                pairs = getattr(node, "value", [])
-                if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(pairs):
-                    node, at = pairs[step], pairs[step].start_mark.line
-                    continue
-                found = [(key, value) for key, value in pairs if key.value == step] if isinstance(step, str) else []
-                if not found:
-                    break
-                at, node = found[0][0].start_mark.line, found[0][1]
-            return at + 1
-    raise LookupError(name)
-
-
-def check(example: str, chosen: list[Fault]) -> None:
-    """Each fault gives one error, at a field that ends like that of the fault, or is around it, on its line."""
-    text = manifest(example, chosen)
-    found = problems(text)
-    left = list(found)
-    for kind, name, _, field in chosen:
-        of_it = [
-            one
-            for one in left
-            if (one["violation"]["field"].endswith(field) or field.startswith(one["violation"]["field"] or "?"))
-            and one["line"] == line(text, kind, name, one["violation"]["field"])
-        ]
-        assert of_it, f"no error for {kind} {name} {field}:\n{json.dumps(found, indent=1)}\n{text}"
-        left.remove(of_it[0])
-    assert left == [], "one fault gives one error"
+def errors(text: str) -> list[Error]:
+    """Those of `-o json`, where what was found and is allowed is in fields of its own."""
+    messages = [one["violation"]["message"] for one in problems(text)]
+    assert [one for one in messages if "; found " in one or "; allowed: " in one] == []
+    return [(one["violation"]["field"], one["line"]) for one in problems(text)]
 
 
 @pytest.mark.parametrize("provider", sampled(OBJECTS, 1))
 def test_each_fault_alone_is_one_error(provider: str) -> None:
     for fault in faults(provider):
-        check(provider, [fault])
+        check(provider, [fault], errors)
 
 
 @pytest.mark.parametrize("provider", OBJECTS)
 def test_all_faults_together_are_as_many_errors(provider: str) -> None:
-    check(provider, faults(provider))
+    check(provider, faults(provider), errors)
 
 
 @pytest.mark.parametrize("seed", sampled(range(30), 0, 16))
@@ -171,7 +60,31 @@ def test_any_faults_of_a_cluster_are_reported_together(seed: int) -> None:
         if not areas & {area(path) for path in (*one[2], one[3])} and len(chosen) < 5:
             chosen.append(one)
     assert len(chosen) == 5
-    check("docker", copy.deepcopy(chosen))
+    check("docker", copy.deepcopy(chosen), errors)
+
+
+LABELS: dict[str, tuple[str, str]] = {
+    "b c": ("d", "not a valid label name"),
+    "d": ("e f", "not a valid label value"),
+    "kubernetes.io/a": ("b", "the kubelet"),
+    "g h": ("i", "not a valid label name"),
+    "j": ("k l", "not a valid label value"),
+}
+"""Labels that are wrong, with the message."""
+
+
+@pytest.mark.parametrize("part", ["controlPlaneConfiguration", "workerNodeGroupConfigurations[0]"])
+def test_each_wrong_label_of_a_map_is_an_error(part: str) -> None:
+    field = f"spec.{part}.labels"
+    labels = {name: value for name, (value, _) in LABELS.items()}
+    found = problems(manifest("docker", [("Cluster", "garden", {field: labels | {"right": "one"}}, "")]))
+    assert [one["violation"]["field"] for one in found] == [f"{field}[{name}]" for name in LABELS]
+    for one, (name, (value, message)) in zip(found, LABELS.items(), strict=True):
+        assert one["violation"]["message"].startswith(message)
+        assert one["violation"]["found"] == (value if "value" in message else name)
+        assert one["violation"]["allowed"]
+    first = found[0]["line"]
+    assert [one["line"] for one in found] == list(range(first, first + len(LABELS)))
 
 
 def test_an_object_that_is_given_twice_is_no_change_of_the_first() -> None:
@@ -254,4 +167,4 @@ def test_the_example_of_the_proposal_lacks_five_things_that_are_named_at_once() 
         "spec.clusterNetwork",
         "spec.controlPlaneConfiguration.endpoint.host",
     }
-    assert "allowed: a version like v0.26.0" in str(found["spec.eksaVersion"])
+    assert found["spec.eksaVersion"]["allowed"].startswith("a version like v0.26.0")

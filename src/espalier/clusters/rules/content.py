@@ -192,9 +192,9 @@ def _packages(spec: eksa.ClusterSpec) -> Iterator[Violation]:
 def _labels(field: str, labels: Mapping[str, str]) -> Iterator[Violation]:
     for name, value in labels.items():
         if not _LABEL_NAME.fullmatch(name):
-            yield Violation(field, name, LABEL_NAMES, sentences.LABEL)
+            yield Violation(f"{field}[{name}]", name, LABEL_NAMES, sentences.LABEL)
         elif _KUBERNETES_LABEL.search(name) and not _KUBELET_LABEL.search(name):
-            yield Violation(field, name, KUBELET_LABELS, sentences.KUBELET_LABEL)
+            yield Violation(f"{field}[{name}]", name, KUBELET_LABELS, sentences.KUBELET_LABEL)
         elif not _LABEL_VALUE.fullmatch(value):
             yield Violation(f"{field}[{name}]", value, LABEL_VALUES, sentences.LABEL_VALUE)
 

@@ -1,0 +1,62 @@
+"""Commands that send a manifest report all its faults at once, each with its line, as `espalier validate` does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.environment import CommandResult, LocalEnvironment
+from tests.support.faulty_manifests import EXAMPLES, OBJECTS, Error, check, faults
+from tests.support.sampling import sampled
+
+pytestmark = pytest.mark.embedded
+
+_ERROR = re.compile(
+    r"^(?:error: )?standard input:(\d+): ((?:spec|metadata|apiVersion|kind)[^:]*(?:\[[^\]]*\][^:]*)*): "
+)
+
+
+FIXED = ("domain", "name", "spec.pools[0].ipEnd")
+"""Fields of linked objects of which two things are wrong in an existing cluster: the value, and that it changes."""
+
+
+def errors_of(done: CommandResult) -> list[Error]:
+    """Field and line of each error of a command that was refused."""
+    assert done.code == 1, done
+    lines = [line for line in done.err.splitlines() if not line.startswith("Warning: ")]
+    found = [(_ERROR.match(line), line) for line in lines]
+    assert all(one for one, _ in found), lines
+    return [(one[2], int(one[1])) for one, _ in found if one is not None]
+
+
+@pytest.fixture(params=sampled(OBJECTS, 2))
+def provider(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_create_reports_all_faults_at_once(provider: str, env: LocalEnvironment) -> None:
+    check(provider, faults(provider), lambda text: errors_of(env.apply(text, "create")))
+    assert env.names("get", "clusters") == ["cluster.anywhere.eks.amazonaws.com/laptop"]
+
+
+@pytest.fixture
+def there(provider: str, env: LocalEnvironment) -> Iterator[str]:
+    """A provider of which there is the cluster of the example."""
+    text = (EXAMPLES / f"{provider}.yaml").read_text()
+    created = env.apply(text, "create", "--no-wait")
+    assert created.code == 0, created
+    yield provider
+    gone = env.espalier("delete", "cluster", "-f", "-", stdin=text)
+    assert gone.code == 0, gone
+
+
+def test_upgrade_reports_all_faults_at_once(there: str, env: LocalEnvironment) -> None:
+    chosen = [one for one in faults(there) if one[3] not in FIXED]
+    check(there, chosen, lambda text: errors_of(env.apply(text, "upgrade", "--move-release")))
+
+
+def test_each_fault_alone_is_an_error_of_a_command(provider: str, env: LocalEnvironment) -> None:
+    for fault in faults(provider):
+        check(provider, [fault], lambda text: errors_of(env.apply(text, "create")))
