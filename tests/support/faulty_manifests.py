@@ -40,12 +40,12 @@ OBJECTS: dict[str, list[Fault]] = {
         ("VSphereMachineConfig", "vineyard", {"spec.resourcePool": ""}, "spec.resourcePool"),
         ("VSphereMachineConfig", "vineyard", {"spec.users[0].name": "Ann"}, "spec.users[0].name"),
         ("VSphereMachineConfig", "vineyard", {"spec.diskGib": 20}, "spec.diskGib"),
-        ("Cluster", "vineyard", {"spec.workerNodeGroupConfigurations[0].failureDomains": ["x"]}, "failureDomains"),
+        ("Cluster", "vineyard", {"spec.workerNodeGroupConfigurations[0].failureDomains": ["x"]}, "failureDomains[0]"),
     ],
     "tinkerbell": [
         ("TinkerbellDatacenterConfig", "forge", {"spec.tinkerbellIP": "here"}, "spec.tinkerbellIP"),
         ("TinkerbellDatacenterConfig", "forge", {"spec.osImageURL": "http://192.0.2.7/a.gz"}, "spec.osImageURL"),
-        ("TinkerbellMachineConfig", "forge-cp", {"spec.hardwareSelector": {"a": "b c"}}, "spec.hardwareSelector"),
+        ("TinkerbellMachineConfig", "forge-cp", {"spec.hardwareSelector": {"a": "b c"}}, "spec.hardwareSelector[a]"),
         ("TinkerbellMachineConfig", "forge-cp", {"spec.users": []}, "spec.users"),
         (
             "TinkerbellMachineConfig",

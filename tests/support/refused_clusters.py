@@ -62,7 +62,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({CONTROL_PLANE + "count": 0}, CONTROL_PLANE + "count", "found 0"),
     ({CONTROL_PLANE + "count": 2}, CONTROL_PLANE + "count", "their number must be odd"),
     ({CONTROL_PLANE + "certSans": ["a b"]}, CONTROL_PLANE + "certSans[0]", "addresses and DNS names"),
-    ({CONTROL_PLANE + "labels": {"a b": "c"}}, CONTROL_PLANE + "labels", "not a valid label name"),
+    ({CONTROL_PLANE + "labels": {"a b": "c"}}, CONTROL_PLANE + "labels[a b]", "not a valid label name"),
     ({CONTROL_PLANE + "labels": {"a": "c d"}}, CONTROL_PLANE + "labels[a]", "not a valid label value"),
     ({SPEC + "workerNodeGroupConfigurations": []}, "spec.workerNodeGroupConfigurations", "at least one group"),
     (
@@ -322,7 +322,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         "it must use https; found http://s3; allowed: a URL that begins with https://",
     ),
     *(
-        ({part + "labels": {name: "a"}}, f"{part}labels", "use a domain of your own")
+        ({part + "labels": {name: "a"}}, f"{part}labels[{name}]", "use a domain of your own")
         for part in (CONTROL_PLANE, GROUP)
         for name in ("node-role.kubernetes.io/worker", "kubernetes.io/role", "k8s.io/a", "a.k8s.io/b")
     ),

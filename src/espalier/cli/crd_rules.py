@@ -6,17 +6,18 @@ extra `local`: `ASKED` is false without it, and nothing here may be called then.
 
 from __future__ import annotations
 
+import copy
 import re
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib import import_module
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from espalier.api import json_trees
+from espalier.api import json_trees, paths
 from espalier.api.crd import crd_of
 from espalier.api.eksa import sentences
 from espalier.api.kinds import KubeObject
@@ -95,8 +96,8 @@ def problems(found: Sequence[Document], known: Sequence[Problem], live: Live = A
         if live.name(one) in live.unread:
             continue
         before = live.objects.get(live.name(one))
-        causes = refusals(_applied(before, one), before.tree) if before is not None else refusals(one.tree)
-        for cause in causes:
+        new = _applied(before, one) if before is not None else one.tree
+        for cause in _of_each_entry(new, before.tree if before is not None else None):
             if of_it and _FAILED in cause.message:
                 continue  # the rule can't be evaluated for this value, whose type is already reported
             if cause.message.startswith(sentences.NEW_WITH_BUNDLES):
@@ -105,6 +106,61 @@ def problems(found: Sequence[Document], known: Sequence[Problem], live: Live = A
             if not documents.is_reported(violation.field, of_it):
                 refused.append(one.problem(violation))
     return refused
+
+
+_MOST_ENTRIES = 20
+"""Wrong entries of a map or list that are reported: each costs an evaluation."""
+
+
+def _of_each_entry(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
+    """The refusals, of each wrong entry of a map or list: a rule about entries states only the first one."""
+    for cause in refusals(new, old):
+        tree = copy.deepcopy(new)
+        entries = _Entries(tree, cause.field)
+        yield entries.without(cause) or cause
+        for _ in range(_MOST_ENTRIES if entries.are_fewer else 0):
+            others = [one for one in refusals(tree, old) if one.field == cause.field and _is_same_rule(one, cause)]
+            entry = entries.without(others[0]) if others else None
+            if entry is None:
+                break
+            yield entry
+
+
+def _is_same_rule(one: StatusCause, other: StatusCause) -> bool:
+    return Violation.of("", one.message).message == Violation.of("", other.message).message
+
+
+class _Entries:
+    """The entries of a map, or of a list of texts; of any other field, none."""
+
+    def __init__(self, tree: Tree, field: str) -> None:
+        self._field = field
+        at: Any = tree
+        for step in paths.parsed(field) or ():
+            try:
+                at = at[step]
+            except (LookupError, TypeError):
+                at = None
+        self._entries = at
+        self._indexes = list(range(len(at))) if isinstance(at, list) else []
+        self.are_fewer = False
+        """True once one was taken away."""
+
+    def without(self, cause: StatusCause) -> StatusCause | None:
+        """Take away the entry that a refusal has found. Returns the refusal of this entry; None if it is none."""
+        found, entries = Violation.of("", cause.message).found, self._entries
+        step: paths.Step | None = None
+        if isinstance(entries, dict):
+            step = found if found in entries else next((name for name, one in entries.items() if one == found), None)
+            entries.pop(step, None)
+        elif isinstance(entries, list) and found in entries:
+            at = entries.index(found)
+            step = self._indexes.pop(at)
+            del entries[at]
+        if step is None:
+            return None
+        self.are_fewer = True
+        return msgspec.structs.replace(cause, field=f"{self._field}[{step}]")
 
 
 def _applied(before: Object, document: Document) -> Tree:

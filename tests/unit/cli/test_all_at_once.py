@@ -87,6 +87,58 @@ def test_each_wrong_label_of_a_map_is_an_error(part: str) -> None:
     assert [one["line"] for one in found] == list(range(first, first + len(LABELS)))
 
 
+ENCRYPTED: Any = [
+    {
+        "providers": [{"kms": {"name": "a", "socketListenAddress": "unix:///var/run/kmsplugin/a.sock"}}],
+        "resources": ["!a", "secrets", "!b"],
+    }
+]
+DOMAINS: Any = [
+    {
+        "name": "a",
+        "cluster": {"type": "name", "name": "c"},
+        "subnets": [{"type": "name", "name": "s"}],
+        "workerMachineGroups": ["md-0", "b", "c"],
+    }
+]
+WRONG_ENTRIES: list[tuple[str, str, str, str, Any, list[str]]] = [
+    ("cloudstack", "CloudStackMachineConfig", "harbor-cp", "symlinks", {"a": "/b", "/c": "/d", "e": "/f"}, []),
+    ("cloudstack", "CloudStackMachineConfig", "harbor-cp", "symlinks", {"/a": "b", "/c": "/d", "/e": "f"}, []),
+    ("snow", "SnowMachineConfig", "glacier-cp", "devices", ["a", "192.0.2.1", "b"], ["[0]", "[2]"]),
+    ("nutanix", "NutanixDatacenterConfig", "quarry", "ccmExcludeNodeIPs", ["a", "192.0.2.1", "b"], ["[0]", "[2]"]),
+    ("vsphere", "Cluster", "vineyard", "etcdEncryption", ENCRYPTED, ["[0].resources[0]", "[0].resources[2]"]),
+    (
+        "nutanix",
+        "NutanixDatacenterConfig",
+        "quarry",
+        "failureDomains",
+        DOMAINS,
+        ["[0].workerMachineGroups[1]", "[0].workerMachineGroups[2]"],
+    ),
+    ("vsphere", "Cluster", "vineyard", "controlPlaneConfiguration.certSans", ["a b", "c.d", "e f"], ["[0]", "[2]"]),
+    (
+        "vsphere",
+        "Cluster",
+        "vineyard",
+        "controlPlaneConfiguration.apiServerExtraArgs",
+        {"--a": "b", "c d": "e"},
+        ["[--a]", "[c d]"],
+    ),
+]
+"""Maps and lists with two wrong entries each; of maps without places, the first and the last one are wrong."""
+
+
+@pytest.mark.parametrize(("example", "kind", "name", "field", "value", "places"), WRONG_ENTRIES)
+def test_each_wrong_entry_of_a_part_is_an_error(
+    example: str, kind: str, name: str, field: str, value: Any, places: list[str]
+) -> None:
+    places = places or [f"[{entry}]" for entry in (next(iter(value)), list(value)[-1])]
+    found = problems(manifest(example, [(kind, name, {f"spec.{field}": value}, "")]))
+    assert [one["violation"]["field"] for one in found] == [f"spec.{field}{place}" for place in places]
+    assert len({one["line"] for one in found}) == len(places)
+    assert all(one["violation"]["found"] and one["violation"]["allowed"] for one in found)
+
+
 def test_an_object_that_is_given_twice_is_no_change_of_the_first() -> None:
     text = (EXAMPLES / "vsphere.yaml").read_text()
     other = edited(

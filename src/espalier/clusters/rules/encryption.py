@@ -29,10 +29,10 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
             yield Violation(f"{field}.providers", f"{len(one.providers)} providers", "one", message)
         if not one.resources:
             yield Violation(f"{field}.resources", "nothing", "resources like secrets", "say which resources to encrypt")
-        for name in one.resources:
+        for place, name in enumerate(one.resources):
             if not _RESOURCE.fullmatch(name):
                 message = "not the name of a resource, with its group if it has one"
-                yield Violation(f"{field}.resources", name, "secrets, leases.coordination.k8s.io", message)
+                yield Violation(f"{field}.resources[{place}]", name, "secrets, leases.coordination.k8s.io", message)
         for number, provider in enumerate(one.providers):
             yield from _plugin(f"{field}.providers[{number}].kms", provider.kms)
 

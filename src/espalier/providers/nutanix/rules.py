@@ -76,11 +76,11 @@ def _datacenter(cluster: eksa.Cluster, config: NutanixDatacenterConfig) -> Itera
         yield Violation(f"{spec_field}.additionalTrustBundle", "", "certificates in PEM format", message)
     groups = [group_name(group) for group in cluster.spec.worker_node_group_configurations]
     for index, domain in enumerate(spec.failure_domains):
-        for name in domain.worker_machine_groups:
+        for place, name in enumerate(domain.worker_machine_groups):
             if name not in groups:
                 message = f"Cluster {cluster.metadata.name} has no such worker node group"
                 yield Violation(
-                    f"{spec_field}.failureDomains[{index}].workerMachineGroups",
+                    f"{spec_field}.failureDomains[{index}].workerMachineGroups[{place}]",
                     name,
                     ", ".join(groups) or "none",
                     message,
@@ -89,11 +89,12 @@ def _datacenter(cluster: eksa.Cluster, config: NutanixDatacenterConfig) -> Itera
 
 
 def _excluded(field: str, excluded: Sequence[str]) -> Iterator[Violation]:
-    try:
-        number = node_addresses.count(excluded)
-    except ValueError as error:
-        yield Violation(field, ", ".join(excluded), "ranges that start with the lower address", str(error))
-        return
+    number = 0
+    for index, one in enumerate(excluded):
+        try:
+            number += node_addresses.count([one])
+        except ValueError as error:
+            yield Violation(f"{field}[{index}]", one, "ranges that start with the lower address", str(error))
     if number > node_addresses.MOST:
         message = "each address is listed separately; exclude smaller ranges"
         yield Violation(field, f"{number} addresses", f"at most {node_addresses.MOST} addresses", message)

@@ -78,11 +78,11 @@ def _failure_domains(spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iter
     for datacenter in of_kind(VSphereDatacenterConfig, children).values():
         names = [domain.name for domain in datacenter.spec.failure_domains]
         for index, group in enumerate(spec.worker_node_group_configurations):
-            for name in group.failure_domains:
+            for place, name in enumerate(group.failure_domains):
                 if name not in names:
                     message = f"VSphereDatacenterConfig {datacenter.metadata.name} has no such failure domain"
                     allowed = ", ".join(names) or "none"
-                    yield Violation(f"{_GROUPS}[{index}].failureDomains", name, allowed, message)
+                    yield Violation(f"{_GROUPS}[{index}].failureDomains[{place}]", name, allowed, message)
 
 
 def _operating_systems(spec: eksa.ClusterSpec, configs: dict[str, VSphereMachineConfig]) -> Iterator[Violation]:

@@ -186,13 +186,13 @@ OF_LINKED: dict[str, tuple[str, dict[str, Any], str]] = {
     "an unknown group": (
         DATACENTER,
         {"failureDomains": [domain("east", "md-9")]},
-        "spec.failureDomains[0].workerMachineGroups: Cluster quarry has no such worker node group; found md-9; "
+        "spec.failureDomains[0].workerMachineGroups[0]: Cluster quarry has no such worker node group; found md-9; "
         "allowed: md-0",
     ),
     "a range that ends first": (
         DATACENTER,
         {"ccmExcludeNodeIPs": ["192.0.2.9-192.0.2.1"]},
-        "spec.ccmExcludeNodeIPs: 192.0.2.9-192.0.2.1 ends before it starts",
+        "spec.ccmExcludeNodeIPs[0]: 192.0.2.9-192.0.2.1 ends before it starts",
     ),
     "too many addresses": (
         DATACENTER,
