@@ -203,9 +203,9 @@ FAULTS: dict[str, tuple[Callable[[Clouds], object], str, str]] = {
         f"availability zone az-1: {SERVER}: it refuses the keys",
     ),
     "endpoint": (
-        lambda clouds: clouds.holders.update({("192.0.2.10", 6443): "virtual machine boat"}),
+        lambda clouds: clouds.holders.update({("192.0.2.15", 6443): "virtual machine boat"}),
         "ControlPlaneAddressTaken",
-        "spec.controlPlaneConfiguration.endpoint.host: found 192.0.2.10, which virtual machine boat uses",
+        "spec.controlPlaneConfiguration.endpoint.host: found 192.0.2.15, which virtual machine boat uses",
     ),
 }
 
@@ -376,7 +376,7 @@ def test_an_address_is_free_when_all_zones_say_so() -> None:
         clouds.errors.clear()
         clouds.take(ObjectType.TEMPLATE)  # so that it is not made yet
         await asyncio.sleep(PERIOD)
-        assert (await datacenter(env)).status.addresses == {"harbor/192.0.2.10": ""}
+        assert (await datacenter(env)).status.addresses == {"harbor/192.0.2.15": ""}
 
     tell(story)
 

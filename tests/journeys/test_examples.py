@@ -50,6 +50,20 @@ def test_an_example_becomes_a_cluster_that_can_be_described_and_deleted(env: Loc
     assert env.espalier("delete", "cluster", of).code == 0
 
 
+@pytest.mark.soak
+def test_all_examples_are_clusters_of_one_environment(env: LocalEnvironment) -> None:
+    asyncio.run(put_hardware(env))
+    variables = {**CREDENTIALS, **in_files(env.home)}
+    for name in NAMES:
+        file = str(EXAMPLES / f"{name}.yaml")
+        made = env.espalier("create", "cluster", "-f", file, folder=env.home, **variables)
+        assert made.code == 0, made.err
+    found = json.loads(env.espalier("get", "clusters", "-o", "json").out)["items"]
+    names = {yaml_trees.trees((EXAMPLES / f"{name}.yaml").read_text(), name)[0]["metadata"]["name"] for name in NAMES}
+    assert len(names) == len(NAMES)
+    assert names <= {one["metadata"]["name"] for one in found}
+
+
 async def put_hardware(env: LocalEnvironment) -> None:
     """The bare metal of the example."""
     made = env.espalier("generate", "hardware", "-z", str(EXAMPLES / "hardware.csv"), "-o", "json").out

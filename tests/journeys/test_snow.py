@@ -159,8 +159,8 @@ def test_a_cluster_goes_on_as_soon_as_addresses_of_its_machines_are_free(
         glacier = Glacier(env)
         glacier.trees[0]["metadata"]["annotations"] = {PAUSED_ANNOTATION: "true"}
         await glacier.apply()
-        text = json.dumps(Glacier(env).trees).replace("glacier", "moraine").replace("192.0.2.10", "192.0.2.11")
-        trees: list[Tree] = json.loads(text.replace("192.0.2.110", "192.0.2.100"))
+        text = json.dumps(Glacier(env).trees).replace("glacier", "moraine").replace("192.0.2.16", "192.0.2.17")
+        trees: list[Tree] = json.loads(text)
         for tree in trees:
             await env.client.apply(CATALOG.resource_of(tree["apiVersion"], tree["kind"]), tree, field_manager="kubectl")
         key = Key(NAMESPACE, "moraine")

@@ -369,7 +369,7 @@ def test_settled_objects_are_asked_for_seldom() -> None:
 def test_two_clusters_do_not_share_an_address() -> None:
     async def story(env: ManagedEnvironment, _devices: Devices, glacier: Glacier) -> None:
         await apply(glacier)
-        await second(glacier, host="192.0.2.10")
+        await second(glacier, host="192.0.2.16")
         await env.until_ready(GLACIER)
         await asyncio.sleep(PERIOD)
         assert (await told(env, "moraine"))[0] == "ControlPlaneAddressTaken"

@@ -69,7 +69,7 @@ def test_machines_are_made_by_a_workflow_and_carry_their_pool() -> None:
         assert len(nodes) == 2
         assert all(node["spec"]["providerID"].startswith("tinkerbell://eksa-system/") for node in nodes)
         made = (await env.client.get(capi.Cluster.resource, "forge", SYSTEM_NAMESPACE)).tree
-        assert made["spec"]["controlPlaneEndpoint"] == {"host": "192.0.2.10", "port": 6443}
+        assert made["spec"]["controlPlaneEndpoint"] == {"host": "192.0.2.13", "port": 6443}
         machines = (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items
         assert sorted(one.metadata.labels.get("pool", "") for one in machines) == ["", "md-0"]
         await workflows(forge)

@@ -74,7 +74,7 @@ def everything() -> list[Tree]:
         etcdEncryption=[{"providers": [{"kms": PLUGIN}], "resources": ["secrets"]}],
     )
     plane = trees[0]["spec"]["controlPlaneConfiguration"]
-    plane["endpoint"]["host"] = "192.0.2.10:7443"
+    plane["endpoint"]["host"] = "192.0.2.15:7443"
     plane["taints"] = [{"key": "role", "value": "control", "effect": "NoSchedule"}]
     plane["labels"] = {"row": "first"}
     (workers,) = trees[0]["spec"]["workerNodeGroupConfigurations"]

@@ -18,11 +18,16 @@ CLUSTER_NETWORK = """\
       cidrBlocks:
       - 10.96.0.0/12"""
 
-ENDPOINT = """\
-    endpoint:
-      # The address of the API server: free, in the network of the machines, and not given out by DHCP.
-      # kube-vip assigns it to one of the machines. It can't be changed later.
-      host: "192.0.2.10\""""
+ENDPOINTS = {
+    "VSphere": "192.0.2.10",
+    "Tinkerbell": "192.0.2.13",
+    "Nutanix": "192.0.2.14",
+    "CloudStack": "192.0.2.15",
+    "Snow": "192.0.2.16",
+}
+"""The address of the API server in the manifest of each provider, by the prefix of its kinds. They differ, so that
+several manifests can be tried beside each other. None is that of another machine in `examples/`.
+"""
 
 _EXTERNAL_ETCD = """\
   # It can't be added or removed later, and needs EKS Anywhere's build of Cluster API. Without it, etcd runs on the
@@ -73,7 +78,7 @@ spec:
   controlPlaneConfiguration:
     # 1, 3 or 5.
     count: 3
-{ENDPOINT}
+{endpoint(provider)}
     machineGroupRef:
       kind: {provider}MachineConfig
       name: {name}-cp
@@ -94,6 +99,15 @@ spec:
 {config(provider, "Machine", f"{name}-cp", machines)}\
 {etcd_machines}\
 {config(provider, "Machine", name, machines)}"""
+
+
+def endpoint(provider: str) -> str:
+    """The field with the address of the API server. `provider` is the prefix of the kinds."""
+    return f"""\
+    endpoint:
+      # The address of the API server: free, in the network of the machines, and not given out by DHCP.
+      # kube-vip assigns it to one of the machines. It can't be changed later.
+      host: "{ENDPOINTS[provider]}\""""
 
 
 def config(provider: str, what: str, name: str, spec: str) -> str:

@@ -111,3 +111,21 @@ def test_a_group_called_like_the_control_plane_gets_templates_of_its_own(version
     used = deployment["spec"]["template"]["spec"]["infrastructureRef"]["name"]
     assert used == machines[-1]
     assert len(machines) == (1 if version == spec["kubernetesVersion"] else 2)
+
+
+def test_each_manifest_has_an_address_of_its_own() -> None:
+    """Clusters of two of them can be in one environment. Docker has none: its load balancer has an address."""
+    hosts = {
+        provider: host_of(said("clusterconfig", "garden", "-p", provider))
+        for provider in MANIFESTS
+        if provider != "docker"
+    }
+    assert len(set(hosts.values())) == len(hosts) == len(MANIFESTS) - 1
+    examples = {provider: host_of((EXAMPLES / f"{provider}.yaml").read_text()) for provider in hosts}
+    assert examples == hosts
+
+
+def host_of(text: str) -> str:
+    (cluster,) = (one for one in yaml.safe_load_all(text) if one["kind"] == "Cluster")
+    host: str = cluster["spec"]["controlPlaneConfiguration"]["endpoint"]["host"]
+    return host

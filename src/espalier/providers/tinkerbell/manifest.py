@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from espalier.clusters.starting_manifest import (
     CLUSTER_NETWORK,
-    ENDPOINT,
     Choices,
     UnsupportedChoiceError,
     config,
+    endpoint,
     management_cluster,
     scalar,
 )
@@ -30,7 +30,7 @@ spec:
   controlPlaneConfiguration:
     # 1, 3 or 5.
     count: 1
-{ENDPOINT}
+{endpoint("Tinkerbell")}
     machineGroupRef:
       kind: TinkerbellMachineConfig
       name: {name}-cp

@@ -21,7 +21,7 @@ HERS, HIS = Key("team-a", "harbor"), Key("team-b", "xharbor")
 
 
 def cluster(key: Key, zone: str, born: str) -> list[Tree]:
-    text = json.dumps(stored(manifest(key.namespace))).replace("harbor", key.name).replace("192.0.2.10", "192.0.2.11")
+    text = json.dumps(stored(manifest(key.namespace))).replace("harbor", key.name).replace("192.0.2.15", "192.0.2.17")
     trees: list[Tree] = json.loads(text)
     trees[0]["metadata"] |= {"creationTimestamp": born, "uid": f"uid-{key.name}"}
     of(trees, "CloudStackDatacenterConfig", key.name)["availabilityZones"][0]["name"] = zone

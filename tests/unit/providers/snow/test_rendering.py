@@ -186,7 +186,7 @@ OF_LINKED: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
     "the API server on a device": (
         MACHINES,
-        {"devices": ["192.0.2.101", "192.0.2.10"]},
+        {"devices": ["192.0.2.101", "192.0.2.16"]},
         "spec.controlPlaneConfiguration.endpoint.host: this is the address of a device (SnowMachineConfig",
     ),
 }

@@ -95,12 +95,12 @@ def test_errors_in_the_cluster_itself_are_refused_at_once(name: str) -> None:
 
 TOGETHER: dict[str, tuple[dict[tuple[str, str], dict[str, Any]], str]] = {
     "Tinkerbell's address": (
-        {(DATACENTER, FORGE): {"tinkerbellIP": "192.0.2.10"}},
+        {(DATACENTER, FORGE): {"tinkerbellIP": "192.0.2.13"}},
         "spec.controlPlaneConfiguration.endpoint.host: this is the address of Tinkerbell (TinkerbellDatacenterConfig "
-        "forge: spec.tinkerbellIP); found 192.0.2.10",
+        "forge: spec.tinkerbellIP); found 192.0.2.13",
     ),
     "the same in other letters": (
-        {(DATACENTER, FORGE): {"tinkerbellIP": "::ffff:192.0.2.10"}},
+        {(DATACENTER, FORGE): {"tinkerbellIP": "::ffff:192.0.2.13"}},
         "this is the address of Tinkerbell",
     ),
     "two systems": (
