@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
 from espalier.api.meta import Condition
+
+_RFC_3339 = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,9}))?(Z|[+-][0-9]{2}:[0-9]{2})"
+)
 
 
 class AnyCondition(Protocol):
@@ -81,3 +86,18 @@ def transition_time(before: Timed | None, status: str, now: str) -> str:
 def timestamp(moment: datetime) -> str:
     """A moment as Kubernetes writes it: UTC, whole seconds."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_timestamp(text: str) -> datetime | None:
+    """Parse a time that anybody may have written, as in a status; return it in UTC, or None if the text is no RFC 3339
+    time. Digits of a second after the sixth are cut off.
+    """
+    match = _RFC_3339.fullmatch(text)
+    if match is None:
+        return None
+    seconds, fraction, zone = match.groups()
+    try:
+        moment = datetime.fromisoformat(seconds + ("+00:00" if zone == "Z" else zone))
+        return moment.astimezone(UTC) + timedelta(microseconds=int((fraction or "").ljust(6, "0")[:6]))
+    except (ValueError, OverflowError):
+        return None

@@ -281,8 +281,7 @@ async def _upgrade(client: Client, found: Object, now: datetime) -> str:
     ready = condition_list.get(cluster.status.conditions, "Ready")
     if progress is None or ready is None or ready.status == "True":
         return ""
-    began = ready.last_transition_time
-    return progress.sentence(now, datetime.fromisoformat(began) if began else None)
+    return progress.sentence(now, condition_list.parse_timestamp(ready.last_transition_time))
 
 
 def _facts(whole: Member, events: Sequence[Tree]) -> Tree:
@@ -317,8 +316,9 @@ def _time_of(event: Tree) -> str:
 
 
 def _age(moment: str, now: datetime) -> str:
-    """The time since a moment, like `12s`, `5m`, `3h` or `2d`; empty without one."""
-    return span((now - datetime.fromisoformat(moment)).total_seconds()) if moment else ""
+    """The time since a moment, like `12s`, `5m`, `3h` or `2d`; empty if it is no time."""
+    since = condition_list.parse_timestamp(moment)
+    return span((now - since).total_seconds()) if since is not None else ""
 
 
 async def _end_of_support(client: Client, cluster: Tree) -> str:

@@ -10,7 +10,7 @@ import click
 
 from espalier.api import conditions as condition_list
 from espalier.api.core import LEASE
-from espalier.api.gardener import leases, names
+from espalier.api.gardener import names
 from espalier.api.gardener.cloud_profile import CloudProfile
 from espalier.api.gardener.seed import GARDENLET_READY, Seed
 from espalier.api.gardener.shoot import Shoot
@@ -209,7 +209,9 @@ async def _renewed(client: Client) -> dict[str, str]:
         return {}
     now = SystemClock().now()
     moments = {
-        one.name: leases.parse_micro_time(str((one.tree.get("spec") or {}).get("renewTime", ""))) for one in found
+        one.name: condition_list.parse_timestamp(str((one.tree.get("spec") or {}).get("renewTime", "")))
+        for one in found
+        for one in found
     }
     return {name: f"{max(0.0, (now - at).total_seconds()):.0f}s" for name, at in moments.items() if at is not None}
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from espalier.api import conditions as condition_list
 from espalier.api.core import DAEMON_SET, DEPLOYMENT, KUBE_SYSTEM, LEASE, NODE
-from espalier.api.gardener import leases
 from espalier.api.resource import Resource
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import KubeError, NotFound
@@ -40,7 +39,7 @@ class ConnectedShootAPIs:
             node.name
             for node in found.items
             if (lease := renewed.get(node.name)) is None
-            or (at := leases.parse_micro_time(str(_part(lease, "spec").get("renewTime", "")))) is None
+            or (at := condition_list.parse_timestamp(str(_part(lease, "spec").get("renewTime", "")))) is None
             or at < since
         ]
 

@@ -70,8 +70,17 @@ def progress_of(
     target = upgrades[0].spec.kubernetes_version
     by_machine = {one.spec.machine.name: one for one in nodes}
     requested = {one.name for group in groups for one in group.spec.machines_require_upgrade} | by_machine.keys()
-    # A group before its turn, or after it, has no upgrade object: its versions tell.
-    in_place = [one for one in machines if one.metadata.name in requested or _is_in_place(one, cluster)]
+    due = [one for one in machines if one.metadata.name in requested]
+    # The NodeUpgrade of a change of the version alone has no other changes, also once its kubelet is of that version.
+    is_of_version = any(not one.spec.bootstrap_changes for one in nodes) or any(_version(one) != target for one in due)
+    # A group before its turn, or after it, has no upgrade object: its versions and records tell.
+    in_place = due + [
+        one
+        for one in machines
+        if one.metadata.name not in requested
+        and _is_in_place(one, cluster)
+        and (_version(one) != target or (is_of_version and seconds_in_place(one) is not None))
+    ]
     names = {one.metadata.name: one for one in in_place}
     if not names:
         return None
@@ -133,8 +142,11 @@ def _is_in_place(machine: Machine, cluster: Cluster) -> bool:
 def _is_done(machine: Machine, upgrade: NodeUpgrade | None, target: str, *, is_due: bool) -> bool:
     if upgrade is not None:
         return upgrade.is_completed
-    version = str(machine.status.node_info.get("kubeletVersion") or machine.spec.version)
-    return not is_due and version == target
+    return not is_due and _version(machine) == target
+
+
+def _version(machine: Machine) -> str:
+    return str(machine.status.node_info.get("kubeletVersion") or machine.spec.version)
 
 
 def _rounds(machines: Sequence[Machine]) -> int:
@@ -152,5 +164,4 @@ def _step(upgrade: NodeUpgrade) -> str:
 
 
 def _created(upgrade: GroupUpgrade | NodeUpgrade) -> datetime | None:
-    text = upgrade.metadata.creation_timestamp
-    return datetime.fromisoformat(text) if text else None
+    return condition_list.parse_timestamp(upgrade.metadata.creation_timestamp or "")

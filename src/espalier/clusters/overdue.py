@@ -7,7 +7,7 @@ the change does. Nothing is polled: a reconcile follows once, when the next obje
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from espalier.api import conditions as condition_list
@@ -96,11 +96,7 @@ def _named(overdue: Sequence[Holder]) -> str:
 
 def _moment(timestamp: str, now: datetime) -> datetime:
     """A time that others wrote; now for what is no time."""
-    try:
-        found = datetime.fromisoformat(timestamp)
-    except ValueError:
-        return now
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return condition_list.parse_timestamp(timestamp) or now
 
 
 def _unchanged_since(scope: Scope, part: Condition, now: datetime) -> str:

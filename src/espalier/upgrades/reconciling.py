@@ -150,12 +150,13 @@ def _complete(found: Object, report: Report, now: datetime) -> float | None:
     limit = limit_of(ready.reason) if ready is not None and ready.status != "True" else None
     if ready is None or limit is None or UNCHANGED in ready.message:  # a node says it already
         return None
-    times = [found.metadata.creation_timestamp or "", found.metadata.deletion_timestamp or "", *report.progress]
-    since = max([*times, *(one.last_transition_time for one in report.before)])
-    if not since:
+    texts = [found.metadata.creation_timestamp or "", found.metadata.deletion_timestamp or "", *report.progress]
+    texts += [one.last_transition_time for one in report.before]
+    since = max(filter(None, map(condition_list.parse_timestamp, texts)), default=None)
+    if since is None:
         return None
-    left = limit.seconds - (now - datetime.fromisoformat(since)).total_seconds()
+    left = limit.seconds - (now - since).total_seconds()
     if left > 0:
-        return left
-    ready.message = f"{ready.message}; {limit.overdue(since, found.key)}"
+        return min(left, limit.seconds)
+    ready.message = f"{ready.message}; {limit.overdue(condition_list.timestamp(since), found.key)}"
     return None

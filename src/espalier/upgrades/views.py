@@ -66,9 +66,9 @@ class Node(Observed, frozen=True):
     def not_ready_since(self) -> datetime | None:
         """The time since which its condition Ready is not True; None if it is ready, or the time is unknown."""
         found = condition_list.get(self.status.conditions, "Ready")
-        if found is None or found.status == "True" or not found.last_transition_time:
+        if found is None or found.status == "True":
             return None
-        return datetime.fromisoformat(found.last_transition_time)
+        return condition_list.parse_timestamp(found.last_transition_time)
 
     @property
     def takes_pods(self) -> bool:

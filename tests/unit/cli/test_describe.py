@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from espalier.api.meta import Tree
-from espalier.cli.describe import Messages, _lines, _row, _top, is_under_way, within
+from espalier.cli.describe import Messages, _age, _lines, _row, _top, is_under_way, within
 from espalier.cli.ownership_tree import Member, tree_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -87,3 +87,7 @@ def test_an_upgrade_that_progresses_blocks_nothing(reason: str, *, expected: boo
     upgrade = tree("NodeUpgrade", "a", status="False") | {"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1"}
     upgrade["status"]["conditions"][0]["reason"] = reason
     assert is_under_way(Member(upgrade)) is expected
+
+
+def test_what_is_no_time_has_no_age() -> None:
+    assert _age("2026-01-01T00:00:00", NOW) == _age("never", NOW) == ""

@@ -118,7 +118,7 @@ def test_nodes_that_wait_for_their_group_are_counted() -> None:
 
 
 def test_nodes_of_a_group_whose_upgrade_is_done_stay_counted() -> None:
-    machines = [*(machine_tree(name, NEW) for name in FIVE[:3]), *map(machine_tree, FIVE[3:])]
+    machines = [*(machine_tree(name, NEW, seconds="10") for name in FIVE[:3]), *map(machine_tree, FIVE[3:])]
     found = progress(machines, [node_tree("md-1", "step 1 of 8")], [])
     assert found is not None
     assert (found.done, found.total) == (3, 5)
@@ -136,7 +136,29 @@ def test_a_change_of_the_same_version_is_done_when_its_node_is() -> None:
     machines = [machine_tree(name, NEW) for name in FIVE]
     found = progress(machines, [node_tree("a"), node_tree("b", "step 1 of 8")], [group_tree("a", "b", "c")])
     assert found is not None
-    assert (found.done, found.total) == (3, 5)  # a, and both workers
+    assert (found.done, found.total) == (1, 3)
+
+
+@pytest.mark.parametrize("is_of_version", [True, False], ids=["of the version", "of the same version"])
+def test_machines_that_a_change_leaves_are_not_counted(*, is_of_version: bool) -> None:
+    """A control plane that was created with this version, or was upgraded to it before another field was changed."""
+    seconds = "" if is_of_version else "10"
+    machines = [machine_tree(name, NEW, seconds=seconds) for name in FIVE[:3]]
+    machines += [machine_tree("md-1", NEW), machine_tree("md-2", OLD if is_of_version else NEW)]
+    nodes = [node_tree("md-1", "step 7 of 8"), node_tree("md-2")]
+    for node in nodes:
+        node["spec"]["bootstrapChanges"] = "" if is_of_version else "e30="
+    found = progress(machines, nodes, [])
+    assert found is not None
+    assert (found.done, found.total) == (1, 2)
+
+
+def test_what_is_no_time_is_no_beginning() -> None:
+    group = group_tree("a", "b", "c")
+    group["metadata"]["creationTimestamp"] = "never"
+    found = progress([*map(machine_tree, FIVE)], [node_tree("a", "step 1 of 8", age=5)], [group])
+    assert found is not None
+    assert found.began == NOW - timedelta(seconds=5)
 
 
 def test_an_assumed_estimate_says_so() -> None:

@@ -46,6 +46,20 @@ def test_each_reason_that_outlasts_its_limit_says_since_when_and_what_helps(reas
     assert after(9 * limit) == (message, None)
 
 
+@pytest.mark.parametrize("text", ["never", "~", "2026-01-01T00:00:00", "9999-12-31T23:59:59-23:59"])
+def test_what_is_no_time_in_a_status_is_ignored(text: str) -> None:
+    """Anybody with the right to write a status may write it there."""
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    tools: Any = SimpleNamespace(clock=SimpleNamespace(now=lambda: now))
+    before = [Condition("ComponentsCopied", "True", "Done", last_transition_time=text)]
+    upgrade = made({"metadata": {"name": "a", "namespace": "b", "creationTimestamp": "2026-01-01T00:00:00Z"}})
+    waiting = reconciling.conditions_of(Wait(LIMITED[0].name, "so it is"), "", node_upgrade.QUIET)
+    report = reconciling.Report(before, waiting, lambda conditions: (NodeUpgradeStatus(conditions), {}))
+    status: Any = reconciling._reported(tools, upgrade, report).status
+    message = next(one["message"] for one in status["conditions"] if one["type"] == "Ready")
+    assert message.startswith("so it is; unchanged since 2026-01-01T00:00:00Z: ")
+
+
 @pytest.mark.parametrize(
     ("reason", "type_"),
     [

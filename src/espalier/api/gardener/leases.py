@@ -5,14 +5,10 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
 
+from espalier.api.conditions import parse_timestamp
 from espalier.api.gardener.cluster import Cluster
-
-_MICRO_TIME = re.compile(
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,9}))?(Z|[+-][0-9]{2}:[0-9]{2})"
-)
 
 
 def micro_time(moment: datetime) -> str:
@@ -20,22 +16,9 @@ def micro_time(moment: datetime) -> str:
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
-def parse_micro_time(text: str) -> datetime | None:
-    """Parse a time; return it in UTC, or None if the text is no RFC 3339 time. Digits after the sixth are cut off."""
-    match = _MICRO_TIME.fullmatch(text)
-    if match is None:
-        return None
-    seconds, fraction, zone = match.groups()
-    try:
-        moment = datetime.fromisoformat(seconds + ("+00:00" if zone == "Z" else zone))
-        return moment.astimezone(UTC) + timedelta(microseconds=int((fraction or "").ljust(6, "0")[:6]))
-    except (ValueError, OverflowError):
-        return None
-
-
 def expiration(cluster: Cluster) -> datetime | None:
     """The time at which the lease expires; None if there is none, or if it can't be parsed."""
-    return parse_micro_time(cluster.spec.lease_expiration)
+    return parse_timestamp(cluster.spec.lease_expiration)
 
 
 def renewed(read_began: datetime, validity: timedelta) -> str:

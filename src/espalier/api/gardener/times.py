@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from espalier.api.gardener.leases import parse_micro_time
+from espalier.api.conditions import parse_timestamp
 
 
 def past_time(text: str | None, now: datetime) -> datetime | None:
     """Parse the time at which something happened. None if there is none, if it can't be parsed or has no zone, or if it
     is yet to come: what is measured from such a time would never be over."""
-    time = parse_micro_time(text or "")
+    time = parse_timestamp(text or "")
     return time if time is not None and time <= now else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import NamedTuple
 
 from espalier.api import conditions as condition_list
@@ -78,13 +77,13 @@ def seconds_to_ready(seen: MachineObjects) -> float | None:
     """
     metadata, conditions = seen.machine.metadata, seen.machine.status.conditions
     ready, bootstrapped = (condition_list.get(conditions, type_) for type_ in ("Ready", "BootstrapConfigReady"))
-    if ready is None or ready.status != "True" or metadata.creation_timestamp is None:
+    if ready is None or ready.status != "True":
         return None
-    try:
-        created, became_ready = map(datetime.fromisoformat, (metadata.creation_timestamp, ready.last_transition_time))
-        if bootstrapped is not None and bootstrapped.status == "True":
-            had_data = datetime.fromisoformat(bootstrapped.last_transition_time)
-            created = had_data if created <= had_data <= became_ready else created
-    except ValueError:
+    created = condition_list.parse_timestamp(metadata.creation_timestamp or "")
+    became_ready = condition_list.parse_timestamp(ready.last_transition_time)
+    if created is None or became_ready is None:
         return None
+    if bootstrapped is not None and bootstrapped.status == "True":
+        had_data = condition_list.parse_timestamp(bootstrapped.last_transition_time)
+        created = had_data if had_data is not None and created <= had_data <= became_ready else created
     return max(0.0, (became_ready - created).total_seconds())

@@ -14,8 +14,8 @@ from datetime import datetime
 
 import msgspec
 
+from espalier.api.conditions import parse_timestamp
 from espalier.api.etcd.timing import Timing
-from espalier.api.gardener.leases import parse_micro_time
 from espalier.api.resource import Key
 from espalier.kube.errors import UNREADABLE
 from espalier.kube.objects import Object
@@ -115,7 +115,7 @@ class Leases:
 
 def expiration_of(cluster: Object) -> datetime | None:
     """The moment at which the lease of a Cluster ends; None if there is none, or if it can't be parsed."""
-    return parse_micro_time(_expiration_text(cluster))
+    return parse_timestamp(_expiration_text(cluster))
 
 
 def _is_leaving(cluster: Object) -> bool:

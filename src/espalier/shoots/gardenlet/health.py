@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from espalier.api.conditions import parse_timestamp
 from espalier.api.etcd.calls import BackupStatus
-from espalier.api.gardener.leases import parse_micro_time
 from espalier.api.gardener.operations import Condition
 from espalier.api.gardener.shoot import (
     API_SERVER_AVAILABLE,
@@ -208,7 +208,7 @@ def _reached(is_elsewhere: bool, by: Sequence[str]) -> str:
 def _is_late(status: BackupStatus, at: datetime) -> bool:
     if not status.unstored_since:
         return False
-    since = parse_micro_time(status.unstored_since)
+    since = parse_timestamp(status.unstored_since)
     if since is None:  # the report can't be relied on
         return True
     return at - since > timedelta(seconds=2 * max(status.delta_period, 0) + STORE_TIME)

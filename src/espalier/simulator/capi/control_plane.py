@@ -168,9 +168,10 @@ def _remediation(observed: Observed, owned: OwnedMachine, now: datetime) -> Reme
         return recorded  # it is being deleted
     remediation = Remediation(machine=owned.object.name, time=condition_list.timestamp(now))
     previous = from_annotation(owned.machine.metadata.annotations.get(REMEDIATION_FOR))
-    if previous is None or not previous.at:
+    at = condition_list.parse_timestamp(previous.at) if previous is not None else None
+    if previous is None or at is None:
         return remediation
-    elapsed = (now - datetime.fromisoformat(previous.at)).total_seconds()
+    elapsed = (now - at).total_seconds()
     if elapsed > (
         _MIN_HEALTHY_SECONDS if limits.min_healthy_period_seconds is None else limits.min_healthy_period_seconds
     ):

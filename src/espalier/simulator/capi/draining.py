@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from espalier.api import conditions as condition_list
 from espalier.api.capi.machine import Machine
@@ -71,7 +71,7 @@ def is_allowed(machine: Machine, now: datetime) -> bool:
         return False
     timeout = machine.spec.deletion.node_drain_timeout_seconds if machine.spec.deletion else None
     began = started(machine)
-    return not (timeout and began) or now < _moment(began) + timedelta(seconds=timeout)
+    return not (timeout and began) or now < _moment(began, now) + timedelta(seconds=timeout)
 
 
 def started(machine: Machine) -> str:
@@ -82,8 +82,8 @@ def started(machine: Machine) -> str:
 def remaining(machine: Machine, now: datetime) -> float | None:
     """Seconds until a drain is given up; None without a limit."""
     timeout = machine.spec.deletion.node_drain_timeout_seconds if machine.spec.deletion else None
-    began = started(machine) or condition_list.timestamp(now)
-    return max(0.0, (_moment(began) + timedelta(seconds=timeout) - now).total_seconds()) if timeout else None
+    began = started(machine)
+    return max(0.0, (_moment(began, now) + timedelta(seconds=timeout) - now).total_seconds()) if timeout else None
 
 
 def to_evict(pods: Iterable[Object]) -> list[Object]:
@@ -132,5 +132,6 @@ def _listed(pods: list[str]) -> str:
     return f"{', '.join(pods[:_MOST_PODS])}{more}"
 
 
-def _moment(timestamp: str) -> datetime:
-    return datetime.strptime(timestamp, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+def _moment(timestamp: str, now: datetime) -> datetime:
+    """A time that others may have written; now for what is no time."""
+    return condition_list.parse_timestamp(timestamp) or now

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
+from espalier.api import conditions as condition_list
 from espalier.api.capi.machine import HealthChecks, Machine, RemediationTrigger
 from espalier.api.meta import Observed
 from espalier.clusterapi.intstr import share
@@ -91,6 +92,5 @@ def is_remediable(trigger: RemediationTrigger | None, expected: int, unhealthy: 
 
 
 def _remaining(since: str, seconds: int, now: datetime) -> float:
-    if not since:
-        return float(seconds)
-    return (datetime.fromisoformat(since) + timedelta(seconds=seconds) - now).total_seconds()
+    began = condition_list.parse_timestamp(since)
+    return seconds - (now - began).total_seconds() if began is not None else float(seconds)

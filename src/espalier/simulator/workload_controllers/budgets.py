@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
+from espalier.api import conditions as condition_list
 from espalier.api.core import POD_DISRUPTION_BUDGET
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
@@ -70,7 +71,9 @@ def _disrupted_pods(now: datetime, budget: Budget, pods: Sequence[Pod]) -> dict[
     return {
         name: since
         for name, since in budget.disrupted.items()
-        if name in not_deleting and now - datetime.fromisoformat(since) < DELETION_TIMEOUT
+        if name in not_deleting
+        and (granted := condition_list.parse_timestamp(since)) is not None
+        and now - granted < DELETION_TIMEOUT
     }
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from espalier.api import conditions as condition_list
 from espalier.api.gardener import leases
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -13,7 +14,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 @given(st.datetimes(timezones=st.just(UTC)))
 def test_a_micro_time_is_read_as_it_was_written(moment: datetime) -> None:
-    assert leases.parse_micro_time(leases.micro_time(moment)) == moment
+    assert condition_list.parse_timestamp(leases.micro_time(moment)) == moment
 
 
 def test_a_micro_time_has_six_digits_and_is_in_utc() -> None:
@@ -32,7 +33,7 @@ def test_a_micro_time_has_six_digits_and_is_in_utc() -> None:
     ],
 )
 def test_leases_of_other_writers_are_read(text: str, seconds: float) -> None:
-    assert leases.parse_micro_time(text) == NOW + timedelta(seconds=seconds)
+    assert condition_list.parse_timestamp(text) == NOW + timedelta(seconds=seconds)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def test_leases_of_other_writers_are_read(text: str, seconds: float) -> None:
     ],
 )
 def test_an_invalid_time_is_no_lease(text: str) -> None:
-    assert leases.parse_micro_time(text) is None
+    assert condition_list.parse_timestamp(text) is None
 
 
 def test_a_renewal_counts_from_before_the_read() -> None:
