@@ -34,12 +34,13 @@ def permits(annotations: Mapping[str, str], *, server: str, namespace: str) -> b
     return server.lower() in _listed(annotations.get(SERVERS, "").lower()) and bool(namespaces & {namespace, ANY})
 
 
-def advice(name: str, *, server: str, namespace: str) -> str:
+def advice(name: str, *, server: str, namespace: str, fields: Sequence[str] = ()) -> str:
     """The message for a Secret that is absent or not permitted; the same for both, because tenants must not learn names
-    of others' Secrets.
+    of others' Secrets. So `fields`, which it must have, are named whether or not it has them.
     """
+    needed = f", with {_fields(fields)}," if fields else ""
     return (
-        f"Secret {name}, which must exist and permit this use: annotation {SERVERS} with {server}, "
+        f"Secret {name}, which must exist{needed} and permit this use: annotation {SERVERS} with {server}, "
         f"and {NAMESPACES} with {namespace} or {ANY}"
     )
 
@@ -56,12 +57,15 @@ def lacking(secret: str, data: Mapping[str, bytes], fields: Sequence[str], what:
     found = [f"{', '.join(empty)} without content"] if empty else []
     found += [first([quoted(one, _LONGEST_NAME) for one in others], _MOST_NAMED)] if others else []
     there = ", ".join(found) or "none of them"
-    wanted = f"fields {', '.join(fields[:-1])} and {fields[-1]}" if len(fields) > 1 else f"field {fields[0]}"
     remedy = f"add {' and '.join([*missing, *empty])} to the Secret"
-    return f"{wanted} of Secret {secret}, {what}; found {there}: {remedy}"
+    return f"{_fields(fields)} of Secret {secret}, {what}; found {there}: {remedy}"
 
 
 _MOST_NAMED, _LONGEST_NAME = 10, 60
+
+
+def _fields(names: Sequence[str]) -> str:
+    return f"fields {', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else f"field {names[0]}"
 
 
 def variables(names: Sequence[str]) -> str:

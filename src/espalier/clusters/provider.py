@@ -57,6 +57,8 @@ class Dependency(NamedTuple):
     """True if it is optional: others look it up by name, and send it there if it exists."""
     variables: tuple[str, ...] = ()
     """The environment variables from which commands write it."""
+    fields: tuple[str, ...] = ()
+    """The fields that a Secret must have, for the message where it is absent or not permitted."""
 
 
 class Further(NamedTuple):

@@ -232,14 +232,14 @@ class LinkedObjects:
     ) -> tuple[dict[tuple[Resource, str], Data], list[Missing]]:
         data: dict[tuple[Resource, str], Data] = {}
         missing = []
-        for resource, name, field, server, unusable, optional, variables in dependencies:
+        for resource, name, field, server, unusable, optional, variables, fields in dependencies:
             key = Key(SYSTEM_NAMESPACE, name)
             self._users.setdefault((resource.kind, key), set()).add(cluster)
             found = self._data[resource].get(key)
             if found is None and optional:
                 continue
             if server and not _is_permitted(found, server, cluster.namespace):
-                told = credentials.advice(str(key), server=server, namespace=cluster.namespace)
+                told = credentials.advice(str(key), server=server, namespace=cluster.namespace, fields=fields)
                 told += credentials.variables(variables) if variables else ""
                 missing.append(Missing(field, told, is_credentials=True))
             elif found is None:

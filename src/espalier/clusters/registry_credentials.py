@@ -15,6 +15,7 @@ from espalier.clusters.render.node_setup import CREDENTIALS, asks_for_password
 
 USER, PASSWORD = "username", "password"
 """Fields of the Secret, as in EKS Anywhere."""
+FIELDS = (USER, PASSWORD)
 
 VARIABLES = {USER: "REGISTRY_USERNAME", PASSWORD: "REGISTRY_PASSWORD"}
 """The variables that the CLI of EKS Anywhere reads."""
@@ -42,5 +43,5 @@ def secrets(environment: Mapping[str, str], manifest: Sequence[Tree]) -> Iterato
 def lack(data: Mapping[str, bytes], _annotations: Mapping[str, str]) -> str:
     """The fields that the Secret lacks."""
     return credentials.lacking(
-        f"{SYSTEM_NAMESPACE}/{CREDENTIALS}", data, (USER, PASSWORD), "with the account of the registry mirror"
+        f"{SYSTEM_NAMESPACE}/{CREDENTIALS}", data, FIELDS, "with the account of the registry mirror"
     )

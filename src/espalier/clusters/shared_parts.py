@@ -31,14 +31,14 @@ def with_shared_parts(provider: Provider) -> Provider:
         mirror = cluster.spec.registry_mirror_configuration
         if mirror is None:
             return
-        place, lack = registry_mirror.base(mirror), registry_credentials.lack
+        place, lack, fields = registry_mirror.base(mirror), registry_credentials.lack, registry_credentials.FIELDS
         if node_setup.asks_for_password(cluster.spec):
             variables = tuple(registry_credentials.VARIABLES.values())
             field = f"{_MIRROR}.authenticate"
-            yield Dependency(SECRET, node_setup.CREDENTIALS, field, place, lack, variables=variables)
+            yield Dependency(SECRET, node_setup.CREDENTIALS, field, place, lack, variables=variables, fields=fields)
         elif bottlerocket_groups(provider, cluster.spec, children):
             # EKS Anywhere's build of Cluster API gives these machines the Secret, whether or not that was asked for.
-            yield Dependency(SECRET, node_setup.CREDENTIALS, _MIRROR, place, lack, optional=True)
+            yield Dependency(SECRET, node_setup.CREDENTIALS, _MIRROR, place, lack, optional=True, fields=fields)
 
     def names(name: str, spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
         yield from extras.names(name, spec, children)

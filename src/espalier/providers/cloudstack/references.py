@@ -30,6 +30,9 @@ GLOBAL = "global"
 API_URL, API_KEY, SECRET_KEY, VERIFY_SSL = "api-url", "api-key", "secret-key", "verify-ssl"
 """Its fields, as Cluster API's provider reads them."""
 
+FIELDS = (API_URL, API_KEY, SECRET_KEY)
+"""Fields of a Secret that must be there."""
+
 API_PORT = 6443
 
 
@@ -128,7 +131,9 @@ def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Depen
         for zone in availability_zones(one.spec):
             name, url = credentials_of(zone), zone.management_api_endpoint
             field = f"CloudStackDatacenterConfig {one.metadata.name}: availability zone {zone.name}"
-            yield Dependency(SECRET, name, field, server_of(url), _Lacks(name, url), variables=(VARIABLE,))
+            yield Dependency(
+                SECRET, name, field, server_of(url), _Lacks(name, url), variables=(VARIABLE,), fields=FIELDS
+            )
 
 
 @dataclass(frozen=True)
@@ -140,8 +145,7 @@ class _Lacks:
 
     def __call__(self, data: Mapping[str, bytes], _annotations: Mapping[str, str]) -> str:
         secret = f"{SYSTEM_NAMESPACE}/{self.name}"
-        fields = (API_URL, API_KEY, SECRET_KEY)
-        if lack := lacking(secret, data, fields, "with the URL of an API of CloudStack, and the keys of a user"):
+        if lack := lacking(secret, data, FIELDS, "with the URL of an API of CloudStack, and the keys of a user"):
             return lack
         if data[API_URL] != self.url.encode():
             return f"field {API_URL} of Secret {secret} to be the managementApiEndpoint, {self.url}"

@@ -125,7 +125,9 @@ def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Depen
     """Dependencies on credentials, to be sent to the Prism Central of the datacenter."""
     for one in linked_objects.of_kind(NutanixDatacenterConfig, children).values():
         name, field = credentials_of(one.spec), f"NutanixDatacenterConfig {one.metadata.name}: spec.credentialRef"
-        yield Dependency(SECRET, name, field, permission(one.spec), _Lacks(name), variables=_VARIABLES)
+        yield Dependency(
+            SECRET, name, field, permission(one.spec), _Lacks(name), variables=_VARIABLES, fields=(OF_MACHINES,)
+        )
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ CREDENTIALS = "snow-credentials"
 
 OF_DEVICES, AUTHORITIES = "credentials", "ca-bundle"
 """Its fields, as in EKS Anywhere: profiles of AWS, one for each device by its address, and certificates of devices."""
+FIELDS = (OF_DEVICES, AUTHORITIES)
 
 
 def further(child: Object) -> Iterator[Further]:
@@ -56,7 +57,7 @@ def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Depen
         for device, config in sorted(of_devices.items()):
             field = f"{SnowMachineConfig.resource.kind} {config}: spec.devices"
             name = credentials_of(datacenter.spec)
-            yield Dependency(SECRET, name, field, device, _Lacks(name), variables=_VARIABLES)
+            yield Dependency(SECRET, name, field, device, _Lacks(name), variables=_VARIABLES, fields=FIELDS)
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class _Lacks:
 
     def __call__(self, data: Mapping[str, bytes], _annotations: Mapping[str, str]) -> str:
         what = "with profiles of AWS, named by the addresses of devices, and the certificates of these devices"
-        return lacking(f"{SYSTEM_NAMESPACE}/{self.name}", data, (OF_DEVICES, AUTHORITIES), what)
+        return lacking(f"{SYSTEM_NAMESPACE}/{self.name}", data, FIELDS, what)
 
 
 def credentials(render_input: RenderInput) -> Mapping[str, bytes]:

@@ -48,7 +48,8 @@ def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Depen
     """Dependencies on credentials, to be sent to the server of the datacenter."""
     for one in of_kind(VSphereDatacenterConfig, children).values():
         field = f"VSphereDatacenterConfig {one.metadata.name}: spec.server"
-        yield Dependency(SECRET, CREDENTIALS, field, server_of(one.spec).permission, unusable, variables=_VARIABLES)
+        server = server_of(one.spec).permission
+        yield Dependency(SECRET, CREDENTIALS, field, server, unusable, variables=_VARIABLES, fields=(USER, PASSWORD))
 
 
 def unusable(data: Mapping[str, bytes], annotations: Mapping[str, str]) -> str:
