@@ -30,7 +30,7 @@ SHELLS = ("sh", "bash", "dash", "busybox", "ash", "zsh")
 @pytest.fixture(scope="module")
 def base() -> Base:
     if not BASES:
-        pytest.skip("no base for nodes is built: run espalier assets build nodes")
+        pytest.skip("no base for nodes is built: run `espalier assets build nodes`")
     return BASES[-1]
 
 

@@ -107,7 +107,7 @@ def find_base(version: str, *, repository: str = DEFAULT_REPOSITORY, assets: Pat
     there = ", ".join(sorted({base.version for base in found if base.repository == repository}, key=numbers))
     raise MissingAssets(
         f"there is no base for nodes of Kubernetes {wanted} with images of {repository} (there is "
-        f"{there or 'none'}): run espalier assets build {NAME}-{wanted}{option}"
+        f"{there or 'none'}): run `espalier assets build {NAME}-{wanted}{option}`"
     )
 
 
@@ -128,7 +128,7 @@ def find_root(*, assets: Path | None = None) -> Path:
     build it."""
     found = [home for home in (assets or assets_folder()).glob(f"{ROOT}-*") if is_finished(home)]
     if not found:
-        raise MissingAssets(f"there is no Debian file system to copy Python from: run espalier assets build {ROOT}")
+        raise MissingAssets(f"there is no Debian file system to copy Python from: run `espalier assets build {ROOT}`")
     return max(found, key=lambda home: home.stat().st_mtime) / "rootfs"
 
 

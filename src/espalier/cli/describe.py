@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,7 +15,7 @@ from espalier.api import conditions as condition_list
 from espalier.api import redaction
 from espalier.api.core import CORE_EVENT
 from espalier.api.eksa.cluster import Cluster, ClusterSpec
-from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE, VERSION
+from espalier.api.eksa.group import GROUP, PAUSED_ANNOTATION, SYSTEM_NAMESPACE, VERSION
 from espalier.api.eksa.release import Bundles, BundlesRef, EKSARelease
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.kinds import KubeObject
@@ -29,6 +29,8 @@ from espalier.cli.layout import Table
 from espalier.cli.ownership_tree import Member, State, obstacle, tree_of
 from espalier.cli.spans import span
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
+from espalier.clusters.names import is_paused_by_command
+from espalier.clusters.rules.messages import BEING_WRITTEN
 from espalier.kube.client import Client
 from espalier.kube.discovery import Discovery
 from espalier.kube.errors import Forbidden, NotFound
@@ -201,6 +203,9 @@ def _top(whole: Member, supported: str, now: datetime, upgrade: str, messages: M
     since = f" for {_age(state.since, now)}" if state.since else ""
     said = messages.once(state.sentence or state.message, state.message)
     yield f"Ready     {state.status or 'not reported yet'}{since}{': ' + said if said else ''}"
+    annotations = metadata.get("annotations") or {}
+    if PAUSED_ANNOTATION in annotations:
+        yield f"Paused    {messages.once(_pause(annotations))}"
     if upgrade:
         yield f"Upgrade   {messages.once(upgrade)}"
     blocking = obstacle(whole)
@@ -208,6 +213,13 @@ def _top(whole: Member, supported: str, now: datetime, upgrade: str, messages: M
         sentence = blocking.state.sentence
         why = messages.once(sentence, blocking.state.message) if sentence else _without_a_message(blocking.state)
         yield f"Blocked   by {blocking.kind} {blocking.name}{f', {ABOVE}' if why == ABOVE else f': {why}'}"
+
+
+def _pause(annotations: Mapping[str, str]) -> str:
+    """Who paused the cluster, and how it goes on: its conditions say so only once a manager has seen a change."""
+    if is_paused_by_command(annotations):
+        return BEING_WRITTEN
+    return f"nothing is done until annotation {PAUSED_ANNOTATION} is removed"
 
 
 def _without_a_message(state: State) -> str:

@@ -28,7 +28,7 @@ def test_a_base_is_found_by_its_kubernetes_version_however_it_is_written(tmp_pat
 
 
 def test_a_missing_base_is_reported_with_existing_ones_and_the_command_that_builds_it(tmp_path: Path) -> None:
-    with pytest.raises(MissingAssets, match=r"there is none\): run espalier assets build node-base-1.35.4$"):
+    with pytest.raises(MissingAssets, match=r"there is none\): run `espalier assets build node-base-1.35.4`$"):
         find_base("1.35.4", assets=tmp_path)
     make_base(tmp_path, "1.36.3")
     make_base(tmp_path, "1.34.4")
@@ -38,7 +38,7 @@ def test_a_missing_base_is_reported_with_existing_ones_and_the_command_that_buil
 
 def test_a_base_with_images_of_another_repository_is_another_base(tmp_path: Path) -> None:
     make_base(tmp_path, "1.35.4")
-    with pytest.raises(MissingAssets, match=r"--image-repository public.ecr.aws/eks-distro$"):
+    with pytest.raises(MissingAssets, match=r"--image-repository public.ecr.aws/eks-distro`$"):
         find_base("1.35.4", repository="public.ecr.aws/eks-distro", assets=tmp_path)
     make_base(tmp_path, "1.35.4", "public.ecr.aws/eks-distro")
     theirs = find_base("1.35.4", repository="public.ecr.aws/eks-distro", assets=tmp_path)

@@ -91,3 +91,16 @@ def test_an_upgrade_that_progresses_blocks_nothing(reason: str, *, expected: boo
 
 def test_what_is_no_time_has_no_age() -> None:
     assert _age("2026-01-01T00:00:00", NOW) == _age("never", NOW) == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [("espalier-upgrade-12ab", "`espalier upgrade cluster` has paused the cluster"), ("true", "nothing is done until")],
+    ids=["by a command", "by hand"],
+)
+def test_a_pause_stands_on_top(value: str, told: str) -> None:
+    """Also where no condition says it: a manager may have nothing to do but to compare."""
+    annotations = {"anywhere.eks.amazonaws.com/paused": value}
+    paused = ROOT | {"metadata": ROOT["metadata"] | {"annotations": annotations}}
+    (line,) = (one for one in _top(tree_of(paused, []), "", NOW, "", Messages()) if one.startswith("Paused"))
+    assert line.startswith(f"Paused    {told}")

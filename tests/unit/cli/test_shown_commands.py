@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+import espalier
 from espalier.cli import shown_commands
 from espalier.cli.progress import Progress
 
@@ -64,3 +66,13 @@ def test_a_command_is_one_line_on_every_terminal(width: int) -> None:
     progress.show("", command)
     progress.say(sentence)
     assert written.getvalue().splitlines() == ["", f"  {command}", f"✓ {sentence}"]
+
+
+COMMAND = re.compile(r"(?<!`)\b(?:run|use|with|by|and|or) espalier [a-z]+ [a-z]+")
+
+
+def test_commands_in_messages_have_backticks() -> None:
+    """They begin and end somewhere for readers. In docstrings, examples have lines of their own."""
+    sources = Path(espalier.__file__).parent.rglob("*.py")
+    found = [f"{source.name}: {text}" for source in sources for text in COMMAND.findall(source.read_text())]
+    assert found == []

@@ -171,7 +171,7 @@ class InfrastructureMachines:
             return Wait("BaseMissing", str(error), after=30.0)
         if missing := images.lacking(version, base.images, tools.asked_images):
             message = f"the base for nodes of Kubernetes {version} lacks images of {', '.join(missing)}"
-            return Wait("ImageMissing", f"{message}: run espalier assets build node-base-{version}", after=30.0)
+            return Wait("ImageMissing", f"{message}: run `espalier assets build node-base-{version}`", after=30.0)
         free = shutil.disk_usage(tools.state.root.parent).free
         if free < FREE_BYTES:
             message = f"{tools.state.root} has {free / 1024**3:.1f} GiB left; a node needs {FREE_BYTES / 1024**3:.0f}"

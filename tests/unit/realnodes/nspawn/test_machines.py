@@ -28,7 +28,7 @@ class NoBases:
     """Nothing was built."""
 
     def find(self, version: str) -> NodeBase:
-        raise LookupError(f"there is no base for nodes of Kubernetes {version}: run espalier assets build")
+        raise LookupError(f"there is no base for nodes of Kubernetes {version}: run `espalier assets build`")
 
     def all(self) -> list[NodeBase]:
         return []
@@ -68,7 +68,7 @@ async def waits(env: Provider, reason: str) -> str:
 async def test_a_version_without_a_base_waits_and_says_what_to_build(tmp_path: Path) -> None:
     async with provider(tmp_path / "nodes", MemoryStore(), NoBases()) as env:
         await env.make_machine("garden-a", DATA, version="v1.33.1-eks-1-33-1")
-        expected = "there is no base for nodes of Kubernetes 1.33.1: run espalier assets build"
+        expected = "there is no base for nodes of Kubernetes 1.33.1: run `espalier assets build`"
         assert await waits(env, "BaseMissing") == expected
 
 
@@ -86,7 +86,7 @@ async def test_a_base_without_an_image_that_clusters_ask_for_is_named_before_a_n
         await env.make_machine("garden-a", DATA, version="v1.35.4-eks-1-35-1")
         assert await waits(env, "ImageMissing") == (
             "the base for nodes of Kubernetes 1.35.4 lacks images of coredns, etcd: "
-            "run espalier assets build node-base-1.35.4"
+            "run `espalier assets build node-base-1.35.4`"
         )
 
 
