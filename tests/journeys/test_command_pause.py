@@ -12,7 +12,7 @@ import pytest
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import PAUSED_ANNOTATION, PAUSED_BY_COMMAND
 from espalier.api.meta import Tree
-from espalier.cli import documents
+from espalier.cli import command_pause, documents
 from espalier.cli.failures import Failure
 from espalier.clusters.settling import SETTLE_TIME
 from espalier.kube.client import Client
@@ -176,6 +176,84 @@ def test_a_command_that_fails_says_what_it_left() -> None:
             await command(env, trees, last=5, fails=True)
         await asyncio.sleep(CALM)
         assert made.coming == {}
+
+    tell(story)
+
+
+def test_a_second_command_is_refused_while_one_writes() -> None:
+    """However long that takes: it renews its pause."""
+
+    async def story(env: ManagedEnvironment, made: Made, trees: list[Tree]) -> None:
+        edit(trees, 1)
+        first = asyncio.create_task(command(env, trees, seconds=3))
+        await asyncio.sleep(4)  # its pause took 3 s
+        for _ in range(2):
+            await asyncio.sleep(1)
+            with pytest.raises(Failure, match=r"another .* is writing a change; .* its pause is taken over 10 s later"):
+                await command(env, trees)
+        assert not first.done()
+        await first
+        assert await paused_by(env) == ""
+        await asyncio.sleep(CALM)
+        assert made.coming == {"vineyard-md-1": 1}
+
+    tell(story)
+
+
+def test_a_command_that_lost_its_pause_stops_writing() -> None:
+    async def story(env: ManagedEnvironment, _made: Made, _trees: list[Tree]) -> None:
+        client = Client(InProcessTransport(env.server), user_agent="espalier", field_manager="espalier")
+
+        async def late() -> None:
+            async with command_pause.paused(client, VINEYARD) as pausing:
+                await pause(env, f"{PAUSED_BY_COMMAND}other")
+                await asyncio.sleep(2 * command_pause.RENEWED_EVERY)
+                await pausing.write(asyncio.sleep(0))
+
+        with pytest.raises(Failure, match=r"taken over the pause .*; 0 of the objects were written"):
+            await late()
+        assert await paused_by(env) == f"{PAUSED_BY_COMMAND}other"
+
+    tell(story)
+
+
+@pytest.mark.parametrize("writes", [0, 1])
+@pytest.mark.parametrize("error", [RuntimeError, OSError, asyncio.CancelledError, KeyboardInterrupt, SystemExit])
+def test_every_way_out_ends_a_pause_without_writes(error: type[BaseException], writes: int) -> None:
+    async def story(env: ManagedEnvironment, _made: Made, _trees: list[Tree]) -> None:
+        told: list[str] = []
+        client = Client(InProcessTransport(env.server), user_agent="espalier", field_manager="espalier")
+
+        async def leave() -> None:
+            async with command_pause.paused(client, VINEYARD) as pausing:
+                for _ in range(writes):
+                    await pausing.write(asyncio.sleep(0))
+                raise error
+
+        with client.warning(told.append), pytest.raises(error):
+            await leave()
+        assert (await paused_by(env) == "") is (writes == 0)
+        assert ["1 of the objects were written" in one for one in told] == [True] * writes
+
+    tell(story)
+
+
+def test_a_write_without_an_answer_keeps_the_pause() -> None:
+    """The server may have done it."""
+
+    async def story(env: ManagedEnvironment, _made: Made, _trees: list[Tree]) -> None:
+        client = Client(InProcessTransport(env.server), user_agent="espalier", field_manager="espalier")
+
+        async def lose() -> None:
+            raise Unreachable("the network is gone")
+
+        async def write() -> None:
+            async with command_pause.paused(client, VINEYARD) as pausing:
+                await pausing.write(lose())
+
+        with pytest.raises(Failure, match=r"0 of the objects were written; cluster .* is paused"):
+            await write()
+        assert (await paused_by(env)).startswith(PAUSED_BY_COMMAND)
 
     tell(story)
 

@@ -397,8 +397,7 @@ async def apply_all(
     applied = []
     async with command_pause.paused(client, cluster) as pause:
         for resource, tree in prepared:
-            applied.append(await _send(client, resource, tree, dry_run=False))
-            pause.written += 1
+            applied.append(await pause.write(_send(client, resource, tree, dry_run=False)))
     return applied
 
 

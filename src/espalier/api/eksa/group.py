@@ -22,7 +22,8 @@ CLUSTER_NAMESPACE_LABEL = "cluster.anywhere.eks.amazonaws.com/cluster-namespace"
 
 PAUSED_ANNOTATION = f"{GROUP}/paused"
 PAUSED_BY_COMMAND = "espalier-upgrade-"
-"""The beginning of its value while `espalier upgrade cluster` writes a change; a random number follows."""
+"""The beginning of its value while `espalier upgrade cluster` writes a change; a random number follows, and
+a count while it renews the pause."""
 
 ALLOW_DELETE_WHEN_PAUSED_ANNOTATION = f"{GROUP}/allow-delete-when-paused"
 SKIP_EKSA_VERSION_SKEW_CHECK_ANNOTATION = f"{GROUP}/skip-eksa-version-skew-check"
