@@ -11,13 +11,10 @@ import msgspec
 
 from espalier.api import paths
 from espalier.api.meta import Tree
-from espalier.apiserver import failures
+from espalier.apiserver import failures, formats
 from espalier.apiserver.structure import INT_OR_STRING, SCHEMAS
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import encode_json
-
-FORMATS = frozenset({"date-time", "date", "ipv4", "ipv6", "uuid", "email", "hostname"})
-"""Formats that are checked. As in Kubernetes, others are ignored."""
 
 _KEPT = frozenset(
     {
@@ -36,7 +33,10 @@ class Validator:
 
     def __init__(self, schema: Tree) -> None:
         self._validator = jsonschema_rs.Draft4Validator(
-            json_schema(schema), pattern_options=jsonschema_rs.RegexOptions(), validate_formats=True
+            json_schema(schema),
+            formats=dict(formats.CHECKS),
+            pattern_options=jsonschema_rs.RegexOptions(),
+            validate_formats=True,
         )
 
     def causes(self, tree: Any) -> list[StatusCause]:
@@ -72,7 +72,7 @@ def json_schema(schema: Tree) -> Tree:
             result["type"] = [*([types] if isinstance(types, str) else types), "null"]
         if "enum" in result:
             result["enum"] = [*result["enum"], None]
-    if schema.get("format") in FORMATS:
+    if schema.get("format") in formats.CHECKS:
         result["format"] = schema["format"]
     if "properties" in schema:
         result["properties"] = {name: json_schema(part) for name, part in schema["properties"].items()}
