@@ -157,5 +157,5 @@ def _digest(content: Any, key: bytes) -> str:
 
 def _content(object_: Object) -> list[Any]:
     group = object_.head.api_version.rpartition("/")[0]  # the API version of a kind is not content
-    spec = json_trees.without_nulls(object_.tree.get("spec", {}))
+    spec = json_trees.without_nulls(object_.tree.get("spec") or {})
     return [group, object_.kind, object_.namespace, object_.name, spec]

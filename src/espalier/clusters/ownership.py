@@ -64,7 +64,7 @@ def has_content(wanted: Tree, live: Object) -> bool:
     Of a template that we did not apply (an older manager made it), only the desired fields are compared.
     """
     fields = owned_fields(live)
-    spec = live.tree.get("spec", {})
+    spec = live.tree.get("spec") or {}
     if fields is None:
         return not any(_lacking(wanted["spec"], spec, ()))
     return not any(_differences(wanted["spec"], spec, fields.get("f:spec", {}), ()))

@@ -204,6 +204,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     """The wait of a requested change for its settle time: more of it may follow."""
     is_simulated: bool = False
     """True in a preview: waits for time count as done."""
+    is_left_alone: bool = False
+    """True to judge what exists as if the Cluster were paused: nothing of a requested change has begun."""
     render_input: RenderInput | None = None
     """None while the components are unknown, or an object that rendering needs is missing."""
     problem: LookupError | None = None
@@ -285,8 +287,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def is_paused(self) -> bool:
-        """True if the Cluster has the paused annotation, with any value, as in EKS Anywhere."""
-        return PAUSED_ANNOTATION in self.cluster.metadata.annotations
+        """True if the Cluster has the paused annotation, with any value, as in EKS Anywhere, or is to be judged so."""
+        return self.is_left_alone or PAUSED_ANNOTATION in self.cluster.metadata.annotations
 
     @property
     def is_being_written(self) -> bool:

@@ -12,7 +12,7 @@ from espalier.api import conditions as condition_list
 from espalier.api import redaction
 from espalier.api.conditions import condition as _condition
 from espalier.api.eksa.cluster import ClusterStatus, EksdReleaseRef, Phase
-from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition
 from espalier.clusters import names, overdue, readiness, synced
 from espalier.clusters.scope import Scope
@@ -135,12 +135,7 @@ def unreadable(found: Object, fault: Fault, now: datetime) -> ClusterStatus:
 def _parts_of_what_exists(scope: Scope, wait: Wait) -> list[Condition]:
     """The conditions under Ready before a requested change has settled: of the objects that exist, as while a cluster
     is paused. Nothing is said to be replaced that nobody has begun to replace."""
-    metadata = scope.cluster.metadata
-    annotations = {**metadata.annotations, PAUSED_ANNOTATION: names.SETTLING}
-    cluster = msgspec.structs.replace(
-        scope.cluster, metadata=msgspec.structs.replace(metadata, annotations=annotations)
-    )
-    parts = readiness.conditions(msgspec.structs.replace(scope, cluster=cluster))
+    parts = readiness.conditions(msgspec.structs.replace(scope, is_left_alone=True))
     return [_false(one.type, wait) if one.reason == readiness.PAUSED else one for one in parts]
 
 

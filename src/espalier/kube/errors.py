@@ -131,9 +131,12 @@ class NotFound(ApiError):
 
     @property
     def is_of_kind(self) -> bool:
-        """True if the server does not serve the kind at all, rather than lacks one object of it."""
-        message = self.status.message.strip()
-        return message in ("the server could not find the requested resource", "404 page not found")
+        """True if the server does not serve the kind at all, rather than lacks one object of it.
+
+        An API server names a missing object in the details. Whatever else answers 404, it knows of no object.
+        """
+        details = self.status.details
+        return details is None or not details.name
 
 
 def of_the_future(error: ApiError) -> bool:

@@ -54,3 +54,24 @@ def test_a_body_that_is_no_status_becomes_the_message() -> None:
     assert isinstance(error, ServerFailure)
     assert "bad gateway" in str(error)
     assert error.status.code == 502
+
+
+@pytest.mark.parametrize(
+    ("body", "is_of_kind"),
+    [
+        (b'{"kind":"Status","message":"nicht da","details":{"name":"a","kind":"clusters"}}', False),
+        (
+            b'{"kind":"Status","message":"the server could not find the requested resource","details":{"name":"a"}}',
+            False,
+        ),
+        (b'{"kind":"Status","message":"no such thing","details":{}}', True),
+        (b'{"kind":"Status","message":"no such thing"}', True),
+        (b"404 page not found\n", True),
+        (b"<html>nginx</html>", True),
+    ],
+)
+def test_an_absent_kind_is_known_by_details(body: bytes, *, is_of_kind: bool) -> None:
+    """Not by a sentence, which proxies and later servers word otherwise."""
+    error = error_of(404, body)
+    assert isinstance(error, NotFound)
+    assert error.is_of_kind is is_of_kind

@@ -51,7 +51,7 @@ def in_place(provider: Provider | None, spec: eksa.ClusterSpec, children: Sequen
 def _certificates(children: Sequence[Object]) -> Iterator[Violation]:
     """Certificate bundles with other content: machines do not boot with them."""
     for child in children:
-        asked = msgspec.convert(child.tree.get("spec", {}).get("hostOSConfiguration"), HostOSConfiguration | None)
+        asked = msgspec.convert((child.tree.get("spec") or {}).get("hostOSConfiguration"), HostOSConfiguration | None)
         for index, bundle in enumerate(asked.cert_bundles if asked is not None else []):
             if not is_certificates(bundle.data):
                 field = f"{child.kind} {child.name}: spec.hostOSConfiguration.certBundles[{index}].data"

@@ -89,7 +89,7 @@ def _is_public_key(line: str) -> bool:
 
 
 def _users_of(config: Object) -> list[UserConfiguration]:
-    return msgspec.convert(config.tree.get("spec", {}).get("users") or [], list[UserConfiguration])
+    return msgspec.convert((config.tree.get("spec") or {}).get("users") or [], list[UserConfiguration])
 
 
 def _users(config: Object) -> Iterator[str]:
@@ -106,7 +106,7 @@ def _users(config: Object) -> Iterator[str]:
 def _reserved_prefixes(config: Object) -> Iterator[str]:
     """Prefixes by which a provider can make users and groups of Kubernetes itself."""
     for field in ("usernamePrefix", "groupsPrefix"):
-        if str(config.tree.get("spec", {}).get(field, "")).startswith("system:"):
+        if str((config.tree.get("spec") or {}).get(field, "")).startswith("system:"):
             where = f"{config.kind} {config.name}: spec.{field}"
             yield (
                 f"{where}: users and groups of Kubernetes itself begin with system:, so whoever controls the provider "

@@ -228,7 +228,7 @@ class Backups:
     def _previous_status(self, entry: str) -> Tree:
         """The part of the bucket's status that the extension resource of this entry has now."""
         live = self._observer.seed[extension_backups.BackupEntry.resource].get(Key("", entry))
-        status = live.tree.get("spec", {}).get("backupBucketProviderStatus") if live is not None else None
+        status = (live.tree.get("spec") or {}).get("backupBucketProviderStatus") if live is not None else None
         return status if isinstance(status, dict) else {}
 
     def _is_secret_missing(self, entry: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from espalier.api.conditions import parse_timestamp
 from espalier.api.gardener import leases
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.operations import OperationState
@@ -55,7 +56,7 @@ async def sync(seed: Writer, scope: Scope, read_began: datetime | None, validity
 
 def _was_just_renewed(cluster: Object, lease: str, validity: float) -> bool:
     """True if the lease was renewed a moment ago: reconciles in quick succession do not write it each time."""
-    present_expiration, new_expiration = leases.expiration(cluster.decode(Cluster)), leases.parse_micro_time(lease)
+    present_expiration, new_expiration = leases.expiration(cluster.decode(Cluster)), parse_timestamp(lease)
     if present_expiration is None or new_expiration is None:
         return False
     return timedelta() <= new_expiration - present_expiration < timedelta(seconds=validity * RENEWED_RECENTLY)

@@ -22,7 +22,7 @@ from espalier.api import json_trees
 from espalier.api.gardener import names
 from espalier.api.gardener.conditions import merged
 from espalier.api.gardener.operations import Condition
-from espalier.api.gardener.seed import BUCKET_REACHABLE, Seed, SeedStatus
+from espalier.api.gardener.seed import BUCKET_REACHABLE, Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.api.printable import quoted
@@ -31,13 +31,13 @@ from espalier.kube.objects import Object
 from espalier.runtime import reconciler
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Outcome, Wait
-from espalier.runtime.writer import Precondition
 from espalier.shoots.admission import seeds
 from espalier.shoots.etcd.settings import scheme_of
 from espalier.shoots.garden.readiness import unready
 from espalier.shoots.gardenlet.context import Connect, Tools
 from espalier.shoots.gardenlet.health import ReachReport
 from espalier.shoots.gardenlet.observe import Observer
+from espalier.shoots.gardenlet.seed_status import SeedObservation, report
 from espalier.shoots.local_provider.backups import (
     BUCKET,
     ENDPOINT,
@@ -233,29 +233,12 @@ def controller(observer: Observer, tools: Tools, connect: Connect, rng: random.R
     own = Key("", tools.config.seed)
     reach = Reach(observer, tools, connect, rng)
     seeds = reconciler.Reconciled(
-        Seed.resource, observer.garden[Seed.resource].get, _Observation, lambda _observation: (reach.check,), _report
+        Seed.resource, observer.garden[Seed.resource].get, SeedObservation, lambda _observation: (reach.check,), report
     )
     reconciles = reconciler.Reconciler(seeds, tools.garden)
     reach_controller = Controller("bucket-reach", reconciler.replanned(reconciles.reconcile), workers=1, rng=rng)
     reach_controller.watch(observer.garden[Seed.resource], lambda _seed: [own])
     return reach_controller
-
-
-@dataclass
-class _Observation:
-    """The observation of stores, for the own Seed."""
-
-    object: Object
-    status: SeedStatus | None = None
-    """The status with the new conditions; None if there is nothing to report."""
-
-
-def _report(observation: _Observation, _outcome: Outcome) -> reconciler.Report | None:
-    """The status, written by version: the garden writes conditions beside these."""
-    if observation.status is None:
-        return None
-    before = observation.object.decode(Seed).status
-    return reconciler.Report(observation.status, before=before, precondition=Precondition.VERSION)
 
 
 class Reach:
@@ -266,7 +249,7 @@ class Reach:
         self._attempts: dict[str, _Attempt] = {}
         self._has_begun = False
 
-    async def check(self, observation: _Observation) -> Outcome:
+    async def check(self, observation: SeedObservation) -> Outcome:
         """Connect to the stores that are due, and set the conditions."""
         own = observation.object
         others = self._others(own)

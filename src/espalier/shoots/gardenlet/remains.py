@@ -6,7 +6,6 @@ Only its gardenlet can remove that, and it loses its rights with its Seed: so th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import msgspec
 
@@ -17,7 +16,7 @@ from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.conditions import merged
 from espalier.api.gardener.operations import Condition
 from espalier.api.gardener.responsibility import seed_of
-from espalier.api.gardener.seed import SHOOTS_REMOVED, Seed, SeedStatus
+from espalier.api.gardener.seed import SHOOTS_REMOVED, Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.listing import first
 from espalier.api.resource import Key
@@ -25,10 +24,10 @@ from espalier.kube.objects import Object
 from espalier.runtime import reconciler
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Outcome
-from espalier.runtime.writer import Precondition
 from espalier.shoots.gardenlet.context import Tools
 from espalier.shoots.gardenlet.names import SHOOT_UID
 from espalier.shoots.gardenlet.observe import Observer
+from espalier.shoots.gardenlet.seed_status import SeedObservation, report
 
 MOST_NAMED = 5
 SPACING = 5.0
@@ -39,13 +38,13 @@ def controller(observer: Observer, tools: Tools) -> Controller:
     """The controller; it reconciles the own Seed only."""
     own, seeds = Key("", tools.config.seed), observer.garden[Seed.resource]
 
-    async def check(observation: _Observation) -> Outcome:
+    async def check(observation: SeedObservation) -> Outcome:
         status = observation.object.decode(Seed).status
         conditions = merged(status.conditions, [condition(list(remains(observer)))], tools.clock.now())
         observation.status = msgspec.structs.replace(status, conditions=conditions)
         return Done()
 
-    reconciled = reconciler.Reconciled(Seed.resource, seeds.get, _Observation, lambda _observation: (check,), _report)
+    reconciled = reconciler.Reconciled(Seed.resource, seeds.get, SeedObservation, lambda _observation: (check,), report)
     reconciles = reconciler.Reconciler(reconciled, tools.garden)
     remains_controller = Controller(
         "moved-shoots", reconciler.replanned(reconciles.reconcile), workers=1, spacing=SPACING, rng=tools.rng
@@ -91,19 +90,3 @@ def condition(found: list[str]) -> Condition:
         return Condition(SHOOTS_REMOVED, "True", "NothingLeft", "")
     message = f"to be removed from this seed: {first(found, MOST_NAMED)}"
     return Condition(SHOOTS_REMOVED, "False", "ShootsLeft", message)
-
-
-@dataclass
-class _Observation:
-    """The observation of the own Seed."""
-
-    object: Object
-    status: SeedStatus | None = None
-
-
-def _report(observation: _Observation, _outcome: Outcome) -> reconciler.Report | None:
-    """The status, written by version: others write conditions beside this one."""
-    if observation.status is None:
-        return None
-    before = observation.object.decode(Seed).status
-    return reconciler.Report(observation.status, before=before, precondition=Precondition.VERSION)

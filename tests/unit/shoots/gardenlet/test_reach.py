@@ -22,8 +22,6 @@ from espalier.shoots.gardenlet.health import ReachReport
 from espalier.shoots.gardenlet.reach import (
     Reach,
     StoreAddress,
-    _Observation,
-    _report,
     address_of,
     is_elsewhere,
     reported_conditions,
@@ -31,6 +29,8 @@ from espalier.shoots.gardenlet.reach import (
     reports,
     trusted_location,
 )
+from espalier.shoots.gardenlet.seed_status import SeedObservation
+from espalier.shoots.gardenlet.seed_status import report as reported
 from tests.support.gardenlet_scopes import an_object, shoot
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -282,9 +282,9 @@ async def test_conditions_are_written_to_the_version_of_the_seed_that_is_present
     stores = SimpleNamespace(list=list[Object])
     observer: Any = SimpleNamespace(garden={Seed.resource: stores}, own_seed=own("2", GARDENLET_READY))
     tools: Any = SimpleNamespace(clock=SystemClock(), config=SimpleNamespace(bucket_check=600.0))
-    observation = _Observation(own("1"))
+    observation = SeedObservation(own("1"))
     outcome = await Reach(observer, tools, connect, random.Random(1)).check(observation)
-    report = _report(observation, outcome)
+    report = reported(observation, outcome)
     assert report is not None
     assert observation.object.resource_version == "2"
     assert [one.type for one in cast(SeedStatus, report.status).conditions] == [GARDENLET_READY]
