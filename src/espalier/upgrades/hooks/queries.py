@@ -14,7 +14,7 @@ from typing import NamedTuple
 from msgspec import json
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
-from espalier.api.capi.machine import Machine, MachineDeployment
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import NODE, SECRET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, UPDATE_IN_PROGRESS
@@ -110,15 +110,18 @@ class Queries:
         return await self.client.get(Machine.resource, name, SYSTEM_NAMESPACE)
 
     async def machines_of(self, set_: str, deployment: Object) -> list[Object]:
-        """The machines of a MachineSet of a deployment. Raises `KubeError`."""
+        """The machines of a MachineSet of a deployment. Raises `KubeError`.
+
+        By UID: a label or a name in an owner reference would let anybody have machines of others annotated.
+        """
         cluster = deployment.metadata.labels.get(CLUSTER_NAME_LABEL, "")
+        uids = {
+            found.metadata.uid for found in await self._of_cluster(MachineSet.resource, cluster) if found.name == set_
+        }
         return [
             found
             for found in await self._of_cluster(Machine.resource, cluster)
-            if any(
-                owner.controller and (owner.kind, owner.name) == ("MachineSet", set_)
-                for owner in found.metadata.owner_references
-            )
+            if any(owner.controller and owner.uid in uids for owner in found.metadata.owner_references)
         ]
 
     async def with_configs(self, machines: Sequence[Object]) -> list[tuple[Object, Object | None]]:

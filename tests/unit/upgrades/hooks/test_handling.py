@@ -497,12 +497,15 @@ async def test_each_machine_of_a_set_records_what_its_node_has_unless_the_change
     async with env() as here:
         await here.owner(MachineDeployment, "Fail")
         sets = {name: await here.client.apply(MachineSet.resource, set_objects(name)["machineSet"]) for name in OWNERS}
-        for name, set_ in (("a", "old"), ("b", "old"), ("c", "other")):
+        for name, set_ in (("a", "old"), ("b", "old"), ("c", "other"), ("d", "old")):
             objects = machine_objects(kubernetesVersion="1.35")
             for tree in objects.values():
                 tree["metadata"]["name"] = name
             objects["machine"]["spec"]["bootstrap"]["configRef"]["name"] = name
-            objects["machine"]["metadata"]["ownerReferences"] = [msgspec.to_builtins(owner_reference(sets[set_]))]
+            owners = [msgspec.to_builtins(owner_reference(sets[set_]))]
+            if name == "d":  # of a group that nobody serves, so that it is not collected
+                owners = [owners[0] | {"apiVersion": "other.example.com/v1", "uid": "of another"}]
+            objects["machine"]["metadata"]["ownerReferences"] = owners
             objects["bootstrapConfig"]["spec"]["files"] = [{"path": f"/etc/kubernetes/{name}", "content": "a"}]
             await here.store(objects)
         tainted = [{"name": "md-0", "count": 2, "labels": {"tier": "front"}}]
@@ -516,5 +519,6 @@ async def test_each_machine_of_a_set_records_what_its_node_has_unless_the_change
             ["/etc/kubernetes/a"],
             ["/etc/kubernetes/b"],
         ]
-        with pytest.raises(KeyError):
-            await here.node_has("c")
+        for name in ("c", "d"):  # of another set, and of another kind of the same name
+            with pytest.raises(KeyError):
+                await here.node_has(name)
