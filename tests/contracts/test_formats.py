@@ -16,7 +16,7 @@ pytestmark = pytest.mark.often("in_memory", "real")  # what is judged before it 
 
 
 class Format(NamedTuple):
-    """What a format accepts and refuses."""
+    """Texts that a format accepts, and others."""
 
     good: list[str]
     bad: list[str]

@@ -216,7 +216,7 @@ def _top(whole: Member, supported: str, now: datetime, upgrade: str, messages: M
 
 
 def _pause(annotations: Mapping[str, str]) -> str:
-    """Who paused the cluster, and how it goes on: its conditions say so only once a manager has seen a change."""
+    """The reason of the pause, and the way out: conditions say so only once a manager has seen a change."""
     if is_paused_by_command(annotations):
         return BEING_WRITTEN
     return f"nothing is done until annotation {PAUSED_ANNOTATION} is removed"

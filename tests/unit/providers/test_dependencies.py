@@ -1,4 +1,4 @@
-"""What clusters of each provider need of Secrets."""
+"""The Secrets that clusters of each provider need."""
 
 from __future__ import annotations
 

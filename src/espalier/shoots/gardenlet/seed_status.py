@@ -1,4 +1,4 @@
-"""What controllers share that report conditions in the status of the own Seed, each its own."""
+"""The report of controllers that write conditions into the status of the own Seed, each its own."""
 
 from __future__ import annotations
 
