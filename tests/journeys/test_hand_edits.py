@@ -247,6 +247,7 @@ ALWAYS: list[tuple[str, Moment]] = [
     (f'BackupEntry {of_gardenlet.COPIED_EPOCH} "3"', "moving"),
     (f'Infrastructure {keys.OLDER_OPERATION} "x"', "restoring"),
     (f"Shoot {keys.OWNERSHIP} null", "settled"),
+    ("Infrastructure status.providerStatus null", "restoring"),
 ]
 
 
@@ -356,3 +357,29 @@ def test_an_edit_by_hand_ends_whole_or_with_its_remedy(what: str, moment: Moment
     virtual.run(main, epoch=EPOCH, seed=1)
     (end,) = ends
     assert end in ("whole", "not there, or refused") or (edit.annotation or edit.field) in end
+
+
+def test_lost_provider_status_is_restored_by_its_remedy() -> None:
+    async def main(simulation: virtual.Simulation) -> None:
+        async with garden(simulation, delay=0.5, with_cloud=True, has_clients=True) as world:
+            await world.create_shoot(seed="a")
+            await world.healthy("a")
+            await asyncio.sleep(60)
+            made = inventory(world)
+            await world.move("b")
+            await asyncio.sleep(MOMENTS["restoring"])
+            assert await applied(world, EDITS["Infrastructure status.providerStatus null"])
+            with pytest.raises(TimeoutError):
+                await world.healthy("b", seconds=900)
+            (error,) = (await world.shoot()).status.last_errors
+            command = f"kubectl annotate infrastructure apple -n {ID} {keys.OPERATION}={keys.RECONCILE}"
+            assert "status.providerStatus of the Infrastructure" in error.description
+            assert command in error.description
+            patch = {"metadata": {"annotations": {keys.OPERATION: keys.RECONCILE}}}
+            await world.seeds["b"].client.patch(
+                Infrastructure.resource, "apple", ID, patch=patch, type=PatchType.MERGE, subresource=""
+            )
+            await world.healthy("b", seconds=900)
+            assert inventory(world) == made
+
+    virtual.run(main, epoch=EPOCH, seed=1)

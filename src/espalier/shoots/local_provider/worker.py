@@ -15,6 +15,7 @@ from espalier.api.cloud import CallCloud, VirtualMachine
 from espalier.api.core import SECRET, Secret
 from espalier.api.gardener import machines as kinds
 from espalier.api.gardener.machines import Machine, MachineClass, MachineDeployment, MachineSet
+from espalier.api.gardener.metadata_keys import OPERATION, RECONCILE
 from espalier.api.gardener.operations import ErrorCode
 from espalier.api.gardener.worker import Worker, WorkerPool, WorkerSpec
 from espalier.api.listing import first
@@ -215,8 +216,13 @@ def _begin(request: Request[WorkerState]) -> tuple[WorkerSpec, str]:
     status = json_trees.decode(spec.infrastructure_provider_status or b"{}", dict[str, Any])
     network = status.get("network")
     if not isinstance(network, str) or not network:
-        message = "spec.infrastructureProviderStatus: found no network; allowed: providerStatus of the Infrastructure"
-        raise OperationFailed(f"{message}; wait until that is ready", ErrorCode.RETRYABLE_CONFIGURATION)
+        name, namespace = request.object.name, request.object.namespace  # gardenlets name both after the shoot
+        raise OperationFailed(
+            "spec.infrastructureProviderStatus: found no network; allowed: status.providerStatus of the Infrastructure. "
+            f"If that has none, have it written again: in the seed, kubectl annotate infrastructure {name} "
+            f"-n {namespace} {OPERATION}={RECONCILE}",
+            ErrorCode.RETRYABLE_CONFIGURATION,
+        )
     return spec, network
 
 

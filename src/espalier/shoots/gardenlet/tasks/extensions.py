@@ -167,8 +167,9 @@ def _deploy(ctx: Context, wanted: Rendered) -> Verdict:
     is_migrated = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED)
     if requested == metadata_keys.MIGRATE or (is_migrated and requested != metadata_keys.RESTORE):
         return _request_operation(ctx, wanted.kind, live, metadata_keys.RESTORE)
-    if requested != metadata_keys.RESTORE and not is_as_rendered(live, body):
-        return _apply_and_request(ctx, wanted, body, metadata_keys.RECONCILE)
+    if not is_as_rendered(live, body):  # a restore may fail because of what the spec lacks
+        operation = metadata_keys.RESTORE if requested == metadata_keys.RESTORE else metadata_keys.RECONCILE
+        return _apply_and_request(ctx, wanted, body, operation)
     return _wait_until_succeeded(ctx, live, status, requested)
 
 
