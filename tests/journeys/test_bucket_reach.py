@@ -13,6 +13,8 @@ import pytest
 from espalier.api.core import NAMESPACE, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.gardener import names
 from espalier.api.gardener.backups import BackupBucket
+from espalier.api.gardener.controller_installation import ControllerInstallation
+from espalier.api.gardener.controller_registration import ControllerRegistration
 from espalier.api.gardener.operations import Condition
 from espalier.api.gardener.seed import BUCKET_REACHABLE, GARDENLET_READY, SHOOTS_REMOVED, Seed
 from espalier.api.gardener.shoot import CONTROL_PLANE_HEALTHY, HANDED_OVER, READY_FOR_DISASTER, Shoot
@@ -291,6 +293,54 @@ def test_nothing_is_stopped_while_the_destination_lacks_a_secret(name: str, name
         await user.client.create(
             SECRET, {"metadata": {"name": name, "namespace": namespace}, "data": secret.tree["data"]}
         )
+        await user.healthy("b", seconds=300)
+
+    told(story, "a", "b")
+
+
+def test_a_move_waits_for_extensions_at_the_destination() -> None:
+    registration = {
+        "metadata": {"name": "local"},
+        "spec": {"resources": [{"kind": kind, "type": "local"} for kind in ("Infrastructure", "ControlPlane")]},
+    }
+    installation = {
+        "metadata": {"name": "local-b"},
+        "spec": {"registrationRef": {"name": "local"}, "seedRef": {"name": "b"}},
+    }
+
+    async def planned(user: GardenUser, kind: str) -> tuple[bool | None, str]:
+        made = Plan.of(await observe(user.client, Key(f"garden-{PROJECT}", "apple"), "b"))
+        what = f"destination b gets an extension for {kind} of type local"
+        (finding,) = [one for one in made.findings if one.what == what]
+        return finding.ready, finding.message
+
+    async def report(user: GardenUser, healthy: str) -> None:
+        found = [
+            {"type": "Installed", "status": "True", "reason": "X", "message": ""},
+            {"type": "Healthy", "status": healthy, "reason": "X", "message": "no pods"},
+        ]
+        patch = {"status": {"conditions": found}}
+        await user.client.patch(
+            ControllerInstallation.resource, "local-b", patch=patch, type=PatchType.MERGE, subresource="status"
+        )
+
+    async def story(user: GardenUser) -> None:
+        await user.healthy("a")
+        await user.client.create(ControllerRegistration.resource, registration)
+        missing = "ControllerRegistration local has no ControllerInstallation for this seed; install it there"
+        assert (await planned(user, "Infrastructure"))[0] is False
+        assert missing in (await planned(user, "Infrastructure"))[1]
+        assert (await planned(user, "Worker"))[0] is None, "not registered"
+        await user.move("b")
+        await user.until(lambda shoot: "(ExtensionNotInstalled): seed b lacks" in described(shoot), seconds=120)
+        await user.client.create(ControllerInstallation.resource, installation)
+        await report(user, "False")
+        unhealthy = "ControllerInstallation local-b: condition Healthy: found False: no pods, allowed: True"
+        await user.until(lambda shoot: unhealthy in described(shoot), seconds=120)
+        await asyncio.sleep(60)
+        assert (await user.garden.shoot("shoot--dev--apple").list(NAMESPACE)).items, "its API is served"
+        await report(user, "True")
+        assert (await planned(user, "ControlPlane"))[0] is True
         await user.healthy("b", seconds=300)
 
     told(story, "a", "b")

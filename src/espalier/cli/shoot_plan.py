@@ -263,8 +263,8 @@ def _bucket(seen: Seen, role: str, name: str, bucket_name: str) -> Finding:
 def _need(destination: str, need: Need) -> Finding:
     what = f"destination {destination} gets {need.what}"
     if need.problem is None:
-        return Finding(what, None, "you may not read the Secret in the garden")
-    return Finding(what, not need.problem, need.problem or "the Secret in the garden has data")
+        return Finding(what, None, need.note)
+    return Finding(what, not need.problem, need.problem or need.note or "the Secret in the garden has data")
 
 
 def _network(seen: Seen, source: str) -> Finding:

@@ -5,6 +5,7 @@ from espalier.api.gardener import (
     cloud_profile,
     cluster,
     control_plane,
+    controller_installation,
     controller_registration,
     dns_record,
     etcd,
@@ -30,6 +31,7 @@ GARDEN_KINDS: tuple[type[KubeObject], ...] = (
     backups.BackupBucket,
     backups.BackupEntry,
     controller_registration.ControllerRegistration,
+    controller_installation.ControllerInstallation,
     shoot_state.ShootState,
 )
 """Kinds of the garden."""

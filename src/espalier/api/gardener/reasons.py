@@ -244,6 +244,12 @@ _TASKS = (
         "stopped; create it again",
         TASK,
     ),
+    _person(
+        "ExtensionNotInstalled",
+        "by the ControllerRegistrations and ControllerInstallations of the garden, the destination has no healthy "
+        "extension for the kinds and types in the message. Nothing was stopped; install it there, or name another seed",
+        TASK,
+    ),
     _time(
         "PodsRunning",
         "pods of a stopped program still run or terminate; if that lasts, look at the kubelet of their node",

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from espalier.api import core
 from espalier.api.gardener import names, ownership
 from espalier.api.gardener.backups import BackupBucket, BackupEntry
+from espalier.api.gardener.controller_installation import ControllerInstallation
+from espalier.api.gardener.controller_registration import ControllerRegistration
 from espalier.api.gardener.metadata_keys import OWNERSHIP
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.project import Project
@@ -45,6 +47,7 @@ def everywhere(seed: Seed) -> list[Right]:
     readable = (Shoot.resource, Seed.resource, Project.resource, BackupBucket.resource, BackupEntry.resource)
     return [
         Right(readable, ("get", *FOLLOW)),
+        Right((ControllerRegistration.resource, ControllerInstallation.resource), ("list",)),
         Right((Seed.resource,), ("patch",), "status", names=own),
         Right((BackupBucket.resource,), ("create",)),
         Right((BackupBucket.resource,), ("patch",), names=bucket),

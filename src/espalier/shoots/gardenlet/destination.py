@@ -3,15 +3,27 @@ plan."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
+from espalier.api import conditions
 from espalier.api.core import SECRET
 from espalier.api.gardener import names, ownership
 from espalier.api.gardener.backups import BackupBucket
+from espalier.api.gardener.control_plane import ControlPlane
+from espalier.api.gardener.controller_installation import HEALTHY, INSTALLED, ControllerInstallation
+from espalier.api.gardener.controller_registration import ControllerRegistration
+from espalier.api.gardener.extension import Extension
+from espalier.api.gardener.infrastructure import Infrastructure
 from espalier.api.gardener.metadata_keys import OWNERSHIP
+from espalier.api.gardener.network import Network
+from espalier.api.gardener.operating_system_config import OperatingSystemConfig
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.worker import Worker
+from espalier.api.kinds import KubeObject
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object
@@ -19,17 +31,23 @@ from espalier.shoots.garden.readiness import unready
 from espalier.shoots.gardenlet.credentials import credentials_problem
 
 CREDENTIALS_MISSING = "CredentialsMissing"
+EXTENSION_NOT_INSTALLED = "ExtensionNotInstalled"
+UNREADABLE = "you may not read the Secret in the garden"
+
+K = TypeVar("K", bound=KubeObject)
 
 
 @dataclass(frozen=True)
 class Need:
-    """One object without which the destination can't run the shoot."""
+    """One object, or extension, without which the destination can't run the shoot."""
 
     what: str
     reason: str = ""
     """The CamelCase reason of a wait for it; empty if it is there."""
     problem: str | None = ""
-    """The reason why it is of no use; empty if it is there, None if it may not be read."""
+    """The reason why it is of no use; empty if it is there, None if that is not known."""
+    note: str = ""
+    """A sentence for plans: what shows that it is there, or why that is not known."""
 
 
 async def needs(garden: Client, shoot: Object, seed_name: str) -> list[Need]:
@@ -40,7 +58,76 @@ async def needs(garden: Client, shoot: Object, seed_name: str) -> list[Need]:
         *([provider] if provider is not None else []),
         await _bucket_credentials(garden, "access to the source's backups", bucket_of_data(typed)),
         *await _of_seed(garden, seed_name),
+        *await _extensions(garden, typed, seed_name),
     ]
+
+
+def extension_types(shoot: Shoot) -> list[tuple[str, str]]:
+    """Kinds and types of the extensions that a shoot needs in any seed, each once. Those for backups follow from the
+    Seed, which has a bucket only if they run."""
+    spec = shoot.spec
+    found = [(kind.resource.kind, spec.provider.type) for kind in (ControlPlane, Infrastructure, Worker)]
+    if spec.networking is not None and spec.networking.type:
+        found.append((Network.resource.kind, spec.networking.type))
+    images = [pool.machine.image for pool in spec.provider.workers]
+    found += [(OperatingSystemConfig.resource.kind, image.name) for image in images if image is not None]
+    found += [(Extension.resource.kind, one.type) for one in spec.extensions if not one.disabled]
+    return list(dict.fromkeys(found))
+
+
+async def _extensions(garden: Client, shoot: Shoot, seed_name: str) -> list[Need]:
+    """The extensions of the shoot, by what the garden has registered. A garden without ControllerRegistrations does not
+    know which seed has which extension, so nothing is asked of it."""
+    try:
+        registrations = await _all(garden, ControllerRegistration)
+        installations = await _all(garden, ControllerInstallation)
+    except NotFound:  # a garden of an earlier release
+        return []
+    except Forbidden:
+        what = "its extensions"
+        return [Need(what, problem=None, note="you may not list ControllerRegistrations and ControllerInstallations")]
+    if not registrations:
+        return []
+    there = {one.spec.registration_ref.name: one for one in installations if one.spec.seed_ref.name == seed_name}
+    return [_extension(registrations, there, kind, type_) for kind, type_ in extension_types(shoot)]
+
+
+def _extension(
+    registrations: Iterable[ControllerRegistration], there: dict[str, ControllerInstallation], kind: str, type_: str
+) -> Need:
+    what = f"an extension for {kind} of type {type_}"
+    suitable = [
+        one.metadata.name
+        for one in registrations
+        if any((resource.kind, resource.type) == (kind, type_) for resource in one.spec.resources)
+    ]
+    if not suitable:
+        return Need(what, problem=None, note="no ControllerRegistration has this kind and type")
+    problems = [_installation_problem(name, there.get(name)) for name in suitable]
+    if "" in problems:
+        return Need(what, note=f"ControllerInstallation of {suitable[problems.index('')]} is healthy")
+    advice = "install it there, or name another seed"
+    return Need(what, EXTENSION_NOT_INSTALLED, f"{'; '.join(problems)}; {advice}")
+
+
+def _installation_problem(registration: str, installation: ControllerInstallation | None) -> str:
+    """The reason why an extension can't be used; empty if it can."""
+    if installation is None:
+        return f"ControllerRegistration {registration} has no ControllerInstallation for this seed"
+    return "; ".join(_untrue(installation, (INSTALLED, HEALTHY)))
+
+
+def _untrue(installation: ControllerInstallation, types: Iterable[str]) -> Iterator[str]:
+    for type_ in types:
+        found = conditions.get(installation.status.conditions, type_)
+        if found is None or found.status != "True":
+            state = f"{found.status}: {found.message or found.reason}" if found is not None else "nothing"
+            name = installation.metadata.name
+            yield f"ControllerInstallation {name}: condition {type_}: found {state}, allowed: True"
+
+
+async def _all(garden: Client, kind: type[K]) -> list[K]:
+    return [one.decode(kind) for one in (await garden.list(kind.resource)).items]
 
 
 async def _of_seed(garden: Client, name: str) -> list[Need]:
@@ -49,7 +136,7 @@ async def _of_seed(garden: Client, name: str) -> list[Need]:
     except NotFound:
         return [Need(f"seed {name}", *unready(None))]
     except Forbidden:
-        return [Need(f"seed {name}", problem=None)]
+        return [Need(f"seed {name}", problem=None, note=UNREADABLE)]
     reason, message = unready(seed, is_deleted=seed.metadata.deletion_timestamp is not None)
     bucket = names.bucket(seed.metadata.uid)
     credentials = await _bucket_credentials(garden, "access to its own backups", bucket, is_ready=True)
@@ -69,7 +156,7 @@ async def _provider_credentials(garden: Client, shoot: Shoot) -> Need | None:
     except NotFound:
         return Need(what, CREDENTIALS_MISSING, f"{named} does not exist; create it with the provider's credentials")
     except Forbidden:
-        return Need(what, problem=None)
+        return Need(what, problem=None, note=UNREADABLE)
     if not secret.tree.get("data"):
         return Need(what, CREDENTIALS_MISSING, f"{named} is empty; write the provider's credentials into it")
     return Need(what)
@@ -85,7 +172,7 @@ async def _bucket_credentials(garden: Client, what: str, name: str, *, is_ready:
     except NotFound:
         return Need(what, "BucketMissing", f"there is no BackupBucket {name}")
     except Forbidden:
-        return Need(what, problem=None)
+        return Need(what, problem=None, note=UNREADABLE)
     if problem:
         return Need(what, CREDENTIALS_MISSING, f"BackupBucket {name}: {problem}")
     status = bucket.status

@@ -218,8 +218,8 @@ def _begin(request: Request[WorkerState]) -> tuple[WorkerSpec, str]:
     if not isinstance(network, str) or not network:
         name, namespace = request.object.name, request.object.namespace  # gardenlets name both after the shoot
         raise OperationFailed(
-            "spec.infrastructureProviderStatus: found no network; allowed: status.providerStatus of the Infrastructure. "
-            f"If that has none, have it written again: in the seed, kubectl annotate infrastructure {name} "
+            "spec.infrastructureProviderStatus: found no network; allowed: status.providerStatus of the Infrastructure."
+            f" If that has none, have it written again: in the seed, kubectl annotate infrastructure {name} "
             f"-n {namespace} {OPERATION}={RECONCILE}",
             ErrorCode.RETRYABLE_CONFIGURATION,
         )
