@@ -11,6 +11,7 @@ from typing import Any, Literal
 import pytest
 
 from espalier.api.gardener import names
+from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.infrastructure import Infrastructure
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.worker import Worker
@@ -95,3 +96,38 @@ async def set_status(client: Client, resource: Resource, namespace: str, word: d
             )
         except NotFound:
             return
+
+
+def test_a_forged_ready_of_an_etcd_breaks_off_no_copy() -> None:
+    async def main(simulation: virtual.Simulation) -> None:
+        async with garden(simulation, with_cloud=True, delay=0.5) as world:
+            await world.create_shoot()
+            await world.healthy("a")
+            world.seeds["b"].links.bucket.cut()
+            await world.move("b")
+            client, forged = world.seeds["b"].client, 0
+            for _ in range(200):
+                forged += await set_ready(client)
+                await asyncio.sleep(0.05)
+            assert forged, "nothing was copying"
+            world.seeds["b"].links.bucket.restore()
+            await world.healthy("b", seconds=300)
+            await world.gone("a")
+
+    virtual.run(main, epoch=EPOCH, seed=1)
+
+
+async def set_ready(client: Client) -> bool:
+    """Set `status.ready` of an Etcd that copies backups, if there is one that is not ready."""
+    try:
+        live = await client.get(Etcd.resource, "etcd-main", ID)
+    except NotFound:
+        return False
+    typed = live.decode(Etcd)
+    if typed.spec.backup.source_store is None or typed.status.ready:
+        return False
+    status = {"ready": True, "observedGeneration": live.metadata.generation}
+    await client.patch(
+        Etcd.resource, live.name, ID, patch={"status": status}, type=PatchType.MERGE, subresource="status"
+    )
+    return True

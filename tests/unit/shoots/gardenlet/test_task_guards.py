@@ -552,6 +552,32 @@ async def test_a_copy_that_waits_says_for_what_and_of_a_deleted_shoot_what_makes
         assert ("delete BackupEntry shoot--dev--apple--1" in outcome.message) == bool(of_shoot)
 
 
+@pytest.mark.parametrize(
+    ("epoch", "said", "recorded"), [(2, "", True), (2, "it is copying", False), (1, "", False), (0, "", False)]
+)
+async def test_a_copy_ends_when_its_agent_says_so(epoch: int, said: str, recorded: bool) -> None:
+    written: list[object] = []
+
+    async def answers(*_: object) -> bytes:
+        if not epoch:
+            raise ConnectionError("no route to host")
+        return msgspec.json.encode(CopyOperationStatus(epoch, False, None, said))
+
+    async def merge(_resource: object, _live: object, patch: object, _precondition: object) -> None:
+        written.append(patch)
+
+    bucket = BackupBucket(spec=BackupBucketSpec(BucketProvider("local")))
+    looked = scope(BACK, bucket=bucket, backup_entry=an_object(BackupEntry.resource, "entry", "garden-dev"))
+    copy = stamped(rendering.copy_etcd(looked))
+    copy["status"] = {"ready": True}
+    looked = replace(looked, etcd=Object(encode_json(copy)))
+    garden = SimpleNamespace(merge=merge)
+    verdict = backups.copy_backups(context(looked, OperationType.RESTORE, call=answers, garden=garden))
+    assert isinstance(verdict, Action)
+    assert isinstance(await verdict.run(), Wait)
+    assert bool(written) == recorded
+
+
 @pytest.mark.parametrize("epochs", [STARTED, STARTED.add("b", "bucket-b")])
 def test_the_seed_with_the_newest_epoch_has_rights_on_the_shoot_state(epochs: Ownership) -> None:
     moving = shoot("b", "a", **{metadata_keys.OWNERSHIP: epochs.render()})

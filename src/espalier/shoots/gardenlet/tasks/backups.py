@@ -166,11 +166,26 @@ def copy_backups(ctx: Context) -> Verdict:
     entry = scope.backup_entry
     if entry is None:
         return Wait("BackupEntryNotReady", f"BackupEntry {scope.entry_name} does not exist", SOON)
-    patch: Tree = {"metadata": {"annotations": {COPIED_EPOCH: str(scope.epoch)}}}
-    resource = BackupEntry.resource
-    return write_action(
-        "record that all backups are copied", lambda: ctx.tools.garden.merge(resource, entry, patch, Precondition.UID)
-    )
+    return Action("record that all backups are copied", lambda: _record_copied(ctx, entry))
+
+
+async def _record_copied(ctx: Context, entry: Object) -> Continue | Wait | Failure:
+    """Record the end of a copy, which its agent must confirm: anybody with rights on the status of the Etcd can write
+    there that it is ready, and the copy would be broken off."""
+    epoch = ctx.scope.epoch
+    try:
+        async with asyncio.timeout(LONGEST_HOLD):
+            text = await ctx.tools.call(ctx.namespace, "copyop/status", b"")
+        answer = json_trees.decode(text[:LARGEST_ANSWER], CopyOperationStatus)
+    except Exception as error:  # a call may fail in any way; it is repeated
+        problem = f"etcd-main is ready, but its agent does not confirm the copy: {error or type(error).__name__}"
+        return Wait("AgentUnreachable", problem, ctx.tools.config.agent_poll)
+    if answer.epoch != epoch or answer.message:
+        found = answer.message or f"it copies for epoch {answer.epoch}, not {epoch}"
+        return Wait("Copying", f"copying backups of epoch {_source_epoch(ctx.scope)}: {found}", SOON)
+    patch: Tree = {"metadata": {"annotations": {COPIED_EPOCH: str(epoch)}}}
+    await ctx.tools.garden.merge(BackupEntry.resource, entry, patch, Precondition.UID)
+    return Wait("ObjectWritten", f"the copy for epoch {epoch} is recorded as complete", SOON)
 
 
 def _with_problems(ctx: Context, live: Etcd, wait: Wait, advice: str = "") -> Verdict:
