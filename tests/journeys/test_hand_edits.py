@@ -94,6 +94,7 @@ ANNOTATIONS: list[tuple[str, tuple[Target, ...], tuple[str | None, ...]]] = [
     (keys.OWNERSHIP, (SHOOT,), OWNERSHIPS),
     (keys.RELEASED_EPOCH, (SHOOT,), EPOCHS),
     (keys.RESTORED_EPOCH, (SHOOT,), EPOCHS),
+    (keys.STATE_REVISION, (SHOOT, STATE), EPOCHS),
     (keys.EPOCH, (ETCD, INFRASTRUCTURE, CLUSTER, SPACE, STATE), EPOCHS),
     (keys.SOURCE_EPOCH, (ETCD,), EPOCHS),
     (keys.FOUNDING, (ETCD,), FLAGS),

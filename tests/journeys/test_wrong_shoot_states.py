@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from espalier.api import core
-from espalier.api.gardener.metadata_keys import FORCE_RESTORE
+from espalier.api.gardener.metadata_keys import FORCE_RESTORE, STATE_REVISION
+from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.meta import Tree
 from espalier.cli.garden_components import VALIDATING_WEBHOOKS
@@ -108,5 +109,57 @@ def test_a_move_repairs_the_shoot_state_first(what: str, at: float) -> None:
             await world.gone("a", seconds=900)
             assert world.infrastructures.count("create") == creates
             assert await content(world) == before
+
+    virtual.run(main, epoch=EPOCH, seed=1)
+
+
+def test_an_older_shoot_state_of_a_lost_seed_is_refused() -> None:
+    async def main(simulation: virtual.Simulation) -> None:
+        async with garden(simulation, with_cloud=True, delay=0.2) as world:
+            await world.create_shoot()
+            await world.healthy("a")
+            await asyncio.sleep(120)
+            before = await world.client.get(ShootState.resource, "apple", NAMESPACE)
+            pools = (await world.client.get(Shoot.resource, "apple", NAMESPACE)).tree["spec"]["provider"]["workers"]
+            await world.patch({"spec": {"provider": {"workers": [{**one, "minimum": 2} for one in pools]}}})
+            await asyncio.sleep(240)  # two machines, and the garden knows that there is a later state
+            await world.healthy("a")
+            newest = await world.client.get(ShootState.resource, "apple", NAMESPACE)
+            metadata = {**before.tree["metadata"], "resourceVersion": newest.resource_version}
+            await world.client.replace(ShootState.resource, {**before.tree, "metadata": metadata})
+            await world.seeds["a"].power_off()
+            await world.move("b")
+            await world.patch({"metadata": {"annotations": {FORCE_RESTORE: "true"}}})
+            with pytest.raises(TimeoutError):
+                await world.healthy("b", seconds=900)
+            last = (await world.shoot()).status.last_operation
+            assert last is not None
+            found, allowed = (one.metadata.annotations[STATE_REVISION] for one in (before, newest))
+            assert f"metadata.annotations[{STATE_REVISION}]: found {found}" in last.description
+            command = f"kubectl annotate shootstate apple -n {NAMESPACE} --overwrite {STATE_REVISION}="
+            assert command in last.description
+            reported = last.description.split(command)[1].split()[0].rstrip(";.")
+            assert int(found) < int(reported) <= int(allowed)
+            consent = {"metadata": {"annotations": {STATE_REVISION: reported}}}
+            await world.client.patch(ShootState.resource, "apple", NAMESPACE, patch=consent, type=PatchType.MERGE)
+            await world.healthy("b", seconds=900)
+
+    virtual.run(main, epoch=EPOCH, seed=1)
+
+
+def test_an_older_shoot_state_gets_a_later_revision_again() -> None:
+    async def main(simulation: virtual.Simulation) -> None:
+        async with garden(simulation, delay=0.2) as world:
+            await world.create_shoot()
+            await world.healthy("a")
+            await asyncio.sleep(180)
+            patch = {"metadata": {"annotations": {STATE_REVISION: None}}}
+            await world.client.patch(ShootState.resource, "apple", NAMESPACE, patch=patch, type=PatchType.MERGE)
+            await asyncio.sleep(90)
+            live = await world.client.get(ShootState.resource, "apple", NAMESPACE)
+            reported = (await world.client.get(Shoot.resource, "apple", NAMESPACE)).metadata.annotations[STATE_REVISION]
+            assert int(live.metadata.annotations[STATE_REVISION]) >= int(reported) > 1
+            await world.move("b")
+            await world.healthy("b", seconds=300)
 
     virtual.run(main, epoch=EPOCH, seed=1)

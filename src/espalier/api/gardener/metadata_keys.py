@@ -48,6 +48,10 @@ RESTORED_EPOCH = DOMAIN + "restored-epoch"
 """On a Shoot: the epoch whose seed has restored it completely. Until it is the current one, a shoot that was moved is
 being restored, whatever its status says. Only the gardenlet of that seed writes it."""
 
+STATE_REVISION = DOMAIN + "state-revision"
+"""On a ShootState: the number of its writes by gardenlets. On its Shoot: the one that its gardenlet has last reported.
+A ShootState with a smaller one is older than what the seed had stored."""
+
 GIVEN_STATE = DOMAIN + "given-state"
 """On an extension resource: the digest of the state that the gardenlet wrote for its restore. While the resource still
 has it, a corrected ShootState replaces it."""

@@ -89,6 +89,20 @@ ANNOTATIONS: tuple[MetadataKey, ...] = (
         "created without its state, whatever `status.lastOperation` says.",
     ),
     MetadataKey(
+        metadata_keys.STATE_REVISION,
+        "ShootState",
+        Writer.GARDENLET,
+        "The number of writes of its gardenlets.",
+        "to restore an older one on purpose, set it to the value that the Shoot's error names",
+    ),
+    MetadataKey(
+        metadata_keys.STATE_REVISION,
+        "Shoot",
+        Writer.GARDENLET,
+        "The revision of the ShootState that its gardenlet has last reported, every minute. No other seed restores one "
+        "with a smaller revision: it is older than what the seed had stored.",
+    ),
+    MetadataKey(
         metadata_keys.EPOCH,
         f"Etcd, {_EXTENSIONS}, Cluster, Namespace of a shoot, ShootState",
         Writer.GARDENLET,

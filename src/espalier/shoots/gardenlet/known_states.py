@@ -10,10 +10,13 @@ from __future__ import annotations
 import random
 from typing import cast
 
+from espalier.api.gardener.metadata_keys import STATE_REVISION
+from espalier.api.gardener.responsibility import restoring
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.kube.client import Client
+from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Conflict, Forbidden, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache, Caches
@@ -26,7 +29,7 @@ from espalier.runtime.writer import Writer
 from espalier.shoots.gardenlet.other_kinds import OtherKinds
 from espalier.shoots.state.controller import Observer as Observed
 from espalier.shoots.state.controller import Sync
-from espalier.shoots.state.document import digested
+from espalier.shoots.state.document import digested, revision_of
 from espalier.shoots.state.merging import task_of
 from espalier.shoots.state.store import ShootStates
 from espalier.shoots.technical_ids import BY_TECHNICAL_ID, technical_ids
@@ -123,18 +126,29 @@ def controller(
                 known.report(key, "")
         return outcome
 
+    async def report_revision(shoot: Object) -> None:
+        """Report on the Shoot which ShootState the garden has, so that another seed restores no older one."""
+        state = known.get(shoot.key)
+        revision = revision_of(state) if state is not None else 0
+        if revision <= revision_of(shoot) or restoring(shoot.decode(Shoot)):
+            return
+        patch: Tree = {"metadata": {"uid": shoot.metadata.uid, "annotations": {STATE_REVISION: str(revision)}}}
+        await garden.patch(Shoot.resource, shoot.name, shoot.namespace, patch=patch, type=PatchType.MERGE)
+
     async def update(key: Key) -> Outcome:
         """Read the ShootState if it changed, and bring it up to date."""
         try:
-            present = known.get(key)
-            if present is not None and not known.checks.is_valid(key, VERSION):
+            present, is_due = known.get(key), not known.checks.is_valid(key, VERSION)
+            if present is not None and is_due:
                 version = await garden.version(ShootState.resource, key.name, key.namespace)
                 present = present if version == present.resource_version else None
             if present is None:
                 known.wrote(await garden.get(ShootState.resource, key.name, key.namespace))
-            if not known.checks.is_valid(key, VERSION):
+            if is_due:
                 known.checks.keep(key, VERSION, period * (0.75 + rng.random() / 4))
             outcome, shoot = await sync.reconcile(key), shoots.get(key)
+            if is_due and shoot is not None and isinstance(outcome, Done):
+                await report_revision(shoot)
             return await others.reconcile(shoot) if isinstance(outcome, Done) and shoot is not None else outcome
         except NotFound:
             known.saw(key, None)

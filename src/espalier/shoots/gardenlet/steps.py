@@ -12,6 +12,7 @@ from espalier.api.gardener.metadata_keys import (
     OWNERSHIP,
     RECONCILE,
     RESTORED_EPOCH,
+    STATE_REVISION,
     TIMESTAMP,
 )
 from espalier.api.gardener.operations import OperationState, OperationType
@@ -41,7 +42,7 @@ from espalier.shoots.gardenlet.names import FINALIZER
 from espalier.shoots.gardenlet.observe import Observer
 from espalier.shoots.gardenlet.scope import Scope
 from espalier.shoots.gardenlet.tasks.backups import handover_has_begun
-from espalier.shoots.state.document import UnreadableShootState
+from espalier.shoots.state.document import UnreadableShootState, revision_of
 from espalier.shoots.state.store import EpochOver
 from espalier.shoots.state.stored import StaleState
 
@@ -214,11 +215,26 @@ async def claim_state(attempt: Attempt) -> Outcome:
     live, states, scope = attempt.live, attempt.tools.states, attempt.scope
     live.state = await _shoot_state(attempt)
     if attempt.operation is OperationType.RESTORE and scope.is_owner and live.state is not None:
+        if problem := _older_state(live.shoot, live.state):
+            return attempt.fail_to_start(attempt.operation, problem)
         try:
             live.stored = await states.claim(live.shoot, scope.epoch, live.state)
         except (EpochOver, StaleState, UnreadableShootState) as error:
             return attempt.fail_to_start(attempt.operation, f"{error}")
     return Continue()
+
+
+def _older_state(shoot: Object, state: Object) -> str:
+    """The reason why a ShootState may not be restored: its last seed had stored a later one; empty if it may."""
+    found, reported = revision_of(state), revision_of(shoot)
+    if found >= reported:
+        return ""
+    return (
+        f"ShootState {state.key}: metadata.annotations[{STATE_REVISION}]: found {found or 'none'}, allowed: {reported} "
+        "or more, which its last seed reported; this is an older one. Restore a newer one from a backup of the garden. "
+        f"If there is none, and what the shoot got since may be lost: kubectl annotate shootstate {state.name} "
+        f"-n {state.namespace} --overwrite {STATE_REVISION}={reported}"
+    )
 
 
 async def advance(attempt: Attempt) -> Outcome:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.gardener.extension import Extended
+from espalier.api.gardener.responsibility import restoring
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.meta import Tree
@@ -17,7 +18,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.events import Recorder
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
-from espalier.shoots.state.document import Document, UnreadableShootState
+from espalier.shoots.state.document import Document, UnreadableShootState, revision_of
 from espalier.shoots.state.found import ResourceState, state_of
 from espalier.shoots.state.kinds import kinds_of
 from espalier.shoots.state.merging import SeedStates, Task, is_current, merged, task_of
@@ -103,16 +104,22 @@ class Sync:
             return Wait("CachesNotSynced", "a kind of extension was installed just now", after=_SYNC_RETRY)
         states = self._observer.states_of(shoot.status.technical_id)
         cached = self._observer.states.get(key)
-        if cached is None or not is_current(cached.decode(ShootState).extensions, states, task.mode, task.epoch):
+        # What is restored keeps its revision: the destination decides whether it is an older one.
+        least = revision_of(shoot_object) if not restoring(shoot) else 0
+        if (
+            cached is None
+            or revision_of(cached) < least
+            or not is_current(cached.decode(ShootState).extensions, states, task.mode, task.epoch)
+        ):
             try:
-                await self._write(shoot_object, task, states)
+                await self._write(shoot_object, task, states, least)
             except EpochOver as error:
                 return Wait("EpochOutdated", str(error))
             except (StaleState, UnreadableShootState, TruncatedState) as error:
                 return Fault("ShootStateUnusable", str(error))
         return self._report_problems(shoot_object, states.states)
 
-    async def _write(self, shoot: Object, task: Task, states: SeedStates) -> None:
+    async def _write(self, shoot: Object, task: Task, states: SeedStates, revision: int) -> None:
         secrets: list[Tree] = []
         used: set[str] = set()
         unused: set[str] = set()
@@ -125,7 +132,7 @@ class Sync:
             used.update(document.references)
             unused.update(before - used)
 
-        await self._store.change(shoot, task.epoch, edit, lambda: secrets)
+        await self._store.change(shoot, task.epoch, edit, lambda: secrets, revision=revision)
         if unused:
             await self._store.sweep(shoot, used, task.epoch, unused)
 

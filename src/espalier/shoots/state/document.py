@@ -136,7 +136,15 @@ def digest_of(cached: ExtensionState) -> str:
 
 def epoch_of(object_: Object) -> int:
     """The epoch of the seed that last wrote a ShootState; 0 if it has none."""
-    text = object_.metadata.annotations.get(metadata_keys.EPOCH, "")
+    return _number(object_.metadata.annotations.get(metadata_keys.EPOCH, ""))
+
+
+def revision_of(object_: Object) -> int:
+    """The revision of a ShootState, or the one that a gardenlet has reported on its Shoot; 0 if it has none."""
+    return _number(object_.metadata.annotations.get(metadata_keys.STATE_REVISION, ""))
+
+
+def _number(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) < 17 else 0
 
 

@@ -23,7 +23,7 @@ from espalier.runtime.cache import Cache
 from espalier.runtime.concurrency import together
 from espalier.runtime.writer import Writer, found_by_owner
 from espalier.shoots.state import pieces
-from espalier.shoots.state.document import Document, epoch_of
+from espalier.shoots.state.document import Document, epoch_of, revision_of
 from espalier.shoots.state.rbac import ROLE_OF_GARDENLET, named_secrets
 from espalier.shoots.state.stored import StaleState, StoredState
 
@@ -69,7 +69,9 @@ class ShootStates:
         """The ShootState of a Shoot, created if missing: before the first secret appears in the seed."""
         state = await self.read(shoot)
         if state is None:
-            created = await self._writer.create(ShootState.resource, _new(shoot, self._annotations_and_labels(epoch)))
+            annotations, labels = self._annotations_and_labels(epoch)
+            annotations[metadata_keys.STATE_REVISION] = str(revision_of(shoot) + 1)
+            created = await self._writer.create(ShootState.resource, _new(shoot, (annotations, labels)))
             state = created if created is not None else await self.read(shoot)
         if state is None:
             raise Conflict.of(f"ShootState {shoot.key} was deleted while it was being created")
@@ -119,10 +121,12 @@ class ShootStates:
         edit: Callable[[Document], None],
         secrets: Callable[[], Iterable[Tree]] = tuple,
         read: Object | None = None,
+        revision: int = 0,
     ) -> Object:
         """Change a ShootState; retried up to four times after conflicts. `secrets` are created before it.
 
-        `read` is the ShootState as the caller has just read it; without it, it is read.
+        `read` is the ShootState as the caller has just read it; without it, it is read. Its revision grows with each
+        write, to at least `revision`.
         """
         for attempt in range(_ATTEMPTS):
             state, read = read or await self.ensure(shoot, epoch), None
@@ -139,8 +143,10 @@ class ShootStates:
             for secret in secrets():
                 await self._create_piece(secret)
             document.annotate(*self._annotations_and_labels(epoch))
-            if document.body == before:
+            present = revision_of(state)
+            if document.body == before and present >= revision:
                 return state
+            document.annotate({metadata_keys.STATE_REVISION: str(max(present + 1, revision))}, {})
             try:
                 return await self._writer.replace(ShootState.resource, document.body)
             except Conflict:
@@ -148,7 +154,7 @@ class ShootStates:
                     raise
         raise AssertionError("unreachable")
 
-    def _annotations_and_labels(self, epoch: int) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    def _annotations_and_labels(self, epoch: int) -> tuple[dict[str, str], dict[str, str]]:
         annotations = {metadata_keys.EPOCH: str(epoch)} if epoch else {}
         return annotations, {metadata_keys.SEED: self._seed}
 

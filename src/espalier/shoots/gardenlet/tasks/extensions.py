@@ -34,7 +34,7 @@ from espalier.shoots.gardenlet.scope import ExtensionResource
 from espalier.shoots.gardenlet.tasks import secrets
 from espalier.shoots.gardenlet.tasks.acts import SOON, combined, delete_object, write_action
 from espalier.shoots.state import digests
-from espalier.shoots.state.document import Document, UnreadableShootState, digested
+from espalier.shoots.state.document import Document, UnreadableShootState, digested, revision_of
 from espalier.shoots.state.found import ResourceState, state_of
 from espalier.shoots.state.merging import RENDERED_KINDS, Mode, SeedStates, is_current
 from espalier.shoots.state.pieces import TruncatedState
@@ -108,9 +108,11 @@ def wait_until_persisted(ctx: Context) -> Verdict:
         for one in _states_in_seed(ctx)
         if not is_current(stored, SeedStates((one,), frozenset()), Mode.MERGE)
     ]
-    if not missing:
-        return Done()
-    return Wait("StateNotPersisted", f"the state of {', '.join(missing)} is not in the ShootState yet", after=SOON)
+    if missing:
+        return Wait("StateNotPersisted", f"the state of {', '.join(missing)} is not in the ShootState yet", after=SOON)
+    if live is not None and revision_of(live) < revision_of(ctx.live.shoot):
+        return Wait("StateNotPersisted", "the ShootState is an older one; it is brought up to date", after=SOON)
+    return Done()
 
 
 def _states_in_seed(ctx: Context) -> list[ResourceState]:
