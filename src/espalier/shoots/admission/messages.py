@@ -19,7 +19,7 @@ SOURCE_WITHOUT_BACKUP = "the shoot's current seed has no spec.backup, so its etc
 NOT_TOLERATED = "the seed has a taint that the shoot does not tolerate; add it to spec.tolerations"
 NOT_SELECTED = "the seed selector does not match this seed; name one with these labels"
 WRONG_PROVIDER = "the cloud profile does not allow seeds of this provider"
-FULL = "the seed has reached its limit of shoots; name another one"
+FULL = "the seed has reached its limit of shoots; name another one, or raise status.allocatable.shoots of the Seed"
 OVERLAPPING = "the networks of the seed and the shoot overlap; name a seed with other networks"
 HIGHLY_AVAILABLE = (
     "control planes with several members of etcd are not supported: an etcd has one member; remove this field"

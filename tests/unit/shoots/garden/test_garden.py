@@ -95,7 +95,8 @@ def test_each_seed_that_does_not_fit_says_why() -> None:
     assert chosen is None
     assert why == (
         "a: seed a is not ready: it is silent; b with 2 shoots: the seed has reached its limit of shoots; name another "
-        "one; c with taint special: the seed has a taint that the shoot does not tolerate; add it to spec.tolerations"
+        "one, or raise status.allocatable.shoots of the Seed; "
+        "c with taint special: the seed has a taint that the shoot does not tolerate; add it to spec.tolerations"
     )
     tolerant = shoot()
     tolerant.spec.tolerations = [Toleration("special")]
