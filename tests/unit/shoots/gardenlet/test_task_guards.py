@@ -552,6 +552,15 @@ async def test_a_copy_that_waits_says_for_what_and_of_a_deleted_shoot_what_makes
         assert ("delete BackupEntry shoot--dev--apple--1" in outcome.message) == bool(of_shoot)
 
 
+@pytest.mark.parametrize(("revision", "waits"), [("", True), ("2", True), ("3", False), ("4", False)])
+def test_no_move_begins_with_an_older_shoot_state(revision: str, waits: bool) -> None:
+    metadata = {"annotations": {metadata_keys.STATE_REVISION: revision}}
+    state = an_object(ShootState.resource, "apple", "garden-dev", metadata=metadata, extensions=[])
+    looked = scope(state=state, object=shoot(**{metadata_keys.STATE_REVISION: "3"}))
+    verdict = extensions.wait_until_persisted(context(looked, OperationType.MIGRATE))
+    assert isinstance(verdict, Wait if waits else Done)
+
+
 @pytest.mark.parametrize(
     ("epoch", "said", "recorded"), [(2, "", True), (2, "it is copying", False), (1, "", False), (0, "", False)]
 )
