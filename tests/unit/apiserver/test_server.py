@@ -22,7 +22,7 @@ from espalier.api.kinds import KubeObject
 from espalier.apiserver.server import Server
 from espalier.apiserver.store import MemoryStore
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import Forbidden, NotFound, ServerFailure
+from espalier.kube.errors import Conflict, Forbidden, NotFound, ServerFailure
 from espalier.kube.wire import Request, User
 from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 from espalier.runtime.virtual import Simulation, run
@@ -189,6 +189,16 @@ async def test_a_pod_can_be_bound_once_and_evicted(client: Client) -> None:
     assert await post("eviction", now) == 201
     with pytest.raises(NotFound):
         await client.get(POD, "p", "default")
+
+
+async def test_a_pod_that_was_made_anew_is_not_evicted(client: Client) -> None:
+    """The eviction was for the one before, of the same name."""
+    pod = {"metadata": {"name": "p", "namespace": "default"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    seen = await client.create(POD, pod)
+    await client.delete(POD, "p", "default")
+    await client.create(POD, pod)
+    with pytest.raises(Conflict):
+        await client.evict(seen)
 
 
 async def test_events_of_both_groups_are_the_same(client: Client) -> None:

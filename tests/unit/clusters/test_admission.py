@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from espalier.api.eksa.group import PAUSED_ANNOTATION, PAUSED_BY_COMMAND
 from espalier.api.meta import Tree
 from espalier.clusters.admission import Admission
 from espalier.clusters.audit_policy import AUDIT_POLICY
@@ -179,6 +180,14 @@ def test_a_group_takes_versions_one_step_at_a_time_as_well() -> None:
 
 def test_immutable_fields_may_change_while_the_cluster_is_paused() -> None:
     assert ask(edited({SPEC + "datacenterRef.name": "other"}), paused(garden())).allowed
+
+
+def test_the_pause_of_a_command_lets_no_fixed_field_change() -> None:
+    """It ends with the change that the command writes, which is then carried out."""
+    of_command = edited({"metadata.annotations": {PAUSED_ANNOTATION: f"{PAUSED_BY_COMMAND}1"}})
+    assert not ask(edited({SPEC + "datacenterRef.name": "other"}, of_command), of_command).allowed
+    record = edited({"metadata.annotations": {PAUSED_ANNOTATION: f"{PAUSED_BY_COMMAND}1"}}, laptop())
+    assert "self-managed" in ask(record, laptop()).message
 
 
 def test_finalizers_and_labels_of_a_bad_cluster_can_still_be_changed() -> None:

@@ -249,6 +249,7 @@ def test_a_source_that_starts_and_finds_ready_starts_nothing() -> None:
 def test_progress_is_written_while_bytes_are_stored_and_not_otherwise() -> None:
     told = handing_over()
     told(events.SnapshotProgressed(1000), 110)
+    assert told.due() == 116
     assert told(events.Due(), 115) == ()
     written = CopyOperation(3, Status.INITIAL, Writer.SOURCE, None, 1000)
     assert PutOperation(written, "etag") in told(events.Due(), 116)
@@ -257,9 +258,27 @@ def test_progress_is_written_while_bytes_are_stored_and_not_otherwise() -> None:
     assert not any(isinstance(action, PutOperation) for action in told(events.Due(), 140))
 
 
+def test_a_final_snapshot_has_no_timer_until_it_fails() -> None:
+    """A timer that is over already would call the agent again and again."""
+    told = owner()
+    told(seen(INITIAL, 105), 106)
+    assert told.due() == 115, "then the proxy is shut in any case"
+    told(events.ProxyShut(), 107)
+    assert told.did == (TakeFinalSnapshot(),)
+    assert told.due() is None
+    starting = Told()
+    starting(events.Due())
+    starting(seen(INITIAL))
+    starting(events.Due(), 105)
+    starting(events.ProxyShut(), 106)
+    assert starting.state.etcd is Etcd.STARTING
+    assert starting.due() is None
+
+
 def test_a_final_snapshot_that_fails_is_taken_again_after_a_while() -> None:
     told = handing_over()
     assert TakeFinalSnapshot() not in told(events.SnapshotFailed(), 108)
+    assert told.due() == 113, "whether or not a read of the store ends"
     assert TakeFinalSnapshot() in told(events.Due(), 113)
 
 

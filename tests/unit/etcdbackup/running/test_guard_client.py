@@ -21,9 +21,9 @@ PATIENCE = 30.0
 
 
 @asynccontextmanager
-async def client(path: Path) -> AsyncIterator[GuardClient]:
+async def client(path: Path, *, start_timeout: float = 300) -> AsyncIterator[GuardClient]:
     async with connect("http://127.0.0.1:1") as etcd:
-        made = GuardClient(path, etcd)
+        made = GuardClient(path, etcd, start_timeout=start_timeout)
         running = asyncio.create_task(made.run())
         try:
             yield made
@@ -77,8 +77,26 @@ async def test_a_guard_that_cannot_start_etcd_says_why() -> None:
         path = Path(name) / "guard.sock"
         server = await asyncio.start_unix_server(refuse, path)
         try:
-            async with client(path) as guard:
+            async with client(path, start_timeout=1) as guard:
                 with pytest.raises(NotStarted, match="etcd did not start: no such program"):
+                    await guard.start()
+        finally:
+            server.close()
+
+
+async def test_an_etcd_that_exits_before_it_answers_is_not_started() -> None:
+    async def exit_at_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            writer.write(json.dumps({**json.loads(line), "running": True}).encode() + b"\n" + b'{"ended": 1}\n')
+            await writer.drain()
+        writer.close()
+
+    with tempfile.TemporaryDirectory(prefix="guard") as name:
+        path = Path(name) / "guard.sock"
+        server = await asyncio.start_unix_server(exit_at_once, path)
+        try:
+            async with client(path) as guard:
+                with pytest.raises(NotStarted, match="etcd exited before it answered"):
                     await guard.start()
         finally:
             server.close()

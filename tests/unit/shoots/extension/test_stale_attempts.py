@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -18,7 +19,10 @@ from espalier.kube.errors import Conflict
 from espalier.kube.wire import Request
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.fencing import Fenced
+from espalier.runtime.outcome import Fault
 from espalier.runtime.writer import Writer
+from espalier.shoots.extension import steps
+from espalier.shoots.extension.actuator import Result
 from espalier.shoots.extension.attempt import Attempt, Extension, Tools
 from espalier.shoots.extension.errors import Stopped
 from espalier.shoots.extension.guard import Guard, GuardFence, Verdict
@@ -101,3 +105,21 @@ async def test_an_operation_that_was_refused_a_call_has_not_succeeded_whatever_i
 
     with pytest.raises(Stopped, match="the lease is over"):
         await guard.run(work())
+
+
+class SavesState:
+    """An actuator whose author saves a state and declared none."""
+
+    async def reconcile(self, _request: object) -> Result[Any]:
+        return Result(state={"pond": 7})
+
+
+async def test_a_state_that_is_not_declared_is_a_fault(client: Client) -> None:
+    """Without it, the first move makes everything anew: so it is not dropped."""
+    attempt = await observed(client)
+    extension = replace(attempt.tools.extension, actuator=cast(Any, SavesState()))
+    attempt.tools, attempt.cluster = replace(attempt.tools, extension=extension), ""
+    outcome = await steps.reconcile(attempt)
+    assert isinstance(outcome, Fault)
+    assert outcome.message == "TypeError in extension garden-infrastructure; see its log"
+    assert attempt.status == {}

@@ -15,6 +15,7 @@ from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.infrastructure import Infrastructure
 from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.gardener.worker import Worker
 from espalier.api.meta import Tree
 from espalier.kube.objects import Object
@@ -222,6 +223,43 @@ def test_machines_are_acted_on_once_their_worker_is_restored(found: ExtensionRes
     assert asked == [replicas, 0], "a new one starts scaled down"
 
 
+UNCONFIRMED = ExtensionResource(
+    Worker, an_object(Worker.resource, "apple", TECHNICAL_ID, metadata={"deletionTimestamp": NOW.isoformat()})
+)
+STATE_OF_MACHINES = [{"kind": "Worker", "name": "apple", "state": "machines"}]
+
+
+@pytest.mark.parametrize(
+    ("found", "states", "replicas"),
+    [
+        (None, [], 1),
+        (None, STATE_OF_MACHINES, 0),
+        (None, [{"kind": "Infrastructure", "name": "apple", "state": "networks"}], 1),
+        (worker("Create Succeeded"), STATE_OF_MACHINES, 1),
+        (worker("Create Succeeded", "reconcile"), STATE_OF_MACHINES, 1),
+        (worker("Create Succeeded", "wait-for-state"), STATE_OF_MACHINES, 0),
+        (worker("Restore Processing", "restore"), STATE_OF_MACHINES, 0),
+        (worker("Create Succeeded", "migrate"), STATE_OF_MACHINES, 0),
+        (UNCONFIRMED, STATE_OF_MACHINES, 0),
+    ],
+)
+def test_no_machine_is_replaced_while_a_worker_comes_back(
+    found: ExtensionResource | None, states: list[Tree], replicas: int
+) -> None:
+    """Somebody deleted it in its seed: its machines run on, and their objects come back with its state."""
+    asked: list[int] = []
+
+    def deployment(name: str, _shoot: object, namespace: str, replicas: int) -> Tree:
+        asked.append(replicas)
+        return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": namespace}}
+
+    state = an_object(ShootState.resource, "apple", "garden-dev", extensions=states)
+    resources = (found,) if found is not None else ()
+    of = context(scope(state=state, extensions=resources), renderer=SimpleNamespace(deployment=deployment))
+    control_plane.start_machine_controller_manager(of)
+    assert asked == [replicas]
+
+
 @pytest.mark.parametrize(
     ("deleted", "observed", "is_over"), [(None, 2, True), (NOW.isoformat(), 2, False), (None, 1, False)]
 )
@@ -320,3 +358,8 @@ def test_a_program_is_deployed_once_it_is_available_as_it_is_now(status: Tree, i
     renderer = SimpleNamespace(deployment=lambda *_: body)
     of = context(scope(deployments={"kube-apiserver": live}), renderer=renderer)
     assert isinstance(control_plane.deploy("kube-apiserver")(of), Done) == is_over
+    old = an_object(DEPLOYMENT, "kube-apiserver", metadata={"generation": 2}, spec={}, status=status)
+    replaced = control_plane.deploy("kube-apiserver")(
+        context(scope(deployments={"kube-apiserver": old}), renderer=renderer)
+    )
+    assert isinstance(replaced, Action), "one that is not as rendered is written, available or not"

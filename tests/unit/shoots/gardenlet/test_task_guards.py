@@ -282,12 +282,13 @@ async def test_a_lease_is_renewed_to_a_later_time_alone_and_only_of_the_shoot_th
     await server.close()
 
 
-@pytest.mark.parametrize(("uid", "conflict"), [("1", ""), ("2", ""), ("1", "it belongs to another shoot")])
-async def test_the_lease_of_another_shoots_cluster_is_not_renewed(uid: str, conflict: str) -> None:
-    live = shoot()
+async def renewals(live: Object, cached: Object, uid: str = "1", conflict: str = "") -> tuple[int, int]:
+    """Reads of a Shoot and renewals of its lease in a reconcile of seed `a`, whose Cluster is annotated with `uid`."""
+    reads: list[Object] = []
     renewed: list[Object] = []
 
     async def read(*_: object) -> Object:
+        reads.append(live)
         return live
 
     async def merge(_resource: object, found: Object, *_: object) -> None:
@@ -297,7 +298,7 @@ async def test_the_lease_of_another_shoots_cluster_is_not_renewed(uid: str, conf
     cluster = an_object(Cluster.resource, TECHNICAL_ID, metadata=marks, spec={"leaseExpiration": ""})
     watched = SimpleNamespace(get=lambda _key: cluster, subscribe=lambda _changed: None)
     observer = SimpleNamespace(
-        shoot=lambda _key: live,
+        shoot=lambda _key: cached,
         technical_id_conflict=lambda _shoot: conflict,
         technical_id=lambda _shoot: TECHNICAL_ID,
         seed={Cluster.resource: watched},
@@ -311,7 +312,23 @@ async def test_the_lease_of_another_shoots_cluster_is_not_renewed(uid: str, conf
         seed=SimpleNamespace(merge=merge),
     )
     await leases.controller(cast(Any, observer), cast(Any, tools))._reconcile(live.key)
-    assert bool(renewed) == (uid == "1" and not conflict)
+    return len(reads), len(renewed)
+
+
+@pytest.mark.parametrize(("uid", "conflict"), [("1", ""), ("2", ""), ("1", "it belongs to another shoot")])
+async def test_the_lease_of_another_shoots_cluster_is_not_renewed(uid: str, conflict: str) -> None:
+    assert await renewals(shoot(), shoot(), uid, conflict) == (1, uid == "1" and not conflict)
+
+
+@pytest.mark.parametrize("live", [shoot("b", "b"), shoot("b", "a")], ids=["elsewhere", "migrating"])
+async def test_no_lease_is_renewed_of_a_shoot_that_leaves(live: Object) -> None:
+    """The cache does not show it yet; the next seed waits until the last lease is over."""
+    assert await renewals(live, shoot()) == (1, 0)
+
+
+async def test_shoots_of_other_seeds_are_not_read_for_leases() -> None:
+    """Each seed would read each Shoot of the garden live, several times a minute."""
+    assert await renewals(shoot("b", "b"), shoot("b", "b")) == (0, 0)
 
 
 def test_the_etcd_of_a_seed_that_lost_the_shoot_stays_until_the_next_one_has_started() -> None:

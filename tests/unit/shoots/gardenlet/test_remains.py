@@ -1,0 +1,57 @@
+"""The report of what moved shoots left in a seed."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from espalier.api.crd import crd_of
+from espalier.api.gardener import extension_backups
+from espalier.api.gardener.backups import BackupEntry
+from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.seed import SHOOTS_REMOVED, Seed
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.resource import Key
+from espalier.kube.client import PatchType
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.controller import Controller
+from espalier.runtime.writer import Writer
+from espalier.shoots.gardenlet import remains
+from tests.support.embedded_server import client_of, new_server
+
+OTHERS = {"type": "BackupBucketsReady", "status": "True", "reason": "Ready", "message": ""}
+
+
+async def test_conditions_that_others_wrote_meanwhile_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list is written as one value: the cache may show it as it was."""
+    monkeypatch.setattr(Controller, "watch", lambda *_, **__: None)
+    server = new_server()
+    await server.start()
+    client = client_of(server)
+    await client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(Seed))
+    spec = {"provider": {"type": "local", "region": "r"}}
+    cached = [await client.create(Seed.resource, {"metadata": {"name": "a"}, "spec": spec})]
+    status = {"status": {"conditions": [{**OTHERS, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}
+    later = await client.patch(Seed.resource, "a", patch=status, type=PatchType.MERGE, subresource="status")
+    empty = SimpleNamespace(list=list)
+    observer = SimpleNamespace(
+        garden={
+            Seed.resource: SimpleNamespace(get=lambda _key: cached[-1]),
+            Shoot.resource: None,
+            BackupEntry.resource: empty,
+        },
+        seed={NAMESPACE: empty, Cluster.resource: empty, extension_backups.BackupEntry.resource: empty},
+        seed_name="a",
+    )
+    tools = SimpleNamespace(config=SimpleNamespace(seed="a"), garden=Writer(client, {}), clock=SystemClock(), rng=None)
+    made = remains.controller(cast(Any, observer), cast(Any, tools))
+    await made._reconcile(Key("", "a"))
+    assert (await client.get(Seed.resource, "a")).resource_version == later.resource_version
+    cached.append(later)
+    await made._reconcile(Key("", "a"))
+    found = (await client.get(Seed.resource, "a")).decode(Seed).status.conditions
+    assert {one.type for one in found} == {OTHERS["type"], SHOOTS_REMOVED}
+    await server.close()
