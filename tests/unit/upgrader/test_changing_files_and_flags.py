@@ -113,6 +113,25 @@ def test_a_changed_policy_is_in_force_and_the_kubelet_has_its_flags(node: Simula
     assert not list(node.root.rglob("*.espalier-new"))
 
 
+@pytest.mark.parametrize(
+    ("flags", "removed", "after"),
+    [
+        ((), ("v",), "--max-pods=10 --node-ip=10.0.0.1"),
+        ((("node-ip", "10.0.0.1"),), (), "--v=4 --max-pods=10 --node-ip=10.0.0.1"),
+        ((("v", "4"),), (), "--v=4 --max-pods=10 --node-ip=10.0.0.1"),
+        ((("v", "5"),), (), "--max-pods=10 --node-ip=10.0.0.1 --v=5"),
+    ],
+    ids=["only removed", "last, as asked for", "first, as asked for", "another value"],
+)
+def test_flags_that_are_as_asked_for_keep_their_place(
+    worker: Simulated, flags: tuple[tuple[str, str], ...], removed: tuple[str, ...], after: str
+) -> None:
+    """Another order would be another file: a kubelet would be restarted for nothing."""
+    text = changes.wanted_flags(worker.node, Changes((), (), flags, removed, UPGRADE))
+    assert text == {f"/{FLAGS}": f'KUBELET_KUBEADM_ARGS="{after}"\n'}
+    assert changes.wanted_flags(worker.node, Changes((), (), (), (), UPGRADE)) == {}
+
+
 def test_a_static_pod_that_kubeadm_starts_anew_is_not_started_twice(node: Simulated) -> None:
     flags = [*CONFIGURATION["apiServer"]["extraArgs"], {"name": "profiling", "value": "false"}]
     text = json.dumps(CONFIGURATION | {"apiServer": CONFIGURATION["apiServer"] | {"extraArgs": flags}})

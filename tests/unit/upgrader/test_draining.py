@@ -126,6 +126,15 @@ def test_pods_that_are_made_anew_elsewhere_are_evicted_and_others_stay(scene: Sc
     assert scene.node()["spec"]["unschedulable"] is True
 
 
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_pods_that_have_ended_are_not_evicted(scene: Scene, phase: str) -> None:
+    """Their results and logs would be gone, and a budget could hold the node for them."""
+    scene.make("ended")
+    assert scene.cluster.ask("PATCH", f"{PODS}/ended/status", {"status": {"phase": phase}})[0] == 200
+    assert scene.drain() == "the node is drained; 0 pods were evicted"
+    assert scene.names() == {"ended"}
+
+
 def test_uncordon_takes_back_what_drain_did(scene: Scene) -> None:
     scene.drain()
 

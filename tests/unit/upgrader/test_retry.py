@@ -49,6 +49,13 @@ def test_one_that_stays_away_is_no_longer_waited_for() -> None:
     assert (refusing.request("PATCH", "/api/v1/nodes/a").status, refusing.time) == (403, api.STARTUP_SECONDS)
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"), [('{"message": "no rights"}', "403: no rights"), ("<html>", "403: <html>"), ("[1]", "403: [1]")]
+)
+def test_an_error_has_the_message_of_the_server(text: str, reason: str) -> None:
+    assert Response(403, text).reason == reason
+
+
 @pytest.mark.parametrize("status", [200, 201, 404, 409, 429])
 def test_an_answer_is_taken_at_once(status: int) -> None:
     api = Restarting(lambda _: status)

@@ -12,7 +12,7 @@ import pytest
 
 from espalier.simulator.hosts.static_pods import COMPONENTS
 from espalier.upgrader import checks, steps
-from espalier.upgrader.contents import WORK
+from espalier.upgrader.contents import WORK, parse_version
 from espalier.upgrader.host import NotCopied, Result, StepFailed
 from espalier.upgrader.services import show
 from tests.support.simulated_node import (
@@ -463,6 +463,14 @@ def test_a_step_that_kubernetes_does_not_support_is_refused(tmp_path: Path, serv
         node.__post_init__()
         node.cluster.version = server
         assert why in refused(node, image)
+
+
+def test_a_worker_may_leave_minors_out(worker: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kubernetes allows it to be three behind; its control plane went one at a time."""
+    before = parse_version("v1.34.1", "a test")
+    monkeypatch.setattr(checks, "kubelet_version", lambda _node: before)
+    worker.cluster.version = NEW
+    checks.check_versions(worker.node)
 
 
 def test_a_worker_waits_for_its_control_plane(worker: Simulated) -> None:

@@ -314,3 +314,5 @@ def test_only_present_or_former_annotations_wake_the_annotation_controller() -> 
     marked, other = (made({"metadata": {"name": "a", "annotations": one}}) for one in (MARKED, {}))
     assert [_is_annotated(*pair) for pair in ((None, marked), (marked, other), (other, marked))] == [True] * 3
     assert [_is_annotated(*pair) for pair in ((None, other), (other, other), (other, None))] == [False] * 3
+    claimed = made({"metadata": {"name": "a", "annotations": {NODE_IN_WORK: "a-node-upgrader 1"}}})
+    assert _is_annotated(None, claimed), "nobody else removes a claim that is left"

@@ -104,6 +104,9 @@ def test_an_older_version_is_refused(asked: WantedConfiguration, why: str) -> No
     assert why in obstacle(tree, asked)
     assert obstacle(tree, WantedConfiguration(NEW, "v3.6.6")) == ""
     assert obstacle({**tree, "kubernetesVersion": 5}, asked).startswith("found kubernetesVersion nothing")
+    assert obstacle({**tree, "kubernetesVersion": "stable"}, asked).startswith(
+        "found kubernetesVersion stable, allowed"
+    )
 
 
 def test_an_etcd_on_other_machines_is_noticed() -> None:

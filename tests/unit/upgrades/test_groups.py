@@ -17,6 +17,7 @@ from espalier.api.resource import Resource
 from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.kube.objects import Object, encode_json
 from espalier.upgrades import expected
+from espalier.upgrades.cluster_view import MachineView
 from espalier.upgrades.group import deployment as deployment_group
 from espalier.upgrades.group.control_plane import ControlPlaneGroup
 from espalier.upgrades.group.deployment import DeploymentGroup, Sets
@@ -285,6 +286,27 @@ def test_machines_of_a_rollout_that_was_taken_back_are_left_to_cluster_api(versi
     assert ([one.name for one in found.machines], found.is_due) == (due, bool(due))
 
 
+def lost(name: str, version: str = "v1.36.3") -> MachineView:
+    """A machine that names a KubeadmConfig which is gone: what it was made with is not known."""
+    view = machine(name, version=version, control_plane=True)
+    tree = view.object.tree
+    tree["spec"]["bootstrap"] = {"configRef": {"apiGroup": "b", "kind": "KubeadmConfig", "name": name}}
+    return replace(view, object=made(tree))
+
+
+def test_machines_whose_configs_are_lost_are_due() -> None:
+    """They are reported, and wait for their configs: nobody takes them for upgraded."""
+    spec = {"version": "v1.36.3", "replicas": 3, "machineTemplate": {"spec": {"infrastructureRef": REFERENCE}}}
+    owner = made({"kind": "KubeadmControlPlane", "metadata": {"name": "c", "uid": "1"}, "spec": spec})
+    objects = capi_objects([])
+    views = [lost("a"), machine("b", version="v1.36.3"), machine("c", version="v1.35.4")]
+    objects.machines_of = lambda _owner: views
+    assert [one.name for one in ControlPlaneGroup().due(objects, owner).machines] == ["a", "c"]
+    sets = capi_objects([machine_set("s", "1", version="v1.35.4")], "s")
+    sets.machines_of = lambda _one: views
+    assert [one.name for one in DeploymentGroup().due(sets, machine_set("md", "1")).machines] == ["c", "a"]
+
+
 @pytest.mark.parametrize(("version", "written"), [("v1.35.4", ["v1.36.3"]), ("v1.36.3", [])])
 def test_a_set_that_is_as_its_group_asks_for_is_not_brought_to_what_was_taken_back(
     version: str, written: list[str]
@@ -367,6 +389,7 @@ def test_all_objects_of_a_machine_say_what_was_reached_also_where_they_said_noth
     cloned_from = found["DockerMachine"]["metadata"]["annotations"]
     assert cloned_from["cluster.x-k8s.io/cloned-from-name"] == "new"
     assert list(recorded(group, wanted, machine("m"))) == ["Machine"]
+    assert "DockerMachine" not in recorded(group, {}, view), "nothing is known of what it was cloned from"
 
 
 def test_nodes_of_a_control_plane_get_the_version_of_etcd_that_was_asked_for() -> None:

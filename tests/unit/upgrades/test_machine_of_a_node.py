@@ -16,7 +16,7 @@ from espalier.api.eksa.upgrades import DRAIN_BLOCKED, ControlPlaneUpgrade
 from espalier.api.meta import Condition, Tree
 from espalier.runtime.outcome import Continue, Wait
 from espalier.upgrades import expected, names
-from espalier.upgrades.node import capacity
+from espalier.upgrades.node import capacity, pod
 from espalier.upgrades.node import observe as node_scope
 from espalier.upgrades.node import steps as node_life
 from espalier.upgrades.node.context import Context
@@ -154,6 +154,58 @@ def test_another_attempt_that_is_asked_for_breaks_off_no_step_that_runs(
     outcome, written = ended(node_life.retry, replace(scope, object=made(asked)))
     assert (reason(outcome), gone) == ("Retrying", deleted)
     assert written == [{"metadata": {"annotations": {names.RETRY_ANNOTATION: None}}}]
+
+
+async def test_no_pod_is_deleted_for_a_retry_that_nobody_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def delete_pod(*_: Any) -> None:
+        raise AssertionError("the pod stays")
+
+    monkeypatch.setattr(node_life, "delete_pod", delete_pod)
+    tools: Any = SimpleNamespace(writer=None)
+    failed = with_pod("Failed", {"components-copier": FAILED})
+    assert await node_life.retry(Context(tools, failed)) == Continue()
+
+
+@pytest.mark.parametrize(
+    ("image", "waits"), [("not an image!", "UpgraderImageInvalid"), ("", "UpgraderImageMissing"), ("a/b:v1", "")]
+)
+def test_a_pod_is_created_with_an_image_that_is_one(image: str, waits: str) -> None:
+    """Nobody could pull another, and it goes into the pods of a workload cluster."""
+    assert reason(ended(node_life.find_image, replace(scope_of([node("a")]), image=image or None))[0]) == waits
+    assert reason(ended(node_life.find_image, replace(working(), image=image or None))[0]) == "", "it has its pod"
+
+
+@pytest.mark.parametrize(
+    ("of", "uid", "is_own", "is_earlier", "taken_by"),
+    [
+        ("eksa-system/a-node-upgrader", "1", True, False, ""),
+        ("eksa-system/a-node-upgrader", "", True, False, ""),
+        ("", "1", True, False, ""),
+        ("eksa-system/a-node-upgrader", "2", False, True, ""),
+        ("eksa-system/other", "1", False, False, "eksa-system/other"),
+        ("eksa-system/other", "2", False, False, "eksa-system/other"),
+    ],
+    ids=["own", "without uid", "without name", "earlier", "another's", "another's, of another uid"],
+)
+def test_a_pod_belongs_to_the_upgrade_that_created_it(
+    of: str, uid: str, is_own: bool, is_earlier: bool, taken_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another one did on the node is not taken for done, and its pod is not deleted."""
+    known = scope_of([node("a")])
+    tree = known.object.tree
+    found = made({**tree, "metadata": {**tree["metadata"], "labels": {"cluster.x-k8s.io/cluster-name": "garden"}}})
+    wanted = pod.pod(pod.Upgrader(of, "a", "image", "control-plane", NEW, "account", upgrade=uid))
+    present = made(wanted)
+    view: Any = known.cluster_view
+    view.workload.upgrader = lambda _node: present
+    view.capi_objects.machine = lambda _name: known.machine
+    monkeypatch.setattr(node_scope, "_control_plane", lambda *_: None)
+    monkeypatch.setattr(node_scope, "_claimed_by", lambda *_: "")
+    observer: Any = SimpleNamespace(view=lambda _cluster: view, image=lambda _version: ("image", ()))
+    scope = node_scope.observe(observer, found)
+    assert (scope.pod_object is present, scope.earlier is present, scope.taken_by) == (is_own, is_earlier, taken_by)
+    view.workload = None
+    assert node_scope.observe(observer, found).pod_object is None
 
 
 @pytest.mark.parametrize(

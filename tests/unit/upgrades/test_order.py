@@ -124,6 +124,7 @@ def test_a_control_plane_spares_a_node_when_all_others_are_well() -> None:
     assert health.obstacle(three[:2], pods("a", "b"), "a", 3) == "2 of 3 control plane nodes exist"
     assert health.obstacle(three, pods("a", "b", "c", broken="etcd-a"), "a", 3) == "", "its own fault is no obstacle"
     assert "not a quorum" in health.obstacle(three[:2], pods("a", "b"), "a", 2)
+    assert health.obstacle(three[:2], pods("a", "b"), "a", 2, has_etcd=False) == "", "its quorum is elsewhere"
 
 
 @pytest.mark.parametrize(

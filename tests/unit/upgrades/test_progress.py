@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import msgspec
@@ -11,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.api.meta import Condition, Tree
+from espalier.kube.objects import Object, encode_json
 from espalier.upgrades.node import pod
 from espalier.upgrades.node import status as progress
-from espalier.upgrades.node.containers import DRAIN, STEPS
+from espalier.upgrades.node.containers import DRAIN, KUBEADM, STEPS
 from espalier.upgrades.views import Pod
 
 DONE: Tree = {"terminated": {"exitCode": 0, "reason": "Completed"}}
@@ -39,6 +41,26 @@ def upgrader(
 
 def by_type(conditions: list[Condition]) -> dict[str, Condition]:
     return {one.type: one for one in conditions}
+
+
+def test_steps_get_the_arguments_that_they_need() -> None:
+    """A drain without its limit would wait for ever, kubeadm without patches would drop a node's own settings."""
+    asked = pod.Upgrader(
+        "a/b", "n", "image", "worker", "v1.36.3", "account", drain_seconds=60, ignored=("Swap",), patches="/patches"
+    )
+    made = pod.pod(asked)["spec"]
+    commands = {one["name"]: one["command"] for one in (*made["initContainers"], *made["containers"])}
+    assert commands[DRAIN.container][2:] == ["--timeout", "60"]
+    assert commands[KUBEADM.container][-4:] == ["--ignore-preflight-errors", "Swap", "--patches", "/patches"]
+    assert "--patches" not in str(pod.pod(replace(asked, patches="")))
+
+
+def test_rights_of_an_upgrader_go_with_its_role() -> None:
+    role = Object(encode_json({**pod.role("n"), "metadata": {"name": "upgrader-n", "uid": "12-34"}}))
+    dependents = [body for _, body in pod.role_dependents(role)]
+    for body in (*dependents, pod.changes("account", role, b"{}")):
+        assert [one["uid"] for one in body["metadata"]["ownerReferences"]] == ["12-34"]
+    assert "ownerReferences" not in pod.role("n")["metadata"]
 
 
 def test_steps_become_true_in_order() -> None:
@@ -194,6 +216,13 @@ def test_a_step_that_is_made_again_by_the_next_pod_is_reported_as_one_that_runs(
     again = progress.conditions(first, upgrader({"components-copier": RUNS}, done=progress.done(first)))
     copied = by_type(again)["BinariesCopied"]
     assert (copied.status, copied.reason) == ("False", "CopyingComponents")
+
+
+def test_a_step_that_is_done_stays_so_whatever_the_next_pod_does() -> None:
+    """Somebody deleted the status's pod and made one with all steps: what a node has, it has."""
+    first = progress.conditions([], upgrader({step.container: DONE for step in STEPS[:3]}))
+    again = by_type(progress.conditions(first, upgrader({STEPS[0].container: DONE, STEPS[1].container: failed()})))
+    assert again[STEPS[1].condition].status == "True"
 
 
 def test_the_pod_that_made_all_steps_stays_reported_when_it_is_gone() -> None:

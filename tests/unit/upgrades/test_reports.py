@@ -11,7 +11,7 @@ import pytest
 from espalier.api.eksa import reasons
 from espalier.api.eksa.upgrades import NodeUpgradeStatus
 from espalier.api.meta import Condition
-from espalier.api.reference import Reason
+from espalier.api.reference import UNCHANGED, Reason
 from espalier.runtime.outcome import Wait
 from espalier.upgrades import reconciling
 from espalier.upgrades.node import controller as node_upgrade
@@ -58,6 +58,17 @@ def test_what_is_no_time_in_a_status_is_ignored(text: str) -> None:
     status: Any = reconciling._reported(tools, upgrade, report).status
     message = next(one["message"] for one in status["conditions"] if one["type"] == "Ready")
     assert message.startswith("so it is; unchanged since 2026-01-01T00:00:00Z: ")
+
+
+def test_advice_that_a_message_has_already_is_not_added() -> None:
+    before = [Condition("ComponentsCopied", "True", "Done", last_transition_time="2026-01-01T01:00:00Z")]
+    message = f"node a; {UNCHANGED} 2026-01-01T01:00:00Z: see its log"
+    waiting = reconciling.conditions_of(Wait(LIMITED[0].name, message), "", node_upgrade.QUIET)
+    tools: Any = SimpleNamespace(clock=SimpleNamespace(now=lambda: datetime(2027, 1, 1, tzinfo=UTC)))
+    report = reconciling.Report(before, waiting, lambda conditions: (NodeUpgradeStatus(conditions), {}))
+    found = reconciling._reported(tools, made({"metadata": {"name": "a", "namespace": "b"}}), report)
+    status: Any = found.status
+    assert [one["message"] for one in status["conditions"] if one["type"] == "Ready"] == [message]
 
 
 @pytest.mark.parametrize(

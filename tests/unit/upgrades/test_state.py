@@ -54,6 +54,13 @@ def test_a_machine_that_joined_keeps_how_it_found_the_cluster() -> None:
     assert "initConfiguration" not in after
 
 
+def test_a_machine_keeps_the_endpoint_that_it_knows() -> None:
+    """Cluster API fills it in for each machine; without it, kubeadm asks the machine's own API server alone."""
+    present = {"clusterConfiguration": {"controlPlaneEndpoint": "10.0.0.9:6443"}}
+    after = expected.control_plane_config(CONTROL_PLANE, "v1.36.3", present)
+    assert after["clusterConfiguration"]["controlPlaneEndpoint"] == "10.0.0.9:6443"
+
+
 @pytest.mark.parametrize(
     ("version", "has_gate"), [("v1.30.9", False), ("v1.31.0", True), ("v1.35.4", True), ("v1.36.3", False)]
 )
@@ -148,6 +155,20 @@ def test_a_distro_of_which_nothing_can_be_made_keeps_no_other_version_from_its_i
     writer: Any = SimpleNamespace(create=create)
     asyncio.run(images.Images(of, distros, maps, writer).reconcile(names.IMAGES_KEY))
     assert [list(one) for one in written] == [[distro_of(releases[0]).version]]
+
+
+@pytest.mark.parametrize(
+    ("image", "path"),
+    [
+        ("localhost/upgrader:v1", "upgrader:v1"),
+        ("registry.local/a/upgrader:v1", "a/upgrader:v1"),
+        ("mirror:5000/upgrader:v1", "upgrader:v1"),
+        ("library/upgrader:v1", "library/upgrader:v1"),
+        ("upgrader:v1", "upgrader:v1"),
+    ],
+)
+def test_the_host_of_an_image_is_replaced_and_no_folder(image: str, path: str) -> None:
+    assert images.in_registry(image, "mirror.example/") == f"mirror.example/{path}"
 
 
 def test_images_are_named_in_the_registry_that_was_asked_for() -> None:

@@ -232,6 +232,7 @@ STATE_OF_MACHINES = [{"kind": "Worker", "name": "apple", "state": "machines"}]
 @pytest.mark.parametrize(
     ("found", "states", "replicas"),
     [
+        (None, None, 1),
         (None, [], 1),
         (None, STATE_OF_MACHINES, 0),
         (None, [{"kind": "Infrastructure", "name": "apple", "state": "networks"}], 1),
@@ -244,7 +245,7 @@ STATE_OF_MACHINES = [{"kind": "Worker", "name": "apple", "state": "machines"}]
     ],
 )
 def test_no_machine_is_replaced_while_a_worker_comes_back(
-    found: ExtensionResource | None, states: list[Tree], replicas: int
+    found: ExtensionResource | None, states: list[Tree] | None, replicas: int
 ) -> None:
     """Somebody deleted it in its seed: its machines run on, and their objects come back with its state."""
     asked: list[int] = []
@@ -253,7 +254,7 @@ def test_no_machine_is_replaced_while_a_worker_comes_back(
         asked.append(replicas)
         return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": namespace}}
 
-    state = an_object(ShootState.resource, "apple", "garden-dev", extensions=states)
+    state = an_object(ShootState.resource, "apple", "garden-dev", extensions=states) if states is not None else None
     resources = (found,) if found is not None else ()
     of = context(scope(state=state, extensions=resources), renderer=SimpleNamespace(deployment=deployment))
     control_plane.start_machine_controller_manager(of)
