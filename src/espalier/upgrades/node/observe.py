@@ -250,7 +250,7 @@ def _configuration(observer: Observer, found: Object, machine: MachineView | Non
         spec: Tree = (machine.config.tree.get("spec") or {}) if machine.config else {}
         return spec.get("clusterConfiguration")
     upgrade = observer.upgrade(ControlPlaneUpgrade.resource, owner.name)
-    if owner.kind != ControlPlaneUpgrade.resource.kind or upgrade is None or upgrade.metadata.uid != owner.uid:
+    if upgrade is None or upgrade.metadata.uid != owner.uid:
         return None
     try:
         wanted = expected.decoded(upgrade.decode(ControlPlaneUpgrade).spec.control_plane_spec_data)
