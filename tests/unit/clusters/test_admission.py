@@ -13,6 +13,7 @@ from espalier.api.meta import Tree
 from espalier.clusters.admission import Admission
 from espalier.clusters.audit_policy import AUDIT_POLICY
 from espalier.clusters.release_admission import validate_bundles, validate_release
+from espalier.clusters.rules import messages
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from tests.support.admission_reviews import (
@@ -215,6 +216,29 @@ def test_the_record_of_the_management_cluster_is_accepted_paused_and_never_unpau
     assert "does not act on" in response.warnings[0]
     unpaused = edited({"metadata.annotations": None}, laptop())
     assert "self-managed" in ask(unpaused, laptop()).message
+
+
+def test_a_record_that_is_unpaused_is_told_that_alone() -> None:
+    """What else is wrong with it is judged when it names the cluster that manages it."""
+    wrong = edited({CONTROL_PLANE + "count": 2, "metadata.annotations": None}, laptop())
+    response = ask(wrong, laptop())
+    assert [one.field for one in response.causes] == ["spec.managementCluster.name"]
+    assert len(ask(wrong).causes) > 1
+
+
+def test_nothing_is_previewed_of_a_cluster_that_goes() -> None:
+    """It is deleted, whatever its spec asks for."""
+    changed = edited({CONTROL_PLANE + "count": 3}, garden())
+    assert ask(changed, garden(), garden(), dry_run=True).warnings
+    going = edited({"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"}, changed)
+    assert ask(going, garden(), garden(), dry_run=True).warnings == ()
+
+
+@pytest.mark.parametrize("flag", ["secure-port", "etcd-servers"])
+def test_a_flag_that_is_refused_is_not_called_unknown(flag: str) -> None:
+    response = ask(edited({CONTROL_PLANE + "apiServerExtraArgs": {flag: "1"}}))
+    assert not response.allowed
+    assert messages.UNKNOWN_FLAG not in str(response.warnings)
 
 
 def test_a_second_cluster_of_the_name_is_refused_in_any_namespace() -> None:

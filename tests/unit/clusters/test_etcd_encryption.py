@@ -77,6 +77,8 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "no cache": (asked(PLUGIN | {"cachesize": 0}), "kms.cachesize: not a cache size; found 0"),
     "no time": (asked(PLUGIN | {"timeout": "0s"}), "kms.timeout: not a timeout; found 0s"),
+    "no unit of time": (asked(PLUGIN | {"timeout": "5 apples"}), "kms.timeout: not a timeout; found 5 apples"),
+    "a name with a colon": (asked(PLUGIN | {"name": "a:b"}), "kms.name: name the KMS plugin; found a:b"),
     "another time": (asked(PLUGIN | {"timeout": "soon"}), "kms.timeout: not a timeout; found soon"),
 }
 

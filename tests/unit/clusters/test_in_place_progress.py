@@ -11,12 +11,15 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy
 from espalier.api.eksa.upgrades import (
     IN_PLACE_CONTROL_PLANE,
+    IN_PLACE_HOOKS,
+    IN_PLACE_REFUSED,
     PAUSED_FOR_UPGRADE,
     REPLACING,
     ControlPlaneUpgrade,
     FrontEnd,
     MachineDeploymentUpgrade,
     NodeUpgrade,
+    refusal,
 )
 from espalier.api.meta import Tree
 from espalier.clusterapi.classification import Classification, MachineEffect
@@ -62,6 +65,16 @@ def upgrade(live: KubeadmControlPlane, **statuses: str) -> Tree:
             ]
         },
     }
+
+
+@pytest.mark.parametrize(("observed", "is_reported"), [(2, False), (1, True)])
+def test_counters_of_an_earlier_generation_hide_no_refusal(observed: int, is_reported: bool) -> None:
+    """Cluster API did not begin with the change that hooks have refused: all machines are as before it."""
+    [tree] = [one for one in objects() if one["kind"] == "KubeadmControlPlane"]
+    tree["metadata"] |= {"generation": 2, "annotations": {IN_PLACE_HOOKS: "Fail", IN_PLACE_REFUSED: refusal(2, "no")}}
+    tree["status"] = {**tree["status"], "observedGeneration": observed, "replicas": 1, "upToDateReplicas": 1}
+    found = in_place.progress(as_object(tree).decode(KubeadmControlPlane), ())
+    assert found == (Wait(in_place.REFUSED, "no") if is_reported else None)
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,13 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.meta import Condition, Tree
 from espalier.api.redaction import HIDDEN
 from espalier.cli import plan_text
-from espalier.clusters import names
+from espalier.clusters import admission, names
 from espalier.clusters.admission import Admission
 from espalier.clusters.context import Context, Tools
 from espalier.clusters.status import status_of
 from espalier.kube.objects import Object
 from espalier.kube.wire import ADMIN
-from espalier.runtime.admission import AdmissionRequest
+from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from espalier.runtime.outcome import Fault
 from tests.support.made_clusters import objects
 from tests.support.observed_clusters import GARDEN, as_object, datacenter, example, observer, scope
@@ -39,6 +39,17 @@ SECRET_FLAGS = (
     "encryption-key",
 )
 OPEN_FLAGS = ("oidc-issuer-url", "oidc-username-claim", "service-account-max-token-expiration", "oidc-groups-claim")
+
+
+@pytest.mark.parametrize("warned", [(), ("as it was: CANARY",)])
+def test_a_refusal_without_warnings_reveals_none_either(warned: tuple[str, ...]) -> None:
+    flags = {"apiServerExtraArgs": {SECRET_FLAGS[0]: "CANARY"}}
+    cluster = example()[0]
+    cluster["spec"]["controlPlaneConfiguration"] |= flags
+    response = AdmissionResponse(False, "found CANARY", warnings=warned)
+    shown = admission._concealed(as_object(cluster), response)
+    assert shown.message == f"found {HIDDEN}"
+    assert "CANARY" not in str(shown.warnings)
 
 
 class Planted:

@@ -9,12 +9,17 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from espalier.api.eksa.upgrades import UNFINISHED
+from espalier.api.meta import Condition
 from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
+from espalier.runtime.outcome import Continue
 from espalier.upgrades import names
 from espalier.upgrades.node import context
+from espalier.upgrades.node import steps as node_life
+from espalier.upgrades.node.containers import STEPS
 from espalier.upgrades.node.context import Context
 from espalier.upgrades.node.observe import NodeScope
 from tests.support.observed_upgrades import machine, made, node, scope_of, working
@@ -60,6 +65,18 @@ def test_only_our_own_annotation_against_health_checks_is_removed(before: str, i
     ctx, written = marked({SKIP_REMEDIATION_ANNOTATION: before})
     run(context.resume_remediation(ctx))
     assert written == [{SKIP_REMEDIATION_ANNOTATION: None} if is_taken else {}]
+
+
+def test_a_machine_whose_upgrade_has_no_step_left_is_not_written() -> None:
+    """Nor is it kept from health checks for ever."""
+    scope = scope_of([node("a")])
+    conditions = [Condition(type=step.condition, status="True", reason="Done") for step in STEPS]
+    status = msgspec.structs.replace(scope.upgrade.status, conditions=conditions)
+    done = replace(scope, upgrade=msgspec.structs.replace(scope.upgrade, status=status))
+    for of, writes in ((done, 0), (scope, 1)):
+        ctx, written = marked({}, of)
+        assert asyncio.run(node_life.protect_machine(ctx)) == Continue()
+        assert len(written) == writes
 
 
 @pytest.mark.parametrize("has_pod", [True, False])

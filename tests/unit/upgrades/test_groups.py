@@ -22,6 +22,7 @@ from espalier.upgrades.group import deployment as deployment_group
 from espalier.upgrades.group.control_plane import ControlPlaneGroup
 from espalier.upgrades.group.deployment import DeploymentGroup, Sets
 from espalier.upgrades.group.group import GroupScope, shared_problem
+from espalier.upgrades.group.observe import GroupContext
 from espalier.upgrades.group.sequence import Member
 from tests.support.observed_upgrades import cluster_view, machine, node
 
@@ -93,6 +94,25 @@ def test_a_set_without_a_number_of_machines_asks_for_one(
     view: Any = SimpleNamespace(workload=object(), capi_objects=object())
     seen: Any = SimpleNamespace(cluster_view=view, owner=latest, members=())
     assert len(DeploymentGroup().missing(seen)) == missing
+
+
+def test_what_an_upgrade_writes_is_in_the_caches_of_its_cluster() -> None:
+    """The next step reads it there: without, one machine could be begun twice."""
+    plain, with_caches = object(), object()
+    tools: Any = SimpleNamespace(writer=SimpleNamespace(with_caches=lambda caches: with_caches if caches else plain))
+    view: Any = SimpleNamespace(capi_objects=SimpleNamespace(caches={"Machine": object()}))
+    seen = scope(controlled=False)
+    assert GroupContext(tools, ControlPlaneGroup(), replace(seen, cluster_view=view)).writer is with_caches
+    assert GroupContext(tools, ControlPlaneGroup(), seen).writer is tools.writer
+
+
+def test_nothing_remains_of_a_control_plane_machine_that_is_gone() -> None:
+    spec = {"version": "v1.36.3", "machineTemplate": {"spec": {"infrastructureRef": REFERENCE}}}
+    owner = made({"kind": "KubeadmControlPlane", "metadata": {"name": "c", "uid": "1"}, "spec": spec})
+    view: Any = SimpleNamespace(capi_objects=capi_objects([]))
+    members = (Member("gone", None, None, None), Member("m", machine("m", version="v1.35.4"), None, None))
+    seen = replace(scope(controlled=False), owner=owner, cluster_view=view, members=members)
+    assert ControlPlaneGroup().remaining(seen) == ["Machine m (version)"]
 
 
 def test_nothing_is_missing_of_a_cluster_that_does_not_answer() -> None:

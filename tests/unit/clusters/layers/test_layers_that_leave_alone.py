@@ -26,6 +26,15 @@ def test_a_mirror_that_avoids_the_proxy_is_added_once() -> None:
     assert registry_mirrors.past_the_proxy(spec) is spec
 
 
+def test_an_address_of_ipv6_avoids_the_proxy_without_brackets() -> None:
+    mirror = spec_of(MIRRORED).registry_mirror_configuration
+    assert mirror is not None
+    spec = spec_of(MIRRORED, registry_mirror_configuration=msgspec.structs.replace(mirror, endpoint="[fd00::1]"))
+    proxy = registry_mirrors.past_the_proxy(spec).proxy_configuration
+    assert proxy is not None
+    assert proxy.no_proxy == ["fd00::1"]
+
+
 @pytest.mark.parametrize("absent", ["proxy_configuration", "registry_mirror_configuration"])
 def test_without_mirror_or_proxy_nothing_is_added(absent: str) -> None:
     spec = spec_of(MIRRORED, **{absent: None})

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
+import msgspec
 import pytest
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.eksa.upgrades import UPDATE_IN_PROGRESS
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusterapi.infrastructure import Infrastructures
@@ -16,8 +18,9 @@ from espalier.runtime.outcome import Done
 from espalier.runtime.writer import Precondition
 from espalier.upgrades.hooks.controller import NodeUpgradeCleanup
 from espalier.upgrades.hooks.handling import Hooks
-from espalier.upgrades.hooks.queries import Owner
-from tests.support.observed_upgrades import NEW, made
+from espalier.upgrades.hooks.queries import Owner, Queries, Unanswerable
+from espalier.upgrades.hooks.registration import Extension, extension_config
+from tests.support.observed_upgrades import NEW, machine, made
 
 OF_MACHINE: Tree = {"apiVersion": "v1", "kind": "Machine", "name": "a", "uid": "1", "controller": True}
 OF_GROUP: Tree = {**OF_MACHINE, "kind": "ControlPlaneUpgrade"}
@@ -45,6 +48,45 @@ def test_only_completed_node_upgrades_of_the_hooks_are_cleared_away(owners: list
     tools: Any = SimpleNamespace(observer=observer, writer=SimpleNamespace(delete=delete))
     assert asyncio.run(NodeUpgradeCleanup(tools).reconcile(Key("eksa-system", "n"))) == Done()
     assert gone == deleted
+
+
+async def test_no_machine_is_upgraded_whose_config_is_gone() -> None:
+    """What it is to become is in there."""
+    view = machine("m", control_plane=True)
+    tree = view.object.tree
+    tree["metadata"]["annotations"] = {UPDATE_IN_PROGRESS: ""}
+    tree["spec"]["bootstrap"] = {"configRef": {"apiGroup": "b", "kind": "KubeadmConfig", "name": "m"}}
+
+    async def get(*_: Any) -> Any:
+        return made(tree)
+
+    async def list_(*_: Any, **__: Any) -> Any:
+        return SimpleNamespace(items=[])
+
+    client: Any = SimpleNamespace(get=get, list=list_)
+    remotes: Any = None
+    with pytest.raises(Unanswerable, match="the KubeadmConfig of Machine m does not exist"):
+        await Queries(client, remotes).desired_machine("m")
+
+
+async def test_hooks_that_are_registered_are_not_written_again() -> None:
+    """An apply that changes nothing is a request still, of every replica at every renewal."""
+    config = {"service": {"namespace": "eksa-system", "name": "s", "port": 443}}
+    present = made(msgspec.to_builtins(extension_config(config, b"bundle")))
+    applied: list[Any] = []
+
+    async def apply(_resource: Any, body: Any, **_: Any) -> Any:
+        applied.append(body)
+        return present
+
+    client: Any = SimpleNamespace(apply=apply)
+    extension = Extension(client, config)
+    cache = SimpleNamespace(get=lambda _key: present, wrote=lambda _found: None)
+    extension.follow(cast(Any, SimpleNamespace(of=lambda *_, **__: cache)))
+    await extension.trust(b"bundle")
+    assert applied == []
+    await extension.trust(b"another")
+    assert len(applied) == 1
 
 
 def test_a_refusal_is_written_on_the_owner_that_was_asked_about_and_on_no_later_one_of_its_name() -> None:
