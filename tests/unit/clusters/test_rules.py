@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from espalier.api.eksa import cluster as eksa
+from espalier.clusters.layers import release
 from espalier.clusters.release_admission import field_differences
-from espalier.clusters.rules import bottlerocket, changes, content, endpoint
+from espalier.clusters.rules import bottlerocket, changes, content, endpoint, releases
 from espalier.providers.registry import PROVIDERS
 from tests.support.observed_clusters import as_object, example
 
@@ -89,6 +90,13 @@ def test_bottlerocket_takes_no_file_of_name_servers(dns: Any, refused: list[str]
     monkeypatch.setattr(bottlerocket, "groups", lambda *_: ("spec.controlPlaneConfiguration",))
     network = {**next(one for one in example() if one["kind"] == "Cluster")["spec"]["clusterNetwork"], "dns": dns}
     assert fields(bottlerocket.violations(None, cluster(clusterNetwork=network).spec, ())) == refused
+
+
+@pytest.mark.parametrize("version", ["banana", ""])
+def test_a_release_that_is_none_is_ahead_of_nobody(version: str) -> None:
+    """Another rule refuses it; this one must not fail on it."""
+    managed = [(cluster(), release("v0.26.0"))]
+    assert list(releases.managed(cluster(), cluster(eksaVersion=version), managed)) == []
 
 
 def test_lists_of_another_length_or_form_differ_as_a_whole() -> None:
