@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from espalier.api.eksa.group import PAUSED_ANNOTATION, PAUSED_BY_COMMAND
 from espalier.api.meta import Tree
+from espalier.clusters import admission
 from espalier.clusters.admission import Admission
 from espalier.clusters.audit_policy import AUDIT_POLICY
 from espalier.clusters.release_admission import validate_bundles, validate_release
 from espalier.clusters.rules import messages
+from espalier.clusters.scope import read
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from tests.support.admission_reviews import (
@@ -239,6 +242,33 @@ def test_a_flag_that_is_refused_is_not_called_unknown(flag: str) -> None:
     response = ask(edited({CONTROL_PLANE + "apiServerExtraArgs": {flag: "1"}}))
     assert not response.allowed
     assert messages.UNKNOWN_FLAG not in str(response.warnings)
+
+
+@pytest.mark.parametrize(
+    ("kind", "without", "refused"),
+    [
+        ("AWSIamConfig", ["distro-1-35"], True),
+        ("AWSIamConfig", ["distro-1-36"], False),
+        ("AWSIamConfig", [], False),
+        ("OIDCConfig", ["distro-1-35"], False),
+    ],
+)
+def test_aws_users_need_the_authenticator_of_their_release(
+    kind: str, without: list[str], refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Releases before v0.26.0 have no image of it: API servers would ask a webhook that nobody serves."""
+    entries = [
+        SimpleNamespace(kube_version=version, eks_d=SimpleNamespace(name=f"distro-{version.replace('.', '-')}"))
+        for version in ("1.35", "1.36")
+    ]
+    bundles = SimpleNamespace(spec=SimpleNamespace(versions_bundles=entries))
+    distro: Any = lambda name: SimpleNamespace(metadata=SimpleNamespace(name=name))  # noqa: E731
+    known: Any = SimpleNamespace(releases=SimpleNamespace(bundles=lambda _spec: bundles, distro=distro))
+    monkeypatch.setattr(admission, "_has_authenticator", lambda found: found.metadata.name not in without)
+    references = [{"kind": kind, "name": "users"}]
+    asked = read(as_object(garden(kubernetesVersion="1.35", identityProviderRefs=references)))
+    found = list(Admission(known, lambda: NOW)._authenticator_violations(asked))
+    assert [one.field for one in found] == ["spec.identityProviderRefs[0].kind"] * refused
 
 
 def test_a_second_cluster_of_the_name_is_refused_in_any_namespace() -> None:

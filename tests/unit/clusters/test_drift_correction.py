@@ -1,0 +1,82 @@
+"""What is corrected of drift, and what is left until later."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from espalier.api.resource import Key
+from espalier.clusters import drift, drift_correction, synced
+from espalier.clusters.drift import Drift
+from espalier.clusters.drift_correction import Answer, correct_drift
+from espalier.clusters.gate import Isolation
+from espalier.runtime.outcome import Done
+
+REMEDY: Any = object()
+FOUND = [Drift("ConfigMap a", "data", REMEDY), Drift("ConfigMap b", "data", REMEDY)]
+
+
+async def corrected(
+    monkeypatch: pytest.MonkeyPatch, *, disputed: tuple[str, ...] = (), limited: bool = False, failure: str = ""
+) -> tuple[list[str], str]:
+    """The objects that are corrected, and the failure that is reported."""
+    done: list[str] = []
+    reported: list[str] = []
+
+    async def correct(_ctx: object, one: Drift) -> None:
+        done.append(one.what)
+
+    async def nothing(*_: object) -> Answer:
+        return Answer()
+
+    async def of_provider(_ctx: object) -> Answer:
+        return Answer(failure=failure)
+
+    def seen(_scope: object, _found: object, why: str, *_: object) -> str:
+        reported.append(why)
+        return why
+
+    monkeypatch.setattr(synced, "incomparable", lambda _scope: False)
+    monkeypatch.setattr(synced, "seen", seen)
+    monkeypatch.setattr(drift, "policy", lambda _annotations: drift.Policy.CORRECT)
+    monkeypatch.setattr(drift_correction, "_found", lambda *_: FOUND)
+    monkeypatch.setattr(drift_correction, "_correct", correct)
+    monkeypatch.setattr(drift_correction, "seen_in_workload", nothing)
+    monkeypatch.setattr(drift_correction, "seen_of_provider", of_provider)
+    rate_limits = SimpleNamespace(
+        disputed=lambda _key, fields: {one: 3 for one in fields if one in disputed},
+        is_limited=lambda _key: limited,
+        limit=lambda _key: None,
+        corrected=lambda _key, _fields: None,
+    )
+    objects = SimpleNamespace(cluster=object(), kubeconfig=None)
+    cluster = SimpleNamespace(metadata=SimpleNamespace(annotations={}))
+    scope = SimpleNamespace(
+        isolation=Isolation.LAYERS,
+        leaves_cni_alone=True,
+        render_input=None,
+        capi_objects=objects,
+        cluster=cluster,
+        key=Key("default", "garden"),
+    )
+    tools = SimpleNamespace(rate_limits=rate_limits)
+    ctx: Any = SimpleNamespace(scope=scope, tools=tools, event=lambda *_: None, refresh=lambda: None)
+    assert await correct_drift(ctx) == Done()
+    return done, reported[-1]
+
+
+async def test_a_field_that_another_writer_changes_back_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two writers that correct each other would write for ever; the rest is corrected."""
+    assert await corrected(monkeypatch) == (["ConfigMap a", "ConfigMap b"], "")
+    assert (await corrected(monkeypatch, disputed=("ConfigMap a: data",)))[0] == ["ConfigMap b"]
+
+
+async def test_a_cluster_that_was_just_corrected_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (await corrected(monkeypatch, limited=True))[0] == []
+
+
+async def test_objects_that_could_not_be_compared_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A condition that says Synced would be wrong: nobody knows."""
+    assert (await corrected(monkeypatch, failure="Unreachable"))[1] == "Unreachable"
