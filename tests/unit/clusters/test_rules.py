@@ -10,7 +10,7 @@ import pytest
 from espalier.api.eksa import cluster as eksa
 from espalier.clusters.layers import release
 from espalier.clusters.release_admission import field_differences
-from espalier.clusters.rules import bottlerocket, changes, content, endpoint, releases
+from espalier.clusters.rules import bottlerocket, changes, content, endpoint, numbers, releases
 from espalier.providers.registry import PROVIDERS
 from tests.support.observed_clusters import as_object, example
 
@@ -75,6 +75,7 @@ def test_rules_on_an_endpoint_leave_out_what_is_absent() -> None:
     without = msgspec.structs.replace(cluster().spec, control_plane_configuration=None)
     assert list(endpoint.warnings(without)) == []
     assert list(endpoint.violations(without)) == []
+    assert list(numbers.health_checks(without)) == []
 
 
 @pytest.mark.parametrize(

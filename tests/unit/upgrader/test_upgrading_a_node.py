@@ -528,6 +528,10 @@ def test_links_never_lead_out_of_the_host(node: Simulated) -> None:
 
     assert node.files.place("/usr/bin/kubelet") == node.root / "opt/kube/kubelet"
     assert node.files.place("/usr/bin/../../../etc/passwd") == node.root / "etc/passwd"
+    (node.root / "usr/bin/absolute").symlink_to("/opt/kube/kubelet")
+    (node.root / "usr/bin/relative").symlink_to("kube/kubelet")
+    assert node.files.place("/usr/bin/absolute") == node.root / "opt/kube/kubelet"
+    assert node.files.place("/usr/bin/relative") == node.root / "usr/bin/kube/kubelet"
 
 
 def test_programs_that_are_one_file_are_replaced_one_by_one(node: Simulated) -> None:
