@@ -93,7 +93,7 @@ def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
     """Flags that no supported kube-apiserver lists. EKS Anywhere accepts them, so they are only warned about."""
     control_plane = spec.control_plane_configuration
     for flag in control_plane.api_server_extra_args if control_plane is not None else ():
-        if flag not in api_server_flags.KNOWN and flag not in _BUILT and _FLAG.fullmatch(flag):
+        if flag not in api_server_flags.KNOWN and _FLAG.fullmatch(flag):
             yield f"spec.controlPlaneConfiguration.apiServerExtraArgs.{flag}: {messages.UNKNOWN_FLAG}"
 
 
