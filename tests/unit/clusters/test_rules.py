@@ -10,7 +10,7 @@ import pytest
 from espalier.api.eksa import cluster as eksa
 from espalier.clusters.layers import release
 from espalier.clusters.release_admission import field_differences
-from espalier.clusters.rules import bottlerocket, changes, content, endpoint, numbers, releases
+from espalier.clusters.rules import bottlerocket, changes, content, endpoint, numbers, releases, warnings
 from espalier.providers.registry import PROVIDERS
 from tests.support.observed_clusters import as_object, example
 
@@ -98,6 +98,13 @@ def test_a_release_that_is_none_is_ahead_of_nobody(version: str) -> None:
     """Another rule refuses it; this one must not fail on it."""
     managed = [(cluster(), release("v0.26.0"))]
     assert list(releases.managed(cluster(), cluster(eksaVersion=version), managed)) == []
+
+
+def test_fields_that_are_left_to_defaults_are_warned_of() -> None:
+    config = as_object({"kind": "K", "metadata": {"name": "cp"}, "spec": {"memory": 0, "disk": None}})
+    found = list(warnings._defaults(config, {"memory": "8 GiB", "disk": "25 GiB", "cpus": "2"}))
+    assert found == ["K cp: spec: not set, so the defaults of EKS Anywhere apply: disk (25 GiB), cpus (2)"]
+    assert list(warnings._defaults(config, {"memory": "8 GiB"})) == []
 
 
 def test_lists_of_another_length_or_form_differ_as_a_whole() -> None:

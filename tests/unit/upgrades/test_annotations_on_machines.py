@@ -67,7 +67,7 @@ def test_only_our_own_annotation_against_health_checks_is_removed(before: str, i
     assert written == [{SKIP_REMEDIATION_ANNOTATION: None} if is_taken else {}]
 
 
-def test_a_machine_whose_upgrade_has_no_step_left_is_not_written() -> None:
+def test_a_machine_without_steps_left_is_not_written() -> None:
     """Nor is it kept from health checks for ever."""
     scope = scope_of([node("a")])
     conditions = [Condition(type=step.condition, status="True", reason="Done") for step in STEPS]

@@ -96,7 +96,7 @@ def test_a_set_without_a_number_of_machines_asks_for_one(
     assert len(DeploymentGroup().missing(seen)) == missing
 
 
-def test_what_an_upgrade_writes_is_in_the_caches_of_its_cluster() -> None:
+def test_writes_of_an_upgrade_reach_its_clusters_caches() -> None:
     """The next step reads it there: without, one machine could be begun twice."""
     plain, with_caches = object(), object()
     tools: Any = SimpleNamespace(writer=SimpleNamespace(with_caches=lambda caches: with_caches if caches else plain))
@@ -106,7 +106,7 @@ def test_what_an_upgrade_writes_is_in_the_caches_of_its_cluster() -> None:
     assert GroupContext(tools, ControlPlaneGroup(), seen).writer is tools.writer
 
 
-def test_nothing_remains_of_a_control_plane_machine_that_is_gone() -> None:
+def test_nothing_remains_of_a_machine_that_is_gone() -> None:
     spec = {"version": "v1.36.3", "machineTemplate": {"spec": {"infrastructureRef": REFERENCE}}}
     owner = made({"kind": "KubeadmControlPlane", "metadata": {"name": "c", "uid": "1"}, "spec": spec})
     view: Any = SimpleNamespace(capi_objects=capi_objects([]))

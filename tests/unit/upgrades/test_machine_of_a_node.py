@@ -156,7 +156,7 @@ def test_another_attempt_that_is_asked_for_breaks_off_no_step_that_runs(
     assert written == [{"metadata": {"annotations": {names.RETRY_ANNOTATION: None}}}]
 
 
-async def test_no_pod_is_deleted_for_a_retry_that_nobody_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_pod_is_deleted_without_a_retry(monkeypatch: pytest.MonkeyPatch) -> None:
     async def delete_pod(*_: Any) -> None:
         raise AssertionError("the pod stays")
 

@@ -218,7 +218,7 @@ def test_a_step_that_is_made_again_by_the_next_pod_is_reported_as_one_that_runs(
     assert (copied.status, copied.reason) == ("False", "CopyingComponents")
 
 
-def test_a_step_that_is_done_stays_so_whatever_the_next_pod_does() -> None:
+def test_a_step_that_is_done_stays_so() -> None:
     """Somebody deleted the status's pod and made one with all steps: what a node has, it has."""
     first = progress.conditions([], upgrader({step.container: DONE for step in STEPS[:3]}))
     again = by_type(progress.conditions(first, upgrader({STEPS[0].container: DONE, STEPS[1].container: failed()})))

@@ -26,7 +26,7 @@ def test_a_mirror_that_avoids_the_proxy_is_added_once() -> None:
     assert registry_mirrors.past_the_proxy(spec) is spec
 
 
-def test_an_address_of_ipv6_avoids_the_proxy_without_brackets() -> None:
+def test_ipv6_avoids_the_proxy_without_brackets() -> None:
     mirror = spec_of(MIRRORED).registry_mirror_configuration
     assert mirror is not None
     spec = spec_of(MIRRORED, registry_mirror_configuration=msgspec.structs.replace(mirror, endpoint="[fd00::1]"))

@@ -84,7 +84,7 @@ async def test_a_guard_that_cannot_start_etcd_says_why() -> None:
             server.close()
 
 
-async def test_an_etcd_that_exits_before_it_answers_is_not_started() -> None:
+async def test_an_etcd_that_exits_at_once_is_not_started() -> None:
     async def exit_at_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():
             writer.write(json.dumps({**json.loads(line), "running": True}).encode() + b"\n" + b'{"ended": 1}\n')
