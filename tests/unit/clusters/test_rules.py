@@ -64,9 +64,10 @@ def test_clusters_share_an_endpoint_that_both_name(
     host: str | None, other: str | None, namespace: str, shared: bool
 ) -> None:
     def of(found: str | None, where: str) -> eksa.Cluster:
-        made = cluster(controlPlaneConfiguration={"count": 1, **({"endpoint": {"host": found}} if found else {})})
-        made.metadata.namespace = where
-        return made
+        spec = {"count": 1, **({"endpoint": {"host": found}} if found else {})}
+        tree = next(one for one in example(controlPlaneConfiguration=spec) if one["kind"] == "Cluster")
+        tree["metadata"]["namespace"] = where
+        return as_object(tree).decode(eksa.Cluster)
 
     assert endpoint.is_shared(of(host, "default"), of(other, namespace)) is shared
 
