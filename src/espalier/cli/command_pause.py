@@ -119,7 +119,7 @@ class CommandPause:
         with suppress(TimeoutError):
             async with (
                 asyncio.timeout(ABANDONED_AFTER),
-                aclosing(follow.follow(self._client, Cluster.resource, self._key)) as states,
+                aclosing(follow(self._client, Cluster.resource, self._key)) as states,
             ):
                 async for state in states:
                     found = state.metadata.annotations.get(PAUSED_ANNOTATION) if state is not None else None

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from espalier.api.resource import Key
-from espalier.clusters import drift, drift_correction, synced
+from espalier.clusters import drift_correction, synced
 from espalier.clusters.drift import Drift
 from espalier.clusters.drift_correction import Answer, correct_drift
+from espalier.clusters.drift_policy import Policy
 from espalier.clusters.gate import Isolation
 from espalier.runtime.outcome import Done
 
@@ -40,7 +41,7 @@ async def corrected(
 
     monkeypatch.setattr(synced, "incomparable", lambda _scope: False)
     monkeypatch.setattr(synced, "seen", seen)
-    monkeypatch.setattr(drift, "policy", lambda _annotations: drift.Policy.CORRECT)
+    monkeypatch.setattr(drift_correction, "policy", lambda _annotations: Policy.CORRECT)
     monkeypatch.setattr(drift_correction, "_found", lambda *_: FOUND)
     monkeypatch.setattr(drift_correction, "_correct", correct)
     monkeypatch.setattr(drift_correction, "seen_in_workload", nothing)

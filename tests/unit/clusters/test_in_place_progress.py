@@ -73,8 +73,8 @@ def test_counters_of_an_earlier_generation_hide_no_refusal(observed: int, is_rep
     [tree] = [one for one in objects() if one["kind"] == "KubeadmControlPlane"]
     tree["metadata"] |= {"generation": 2, "annotations": {IN_PLACE_HOOKS: "Fail", IN_PLACE_REFUSED: refusal(2, "no")}}
     tree["status"] = {**tree["status"], "observedGeneration": observed, "replicas": 1, "upToDateReplicas": 1}
-    found = in_place.progress(as_object(tree).decode(KubeadmControlPlane), ())
-    assert found == (Wait(in_place.REFUSED, "no") if is_reported else None)
+    found = in_place_progress.progress(as_object(tree).decode(KubeadmControlPlane), ())
+    assert found == (Wait(in_place_progress.REFUSED, "no") if is_reported else None)
 
 
 @pytest.mark.parametrize(
