@@ -17,12 +17,13 @@ import msgspec
 from benchmarks.measure import arguments, report, size
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import read_manifests
-from espalier.apiserver.webhook_calls import HttpWebhooks
-from espalier.apiserver.webhooks import WebhookCall
-from espalier.cli.environment.management import management_cluster
-from espalier.clusters import admission, plan
-from espalier.clusters.observe import Observer
-from espalier.clusters.scope import ClusterAPIObjects
+from espalier.apiserver.access.webhook_calls import HttpWebhooks
+from espalier.apiserver.access.webhooks import WebhookCall
+from espalier.cli.local.environment.management import management_cluster
+from espalier.clusters.admission import admission
+from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.scope import ClusterAPIObjects
+from espalier.clusters.plan import plan
 from espalier.kube.objects import Object, encode_json, to_bytes
 from espalier.kube.pki import Authority
 from espalier.providers.registry import PROVIDERS

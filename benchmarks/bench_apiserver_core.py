@@ -21,7 +21,7 @@ from espalier.api.capi.machine import Machine
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, LEASE
 from espalier.api.crd import crd_of
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client, PatchType
 from espalier.kube.inprocess import InProcessTransport
 

@@ -23,12 +23,12 @@ import uvloop
 
 from benchmarks.measure import arguments, report, size
 from espalier.api.core import CONFIG_MAP
-from espalier.apiserver.builtin import KINDS
-from espalier.apiserver.etcd_keys import Keys
-from espalier.apiserver.etcd_store import EtcdStore
+from espalier.apiserver.builtin.builtin import KINDS
 from espalier.apiserver.server import Server
-from espalier.apiserver.sqlite import SqliteStore
-from espalier.apiserver.store import Store
+from espalier.apiserver.storage.etcd_keys import Keys
+from espalier.apiserver.storage.etcd_store import EtcdStore
+from espalier.apiserver.storage.sqlite import SqliteStore
+from espalier.apiserver.storage.store import Store
 from espalier.assets.recipes import ETCD
 from espalier.etcd.client import Client as EtcdClient
 from espalier.etcd.requests import Put, Txn, mod_revision

@@ -22,7 +22,7 @@ from unittest.mock import patch
 import msgspec
 
 from benchmarks.measure import arguments, report, size
-from espalier.clusters.checks import controller
+from espalier.clusters.report.checks import controller
 from espalier.providers import registry
 from espalier.providers.cloudstack.checks import simulated as simulated_cloudstack
 from espalier.providers.cloudstack.checks.cloudstacks import CloudStacks

@@ -26,9 +26,9 @@ import aiohttp
 from benchmarks.measure import PROGRAM, arguments, cpu_seconds, peak_memory, report, size, start_environment
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import read_manifests
-from espalier.cli import waiting
-from espalier.cli.progress import Progress
-from espalier.clusters.names import SYNCED
+from espalier.cli.clusters import waiting
+from espalier.cli.kit.progress import Progress
+from espalier.clusters.design.names import SYNCED
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError
 from espalier.kube.http import HttpTransport

@@ -9,10 +9,10 @@ from pathlib import Path
 from benchmarks.measure import arguments, report, size, spread
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import read_manifests
-from espalier.cli.offline import OfflineManager
-from espalier.clusters import plan
-from espalier.clusters.provider import RenderInput
-from espalier.clusters.scope import ClusterAPIObjects
+from espalier.cli.clusters.offline import OfflineManager
+from espalier.clusters.design.provider import RenderInput
+from espalier.clusters.observe.scope import ClusterAPIObjects
+from espalier.clusters.plan import plan
 from espalier.providers.registry import PROVIDERS
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

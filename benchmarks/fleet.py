@@ -26,10 +26,10 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.apiserver.http import HttpShell
 from espalier.apiserver.server import Server
-from espalier.apiserver.sqlite import SqliteStore
-from espalier.apiserver.store import MemoryStore, Store
-from espalier.cli.home import Home
-from espalier.clusters import gate, names
+from espalier.apiserver.storage.sqlite import SqliteStore
+from espalier.apiserver.storage.store import MemoryStore, Store
+from espalier.cli.kit.home import Home
+from espalier.clusters.design import gate, names
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
 from espalier.kube.pki import Authority

@@ -22,7 +22,7 @@ import uvloop
 
 from benchmarks.measure import cpu_seconds, peak_memory
 from espalier.api.resource import Key, Resource
-from espalier.cli import distribution
+from espalier.cli.kit import distribution
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig

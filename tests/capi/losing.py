@@ -7,7 +7,7 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
-from espalier.clusters import names
+from espalier.clusters.design import names
 from espalier.kube.client import PatchType
 from espalier.providers.docker.cluster_api import DockerCluster
 from tests.support.cluster_api import RealClusterApi

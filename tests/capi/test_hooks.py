@@ -18,7 +18,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters.in_place_progress import REFUSED, UPGRADING
+from espalier.clusters.observe.in_place_progress import REFUSED, UPGRADING
 from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError
 from espalier.kube.objects import Object

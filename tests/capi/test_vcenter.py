@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from espalier.clusters.checks.questions import Credentials, LookUpError
+from espalier.clusters.report.checks.questions import Credentials, LookUpError
 from espalier.providers.vsphere.checks import vcenter as session
 from espalier.providers.vsphere.checks.questions import Answers, ObjectType, Query, Question
 from espalier.providers.vsphere.checks.vcenter import VCenters

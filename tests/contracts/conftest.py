@@ -13,13 +13,13 @@ import pytest
 import pytest_asyncio
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from espalier.apiserver.builtin import KINDS
-from espalier.apiserver.encryption import Encryption
-from espalier.apiserver.etcd_keys import Keys
-from espalier.apiserver.etcd_store import EtcdStore
+from espalier.apiserver.builtin.builtin import KINDS
 from espalier.apiserver.server import Server
-from espalier.apiserver.sqlite import SqliteStore
-from espalier.apiserver.store import MemoryStore, Store
+from espalier.apiserver.storage.encryption import Encryption
+from espalier.apiserver.storage.etcd_keys import Keys
+from espalier.apiserver.storage.etcd_store import EtcdStore
+from espalier.apiserver.storage.sqlite import SqliteStore
+from espalier.apiserver.storage.store import MemoryStore, Store
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.inprocess import InProcessTransport

@@ -15,7 +15,7 @@ import structlog
 from espalier.api.core import CONFIG_MAP
 from espalier.api.resource import Key
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client
 from espalier.kube.errors import Unreachable
 from espalier.kube.inprocess import InProcessTransport

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from espalier.apiserver import builtin
-from espalier.apiserver.registry import ServedKind
+from espalier.apiserver.builtin import builtin
+from espalier.apiserver.schema.registry import ServedKind
 from tests.support.builtin_schemas import FILE, read, text_of
 from tests.support.control_plane import ControlPlane
 

@@ -20,7 +20,7 @@ import pytest
 
 from espalier.apiserver.http import HttpShell
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.pki import Authority, KeyPair
 from tests.contracts.edge_cases.table import TABLE
 from tests.contracts.known_differences import OTHER_ANSWERS, OTHER_WORDS

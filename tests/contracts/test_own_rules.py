@@ -16,8 +16,8 @@ from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.clusters.admission import Admission
-from espalier.clusters.release_admission import validate_bundles, validate_distro, validate_release
+from espalier.clusters.admission.admission import Admission
+from espalier.clusters.admission.release_admission import validate_bundles, validate_distro, validate_release
 from espalier.kube.client import Client
 from espalier.kube.errors import Invalid
 from espalier.kube.objects import Object

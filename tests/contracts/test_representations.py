@@ -14,9 +14,10 @@ import pytest
 from espalier.api import core
 from espalier.api.kinds import Column
 from espalier.api.resource import Resource
-from espalier.apiserver import builtin, protobuf
-from espalier.apiserver.registry import ServedKind
-from espalier.apiserver.tables import TableForm
+from espalier.apiserver.builtin import builtin
+from espalier.apiserver.builtin.tables import TableForm
+from espalier.apiserver.schema.registry import ServedKind
+from espalier.apiserver.wire import protobuf
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import ListMeta
 from espalier.kube.wire import Request

@@ -14,9 +14,9 @@ import pytest
 
 from espalier.api.core import CONFIG_MAP, CORE_EVENT, LEASE, NAMESPACE, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.resource import Key
+from espalier.apiserver.access.webhook_calls import HttpWebhooks
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore
-from espalier.apiserver.webhook_calls import HttpWebhooks
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client
 from espalier.kube.errors import ApiError
 from espalier.kube.http import HttpTransport

@@ -21,10 +21,10 @@ from espalier.api.core import (
     VALIDATING_WEBHOOK_CONFIGURATION,
 )
 from espalier.api.resource import Resource
+from espalier.apiserver.access.webhook_calls import HttpWebhooks
 from espalier.apiserver.http import Connections, tls_context
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore
-from espalier.apiserver.webhook_calls import HttpWebhooks
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound, ServerFailure
 from espalier.kube.http import HttpTransport

@@ -12,7 +12,7 @@ from espalier.api.core import CONFIG_MAP, NAMESPACE
 from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeSpec, NodeUpgradeStatus, ObjectReference
 from espalier.api.meta import ObjectMeta, OwnerReference, Tree
 from espalier.api.resource import Key, Resource
-from espalier.cli.environment.management import install_definitions
+from espalier.cli.local.environment.management import install_definitions
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Conflict, Invalid, NotFound
 from espalier.kube.http import HttpTransport

@@ -17,7 +17,7 @@ from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.crd import crd_of
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.cli.environment import programs
+from espalier.cli.local.environment import programs
 from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.realnodes.management.cluster_api import MANAGERS, documents_of
 from tests.support import provider_crds

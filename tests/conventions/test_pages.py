@@ -19,7 +19,7 @@ from espalier.api.gardener import events as gardener_events
 from espalier.api.gardener import reasons as of_gardener
 from espalier.api.reference import MetadataField
 from espalier.cli import pages
-from espalier.clusters import status, synced
+from espalier.clusters.report import status, synced
 from espalier.etcdbackup.snapshotter import measures as backups
 from espalier.kube import metrics as requests
 from espalier.runtime import metrics as managers

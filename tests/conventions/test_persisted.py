@@ -17,8 +17,8 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.apiserver.store import MemoryStore, Store
-from espalier.clusters import names
+from espalier.apiserver.storage.store import MemoryStore, Store
+from espalier.clusters.design import names
 from espalier.etcdbackup.snapshotter.schedule import Schedule
 from espalier.kube.client import PatchType
 from espalier.runtime.virtual import Simulation, run

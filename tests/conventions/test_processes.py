@@ -8,7 +8,7 @@ import sys
 import click
 import pytest
 
-from espalier.cli.command_index import COMMANDS
+from espalier.cli.kit.command_index import COMMANDS
 from espalier.cli.main import program
 
 LOCAL = {"espalier.simulator", "espalier.realnodes", "espalier.assets", "espalier.apiserver"}
@@ -25,12 +25,12 @@ def loaded(module: str) -> set[str]:
 
 
 def test_the_manager_loads_neither_the_local_environment_nor_the_embedded_api_server() -> None:
-    packages = {".".join(name.split(".")[:2]) for name in loaded("espalier.cli.manager")}
+    packages = {".".join(name.split(".")[:2]) for name in loaded("espalier.cli.programs.manager")}
     assert "espalier.clusters" in packages
     assert not packages & LOCAL
 
 
-LOCAL_COMMANDS = {"up", "demo", "assets", "image", "nodes"}
+LOCAL_COMMANDS = {"local.up", "local.demo", "local.assets", "install.image", "local.nodes"}
 """Rooms of commands that are about the local environment, or build with its recipes."""
 
 
@@ -43,7 +43,7 @@ def test_no_other_command_loads_the_local_environment() -> None:
 
 def test_a_command_loads_no_other_commands() -> None:
     whole = loaded("espalier.cli.main; espalier.cli.main.run(['plan', '--help'])")
-    assert {f"espalier.cli.{module}" for module in MODULES} & whole == {"espalier.cli.plan"}
+    assert {f"espalier.cli.{module}" for module in MODULES} & whole == {"espalier.cli.clusters.plan"}
 
 
 def test_to_complete_a_command_loads_no_other_commands(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +52,7 @@ def test_to_complete_a_command_loads_no_other_commands(monkeypatch: pytest.Monke
     monkeypatch.setenv("COMP_CWORD", "3")
     whole = loaded("espalier.cli.main; espalier.cli.main.run([])")
     assert "plain,--all-namespaces" in whole
-    assert {f"espalier.cli.{module}" for module in MODULES} & whole == {"espalier.cli.get"}
+    assert {f"espalier.cli.{module}" for module in MODULES} & whole == {"espalier.cli.clusters.get"}
 
 
 def test_help_loads_no_commands() -> None:

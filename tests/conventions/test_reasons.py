@@ -20,7 +20,9 @@ from espalier.api.gardener import condition_types as gardener_conditions
 from espalier.api.gardener import operations
 from espalier.api.gardener import reasons as of_gardener
 from espalier.api.reference import Remedy
-from espalier.clusters import in_place_progress, names, synced
+from espalier.clusters.design import names
+from espalier.clusters.observe import in_place_progress
+from espalier.clusters.report import synced
 from espalier.runtime import outcome, reconciler
 from espalier.upgrades import names as upgrade_names
 from espalier.upgrades.group import controller as group_upgrade

@@ -10,7 +10,7 @@ import espalier
 SOURCE = Path(espalier.__file__).parent
 DIRECT = re.compile(r"client\.(apply|create|patch|replace|delete)\(")
 
-IN_WORKLOAD_CLUSTERS = {"clusters/workload.py", "upgrades/node/context.py"}
+IN_WORKLOAD_CLUSTERS = {"clusters/plan/workload.py", "upgrades/node/context.py"}
 """Where nobody else's cluster is."""
 ITS_OWN = {"upgrades/hooks/registration.py"}
 """The ExtensionConfig of the manager."""

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from espalier.clusters import cni, names
-from espalier.clusters.drift import of_manifests
+from espalier.clusters.design import cni, names
+from espalier.clusters.plan.drift import of_manifests
 from espalier.kube.client import Client
 from tests.support.control_plane import ControlPlane
 from tests.support.observed_clusters import RELEASES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from espalier.api.core import VALIDATING_WEBHOOK_CONFIGURATION
-from espalier.cli.garden_components import webhook_configuration
+from espalier.cli.programs.garden_components import webhook_configuration
 from tests.support.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]

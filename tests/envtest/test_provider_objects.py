@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 
 from espalier.api.meta import Tree
-from espalier.clusters.render.layered import rendered
-from espalier.clusters.rendered import Rendered
+from espalier.clusters.design.render.layered import rendered
+from espalier.clusters.design.rendered import Rendered
 from tests.support import cloudstack, hardware, nutanix, snow, tinkerbell, vsphere
 from tests.support.connected_examples import COMPANY, CONNECTED, PASSWORD
 from tests.support.control_plane import ControlPlane

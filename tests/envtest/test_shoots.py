@@ -13,9 +13,9 @@ import pytest
 
 from espalier.assets.component import Component
 from espalier.assets.recipes import ETCD_BEFORE
-from espalier.cli.environment.migration_scenario import DELTA_PERIOD, NODES, Move
-from espalier.cli.environment.seed_processes import kubernetes
-from espalier.cli.environment.seed_processes.process import run_process
+from espalier.cli.local.environment.migration_scenario import DELTA_PERIOD, NODES, Move
+from espalier.cli.local.environment.seed_processes import kubernetes
+from espalier.cli.local.environment.seed_processes.process import run_process
 from espalier.shoots.secrets.names import PERSISTED
 from espalier.simulator.pods.in_process import Container
 from tests.support.kubectl import Kubectl

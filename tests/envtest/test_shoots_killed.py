@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from espalier.api.gardener import metadata_keys, ownership
-from espalier.cli.environment.migration_scenario import NODES
+from espalier.cli.local.environment.migration_scenario import NODES
 from espalier.shoots.control_plane.programs import API_SERVER, CONTROLLER_MANAGER
 from espalier.shoots.etcd.names import AGENT_CONTAINER, ETCD_CONTAINER
 from espalier.shoots.secrets.names import PERSISTED

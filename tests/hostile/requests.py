@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.objects import encode_json
 from espalier.kube.wire import ADMIN, Request
 

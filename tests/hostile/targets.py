@@ -22,24 +22,17 @@ from hypothesis import strategies as st
 from espalier.api import durations, json_path, json_trees, manifests, paths, scalars, versions, yaml_trees
 from espalier.api.core import CONFIG_MAP, POD
 from espalier.api.violations import ManifestError
-from espalier.apiserver import (
-    builtin,
-    cel,
-    cel_values,
-    content,
-    definitions,
-    managed_fields,
-    patches,
-    protobuf,
-    reading,
-    rules,
-    selectors,
-    validation,
-)
-from espalier.apiserver.pruning import Pruner
-from espalier.apiserver.registry import Registry
-from espalier.apiserver.structure import node_of
-from espalier.clusters.rules import api_server
+from espalier.apiserver.builtin import builtin
+from espalier.apiserver.core import reading
+from espalier.apiserver.documents import definitions
+from espalier.apiserver.fields import managed_fields, patches
+from espalier.apiserver.requests import selectors
+from espalier.apiserver.schema import cel, cel_values, rules, validation
+from espalier.apiserver.schema.pruning import Pruner
+from espalier.apiserver.schema.registry import Registry
+from espalier.apiserver.schema.structure import node_of
+from espalier.apiserver.wire import content, protobuf
+from espalier.clusters.observe.rules import api_server
 from espalier.etcdbackup.snapshots import names, verification
 from espalier.etcdbackup.snapshots.sets import StoredSnapshot
 from espalier.etcdbackup.stores.memory import MemoryStore

@@ -18,7 +18,7 @@ from aiohttp import web
 from espalier.apiserver import http
 from espalier.apiserver.http import HttpShell
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube import serving
 from espalier.kube.objects import encode_json
 from espalier.kube.pki import Authority

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from espalier.cli import upgrader_images
+from espalier.cli.local import upgrader_images
 from tests.support.environment import LocalEnvironment, local_environment
 from tests.support.management import Management, environment, production
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from espalier.cli import components
 from espalier.cli.main import run
+from espalier.cli.programs import components
 from tests.support.isolation_stories import NEXT
 
 if __name__ == "__main__":

@@ -17,9 +17,9 @@ from espalier.api.core import CONFIG_MAP, SECRET, ConfigMap, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.identity_providers import AWSIamConfig, OIDCConfig
 from espalier.api.meta import Tree
-from espalier.cli import kubeconfig
-from espalier.cli.failures import Failure
-from espalier.clusters import credentials, names
+from espalier.cli.clusters import kubeconfig
+from espalier.cli.kit.failures import Failure
+from espalier.clusters.design import credentials, names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid, NotFound
 from espalier.runtime.virtual import Simulation, run

@@ -19,7 +19,7 @@ from espalier.api.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
-from espalier.clusters import names
+from espalier.clusters.design import names
 from espalier.kube.errors import Invalid
 from espalier.runtime.virtual import Simulation, run
 from tests.support import glaciers, snow, vineyards, vsphere

@@ -19,7 +19,7 @@ import pytest
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Condition
-from espalier.cli.home import Home
+from espalier.cli.kit.home import Home
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig

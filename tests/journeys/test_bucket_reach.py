@@ -20,10 +20,10 @@ from espalier.api.gardener.seed import BUCKET_REACHABLE, GARDENLET_READY, SHOOTS
 from espalier.api.gardener.shoot import CONTROL_PLANE_HEALTHY, HANDED_OVER, READY_FOR_DISASTER, Shoot
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.cli.environment.gardens import CLOUD_SECRET, Garden
-from espalier.cli.environment.migration_scenario import quick_settings
-from espalier.cli.garden_components import VALIDATING_WEBHOOKS
-from espalier.cli.shoot_plan import Plan, observe
+from espalier.cli.local.environment.gardens import CLOUD_SECRET, Garden
+from espalier.cli.local.environment.migration_scenario import quick_settings
+from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS
+from espalier.cli.shoots.shoot_plan import Plan, observe
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid, NotFound
 from espalier.kube.wire import User

@@ -14,9 +14,9 @@ from espalier.api.capi import cluster as capi
 from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.clusters import credentials as permissions
-from espalier.clusters.checks import controller
-from espalier.clusters.checks.questions import Credentials, LookUpError
+from espalier.clusters.design import credentials as permissions
+from espalier.clusters.report.checks import controller
+from espalier.clusters.report.checks.questions import Credentials, LookUpError
 from espalier.providers.cloudstack.checks.questions import REACHABLE, Answers, ObjectType, Query
 from espalier.providers.cloudstack.checks.simulated import simulated_answers
 from espalier.providers.cloudstack.cluster_api import CloudStackCluster

@@ -9,7 +9,7 @@ import pytest
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.apiserver.store import Change, MemoryStore
+from espalier.apiserver.storage.store import Change, MemoryStore
 from espalier.providers.docker.cluster_api import DockerMachineTemplate
 from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.runtime.virtual import Simulation, run

@@ -12,9 +12,9 @@ import pytest
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import PAUSED_ANNOTATION, PAUSED_BY_COMMAND
 from espalier.api.meta import Tree
-from espalier.cli import command_pause, documents
-from espalier.cli.failures import Failure
-from espalier.clusters.settling import SETTLE_TIME
+from espalier.cli.clusters import command_pause, documents
+from espalier.cli.kit.failures import Failure
+from espalier.clusters.observe.settling import SETTLE_TIME
 from espalier.kube.client import Client
 from espalier.kube.errors import Invalid, Unreachable
 from espalier.kube.inprocess import InProcessTransport

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from espalier.cli import preflight
+from espalier.cli.clusters import preflight
 from espalier.cli.main import run
 from tests.support.environment import LocalEnvironment
 

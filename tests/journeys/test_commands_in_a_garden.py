@@ -12,10 +12,10 @@ from espalier.api import core
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.meta import Tree
-from espalier.cli.demo_garden import served_shoot
-from espalier.cli.environment.gardens import Garden
-from espalier.cli.environment.management import install_definitions
-from espalier.cli.environment.migration_scenario import (
+from espalier.cli.local.demo_garden import served_shoot
+from espalier.cli.local.environment.gardens import Garden
+from espalier.cli.local.environment.management import install_definitions
+from espalier.cli.local.environment.migration_scenario import (
     NODES,
     TECHNICAL_ID,
     MigrationScenario,

@@ -8,7 +8,7 @@ import pytest
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.upgrades import FrontEnd
-from espalier.cli import components
+from espalier.cli.programs import components
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
 from tests.support.in_place_environment import spec

@@ -27,8 +27,9 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.apiserver.store import Store
-from espalier.cli import connection, describe, flags, plan_text
+from espalier.apiserver.storage.store import Store
+from espalier.cli.clusters import describe, plan_text
+from espalier.cli.kit import connection, flags
 from espalier.kube.client import Client
 from espalier.kube.errors import ApiError
 from espalier.kube.inprocess import InProcessTransport

@@ -15,7 +15,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
-from espalier.clusters import names
+from espalier.clusters.design import names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound, Unreachable
 from espalier.providers.docker.cluster_api import DockerCluster

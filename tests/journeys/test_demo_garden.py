@@ -11,9 +11,9 @@ import pytest
 
 from espalier.api.core import NAMESPACE
 from espalier.api.gardener.seed import Seed
-from espalier.cli.demo_garden import run_command, served
-from espalier.cli.environment.gardens import Garden
-from espalier.cli.environment.migration_scenario import quick_settings
+from espalier.cli.local.demo_garden import run_command, served
+from espalier.cli.local.environment.gardens import Garden
+from espalier.cli.local.environment.migration_scenario import quick_settings
 from espalier.kube.client import Client
 from espalier.kube.errors import ServerFailure
 from espalier.kube.http import HttpTransport

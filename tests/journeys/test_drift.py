@@ -17,7 +17,9 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Resource
-from espalier.clusters import Isolation, names, rate_limit, synced
+from espalier.clusters import Isolation
+from espalier.clusters.design import names, rate_limit
+from espalier.clusters.report import synced
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
 from espalier.providers.docker.cluster_api import DockerCluster

@@ -18,7 +18,7 @@ from espalier.api.capi.machine import Machine
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
-from espalier.clusters.admission import VALIDATE_CLUSTER
+from espalier.clusters.admission.admission import VALIDATE_CLUSTER
 from espalier.runtime.virtual import Simulation, run
 from tests.support import kubectl_story as story
 from tests.support.environment import PROGRAM

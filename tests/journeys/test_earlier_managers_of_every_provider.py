@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from espalier.apiserver.store import Change
+from espalier.apiserver.storage.store import Change
 from espalier.runtime.virtual import Simulation, run
 from tests.support.every_provider import KINDS
 from tests.support.isolation_stories import machines

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from espalier.api import yaml_trees
-from espalier.cli.home import Home
+from espalier.cli.kit.home import Home
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig

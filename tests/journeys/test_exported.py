@@ -15,7 +15,7 @@ from espalier.api.core import (
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.meta import Tree
-from espalier.clusters import names
+from espalier.clusters.design import names
 from espalier.kube.client import PatchType
 from espalier.runtime.virtual import Simulation, run
 from tests.support.exported import KINDS, delete, exported

@@ -18,8 +18,8 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Tree
 from espalier.clusterapi import external_etcd
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, PAUSED_ANNOTATION
-from espalier.clusters import names
-from espalier.clusters.preview.machines import ETCD
+from espalier.clusters.design import names
+from espalier.clusters.effects.machines import ETCD
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Invalid, ServerFailure
 from espalier.kube.inprocess import InProcessTransport

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from espalier.api.eksa.cluster import Cluster
-from espalier.clusters import names
+from espalier.clusters.design import names
 from espalier.kube.client import PatchType
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import Request, Response, Transport

@@ -16,7 +16,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from espalier.cli.home import Home
+from espalier.cli.kit.home import Home
 from espalier.kube.access import Access
 from espalier.kube.kubeconfig import Kubeconfig
 from tests.support.environment import LocalEnvironment

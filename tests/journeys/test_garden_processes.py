@@ -20,11 +20,11 @@ from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
+from espalier.apiserver.access.webhook_calls import HttpWebhooks
 from espalier.apiserver.http import HttpShell
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore
-from espalier.apiserver.webhook_calls import HttpWebhooks
-from espalier.cli import garden_manifests
+from espalier.apiserver.storage.store import MemoryStore
+from espalier.cli.install import garden_manifests
 from espalier.kube.client import Client
 from espalier.kube.errors import Invalid, KubeError
 from espalier.kube.inprocess import InProcessTransport

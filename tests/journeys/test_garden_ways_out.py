@@ -22,9 +22,9 @@ from espalier.api.gardener.project import Project
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import READY_FOR_DISASTER, Shoot
 from espalier.api.gardener.shoot_state import ShootState
-from espalier.cli.environment.gardens import Garden
-from espalier.cli.environment.migration_scenario import quick_settings
-from espalier.cli.garden_components import VALIDATING_WEBHOOKS
+from espalier.cli.local.environment.gardens import Garden
+from espalier.cli.local.environment.migration_scenario import quick_settings
+from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS
 from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError, Invalid, NotFound
 from espalier.kube.objects import Object

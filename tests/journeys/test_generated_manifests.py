@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from espalier.cli.home import Home
+from espalier.cli.kit.home import Home
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig

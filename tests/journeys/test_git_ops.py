@@ -13,8 +13,8 @@ from espalier.api.eksa.gitops import FluxConfig
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.violations import ManifestError
-from espalier.cli import preflight
-from espalier.clusters import names
+from espalier.cli.clusters import preflight
+from espalier.clusters.design import names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid
 from espalier.providers.docker.kinds import DockerDatacenterConfig

@@ -18,8 +18,8 @@ from espalier.api.capi.machine import Machine
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Resource
 from espalier.clusterapi import contract
-from espalier.clusters.observe import written
-from espalier.clusters.provider import infrastructures
+from espalier.clusters.design.provider import infrastructures
+from espalier.clusters.observe.observe import written
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden, Invalid, NotFound
 from espalier.kube.objects import Object

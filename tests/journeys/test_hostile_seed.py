@@ -11,7 +11,7 @@ from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.gardener import names
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
-from espalier.cli.garden_components import VALIDATING_WEBHOOKS
+from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Invalid
 from espalier.kube.wire import User

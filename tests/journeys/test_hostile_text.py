@@ -23,11 +23,11 @@ from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore
-from espalier.cli import connection
-from espalier.cli.connection import Connected
+from espalier.apiserver.storage.store import MemoryStore
+from espalier.cli.kit import connection
+from espalier.cli.kit.connection import Connected
+from espalier.cli.kit.progress import Progress
 from espalier.cli.main import run
-from espalier.cli.progress import Progress
 from espalier.kube.client import Client, PatchType
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import Request, Response, Transport

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.resource import Key
-from espalier.clusters import names
+from espalier.clusters.design import names
 from espalier.kube.access import LARGEST_REMOTE_ANSWER
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig

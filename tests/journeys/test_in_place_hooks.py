@@ -23,9 +23,9 @@ from espalier.api.eksa.upgrades import (
 )
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.apiserver.store import MemoryStore
-from espalier.cli import manifests
-from espalier.clusters.in_place import NOT_ASKED, TOO_FEW
+from espalier.apiserver.storage.store import MemoryStore
+from espalier.cli.install import manifests
+from espalier.clusters.plan.in_place import NOT_ASKED, TOO_FEW
 from espalier.kube.objects import Object
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run

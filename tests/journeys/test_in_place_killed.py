@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from espalier.cli.home import Home
+from espalier.cli.kit.home import Home
 from espalier.simulator.pods.program import ROOT
 from tests.support.environment import LocalEnvironment
 from tests.support.waiting import eventually

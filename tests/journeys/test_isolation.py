@@ -20,9 +20,10 @@ from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
-from espalier.apiserver.store import MemoryStore
-from espalier.clusters import Isolation, gate, names
-from espalier.clusters.layers import LAYERS
+from espalier.apiserver.storage.store import MemoryStore
+from espalier.clusters import Isolation
+from espalier.clusters.design import gate, names
+from espalier.clusters.design.layers import LAYERS
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
 from espalier.kube.wire import Request, Response, Transport

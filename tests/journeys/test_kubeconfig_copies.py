@@ -16,8 +16,10 @@ from espalier.api.core import ROLE, ROLE_BINDING, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
-from espalier.cli import kubeconfig, manifests
-from espalier.clusters import kubeconfig_copies, names
+from espalier.cli.clusters import kubeconfig
+from espalier.cli.install import manifests
+from espalier.clusters.act import kubeconfig_copies
+from espalier.clusters.design import names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.wire import Request, Response, Transport

@@ -14,10 +14,11 @@ import pytest
 from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.apiserver.store import MemoryStore
-from espalier.cli import manifests
+from espalier.apiserver.storage.store import MemoryStore
+from espalier.cli.install import manifests
 from espalier.clusterapi import infrastructure
-from espalier.clusters import Isolation, gate, names
+from espalier.clusters import Isolation
+from espalier.clusters.design import gate, names
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores

@@ -17,7 +17,9 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
-from espalier.clusters import Isolation, names, rate_limit, readiness
+from espalier.clusters import Isolation
+from espalier.clusters.design import names, rate_limit
+from espalier.clusters.report import readiness
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.wire import Request, Response, Transport

@@ -18,7 +18,7 @@ from espalier.api.core import NODE
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.errors import Unreachable
 from espalier.kube.wire import Request, Response, Transport

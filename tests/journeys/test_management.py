@@ -26,8 +26,9 @@ from espalier.api.eksa.group import (
 )
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.cli.environment.management import make_record
-from espalier.clusters import names, rbac
+from espalier.cli.local.environment.management import make_record
+from espalier.clusters import rbac
+from espalier.clusters.design import names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden, Invalid, NotFound
 from espalier.providers.docker.kinds import DockerDatacenterConfig

@@ -13,7 +13,7 @@ import pytest
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
-from espalier.cli.home import Home
+from espalier.cli.kit.home import Home
 from espalier.clusters.preview.apply import LAST_APPLIED
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Invalid, NotFound

@@ -16,7 +16,7 @@ import pytest
 from espalier.api.core import LEASE
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
-from espalier.cli.manager import LEASE as LEADER
+from espalier.cli.programs.manager import LEASE as LEADER
 from espalier.kube.objects import Object
 from tests.support import kubectl_story as story
 from tests.support import manager_image

@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.resource import Key
-from espalier.apiserver.store import Change
+from espalier.apiserver.storage.store import Change
 from espalier.clusters import Isolation
-from espalier.clusters.layers import LAYERS, Layer
-from espalier.clusters.layers.pieces import changed
-from espalier.clusters.rendered import Rendered
+from espalier.clusters.design.layers import LAYERS, Layer
+from espalier.clusters.design.layers.pieces import changed
+from espalier.clusters.design.rendered import Rendered
 from espalier.runtime.virtual import Simulation, run
 from tests.support.every_provider import KINDS, SAMPLES
 from tests.support.isolation_stories import STATUS, is_synced, machines, made_for

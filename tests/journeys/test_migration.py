@@ -22,7 +22,7 @@ from espalier.api.gardener.metadata_keys import FORCE_RESTORE
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import API_SERVER_AVAILABLE, Shoot
 from espalier.api.gardener.shoot_state import ShootState
-from espalier.cli.garden_components import VALIDATING_WEBHOOKS
+from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden, Invalid, ServerFailure
 from espalier.kube.wire import Request, Response, Transport, User

@@ -23,7 +23,7 @@ from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.gardener.worker import Worker
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.cli.garden_components import VALIDATING_WEBHOOKS
+from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden, Invalid, NotFound
 from espalier.runtime import virtual

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 import pytest
 
 from espalier.api.core import CONFIG_MAP, ConfigMap
-from espalier.clusters.management import GRACE
-from espalier.clusters.names import MANAGEMENT_CLUSTER
+from espalier.clusters.design.names import MANAGEMENT_CLUSTER
+from espalier.clusters.observe.management import GRACE
 from espalier.kube.client import PatchType
 from espalier.providers.kinds import CATALOG
 from espalier.runtime.virtual import Simulation, run

@@ -16,7 +16,7 @@ from espalier.api.core import CONFIG_MAP, DEPLOYMENT, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
-from espalier.clusters import names
+from espalier.clusters.design import names
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
 from espalier.providers.kinds import INFRASTRUCTURE_KINDS, PROVIDER_KINDS
@@ -64,7 +64,7 @@ ALLOWED = {
     "api/eksa/network.py": {"docker"},
     "api/eksa/workers.py": {"docker"},
     # Formats that were named after the program: types of Secrets, headers of registries, archives for `docker load`.
-    "apiserver/builtin_rules.py": {"docker"},
+    "apiserver/builtin/builtin_rules.py": {"docker"},
     "assets/archive.py": {"docker"},
     "realnodes/nspawn/registry.py": {"docker"},
     # What is built for the tests, of providers too: moving that would take a catalogue of recipes by provider.

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
-from espalier.clusters import gate, names
+from espalier.clusters.design import gate, names
 from espalier.kube.client import Client
 from espalier.kube.errors import Invalid
 from espalier.kube.inprocess import InProcessTransport

@@ -8,7 +8,7 @@ import pytest
 
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
-from espalier.clusters.preview.machines import Group
+from espalier.clusters.effects.machines import Group
 from espalier.clusters.preview.previews import Preview
 from espalier.kube.errors import ApiError
 from tests.support import in_place_hooks as hooks

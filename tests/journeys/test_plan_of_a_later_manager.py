@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from espalier.api.capi.machine import Machine
-from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.clusters import Isolation
 from espalier.clusters.preview.previews import Preview
 from espalier.kube.client import Client

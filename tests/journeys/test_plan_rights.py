@@ -24,11 +24,11 @@ from espalier.api.eksa.release import EKSARelease
 from espalier.api.manifests import Document, read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.cli import preflight
-from espalier.cli.failures import Failure
-from espalier.cli.plan_text import Planned
-from espalier.cli.planning import PlanRequest
-from espalier.clusters.gate import Isolation
+from espalier.cli.clusters import preflight
+from espalier.cli.clusters.plan_text import Planned
+from espalier.cli.clusters.planning import PlanRequest
+from espalier.cli.kit.failures import Failure
+from espalier.clusters.design.gate import Isolation
 from espalier.kube.client import Client, PatchType
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object, encode_json

@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
-from espalier.cli import components, manifests
+from espalier.cli.install import manifests
+from espalier.cli.programs import components
 from espalier.kube.rbac import Right
 from espalier.providers.registry import PROVIDERS
 from tests.support import kubectl_story as story

@@ -11,7 +11,7 @@ import pytest
 
 import espalier.releases
 from espalier.api.eksa.release import EKSARelease
-from espalier.cli.home import Home
+from espalier.cli.kit.home import Home
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig

@@ -21,10 +21,11 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
-from espalier.apiserver.store import MemoryStore
-from espalier.cli.installation import PATIENCE, InstallReleases
-from espalier.cli.planning import PlanRequest
-from espalier.clusters import Isolation, names, rbac
+from espalier.apiserver.storage.store import MemoryStore
+from espalier.cli.clusters.planning import PlanRequest
+from espalier.cli.programs.installation import PATIENCE, InstallReleases
+from espalier.clusters import Isolation, rbac
+from espalier.clusters.design import names
 from espalier.clusters.preview.previews import Preview
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden, Invalid

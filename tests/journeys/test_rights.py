@@ -23,7 +23,7 @@ from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL,
 from espalier.api.eksa.identity_providers import AWSIamConfig, OIDCConfig
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
 from espalier.api.resource import Key
-from espalier.cli import manifests
+from espalier.cli.install import manifests
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden, Invalid
 from espalier.kube.inprocess import InProcessTransport

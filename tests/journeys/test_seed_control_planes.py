@@ -11,7 +11,7 @@ from espalier.api.core import CONFIG_MAP, NAMESPACE, PERSISTENT_VOLUME, POD
 from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.resource import Key
-from espalier.cli.environment.seed_programs.agent import CallRefused
+from espalier.cli.local.environment.seed_programs.agent import CallRefused
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
 from espalier.shoots.control_plane.programs import API_SERVER, CONTROLLER_MANAGER

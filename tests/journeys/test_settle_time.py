@@ -16,8 +16,8 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import MachineDeploymentUpgrade
 from espalier.api.meta import Tree
-from espalier.apiserver.store import MemoryStore
-from espalier.clusters.settling import LONGEST, SETTLE_TIME
+from espalier.apiserver.storage.store import MemoryStore
+from espalier.clusters.observe.settling import LONGEST, SETTLE_TIME
 from espalier.kube.objects import Object
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores

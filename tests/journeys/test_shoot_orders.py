@@ -8,7 +8,7 @@ import pytest
 
 from espalier.api.core import VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.gardener.metadata_keys import OLDER_OPERATION, OPERATION
-from espalier.cli.garden_components import VALIDATING_WEBHOOKS
+from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS
 from espalier.kube.errors import Invalid
 from espalier.runtime import virtual
 from tests.support.gardens import EPOCH, World, garden

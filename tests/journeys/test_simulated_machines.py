@@ -17,7 +17,7 @@ from espalier.api.core import CONFIG_MAP, DAEMON_SET, NODE, POD, SERVICE
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.apiserver.store import Change, MemoryStore
+from espalier.apiserver.storage.store import Change, MemoryStore
 from espalier.clusterapi.infrastructure import Infrastructure
 from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport

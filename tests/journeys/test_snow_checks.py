@@ -16,9 +16,9 @@ from espalier.api.core import EVENT, SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
-from espalier.clusters import credentials as permissions
-from espalier.clusters.checks import controller, error_backoff
-from espalier.clusters.checks.questions import Credentials, LookUpError
+from espalier.clusters.design import credentials as permissions
+from espalier.clusters.report.checks import controller, error_backoff
+from espalier.clusters.report.checks.questions import Credentials, LookUpError
 from espalier.providers.registry import providers
 from espalier.providers.snow.checks import devices as real
 from espalier.providers.snow.checks.questions import REACHABLE, Answers, LookUp, Query

@@ -21,10 +21,11 @@ from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Condition
 from espalier.api.resource import Key, Resource
-from espalier.apiserver.store import MemoryStore
-from espalier.cli import manifests
-from espalier.cli.installation import PATIENCE
-from espalier.clusters import names, rbac
+from espalier.apiserver.storage.store import MemoryStore
+from espalier.cli.install import manifests
+from espalier.cli.programs.installation import PATIENCE
+from espalier.clusters import rbac
+from espalier.clusters.design import names
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, Invalid, Unreachable
 from espalier.kube.wire import Request, Response, Stream, Transport

@@ -13,7 +13,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
-from espalier.clusters import names
+from espalier.clusters.design import names
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.providers.docker.kinds import DockerDatacenterConfig

@@ -13,7 +13,7 @@ from espalier.api.core import NODE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.apiserver.store import Change
+from espalier.apiserver.storage.store import Change
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.virtual import Simulation, run
 from tests.support.in_place_environment import NEW, OLD, marks

@@ -20,7 +20,7 @@ from espalier.api.eksa.group import CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
 from espalier.api.identity import owner_of
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters.observe import written
+from espalier.clusters.observe.observe import written
 from espalier.kube.client import Client
 from espalier.kube.errors import ApiError
 from espalier.kube.inprocess import InProcessTransport

@@ -10,7 +10,8 @@ import pytest
 from espalier.api.core import CLUSTER_ROLE, CONFIG_MAP, CORE_EVENT
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.resource import Key
-from espalier.clusters import gate, names, readiness
+from espalier.clusters.design import gate, names
+from espalier.clusters.report import readiness
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Unreachable
 from espalier.kube.wire import Request, Response, Transport

@@ -24,7 +24,7 @@ from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.cli import chosen_release, documents
+from espalier.cli.clusters import chosen_release, documents
 from espalier.clusters import rbac
 from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError

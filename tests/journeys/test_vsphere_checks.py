@@ -14,9 +14,9 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters import credentials as permissions
-from espalier.clusters.checks import conclusions, controller
-from espalier.clusters.checks.questions import LOGIN_REFUSED, Credentials, LookUpError
+from espalier.clusters.design import credentials as permissions
+from espalier.clusters.report.checks import conclusions, controller
+from espalier.clusters.report.checks.questions import LOGIN_REFUSED, Credentials, LookUpError
 from espalier.kube.client import PatchType
 from espalier.providers.registry import providers
 from espalier.providers.vsphere.checks.questions import REACHABLE, Answers, ObjectType, Query

@@ -13,7 +13,7 @@ from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.core import ROLE_BINDING, SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.clusters import names
+from espalier.clusters.design import names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
 from espalier.providers.docker.cluster_api import DockerCluster

@@ -16,7 +16,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Resource
 from espalier.clusterapi import contract
-from espalier.clusters import names
+from espalier.clusters.design import names
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
 from espalier.providers.docker.cluster_api import DockerCluster

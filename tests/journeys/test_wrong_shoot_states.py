@@ -13,7 +13,7 @@ from espalier.api.gardener.metadata_keys import FORCE_RESTORE, STATE_REVISION
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.meta import Tree
-from espalier.cli.garden_components import VALIDATING_WEBHOOKS
+from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS
 from espalier.kube.client import PatchType
 from espalier.runtime import virtual
 from tests.support.gardens import EPOCH, NAMESPACE, World, garden

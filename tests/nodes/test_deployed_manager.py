@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.cli import manifests
-from espalier.cli.manager import LEASE
-from espalier.clusters.names import DEFAULT_WORKERS
+from espalier.cli.install import manifests
+from espalier.cli.programs.manager import LEASE
+from espalier.clusters.design.names import DEFAULT_WORKERS
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig

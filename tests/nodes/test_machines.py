@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from espalier.api.resource import Key
-from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.assets.cache import assets_folder, is_finished
 from espalier.providers.docker.cluster_api import DockerCluster, DockerMachine
 from espalier.realnodes.nspawn import cgroups, container, processes

@@ -22,7 +22,7 @@ import pytest
 import yaml
 from cryptography import x509
 
-from espalier.clusters import credentials
+from espalier.clusters.design import credentials
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority, KeyPair
 from tests.support import workload_use as use

@@ -10,9 +10,9 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.assets.recipes import KUBERNETES
-from espalier.cli.environment.migration_scenario import DELTA_PERIOD, PODS, Move
-from espalier.cli.environment.real import BuiltBases
-from espalier.cli.environment.real_machines.machines import BRIDGE, RealMachines, newest_base
+from espalier.cli.local.environment.migration_scenario import DELTA_PERIOD, PODS, Move
+from espalier.cli.local.environment.real import BuiltBases
+from espalier.cli.local.environment.real_machines.machines import BRIDGE, RealMachines, newest_base
 from espalier.shoots.secrets.names import PERSISTED
 from tests.support.footprint import footprint
 from tests.support.kubectl import Kubectl

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
-from espalier.apiserver.sqlite import SqliteStore
-from espalier.apiserver.store import Store
+from espalier.apiserver.storage.sqlite import SqliteStore
+from espalier.apiserver.storage.store import Store
 from espalier.simulator.stores import FolderStores
 from tests.support.recording import copied
 from tests.support.tenants_of_every_provider import Settled, settled

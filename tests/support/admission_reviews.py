@@ -8,7 +8,7 @@ from typing import Any
 
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.meta import Tree
-from espalier.clusters.admission import Admission
+from espalier.clusters.admission.admission import Admission
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse, Operation
 from tests.support.observed_clusters import NAMESPACE, NOW, as_object, example, observer

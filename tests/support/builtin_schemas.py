@@ -2,7 +2,7 @@
 
     python -m tests.support.builtin_schemas
 
-Names, types and merge rules of the fields of the kinds in `espalier.apiserver.builtin`; no descriptions. The envtest
+Names, types and merge rules of the fields of the kinds in `apiserver/builtin`; no descriptions. The envtest
 suite holds the file to the server; run this when it moves to another Kubernetes minor.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from espalier.apiserver import builtin
+from espalier.apiserver.builtin import builtin
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig

@@ -23,7 +23,7 @@ from espalier.api.resource import Key
 from espalier.api.structural import schema_of
 from espalier.assets.cache import assets_folder, is_finished
 from espalier.assets.recipes import CAPV
-from espalier.clusters.shared_parts import with_shared_parts
+from espalier.clusters.design.shared_parts import with_shared_parts
 from espalier.providers.kinds import INFRASTRUCTURE_KINDS
 from espalier.providers.vsphere import cluster_api as vsphere_kinds
 from espalier.providers.vsphere import environment

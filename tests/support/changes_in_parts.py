@@ -17,7 +17,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusterapi import external_etcd
 from espalier.clusterapi import names as labels
-from espalier.clusters.preview.machines import ETCD
+from espalier.clusters.effects.machines import ETCD
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
 from espalier.providers.kinds import CATALOG

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from aiohttp import web
 
 from espalier.api.meta import Tree
-from espalier.clusters.checks.questions import Credentials
+from espalier.clusters.report.checks.questions import Credentials
 from espalier.providers.cloudstack.checks.questions import Server
 from tests.support.prism import certificate
 from tests.support.web_server import tls, web_server

@@ -21,12 +21,12 @@ from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import OwnerReference
 from espalier.api.resource import Key
-from espalier.cli import components
-from espalier.cli.environment import programs
+from espalier.cli.local.environment import programs
+from espalier.cli.programs import components
 from espalier.clusterapi.infrastructure import Infrastructure
 from espalier.clusterapi.network import Network
-from espalier.clusters.names import labels as cluster_labels
-from espalier.clusters.provider import Providers, infrastructures
+from espalier.clusters.design.names import labels as cluster_labels
+from espalier.clusters.design.provider import Providers, infrastructures
 from espalier.kube.access import Access
 from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport

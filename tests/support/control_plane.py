@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from espalier.cli.environment import programs
+from espalier.cli.local.environment import programs
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig

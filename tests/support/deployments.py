@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from espalier.api.meta import Tree
-from espalier.cli import deployment, garden_manifests, manifests
+from espalier.cli.install import deployment, garden_manifests, manifests
 
 FLAGS = (
     ("--image-pull-secret=one", "--image-pull-secret=two"),

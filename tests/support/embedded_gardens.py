@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 
 from espalier.api.resource import Key
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.clusters import Isolation
-from espalier.clusters.layers import Layer
+from espalier.clusters.design.layers import Layer
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS

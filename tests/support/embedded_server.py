@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from espalier.api.resource import Resource
+from espalier.apiserver.access.webhooks import CallWebhook
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore, Store
-from espalier.apiserver.webhooks import CallWebhook
+from espalier.apiserver.storage.store import MemoryStore, Store
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.retry import Retry

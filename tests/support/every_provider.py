@@ -16,8 +16,8 @@ from espalier.api.core import SECRET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
-from espalier.clusters import credentials
-from espalier.clusters.starting_manifest import ENDPOINTS
+from espalier.clusters.design import credentials
+from espalier.clusters.design.starting_manifest import ENDPOINTS
 from espalier.kube.client import Client
 from espalier.providers.kinds import CATALOG
 from espalier.providers.registry import PROVIDERS

@@ -10,7 +10,7 @@ from espalier.api.core import SECRET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
-from espalier.clusters.credentials import NAMESPACES, SERVERS
+from espalier.clusters.design.credentials import NAMESPACES, SERVERS
 from espalier.kube.client import Client
 from tests.support.observed_clusters import EXAMPLES
 

@@ -18,7 +18,7 @@ from espalier.api.gardener.leases import micro_time
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Resource
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.inprocess import InProcessTransport

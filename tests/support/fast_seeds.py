@@ -13,8 +13,8 @@ from espalier.api.gardener import EXTENSION_KINDS
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore
-from espalier.cli.environment.gardens import Garden, GardenSeed
+from espalier.apiserver.storage.store import MemoryStore
+from espalier.cli.local.environment.gardens import Garden, GardenSeed
 from espalier.kube.client import Client
 from espalier.kube.errors import Unreachable
 from espalier.kube.retry import Retry

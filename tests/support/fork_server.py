@@ -85,7 +85,7 @@ def serve(address: str) -> None:
     import selectors
 
     from espalier.cli import main
-    from espalier.cli.command_index import COMMANDS
+    from espalier.cli.kit.command_index import COMMANDS
 
     for module in {listed.module for listed in COMMANDS.values()}:
         import_module(f"{main.__package__}.{module}")

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import click
 import pytest
 
-from espalier.cli import connection, flags
-from espalier.cli.connection import Connected
-from espalier.cli.failures import explain
+from espalier.cli.kit import connection, flags
+from espalier.cli.kit.connection import Connected
+from espalier.cli.kit.failures import explain
 from espalier.cli.main import program
 from espalier.kube.client import Client
 

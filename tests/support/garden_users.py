@@ -19,7 +19,7 @@ from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.apiserver.server import Server
-from espalier.cli.environment.gardens import CLOUD_SECRET, PROVIDER, REGION, Garden
+from espalier.cli.local.environment.gardens import CLOUD_SECRET, PROVIDER, REGION, Garden
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import ServerFailure
 

@@ -16,7 +16,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key, Resource
-from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.runtime.virtual import Simulation, run

@@ -17,7 +17,7 @@ from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import UPDATE_IN_PROGRESS, FrontEnd, NodeUpgrade
 from espalier.api.meta import Tree
-from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
 from espalier.runtime.virtual import Simulation, run

@@ -20,7 +20,7 @@ from espalier.api.eksa.upgrades import (
     NodeUpgrade,
 )
 from espalier.api.meta import Tree
-from espalier.apiserver.store import Change, Store
+from espalier.apiserver.storage.store import Change, Store
 from espalier.clusterapi.contract import PAUSED_ANNOTATION, SKIP_REMEDIATION_ANNOTATION
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object

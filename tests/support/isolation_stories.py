@@ -21,12 +21,13 @@ from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
-from espalier.clusters import Isolation, names
-from espalier.clusters.gate import CHANGING, OPENED
-from espalier.clusters.layers import LAYERS, Layer
-from espalier.clusters.layers.pieces import changed
-from espalier.clusters.observe import written
-from espalier.clusters.rendered import Rendered
+from espalier.clusters import Isolation
+from espalier.clusters.design import names
+from espalier.clusters.design.gate import CHANGING, OPENED
+from espalier.clusters.design.layers import LAYERS, Layer
+from espalier.clusters.design.layers.pieces import changed
+from espalier.clusters.design.rendered import Rendered
+from espalier.clusters.observe.observe import written
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
 from espalier.providers.docker.cluster_api import DockerMachineTemplate, Mount

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from espalier.apiserver.http import HttpShell
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from espalier.apiserver.requests import Attributes
+from espalier.apiserver.requests.requests import Attributes
 from espalier.kube.wire import User
 from tests.support.audit import Grant
 

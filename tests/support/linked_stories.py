@@ -15,8 +15,8 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.clusters import names
-from espalier.clusters.gate import OPENED
+from espalier.clusters.design import names
+from espalier.clusters.design.gate import OPENED
 from espalier.kube.client import Client, PatchType
 from tests.support.isolation_stories import ANNOTATION, STATUS, Backup, Story, machines, made_for, mark
 from tests.support.managed_clusters import GARDEN, NAMESPACE, AccountedClusters, Write

@@ -11,8 +11,9 @@ from espalier.api.capi.machine import MachineSet
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.clusters import cni, names, plan
-from espalier.clusters.scope import ClusterAPIObjects, Scope
+from espalier.clusters.design import cni, names
+from espalier.clusters.observe.scope import ClusterAPIObjects, Scope
+from espalier.clusters.plan import plan
 from tests.support.observed_clusters import ANNOTATIONS, applied, datacenter, example, scope
 
 

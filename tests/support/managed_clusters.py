@@ -17,10 +17,10 @@ from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import names
-from espalier.clusters.observe import Observer
+from espalier.clusters.design.provider import Provider
+from espalier.clusters.observe.observe import Observer
 from espalier.clusters.preview import reading
 from espalier.clusters.preview.previews import Preview, Previews
-from espalier.clusters.provider import Provider
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
 from espalier.providers.kinds import CATALOG

@@ -18,20 +18,21 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.apiserver.rbac import Rbac
+from espalier.apiserver.access.rbac import Rbac
+from espalier.apiserver.access.webhooks import CallFailed, WebhookCall
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore, Store
-from espalier.apiserver.webhooks import CallFailed, WebhookCall
-from espalier.cli import components, manifests
-from espalier.cli.environment.management import make_record
-from espalier.cli.hints import hint
-from espalier.cli.installation import InstallReleases
-from espalier.cli.manager_task import ManagerTask
-from espalier.cli.upgrader_images import UpgraderImages
+from espalier.apiserver.storage.store import MemoryStore, Store
+from espalier.cli.install import manifests
+from espalier.cli.kit.hints import hint
+from espalier.cli.local.environment.management import make_record
+from espalier.cli.local.upgrader_images import UpgraderImages
+from espalier.cli.programs import components
+from espalier.cli.programs.installation import InstallReleases
+from espalier.cli.programs.manager_task import ManagerTask
 from espalier.clusters import Isolation
-from espalier.clusters.layers import LAYERS, Layer
-from espalier.clusters.provider import Providers, infrastructures
-from espalier.clusters.settling import SETTLE_TIME
+from espalier.clusters.design.layers import LAYERS, Layer
+from espalier.clusters.design.provider import Providers, infrastructures
+from espalier.clusters.observe.settling import SETTLE_TIME
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.rbac import trees

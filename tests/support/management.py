@@ -19,12 +19,13 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.resource import Key
-from espalier.cli import lock, manifests
-from espalier.cli.home import Home
-from espalier.cli.manager import LEASE as LEADER
-from espalier.cli.upgrader_images import UpgraderImages
+from espalier.cli.install import manifests
+from espalier.cli.kit import lock
+from espalier.cli.kit.home import Home
+from espalier.cli.local.upgrader_images import UpgraderImages
+from espalier.cli.programs.manager import LEASE as LEADER
 from espalier.clusters import rbac
-from espalier.clusters.provider import infrastructures
+from espalier.clusters.design.provider import infrastructures
 from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig

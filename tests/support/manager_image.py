@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from espalier.assets.base import MissingAssets, find_root
-from espalier.cli import distribution
+from espalier.cli.kit import distribution
 
 TAG = f"espalier.local/manager:v{distribution.version()}"
 USER = 65532

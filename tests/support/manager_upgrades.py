@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.apiserver.store import Change
+from espalier.apiserver.storage.store import Change
 
 RESYNC = 60.0
 

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from espalier.api.core import VALIDATING_WEBHOOK_CONFIGURATION
-from espalier.cli import manifests
-from espalier.cli.manager_task import ManagerTask
+from espalier.cli.install import manifests
+from espalier.cli.programs.manager_task import ManagerTask
 from espalier.clusters import rbac
 from espalier.kube.client import Client
 from espalier.runtime.manager import Manager

@@ -18,8 +18,8 @@ from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import Store
-from espalier.cli.environment.management import install_definitions
+from espalier.apiserver.storage.store import Store
+from espalier.cli.local.environment.management import install_definitions
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object

@@ -21,13 +21,13 @@ from espalier.api.manifests import read_manifests
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.api.resource import Key
 from espalier.clusterapi.machine_objects import MachineObjects
-from espalier.clusters.layers import LAYERS, Layer
-from espalier.clusters.observe import Observer
-from espalier.clusters.provider import Provider
-from espalier.clusters.render.layered import rendered
-from espalier.clusters.rendered import Rendered
-from espalier.clusters.scope import Scope
-from espalier.clusters.validity import problem
+from espalier.clusters.design.layers import LAYERS, Layer
+from espalier.clusters.design.provider import Provider
+from espalier.clusters.design.render.layered import rendered
+from espalier.clusters.design.rendered import Rendered
+from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.scope import Scope
+from espalier.clusters.report.validity import problem
 from espalier.kube.client import Client
 from espalier.kube.objects import Object, encode_json, to_bytes
 from espalier.kube.wire import Request, Response, Stream

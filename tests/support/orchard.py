@@ -27,11 +27,20 @@ from espalier.api.resource import Key, Resource
 from espalier.api.violations import Violation
 from espalier.clusterapi import infrastructure
 from espalier.clusterapi.infrastructure import Infrastructure
-from espalier.clusters.provider import Components, Dependency, Extras, Links, Name, Provider, Providers, RenderInput
-from espalier.clusters.render import kubeadm
-from espalier.clusters.render.cluster import meta
-from espalier.clusters.render_input import group_name
-from espalier.clusters.rendered import Manifest
+from espalier.clusters.design.provider import (
+    Components,
+    Dependency,
+    Extras,
+    Links,
+    Name,
+    Provider,
+    Providers,
+    RenderInput,
+)
+from espalier.clusters.design.render import kubeadm
+from espalier.clusters.design.render.cluster import meta
+from espalier.clusters.design.render_input import group_name
+from espalier.clusters.design.rendered import Manifest
 from espalier.kube.client import PatchType
 from espalier.kube.merging import difference
 from espalier.kube.objects import Object

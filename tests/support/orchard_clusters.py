@@ -9,9 +9,9 @@ import msgspec
 
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters import plan
-from espalier.clusters.observe import Observer
-from espalier.clusters.scope import ClusterAPIObjects, Scope
+from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.scope import ClusterAPIObjects, Scope
+from espalier.clusters.plan import plan
 from tests.support.observed_clusters import NAMESPACE, applied, example, observer
 from tests.support.orchard import ORCHARD, OrchardDatacenterConfig, OrchardMachineConfig
 

@@ -21,10 +21,10 @@ from prometheus_client.metrics import MetricWrapperBase
 from espalier.api.eksa.group import GROUP
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.apiserver.sqlite import SqliteStore
-from espalier.apiserver.store import Change
-from espalier.cli.home import Home
-from espalier.cli.lock import Holder
+from espalier.apiserver.storage.sqlite import SqliteStore
+from espalier.apiserver.storage.store import Change
+from espalier.cli.kit.home import Home
+from espalier.cli.kit.lock import Holder
 from espalier.kube.metrics import RequestMetrics
 from espalier.realnodes.nspawn.state import EndpointRecord, NetworkRecord, NodeRecord, State
 from espalier.runtime.metrics import Metrics

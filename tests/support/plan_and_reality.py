@@ -11,9 +11,9 @@ from typing import Any
 from espalier.api import paths, redaction
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
-from espalier.clusters.observe import Observer
+from espalier.clusters.effects.diff import ObjectChange
+from espalier.clusters.observe.observe import Observer
 from espalier.clusters.preview import reading
-from espalier.clusters.preview.diff import ObjectChange
 from espalier.clusters.preview.previews import Preview, Previews
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from espalier.api.meta import Tree
-from espalier.clusters import kubeconfig_copies
+from espalier.clusters.act import kubeconfig_copies
 from espalier.kube.wire import Request, Response, Transport
 
 WITHOUT = ("events", "leases", "extensionconfigs")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from espalier.api.kinds import KubeObject
-from espalier.cli.environment.management import make_record, prepare_kinds
+from espalier.cli.local.environment.management import make_record, prepare_kinds
 from espalier.kube.client import Client
 from espalier.releases import Releases
 

@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from espalier.api.meta import Tree
-from espalier.clusters.observe import Observer
-from espalier.clusters.preview.machines import Fleet
+from espalier.clusters.effects.machines import Fleet
+from espalier.clusters.observe.observe import Observer
 from espalier.clusters.preview.previews import Previews
 from espalier.kube.objects import Object, to_bytes
 from espalier.providers.registry import PROVIDERS

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from espalier.api.meta import Tree
-from espalier.clusters.checks.questions import Credentials
+from espalier.clusters.report.checks.questions import Credentials
 from espalier.providers.nutanix.checks.questions import Server
 from tests.support.web_server import tls, web_server
 

@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from espalier.apiserver import builtin, protobuf
+from espalier.apiserver.builtin import builtin
+from espalier.apiserver.wire import protobuf
 
 TARGET = Path(builtin.__file__).parent / "data" / "protobuf-v1.json"
 META = "k8s.io/apimachinery/pkg/apis/meta/v1"

@@ -16,7 +16,7 @@ from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.meta import Tree
 from espalier.assets.cache import assets_folder
 from espalier.assets.recipes import PROVIDER_CRDS
-from espalier.cli.environment import programs
+from espalier.cli.local.environment import programs
 from espalier.realnodes.management.cluster_api import MANAGERS, documents_of
 from tests.support.control_plane import ControlPlane
 

@@ -11,7 +11,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.clusters.names import GATE_KEY
+from espalier.clusters.design.names import GATE_KEY
 from espalier.kube.client import Client
 from espalier.providers.kinds import KINDS
 from tests.support import cloudstack, hardware, nutanix, snow, tinkerbell, vsphere

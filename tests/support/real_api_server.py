@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.kinds import KubeObject
-from espalier.cli import components
-from espalier.cli.manager_task import ManagerTask
+from espalier.cli.programs import components
+from espalier.cli.programs.manager_task import ManagerTask
 from espalier.clusters import Isolation
-from espalier.clusters.layers import LAYERS, Layer
-from espalier.clusters.provider import Providers, infrastructures
+from espalier.clusters.design.layers import LAYERS, Layer
+from espalier.clusters.design.provider import Providers, infrastructures
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
 from espalier.kube.http import HttpTransport

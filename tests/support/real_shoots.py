@@ -22,12 +22,18 @@ from espalier.api.gardener import metadata_keys, ownership
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.resource import Key
 from espalier.assets.component import Component
-from espalier.cli.environment.gardens import Garden, SimulatedSeed
-from espalier.cli.environment.migration_scenario import NODES, TECHNICAL_ID, WEB, MigrationScenario, quick_settings
-from espalier.cli.environment.real_machines.machines import RealMachines
-from espalier.cli.environment.seed_processes.assembly import RealControlPlanes
-from espalier.cli.environment.seed_processes.kubernetes import ApiServer
-from espalier.cli.environment.seed_programs.assembly import API_SERVER, API_SERVER_PORT
+from espalier.cli.local.environment.gardens import Garden, SimulatedSeed
+from espalier.cli.local.environment.migration_scenario import (
+    NODES,
+    TECHNICAL_ID,
+    WEB,
+    MigrationScenario,
+    quick_settings,
+)
+from espalier.cli.local.environment.real_machines.machines import RealMachines
+from espalier.cli.local.environment.seed_processes.assembly import RealControlPlanes
+from espalier.cli.local.environment.seed_processes.kubernetes import ApiServer
+from espalier.cli.local.environment.seed_programs.assembly import API_SERVER, API_SERVER_PORT
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError
 from espalier.kube.wire import Request

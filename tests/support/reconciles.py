@@ -10,10 +10,10 @@ from typing import TypeVar
 
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters.context import Context, Tools
-from espalier.clusters.provider import Providers
-from espalier.clusters.rate_limit import RateLimits
-from espalier.clusters.settling import Settling
+from espalier.clusters.act.context import Context, Tools
+from espalier.clusters.design.provider import Providers
+from espalier.clusters.design.rate_limit import RateLimits
+from espalier.clusters.observe.settling import Settling
 from espalier.kube.client import Client
 from espalier.kube.errors import Unreachable
 from espalier.kube.wire import Request, Response, Stream

@@ -12,8 +12,8 @@ from espalier.api.capi.machine import Machine
 from espalier.api.core import CONFIG_MAP, DAEMON_SET, DEPLOYMENT, SECRET, Secret
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
-from espalier.clusters import names
-from espalier.clusters.observe import written
+from espalier.clusters.design import names
+from espalier.clusters.observe.observe import written
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.providers.registry import PROVIDERS

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from espalier.apiserver.store import Change, MemoryStore, Store
+from espalier.apiserver.storage.store import Change, MemoryStore, Store
 from espalier.runtime.clock import Clock
 from espalier.simulator.stores import MemoryStores
 from tests.support.upgraders import GARDEN

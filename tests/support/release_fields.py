@@ -10,7 +10,7 @@ from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.clusters import names
+from espalier.clusters.design import names
 from tests.support.field_sweep import all_leaves, put_everywhere
 from tests.support.observed_clusters import RELEASES
 

@@ -11,11 +11,11 @@ import yaml
 from msgspec.structs import replace
 
 from espalier.api.meta import Tree
-from espalier.clusters import names
-from espalier.clusters.layers import LAYERS, Layer
-from espalier.clusters.provider import RenderInput
-from espalier.clusters.render.layered import rendered
-from espalier.clusters.rendered import Rendered
+from espalier.clusters.design import names
+from espalier.clusters.design.layers import LAYERS, Layer
+from espalier.clusters.design.provider import RenderInput
+from espalier.clusters.design.render.layered import rendered
+from espalier.clusters.design.rendered import Rendered
 from tests.support.observed_clusters import GARDEN, RELEASES, example, scope
 
 EVERYTHING: dict[str, Tree | list[Tree]] = {

@@ -11,7 +11,7 @@ from espalier.api.capi import cluster as capi
 from espalier.api.capi.addons import SECRET_TYPE
 from espalier.api.crd import crd_of
 from espalier.api.meta import Tree
-from espalier.clusters.rendered import Rendered
+from espalier.clusters.design.rendered import Rendered
 from espalier.kube.objects import to_bytes
 from tests.support.render_inputs import documents
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from espalier.clusters.scope import Scope
+from espalier.clusters.observe.scope import Scope
 from tests.support import cloudstack, nutanix, snow, tinkerbell, vsphere
 from tests.support.observed_clusters import example, scope
 

@@ -15,8 +15,14 @@ from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
-from espalier.cli.environment.seed_programs.agent import Agents, StoreConfig
-from espalier.cli.environment.seed_programs.assembly import Call, SeedPrograms, agent_calls, in_process, shoot_client
+from espalier.cli.local.environment.seed_programs.agent import Agents, StoreConfig
+from espalier.cli.local.environment.seed_programs.assembly import (
+    Call,
+    SeedPrograms,
+    agent_calls,
+    in_process,
+    shoot_client,
+)
 from espalier.etcdbackup.stores.memory import MemoryStore
 from espalier.etcdbackup.stores.store import Store
 from espalier.kube.client import Client, PatchType

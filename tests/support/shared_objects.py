@@ -6,7 +6,7 @@ import msgspec
 
 from espalier.api.eksa.release import EKSARelease
 from espalier.api.meta import Tree
-from espalier.clusters.admission import Admission
+from espalier.clusters.admission.admission import Admission
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from tests.support.admission_reviews import SPEC

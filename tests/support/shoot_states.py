@@ -25,7 +25,7 @@ from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import Change, MemoryStore
+from espalier.apiserver.storage.store import Change, MemoryStore
 from espalier.kube.client import Client, PatchType
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object

@@ -16,7 +16,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore, Store
+from espalier.apiserver.storage.store import MemoryStore, Store
 from espalier.clusterapi import rollouts
 from espalier.clusterapi.contract import DEPLOYMENT_NAME_LABEL
 from espalier.clusterapi.infrastructure import Infrastructure

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.errors import ApiError
 from espalier.kube.objects import encode_json
 from espalier.kube.wire import ADMIN, Request

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 
 from aiohttp import web
 
-from espalier.clusters.checks.questions import Credentials, Server
+from espalier.clusters.report.checks.questions import Credentials, Server
 from espalier.providers.snow.checks.devices import Ports
 from tests.support.prism import certificate, never
 from tests.support.web_server import tls, web_server

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 
-from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.clusters import Isolation
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
-from espalier.apiserver.sqlite import SqliteStore
-from espalier.apiserver.store import MemoryStore, Store
+from espalier.apiserver.storage.sqlite import SqliteStore
+from espalier.apiserver.storage.store import MemoryStore, Store
 from espalier.simulator.stores import FolderStores, MemoryStores
 from tests.support.recording import copied
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.apiserver.store import MemoryStore, Store
+from espalier.apiserver.storage.store import MemoryStore, Store
 from espalier.simulator.stores import MemoryStores
 
 

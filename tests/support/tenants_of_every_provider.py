@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import cache
 
 from espalier.api.resource import Key
-from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from tests.support.every_provider import KINDS, SAMPLES, apply

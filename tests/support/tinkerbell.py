@@ -8,8 +8,8 @@ import msgspec
 
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters.rendered import Rendered
-from espalier.clusters.scope import Scope
+from espalier.clusters.design.rendered import Rendered
+from espalier.clusters.observe.scope import Scope
 from tests.support import examples
 from tests.support.examples import stored
 from tests.support.observed_clusters import NAMESPACE, observer, rendered_of

@@ -8,7 +8,8 @@ from espalier.api.core import MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
-from espalier.clusters import names, rbac
+from espalier.clusters import rbac
+from espalier.clusters.design import names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
 from tests.support.managed_environment import GARDEN, ManagedEnvironment

@@ -18,7 +18,7 @@ from cryptography.x509.oid import NameOID
 
 from espalier.assets.cache import assets_folder
 from espalier.assets.recipes import VCENTER
-from espalier.clusters.checks.questions import Credentials
+from espalier.clusters.report.checks.questions import Credentials
 from espalier.providers.vsphere.checks import vcenter as session
 from espalier.providers.vsphere.checks.vcenter import split
 from espalier.providers.vsphere.server import Server

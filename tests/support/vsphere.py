@@ -8,8 +8,8 @@ from typing import Any
 
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters.rendered import Rendered
-from espalier.clusters.scope import Scope
+from espalier.clusters.design.rendered import Rendered
+from espalier.clusters.observe.scope import Scope
 from tests.support import examples
 from tests.support.bottlerocket import CONNECTED, SETTINGS, on_bottlerocket
 from tests.support.examples import stored

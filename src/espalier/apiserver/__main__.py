@@ -18,13 +18,13 @@ from pathlib import Path
 
 import structlog
 
-from espalier.apiserver.builtin import KINDS
-from espalier.apiserver.encryption import Encryption
-from espalier.apiserver.etcd_keys import PREFIX, Keys
-from espalier.apiserver.etcd_store import LOST_AFTER, EtcdStore, StoreLost
+from espalier.apiserver.access.webhook_calls import HttpWebhooks
+from espalier.apiserver.builtin.builtin import KINDS
 from espalier.apiserver.http import HttpShell
 from espalier.apiserver.server import Server
-from espalier.apiserver.webhook_calls import HttpWebhooks
+from espalier.apiserver.storage.encryption import Encryption
+from espalier.apiserver.storage.etcd_keys import PREFIX, Keys
+from espalier.apiserver.storage.etcd_store import LOST_AFTER, EtcdStore, StoreLost
 from espalier.etcd.client import connect
 from espalier.etcd.credentials import TlsFiles
 from espalier.kube.pki import KeyPair

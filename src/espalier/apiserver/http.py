@@ -23,7 +23,7 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import StreamReader
 
-from espalier.apiserver import content, options
+from espalier.apiserver.wire import content, options
 from espalier.kube import serving
 from espalier.kube.errors import ApiError, BadRequest, Forbidden, ServerFailure, Status, Unauthorized
 from espalier.kube.pki import KeyPair

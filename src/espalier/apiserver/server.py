@@ -12,20 +12,22 @@ import msgspec
 
 from espalier.api import core as builtin
 from espalier.api.core import KUBE_SYSTEM
-from espalier.apiserver import builtin as builtin_kinds
-from espalier.apiserver import definitions, failures, logs, options, warnings
-from espalier.apiserver.content import JSON, NOT_FOUND, failure
-from espalier.apiserver.core import Answer, Core, Steps
-from espalier.apiserver.discovery import Discovery
-from espalier.apiserver.garbage_collector import GarbageCollector
-from espalier.apiserver.handler import Handler
-from espalier.apiserver.openapi import OpenApi
-from espalier.apiserver.rbac import Rbac
-from espalier.apiserver.registry import Registry
-from espalier.apiserver.requests import Authorizer, RequestInfo, parse, with_json_body
-from espalier.apiserver.store import Change, Store, Write
-from espalier.apiserver.watches import Watch
-from espalier.apiserver.webhooks import CallFailed, CallWebhook, Result, WebhookCall
+from espalier.apiserver.access.rbac import Rbac
+from espalier.apiserver.access.webhooks import CallFailed, CallWebhook, Result, WebhookCall
+from espalier.apiserver.builtin import builtin as builtin_kinds
+from espalier.apiserver.core.core import Answer, Core, Steps
+from espalier.apiserver.core.garbage_collector import GarbageCollector
+from espalier.apiserver.core.handler import Handler
+from espalier.apiserver.core.watches import Watch
+from espalier.apiserver.documents import definitions
+from espalier.apiserver.documents.discovery import Discovery
+from espalier.apiserver.documents.openapi import OpenApi
+from espalier.apiserver.requests import logs
+from espalier.apiserver.requests.requests import Authorizer, RequestInfo, parse, with_json_body
+from espalier.apiserver.schema.registry import Registry
+from espalier.apiserver.storage.store import Change, Store, Write
+from espalier.apiserver.wire import failures, options, warnings
+from espalier.apiserver.wire.content import JSON, NOT_FOUND, failure
 from espalier.kube.errors import ApiError, ServerFailure, Status
 from espalier.kube.objects import encode_json
 from espalier.kube.wire import ADMIN, Request, Response, Stream, User

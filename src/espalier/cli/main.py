@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 import uvloop
 
-from espalier.cli import distribution, interrupts, output
-from espalier.cli.command_index import COMMANDS
-from espalier.cli.commands import COMPLETING, EXIT_CODES, Group, sentence
-from espalier.cli.failures import Exit, explain, printing
+from espalier.cli.kit import distribution, interrupts, output
+from espalier.cli.kit.command_index import COMMANDS
+from espalier.cli.kit.commands import COMPLETING, EXIT_CODES, Group, sentence
+from espalier.cli.kit.failures import Exit, explain, printing
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -18,7 +18,7 @@ from espalier.api.gardener import reasons as gardener_reasons
 from espalier.api.kinds import KubeObject
 from espalier.api.reference import ConditionType, MetadataField, MetadataKey, Reason, Remedy
 from espalier.assets import recipes
-from espalier.clusters.rules.releases import MAXIMUM_SKEW
+from espalier.clusters.observe.rules.releases import MAXIMUM_SKEW
 from espalier.etcdbackup.snapshotter import measures as backups
 from espalier.kube import metrics as requests
 from espalier.kube.measures import Measure

@@ -22,9 +22,10 @@ from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.clusterapi import external_etcd
-from espalier.clusters import git_ops, names, references
-from espalier.clusters.observe import followed, written
-from espalier.clusters.provider import Providers, extra_kinds
+from espalier.clusters.design import names
+from espalier.clusters.design.provider import Providers, extra_kinds
+from espalier.clusters.observe import git_ops, references
+from espalier.clusters.observe.observe import followed, written
 from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights
 from espalier.runtime.certificates import SECRET_NAME
 

@@ -6,15 +6,18 @@ from collections.abc import Sequence
 
 from espalier.api import eksa
 from espalier.api.eksa.upgrades import FrontEnd
-from espalier.clusters import admission, controller, management, rbac
-from espalier.clusters.context import Tools
-from espalier.clusters.gate import Isolation
-from espalier.clusters.layers import LAYERS, Layer
-from espalier.clusters.observe import Observer
-from espalier.clusters.provider import Providers
-from espalier.clusters.rate_limit import RateLimits
-from espalier.clusters.reference_grace import ReferenceGrace
-from espalier.clusters.settling import SETTLE_TIME, Settling
+from espalier.clusters import rbac
+from espalier.clusters.act import controller
+from espalier.clusters.act.context import Tools
+from espalier.clusters.admission import admission
+from espalier.clusters.design.gate import Isolation
+from espalier.clusters.design.layers import LAYERS, Layer
+from espalier.clusters.design.provider import Providers
+from espalier.clusters.design.rate_limit import RateLimits
+from espalier.clusters.observe import management
+from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.reference_grace import ReferenceGrace
+from espalier.clusters.observe.settling import SETTLE_TIME, Settling
 from espalier.releases import Uninstalled
 from espalier.runtime.component import Component, Host
 from espalier.runtime.controller import RESYNC

@@ -8,7 +8,7 @@ from typing import Protocol
 from espalier.api import capi, core, eksa
 from espalier.api.catalog import Catalog
 from espalier.api.kinds import KubeObject
-from espalier.clusters.starting_manifest import Choices
+from espalier.clusters.design.starting_manifest import Choices
 from espalier.providers.cloudstack import cluster_api as cloudstack_cluster_api
 from espalier.providers.cloudstack import kinds as cloudstack
 from espalier.providers.cloudstack import manifest as cloudstack_manifest

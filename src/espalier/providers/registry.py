@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from espalier.clusters.provider import Providers
-from espalier.clusters.shared_parts import with_shared_parts
+from espalier.clusters.design.provider import Providers
+from espalier.clusters.design.shared_parts import with_shared_parts
 from espalier.providers.cloudstack.checks import questions as cloudstack_questions
 from espalier.providers.cloudstack.checks import simulated as simulated_cloudstack
 from espalier.providers.cloudstack.checks.cloudstacks import CloudStacks

@@ -21,7 +21,7 @@ from espalier.api.core import NODE, Secret
 from espalier.api.meta import Condition
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.http import AddressTaken
-from espalier.apiserver.sqlite import Unusable
+from espalier.apiserver.storage.sqlite import Unusable
 from espalier.clusterapi import contract, external_etcd, names
 from espalier.clusterapi.conditions import condition, stated
 from espalier.clusterapi.infrastructure import (

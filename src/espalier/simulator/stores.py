@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Protocol
 
 from espalier.api.resource import Key
-from espalier.apiserver.sqlite import SqliteStore
-from espalier.apiserver.store import MemoryStore, Store
+from espalier.apiserver.storage.sqlite import SqliteStore
+from espalier.apiserver.storage.store import MemoryStore, Store
 
 
 class Stores(Protocol):

@@ -11,7 +11,7 @@ import socket
 from espalier.api.capi.cluster import Endpoint
 from espalier.api.resource import Key
 from espalier.apiserver.server import Server
-from espalier.apiserver.sqlite import Unusable
+from espalier.apiserver.storage.sqlite import Unusable
 from espalier.clusterapi.network import Network
 from espalier.kube.client import Client
 from espalier.kube.objects import Object

@@ -15,11 +15,11 @@ import pytest
 import pytest_asyncio
 
 from espalier.api.core import CONFIG_MAP, NAMESPACE
-from espalier.apiserver.builtin import KINDS
-from espalier.apiserver.etcd_keys import Keys
-from espalier.apiserver.etcd_store import EtcdStore
+from espalier.apiserver.builtin.builtin import KINDS
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import Change
+from espalier.apiserver.storage.etcd_keys import Keys
+from espalier.apiserver.storage.etcd_store import EtcdStore
+from espalier.apiserver.storage.store import Change
 from espalier.etcd.errors import Compacted
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import AlreadyExists, ApiError, Conflict, Expired, NotFound

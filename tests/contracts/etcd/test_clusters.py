@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 import pytest
 import pytest_asyncio
 
-from espalier.apiserver.builtin import KINDS
-from espalier.apiserver.etcd_keys import Keys
-from espalier.apiserver.etcd_store import EtcdStore
+from espalier.apiserver.builtin.builtin import KINDS
 from espalier.apiserver.server import Server
+from espalier.apiserver.storage.etcd_keys import Keys
+from espalier.apiserver.storage.etcd_store import EtcdStore
 from espalier.assets.recipes import ETCD
 from espalier.etcd.client import Client, connect
 from espalier.etcd.errors import Refused, Unavailable

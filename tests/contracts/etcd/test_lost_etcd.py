@@ -15,10 +15,10 @@ import pytest
 import pytest_asyncio
 
 from espalier.api.core import CONFIG_MAP
-from espalier.apiserver.builtin import KINDS
-from espalier.apiserver.etcd_keys import Keys
-from espalier.apiserver.etcd_store import EtcdStore, StoreLost
+from espalier.apiserver.builtin.builtin import KINDS
 from espalier.apiserver.server import Server
+from espalier.apiserver.storage.etcd_keys import Keys
+from espalier.apiserver.storage.etcd_store import EtcdStore, StoreLost
 from espalier.assets.recipes import ETCD
 from espalier.kube.client import Client
 from espalier.kube.errors import ApiError, ServerFailure

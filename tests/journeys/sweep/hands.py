@@ -13,7 +13,7 @@ from espalier.api.eksa.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.clusterapi.contract import PAUSED_ANNOTATION as CAPI_PAUSED
-from espalier.clusters import names
+from espalier.clusters.design import names
 from espalier.kube.errors import ApiError, KubeError, NotFound
 from espalier.providers.docker.cluster_api import DockerMachineTemplate
 from espalier.providers.docker.kinds import DockerDatacenterConfig

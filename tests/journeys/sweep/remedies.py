@@ -11,7 +11,7 @@ from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.upgrades import PAUSED_FOR_UPGRADE
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import PAUSED_ANNOTATION as CAPI_PAUSED
-from espalier.clusters import names
+from espalier.clusters.design import names
 from espalier.kube.errors import NotFound
 from tests.journeys.sweep.checks import Wrong, ready_of, wrong
 from tests.journeys.sweep.history import LONG, PAUSABLE, History, annotate, edit, named, objects, there

@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from tests.journeys.sweep.checks import ENDS, end_of

@@ -12,7 +12,7 @@ from espalier.api.eksa import fields, forms
 from espalier.api.eksa.forms import Form
 from espalier.api.kinds import Rule
 from espalier.api.meta import Part
-from espalier.clusters.rules import content
+from espalier.clusters.observe.rules import content
 from espalier.providers.kinds import KINDS
 
 SIGNS = {"dashes": "-", "underscores": "_", "dots": ".", "slashes": "/"}

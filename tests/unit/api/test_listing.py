@@ -31,7 +31,7 @@ def test_what_a_list_leaves_out_is_counted(parts: list[str], most: int, options:
 _CUT_ELSEWHERE = re.compile(r"""[,;] ?["']\.join\([^()]*\[:\w|len\([^"\n]*\} more\b|", (\.\.\.|…)["'}]""")
 """A list that is cut without the helper: a joined slice, a number of others, or dots instead of the number."""
 
-_OF_KUBERNETES = {"apiserver/printers.py", "simulator/capi/draining.py"}
+_OF_KUBERNETES = {"apiserver/builtin/printers.py", "simulator/capi/draining.py"}
 """Columns of Kubernetes' own tables and messages of Cluster API's drains, in their own spelling (`+ 2 more...`)."""
 
 

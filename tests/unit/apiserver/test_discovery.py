@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from espalier.api.resource import Resource
-from espalier.apiserver.discovery import Discovery, aggregated_version, version_rank
-from espalier.apiserver.registry import Registry, ServedKind
+from espalier.apiserver.documents.discovery import Discovery, aggregated_version, version_rank
+from espalier.apiserver.schema.registry import Registry, ServedKind
 from espalier.kube.wire import Request, Response
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, SECRET
 from espalier.api.crd import crd_of
 from espalier.api.gardener.shoot_state import ShootState
-from espalier.apiserver.encryption import CannotDecrypt, Encryption, EncryptionError
 from espalier.apiserver.server import Server
-from espalier.apiserver.sqlite import SqliteStore, Unusable
+from espalier.apiserver.storage.encryption import CannotDecrypt, Encryption, EncryptionError
+from espalier.apiserver.storage.sqlite import SqliteStore, Unusable
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 

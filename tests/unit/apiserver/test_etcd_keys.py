@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.api.resource import Key
-from espalier.apiserver.builtin import KINDS
-from espalier.apiserver.etcd_keys import Keys, Place, UnreadableValue, stored_object
+from espalier.apiserver.builtin.builtin import KINDS
+from espalier.apiserver.storage.etcd_keys import Keys, Place, UnreadableValue, stored_object
 
 KEYS = Keys(KINDS)
 NAME = st.from_regex(r"[a-z0-9]([a-z0-9.:-]{0,20}[a-z0-9])?", fullmatch=True)

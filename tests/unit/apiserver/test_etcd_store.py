@@ -7,10 +7,10 @@ import random
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
-from espalier.apiserver.builtin import KINDS
-from espalier.apiserver.etcd_keys import Keys
-from espalier.apiserver.etcd_store import EtcdStore
+from espalier.apiserver.builtin.builtin import KINDS
 from espalier.apiserver.server import Server
+from espalier.apiserver.storage.etcd_keys import Keys
+from espalier.apiserver.storage.etcd_store import EtcdStore
 from espalier.etcd.client import Client
 from espalier.runtime import virtual
 from espalier.simulator.etcd.guarded import MemoryGuard

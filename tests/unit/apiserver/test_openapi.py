@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from espalier.api.resource import Resource
-from espalier.apiserver import builtin
-from espalier.apiserver.openapi import OpenApi
-from espalier.apiserver.registry import Registry, ServedKind
+from espalier.apiserver.builtin import builtin
+from espalier.apiserver.documents.openapi import OpenApi
+from espalier.apiserver.schema.registry import Registry, ServedKind
 from espalier.kube.wire import Request, Response
 
 Tree = dict[str, Any]

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from espalier.apiserver import builtin, patches
+from espalier.apiserver.builtin import builtin
+from espalier.apiserver.fields import patches
 from espalier.kube.errors import BadRequest, Invalid, ServerFailure
 
 POD_SPEC = builtin.node("io.k8s.api.core.v1.PodSpec")

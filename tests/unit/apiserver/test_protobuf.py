@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.apiserver import builtin
-from espalier.apiserver.protobuf import PREFIX, Malformed, json_of, tree_of
+from espalier.apiserver.builtin import builtin
+from espalier.apiserver.wire.protobuf import PREFIX, Malformed, json_of, tree_of
 
 Wire = dict[int, Any]
 

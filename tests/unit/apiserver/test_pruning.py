@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from espalier.apiserver import patches
-from espalier.apiserver.pruning import Pruner
-from espalier.apiserver.structure import node_of
+from espalier.apiserver.fields import patches
+from espalier.apiserver.schema.pruning import Pruner
+from espalier.apiserver.schema.structure import node_of
 
 PART = {"id": {"type": "string"}, "n": {"type": "integer", "default": 1}}
 SCHEMA: dict[str, Any] = {

@@ -11,11 +11,11 @@ import pytest
 
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CONFIG_MAP, ROLE, ROLE_BINDING, SECRET
 from espalier.api.resource import Resource
-from espalier.apiserver import escalation
-from espalier.apiserver.rbac import Grant, PolicyRule, Subject, allows
-from espalier.apiserver.requests import Attributes
+from espalier.apiserver.access import escalation
+from espalier.apiserver.access.rbac import Grant, PolicyRule, Subject, allows
+from espalier.apiserver.requests.requests import Attributes
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import BadRequest, Forbidden, NotFound
 from espalier.kube.inprocess import InProcessTransport

@@ -7,8 +7,9 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from espalier.apiserver import patches, rules
-from espalier.apiserver.structure import node_of
+from espalier.apiserver.fields import patches
+from espalier.apiserver.schema import rules
+from espalier.apiserver.schema.structure import node_of
 
 RULES = rules.VALIDATIONS
 COUNT = {"type": "integer"}

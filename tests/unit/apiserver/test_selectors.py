@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from espalier.apiserver import selectors
+from espalier.apiserver.requests import selectors
 from espalier.kube.errors import BadRequest
 
 

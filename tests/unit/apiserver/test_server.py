@@ -20,7 +20,7 @@ from espalier.api.core import (
 from espalier.api.crd import crd_of
 from espalier.api.kinds import KubeObject
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Conflict, Forbidden, NotFound, ServerFailure
 from espalier.kube.wire import Request, User

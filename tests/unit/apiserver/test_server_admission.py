@@ -16,8 +16,8 @@ from espalier.api.core import (
     VALIDATING_WEBHOOK_CONFIGURATION,
 )
 from espalier.api.resource import Resource
+from espalier.apiserver.access.webhooks import CallFailed, WebhookCall
 from espalier.apiserver.server import Server
-from espalier.apiserver.webhooks import CallFailed, WebhookCall
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from tests.support.embedded_server import body, client_of, new_server

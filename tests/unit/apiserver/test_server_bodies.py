@@ -56,7 +56,7 @@ async def test_the_body_of_a_forbidden_write_is_not_read(server: Server, monkeyp
     def never(body: bytes, content_type: str) -> bytes:
         raise AssertionError("read")
 
-    monkeypatch.setattr("espalier.apiserver.content.json_of", never)
+    monkeypatch.setattr("espalier.apiserver.wire.content.json_of", never)
     nobody = User("nobody", ("system:authenticated",))
     for method, path in (("PATCH", f"{MAPS}/a"), ("POST", MAPS), ("PUT", f"{MAPS}/a"), ("DELETE", f"{MAPS}/a")):
         answer = await raw(server, method, path, "application/apply-patch+yaml", b"[" * 60_000, nobody)

@@ -16,7 +16,7 @@ from espalier.api.core import (
     NAMESPACE,
 )
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import HISTORY, Change, MemoryStore, Store
+from espalier.apiserver.storage.store import HISTORY, Change, MemoryStore, Store
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Expired
 from espalier.kube.wire import ADMIN, Request

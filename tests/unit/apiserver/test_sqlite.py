@@ -16,7 +16,7 @@ import pytest
 
 from espalier.api.core import CONFIG_MAP
 from espalier.apiserver.server import Server
-from espalier.apiserver.sqlite import SqliteStore, UnknownFormat, Unusable
+from espalier.apiserver.storage.sqlite import SqliteStore, UnknownFormat, Unusable
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Expired, NotFound, ServerFailure
 from espalier.kube.inprocess import InProcessTransport
@@ -29,7 +29,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from espalier.api.core import CONFIG_MAP
 from espalier.apiserver.server import Server
-from espalier.apiserver.sqlite import SqliteStore
+from espalier.apiserver.storage.sqlite import SqliteStore
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 

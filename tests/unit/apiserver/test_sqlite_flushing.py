@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 from espalier.api.resource import Key
-from espalier.apiserver.sqlite import SqliteStore
-from espalier.apiserver.store import Change
+from espalier.apiserver.storage.sqlite import SqliteStore
+from espalier.apiserver.storage.store import Change
 from espalier.kube.objects import Object, encode_json
 
 

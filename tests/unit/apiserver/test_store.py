@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.api.resource import Key
-from espalier.apiserver.store import HISTORY, MemoryStore
+from espalier.apiserver.storage.store import HISTORY, MemoryStore
 from espalier.kube.errors import Expired
 from espalier.kube.objects import Object, encode_json
 

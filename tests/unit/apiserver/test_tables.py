@@ -16,8 +16,8 @@ from espalier.api import core
 from espalier.api.json_path import compiled
 from espalier.api.kinds import Column
 from espalier.api.resource import Resource
-from espalier.apiserver.durations import age, human_duration
-from espalier.apiserver.tables import MetadataForm, TableForm, form_of
+from espalier.apiserver.builtin.tables import MetadataForm, TableForm, form_of
+from espalier.apiserver.wire.durations import age, human_duration
 from espalier.kube.errors import BadRequest
 from espalier.kube.objects import ListMeta
 

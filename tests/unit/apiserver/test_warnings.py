@@ -6,7 +6,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.apiserver.warnings import MAX_BYTES, header
+from espalier.apiserver.wire.warnings import MAX_BYTES, header
 
 LONGEST_LINE = 8190
 """Bytes of a header that aiohttp reads, as other clients."""

@@ -14,10 +14,10 @@ import pytest
 from aiohttp import web
 
 from espalier.api.resource import Resource
+from espalier.apiserver.access.webhook_calls import HttpWebhooks
+from espalier.apiserver.access.webhooks import Admitted, CallFailed, Calls, WebhookCall, mutate, validate
+from espalier.apiserver.builtin.webhook_rules import Admission, Webhook, problems_of, webhooks_of
 from espalier.apiserver.http import Connections, tls_context
-from espalier.apiserver.webhook_calls import HttpWebhooks
-from espalier.apiserver.webhook_rules import Admission, Webhook, problems_of, webhooks_of
-from espalier.apiserver.webhooks import Admitted, CallFailed, Calls, WebhookCall, mutate, validate
 from espalier.kube.errors import ApiError, BadRequest, Forbidden, Invalid, ServerFailure
 from espalier.kube.pki import Authority
 from espalier.kube.wire import User

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from espalier.api import paths
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
-from espalier.cli import documents
+from espalier.cli.clusters import documents
 from espalier.cli.main import program
 from tests.support.admission_reviews import edited
 from tests.support.faulty_manifests import EXAMPLES, OBJECTS, Error, Fault, check, faults, manifest

@@ -10,7 +10,7 @@ import pytest
 
 from espalier.api.etcd.ownership import first_start_key
 from espalier.api.gardener.etcd import Store as Named
-from espalier.cli import backup_reads
+from espalier.cli.backups import backup_reads
 from espalier.etcdbackup.stores.memory import MemoryStore
 from espalier.etcdbackup.stores.store import Content, Store
 from espalier.runtime.clock import SystemClock

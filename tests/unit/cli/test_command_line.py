@@ -15,9 +15,9 @@ import click
 import pytest
 
 from espalier.api.eksa.upgrades import FrontEnd
+from espalier.cli.kit.shown_commands import EXAMPLE
+from espalier.cli.local.up import Nodes
 from espalier.cli.main import program, run
-from espalier.cli.shown_commands import EXAMPLE
-from espalier.cli.up import Nodes
 from espalier.clusters import Isolation
 from tests.support.command_line import shown, understood
 

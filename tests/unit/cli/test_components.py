@@ -6,7 +6,7 @@ import pytest
 
 from espalier.api.core import CONFIG_MAP
 from espalier.api.eksa.upgrades import FrontEnd
-from espalier.cli import components
+from espalier.cli.programs import components
 from espalier.providers.kinds import EKSA_KINDS
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.admission import AdmissionWebhook

@@ -14,11 +14,11 @@ from espalier.api.core import NAMESPACE, SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.cli import credential_secrets
-from espalier.cli.environment.management import install_definitions
-from espalier.cli.failures import Failure
-from espalier.cli.preflight import bring_credentials
-from espalier.clusters.credentials import NAMESPACES, SERVERS
+from espalier.cli.clusters import credential_secrets
+from espalier.cli.clusters.preflight import bring_credentials
+from espalier.cli.kit.failures import Failure
+from espalier.cli.local.environment.management import install_definitions
+from espalier.clusters.design.credentials import NAMESPACES, SERVERS
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.retry import Retry

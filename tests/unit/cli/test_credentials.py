@@ -13,10 +13,10 @@ import pytest
 
 from espalier.api.core import CONFIG_MAP, NAMESPACE, SECRET, Secret
 from espalier.api.meta import Tree
-from espalier.cli import documents
-from espalier.cli.documents import apply_all
-from espalier.cli.failures import Failure
-from espalier.cli.preflight import bring_credentials
+from espalier.cli.clusters import documents
+from espalier.cli.clusters.documents import apply_all
+from espalier.cli.clusters.preflight import bring_credentials
+from espalier.cli.kit.failures import Failure
 from espalier.kube.errors import Invalid
 from espalier.providers.registry import PROVIDERS
 from tests.support import cloudstack, nutanix, snow, vsphere

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from espalier.cli.demo_folder import LOCK, demo_folder
+from espalier.cli.local.demo_folder import LOCK, demo_folder
 
 HOLDING = """
-from espalier.cli.demo_folder import demo_folder
+from espalier.cli.local.demo_folder import demo_folder
 with demo_folder("demo-") as folder:
     (folder / "ca.key").write_text("")
     print(folder, flush=True)

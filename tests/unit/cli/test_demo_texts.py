@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from espalier.cli import demo_garden, demo_migration
-from espalier.cli.environment.migration_scenario import quick_settings
+from espalier.cli.local import demo_garden, demo_migration
+from espalier.cli.local.environment.migration_scenario import quick_settings
 
 
 def test_paragraphs_fit_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:

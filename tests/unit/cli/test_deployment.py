@@ -7,8 +7,8 @@ import yaml
 
 from espalier.api.meta import Tree
 from espalier.api.quantities import amount
-from espalier.cli import deployment
-from espalier.cli.failures import Usage
+from espalier.cli.install import deployment
+from espalier.cli.kit.failures import Usage
 from espalier.cli.main import run
 from tests.support.command_line import understood
 from tests.support.deployments import combinations, deployed, pods

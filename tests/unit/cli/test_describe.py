@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from espalier.api.meta import Tree
-from espalier.cli.describe import Messages, _age, _lines, _row, _top, is_under_way, within
-from espalier.cli.ownership_tree import Member, tree_of
+from espalier.cli.clusters.describe import Messages, _age, _lines, _row, _top, is_under_way, within
+from espalier.cli.clusters.ownership_tree import Member, tree_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

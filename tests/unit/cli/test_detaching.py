@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from espalier.cli import up
+from espalier.cli.local import up
 
 
 def test_programs_of_the_environment_do_not_hold_what_the_waiting_command_reads_to_its_end() -> None:

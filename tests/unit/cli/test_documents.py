@@ -9,7 +9,7 @@ import pytest
 from espalier.api import manifests
 from espalier.api.manifests import read_manifests
 from espalier.api.violations import ManifestError
-from espalier.cli import documents
+from espalier.cli.clusters import documents
 from espalier.providers.kinds import CATALOG
 from espalier.providers.registry import PROVIDERS
 from tests.support import snow

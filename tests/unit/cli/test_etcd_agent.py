@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from espalier.cli import distribution
+from espalier.cli.kit import distribution
 from espalier.cli.main import run
 from espalier.etcdbackup.snapshots.names import Compression, Snapshot
 from espalier.etcdbackup.stores.local import LocalStore

@@ -10,8 +10,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from espalier.cli import etcd_agent_takeover
-from espalier.cli.failures import Usage
+from espalier.cli.backups import etcd_agent_takeover
+from espalier.cli.kit.failures import Usage
 from tests.support.agent_certificates import certificates
 
 Captured = pytest.CaptureFixture[str]

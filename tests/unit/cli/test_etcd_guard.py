@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from espalier.cli.etcd_guard import etcd_guard
-from espalier.cli.failures import Usage
+from espalier.cli.backups.etcd_guard import etcd_guard
+from espalier.cli.kit.failures import Usage
 
 
 @pytest.mark.parametrize(

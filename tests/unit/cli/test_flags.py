@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.cli.failures import Usage
-from espalier.cli.flags import Number, seconds
+from espalier.cli.kit.failures import Usage
+from espalier.cli.kit.flags import Number, seconds
 
 
 @pytest.mark.parametrize(("text", "expected"), [("90s", 90), ("5m", 300), ("1h30m", 5400), ("250ms", 0.25), ("15", 15)])

@@ -15,11 +15,11 @@ from espalier.api.eksa import reasons
 from espalier.api.meta import Tree
 from espalier.api.reference import Reason, Remedy
 from espalier.api.resource import Key
-from espalier.cli import waiting
-from espalier.cli.failures import Failure, Overdue
-from espalier.cli.progress import Progress
-from espalier.clusters.scope import Scope
-from espalier.clusters.status import status_of
+from espalier.cli.clusters import waiting
+from espalier.cli.kit.failures import Failure, Overdue
+from espalier.cli.kit.progress import Progress
+from espalier.clusters.observe.scope import Scope
+from espalier.clusters.report.status import status_of
 from espalier.kube.client import Client
 from espalier.kube.objects import Object, to_bytes
 from espalier.runtime.outcome import Wait

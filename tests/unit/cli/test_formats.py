@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from espalier.cli import flags, formats, output
-from espalier.cli.failures import Usage
+from espalier.cli.kit import flags, formats, output
+from espalier.cli.kit.failures import Usage
 from tests.support.command_line import shown
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.cli.garden_manifests import of_garden
+from espalier.cli.install.garden_manifests import of_garden
 from espalier.kube.wire import User
 from espalier.shoots.admission import users
 

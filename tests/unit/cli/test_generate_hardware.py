@@ -10,7 +10,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from espalier.api.violations import ManifestError
-from espalier.cli.failures import Usage
+from espalier.cli.kit.failures import Usage
 from espalier.cli.main import program
 
 HEAD = "hostname,mac,ip_address,netmask,gateway,nameservers,labels,disk,bmc_ip,bmc_username,bmc_password"

@@ -7,8 +7,8 @@ from espalier.api.core import LEASE
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.resource import Resource
-from espalier.cli import garden_components
-from espalier.cli.hints import hint
+from espalier.cli.kit.hints import hint
+from espalier.cli.programs import garden_components
 from espalier.kube.errors import ApiError, Forbidden, Invalid, NotFound
 
 RIGHT = 'x is forbidden: User "system:serviceaccount:eksa-system:m" cannot list resource "releases" in API group "x"'

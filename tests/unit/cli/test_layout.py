@@ -12,8 +12,9 @@ import pytest
 
 from espalier import cli
 from espalier.api.resource import Resource
-from espalier.cli import output, pages, tables
-from espalier.cli.layout import NONE, Layout, Table, wrapped
+from espalier.cli import pages
+from espalier.cli.kit import output, tables
+from espalier.cli.kit.layout import NONE, Layout, Table, wrapped
 from espalier.providers.kinds import CLUSTER_API_KINDS
 
 WIDTHS = (60, 80, 120, 160, 200, None)
@@ -33,7 +34,7 @@ def declared() -> Iterator[tuple[str, Table]]:
         module = importlib.import_module(found.name)
         for name, value in vars(module).items():
             if isinstance(value, Table):
-                yield f"{found.name.removeprefix('espalier.cli.')}.{name}", value
+                yield f"{found.name.rpartition('.')[2]}.{name}", value
 
 
 def served() -> Iterator[tuple[str, Table]]:

@@ -10,10 +10,12 @@ import yaml
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
-from espalier.apiserver import cel
-from espalier.cli import flags, manifests, webhook_configurations
-from espalier.cli.failures import Exit, Usage
+from espalier.apiserver.schema import cel
+from espalier.cli.install import manifests
+from espalier.cli.kit import flags
+from espalier.cli.kit.failures import Exit, Usage
 from espalier.cli.main import run
+from espalier.cli.programs import webhook_configurations
 from espalier.providers.registry import PROVIDERS
 from tests.support.audit import grants
 from tests.support.command_line import understood

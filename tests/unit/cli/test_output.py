@@ -5,9 +5,9 @@ import json
 import pytest
 import yaml
 
-from espalier.cli import output
-from espalier.cli.failures import Usage
-from espalier.cli.layout import Table
+from espalier.cli.kit import output
+from espalier.cli.kit.failures import Usage
+from espalier.cli.kit.layout import Table
 
 CLUSTER = {
     "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from espalier.api.resource import Key
-from espalier.cli.plan_text import Planned, facts, write
-from espalier.clusters import names
+from espalier.cli.clusters.plan_text import Planned, facts, write
+from espalier.clusters.design import names
 from espalier.clusters.preview.previews import Preview
 
 UNRESOLVED = f"{names.VALUES_NOT_RESOLVED}: VSphereMachineConfig vines: spec.resourcePool: waiting for the provider"

@@ -1,7 +1,7 @@
 import subprocess
 import sys
 
-from espalier.cli.process_tuning import THRESHOLD
+from espalier.cli.kit.process_tuning import THRESHOLD
 
 
 def threshold(program: str) -> int:

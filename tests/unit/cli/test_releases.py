@@ -11,8 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from espalier.api.eksa.release import EKSARelease
-from espalier.cli import connection, releases
-from espalier.cli.failures import Failure
+from espalier.cli.clusters import releases
+from espalier.cli.kit import connection
+from espalier.cli.kit.failures import Failure
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object, to_bytes
 from espalier.releases import Releases

@@ -6,7 +6,7 @@ import pytest
 
 from espalier.api.core import DEPLOYMENT, LEASE, NODE
 from espalier.api.meta import Tree
-from espalier.cli.shoot_apis import ConnectedShootAPIs
+from espalier.cli.shoots.shoot_apis import ConnectedShootAPIs
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Unreachable
 from tests.support.embedded_server import client_of, new_server

@@ -18,11 +18,11 @@ from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.seed import BUCKET_REACHABLE, GARDENLET_READY, CredentialsReference, Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import ObjectMeta, Tree
-from espalier.cli.election_times import read_times
-from espalier.cli.failures import Usage
-from espalier.cli.garden import config_of
-from espalier.cli.shoot_moves import failure, has_settled, pending_tasks
-from espalier.cli.shoot_plan import Plan, Seen, bad_case, good_case
+from espalier.cli.backups.election_times import read_times
+from espalier.cli.kit.failures import Usage
+from espalier.cli.programs.garden import config_of
+from espalier.cli.shoots.shoot_moves import failure, has_settled, pending_tasks
+from espalier.cli.shoots.shoot_plan import Plan, Seen, bad_case, good_case
 from espalier.kube.objects import Object, encode_json
 
 

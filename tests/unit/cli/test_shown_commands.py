@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console
 
 import espalier
-from espalier.cli import shown_commands
-from espalier.cli.progress import Progress
+from espalier.cli.kit import shown_commands
+from espalier.cli.kit.progress import Progress
 
 
 @pytest.fixture

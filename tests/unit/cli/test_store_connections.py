@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from espalier.cli import store_connections
-from espalier.cli.store_connections import over_network
+from espalier.cli.backups import store_connections
+from espalier.cli.backups.store_connections import over_network
 from tests.support.agent_certificates import certificates
 
 

@@ -18,10 +18,10 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.upgrades import UPGRADE_SECONDS, ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.cli import waiting
-from espalier.cli.failures import Overdue
-from espalier.cli.progress import Progress
-from espalier.cli.upgrade_progress import UpgradeProgress, progress_of
+from espalier.cli.clusters import waiting
+from espalier.cli.clusters.upgrade_progress import UpgradeProgress, progress_of
+from espalier.cli.kit.failures import Overdue
+from espalier.cli.kit.progress import Progress
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
 from espalier.kube.client import Client
 from espalier.kube.errors import error_of

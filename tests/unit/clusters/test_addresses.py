@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.api.eksa.hosts import LOCAL_HOSTS
-from espalier.clusters.addresses import Place, is_local, parsed, place
+from espalier.clusters.design.addresses import Place, is_local, parsed, place
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ import pytest
 
 from espalier.api.eksa.group import PAUSED_ANNOTATION, PAUSED_BY_COMMAND
 from espalier.api.meta import Tree
-from espalier.clusters import admission
-from espalier.clusters.admission import Admission
-from espalier.clusters.audit_policy import AUDIT_POLICY
-from espalier.clusters.release_admission import validate_bundles, validate_release
-from espalier.clusters.rules import messages
-from espalier.clusters.scope import read
+from espalier.clusters.admission import admission
+from espalier.clusters.admission.admission import Admission
+from espalier.clusters.admission.release_admission import validate_bundles, validate_release
+from espalier.clusters.design.audit_policy import AUDIT_POLICY
+from espalier.clusters.observe.rules import messages
+from espalier.clusters.observe.scope import read
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from tests.support.admission_reviews import (
@@ -222,7 +222,7 @@ def test_the_record_of_the_management_cluster_is_accepted_paused_and_never_unpau
 
 
 def test_a_record_that_is_unpaused_is_told_that_alone() -> None:
-    """What else is wrong with it is judged when it names the cluster that manages it."""
+    """Its other faults are judged when it names the cluster that manages it."""
     wrong = edited({CONTROL_PLANE + "count": 2, "metadata.annotations": None}, laptop())
     response = ask(wrong, laptop())
     assert [one.field for one in response.causes] == ["spec.managementCluster.name"]

@@ -6,8 +6,8 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters.names import labels
-from espalier.clusters.rules import messages
+from espalier.clusters.design.names import labels
+from espalier.clusters.observe.rules import messages
 from espalier.providers.registry import PROVIDERS
 from tests.support.admission_reviews import (
     GROUP,

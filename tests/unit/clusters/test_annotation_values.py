@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from espalier.api.meta import Tree
-from espalier.clusters import names
+from espalier.clusters.design import names
 from tests.support.admission_reviews import ask
 from tests.support.observed_clusters import datacenter, example
 

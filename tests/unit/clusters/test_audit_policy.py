@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from espalier.api.meta import Tree
-from espalier.clusters.audit_policy import policy
+from espalier.clusters.design.audit_policy import policy
 
 RULES: list[Tree] = yaml.safe_load(policy())["rules"]
 SYSTEM = "system:serviceaccount:kube-system:"

@@ -11,11 +11,11 @@ import pytest
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.meta import Tree
-from espalier.clusters.credentials import NAMESPACES, SERVERS
-from espalier.clusters.render.layered import rendered
-from espalier.clusters.rendered import Rendered
-from espalier.clusters.scope import Scope
-from espalier.clusters.validity import missing_objects, problem
+from espalier.clusters.design.credentials import NAMESPACES, SERVERS
+from espalier.clusters.design.render.layered import rendered
+from espalier.clusters.design.rendered import Rendered
+from espalier.clusters.observe.scope import Scope
+from espalier.clusters.report.validity import missing_objects, problem
 from tests.support import snow, vsphere
 from tests.support.bottlerocket import on_bottlerocket
 from tests.support.examples import stored

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from espalier.api.meta import Tree
-from espalier.clusters.context import Context
-from espalier.clusters.step import Step
-from espalier.clusters.steps import choose_release, take_release
-from espalier.clusters.validity import problem
+from espalier.clusters.act.context import Context
+from espalier.clusters.act.step import Step
+from espalier.clusters.act.steps import choose_release, take_release
+from espalier.clusters.report.validity import problem
 from espalier.runtime.outcome import Continue, Outcome, Wait
 from tests.support.made_clusters import objects
 from tests.support.observed_clusters import example, laptop, naming

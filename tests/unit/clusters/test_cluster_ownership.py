@@ -14,9 +14,9 @@ from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.clusters import names, object_names
-from espalier.clusters.object_names import ClusterOwnership
-from espalier.clusters.observe import written
+from espalier.clusters.design import names, object_names
+from espalier.clusters.design.object_names import ClusterOwnership
+from espalier.clusters.observe.observe import written
 from espalier.kube.client import Client
 from espalier.kube.errors import Conflict, Invalid
 from espalier.kube.wire import Response

@@ -13,10 +13,11 @@ import pytest
 from espalier.api.core import DAEMON_SET, SERVICE_ACCOUNT
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters import cni, names, rate_limit, readiness
-from espalier.clusters.cni_steps import compare_cni, install_cni, restore_cni
-from espalier.clusters.context import Context
-from espalier.clusters.rendered import Manifest
+from espalier.clusters.act.cni_steps import compare_cni, install_cni, restore_cni
+from espalier.clusters.act.context import Context
+from espalier.clusters.design import cni, names, rate_limit
+from espalier.clusters.design.rendered import Manifest
+from espalier.clusters.report import readiness
 from espalier.kube.wire import Response
 from espalier.runtime.outcome import Continue, Fault, Outcome, Wait
 from espalier.runtime.remote_tasks import RESULT_TTL

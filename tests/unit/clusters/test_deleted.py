@@ -11,13 +11,14 @@ import pytest
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.meta import Condition, Tree
-from espalier.clusters import names, plan
-from espalier.clusters.deleted import lost_control_plane
-from espalier.clusters.drift import of_capi_objects
-from espalier.clusters.preview.simulate import simulate
-from espalier.clusters.scope import ClusterAPIObjects, Scope
-from espalier.clusters.status import status_of
-from espalier.clusters.synced import seen
+from espalier.clusters.design import names
+from espalier.clusters.effects.simulate import simulate
+from espalier.clusters.observe.scope import ClusterAPIObjects, Scope
+from espalier.clusters.plan import plan
+from espalier.clusters.plan.deleted import lost_control_plane
+from espalier.clusters.plan.drift import of_capi_objects
+from espalier.clusters.report.status import status_of
+from espalier.clusters.report.synced import seen
 from espalier.runtime.outcome import Wait
 from tests.support.made_clusters import made, objects, settled
 from tests.support.observed_clusters import applied

@@ -12,9 +12,9 @@ from espalier.api.eksa.group import CLUSTER_FINALIZER
 from espalier.api.eksa.group import PAUSED_ANNOTATION as PAUSED
 from espalier.api.meta import Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
-from espalier.clusters.context import Context
-from espalier.clusters.controller import deletion_obstacle
-from espalier.clusters.deletion_steps import delete_cluster, delete_leftovers, remove_finalizer
+from espalier.clusters.act.context import Context
+from espalier.clusters.act.controller import deletion_obstacle
+from espalier.clusters.act.deletion_steps import delete_cluster, delete_leftovers, remove_finalizer
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.runtime.sources import Expiry
 from tests.support.made_clusters import objects

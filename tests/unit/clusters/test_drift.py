@@ -10,11 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from espalier.api.meta import Condition, Tree
-from espalier.clusters import cni, drift, names, synced
-from espalier.clusters.drift import BEING_DELETED, MISSING, NOT_PART_OF_CLUSTER, Drift, InstalledCNI
-from espalier.clusters.drift_policy import Policy, policy
-from espalier.clusters.plan import Change, Removal
-from espalier.clusters.scope import Scope
+from espalier.clusters.design import cni, names
+from espalier.clusters.design.drift_policy import Policy, policy
+from espalier.clusters.observe.scope import Scope
+from espalier.clusters.plan import drift
+from espalier.clusters.plan.drift import BEING_DELETED, MISSING, NOT_PART_OF_CLUSTER, Drift, InstalledCNI
+from espalier.clusters.plan.plan import Change, Removal
+from espalier.clusters.report import synced
 from tests.support.made_clusters import made, objects, settled
 from tests.support.observed_clusters import applied, as_object
 

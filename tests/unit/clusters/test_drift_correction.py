@@ -1,4 +1,4 @@
-"""What is corrected of drift, and what is left until later."""
+"""Corrected drift, and drift that is left until later."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from espalier.api.resource import Key
-from espalier.clusters import drift_correction, synced
-from espalier.clusters.drift import Drift
-from espalier.clusters.drift_correction import Answer, correct_drift
-from espalier.clusters.drift_policy import Policy
-from espalier.clusters.gate import Isolation
+from espalier.clusters.act import drift_correction
+from espalier.clusters.act.drift_correction import Answer, correct_drift
+from espalier.clusters.design.drift_policy import Policy
+from espalier.clusters.design.gate import Isolation
+from espalier.clusters.plan.drift import Drift
+from espalier.clusters.report import synced
 from espalier.runtime.outcome import Done
 
 REMEDY: Any = object()

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from espalier.api.capi.kubeadm import ApiServer, KubeadmConfigSpec
-from espalier.clusters.rendered import Rendered
-from espalier.clusters.validity import problem
+from espalier.clusters.design.rendered import Rendered
+from espalier.clusters.report.validity import problem
 from tests.support import nutanix, vsphere
 from tests.support.etcd_encryption import PLUGIN, asked
 

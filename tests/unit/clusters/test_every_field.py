@@ -16,8 +16,8 @@ from espalier.api.capi import cluster as capi
 from espalier.api.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Tree
-from espalier.clusters.admission import Admission
-from espalier.clusters.render.layered import rendered
+from espalier.clusters.admission.admission import Admission
+from espalier.clusters.design.render.layered import rendered
 from espalier.kube.objects import to_bytes
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest

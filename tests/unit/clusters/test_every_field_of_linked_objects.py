@@ -17,8 +17,8 @@ from espalier.api.eksa.gitops import FluxConfig, GitOpsConfig
 from espalier.api.eksa.identity_providers import AWSIamConfig, OIDCConfig
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.clusters.render import authenticator
-from espalier.clusters.render.layered import rendered
+from espalier.clusters.design.render import authenticator
+from espalier.clusters.design.render.layered import rendered
 from espalier.kube.client import Client
 from espalier.kube.errors import ApiError
 from tests.support.connected_examples import COMPANY

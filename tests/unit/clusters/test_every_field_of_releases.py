@@ -20,13 +20,13 @@ from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters import names
-from espalier.clusters.release_admission import validate_bundles, validate_distro, validate_release
-from espalier.clusters.render import authenticator
-from espalier.clusters.render.layered import rendered
-from espalier.clusters.scope import Scope
-from espalier.clusters.status import status_of
-from espalier.clusters.validity import problem
+from espalier.clusters.admission.release_admission import validate_bundles, validate_distro, validate_release
+from espalier.clusters.design import names
+from espalier.clusters.design.render import authenticator
+from espalier.clusters.design.render.layered import rendered
+from espalier.clusters.observe.scope import Scope
+from espalier.clusters.report.status import status_of
+from espalier.clusters.report.validity import problem
 from espalier.kube.objects import to_bytes
 from espalier.runtime.outcome import Done
 from tests.support import every_provider, snow, tinkerbell, vsphere

@@ -15,12 +15,15 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusterapi import contract
 from espalier.clusterapi.infrastructure import InfrastructureCluster
-from espalier.clusters import gate, names, object_names, plan, readiness, steps
-from espalier.clusters.admission import Admission
-from espalier.clusters.observed_versions import running
-from espalier.clusters.provider import Extras, Name, Provider
-from espalier.clusters.scope import ClusterAPIObjects
-from espalier.clusters.validity import problem
+from espalier.clusters.act import steps
+from espalier.clusters.admission.admission import Admission
+from espalier.clusters.design import gate, names, object_names
+from espalier.clusters.design.provider import Extras, Name, Provider
+from espalier.clusters.observe.observed_versions import running
+from espalier.clusters.observe.scope import ClusterAPIObjects
+from espalier.clusters.plan import plan
+from espalier.clusters.report import readiness
+from espalier.clusters.report.validity import problem
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest
 from espalier.runtime.outcome import Continue, Wait

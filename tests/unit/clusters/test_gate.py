@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from espalier.api.meta import Tree
-from espalier.clusters import gate, names
-from espalier.clusters.gate import Gate, Isolation
-from espalier.clusters.scope import Scope
+from espalier.clusters.design import gate, names
+from espalier.clusters.design.gate import Gate, Isolation
+from espalier.clusters.observe.scope import Scope
 from tests.support.made_clusters import made, objects, settled
 from tests.support.observed_clusters import as_object, datacenter, example, observer
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.clusters.secret_steps import make_gate_key
+from espalier.clusters.act.secret_steps import make_gate_key
 from espalier.runtime.outcome import Continue, Wait
 
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.api.eksa.cluster import ClusterSpec
-from espalier.clusters import names
-from espalier.clusters.rules import identity
-from espalier.clusters.validity import problem, standing_problem
+from espalier.clusters.design import names
+from espalier.clusters.observe.rules import identity
+from espalier.clusters.report.validity import problem, standing_problem
 from tests.support.connected_examples import COMPANY
 from tests.support.observed_clusters import example, scope
 

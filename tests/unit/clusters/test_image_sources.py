@@ -19,7 +19,7 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters.rules import messages
+from espalier.clusters.observe.rules import messages
 from tests.support import snow, vsphere
 from tests.support.admission_reviews import ask
 from tests.support.bottlerocket import on_bottlerocket

@@ -24,7 +24,9 @@ from espalier.api.eksa.upgrades import (
 from espalier.api.meta import Tree
 from espalier.clusterapi.classification import Classification, MachineEffect
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
-from espalier.clusters import in_place, in_place_progress, names, plan
+from espalier.clusters.design import names
+from espalier.clusters.observe import in_place_progress
+from espalier.clusters.plan import in_place, plan
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
 from tests.support.made_clusters import made, objects

@@ -14,9 +14,10 @@ import pytest
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters import kubeconfig_copies, names
-from espalier.clusters.context import Context
-from espalier.clusters.kubeconfig_copies import CHECK_EVERY, NOT_ALLOWED, NOT_OURS, TRY_EVERY
+from espalier.clusters.act import kubeconfig_copies
+from espalier.clusters.act.context import Context
+from espalier.clusters.act.kubeconfig_copies import CHECK_EVERY, NOT_ALLOWED, NOT_OURS, TRY_EVERY
+from espalier.clusters.design import names
 from espalier.kube.errors import Invalid
 from espalier.kube.wire import Response
 from espalier.runtime.sources import Expiry

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from espalier.api.meta import Tree
-from espalier.clusters import names, ownership
+from espalier.clusters.design import names, ownership
 from espalier.kube.objects import Object
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION as PAUSED
-from espalier.clusters import machine_steps
-from espalier.clusters.names import REMEDIATION_STOPPED_ANNOTATION as STOPPED
+from espalier.clusters.act import machine_steps
+from espalier.clusters.design.names import REMEDIATION_STOPPED_ANNOTATION as STOPPED
 from espalier.runtime.outcome import Continue
 from tests.support.made_clusters import counts, objects
 from tests.support.observed_clusters import datacenter, example

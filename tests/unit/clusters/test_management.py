@@ -20,11 +20,11 @@ from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.api.schema import violations
-from espalier.clusters import names, release_content
-from espalier.clusters.admission import Admission
-from espalier.clusters.deletion_steps import guard, wait_for_managed_clusters
-from espalier.clusters.observe import Observer
-from espalier.clusters.validity import missing_objects, problem
+from espalier.clusters.act.deletion_steps import guard, wait_for_managed_clusters
+from espalier.clusters.admission.admission import Admission
+from espalier.clusters.design import names, release_content
+from espalier.clusters.observe.observe import Observer
+from espalier.clusters.report.validity import missing_objects, problem
 from espalier.kube.client import Client
 from espalier.kube.wire import ADMIN
 from espalier.providers.registry import PROVIDERS

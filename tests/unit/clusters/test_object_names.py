@@ -12,11 +12,12 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.clusters import names, object_names, plan
-from espalier.clusters.object_names import ClusterOwnership
-from espalier.clusters.observe import Observer, written
-from espalier.clusters.scope import ClusterAPIObjects, Scope
-from espalier.clusters.validity import problem
+from espalier.clusters.design import names, object_names
+from espalier.clusters.design.object_names import ClusterOwnership
+from espalier.clusters.observe.observe import Observer, written
+from espalier.clusters.observe.scope import ClusterAPIObjects, Scope
+from espalier.clusters.plan import plan
+from espalier.clusters.report.validity import problem
 from espalier.kube.client import Client
 from espalier.kube.errors import Conflict
 from espalier.kube.wire import Request, Response, Stream

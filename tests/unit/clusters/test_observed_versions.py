@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from espalier.api.meta import Tree
-from espalier.clusters import names
-from espalier.clusters.validity import problem
+from espalier.clusters.design import names
+from espalier.clusters.report.validity import problem
 from tests.support import made_clusters as made
 from tests.support.admission_reviews import CONTROL_PLANE, GROUP, ask, edited, paused
 from tests.support.eksa_versions import KUBERNETES, VERSION, refused

@@ -10,8 +10,8 @@ import pytest
 
 from espalier.api.capi import cluster as capi
 from espalier.api.meta import Tree
-from espalier.clusters.scope import ClusterAPIObjects, Scope
-from espalier.clusters.validity import linked_violations, problem
+from espalier.clusters.observe.scope import ClusterAPIObjects, Scope
+from espalier.clusters.report.validity import linked_violations, problem
 from espalier.providers.registry import PROVIDERS
 from tests.support import nutanix, vsphere
 from tests.support.admission_reviews import ask

@@ -11,8 +11,9 @@ from espalier.api.conditions import condition
 from espalier.api.eksa import reasons
 from espalier.api.meta import Tree
 from espalier.api.reference import Reason, Remedy
-from espalier.clusters import names, overdue
-from espalier.clusters.scope import Scope
+from espalier.clusters.design import names
+from espalier.clusters.observe.scope import Scope
+from espalier.clusters.report import overdue
 from tests.support.made_clusters import made, objects
 from tests.support.observed_clusters import GARDEN
 

@@ -10,9 +10,10 @@ import msgspec.structs
 
 from espalier.api.meta import Tree
 from espalier.clusterapi.contract import SKIP_COREDNS_ANNOTATION
-from espalier.clusters import ownership, plan
-from espalier.clusters.plan import Change
-from espalier.clusters.scope import Scope
+from espalier.clusters.design import ownership
+from espalier.clusters.observe.scope import Scope
+from espalier.clusters.plan import plan
+from espalier.clusters.plan.plan import Change
 from tests.support.made_clusters import made, objects
 from tests.support.observed_clusters import applied, as_object
 

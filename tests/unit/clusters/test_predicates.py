@@ -8,7 +8,7 @@ import pytest
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.clusters.predicates import relevant
+from espalier.clusters.observe.predicates import relevant
 from espalier.kube.objects import Object
 from espalier.providers.docker.cluster_api import DockerCluster
 

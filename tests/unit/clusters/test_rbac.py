@@ -5,9 +5,9 @@ from __future__ import annotations
 from espalier.api.core import CONFIG_MAP, SECRET
 from espalier.api.eksa.group import GROUP
 from espalier.api.eksa.upgrades import FrontEnd
-from espalier.cli import components
+from espalier.cli.programs import components
 from espalier.clusters import rbac
-from espalier.clusters.references import IDENTITY_PROVIDERS
+from espalier.clusters.observe.references import IDENTITY_PROVIDERS
 from espalier.kube.rbac import APPLY, FOLLOW, Right, trees
 from espalier.providers.kinds import PROVIDER_KINDS
 from espalier.providers.registry import PROVIDERS

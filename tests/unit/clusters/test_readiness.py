@@ -7,7 +7,7 @@ import pytest
 
 from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.clusterapi import external_etcd
-from espalier.clusters import readiness
+from espalier.clusters.report import readiness
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from espalier.clusters import names
-from espalier.clusters.observe import Observer
-from espalier.clusters.reference_grace import GRACE, ReferenceGrace
-from espalier.clusters.references import Missing, missing_kind
-from espalier.clusters.scope import Scope
-from espalier.clusters.status import status_of
-from espalier.clusters.steps import find_children
+from espalier.clusters.act.steps import find_children
+from espalier.clusters.design import names
+from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.reference_grace import GRACE, ReferenceGrace
+from espalier.clusters.observe.references import Missing, missing_kind
+from espalier.clusters.observe.scope import Scope
+from espalier.clusters.report.status import status_of
 from espalier.kube.client import Client
 from espalier.providers.docker.cluster_api import DockerCluster
 from espalier.providers.registry import PROVIDERS

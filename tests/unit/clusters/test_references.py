@@ -12,11 +12,11 @@ from espalier.api.core import CONFIG_MAP, SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.clusters import credentials, names
-from espalier.clusters.preview.summary import sentences
-from espalier.clusters.provider import Provider
-from espalier.clusters.references import Linked, LinkedObjects
-from espalier.clusters.validity import missing_objects
+from espalier.clusters.design import credentials, names
+from espalier.clusters.design.provider import Provider
+from espalier.clusters.effects.summary import sentences
+from espalier.clusters.observe.references import Linked, LinkedObjects
+from espalier.clusters.report.validity import missing_objects
 from espalier.kube.client import Client
 from espalier.providers.docker.provider import DOCKER
 from espalier.runtime.cache import Caches

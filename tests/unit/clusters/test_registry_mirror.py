@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from espalier.api.eksa.network import OCINamespace, RegistryMirrorConfiguration
-from espalier.clusters import registry_mirror
+from espalier.clusters.design import registry_mirror
 
 
 def test_each_registry_has_a_file_of_its_own_in_the_secret() -> None:

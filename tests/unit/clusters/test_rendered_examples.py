@@ -10,8 +10,9 @@ import pytest
 
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.clusters import cni, plan
-from espalier.clusters.scope import ClusterAPIObjects
+from espalier.clusters.design import cni
+from espalier.clusters.observe.scope import ClusterAPIObjects
+from espalier.clusters.plan import plan
 from tests.support.connected_examples import COMPANY, CONNECTED, PASSWORD
 from tests.support.golden_stories import compare_with_golden, text_of
 from tests.support.observed_clusters import EXAMPLES, GARDEN, example, scope

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from espalier.api.eksa import cluster as eksa
-from espalier.clusters.layers import release
-from espalier.clusters.release_admission import field_differences
-from espalier.clusters.rules import bottlerocket, changes, content, endpoint, numbers, releases, warnings
+from espalier.clusters.admission.release_admission import field_differences
+from espalier.clusters.design.layers import release
+from espalier.clusters.observe.rules import bottlerocket, changes, content, endpoint, numbers, releases, warnings
 from espalier.providers.registry import PROVIDERS
 from tests.support.observed_clusters import as_object, example
 

@@ -8,11 +8,12 @@ import pytest
 
 from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, IN_PLACE_REFUSED, FrontEnd, refusal
 from espalier.api.meta import Tree
-from espalier.clusters import drift, plan, readiness
-from espalier.clusters.in_place import NOT_ASKED, TOO_FEW
-from espalier.clusters.in_place_progress import FAILED, REFUSED
-from espalier.clusters.runtime_hooks import chosen
-from espalier.clusters.scope import Scope
+from espalier.clusters.design.runtime_hooks import chosen
+from espalier.clusters.observe.in_place_progress import FAILED, REFUSED
+from espalier.clusters.observe.scope import Scope
+from espalier.clusters.plan import drift, plan
+from espalier.clusters.plan.in_place import NOT_ASKED, TOO_FEW
+from espalier.clusters.report import readiness
 from espalier.runtime.outcome import Wait
 from tests.support.made_clusters import made, objects
 from tests.support.observed_clusters import as_object

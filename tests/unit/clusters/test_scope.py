@@ -10,9 +10,9 @@ from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters import names, release_content
-from espalier.clusters.gate import Gate
-from espalier.clusters.scope import ClusterAPIObjects
+from espalier.clusters.design import names, release_content
+from espalier.clusters.design.gate import Gate
+from espalier.clusters.observe.scope import ClusterAPIObjects
 from tests.support.made_clusters import kubeconfig, objects
 from tests.support.observed_clusters import GARDEN, as_object, datacenter, example, laptop, observer, scope
 

@@ -16,11 +16,12 @@ import pytest
 from espalier.api.eksa import cluster as eksa
 from espalier.api.meta import Condition, Tree
 from espalier.api.redaction import HIDDEN
-from espalier.cli import plan_text
-from espalier.clusters import admission, names
-from espalier.clusters.admission import Admission
-from espalier.clusters.context import Context, Tools
-from espalier.clusters.status import status_of
+from espalier.cli.clusters import plan_text
+from espalier.clusters.act.context import Context, Tools
+from espalier.clusters.admission import admission
+from espalier.clusters.admission.admission import Admission
+from espalier.clusters.design import names
+from espalier.clusters.report.status import status_of
 from espalier.kube.objects import Object
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from espalier.api.eksa.group import PAUSED_ANNOTATION
-from espalier.clusters import gate, names
-from espalier.clusters.gate import Isolation
-from espalier.clusters.scope import Scope
-from espalier.clusters.settling import LONGEST, Settling
+from espalier.clusters.design import gate, names
+from espalier.clusters.design.gate import Isolation
+from espalier.clusters.observe.scope import Scope
+from espalier.clusters.observe.settling import LONGEST, Settling
 from tests.support.made_clusters import objects, settled
 from tests.support.observed_clusters import as_object, datacenter, example, observer
 

@@ -16,10 +16,12 @@ from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
-from espalier.clusters import Isolation, gate, names, readiness
-from espalier.clusters.scope import Scope
-from espalier.clusters.status import status_of
-from espalier.clusters.validity import problem
+from espalier.clusters import Isolation
+from espalier.clusters.design import gate, names
+from espalier.clusters.observe.scope import Scope
+from espalier.clusters.report import readiness
+from espalier.clusters.report.status import status_of
+from espalier.clusters.report.validity import problem
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import UnusableBundles
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait

@@ -12,12 +12,12 @@ import pytest
 from espalier.api.eksa.group import CLUSTER_FINALIZER
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters import gate, names, object_names
-from espalier.clusters.machine_steps import make_control_plane, make_workers
-from espalier.clusters.references import Missing
-from espalier.clusters.secret_steps import find_left_over_secrets, read_left_over_secrets
-from espalier.clusters.step import Step
-from espalier.clusters.steps import add_finalizer, find_children, leave_children, own_children
+from espalier.clusters.act.machine_steps import make_control_plane, make_workers
+from espalier.clusters.act.secret_steps import find_left_over_secrets, read_left_over_secrets
+from espalier.clusters.act.step import Step
+from espalier.clusters.act.steps import add_finalizer, find_children, leave_children, own_children
+from espalier.clusters.design import gate, names, object_names
+from espalier.clusters.observe.references import Missing
 from espalier.kube.wire import Request, Response
 from espalier.runtime.outcome import Continue, Wait
 from espalier.runtime.sources import Expiry

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from espalier.clusters.scope import read
+from espalier.clusters.observe.scope import read
 from espalier.kube.objects import Object
 
 CLUSTER = (

@@ -11,10 +11,10 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SKIP_EKSA_VERSION_SKEW_CHECK_ANNOTATION
 from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, NodeUpgrade
 from espalier.api.meta import Tree
-from espalier.clusters.admission import Admission
-from espalier.clusters.observe import Observer
-from espalier.clusters.release_admission import validate_release
-from espalier.clusters.rules import releases
+from espalier.clusters.admission.admission import Admission
+from espalier.clusters.admission.release_admission import validate_release
+from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.rules import releases
 from espalier.kube.client import Client
 from espalier.kube.wire import ADMIN
 from espalier.providers.registry import PROVIDERS

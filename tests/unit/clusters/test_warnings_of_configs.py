@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from espalier.clusters.rules import warnings
+from espalier.clusters.observe.rules import warnings
 from tests.support.observed_upgrades import made
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters.watches import Watches
+from espalier.clusters.observe.watches import Watches
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache
 from espalier.runtime.controller import Controller

@@ -5,10 +5,11 @@ from __future__ import annotations
 from espalier.api.core import CLUSTER_ROLE, CONFIG_MAP
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters import names, workload_objects
-from espalier.clusters.rendered import Manifest
-from espalier.clusters.scope import Scope
-from espalier.clusters.workload_objects import Installed, PendingObjects, WorkloadObject
+from espalier.clusters.design import names
+from espalier.clusters.design.rendered import Manifest
+from espalier.clusters.observe.scope import Scope
+from espalier.clusters.plan import workload_objects
+from espalier.clusters.plan.workload_objects import Installed, PendingObjects, WorkloadObject
 from tests.support.orchard_clusters import cluster, linked, made, scope_of, see
 
 OBJECTS = (WorkloadObject(CONFIG_MAP, Key("kube-system", "a")), WorkloadObject(CLUSTER_ROLE, Key("", "system:orchard")))

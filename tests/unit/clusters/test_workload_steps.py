@@ -9,17 +9,18 @@ from datetime import UTC, datetime
 
 from espalier.api.core import CONFIG_MAP
 from espalier.api.meta import Tree
-from espalier.clusters import names, workload_objects
-from espalier.clusters.context import Context
-from espalier.clusters.rendered import Manifest
-from espalier.clusters.workload_objects import Installed
-from espalier.clusters.workload_steps import (
+from espalier.clusters.act.context import Context
+from espalier.clusters.act.workload_steps import (
     INSTALLATION,
     REFUSED,
     begin_workload_objects,
     compare_workload_objects,
     install_workload_objects,
 )
+from espalier.clusters.design import names
+from espalier.clusters.design.rendered import Manifest
+from espalier.clusters.plan import workload_objects
+from espalier.clusters.plan.workload_objects import Installed
 from espalier.kube.wire import Response
 from espalier.providers.docker.provider import DOCKER
 from espalier.runtime.outcome import Continue, Fault, Outcome, Wait

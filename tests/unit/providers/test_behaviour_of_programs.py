@@ -13,7 +13,7 @@ from msgspec import convert
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters.render import authenticator, kube_vip
+from espalier.clusters.design.render import authenticator, kube_vip
 from espalier.providers.tinkerbell.hardware.demand import Owner, demands
 from espalier.providers.tinkerbell.kinds import TinkerbellMachineConfig
 from tests.support import tinkerbell

@@ -7,7 +7,7 @@ import pytest
 
 from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
-from espalier.clusters.shared_parts import with_shared_parts
+from espalier.clusters.design.shared_parts import with_shared_parts
 from espalier.providers.registry import PROVIDERS
 from tests.support.every_provider import KINDS, SAMPLES
 from tests.support.examples import stored

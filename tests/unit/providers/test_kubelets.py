@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.eksa.kubelet import PATCH
-from espalier.clusters.render.kubeadm import CIPHER_SUITES
-from espalier.clusters.render.layered import rendered
+from espalier.clusters.design.render.kubeadm import CIPHER_SUITES
+from espalier.clusters.design.render.layered import rendered
 from tests.support.scopes_of_every_provider import CLUSTERS
 
 IN_FILE = {"read-only-port", "anonymous-auth", "tls-cipher-suites", "tls-min-version", "eviction-hard", "resolv-conf"}

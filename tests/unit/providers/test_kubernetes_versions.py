@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from espalier.api.capi.kubeadm import ClusterConfiguration, KubeadmConfigSpec
-from espalier.clusters.render.layered import rendered
-from espalier.clusters.rendered import Rendered
+from espalier.clusters.design.render.layered import rendered
+from espalier.clusters.design.rendered import Rendered
 from tests.support.etcd_encryption import PLUGIN, asked
 from tests.support.scopes_of_every_provider import CLUSTERS
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from espalier.api.meta import Tree
-from espalier.clusters.rendered import Rendered
+from espalier.clusters.design.rendered import Rendered
 from tests.support import nutanix, vsphere
 
 

@@ -190,7 +190,7 @@ def test_a_pod_is_created_with_an_image_that_is_one(image: str, waits: str) -> N
 def test_a_pod_belongs_to_the_upgrade_that_created_it(
     of: str, uid: str, is_own: bool, is_earlier: bool, taken_by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What another one did on the node is not taken for done, and its pod is not deleted."""
+    """Steps of another upgrade on the node do not count, and its pod is not deleted."""
     known = scope_of([node("a")])
     tree = known.object.tree
     found = made({**tree, "metadata": {**tree["metadata"], "labels": {"cluster.x-k8s.io/cluster-name": "garden"}}})

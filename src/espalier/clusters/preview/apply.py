@@ -11,9 +11,9 @@ import msgspec
 from espalier.api import conditions as condition_list
 from espalier.api import json_trees
 from espalier.api.meta import Tree
-from espalier.apiserver import managed_fields
-from espalier.apiserver.managed_fields import Manager
-from espalier.apiserver.structure import node_of
+from espalier.apiserver.fields import managed_fields
+from espalier.apiserver.fields.managed_fields import Manager
+from espalier.apiserver.schema.structure import node_of
 from espalier.kube.objects import Object, encode_json
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

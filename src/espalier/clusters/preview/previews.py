@@ -13,18 +13,20 @@ from espalier.api import redaction
 from espalier.api.eksa import cluster as eksa
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters import names, object_names, validity
-from espalier.clusters.admission import Admission
-from espalier.clusters.gate import Isolation
-from espalier.clusters.layers import Layer
-from espalier.clusters.observe import Observer
-from espalier.clusters.preview import apply, machines
-from espalier.clusters.preview.diff import ObjectChange, field_changes
-from espalier.clusters.preview.duration import Duration, duration, in_place
-from espalier.clusters.preview.machines import Fleet, Group
-from espalier.clusters.preview.simulate import CNIChange, simulate
-from espalier.clusters.provider import RenderInput, infrastructures
-from espalier.clusters.scope import Scope
+from espalier.clusters.admission.admission import Admission
+from espalier.clusters.design import names, object_names
+from espalier.clusters.design.gate import Isolation
+from espalier.clusters.design.layers import Layer
+from espalier.clusters.design.provider import RenderInput, infrastructures
+from espalier.clusters.effects import machines
+from espalier.clusters.effects.diff import ObjectChange, field_changes
+from espalier.clusters.effects.duration import Duration, duration, in_place
+from espalier.clusters.effects.machines import Fleet, Group
+from espalier.clusters.effects.simulate import CNIChange, simulate
+from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.scope import Scope
+from espalier.clusters.preview import apply
+from espalier.clusters.report import validity
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import Object
 from espalier.kube.wire import ADMIN

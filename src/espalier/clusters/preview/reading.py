@@ -27,13 +27,14 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, external_etcd
 from espalier.clusterapi.machine_objects import MachineObjects
-from espalier.clusters import git_ops, object_names, references
-from espalier.clusters.observe import Observer, written
-from espalier.clusters.preview.machines import Fleet
-from espalier.clusters.provider import Providers, bottlerocket_groups, infrastructures
-from espalier.clusters.rules import endpoint
-from espalier.clusters.scope import is_self_managed
-from espalier.clusters.scope import read as read_cluster
+from espalier.clusters.design import object_names
+from espalier.clusters.design.provider import Providers, bottlerocket_groups, infrastructures
+from espalier.clusters.effects.machines import Fleet
+from espalier.clusters.observe import git_ops, references
+from espalier.clusters.observe.observe import Observer, written
+from espalier.clusters.observe.rules import endpoint
+from espalier.clusters.observe.scope import is_self_managed
+from espalier.clusters.observe.scope import read as read_cluster
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object, readable

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from espalier.api.core import SECRET
-from espalier.clusters.checks.problems import problems_of
-from espalier.clusters.provider import EtcdRenderer, Links, Provider
+from espalier.clusters.design.provider import EtcdRenderer, Links, Provider
+from espalier.clusters.report.checks.problems import problems_of
 from espalier.kube.objects import Object
 from espalier.kube.rbac import Right
 from espalier.providers.cloudstack import disks, environment, references, render, rules

@@ -13,9 +13,9 @@ from espalier.api.capi.cluster import Endpoint
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.clusters.credentials import lacking
-from espalier.clusters.linked_objects import datacenter, of_kind
-from espalier.clusters.provider import Dependency, Name, RenderInput
+from espalier.clusters.design.credentials import lacking
+from espalier.clusters.design.linked_objects import datacenter, of_kind
+from espalier.clusters.design.provider import Dependency, Name, RenderInput
 from espalier.kube.objects import Object
 from espalier.providers.cloudstack.cluster_api import FAILURE_DOMAIN, CloudStackCluster
 from espalier.providers.cloudstack.kinds import (

@@ -10,11 +10,11 @@ from espalier.api.capi.etcdadm import EtcdadmConfigSpec
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
-from espalier.clusters import linked_objects
-from espalier.clusters.provider import Components, RenderInput
-from espalier.clusters.render import etcd, host_os, kube_vip, kubeadm
-from espalier.clusters.render.cluster import meta
-from espalier.clusters.rendered import Rendered, Settings
+from espalier.clusters.design import linked_objects
+from espalier.clusters.design.provider import Components, RenderInput
+from espalier.clusters.design.render import etcd, host_os, kube_vip, kubeadm
+from espalier.clusters.design.render.cluster import meta
+from espalier.clusters.design.rendered import Rendered, Settings
 from espalier.providers.cloudstack import disks, references
 from espalier.providers.cloudstack.cluster_api import (
     AcsEndpoint,

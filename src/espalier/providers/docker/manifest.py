@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from espalier.clusters.starting_manifest import CLUSTER_NETWORK, Choices, external_etcd, management_cluster, scalar
+from espalier.clusters.design.starting_manifest import (
+    CLUSTER_NETWORK,
+    Choices,
+    external_etcd,
+    management_cluster,
+    scalar,
+)
 
 
 def manifest(name: str, choices: Choices) -> str:

@@ -1,6 +1,6 @@
 """The infrastructure provider Docker."""
 
-from espalier.clusters.provider import EtcdRenderer, Links, Provider
+from espalier.clusters.design.provider import EtcdRenderer, Links, Provider
 from espalier.providers.docker import render, rules
 from espalier.providers.docker.cluster_api import INFRASTRUCTURE
 from espalier.providers.docker.kinds import KINDS, DockerDatacenterConfig

@@ -6,10 +6,10 @@ from espalier.api.capi.etcdadm import EtcdadmConfigSpec
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.clusterapi.kubernetes_versions import minor
-from espalier.clusters.provider import Components, RenderInput
-from espalier.clusters.render import etcd, kubeadm
-from espalier.clusters.render.cluster import meta
-from espalier.clusters.rendered import Settings
+from espalier.clusters.design.provider import Components, RenderInput
+from espalier.clusters.design.render import etcd, kubeadm
+from espalier.clusters.design.render.cluster import meta
+from espalier.clusters.design.rendered import Settings
 from espalier.providers.docker.cluster_api import (
     DockerCluster,
     DockerClusterSpec,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from espalier.api.eksa import cluster as eksa
 from espalier.api.violations import Violation
-from espalier.clusters.machine_groups import without_failure_domains
+from espalier.clusters.design.machine_groups import without_failure_domains
 
 _MACHINE_GROUP = "machineGroupRef: Docker has no machine configs; the reference is ignored"
 

@@ -10,11 +10,11 @@ from espalier.api.core import CONFIG_MAP, DEPLOYMENT, SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.clusters.provider import Name, RenderInput
-from espalier.clusters.render.cloud_controller import ACCOUNT, CONTROL_PLANE, object_, rights, tolerations
-from espalier.clusters.render.cni.workloads import NAMESPACE, from_field
-from espalier.clusters.render.resource_set import Part, ResourceSet
-from espalier.clusters.rendered import Manifest
+from espalier.clusters.design.provider import Name, RenderInput
+from espalier.clusters.design.render.cloud_controller import ACCOUNT, CONTROL_PLANE, object_, rights, tolerations
+from espalier.clusters.design.render.cni.workloads import NAMESPACE, from_field
+from espalier.clusters.design.render.resource_set import Part, ResourceSet
+from espalier.clusters.design.rendered import Manifest
 from espalier.kube.objects import Object
 from espalier.providers.nutanix import node_addresses, references, render
 from espalier.providers.nutanix.render import AUTHORITIES, image

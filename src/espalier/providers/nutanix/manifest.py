@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.clusters.starting_manifest import Choices, highly_available
+from espalier.clusters.design.starting_manifest import Choices, highly_available
 
 HEADING = """\
 # Credentials are kept in a Secret. `espalier create cluster` writes nutanix-credentials from EKSA_NUTANIX_USERNAME and

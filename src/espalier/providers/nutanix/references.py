@@ -12,11 +12,11 @@ from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
-from espalier.clusters import linked_objects
-from espalier.clusters.checks.questions import Server
-from espalier.clusters.credentials import ALLOWED, IN_WORKLOAD_CLUSTERS, lacking
-from espalier.clusters.provider import Dependency, RenderInput
-from espalier.clusters.render_input import group_name
+from espalier.clusters.design import linked_objects
+from espalier.clusters.design.credentials import ALLOWED, IN_WORKLOAD_CLUSTERS, lacking
+from espalier.clusters.design.provider import Dependency, RenderInput
+from espalier.clusters.design.render_input import group_name
+from espalier.clusters.report.checks.questions import Server
 from espalier.kube.objects import Object
 from espalier.providers.nutanix.kinds import (
     FailureDomain,

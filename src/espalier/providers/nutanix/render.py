@@ -15,11 +15,11 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
 from espalier.clusterapi.contract import MOVE_LABELS
-from espalier.clusters import linked_objects
-from espalier.clusters.provider import Components, Name, RenderInput
-from espalier.clusters.render import etcd, host_os, kube_vip, kubeadm
-from espalier.clusters.render.cluster import meta
-from espalier.clusters.rendered import Settings
+from espalier.clusters.design import linked_objects
+from espalier.clusters.design.provider import Components, Name, RenderInput
+from espalier.clusters.design.render import etcd, host_os, kube_vip, kubeadm
+from espalier.clusters.design.render.cluster import meta
+from espalier.clusters.design.rendered import Settings
 from espalier.kube.objects import Object
 from espalier.providers.nutanix import references
 from espalier.providers.nutanix.cluster_api import (

@@ -8,8 +8,8 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.host_os import UBUNTU
 from espalier.api.quantities import amount
 from espalier.api.violations import Violation
-from espalier.clusters.linked_objects import of_kind
-from espalier.clusters.machine_groups import (
+from espalier.clusters.design.linked_objects import of_kind
+from espalier.clusters.design.machine_groups import (
     WORKERS,
     kubernetes_versions,
     machine_groups,
@@ -17,8 +17,8 @@ from espalier.clusters.machine_groups import (
     references_to,
     without_failure_domains,
 )
-from espalier.clusters.render_input import group_name
-from espalier.clusters.rules import connections, endpoint
+from espalier.clusters.design.render_input import group_name
+from espalier.clusters.observe.rules import connections, endpoint
 from espalier.kube.objects import Object
 from espalier.providers.nutanix import node_addresses
 from espalier.providers.nutanix.kinds import LEAST_DISK, LEAST_MEMORY, NutanixDatacenterConfig, NutanixMachineConfig

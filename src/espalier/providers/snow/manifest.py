@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.clusters.starting_manifest import Choices, highly_available, scalar
+from espalier.clusters.design.starting_manifest import Choices, highly_available, scalar
 
 HEADING = """\
 # Credentials are kept in a Secret. `espalier create cluster` writes snow-credentials from the files named in

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from espalier.api.core import SECRET
-from espalier.clusters.checks.problems import problems_of
-from espalier.clusters.provider import Bottlerocket, EtcdRenderer, Extras, Links, Provider
+from espalier.clusters.design.provider import Bottlerocket, EtcdRenderer, Extras, Links, Provider
+from espalier.clusters.report.checks.problems import problems_of
 from espalier.kube.rbac import Right
 from espalier.providers.snow import environment, references, render, rules
 from espalier.providers.snow.checks.controller import configs

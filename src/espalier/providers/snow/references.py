@@ -10,10 +10,10 @@ from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.host_os import BOTTLEROCKET
-from espalier.clusters.credentials import lacking
-from espalier.clusters.linked_objects import of_kind
-from espalier.clusters.machine_groups import fields_with
-from espalier.clusters.provider import Dependency, Further, RenderInput
+from espalier.clusters.design.credentials import lacking
+from espalier.clusters.design.linked_objects import of_kind
+from espalier.clusters.design.machine_groups import fields_with
+from espalier.clusters.design.provider import Dependency, Further, RenderInput
 from espalier.kube.objects import Object
 from espalier.providers.snow.kinds import (
     SnowDatacenterConfig,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.clusters.starting_manifest import (
+from espalier.clusters.design.starting_manifest import (
     CLUSTER_NETWORK,
     Choices,
     UnsupportedChoiceError,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.clusters.provider import Links, Provider
+from espalier.clusters.design.provider import Links, Provider
 from espalier.kube.rbac import Right
 from espalier.providers.tinkerbell import references, render, rules
 from espalier.providers.tinkerbell.cluster_api import INFRASTRUCTURE

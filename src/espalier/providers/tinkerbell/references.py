@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from espalier.clusters.linked_objects import of_kind
-from espalier.clusters.provider import Further, RenderInput
+from espalier.clusters.design.linked_objects import of_kind
+from espalier.clusters.design.provider import Further, RenderInput
 from espalier.kube.objects import Object
 from espalier.providers.tinkerbell.kinds import (
     TinkerbellMachineConfig,

@@ -13,12 +13,12 @@ from espalier.api.capi.machine import MachineDeletion, MachineDeployment, Templa
 from espalier.api.eksa.host_os import BOTTLEROCKET_USER
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.label_selectors import LabelSelector
-from espalier.clusters import registry_mirror
-from espalier.clusters.linked_objects import datacenter, of_group
-from espalier.clusters.provider import Components, RenderInput
-from espalier.clusters.render import host_os, kube_vip, kubeadm, node_setup
-from espalier.clusters.render.cluster import meta
-from espalier.clusters.rendered import Rendered, RenderedGroup, Settings
+from espalier.clusters.design import registry_mirror
+from espalier.clusters.design.linked_objects import datacenter, of_group
+from espalier.clusters.design.provider import Components, RenderInput
+from espalier.clusters.design.render import host_os, kube_vip, kubeadm, node_setup
+from espalier.clusters.design.render.cluster import meta
+from espalier.clusters.design.rendered import Rendered, RenderedGroup, Settings
 from espalier.providers.tinkerbell import workflow
 from espalier.providers.tinkerbell.cluster_api import (
     BootOptions,

@@ -11,17 +11,17 @@ from espalier.api import paths
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.host_os import BOTTLEROCKET, REDHAT, UBUNTU
 from espalier.api.violations import Violation
-from espalier.clusters import addresses
-from espalier.clusters.linked_objects import of_kind
-from espalier.clusters.machine_groups import (
+from espalier.clusters.design import addresses
+from espalier.clusters.design.linked_objects import of_kind
+from espalier.clusters.design.machine_groups import (
     MachineGroup,
     machine_groups,
     names_version,
     references_to,
     without_failure_domains,
 )
-from espalier.clusters.render_input import group_count, group_name
-from espalier.clusters.rules import endpoint
+from espalier.clusters.design.render_input import group_count, group_name
+from espalier.clusters.observe.rules import endpoint
 from espalier.kube.objects import Object
 from espalier.providers.tinkerbell import templates
 from espalier.providers.tinkerbell.kinds import (

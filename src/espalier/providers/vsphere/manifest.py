@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.clusters.starting_manifest import Choices, highly_available
+from espalier.clusters.design.starting_manifest import Choices, highly_available
 
 HEADING = """\
 # Credentials are kept in a Secret. Before you apply this manifest, create vsphere-credentials in eksa-system with

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from espalier.api.core import SECRET
-from espalier.clusters.checks.problems import problems_of
-from espalier.clusters.provider import Bottlerocket, EtcdRenderer, Extras, Links, Provider
+from espalier.clusters.design.provider import Bottlerocket, EtcdRenderer, Extras, Links, Provider
+from espalier.clusters.report.checks.problems import problems_of
 from espalier.kube.rbac import Right
 from espalier.providers.vsphere import cloud_controller, environment, references, render, rules
 from espalier.providers.vsphere.checks.controller import configs

@@ -16,11 +16,11 @@ from espalier.api.eksa.release import VersionsBundle
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
 from espalier.clusterapi.contract import MOVE_LABELS
-from espalier.clusters import linked_objects
-from espalier.clusters.provider import Components, Name, RenderInput
-from espalier.clusters.render import bottlerocket, etcd, host_os, kube_vip, kubeadm
-from espalier.clusters.render.cluster import meta
-from espalier.clusters.rendered import Settings
+from espalier.clusters.design import linked_objects
+from espalier.clusters.design.provider import Components, Name, RenderInput
+from espalier.clusters.design.render import bottlerocket, etcd, host_os, kube_vip, kubeadm
+from espalier.clusters.design.render.cluster import meta
+from espalier.clusters.design.rendered import Settings
 from espalier.kube.objects import Object
 from espalier.providers.vsphere.cluster_api import (
     IdentityReference,

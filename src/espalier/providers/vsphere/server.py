@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.clusters.checks import questions
+from espalier.clusters.report.checks import questions
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfigSpec
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from espalier.cli.environment.buckets import Buckets
-from espalier.cli.environment.seed_programs.agent import StoreConfig
+from espalier.cli.local.environment.buckets import Buckets
+from espalier.cli.local.environment.seed_programs.agent import StoreConfig
 from espalier.runtime.virtual import Simulation
 from espalier.shoots.extension import OperationFailed
 from espalier.simulator.connections import Link

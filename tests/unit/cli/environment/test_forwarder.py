@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from espalier.cli.environment.seed_processes.network import Forwarder, Found, TcpEndpoint
+from espalier.cli.local.environment.seed_processes.network import Forwarder, Found, TcpEndpoint
 from espalier.simulator.pods.life import Life
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from espalier.api.eksa.upgrades import FrontEnd
-from espalier.cli.environment.real import RealSettings, check, retry_untrusted
-from espalier.cli.failures import Failure, Usage
-from espalier.cli.up import ApiServer, Nodes, fit
+from espalier.cli.kit.failures import Failure, Usage
+from espalier.cli.local.environment.real import RealSettings, check, retry_untrusted
+from espalier.cli.local.up import ApiServer, Nodes, fit
 from espalier.kube.errors import ServerFailure, Status
 from espalier.realnodes.nspawn.state import NetworkRecord, State
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from espalier.api.gardener.operating_system_config import BOOTSTRAP_KUBECONFIG
 from espalier.assets.base import Base
-from espalier.cli.environment.real_machines.machines import COMMANDS, cloud_config, newest_base
-from espalier.cli.environment.real_machines.name_server import Resolved, answer
+from espalier.cli.local.environment.real_machines.machines import COMMANDS, cloud_config, newest_base
+from espalier.cli.local.environment.real_machines.name_server import Resolved, answer
 
 ADDRESS, SIX, NAME = 1, 28, "api.shoot--dev--apple.internal.example.com"
 KNOWN = {NAME: Resolved(IPv4Address("10.250.0.2"), 7)}

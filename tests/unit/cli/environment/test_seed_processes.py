@@ -12,13 +12,13 @@ from typing import cast
 import pytest
 
 from espalier.api.resource import Key
-from espalier.cli import demo_migration
-from espalier.cli.environment.seed_processes.assembly import RealControlPlanes, version_of
-from espalier.cli.environment.seed_processes.buckets import FolderBuckets, FolderLink
-from espalier.cli.environment.seed_processes.mounts import Folder, Mounts
-from espalier.cli.environment.seed_processes.process import run_process
-from espalier.cli.environment.seed_programs.command_line import with_flags
-from espalier.cli.failures import Failure
+from espalier.cli.kit.failures import Failure
+from espalier.cli.local import demo_migration
+from espalier.cli.local.environment.seed_processes.assembly import RealControlPlanes, version_of
+from espalier.cli.local.environment.seed_processes.buckets import FolderBuckets, FolderLink
+from espalier.cli.local.environment.seed_processes.mounts import Folder, Mounts
+from espalier.cli.local.environment.seed_processes.process import run_process
+from espalier.cli.local.environment.seed_programs.command_line import with_flags
 from espalier.etcdbackup.stores.errors import Refused
 from espalier.etcdbackup.stores.local import LocalStore
 from espalier.runtime.clock import SystemClock

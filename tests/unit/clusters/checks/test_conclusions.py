@@ -9,8 +9,8 @@ import pytest
 
 from espalier.api.eksa.checked import Checked
 from espalier.api.resource import Key
-from espalier.clusters.checks.conclusions import CheckPlan, Conclusion, Evaluation, NoAnswer, Request, conclude
-from espalier.clusters.checks.questions import Server
+from espalier.clusters.report.checks.conclusions import CheckPlan, Conclusion, Evaluation, NoAnswer, Request, conclude
+from espalier.clusters.report.checks.questions import Server
 
 GENERATION = 2
 NOTHING = Checked()

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from espalier.clusters.checks.error_backoff import KEPT_FOR, REFUSED, ErrorBackoff
-from espalier.clusters.checks.questions import Credentials, LookUpError, Server
+from espalier.clusters.report.checks.error_backoff import KEPT_FOR, REFUSED, ErrorBackoff
+from espalier.clusters.report.checks.questions import Credentials, LookUpError, Server
 from espalier.runtime.virtual import Simulation, run
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from espalier.clusters.checks.hosts import brief, resolved
+from espalier.clusters.report.checks.hosts import brief, resolved
 
 
 @pytest.mark.parametrize(

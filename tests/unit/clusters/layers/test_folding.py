@@ -9,9 +9,9 @@ import semver
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.clusters.layers import LAYERS, Layer, chosen, folding
-from espalier.clusters.layers.layer import BASE, Function
-from espalier.clusters.rendered import Rendered
+from espalier.clusters.design.layers import LAYERS, Layer, chosen, folding
+from espalier.clusters.design.layers.layer import BASE, Function
+from espalier.clusters.design.rendered import Rendered
 from tests.support.render_inputs import CASES, text
 
 LATER = semver.Version(0, 28, 0)

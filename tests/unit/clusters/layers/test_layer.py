@@ -8,13 +8,13 @@ import semver
 from msgspec.structs import replace
 
 from espalier.api.meta import Tree
-from espalier.clusters import names
-from espalier.clusters.gate import Isolation
-from espalier.clusters.layers import LAYERS, Layer, offered, release
-from espalier.clusters.layers.pieces import changed
-from espalier.clusters.observe import Observer
-from espalier.clusters.rendered import Rendered
-from espalier.clusters.scope import read
+from espalier.clusters.design import names
+from espalier.clusters.design.gate import Isolation
+from espalier.clusters.design.layers import LAYERS, Layer, offered, release
+from espalier.clusters.design.layers.pieces import changed
+from espalier.clusters.design.rendered import Rendered
+from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.scope import read
 from espalier.kube.client import Client
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Uninstalled

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from espalier.api.eksa.cluster import ClusterSpec
-from espalier.clusters.layers import LAYERS, cgroup_v1, registry_mirrors
-from espalier.clusters.render.layered import base
-from espalier.clusters.rendered import Rendered
+from espalier.clusters.design.layers import LAYERS, cgroup_v1, registry_mirrors
+from espalier.clusters.design.render.layered import base
+from espalier.clusters.design.rendered import Rendered
 from tests.support.render_inputs import MIRRORED, OLD_GROUPS, documents, render_input
 
 

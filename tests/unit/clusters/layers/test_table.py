@@ -8,10 +8,11 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from espalier.clusters import cni, plan
-from espalier.clusters.layers import LAYERS, cgroup_v1, folding, images_by_digest, registry_mirrors, release
-from espalier.clusters.render.layered import base, rendered
-from espalier.clusters.scope import ClusterAPIObjects
+from espalier.clusters.design import cni
+from espalier.clusters.design.layers import LAYERS, cgroup_v1, folding, images_by_digest, registry_mirrors, release
+from espalier.clusters.design.render.layered import base, rendered
+from espalier.clusters.observe.scope import ClusterAPIObjects
+from espalier.clusters.plan import plan
 from tests.support.golden_stories import compare_with_golden
 from tests.support.render_inputs import (
     CASES,
@@ -60,7 +61,7 @@ def test_every_layer_belongs_to_a_release_of_this_build() -> None:
 
 
 def test_no_layer_is_older_than_its_lifetime() -> None:
-    """When this fails: `python -m espalier.clusters.layers.folding` says what to fold."""
+    """When this fails: `python -m espalier.clusters.design.layers.folding` says what to fold."""
     newest = release(RELEASED[0])
     assert newest is not None
     assert folding.due(LAYERS, newest) == ()

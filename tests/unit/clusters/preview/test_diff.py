@@ -6,7 +6,7 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.api.redaction import HIDDEN
-from espalier.clusters.preview.diff import FieldChange, field_changes
+from espalier.clusters.effects.diff import FieldChange, field_changes
 
 
 def changes(old: Tree, new: Tree, kind: str = "") -> list[FieldChange]:

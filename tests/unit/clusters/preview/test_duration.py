@@ -9,8 +9,8 @@ from espalier.api.capi.machine import Bootstrap, Machine, MachineSpec, MachineSt
 from espalier.api.eksa.upgrades import UPGRADE_SECONDS
 from espalier.api.meta import Condition, ObjectMeta
 from espalier.clusterapi.machine_objects import MachineObjects
-from espalier.clusters.preview.duration import UNKNOWN_IN_PLACE, Duration, in_place, seconds_to_ready
-from espalier.clusters.preview.machines import Fleet, Group, RemovedMachine
+from espalier.clusters.effects.duration import UNKNOWN_IN_PLACE, Duration, in_place, seconds_to_ready
+from espalier.clusters.effects.machines import Fleet, Group, RemovedMachine
 from tests.support.observed_clusters import machine_objects
 
 STAY = RemovedMachine("", ("version",))

@@ -13,9 +13,10 @@ from espalier.api.eksa.upgrades import UNFINISHED, FrontEnd
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.clusterapi import machine_change, removal
 from espalier.clusterapi.machine_objects import MachineObjects
-from espalier.clusters.preview import summary
-from espalier.clusters.preview.duration import UNKNOWN, duration
-from espalier.clusters.preview.machines import (
+from espalier.clusters.design.provider import infrastructures
+from espalier.clusters.effects import summary
+from espalier.clusters.effects.duration import UNKNOWN, duration
+from espalier.clusters.effects.machines import (
     GROUP_REMOVED,
     SCALED_IN,
     Fleet,
@@ -24,9 +25,8 @@ from espalier.clusters.preview.machines import (
     refused_groups,
     refused_in_place,
 )
-from espalier.clusters.preview.simulate import simulate
-from espalier.clusters.provider import infrastructures
-from espalier.clusters.scope import Scope
+from espalier.clusters.effects.simulate import simulate
+from espalier.clusters.observe.scope import Scope
 from espalier.providers.registry import PROVIDERS
 from tests.support.made_clusters import made, objects
 from tests.support.observed_clusters import as_object, machine_objects

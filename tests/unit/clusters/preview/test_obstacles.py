@@ -15,16 +15,17 @@ import pytest
 from espalier.api.eksa.group import CLUSTER_FINALIZER, CLUSTER_NAMESPACE_LABEL, PAUSED_ANNOTATION
 from espalier.api.eksa.upgrades import IN_PLACE_REFUSED, PROGRESSING, FrontEnd, refusal
 from espalier.api.meta import Tree
-from espalier.clusters import names, object_names, release_content, synced
-from espalier.clusters.context import Context, Tools
-from espalier.clusters.observe import Observer
-from espalier.clusters.preview.simulate import simulate
-from espalier.clusters.provider import Provider
-from espalier.clusters.rate_limit import RateLimits
-from espalier.clusters.scope import Scope
-from espalier.clusters.settling import Settling
-from espalier.clusters.step import Step
-from espalier.clusters.steps import STEPS, steps_of
+from espalier.clusters.act.context import Context, Tools
+from espalier.clusters.act.step import Step
+from espalier.clusters.act.steps import STEPS, steps_of
+from espalier.clusters.design import names, object_names, release_content
+from espalier.clusters.design.provider import Provider
+from espalier.clusters.design.rate_limit import RateLimits
+from espalier.clusters.effects.simulate import simulate
+from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.scope import Scope
+from espalier.clusters.observe.settling import Settling
+from espalier.clusters.report import synced
 from espalier.kube.client import Client
 from espalier.kube.wire import Request, Response, Stream
 from espalier.providers.registry import PROVIDERS

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.meta import Tree
-from espalier.clusters import Isolation, names
-from espalier.clusters.preview.diff import FieldChange
-from espalier.clusters.preview.simulate import Simulated, simulate
-from espalier.clusters.preview.summary import NOTHING, sentences
-from espalier.clusters.scope import Scope
+from espalier.clusters import Isolation
+from espalier.clusters.design import names
+from espalier.clusters.effects.diff import FieldChange
+from espalier.clusters.effects.simulate import Simulated, simulate
+from espalier.clusters.effects.summary import NOTHING, sentences
+from espalier.clusters.observe.scope import Scope
 from tests.support.made_clusters import made, objects
 from tests.support.observed_clusters import example
 

@@ -15,9 +15,9 @@ import pytest
 
 from espalier.api.etcd.calls import InitiateCopyOperation
 from espalier.api.etcd.ownership import CopyOperation, Status, Writer, copy_operation_key, encoded, read_first_start
-from espalier.apiserver.builtin import KINDS
-from espalier.apiserver.etcd_keys import Keys
-from espalier.apiserver.etcd_store import EtcdStore
+from espalier.apiserver.builtin.builtin import KINDS
+from espalier.apiserver.storage.etcd_keys import Keys
+from espalier.apiserver.storage.etcd_store import EtcdStore
 from espalier.etcd.client import Client
 from espalier.etcd.errors import EtcdError
 from espalier.etcdbackup.restore.plan import BUMP

@@ -11,8 +11,8 @@ import pytest
 from aiohttp import web
 from cs.client import PAGE_SIZE
 
-from espalier.clusters.checks import threads
-from espalier.clusters.checks.questions import Credentials, LookUpError
+from espalier.clusters.report.checks import threads
+from espalier.clusters.report.checks.questions import Credentials, LookUpError
 from espalier.providers.cloudstack.checks import cloudstacks
 from espalier.providers.cloudstack.checks.cloudstacks import CloudStacks
 from espalier.providers.cloudstack.checks.questions import Answers, Entity, ObjectType, Place, Query, Question

@@ -14,7 +14,7 @@ import pytest
 
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.clusters.validity import problem
+from espalier.clusters.report.validity import problem
 from espalier.kube.errors import ApiError
 from espalier.providers.cloudstack.kinds import KINDS, RESERVED, CloudStackDatacenterConfig, CloudStackMachineConfig
 from tests.support.cloudstack import API, KEY_OF_ANN, disk, everything, made, of, seen, zone

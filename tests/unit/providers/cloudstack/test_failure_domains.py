@@ -9,8 +9,8 @@ import json
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters.scope import Scope
-from espalier.clusters.validity import problem
+from espalier.clusters.observe.scope import Scope
+from espalier.clusters.report.validity import problem
 from tests.support.cloudstack import credentials, manifest, of
 from tests.support.examples import stored
 from tests.support.observed_clusters import observer

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.clusters.checks.questions import Credentials
+from espalier.clusters.report.checks.questions import Credentials
 from espalier.providers.cloudstack.checks import findings
 from espalier.providers.cloudstack.checks.controller import configs
 from espalier.providers.cloudstack.checks.questions import Answers, Entity, ObjectType, Query, api_of, place_of

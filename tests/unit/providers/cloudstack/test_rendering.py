@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from espalier.api.meta import Tree
-from espalier.clusters.admission import Admission
-from espalier.clusters.validity import missing_objects, problem
+from espalier.clusters.admission.admission import Admission
+from espalier.clusters.report.validity import missing_objects, problem
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest
 from tests.support.cloudstack import (

@@ -13,7 +13,7 @@ import pytest
 
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.clusters.validity import problem
+from espalier.clusters.report.validity import problem
 from espalier.kube.errors import ApiError
 from espalier.providers.nutanix.kinds import KINDS, NutanixDatacenterConfig, NutanixMachineConfig
 from tests.support.field_sweep import LOCAL, NO_NAMES, Values, all_leaves, counted, put, server, swept, verdict

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from espalier.api.meta import Tree
-from espalier.clusters.admission import Admission
+from espalier.clusters.admission.admission import Admission
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest
 from tests.support.examples import stored

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from espalier.clusters.checks.questions import Credentials, LookUpError
+from espalier.clusters.report.checks.questions import Credentials, LookUpError
 from espalier.providers.nutanix.checks import prism
 from espalier.providers.nutanix.checks.prism import PrismCentrals
 from espalier.providers.nutanix.checks.questions import (

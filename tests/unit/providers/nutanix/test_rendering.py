@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from espalier.api.meta import Tree
-from espalier.clusters.admission import Admission
-from espalier.clusters.credentials import IN_WORKLOAD_CLUSTERS
-from espalier.clusters.render.layered import rendered
-from espalier.clusters.validity import missing_objects, problem
+from espalier.clusters.admission.admission import Admission
+from espalier.clusters.design.credentials import IN_WORKLOAD_CLUSTERS
+from espalier.clusters.design.render.layered import rendered
+from espalier.clusters.report.validity import missing_objects, problem
 from espalier.kube.wire import ADMIN
 from espalier.providers.nutanix.references import read_account, write_account
 from espalier.runtime.admission import AdmissionRequest

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from espalier.clusters.checks import hosts
-from espalier.clusters.checks.questions import Credentials, LookUpError
+from espalier.clusters.report.checks import hosts
+from espalier.clusters.report.checks.questions import Credentials, LookUpError
 from espalier.providers.snow import references
 from espalier.providers.snow.checks import devices
 from espalier.providers.snow.checks.controller import configs

@@ -14,7 +14,7 @@ import pytest
 
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.clusters.validity import problem
+from espalier.clusters.report.validity import problem
 from espalier.kube.errors import ApiError
 from espalier.providers.snow.kinds import KINDS, SnowDatacenterConfig, SnowIPPool, SnowMachineConfig
 from tests.support import bottlerocket_fields

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.clusters.checks.questions import Credentials, Server
+from espalier.clusters.report.checks.questions import Credentials, Server
 from espalier.providers.snow.checks import findings
 from espalier.providers.snow.checks.questions import Answers, Query
 from espalier.providers.snow.checks.simulated import simulated_answers

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from espalier.api.meta import Tree
-from espalier.clusters.admission import Admission
-from espalier.clusters.validity import missing_objects, problem
+from espalier.clusters.admission.admission import Admission
+from espalier.clusters.report.validity import missing_objects, problem
 from espalier.kube.objects import Object, to_bytes
 from espalier.kube.wire import ADMIN
 from espalier.providers.snow.rules import clashes

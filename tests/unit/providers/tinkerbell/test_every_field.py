@@ -12,7 +12,7 @@ import pytest
 
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.clusters.validity import problem
+from espalier.clusters.report.validity import problem
 from espalier.kube.errors import ApiError
 from espalier.providers.tinkerbell.kinds import (
     KINDS,

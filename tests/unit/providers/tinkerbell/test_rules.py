@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from espalier.api.meta import Tree
-from espalier.clusters.admission import Admission
-from espalier.clusters.validity import missing_objects, problem
+from espalier.clusters.admission.admission import Admission
+from espalier.clusters.report.validity import missing_objects, problem
 from espalier.kube.wire import ADMIN
 from espalier.providers.tinkerbell import workflow
 from espalier.runtime.admission import AdmissionRequest

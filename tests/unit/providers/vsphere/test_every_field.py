@@ -14,7 +14,7 @@ import pytest
 
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.clusters.validity import problem, unresolved_values
+from espalier.clusters.report.validity import problem, unresolved_values
 from espalier.kube.errors import ApiError
 from espalier.providers.vsphere.kinds import KINDS, VSphereDatacenterConfig, VSphereMachineConfig
 from tests.support import bottlerocket_fields

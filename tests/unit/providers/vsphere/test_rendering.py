@@ -11,10 +11,10 @@ import pytest
 
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.clusters.admission import Admission
-from espalier.clusters.credentials import IN_WORKLOAD_CLUSTERS
-from espalier.clusters.render.layered import rendered
-from espalier.clusters.validity import missing_objects, problem, unresolved_values
+from espalier.clusters.admission.admission import Admission
+from espalier.clusters.design.credentials import IN_WORKLOAD_CLUSTERS
+from espalier.clusters.design.render.layered import rendered
+from espalier.clusters.report.validity import missing_objects, problem, unresolved_values
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from tests.support.examples import stored

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from espalier.clusters.checks.questions import Credentials
+from espalier.clusters.report.checks.questions import Credentials
 from espalier.providers.vsphere.checks.vcenter import _Tags
 
 ACCOUNT = Credentials("maker", "rosebud")

@@ -14,7 +14,7 @@ from typing import cast
 import pytest
 
 from espalier.api.resource import Key
-from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.providers.docker.cluster_api import DockerMachine
 from espalier.realnodes.nspawn import container, limits, machines
 from espalier.realnodes.nspawn.bases import NodeBase

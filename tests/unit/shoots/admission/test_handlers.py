@@ -20,8 +20,8 @@ from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.apiserver.webhooks import WebhookCall
-from espalier.cli.webhook_configurations import SERVICE, webhook_tree
+from espalier.apiserver.access.webhooks import WebhookCall
+from espalier.cli.programs.webhook_configurations import SERVICE, webhook_tree
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import ApiError, Invalid
 from espalier.kube.objects import Object, encode_json

@@ -15,7 +15,7 @@ from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.shoots.control_plane.programs import (

@@ -14,8 +14,8 @@ from espalier.api.etcd.timing import Timing
 from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.meta import OwnerReference, Tree
-from espalier.cli.etcd_agent import etcd_agent
-from espalier.cli.etcd_guard import etcd_guard
+from espalier.cli.backups.etcd_agent import etcd_agent
+from espalier.cli.backups.etcd_guard import etcd_guard
 from espalier.shoots.etcd.rendering import Rendered, rendered
 from espalier.shoots.etcd.settings import InvalidEtcd, agent_command
 

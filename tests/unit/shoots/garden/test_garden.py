@@ -40,7 +40,7 @@ from espalier.api.gardener.shoot import (
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.api.resource import Key
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
 from espalier.runtime import virtual

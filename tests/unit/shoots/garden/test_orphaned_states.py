@@ -12,7 +12,7 @@ from espalier.api.gardener import names
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.runtime import virtual
 from espalier.runtime.cache import Caches
 from espalier.runtime.writer import Writer

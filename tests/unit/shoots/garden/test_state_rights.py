@@ -30,9 +30,9 @@ from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ExtensionState
 from espalier.api.meta import Tree
+from espalier.apiserver.access.webhooks import WebhookCall
 from espalier.apiserver.server import Server
-from espalier.apiserver.webhooks import WebhookCall
-from espalier.cli.garden_components import VALIDATING_WEBHOOKS, webhook_configuration
+from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS, webhook_configuration
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden, Invalid, NotFound
 from espalier.kube.objects import Object

@@ -11,7 +11,7 @@ import pytest
 from espalier.api.core import CLUSTER_ROLE_BINDING, SECRET, Secret
 from espalier.api.gardener.operating_system_config import BOOTSTRAP_TOKEN
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.runtime.clock import LoopClock

@@ -11,7 +11,7 @@ from espalier.api.gardener import names
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import PersistedSecret, ShootState
 from espalier.api.resource import Resource
-from espalier.cli.garden_manifests import of_garden
+from espalier.cli.install.garden_manifests import of_garden
 from espalier.kube.errors import Forbidden
 from espalier.kube.rbac import Right
 from espalier.kube.wire import User

@@ -11,7 +11,7 @@ from espalier.api.cloud import CloudRequest, Create, Credentials, Delete, Networ
 from espalier.api.core import LEASE, NODE
 from espalier.api.gardener.operating_system_config import BOOTSTRAP_KUBECONFIG
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore
+from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client
 from espalier.kube.errors import Unreachable
 from espalier.kube.inprocess import InProcessTransport

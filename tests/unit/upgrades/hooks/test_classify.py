@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.api.meta import Tree
-from espalier.clusters.provider import infrastructures
+from espalier.clusters.design.provider import infrastructures
 from espalier.providers.registry import PROVIDERS
 from espalier.upgrades.hooks import classify, wire
 from espalier.upgrades.hooks.classify import InPlaceChanges

@@ -24,12 +24,12 @@ from espalier.api.kinds import KubeObject
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore
-from espalier.cli.environment.management import install_definitions
+from espalier.apiserver.storage.store import MemoryStore
+from espalier.cli.local.environment.management import install_definitions
 from espalier.clusterapi.bootstrap_changes import Traits, traits
-from espalier.clusters import plan
-from espalier.clusters.provider import infrastructures
-from espalier.clusters.scope import ClusterAPIObjects
+from espalier.clusters.design.provider import infrastructures
+from espalier.clusters.observe.scope import ClusterAPIObjects
+from espalier.clusters.plan import plan
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.inprocess import InProcessTransport

@@ -51,7 +51,7 @@ def test_only_completed_node_upgrades_of_the_hooks_are_cleared_away(owners: list
 
 
 async def test_no_machine_is_upgraded_whose_config_is_gone() -> None:
-    """What it is to become is in there."""
+    """It holds the fields that the machine is to get."""
     view = machine("m", control_plane=True)
     tree = view.object.tree
     tree["metadata"]["annotations"] = {UPDATE_IN_PROGRESS: ""}

@@ -13,8 +13,8 @@ from espalier.api.core import NAMESPACE
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import RUNTIME_EXTENSION
 from espalier.apiserver.server import Server
-from espalier.apiserver.store import MemoryStore
-from espalier.cli.environment.management import install_definitions
+from espalier.apiserver.storage.store import MemoryStore
+from espalier.cli.local.environment.management import install_definitions
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.pki import KeyPair

@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from espalier.api import json_trees
-from espalier.clusters.checks.hosts import Address, Resolve, brief, connected, resolved
-from espalier.clusters.checks.questions import (
+from espalier.clusters.report.checks.hosts import Address, Resolve, brief, connected, resolved
+from espalier.clusters.report.checks.questions import (
     LOGIN_REFUSED,
     NOT_VERIFIED,
     UNEXPECTED,
@@ -29,7 +29,7 @@ from espalier.clusters.checks.questions import (
     Credentials,
     LookUpError,
 )
-from espalier.clusters.checks.threads import Threads
+from espalier.clusters.report.checks.threads import Threads
 from espalier.providers.cloudstack.checks.questions import Answers, Entity, ObjectType, Query, Question, Server
 
 CONNECT = 10.0

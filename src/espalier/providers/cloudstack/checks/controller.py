@@ -8,11 +8,11 @@ import msgspec
 
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
-from espalier.clusters import addresses as ip_addresses
-from espalier.clusters.checks.conclusions import CheckPlan, Evaluation, Request
-from espalier.clusters.checks.configs import Configs, NewEndpoint, Use, versions_of
-from espalier.clusters.checks.controller import Api
-from espalier.clusters.checks.questions import Credentials
+from espalier.clusters.design import addresses as ip_addresses
+from espalier.clusters.report.checks.conclusions import CheckPlan, Evaluation, Request
+from espalier.clusters.report.checks.configs import Configs, NewEndpoint, Use, versions_of
+from espalier.clusters.report.checks.controller import Api
+from espalier.clusters.report.checks.questions import Credentials
 from espalier.providers.cloudstack import references
 from espalier.providers.cloudstack.checks import findings
 from espalier.providers.cloudstack.checks.questions import REACHABLE, Answers, LookUp, Query, Question, api_of, place_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.clusters.checks.questions import Credentials
+from espalier.clusters.report.checks.questions import Credentials
 from espalier.providers.cloudstack.checks.questions import Answers, Entity, Query
 
 

@@ -9,11 +9,11 @@ import msgspec
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
-from espalier.clusters.checks.conclusions import CheckPlan, Evaluation
-from espalier.clusters.checks.configs import Configs, NewEndpoint, Use, versions_of
-from espalier.clusters.checks.controller import Api
-from espalier.clusters.checks.questions import Credentials
-from espalier.clusters.render_input import group_name
+from espalier.clusters.design.render_input import group_name
+from espalier.clusters.report.checks.conclusions import CheckPlan, Evaluation
+from espalier.clusters.report.checks.configs import Configs, NewEndpoint, Use, versions_of
+from espalier.clusters.report.checks.controller import Api
+from espalier.clusters.report.checks.questions import Credentials
 from espalier.providers.nutanix import references
 from espalier.providers.nutanix.checks import findings
 from espalier.providers.nutanix.checks.questions import REACHABLE, Answers, LookUp, Query, server_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from espalier.api.listing import first
-from espalier.clusters.machine_groups import names_version
+from espalier.clusters.design.machine_groups import names_version
 from espalier.providers.nutanix.checks.questions import Answers, CategoryValue, Entity, GpuModel, ObjectType, Question
 from espalier.providers.nutanix.kinds import Gpu, Identifier, NutanixDatacenterConfigSpec, NutanixMachineConfigSpec
 from espalier.providers.nutanix.references import other_version

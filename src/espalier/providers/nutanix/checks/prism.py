@@ -21,8 +21,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from espalier.api import json_trees
-from espalier.clusters.checks.hosts import Address, Resolve, brief, resolved
-from espalier.clusters.checks.questions import (
+from espalier.clusters.report.checks.hosts import Address, Resolve, brief, resolved
+from espalier.clusters.report.checks.questions import (
     LOGIN_REFUSED,
     NOT_VERIFIED,
     UNEXPECTED,

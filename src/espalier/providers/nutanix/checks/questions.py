@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from espalier.clusters.checks import questions
+from espalier.clusters.report.checks import questions
 from espalier.providers.nutanix.kinds import Identifier, NutanixDatacenterConfigSpec
 from espalier.providers.nutanix.references import host_of
 

@@ -8,10 +8,10 @@ import msgspec
 
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
-from espalier.clusters.checks.conclusions import CheckPlan, Evaluation, Request
-from espalier.clusters.checks.configs import Configs, NewEndpoint, Use, versions_of
-from espalier.clusters.checks.controller import Api
-from espalier.clusters.checks.questions import Credentials, Server
+from espalier.clusters.report.checks.conclusions import CheckPlan, Evaluation, Request
+from espalier.clusters.report.checks.configs import Configs, NewEndpoint, Use, versions_of
+from espalier.clusters.report.checks.controller import Api
+from espalier.clusters.report.checks.questions import Credentials, Server
 from espalier.providers.snow import references
 from espalier.providers.snow.checks import findings
 from espalier.providers.snow.checks.questions import REACHABLE, Answers, LookUp, Query

@@ -17,9 +17,9 @@ import msgspec
 from yarl import URL
 
 from espalier.api import json_trees
-from espalier.clusters import addresses
-from espalier.clusters.checks.hosts import Resolve, brief, resolved
-from espalier.clusters.checks.questions import (
+from espalier.clusters.design import addresses
+from espalier.clusters.report.checks.hosts import Resolve, brief, resolved
+from espalier.clusters.report.checks.questions import (
     LOGIN_REFUSED,
     NOT_VERIFIED,
     UNEXPECTED,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from espalier.api.listing import first
-from espalier.clusters.checks.hosts import brief
+from espalier.clusters.report.checks.hosts import brief
 from espalier.providers.snow.checks.questions import Answers
 from espalier.providers.snow.kinds import DEFAULT_INSTANCE_TYPE, SnowMachineConfigSpec
 

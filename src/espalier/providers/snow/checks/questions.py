@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from espalier.clusters.checks import questions
-from espalier.clusters.checks.questions import Server
+from espalier.clusters.report.checks import questions
+from espalier.clusters.report.checks.questions import Server
 
 REACHABLE = "SnowDevicesReachable"
 """Condition of what is checked: the devices answered."""

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from espalier.clusters.checks.questions import Credentials
+from espalier.clusters.report.checks.questions import Credentials
 
 REGION = "snow"
 EC2, DEVICE = "ec2", "snowballdevice"

@@ -22,12 +22,13 @@ from espalier.api.meta import Condition
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
 from espalier.clusterapi.kubernetes_versions import minor_of
-from espalier.clusters import names, references
-from espalier.clusters.checks.conclusions import INVALID
-from espalier.clusters.checks.controller import GENERATION, age, readable, report, unreadable
-from espalier.clusters.machine_groups import machine_groups
-from espalier.clusters.observe import with_our_fields
-from espalier.clusters.rules import endpoint
+from espalier.clusters.design import names
+from espalier.clusters.design.machine_groups import machine_groups
+from espalier.clusters.observe import references
+from espalier.clusters.observe.observe import with_our_fields
+from espalier.clusters.observe.rules import endpoint
+from espalier.clusters.report.checks.conclusions import INVALID
+from espalier.clusters.report.checks.controller import GENERATION, age, readable, report, unreadable
 from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
 from espalier.kube.rbac import FOLLOW, Right

@@ -13,8 +13,8 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy, WorkerNodesUpgradeRolloutStrategy
 from espalier.api.label_selectors import LabelSelector
 from espalier.api.resource import Key
-from espalier.clusters import names
-from espalier.clusters.render_input import group_count, group_name
+from espalier.clusters.design import names
+from espalier.clusters.design.render_input import group_count, group_name
 from espalier.providers.tinkerbell import kinds
 from espalier.providers.tinkerbell.kinds import TinkerbellMachineConfig, TinkerbellMachineConfigSpec
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from espalier.api.eksa import cluster as eksa
 from espalier.api.listing import first
 from espalier.api.resource import Key
-from espalier.clusters import addresses
-from espalier.clusters.checks.problems import ADDRESS_TAKEN, MACHINES_INVALID, address_taken
-from espalier.clusters.provider import NOT_CHECKED
+from espalier.clusters.design import addresses
+from espalier.clusters.design.provider import NOT_CHECKED
+from espalier.clusters.report.checks.problems import ADDRESS_TAKEN, MACHINES_INVALID, address_taken
 from espalier.kube.objects import Object
 from espalier.providers.tinkerbell.hardware.demand import BareMetalCluster, Demand, Selection
 from espalier.providers.tinkerbell.hardware.rack import NAMESPACES, HardwareState

@@ -12,7 +12,7 @@ from espalier.api import conditions
 from espalier.api.core import Secret
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
 from espalier.api.reference import MetadataKey, Writer
-from espalier.clusters import addresses, credentials
+from espalier.clusters.design import addresses, credentials
 from espalier.kube.objects import Object
 from espalier.providers.tinkerbell.hardware_kinds import (
     OWNER_NAME,

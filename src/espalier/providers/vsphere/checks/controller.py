@@ -8,12 +8,12 @@ import msgspec
 
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
-from espalier.clusters import names
-from espalier.clusters.checks.conclusions import CheckPlan, Evaluation
-from espalier.clusters.checks.configs import Configs, NewEndpoint, OfMachines, Use, versions_of
-from espalier.clusters.checks.controller import Api
-from espalier.clusters.checks.questions import Credentials
-from espalier.clusters.observe import with_our_fields
+from espalier.clusters.design import names
+from espalier.clusters.observe.observe import with_our_fields
+from espalier.clusters.report.checks.conclusions import CheckPlan, Evaluation
+from espalier.clusters.report.checks.configs import Configs, NewEndpoint, OfMachines, Use, versions_of
+from espalier.clusters.report.checks.controller import Api
+from espalier.clusters.report.checks.questions import Credentials
 from espalier.providers.vsphere import references
 from espalier.providers.vsphere.checks import findings
 from espalier.providers.vsphere.checks.questions import REACHABLE, Answers, LookUp, Query

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from espalier.clusters.checks import questions
+from espalier.clusters.report.checks import questions
 from espalier.providers.vsphere.server import Server
 
 REACHABLE = "VCenterReachable"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.clusters.checks.questions import Credentials
+from espalier.clusters.report.checks.questions import Credentials
 from espalier.providers.vsphere.checks.questions import Answers, Query, Question
 
 

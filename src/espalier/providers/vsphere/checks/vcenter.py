@@ -23,15 +23,15 @@ from urllib.parse import quote
 import msgspec
 
 from espalier.api import json_trees
-from espalier.clusters.checks.hosts import Address, Resolve, brief, connected, resolved
-from espalier.clusters.checks.questions import (
+from espalier.clusters.report.checks.hosts import Address, Resolve, brief, connected, resolved
+from espalier.clusters.report.checks.questions import (
     LOGIN_REFUSED,
     NOT_VERIFIED,
     UNEXPECTED,
     Credentials,
     LookUpError,
 )
-from espalier.clusters.checks.threads import Threads
+from espalier.clusters.report.checks.threads import Threads
 from espalier.providers.vsphere.checks.questions import (
     PRIVILEGES,
     Answers,

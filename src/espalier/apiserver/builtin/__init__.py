@@ -1,0 +1,1 @@
+"""Built-in kinds: schemas, rules beyond them, and print columns."""

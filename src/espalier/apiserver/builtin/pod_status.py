@@ -1,0 +1,121 @@
+"""The columns of `kubectl get pods`: readiness, status and restarts.
+
+The status is not a field of the object: kube-apiserver derives it from phase, container states and reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+from espalier.api import conditions as condition_list
+from espalier.api.meta import Tree
+from espalier.apiserver.wire.durations import age
+
+FINISHED = ("Succeeded", "Failed")
+
+
+class PodSummary(NamedTuple):
+    """The cells `READY`, `STATUS` and `RESTARTS`."""
+
+    ready: str
+    status: str
+    restarts: str
+
+
+def summary(pod: Tree, now: datetime) -> PodSummary:
+    """The three cells of a pod."""
+    spec, status = pod.get("spec", {}), pod.get("status", {})
+    sidecars = {each["name"] for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"}
+    init = status.get("initContainerStatuses") or []
+    started, waiting_for = _initialization(init, sidecars, len(spec.get("initContainers") or ()))
+    word = _gated(status) or status.get("reason") or status.get("phase") or "Unknown"
+    containers = status.get("containerStatuses") or []
+    ready = sum(1 for each in init[:started] if each["name"] in sidecars and each.get("ready"))
+    restarted = init[: started + 1]
+    if waiting_for:
+        word = waiting_for
+    if not waiting_for or condition_list.is_true_in(status, "Initialized"):
+        running = [each for each in containers if each.get("ready") and "running" in each.get("state", {})]
+        ready += len(running)
+        restarted = [each for each in restarted if each["name"] in sidecars] + containers
+        word = _containers_word(containers, bool(running), condition_list.is_true_in(status, "Ready")) or word
+    if pod.get("metadata", {}).get("deletionTimestamp"):
+        if status.get("reason") == "NodeLost":
+            word = "Unknown"
+        elif status.get("phase") not in FINISHED:
+            word = "Terminating"
+    total = len(spec.get("containers") or ()) + len(sidecars)
+    return PodSummary(f"{ready}/{total}", word, _restarts(restarted, now))
+
+
+def _initialization(statuses: list[Tree], sidecars: set[str], total: int) -> tuple[int, str]:
+    """The number of finished init containers, and the reason of the next one (empty: none is pending)."""
+    for index, status in enumerate(statuses):
+        state = status.get("state", {})
+        terminated, waiting = state.get("terminated"), state.get("waiting", {})
+        if terminated is not None and not terminated.get("exitCode"):
+            continue
+        if status["name"] in sidecars and status.get("started"):
+            continue
+        if terminated is not None:
+            return index, f"Init:{_end(terminated)}"
+        if waiting.get("reason") and waiting["reason"] != "PodInitializing":
+            return index, f"Init:{waiting['reason']}"
+        return index, f"Init:{index}/{total}"
+    return len(statuses), ""
+
+
+def _containers_word(containers: list[Tree], some_run: bool, pod_ready: bool) -> str:
+    """The reason of the first container that has one; empty when all are running."""
+    words = list(_words(containers))
+    if not words:
+        return ""
+    word = words[0][0]
+    if word != "Completed":
+        return word
+    if some_run and pod_ready:
+        return "Running"
+    failed = next((word for word, code in words if code), "")
+    return failed or ("NotReady" if some_run else word)
+
+
+def _words(containers: list[Tree]) -> Iterator[tuple[str, int]]:
+    for container in containers:
+        state = container.get("state", {})
+        terminated = state.get("terminated")
+        if reason := state.get("waiting", {}).get("reason"):
+            yield reason, 0
+        elif terminated is not None:
+            yield _end(terminated), terminated.get("exitCode", 0)
+
+
+def _end(terminated: Tree) -> str:
+    if terminated.get("reason"):
+        return str(terminated["reason"])
+    if terminated.get("signal"):
+        return f"Signal:{terminated['signal']}"
+    return f"ExitCode:{terminated.get('exitCode', 0)}"
+
+
+def _restarts(statuses: list[Tree], now: datetime) -> str:
+    count = sum(each.get("restartCount", 0) for each in statuses)
+    ends = [each.get("lastState", {}).get("terminated", {}).get("finishedAt") or "" for each in statuses]
+    last = max(ends, default="")
+    return f"{count} ({age(last, now)} ago)" if count and last else str(count)
+
+
+def _gated(status: Tree) -> str:
+    gated = any(
+        each.get("type") == "PodScheduled" and each.get("reason") == "SchedulingGated"
+        for each in status.get("conditions") or ()
+    )
+    return "SchedulingGated" if gated else ""
+
+
+def readiness_gates(pod: Tree) -> str:
+    """The number of a pod's readiness gates that are True."""
+    gates = pod.get("spec", {}).get("readinessGates") or []
+    opened = sum(condition_list.is_true_in(pod.get("status"), gate["conditionType"]) for gate in gates)
+    return f"{opened}/{len(gates)}" if gates else "<none>"

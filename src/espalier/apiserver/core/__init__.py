@@ -1,0 +1,1 @@
+"""The core without I/O: from a request to an answer, and housekeeping."""

@@ -1,0 +1,1 @@
+"""Published documents about kinds: discovery and OpenAPI; and the definitions of custom kinds."""

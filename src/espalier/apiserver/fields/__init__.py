@@ -1,0 +1,1 @@
+"""Field ownership: field sets, server-side apply, and patches."""

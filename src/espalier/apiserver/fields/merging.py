@@ -1,0 +1,94 @@
+"""Server-side apply on plain trees: merges a manager's configuration into an object.
+
+Rules are those of Kubernetes' structured merge: maps are merged by field, lists by the keys their schema names, sets
+as sets; anything else is replaced. Fields that the manager applied before and now left out are removed, unless
+another manager owns them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from espalier.api.meta import Tree
+from espalier.apiserver.schema.list_items import element_of, elements_of, is_list, is_map
+from espalier.apiserver.schema.structure import Node
+from espalier.kube.fields import SELF, FieldSet
+
+
+def merge(live: Any, applied: Any, node: Node | None) -> Any:
+    """The live value merged with the applied one. Neither is mutated; the result shares parts with both."""
+    if is_map(applied, node) and is_map(live, node):
+        result = dict(live)
+        for name, value in applied.items():
+            if name in live:
+                result[name] = merge(live[name], value, node.child(name) if node is not None else None)
+            else:
+                result[name] = value
+        return result
+    if node is not None and is_list(applied, node) and is_list(live, node):
+        return _merge_lists(live, applied, node)
+    return applied
+
+
+def _merge_lists(live: list[Any], applied: list[Any], node: Node) -> list[Any]:
+    """Merge lists: applied items in the order of the configuration, others before the items that they preceded."""
+    there, wanted = elements_of(live, node), elements_of(applied, node)
+    place = {element: index for index, element in enumerate(there)}
+    others = deque(element for element in there if element not in wanted)
+    result: list[Any] = []
+    for element, item in wanted.items():
+        if element not in there:
+            result.append(item)
+            continue
+        while others and place[others[0]] < place[element]:
+            result.append(there[others.popleft()])
+        result.append(merge(there[element], item, node.items))
+    return [*result, *(there[element] for element in others)]
+
+
+def prune(value: Any, gone: FieldSet, kept: FieldSet, node: Node | None) -> Any:
+    """A value without the fields in `gone`, except those in `kept` and their parents.
+
+    A map or list that had something and has nothing left is removed with its last field.
+    """
+    if isinstance(value, dict):
+        result: Tree = {}
+        for name, part in value.items():
+            element = f"f:{name}"
+            if element not in gone:
+                result[name] = part
+                continue
+            rest = _prune_part(part, gone[element], kept.get(element), node.child(name) if node is not None else None)
+            if rest is not None:
+                result[name] = rest[0]
+        return result
+    if isinstance(value, list) and node is not None and is_list(value, node):
+        items = []
+        for item in value:
+            element = element_of(item, node)
+            if element not in gone:
+                items.append(item)
+                continue
+            # Keys stay as long as the item: they identify it.
+            below = {name: part for name, part in gone[element].items() if name[2:] not in node.keys}
+            rest = _prune_part(item, below or {SELF: {}}, kept.get(element), node.items)
+            if rest is not None:
+                items.append(rest[0])
+        return items
+    return value
+
+
+def _prune_part(part: Any, gone: FieldSet, kept: FieldSet | None, node: Node | None) -> tuple[Any] | None:
+    """The rest of a part, in a tuple; None when it is removed."""
+    itself = not gone or SELF in gone
+    if kept is None and itself:
+        return None
+    if not gone:
+        return (part,)  # another manager owns it, or a field in it
+    if kept is not None and not kept:
+        kept = {SELF: {}}
+    rest = prune(part, gone, kept or {}, node)
+    if part and not rest and kept is None:
+        return None
+    return (rest,)

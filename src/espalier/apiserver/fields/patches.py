@@ -1,0 +1,190 @@
+"""Patches: JSON merge patch (RFC 7386), JSON patch (RFC 6902) and Kubernetes' strategic merge patch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonpatch
+import jsonpointer
+import msgspec
+
+from espalier.api import json_trees
+from espalier.api.meta import Tree
+from espalier.apiserver.schema.structure import Node
+from espalier.apiserver.wire import go_json
+from espalier.apiserver.wire.content import TooLarge
+from espalier.apiserver.wire.failures import bad_request, internal_error, invalid, invalid_object, rejected, shown
+from espalier.kube.objects import encode_json
+
+DIRECTIVE = "$patch"
+DELETE_FROM_LIST = "$deleteFromPrimitiveList/"
+ORDER = "$setElementOrder/"
+RETAIN_KEYS = "$retainKeys"
+
+STRATEGIC = "application/strategic-merge-patch+json"
+"""Media type of strategic merge patches."""
+
+MAX_OPERATIONS = 10_000
+"""The maximum operations of a JSON patch; kube-apiserver's limit."""
+
+MAX_COPIED_BYTES = 3 * 1024 * 1024
+"""The maximum bytes that the `copy` operations of a JSON patch may copy; kube-apiserver's limit."""
+
+
+def merge(target: Any, patch: Any) -> Any:
+    """The target with a JSON merge patch applied. Neither is changed."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = merge(result.get(name), value)
+    return result
+
+
+def json_patch(target: Tree, operations: Any) -> Tree:
+    """The target with a JSON patch applied.
+
+    Raises `BadRequest` when it is malformed, `Invalid` when it can't be applied (a test fails, a path is missing).
+    """
+    if not isinstance(operations, list):
+        problem = go_json.mistyped(operations, "value of type []handlers.jsonPatchOp")
+        raise bad_request(f"error decoding patch: {problem}")
+    for operation in operations:
+        if not isinstance(operation, dict):
+            problem = go_json.mistyped(operation, "value of type handlers.jsonPatchOp")
+            raise bad_request(f"error decoding patch: {problem}")
+    if len(operations) > MAX_OPERATIONS:
+        raise bad_request(f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}")
+    copied = 0
+    # Copies: the library puts values of a patch into the object as they are, and a patch may be tried again.
+    result: Any = msgspec.json.decode(encode_json(target))
+    operations = msgspec.json.decode(encode_json(operations))
+    try:
+        jsonpatch.JsonPatch(operations)  # all of them are read before the first is carried out
+        for operation in operations:
+            if operation["op"] == "copy":
+                copied += len(encode_json(jsonpointer.JsonPointer(operation["from"]).resolve(result)))
+                if copied > MAX_COPIED_BYTES:
+                    raise TooLarge.of(f"the copy operations of a JSON patch may copy at most {MAX_COPIED_BYTES} bytes")
+            result = jsonpatch.JsonPatch([operation]).apply(result, in_place=True)
+        json_trees.require_flat(encode_json(result))
+    except (json_trees.TooDeep, RecursionError) as error:
+        raise bad_request(f"the patch results in an object that cannot be read: {json_trees.TooDeep()}") from error
+    except _INAPPLICABLE as error:
+        raise rejected() from error
+    if not isinstance(result, dict):
+        problem = go_json.head_problem(result)
+        cause = invalid("patch", shown(result), f"couldn't get version/kind; json parse error: {problem}")
+        raise invalid_object("", "", "", [cause])
+    return result
+
+
+_INAPPLICABLE = (
+    jsonpatch.JsonPatchException,
+    jsonpointer.JsonPointerException,
+    TypeError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    ValueError,
+)
+"""Exceptions of the library for a patch that can't be applied: not only its own."""
+
+
+def strategic(target: Any, patch: Any, node: Node | None) -> Any:
+    """The target with a strategic merge patch applied. Neither is changed.
+
+    Lists are merged by the merge key of the schema, unless its patch strategy or `$patch` says otherwise.
+    Raises `BadRequest` for an invalid directive.
+    """
+    if not isinstance(patch, dict):
+        return patch
+    directive = patch.get(DIRECTIVE)
+    if directive == "replace":
+        return {name: value for name, value in patch.items() if name != DIRECTIVE}
+    if directive == "delete":
+        return {}
+    if directive is not None and directive != "merge":
+        raise internal_error(f"unknown patch type: {directive} in map: {as_go(patch)}")
+    result = dict(target) if isinstance(target, dict) else {}
+    retained = patch.get(RETAIN_KEYS)
+    if isinstance(retained, list):
+        result = {name: value for name, value in result.items() if name in retained}
+    for name, value in patch.items():
+        if name in (DIRECTIVE, RETAIN_KEYS) or name.startswith(ORDER):
+            continue
+        if name.startswith(DELETE_FROM_LIST):
+            field = name.removeprefix(DELETE_FROM_LIST)
+            result[field] = [item for item in result.get(field) or () if item not in value]
+        elif value is None:
+            result.pop(name, None)
+        else:
+            child = node.child(name) if node is not None else None
+            result[name] = _strategic_value(result.get(name), value, child)
+    for name, order in patch.items():
+        if name.startswith(ORDER) and isinstance(order, list):
+            field = name.removeprefix(ORDER)
+            child = node.child(field) if node is not None else None
+            if isinstance(result.get(field), list):
+                result[field] = _ordered(result[field], order, child)
+    return result
+
+
+def _strategic_value(target: Any, value: Any, node: Node | None) -> Any:
+    if isinstance(value, dict):
+        if node is not None and "replace" in node.strategies:
+            return value
+        return strategic(target, value, node)
+    if isinstance(value, list):
+        return _strategic_list(target if isinstance(target, list) else [], value, node)
+    return value
+
+
+def _strategic_list(target: list[Any], patch: list[Any], node: Node | None) -> list[Any]:
+    if any(isinstance(item, dict) and item.get(DIRECTIVE) == "replace" and len(item) == 1 for item in patch):
+        return [item for item in patch if not (isinstance(item, dict) and DIRECTIVE in item)]
+    if node is None or "merge" not in node.strategies:
+        return patch
+    if not node.merge_key:
+        return [*target, *(item for item in patch if item not in target)]
+    key, result = node.merge_key, list(target)
+    for item in patch:
+        if not isinstance(item, dict) or key not in item:
+            raise internal_error(f"map: {as_go(item)} does not contain declared merge key: {key}")
+        same = [index for index, each in enumerate(result) if isinstance(each, dict) and each.get(key) == item[key]]
+        if item.get(DIRECTIVE) == "delete":
+            result = [each for index, each in enumerate(result) if index not in same]
+        elif same:
+            result[same[0]] = strategic(result[same[0]], item, node.items)
+        else:
+            result.append(strategic({}, item, node.items))
+    return result
+
+
+def as_go(value: Any) -> str:
+    """A value in Go's format."""
+    if isinstance(value, list):
+        return f"[{' '.join(map(as_go, value))}]"
+    if not isinstance(value, dict):
+        return "<nil>" if value is None else str(value)
+    return f"map[{' '.join(f'{name}:{as_go(part)}' for name, part in sorted(value.items()))}]"
+
+
+def _ordered(items: list[Any], order: list[Any], node: Node | None) -> list[Any]:
+    """Items in the order that a patch gives; other items keep their positions."""
+    key = node.merge_key if node is not None else ""
+
+    def place(item: Any) -> int | None:
+        for index, named in enumerate(order):
+            if (key and isinstance(item, dict) and isinstance(named, dict) and item.get(key) == named.get(key)) or (
+                not key and item == named
+            ):
+                return index
+        return None
+
+    places = [place(item) for item in items]
+    named = iter(sorted((at, index) for index, at in enumerate(places) if at is not None))
+    return [items[next(named)[1]] if at is not None else items[index] for index, at in enumerate(places)]

@@ -1,0 +1,1 @@
+"""Requests: what is asked, selectors, and bodies."""

@@ -1,0 +1,1 @@
+"""Schemas of kinds: structure, validation, pruning, defaults, and rules in CEL."""

@@ -1,0 +1,1 @@
+"""Stores of objects: in memory, in SQLite, in etcd, encrypted or not."""

@@ -1,0 +1,1 @@
+"""Representations: errors, JSON, protobuf, options of a query."""

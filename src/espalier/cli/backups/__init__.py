@@ -1,0 +1,1 @@
+"""Commands about backups of etcd, and the agents that make them."""

@@ -1,0 +1,204 @@
+"""The work of `espalier etcd-agent run`, apart from its flags."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from aiohttp import web
+
+from espalier.api.etcd.timing import Timing
+from espalier.cli.backups import etcd_election
+from espalier.cli.backups.etcd_agent_work import opened
+from espalier.cli.kit import flags, output
+from espalier.cli.kit.failures import Failure, Usage
+from espalier.etcd.credentials import CertificateError, TlsFiles
+from espalier.etcd.endpoints import endpoint
+from espalier.etcdbackup.agent import process
+from espalier.etcdbackup.agent.backups import Settings
+from espalier.etcdbackup.agent.serving import ServerFiles
+from espalier.etcdbackup.election import agent
+from espalier.etcdbackup.restore.data_directory import check_is_of_etcd
+from espalier.etcdbackup.restore.errors import RestoreError
+from espalier.etcdbackup.restore.members import membership
+from espalier.etcdbackup.running.etcd_configuration import EtcdConfiguration, add_configuration
+from espalier.etcdbackup.running.initialization import Initialization, add_initialization
+from espalier.etcdbackup.running.process import Ownership, run_agent
+from espalier.etcdbackup.snapshots.names import Compression
+from espalier.etcdbackup.snapshots.retention import Exponential, Newest
+from espalier.etcdbackup.snapshotter.collection import Retention
+from espalier.etcdbackup.snapshotter.schedule import Schedule
+from espalier.etcdbackup.stores.retries import Retries
+from espalier.etcdbackup.stores.store import Store
+from espalier.runtime.clock import SystemClock
+
+COMPRESSIONS = {one.word: one for one in Compression if one is not Compression.LZW}
+POLICIES = ("exponential", "limit-based")
+
+
+@dataclass(frozen=True, slots=True)
+class RunFlags:
+    """The etcd to back up, and the schedule; as texts of the command line."""
+
+    store: str
+    endpoint: str
+    etcd: str
+    cacert: Path | None
+    cert: Path | None
+    key: Path | None
+    listen: str
+    server_cert: Path | None
+    server_key: Path | None
+    client_ca: Path | None
+    schedule: str
+    delta_period: str
+    delta_memory: int
+    defragmentation: str
+    policy: str
+    max_backups: int
+    collection_period: str
+    delta_retention: str
+    compression: str
+    snapshot_timeout: str
+    epoch: int | None = None
+    cluster: str = ""
+    timing: Path | None = None
+    founding: bool = False
+    data_dir: Path | None = None
+    etcd_config: Path | None = None
+    guard: Path | None = None
+    name: str = ""
+    initial_cluster: str = ""
+    token: str = ""
+    advertise_peer_urls: str = ""
+
+
+async def run(given: RunFlags) -> None:
+    """Back up until SIGTERM or SIGINT."""
+    options, ownership = _options(given), _ownership(given)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    retries = None if ownership is None else retries_within(ownership.settings.timing)
+    store = opened(given.store, given.endpoint, retries=retries)
+
+    def listening(port: int) -> None:
+        scheme = "https" if options.server is not None else "http"
+        output.say(f"backs up {options.etcd} to {store.where}; listens on {scheme}://{_shown(options.host)}:{port}")
+
+    try:
+        if options.tls is not None:
+            options.tls.read()  # report unusable settings now instead of retrying forever
+        if given.data_dir is not None:
+            check_is_of_etcd(given.data_dir)
+        if ownership is None:
+            await process.run(options, store, SystemClock(), stop, listening)
+        else:
+            await run_agent(options, ownership, store, SystemClock(), stop, listening)
+    except (OSError, ValueError, CertificateError, RestoreError) as error:
+        raise Failure(str(error)) from None
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+def _options(given: RunFlags) -> process.Options:
+    host, port = flags.address(given.listen, "--listen")
+    server = server_files(given.server_cert, given.server_key, given.client_ca)
+    try:
+        if "," in given.etcd:
+            raise Usage(f"--endpoints: found {given.etcd}, allowed is one: the member to back up")
+        tls = TlsFiles(given.cacert, given.cert, given.key) if given.cacert or given.cert or given.key else None
+        if not endpoint(given.etcd, tls=tls is not None).tls and tls is not None:
+            flag = next(name for name in ("cacert", "cert", "key") if getattr(given, name))
+            raise Usage(
+                f"--{flag}: --endpoints {given.etcd} does not use TLS, so it would be ignored; "
+                "use https:// or unixs://, or omit the flag"
+            )
+        return process.Options(
+            given.etcd,
+            tls,
+            host,
+            port,
+            server,
+            _settings(given),
+            flags.seconds(given.snapshot_timeout, "--etcd-snapshot-timeout"),
+            _initialization(given),
+        )
+    except ValueError as error:
+        raise Usage(str(error)) from None
+
+
+def _ownership(given: RunFlags) -> Ownership | None:
+    """With `--epoch` the agent decides whether etcd serves."""
+    if given.epoch is None:
+        etcd_election.needs_epoch(
+            cluster=given.cluster, timing=given.timing, founding=given.founding, guard=given.guard
+        )
+        return None
+    found = etcd_election.election(given.epoch, given.cluster, given.timing)
+    if given.data_dir is None or given.guard is None:
+        raise Usage(
+            "--data-dir and --guard must be given with --epoch: etcd's data, and the control socket of its guard"
+        )
+    settings = agent.Settings(found.epoch, found.cluster, found.timing, given.founding)
+    try:
+        members = membership(given.name, given.initial_cluster, given.token, given.advertise_peer_urls)
+    except ValueError as error:
+        raise Usage(str(error)) from None
+    return Ownership(settings, given.guard, given.data_dir, members)
+
+
+def server_files(certificate: Path | None, key: Path | None, client_authority: Path | None) -> ServerFiles | None:
+    """The files named by `--server-cert`, `--server-key` and `--client-ca`; None without them. Raises `Usage`."""
+    if (certificate is None) is not (key is None):
+        raise Usage("--server-cert and --server-key belong together: give both or none")
+    if certificate is None or key is None:
+        if client_authority is not None:
+            raise Usage("--client-ca needs --server-cert and --server-key: without TLS, clients send no certificate")
+        return None
+    return ServerFiles(certificate, key, client_authority)
+
+
+def retries_within(timing: Timing) -> Retries:
+    """Limits of a store whose operations end within the times of the election: one attempt and one retry."""
+    return Retries(attempt=timing.store_timeout * 0.45, retries=1, longest_wait=timing.store_timeout * 0.1)
+
+
+def _initialization(given: RunFlags) -> Callable[[web.Application, Store], None]:
+    """With a data directory and without an election, serve the requests of etcd-wrapper."""
+    folder = given.data_dir
+    if folder is None or given.epoch is not None:
+        if given.etcd_config is not None:
+            raise ValueError("--etcd-config needs --data-dir, and excludes --epoch: the guard starts etcd with flags")
+        return lambda _application, _store: None
+    members = membership(given.name, given.initial_cluster, given.token, given.advertise_peer_urls)
+    configuration = EtcdConfiguration(members, given.token, folder, given.etcd_config)
+
+    def added(application: web.Application, store: Store) -> None:
+        add_initialization(application, Initialization(store, folder, members))
+        add_configuration(application, configuration)
+
+    return added
+
+
+def _settings(given: RunFlags) -> Settings:
+    schedule = Schedule(
+        full=given.schedule,
+        delta_period=flags.seconds(given.delta_period, "--delta-snapshot-period"),
+        delta_memory=given.delta_memory,
+        defragmentation=given.defragmentation,
+        collection_period=flags.seconds(given.collection_period, "--garbage-collection-period"),
+    )
+    policy = Exponential() if given.policy == POLICIES[0] else Newest(given.max_backups)
+    kept = timedelta(seconds=flags.seconds(given.delta_retention, "--delta-snapshot-retention-period"))
+    return Settings(schedule, Retention(policy, kept), COMPRESSIONS[given.compression])
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,1 @@
+"""Commands about clusters: create, upgrade, delete, plan, validate, describe."""

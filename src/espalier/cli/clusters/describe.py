@@ -1,0 +1,350 @@
+"""`espalier describe cluster NAME`: the tree of its objects, and the one thing that blocks progress on top."""
+
+from __future__ import annotations
+
+import asyncio
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import msgspec
+
+from espalier.api import conditions as condition_list
+from espalier.api import redaction
+from espalier.api.core import CORE_EVENT
+from espalier.api.eksa.cluster import Cluster, ClusterSpec
+from espalier.api.eksa.group import GROUP, PAUSED_ANNOTATION, SYSTEM_NAMESPACE, VERSION
+from espalier.api.eksa.release import Bundles, BundlesRef, EKSARelease
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.kinds import KubeObject
+from espalier.api.meta import Tree
+from espalier.api.printable import in_one_line
+from espalier.api.resource import Resource
+from espalier.cli.clusters import upgrade_progress
+from espalier.cli.clusters.ownership_tree import Member, State, obstacle, tree_of
+from espalier.cli.kit import connection, flags, output
+from espalier.cli.kit.commands import Group
+from espalier.cli.kit.failures import Failure
+from espalier.cli.kit.layout import Table
+from espalier.cli.kit.spans import span
+from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
+from espalier.clusters.design.names import is_paused_by_command
+from espalier.clusters.observe.rules.messages import BEING_WRITTEN
+from espalier.kube.client import Client
+from espalier.kube.discovery import Discovery
+from espalier.kube.errors import Forbidden, NotFound
+from espalier.kube.objects import Object
+from espalier.providers.kinds import CATALOG
+from espalier.releases import UnknownKubernetesVersion, release_name, resolve
+from espalier.releases.contents import support_text
+from espalier.upgrades.node.containers import BEGINNING, UNDER_WAY
+
+LAST_EVENTS = 8
+
+OBJECTS = Table(("Object", "Version", "State", "Since", "Message"), sentences=(4,), lists=(0,))
+UPGRADES: tuple[type[KubeObject], ...] = (ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade)
+FOLDED = ("Machine", "NodeUpgrade")
+"""Kinds of which equal healthy objects share a line."""
+ABOVE = "as above"
+EVENTS = Table(("Age", "Type", "Reason", "Event"), sentences=(3,))
+
+
+@click.group(cls=Group)
+def describe() -> None:
+    """Show the objects of a cluster, and what it waits for."""
+
+
+@describe.command()
+@click.argument("name", help="Name of the cluster.")
+@flags.connection
+@click.option("--all", "show_all", is_flag=True, help="Show every object, including templates and healthy machines.")
+@flags.output()
+async def cluster(name: str, *, connect: flags.Connection, show_all: bool, output_format: str) -> None:
+    """Show the objects of a cluster as a tree, the one thing that blocks progress on top, and its last events.
+
+    \b
+    Example:
+      espalier describe cluster garden
+    """
+    async with connection.connect(connect) as connected:
+        client = connected.client
+        try:
+            described = await client.get(Cluster.resource, name, connected.namespace)
+        except NotFound as error:
+            if error.is_of_kind:
+                raise
+            raise Failure(
+                f'cluster "{name}" does not exist in namespace {connected.namespace}; '
+                "`espalier get clusters -A` shows those that do"
+            ) from None
+        root, now = described.tree, datetime.now(UTC)
+        (objects, hidden), events, supported, upgrade = await asyncio.gather(
+            _objects(client, root),
+            _events(client, root),
+            _end_of_support(client, root),
+            _upgrade(client, described, now),
+        )
+    secrets = redaction.secrets_of(*(one.get("spec") for one in (root, *objects)))
+    root, *objects = [
+        one | {"status": redaction.all_concealed(one.get("status") or {}, secrets)} for one in (root, *objects)
+    ]
+    events, upgrade = redaction.all_concealed(events, secrets), redaction.all_concealed(upgrade, secrets)
+    whole = tree_of(root, objects)
+    if output_format:
+        output.write_facts(_facts(whole, events) | {"supportEnds": supported}, output_format)
+        return
+    width = output.width() or 0
+    messages = Messages()
+    top = [*_top(whole, support_text(supported, now), now, upgrade, messages)]
+    output.say("\n".join(line for fact in top for line in within(in_one_line(fact), width)) + "\n")
+    lines = [*_lines(whole, show_all=show_all)]
+    output.write_table(OBJECTS, [_row(line, members, now, messages) for line, members in lines])
+    if hidden:
+        output.say(f"\nNot shown, as you may not list them: {', '.join(sorted(hidden))}", stderr=True)
+    if events:
+        output.say()
+        rows = [_event_row(event, now, messages) for event in events]
+        output.write_table(EVENTS, rows)
+
+
+async def _objects(client: Client, root: Tree) -> tuple[list[Tree], list[str]]:
+    """All readable objects of a cluster, whatever its provider, and the kinds that may not be read."""
+    name = root["metadata"]["name"]
+    served = await Discovery(client).resources()
+    wanted: dict[tuple[str, str], Resource] = {}
+    for item in served:
+        if "cluster-api" in item.categories and item.resource.namespaced and "list" in item.verbs:
+            wanted.setdefault((item.resource.group, item.resource.plural), item.resource)
+    hidden: list[str] = []
+
+    async def read(resource: Resource) -> list[Tree]:
+        try:
+            listed = await client.list(resource, SYSTEM_NAMESPACE, labels=f"{CLUSTER_NAME_LABEL}={name}")
+        except Forbidden:
+            hidden.append(resource.kind)
+            return []
+        return [{**item.tree, "apiVersion": resource.api_version, "kind": resource.kind} for item in listed.items]
+
+    upgrades = [kind.resource for kind in UPGRADES if kind.resource in {item.resource for item in served}]
+    found = await asyncio.gather(*(read(resource) for resource in (*wanted.values(), *upgrades)), _linked(client, root))
+    return [tree for trees in found for tree in trees], hidden
+
+
+async def _linked(client: Client, root: Tree) -> list[Tree]:
+    """The datacenter and the machine configs of a Cluster, and what these name."""
+
+    async def read(kind: str, name: str) -> list[Tree]:
+        try:
+            resource = CATALOG.resource_of(f"{GROUP}/{VERSION}", kind)
+            return [(await client.get(resource, name, root["metadata"]["namespace"])).tree]
+        except (KeyError, NotFound, Forbidden):
+            return []
+
+    async def read_all(references: Iterable[Tree]) -> list[Tree]:
+        named = dict.fromkeys((str(one.get("kind")), str(one.get("name"))) for one in references)
+        found = await asyncio.gather(*(read(*one) for one in named))
+        return [tree for trees in found for tree in trees]
+
+    linked = await read_all(_references(root["spec"]))
+    return [*linked, *await read_all(one for tree in linked for one in _further(tree.get("spec")))]
+
+
+def _further(part: Any) -> Iterator[Tree]:
+    """The references within a machine config."""
+    if isinstance(part, dict) and part.get("kind") in CATALOG.further:
+        yield part
+    elif isinstance(part, dict | list):
+        for one in part.values() if isinstance(part, dict) else part:
+            yield from _further(one)
+
+
+def _references(spec: Tree) -> Iterator[Tree]:
+    yield spec.get("datacenterRef") or {}
+    groups = (spec.get("controlPlaneConfiguration"), spec.get("externalEtcdConfiguration"))
+    for group in (*groups, *(spec.get("workerNodeGroupConfigurations") or ())):
+        yield (group or {}).get("machineGroupRef") or {}
+
+
+async def _events(client: Client, root: Tree) -> list[Tree]:
+    """The last events of the Cluster, oldest first."""
+    metadata = root["metadata"]
+    fields = f"involvedObject.name={metadata['name']},involvedObject.kind=Cluster"
+    try:
+        listed = await client.list(CORE_EVENT, metadata["namespace"], fields=fields)
+    except Forbidden:
+        return []
+    trees = [item.tree for item in listed.items]
+    ours = [tree for tree in trees if tree["involvedObject"].get("uid") == metadata["uid"]]
+    return sorted(ours, key=_time_of)[-LAST_EVENTS:]
+
+
+class Messages:
+    """Prints each message once: an object that repeats what was said, as owners do, refers to it."""
+
+    def __init__(self) -> None:
+        self._said: list[str] = []
+
+    def once(self, sentence: str, message: str = "") -> str:
+        """The sentence; `as above` if its message was part of an earlier one."""
+        parts = [" ".join(line.lstrip("* ").split()) for line in (message or sentence).splitlines()]
+        if any(parts) and all(any(part in said for said in self._said) for part in parts):
+            return ABOVE
+        self._said.append(" ".join(sentence.split()))
+        return sentence
+
+
+def _top(whole: Member, supported: str, now: datetime, upgrade: str, messages: Messages) -> Iterator[str]:
+    """Summary, one fact for each line."""
+    metadata, spec, state = whole.tree["metadata"], whole.tree["spec"], whole.state
+    release = spec.get("eksaVersion") or (spec.get("bundlesRef") or {}).get("name") or "none yet"
+    yield f"Cluster   {metadata['namespace']}/{metadata['name']}"
+    yield f"Release   {release}, Kubernetes {spec.get('kubernetesVersion', 'not said')}{supported}"
+    since = f" for {_age(state.since, now)}" if state.since else ""
+    said = messages.once(state.sentence or state.message, state.message)
+    yield f"Ready     {state.status or 'not reported yet'}{since}{': ' + said if said else ''}"
+    annotations = metadata.get("annotations") or {}
+    if PAUSED_ANNOTATION in annotations:
+        yield f"Paused    {messages.once(_pause(annotations))}"
+    if upgrade:
+        yield f"Upgrade   {messages.once(upgrade)}"
+    blocking = obstacle(whole)
+    if blocking is not None and blocking is not whole and not is_under_way(blocking):
+        sentence = blocking.state.sentence
+        why = messages.once(sentence, blocking.state.message) if sentence else _without_a_message(blocking.state)
+        yield f"Blocked   by {blocking.kind} {blocking.name}{f', {ABOVE}' if why == ABOVE else f': {why}'}"
+
+
+def _pause(annotations: Mapping[str, str]) -> str:
+    """The reason of the pause, and the way out: conditions say so only once a manager has seen a change."""
+    if is_paused_by_command(annotations):
+        return BEING_WRITTEN
+    return f"nothing is done until annotation {PAUSED_ANNOTATION} is removed"
+
+
+def _without_a_message(state: State) -> str:
+    return ", ".join(state.busy) if state.status == "True" else f"is {state.text}"
+
+
+def is_under_way(member: Member) -> bool:
+    """True for an upgrade that progresses as expected: it needs time, and no action."""
+    is_upgrade = member.kind in {kind.resource.kind for kind in UPGRADES}
+    return is_upgrade and member.state.reason in {*UNDER_WAY, *BEGINNING, "UpgradingNodes"}
+
+
+def within(fact: str, width: int) -> list[str]:
+    """The number of terminal lines that a fact takes below its value; 1 for 0."""
+    if not width:
+        return [fact]
+    blank = " " * len("Cluster   ")
+    return textwrap.wrap(fact, width, subsequent_indent=blank, break_long_words=False, break_on_hyphens=False)
+
+
+def _lines(
+    whole: Member, *, show_all: bool, before: str = "", below: str = ""
+) -> Iterator[tuple[str, Sequence[Member]]]:
+    """The lines of the tree, each with its members. Equal healthy members share a line."""
+    yield f"{before}{whole.kind} {whole.name}", [whole]
+    folded = not show_all and whole.kind in FOLDED and whole.is_healthy
+    groups = [] if folded else list(_groups(whole.children, show_all=show_all))
+    for at, group in enumerate(groups):
+        last = at == len(groups) - 1
+        branch, further = ("└─ ", "   ") if last else ("├─ ", "│  ")
+        if len(group) > 1:
+            names = ", ".join(member.name for member in group)
+            yield f"{below}{branch}{len(group)} {group[0].kind}s {names}", group
+        else:
+            yield from _lines(group[0], show_all=show_all, before=below + branch, below=below + further)
+
+
+def _groups(children: Sequence[Member], *, show_all: bool) -> Iterator[list[Member]]:
+    well: dict[tuple[str, str], list[Member]] = {}
+    for child in children:
+        if not show_all and child.kind.endswith("Template"):
+            continue
+        if show_all or not child.is_healthy or child.kind not in FOLDED:
+            yield [child]
+        elif (like := (child.kind, child.version)) in well:
+            well[like].append(child)
+        else:
+            well[like] = [child]
+            yield well[like]
+
+
+def _row(line: str, members: Sequence[Member], now: datetime, messages: Messages) -> tuple[str, str, str, str, str]:
+    states = [member.state for member in members]
+    since = max((state.since for state in states if state.since), default="")
+    sentence = states[0].sentence
+    said = messages.once(sentence, states[0].message) if sentence else "-"
+    return line, members[0].version or "-", states[0].text or "-", _age(since, now) or "-", said
+
+
+def _event_row(event: Tree, now: datetime, messages: Messages) -> tuple[str, str, str, str]:
+    return _age(_time_of(event), now), event["type"], event["reason"], messages.once(event["message"])
+
+
+async def _upgrade(client: Client, found: Object, now: datetime) -> str:
+    """The progress of the upgrade of its nodes in place; empty without one, and for whoever may not read it."""
+    try:
+        cluster = found.decode(Cluster)
+        progress = await upgrade_progress.read(client, cluster, now)
+    except (Forbidden, NotFound, ValueError):
+        return ""
+    ready = condition_list.get(cluster.status.conditions, "Ready")
+    if progress is None or ready is None or ready.status == "True":
+        return ""
+    return progress.sentence(now, condition_list.parse_timestamp(ready.last_transition_time))
+
+
+def _facts(whole: Member, events: Sequence[Tree]) -> Tree:
+    def facts(member: Member) -> Tree:
+        metadata, state = member.tree["metadata"], member.state
+        found: Tree = {
+            "apiVersion": member.tree["apiVersion"],
+            "kind": member.tree["kind"],
+            "namespace": metadata.get("namespace", ""),
+            "name": metadata["name"],
+            "version": member.version,
+            "status": state.status,
+            "busy": list(state.busy),
+            "reason": state.reason,
+            "message": state.message,
+            "since": state.since,
+        }
+        return found | ({"children": [facts(child) for child in member.children]} if member.children else {})
+
+    blocking = obstacle(whole)
+    top = {name: value for name, value in facts(blocking).items() if name != "children"} if blocking else None
+    shown = [{name: event.get(name) for name in ("type", "reason", "message")} for event in events]
+    for fact, event in zip(shown, events, strict=True):
+        fact["time"] = _time_of(event)
+    return {"obstacle": top, "tree": facts(whole), "events": shown}
+
+
+def _time_of(event: Tree) -> str:
+    series: Any = event.get("series") or {}
+    found = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
+    return str(found or event["metadata"].get("creationTimestamp", ""))
+
+
+def _age(moment: str, now: datetime) -> str:
+    """The time since a moment, like `12s`, `5m`, `3h` or `2d`; empty if it is no time."""
+    since = condition_list.parse_timestamp(moment)
+    return span((now - since).total_seconds()) if since is not None else ""
+
+
+async def _end_of_support(client: Client, cluster: Tree) -> str:
+    """When support of its Kubernetes version ends; empty if unknown or unreadable."""
+    try:
+        spec = msgspec.convert(cluster["spec"], ClusterSpec)
+        reference = spec.bundles_ref or await _bundles_of(client, spec.eksa_version or "")
+        found = await client.get(Bundles.resource, reference.name, reference.namespace)
+        return resolve(found.decode(Bundles), spec.kubernetes_version).end_of_standard_support
+    except (Forbidden, NotFound, UnknownKubernetesVersion, ValueError):  # also if the object does not exist
+        return ""
+
+
+async def _bundles_of(client: Client, eksa_version: str) -> BundlesRef:
+    found = await client.get(EKSARelease.resource, release_name(eksa_version))
+    return found.decode(EKSARelease).spec.bundles_ref

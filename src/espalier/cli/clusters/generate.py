@@ -1,0 +1,181 @@
+"""`espalier generate`: starter manifests, and the objects that the manager would create, without any cluster."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import msgspec
+
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.meta import Tree
+from espalier.api.violations import ManifestError
+from espalier.cli.clusters import documents, other_kinds
+from espalier.cli.kit import flags, formats, output
+from espalier.cli.kit.commands import Group
+from espalier.cli.kit.failures import Usage
+from espalier.cli.kit.home import private
+from espalier.clusters.design.starting_manifest import Choices, UnsupportedChoiceError
+from espalier.providers.kinds import MANIFESTS, hardware_manifest
+
+_FORMATS = ("yaml", "json")
+
+
+@click.group(cls=Group)
+def generate() -> None:
+    """Print a starter manifest, or the objects that the manager would create."""
+
+
+@generate.command()
+@click.argument("name", help="Name of the cluster.")
+@click.option(
+    "--provider",
+    "-p",
+    type=flags.OneOf(tuple(MANIFESTS)),
+    required=True,
+    metavar="PROVIDER",
+    help=f"Where the machines run: {', '.join(MANIFESTS)}.",
+)
+@click.option(
+    "--management-cluster",
+    default="",
+    metavar="NAME",
+    help="Cluster that manages the new one; without it, the manifest is that of a management cluster.",
+)
+@click.option(
+    "--external-etcd",
+    is_flag=True,
+    help="Add etcd on its own machines, which needs EKS Anywhere's build of Cluster API.",
+)
+@flags.releases
+def clusterconfig(
+    *, name: str, provider: str, management_cluster: str, external_etcd: bool, releases: Path | None
+) -> None:
+    """Print a starter manifest of a cluster, as the CLI of EKS Anywhere does.
+
+    \b
+    Example:
+      espalier generate clusterconfig garden -p docker --management-cluster laptop
+    """
+    from espalier.clusters.observe.rules import content  # noqa: PLC0415  other commands need neither
+    from espalier.releases import Releases  # noqa: PLC0415
+
+    found = list(content.name_violations(name))
+    if management_cluster:
+        manager = content.name_violations(management_cluster)
+        found += [msgspec.structs.replace(one, field="--management-cluster") for one in manager]
+    if found:
+        raise Usage("; ".join(map(str, found)))
+    newest = Releases.load(releases).newest().kubernetes_versions[-1]
+    choices = Choices(newest, management_cluster or name, external_etcd)
+    try:
+        manifest = MANIFESTS[provider](name, choices)
+    except UnsupportedChoiceError as error:
+        raise Usage(f"--external-etcd: {error}; leave it out") from None
+    if not management_cluster:
+        manifest = _SELF_MANAGED + manifest
+        output.say(
+            "No command of espalier creates a management cluster yet (docs/management-cluster.md); add "
+            "--management-cluster NAME for a cluster that NAME manages.",
+            stderr=True,
+        )
+    output.write_data(manifest)
+
+
+_SELF_MANAGED = """\
+# Before you apply this, set spec.managementCluster.name to the cluster that manages this one: `laptop` after
+# `espalier up`. As it is, this is the manifest of a management cluster, which no command of espalier creates yet.
+"""
+
+
+@generate.command()
+@flags.filename(
+    required=True, help="Manifest of one or several clusters, or a folder; - for standard input. Repeatable."
+)
+@flags.releases
+@flags.default_namespace
+@click.option("--workload", is_flag=True, help="Print the objects for the workload cluster (the CNI) instead.")
+@flags.output(
+    names=True, refused={formats.TABLE: formats.MANIFESTS, formats.WIDE: formats.MANIFESTS}, default=formats.YAML
+)
+def objects(
+    *, filename: Sequence[str], releases: Path | None, namespace: str, workload: bool, output_format: str
+) -> None:
+    """Print all Cluster API objects that the manager would create for the clusters of a manifest.
+
+    Needs no management cluster: it assumes one of the newest release. Refuses what an API server would refuse.
+
+    \b
+    Example:
+      espalier generate objects -f examples/docker.yaml > objects.yaml
+    """
+    # Other commands need not load the code for validation and rendering.
+    from espalier.cli.clusters import examination  # noqa: PLC0415
+    from espalier.cli.clusters.offline import OfflineManager  # noqa: PLC0415
+    from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
+
+    found, problems, others = documents.examined(filename, several=True)
+    if problems or examination.against_crds(found, problems):
+        raise ManifestError(examination.alone(found, problems, releases, namespace).problems)
+    other_kinds.say(others)
+    offline_manager = OfflineManager(PROVIDERS, found, releases, namespace)
+    clusters = [one for one in found if one.kind == Cluster.resource.kind]
+    made = [tree for one in clusters for tree in offline_manager.objects(one, workload=workload)]
+    _write(made, output_format)
+
+
+@generate.command()
+@click.option(
+    "--hardware-csv",
+    "-z",
+    "csv",
+    type=click.Path(allow_dash=True, readable=False),
+    required=True,
+    metavar="FILE",
+    help="CSV file with a line for each machine; - for standard input.",
+)
+@click.option(
+    "--output",
+    "-o",
+    "output_to",
+    default="yaml",
+    metavar="FORMAT|FILE",
+    show_default=True,
+    help="yaml, json, or a file for the YAML, readable only by its owner.",
+)
+def hardware(*, csv: str, output_to: str) -> None:
+    """Print the bare metal objects for a CSV file: Hardware, BMC Machines, and Secrets with their passwords.
+
+    \b
+    Columns: hostname, mac, ip_address, netmask, gateway, nameservers, labels,
+    disk; where there is a BMC: bmc_ip, bmc_username, bmc_password; vlan_id.
+    Reports all invalid cells at once, with line and column.
+
+    \b
+    Example:
+      espalier generate hardware -z hardware.csv | kubectl apply -f -
+    """
+    name = "standard input" if csv == "-" else csv
+    made, unread = hardware_manifest(sys.stdin.buffer.read() if csv == "-" else Path(csv).read_bytes(), name)
+    for sentence in unread:
+        output.say(f"{name}: {sentence}", stderr=True)
+    if output_to in _FORMATS:
+        _write(made, output_to)
+    elif "." in output_to or "/" in output_to:
+        with open(output_to, "w", encoding="utf-8", opener=private) as file:
+            file.write(_yaml(made))
+    else:
+        raise Usage(f"-o: found {output_to!r}, allowed are yaml, json, or a file like hardware.yaml")
+
+
+def _write(trees: Sequence[Tree], output_format: str) -> None:
+    if output_format == formats.YAML:
+        output.write_data(_yaml(trees))
+    else:
+        output.write_objects(trees, output_format, single=False)
+
+
+def _yaml(trees: Sequence[Tree]) -> str:
+    return "---\n".join(map(output.to_yaml, trees))

@@ -1,0 +1,120 @@
+"""`espalier kubeconfig NAME`: access to a workload cluster."""
+
+from __future__ import annotations
+
+import click
+
+from espalier.api.capi import cluster as capi
+from espalier.api.core import SECRET
+from espalier.api.identity import ClusterIdentity
+from espalier.api.resource import Key, Resource
+from espalier.cli.kit import connection, flags, output
+from espalier.cli.kit.commands import Command
+from espalier.cli.kit.failures import Failure, Usage
+from espalier.clusterapi import kubeconfig as kubeconfigs
+from espalier.clusters.act import kubeconfig_copies
+from espalier.clusters.design import names
+from espalier.clusters.design.render import authenticator
+from espalier.kube.client import Client
+from espalier.kube.errors import Forbidden, NotFound
+from espalier.kube.objects import Object
+
+
+@click.command(cls=Command)
+@click.argument("name", required=False, help="Name of the cluster, unless --shoot is given.")
+@click.option("--aws-iam", is_flag=True, help="For AWS users (AWSIamConfig), with their own credentials.")
+@click.option("--shoot", default="", metavar="NAME", help="Shoot of a garden, instead of a cluster.")
+@click.option("--ttl", default="", metavar="TIME", help="Validity for --shoot, from 10m to 24h. Default: 1h.")
+@click.option("--server", default="", metavar="URL", help="Address for --shoot. Default: its API server's DNS name.")
+@flags.connection
+async def kubeconfig(
+    name: str | None, aws_iam: bool, *, shoot: str, ttl: str, server: str, connect: flags.Connection
+) -> None:
+    """Print the kubeconfig of a workload cluster, or of a shoot of a garden.
+
+    It is read from a Secret in the Cluster's namespace. If the manager may not copy it there, it is read from
+    eksa-system, which needs permission. With --aws-iam, it is always read from eksa-system, contains no credentials,
+    and needs the program aws-iam-authenticator.
+
+    That of a shoot has a new certificate of the shoot's own authority, for an administrator, which expires after --ttl
+    and can't be revoked before. It needs permission to read the Shoot and its ShootState.
+
+    \b
+    Examples:
+      espalier kubeconfig garden > garden.kubeconfig
+      espalier kubeconfig --shoot apple -n garden-dev --ttl 30m > apple.kubeconfig
+    """
+    if name is not None and shoot:
+        raise Usage(f"found {name} and --shoot {shoot}; allowed is the name of a cluster, or --shoot NAME")
+    if shoot and aws_iam:
+        raise Usage("--aws-iam: found it beside --shoot, which has no AWSIamConfig; omit one of them")
+    if not shoot and (ttl or server):
+        raise Usage(f"{'--ttl' if ttl else '--server'}: found it without --shoot NAME, for which it is; omit it")
+    if shoot:
+        from espalier.cli.shoots import shoot_kubeconfig  # noqa: PLC0415  signs certificates, which others need not load
+
+        request = shoot_kubeconfig.Request.of(shoot, ttl, server)
+        async with connection.connect(connect) as connected:
+            output.write_data((await request.send(connected.client, connected.namespace)).decode())
+        return
+    if name is None:
+        raise Usage("NAME must be given: the name of a cluster, or --shoot NAME; see `espalier kubeconfig --help`")
+    async with connection.connect(connect) as connected:
+        key = Key(connected.namespace, name)
+        content = await (read_for_aws if aws_iam else read)(connected.client, key)
+    output.write_data(content.decode())
+
+
+async def read(client: Client, key: Key) -> bytes:
+    """The kubeconfig of a cluster: the copy, else the one that Cluster API made. Raises `Failure` without any."""
+    cluster = ClusterIdentity.of(key)
+    beside, source = kubeconfigs.secret_key(key), kubeconfigs.secret_key(cluster.capi)
+    copy, hidden = await _get(client, SECRET, beside)
+    content = kubeconfigs.content(copy) if copy is not None and kubeconfig_copies.is_copy(copy) else None
+    if content is not None:
+        return content
+    made, refused = await _get(client, capi.Cluster.resource, cluster.capi)
+    if made is not None and names.cluster_of(made.metadata.labels) == key:
+        found, refused = await _get(client, SECRET, source)
+        content = kubeconfigs.content(found) if found is not None else None
+    if content is not None:
+        return content
+    if hidden:
+        advice = f"ask the owner of namespace {key.namespace} for a Role that allows getting this Secret"
+        raise Failure(f"the kubeconfig of cluster {key} can't be read from Secret {beside}: {hidden}; {advice}")
+    if refused is not None:
+        raise Failure(f"no kubeconfig of cluster {key}: no copy is in Secret {beside}, and {refused}")
+    raise Failure(
+        f"there is no Secret {beside.name} of cluster {key.name} in namespace {key.namespace}: "
+        "the cluster does not exist there, "
+        "or its control plane is not initialized yet (see `espalier get clusters -A`)"
+    )
+
+
+async def read_for_aws(client: Client, key: Key) -> bytes:
+    """The kubeconfig of a cluster for users of AWS. Raises `Failure` without any."""
+    cluster = ClusterIdentity.of(key)
+    source = Key(cluster.capi.namespace, authenticator.kubeconfig_name(cluster.capi.name))
+    found, refused = await _get(client, SECRET, source)
+    content = kubeconfigs.content(found) if found is not None else None
+    if found is not None and content is not None and names.cluster_of(found.metadata.labels) == key:
+        return content
+    if refused is not None:
+        advice = f"ask the owner of namespace {source.namespace} for a Role that allows getting this Secret"
+        raise Failure(f"the kubeconfig for users of AWS can't be read from Secret {source}: {refused}; {advice}")
+    raise Failure(
+        f"there is no Secret {source} of cluster {key}: the cluster has no AWSIamConfig in "
+        "spec.identityProviderRefs, or its control plane is not initialized yet (see `espalier get clusters -A`)"
+    )
+
+
+async def _get(client: Client, resource: Resource, key: Key) -> tuple[Object | None, Forbidden | None]:
+    """The object, if it exists and may be read; otherwise the refusal, if there is one."""
+    try:
+        return await client.get(resource, key.name, key.namespace), None
+    except NotFound as error:
+        if error.is_of_kind and resource == capi.Cluster.resource:
+            raise
+        return None, None
+    except Forbidden as refusal:
+        return None, refusal

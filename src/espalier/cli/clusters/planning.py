@@ -1,0 +1,194 @@
+"""Plans: the current objects are read once, and previews are computed from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.distro import DistroRelease
+from espalier.api.manifests import Document
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.cli.clusters import chosen_release, crd_rules, documents, lifecycle, preflight
+from espalier.cli.clusters.plan_text import Planned
+from espalier.cli.kit.failures import Failure
+from espalier.clusters.design import runtime_hooks
+from espalier.clusters.design.gate import Isolation
+from espalier.clusters.design.provider import Providers
+from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.scope import is_self_managed, read
+from espalier.clusters.preview import reading
+from espalier.clusters.preview.previews import Previews
+from espalier.kube.client import Client
+from espalier.kube.errors import Forbidden
+from espalier.kube.objects import Object, to_bytes
+from espalier.releases import Releases
+from espalier.runtime.snapshot import Snapshot
+
+
+class PlanRequest:
+    """The plans that a command line requests."""
+
+    def __init__(
+        self,
+        providers: Providers,
+        found: Sequence[Document],
+        eksa_version: str,
+        isolation: Isolation,
+        releases: Path | None,
+        *,
+        moves: bool | None = None,
+    ) -> None:
+        """`moves`: as with `espalier upgrade cluster --move-release` or `--keep-release`; None as with apply."""
+        self._providers = providers
+        self._found = found
+        self._version = eksa_version
+        self._isolation = isolation
+        self._releases = Releases.load(releases)
+        self._moves = moves
+        self._notices: tuple[str, ...] = ()
+
+    async def of_manifest(self, client: Client, namespace: str) -> list[Planned]:
+        """Each Cluster of the manifest with the objects that it links; later Clusters see the earlier ones."""
+        trees = [tree for _, tree in documents.in_namespace(self._found, namespace)]
+        others = [tree for tree in trees if tree["kind"] != Cluster.resource.kind]
+        clusters = [tree for tree in trees if tree["kind"] == Cluster.resource.kind]
+        own = "" if self._moves is None else chosen_release.own_version()
+        for tree in clusters:
+            self._choose_release(tree["spec"])
+        versions = [version for tree in clusters if (version := tree["spec"].get("eksaVersion"))]
+        previews = await self._read(client, clusters, [*versions, own] if own else versions)
+        planned = []
+        for tree in clusters:
+            linked = documents.linked(tree, others, self._providers)
+            if own:
+                self._upgrade(previews.live(tree), tree, own)
+            planned.append(Planned(previews.of_change(_key(tree), [*linked, tree], by_espalier=bool(own))))
+        return self._noticed(planned)
+
+    def _upgrade(self, existing: Object | None, tree: Tree, own: str) -> None:
+        """Set the release that an upgrade would send. Raises the same errors."""
+        if existing is None:
+            raise lifecycle.absent(_key(tree))
+        preflight.check_is_managed(existing)
+        moves = bool(self._moves) or not chosen_release.left_behind_by_move(tree, existing, own)
+        chosen_release.upgraded(tree, existing, own, moves=moves)
+
+    async def of_release(self, client: Client, namespace: str | None) -> list[Planned]:
+        """All clusters, as if they were upgraded to another release."""
+        previews, clusters = await self._read_all(client, namespace, [self._version])
+        planned = []
+        for cluster in clusters:
+            tree = cluster.tree
+            metadata = {"name": cluster.name, "namespace": cluster.namespace}
+            manifest = {**tree, "metadata": metadata, "spec": self._choose_release(tree["spec"])}
+            planned.append(Planned(previews.of_change(cluster.key, [manifest])))
+        return self._noticed(planned)
+
+    async def of_manager(self, client: Client, namespace: str | None) -> list[Planned]:
+        """All clusters, as seen by a manager of this build."""
+        previews, clusters = await self._read_all(client, namespace, [], starts=True)
+        planned = [
+            Planned(previews.as_it_is(cluster.key), previews.at_next_change(cluster.key)) for cluster in clusters
+        ]
+        return self._noticed(planned)
+
+    def _noticed(self, planned: list[Planned]) -> list[Planned]:
+        """Each preview says what could not be read, because its other results depend on that."""
+        return [
+            one._replace(now=replace(one.now, warnings=(*self._notices, *one.now.warnings))) if self._notices else one
+            for one in planned
+        ]
+
+    def _choose_release(self, spec: Tree) -> Tree:
+        if self._version:
+            spec["eksaVersion"] = self._version
+            spec["bundlesRef"] = None
+        return spec
+
+    async def _read(self, client: Client, clusters: Sequence[Tree], versions: Sequence[str]) -> Previews:
+        keys, starts = [_key(tree) for tree in clusters], self._moves is not None
+        previews, _ = await self._snapshot(client, keys, versions, None, starts=starts, manifests=clusters)
+        return previews
+
+    async def _read_all(
+        self, client: Client, namespace: str | None, versions: Sequence[str], *, starts: bool = False
+    ) -> tuple[Previews, list[Object]]:
+        previews, found = await self._snapshot(client, None, versions, namespace, starts=starts)
+        clusters = [one for one in found if one.kind == Cluster.resource.kind and one.head.api_version == _API_VERSION]
+        of_namespace = [one for one in clusters if namespace in (None, one.namespace)]
+        return previews, sorted((one for one in of_namespace if _is_managed(one)), key=lambda one: one.key)
+
+    async def _snapshot(
+        self,
+        client: Client,
+        keys: Sequence[Key] | None,
+        versions: Sequence[str],
+        namespace: str | None,
+        *,
+        starts: bool,
+        manifests: Sequence[Tree] = (),
+    ) -> tuple[Previews, list[Object]]:
+        """The observed objects; for a manager that `starts`, and for an upgrade, also the releases that these bring."""
+        try:
+            observed = await reading.read(
+                client, keys, versions=versions, namespace=namespace, manifests=manifests, providers=self._providers
+            )
+        except Forbidden as error:
+            raise Failure(f"{error}; {_RIGHTS}") from None
+        self._notices = observed.notices
+        if manifests and not crd_rules.ASKED:
+            self._notices += (f"not checked: {crd_rules.NOT_ASKED}",)
+        snapshot = Snapshot()
+        front_end = runtime_hooks.chosen(observed.objects)
+        observer = Observer(snapshot, providers=self._providers, isolation=self._isolation, front_end=front_end)
+        snapshot.fill([*self._brought(observed.objects, starts=starts), *observed.objects])
+        previews = Previews(
+            snapshot,
+            observer,
+            observed.fleets,
+            now=datetime.now(UTC),
+            secrets=observed.secrets,
+            judge=crd_rules.refusals if crd_rules.ASKED else lambda _new, _old: (),
+        )
+        return previews, observed.objects
+
+    def _brought(self, there: Sequence[Object], *, starts: bool) -> list[Object]:
+        """The release objects that a manager installs when it starts; existing ones are never overwritten.
+
+        A management cluster without any EKS Distro Release has a manager that still takes them from its own files: the
+        best guess at these are those of this build.
+        """
+        known = {(one.kind, one.name) for one in there}
+        objects = self._releases.objects() if starts or DistroRelease.resource.kind not in dict(known) else []
+        return [
+            Object(to_bytes(one))
+            for one in objects
+            if (one.kind, one.metadata.name) not in known and (starts or isinstance(one, DistroRelease))
+        ]
+
+
+_RIGHTS = (
+    "`espalier plan` reads all objects of clusters, with the permissions of espalier-admin in examples/roles.yaml. If "
+    "you may only write Clusters, use a dry run instead: `kubectl apply --dry-run=server -f FILE`, which needs the "
+    "verbs create and patch"
+)
+
+_API_VERSION = Cluster.resource.api_version
+
+
+def _is_managed(cluster: Object) -> bool:
+    """True if a manager acts on a Cluster; for one that can't be decoded, it reports that."""
+    try:
+        return not is_self_managed(read(cluster))
+    except msgspec.ValidationError:
+        return True
+
+
+def _key(tree: Tree) -> Key:
+    return Key(tree["metadata"]["namespace"], tree["metadata"]["name"])

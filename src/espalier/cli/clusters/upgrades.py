@@ -1,0 +1,167 @@
+"""`espalier upgrades list|describe|retry`: machines that are upgraded in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from espalier.api import conditions
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.listing import first
+from espalier.api.meta import Condition
+from espalier.cli.kit import connection, flags, output
+from espalier.cli.kit.commands import Group
+from espalier.cli.kit.failures import Failure
+from espalier.cli.kit.layout import MOST_LINES, Table
+from espalier.kube.client import Client, PatchType
+from espalier.kube.objects import Object
+from espalier.upgrades.names import RETRY_ANNOTATION
+from espalier.upgrades.node.containers import STEPS
+
+KINDS: tuple[type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] | type[NodeUpgrade], ...] = (
+    ControlPlaneUpgrade,
+    MachineDeploymentUpgrade,
+    NodeUpgrade,
+)
+
+_STEPS = frozenset(step.condition for step in STEPS)
+
+UPGRADES = Table(("Kind", "Name", "Version", "Progress", "State", "Message"), sentences=(5,), most_lines=MOST_LINES)
+FACTS = Table(("Upgrade", ""), sentences=(1,), as_written=(1,))
+STEPS_TABLE = Table(("Step", "Done", "Reason", "Message"), sentences=(3,))
+NODES = Table(("Node Upgrade", "Progress", "State", "Message"), sentences=(3,))
+
+Upgrade = ControlPlaneUpgrade | MachineDeploymentUpgrade | NodeUpgrade
+
+
+@click.group(cls=Group)
+def upgrades() -> None:
+    """Show in-place upgrades, and retry failed ones."""
+
+
+@upgrades.command("list")
+@flags.connection
+@flags.output(names=True)
+async def list_(*, connect: flags.Connection, output_format: str) -> None:
+    """List upgrades in place: of control planes, of worker node groups, and of each node.
+
+    \b
+    Example:
+      espalier upgrades list
+    """
+    async with connection.connect(connect) as connected:
+        found = await _all(connected.client)
+    if output_format:
+        output.write_objects([one.tree for one, _ in found], output_format, single=False)
+    elif not found:
+        output.say("No in-place upgrades found.", stderr=True)
+    else:
+        rows = [(typed.kind, one.name, typed.spec.kubernetes_version, *_state(typed)) for one, typed in found]
+        output.write_table(UPGRADES, rows)
+
+
+@upgrades.command()
+@click.argument("name", help="Name of an upgrade of any kind.")
+@flags.connection
+async def describe(name: str, *, connect: flags.Connection) -> None:
+    """Describe an upgrade: its steps one by one, or the nodes that belong to it.
+
+    \b
+    Example:
+      espalier upgrades describe garden-cp-upgrade
+    """
+    async with connection.connect(connect) as connected:
+        everything = await _all(connected.client)
+    named = [(one, typed) for one, typed in everything if one.name == name]
+    if not named:
+        raise Failure(_unknown(name, [one.name for one, _ in everything]))
+    for one, typed in named:
+        output.write_table(FACTS.named(typed.kind, one.name), list(_facts(typed)))
+        output.say()
+        if isinstance(typed, NodeUpgrade):
+            steps = [part for part in typed.status.conditions if part.type != "Ready"]
+            output.write_table(STEPS_TABLE, [_row(part) for part in steps])
+        else:
+            nodes = [node for node in everything if _belongs(node[0], one)]
+            rows = [(node.name, *_state(of_node)) for node, of_node in nodes]
+            output.write_table(NODES, rows)
+
+
+@upgrades.command()
+@click.argument("name", help="Name of a NodeUpgrade, or of the upgrade that it belongs to.")
+@flags.connection
+async def retry(name: str, *, connect: flags.Connection) -> None:
+    """Retry a failed node, from its first step that is not done. Fix the cause of the failure first.
+
+    \b
+    Example:
+      espalier upgrades retry garden-7gkzp-node-upgrader
+    """
+    async with connection.connect(connect) as connected:
+        everything = await _all(connected.client)
+        named = [one for one, _ in everything if one.name == name]
+        nodes = [(one, typed) for one, typed in everything if isinstance(typed, NodeUpgrade)]
+        chosen = [
+            (one, typed)
+            for one, typed in nodes
+            if (one.name == name or any(_belongs(one, group) for group in named)) and not typed.is_completed
+        ]
+        if not named:
+            raise Failure(_unknown(name, [one.name for one, _ in everything]))
+        if not chosen:
+            raise Failure(f"{name}: it has no nodes left to upgrade")
+        for one, _ in chosen:
+            asked = {"metadata": {"uid": one.metadata.uid, "annotations": {RETRY_ANNOTATION: "true"}}}
+            await connected.client.patch(
+                NodeUpgrade.resource, one.name, one.namespace, patch=asked, type=PatchType.MERGE
+            )
+            output.say(f"NodeUpgrade {one.name} is being retried")
+
+
+async def _all(client: Client) -> list[tuple[Object, Upgrade]]:
+    found: list[tuple[Object, Upgrade]] = []
+    for kind in KINDS:
+        listed = await client.list(kind.resource, SYSTEM_NAMESPACE)
+        found += [(one, one.decode(kind)) for one in sorted(listed.items, key=lambda one: one.name)]
+    return found
+
+
+def _state(typed: Upgrade) -> tuple[str, str, str]:
+    ready = conditions.get(typed.status.conditions, "Ready")
+    if isinstance(typed, NodeUpgrade):
+        steps = [part for part in typed.status.conditions if part.type in _STEPS]
+        progress = f"{sum(part.status == 'True' for part in steps)}/{len(steps) or '?'} steps"
+    else:
+        status = typed.status
+        progress = f"{status.upgraded}/{status.upgraded + status.require_upgrade} nodes"
+    return progress, ready.reason if ready else "Pending", ready.message if ready else ""
+
+
+def _facts(typed: Upgrade) -> Iterator[tuple[str, str]]:
+    progress, state, message = _state(typed)
+    yield "version", typed.spec.kubernetes_version
+    if isinstance(typed, NodeUpgrade):
+        yield "machine", typed.spec.machine.name
+        yield "type", typed.spec.node_type
+    elif isinstance(typed, ControlPlaneUpgrade):
+        yield "control plane", typed.spec.control_plane.name
+    else:
+        yield "worker node group", typed.spec.machine_deployment.name
+    yield "progress", progress
+    yield "state", state
+    yield "message", message
+
+
+def _row(part: Condition) -> tuple[str, str, str, str]:
+    return part.type, "yes" if part.status == "True" else "no", part.reason, part.message
+
+
+def _belongs(node: Object, group: Object) -> bool:
+    return any(owner.uid == group.metadata.uid for owner in node.metadata.owner_references)
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    there = first(known, 20) or "none"
+    return f"there is no upgrade named {name!r} in namespace {SYSTEM_NAMESPACE}; existing: {there}"

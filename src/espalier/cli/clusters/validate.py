@@ -1,0 +1,70 @@
+"""`espalier validate`: what is wrong with a manifest, as far as that can be known without a management cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import msgspec
+
+from espalier.api.meta import Tree
+from espalier.api.printable import in_one_line, quoted
+from espalier.api.violations import Problem
+from espalier.cli.clusters import documents, other_kinds
+from espalier.cli.kit import flags, output
+from espalier.cli.kit.commands import Command
+from espalier.cli.kit.failures import Exit
+
+_LONGEST_WARNING = 2000
+
+
+@click.command(cls=Command)
+@flags.filename(
+    required=True, help="Manifest of one or several clusters, or a folder; - for standard input. Repeatable."
+)
+@flags.releases
+@flags.default_namespace
+@flags.output()
+def validate(*, filename: Sequence[str], releases: Path | None, namespace: str, output_format: str) -> int:
+    """Check a manifest without a cluster: schemas, admission rules, and references between its objects.
+
+    Lists what it can't check without a management cluster or a provider's API.
+
+    \b
+    Example:
+      espalier validate -f examples/docker.yaml
+    """
+    from espalier.cli.clusters import examination  # noqa: PLC0415  other commands need not load what judges
+
+    found, problems, others = documents.examined(filename, several=True)
+    examined = examination.alone(found, problems, releases, namespace)
+    problems, later = examined.problems, examined.later
+    warnings = [
+        f"{one.source}:{one.line(note.field)}: {note.field}: {note.message}" for one in found for note in one.notes
+    ]
+    warnings += other_kinds.notes(others)
+    warnings += examined.warnings
+    if output_format:
+        output.write_facts(_facts(problems, warnings, later), output_format)
+        return Exit.REFUSED if problems else Exit.OK
+    for text in warnings:
+        output.say(f"Warning: {quoted(text, _LONGEST_WARNING)}", stderr=True)
+    for problem in problems:
+        output.error(in_one_line(str(problem)))
+    if problems:
+        return Exit.REFUSED
+    for text in later:
+        output.say(f"  not checked: {in_one_line(text)}")
+    names = ", ".join(f"{one.kind} {one.tree['metadata']['name']}" for one in found)
+    output.say(f"✓ valid: {in_one_line(names)}")
+    return Exit.OK
+
+
+def _facts(problems: Sequence[Problem], warnings: Sequence[str], later: Sequence[str]) -> Tree:
+    return {
+        "valid": not problems,
+        "problems": [msgspec.to_builtins(one) for one in problems],
+        "warnings": list(warnings),
+        "notChecked": list(later),
+    }

@@ -1,0 +1,1 @@
+"""Things to install: manifests and images."""

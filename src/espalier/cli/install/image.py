@@ -1,0 +1,162 @@
+"""`espalier image build`: container images that Espalier needs, made without Docker."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from espalier.api.versions import numbers_of
+from espalier.assets import base, recipes
+from espalier.assets.archive import Image, Layer, write_archive
+from espalier.assets.processes import BuildFailed
+from espalier.assets.runtime import Debian
+from espalier.cli.install import manager_image
+from espalier.cli.kit import distribution, flags
+from espalier.cli.kit.commands import Group
+from espalier.cli.kit.failures import Failure, Usage
+from espalier.cli.kit.output import say
+from espalier.upgrader import image as upgrader
+
+KUBERNETES = ("kubeadm", "kubectl", "kubelet")
+MIB = 2**20
+
+
+@click.group(cls=Group)
+def image() -> None:
+    """Build container images, without Docker."""
+
+
+@image.command()
+@click.argument(
+    "name", type=flags.OneOf(("manager", "upgrader")), metavar="NAME", help="Image to build: manager or upgrader."
+)
+@click.option(
+    "--kubernetes-version",
+    default="",
+    metavar="VERSION",
+    help="Kubernetes version of the upgrader, as in Clusters: v1.36.3, or v1.36.3-eks-1-36-1.",
+)
+@click.option("--output", "-o", required=True, type=flags.FILE, metavar="FILE", help="The archive to write.")
+@click.option(
+    "--tag",
+    default="",
+    metavar="NAME",
+    help="Full name of the image.",
+    show_default="espalier.local/NAME:VERSION",
+)
+def build(name: str, *, kubernetes_version: str, output: Path, tag: str) -> None:
+    """Build the image of the manager, or the one that upgrades nodes in place to a Kubernetes version.
+
+    The manager image is what `espalier manifests --image` deploys: Python, the libraries of requirements-manager.txt
+    and Espalier without its local environment. It runs as non-root. A bill of materials (CycloneDX) is written next to
+    the archive. Python comes from `espalier assets build node-root` (Debian 12), libraries from pip.
+
+    The upgrader image contains Python with the modules in use, nsenter, the upgrader, and kubeadm, kubelet, kubectl,
+    containerd and CNI plugins from `espalier assets build node-base-VERSION`.
+
+    Neither contains a shell. `ctr images import` (OCI) and `docker load` accept the archive; the same input gives the
+    same bytes.
+
+    \b
+    Examples:
+      espalier image build manager -o manager.tar --tag example.com/espalier:1
+      espalier image build upgrader --kubernetes-version v1.36.3 -o upgrader.tar
+    """
+    if name == "manager":
+        _build_manager(tag or f"espalier.local/manager:v{distribution.version()}", kubernetes_version, output)
+        return
+    if not kubernetes_version:
+        raise Usage("--kubernetes-version: found nothing, needed for the upgrader: the version that it upgrades to")
+    tag = tag or f"espalier.local/{name}:{kubernetes_version}"
+    try:
+        found = base.find_base(numbers_of(kubernetes_version))
+    except base.MissingAssets as missing:
+        raise Failure(str(missing)) from None
+    try:
+        digest, sizes = write(found, kubernetes_version, tag, output)
+    except (BuildFailed, OSError) as error:
+        raise Failure(f"the image could not be built: {error}") from None
+    _say(output, tag, digest, sizes)
+
+
+def _build_manager(tag: str, kubernetes_version: str, output: Path) -> None:
+    if kubernetes_version:
+        raise Usage(f"--kubernetes-version: found {kubernetes_version}, allowed only for the upgrader")
+    beside = output.with_name(f"{output.name}.cdx.json")
+    try:
+        digest, sizes, bill = manager_image.write(tag, output)
+        beside.write_text(bill)
+    except base.MissingAssets as missing:
+        raise Failure(str(missing)) from None
+    except (BuildFailed, OSError) as error:
+        raise Failure(f"the image could not be built: {error}") from None
+    _say(output, tag, digest, sizes)
+    say(f"{beside}: its bill of materials (CycloneDX)")
+
+
+def _say(output: Path, tag: str, digest: str, sizes: Mapping[str, int]) -> None:
+    said = [f"{what} {size / MIB:.1f} MiB" for what, size in sizes.items()]
+    say(f"{output}: {tag} ({digest})\n{', '.join(said)}")
+
+
+def write(found: base.Base, kubernetes: str, tag: str, output: Path) -> tuple[str, dict[str, int]]:
+    """Write the archive of the upgrader image for a version. Returns its digest, and the size of each layer.
+
+    Raises `BuildFailed` and `OSError`.
+    """
+    with tempfile.TemporaryDirectory(prefix="espalier-image-") as work_folder:
+        layers = _layers(found, kubernetes, Path(work_folder))
+        made = Image((tag,), tuple(layers.values()), (f"/{upgrader.PROGRAM}",))
+        digests = write_archive([made], output, docker=True)
+        return digests[tag], {what: layer.size for what, layer in layers.items()}
+
+
+def _layers(found: base.Base, kubernetes: str, work_folder: Path) -> dict[str, Layer]:
+    """Layers by their content; the first two are the same for all Kubernetes versions."""
+    sources = Path(upgrader.__file__).parents[2]
+    debian = Debian(found.root, sources)
+    runtime = debian.runtime(upgrader.HOST_TOOLS, upgrader.MODULES, work_folder / "runtime")
+    files = _components(found)
+    versions = {"containerd": recipes.CONTAINERD.version, "cni-plugins": recipes.CNI_PLUGINS.version}
+    path, text = upgrader.describe(kubernetes, os.uname().machine, versions, files)
+    return {
+        "Python and nsenter": Layer(runtime),
+        "the program": Layer(_program(debian, work_folder / "program")),
+        "components": Layer({**upgrader.components(files), path: _written(work_folder / path, text, 0o644)}),
+    }
+
+
+def _program(debian: Debian, work_folder: Path) -> dict[str, Path | str]:
+    """The program's modules compiled, beside their sources, and the file that starts them."""
+    launcher = _written(work_folder / upgrader.PROGRAM, upgrader.launcher(debian.python), 0o755)
+    files: dict[str, Path | str] = {upgrader.PROGRAM: launcher}
+    for path, source in upgrader.sources().items():
+        files[path] = _written(work_folder / path, source.read_text() if source else "", 0o644)
+    cached = {
+        f"{Path(path).parent}/__pycache__/{Path(path).stem}.{debian.tag}.pyc": path for path in upgrader.sources()
+    }
+    compiled = debian.compile(
+        {target: work_folder / path for target, path in cached.items()}, work_folder, names=cached
+    )
+    return {**files, **compiled}
+
+
+def _components(found: base.Base) -> dict[str, Path]:
+    programs = found.system / "usr/local/bin"
+    plugins = found.system / "opt/cni/bin"
+    return {
+        **{f"kubernetes/{name}": programs / name for name in KUBERNETES},
+        **{f"containerd/{name}": programs / name for name in recipes.CONTAINERD.programs},
+        **{f"cni-plugins/{name}": plugins / name for name in recipes.CNI_PLUGINS.programs},
+    }
+
+
+def _written(place: Path, text: str, mode: int) -> Path:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text)
+    place.chmod(mode)
+    return place

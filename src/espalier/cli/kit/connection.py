@@ -1,0 +1,125 @@
+"""A client from flags and environment: the order in which kubeconfigs are searched."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.listing import first
+from espalier.api.printable import in_one_line
+from espalier.cli.kit import flags, output
+from espalier.cli.kit.failures import Failure, NotReachable
+from espalier.cli.kit.home import Home
+from espalier.kube.access import Access
+from espalier.kube.client import Client
+from espalier.kube.discovery import Discovery
+from espalier.kube.errors import KubeError, NotFound
+from espalier.kube.kubeconfig import Kubeconfig, kubeconfig_files
+from espalier.kube.threaded import ThreadedTransport
+
+FIELD_MANAGER = "eks-a-cli"
+GARDENER = "gardener.cloud"
+"""End of the names of Gardener's groups of kinds."""
+
+MAX_REQUESTS = 4
+"""At once: a further connection costs a handshake, which takes longer than the requests of a command."""
+
+
+class Connected(msgspec.Struct, frozen=True):
+    """A client, and the default namespace of commands."""
+
+    client: Client
+    namespace: str
+
+
+def access_of(connection: flags.Connection, home: Home | None = None) -> Access:
+    """The first that exists of `--kubeconfig`, `$KUBECONFIG`, the local environment's and `~/.kube/config`. Raises
+    `NotReachable` if there is none."""
+    home = home or Home.locate()
+    asked = connection.kubeconfig or os.environ.get("KUBECONFIG")
+    files = kubeconfig_files(connection.kubeconfig, os.environ)
+    if not asked and home.kubeconfig.exists():
+        files = [home.kubeconfig]
+    if not asked and not any(file.exists() for file in files):
+        raise NotReachable(
+            f"no kubeconfig: --kubeconfig and $KUBECONFIG are not set, "
+            f"and neither {home.kubeconfig} nor ~/.kube/config exists. "
+            "Start the local environment with `espalier up`, or name the kubeconfig of a management cluster."
+        )
+    return Kubeconfig.load(files).context(connection.context)
+
+
+@asynccontextmanager
+async def connect(connection: flags.Connection) -> AsyncIterator[Connected]:
+    """A client for the API server that the flags select; closed afterwards."""
+    access = access_of(connection)
+    client = Client(
+        ThreadedTransport(access, max_requests=MAX_REQUESTS),
+        field_manager=FIELD_MANAGER,
+        user_agent="espalier-cli",
+        on_warning=_print_each_once(),
+    )
+    try:
+        async with explaining(client):
+            yield Connected(client, connection.namespace or access.namespace)
+    finally:
+        await client.close()
+
+
+@asynccontextmanager
+async def explaining(client: Client) -> AsyncIterator[None]:
+    """Raises `Failure` for a request within the block for a kind that the API server does not serve: it says what this
+    API server is, and what to use instead."""
+    try:
+        yield
+    except NotFound as error:
+        if not error.is_of_kind:
+            raise
+        try:
+            served = await Discovery(client).resources()
+        except KubeError:
+            raise error from None
+        raise Failure(_elsewhere({one.resource.kind: one.resource.group for one in served})) from error
+
+
+def _elsewhere(groups: Mapping[str, str]) -> str:
+    """The advice for an API server that serves these kinds, given with their groups."""
+    kinds = sorted(kind for kind, group in groups.items() if group.endswith(GARDENER))
+    if Shoot.resource.kind in kinds:
+        return (
+            f"this API server is a garden: it serves {first(kinds, 8)}, but not what this command shows. Clusters of "
+            "a garden are Shoots: use `espalier shoots list -A`, `espalier shoots describe NAME`, "
+            "`espalier kubeconfig --shoot NAME` and `espalier seeds list`. For Clusters, use the kubeconfig of a "
+            "management cluster"
+        )
+    if kinds:
+        return (
+            f"this API server is a seed of a garden: it serves {first(kinds, 8)}, but not what this command shows. "
+            "Shoots are in the garden, Clusters in a management cluster: use the kubeconfig of one of these"
+        )
+    if Cluster.resource.group in groups.values():
+        return (
+            "this management cluster lacks a kind that this command needs: apply what `espalier manifests` of this "
+            "version prints"
+        )
+    return (
+        "this API server is neither a management cluster nor a garden: use the kubeconfig of one (--kubeconfig, "
+        "--context), or install what `espalier manifests` prints"
+    )
+
+
+def _print_each_once() -> Callable[[str], None]:
+    """Print each warning of the server once: it repeats those of a dry run in the write."""
+    printed: set[str] = set()
+
+    def print_once(text: str) -> None:
+        if text not in printed:
+            output.say(f"Warning: {in_one_line(text)}", stderr=True)
+        printed.add(text)
+
+    return print_once

@@ -1,0 +1,136 @@
+"""Exit codes of commands, and the message on standard error for each."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import errno
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from espalier.api.printable import in_one_line, quoted
+from espalier.api.violations import ManifestError
+from espalier.cli.kit import distribution
+from espalier.kube.errors import ApiError, KubeError, Unreachable
+
+_PACKAGES = ("espalier.simulator", "espalier.realnodes", "espalier.assets")
+_LOCAL = ("apsw", "cel_expr_python")
+"""Modules of the extra `local`."""
+_LONGEST_LINE = 4096
+"""Characters of a server's message that are shown: kube-apiserver quotes values in full."""
+_ETCD = ("cronsim", "google", "grpc", "obstore")
+"""Modules of the extra `etcd`. Without protobuf, its parent `google` is what Python misses."""
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+
+
+class Exit(enum.IntEnum):
+    """Exit codes of all commands."""
+
+    OK = 0
+    REFUSED = 1
+    """The input is invalid, the API server rejected it, or the operation failed for the reported reason."""
+    USAGE = 2
+    """The command line, or a file of the local environment, is invalid."""
+    UNREACHABLE = 3
+    """No API server answered."""
+    TIMEOUT = 4
+    """Timed out; the operation continues in the background."""
+    DAMAGED = 5
+    """A backup is damaged, incomplete or too old."""
+    INTERRUPTED = 130
+    """Ctrl-C; an operation of a manager continues in the background."""
+
+
+class Failure(Exception):
+    """A command can't do what was requested. The message says what, why, and what to do."""
+
+    exit = Exit.REFUSED
+
+
+class Usage(Failure):
+    """The command line is invalid."""
+
+    exit = Exit.USAGE
+
+
+class Broken(Failure):
+    """A file or folder of the local environment is unusable. The message names it, and says what to do."""
+
+    exit = Exit.USAGE
+
+
+class NotReachable(Failure):
+    """No API server answered."""
+
+    exit = Exit.UNREACHABLE
+
+
+class Damaged(Failure):
+    """A backup is damaged, incomplete or too old. The message names each object."""
+
+    exit = Exit.DAMAGED
+
+
+class Overdue(Failure):
+    """Timed out."""
+
+    exit = Exit.TIMEOUT
+
+
+def explain(error: BaseException) -> tuple[Exit, str] | None:
+    """Exit code and message for an error that users can meet; None for a bug of ours."""
+    match error:
+        case Failure():
+            return error.exit, str(error)
+        case ManifestError():
+            return Exit.REFUSED, "\nerror: ".join(in_one_line(str(one)) for one in error.problems)
+        case Unreachable():
+            return Exit.UNREACHABLE, str(error)
+        case ApiError():
+            said = "\n".join(quoted(line, _LONGEST_LINE) for line in str(error).splitlines())
+            return Exit.REFUSED, f"Error from server ({error.status.reason or error.code}): {said}"
+        case KubeError():
+            return Exit.REFUSED, str(error)
+        case KeyboardInterrupt() | asyncio.CancelledError():
+            return Exit.INTERRUPTED, "interrupted"
+        case ModuleNotFoundError() if (error.name or "").startswith(_PACKAGES):
+            return Exit.REFUSED, (
+                f"this command needs the local environment, which this image leaves out (no module {error.name}): "
+                "run it where Espalier was installed from a checkout or a wheel"
+            )
+        case ModuleNotFoundError() if (error.name or "").startswith(_LOCAL):
+            return Exit.REFUSED, (
+                f"this command needs the local environment, which is not installed (no module {error.name}): "
+                f"install what it needs with `{distribution.install('local')}`"
+            )
+        case ModuleNotFoundError() if (error.name or "").startswith(_ETCD):
+            return Exit.REFUSED, (
+                f"this command needs the etcd libraries, which are not installed (no module {error.name}): "
+                f"install them with `{distribution.install('etcd')}`"
+            )
+        case OSError() if error.filename:
+            return Exit.REFUSED, f"{error.filename}: {error.strerror}"
+        case OSError() if error.errno in _FULL:
+            return Exit.REFUSED, f"the output could not be written: {error.strerror}"
+    return None
+
+
+@contextmanager
+def printing() -> Iterator[None]:
+    """Print within the block, and flush at its end. A closed pipe (`| head`) is no error. Raises `OSError`."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+    except OSError as error:
+        if error.errno in _FULL and not error.filename:
+            _discard_output()
+        raise
+
+
+def _discard_output() -> None:
+    """Discard what is left in the buffer: each further flush would fail and be reported again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

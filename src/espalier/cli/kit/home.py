@@ -1,0 +1,186 @@
+"""State of the local environment: all of it is below `$ESPALIER_HOME`."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from espalier.api.listing import first
+from espalier.cli.kit.failures import Broken, Failure
+from espalier.kube.errors import KubeError, ServerFailure
+from espalier.kube.kubeconfig import Kubeconfig
+
+_FULL = 507
+"""HTTP status of a write for which an API server has no space."""
+
+_ADVICE = {
+    errno.ENOSPC: "make room on its disk",
+    errno.EDQUOT: "make room in your quota",
+    errno.EROFS: "mount it read-write",
+    errno.EACCES: "get write permission there",
+    errno.EPERM: "get write permission there",
+}
+
+
+def private(path: str, flags: int) -> int:
+    """An opener (`open(..., opener=private)`) for files that only their owner may read, also if they already exist."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    os.fchmod(descriptor, 0o600)
+    return descriptor
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Add the file name to an `OSError` of a write: the system does so only when files are opened."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
+
+
+class Home(msgspec.Struct, frozen=True):
+    """Paths of one local environment. Constructing it creates nothing."""
+
+    root: Path
+
+    @classmethod
+    def locate(cls, environ: Mapping[str, str] = os.environ) -> Home:
+        """`$ESPALIER_HOME`, or `espalier` in the XDG data folder."""
+        if named := environ.get("ESPALIER_HOME"):
+            return cls(Path(named).expanduser().absolute())
+        data = environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+        return cls(Path(data) / "espalier")
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The kubeconfig of the local environment's administrator."""
+        return self.root / "kubeconfig"
+
+    @property
+    def lock(self) -> Path:
+        """The lock file of the process that runs the local environment, with its process ID and address."""
+        return self.root / "world.lock"
+
+    @property
+    def authority(self) -> Path:
+        """Folder of the local environment's own certificate authority and the certificates it issued."""
+        return self.root / "pki"
+
+    @property
+    def database(self) -> Path:
+        """The management API server's store."""
+        return self.root / "management.db"
+
+    @property
+    def clusters(self) -> Path:
+        """Folder of the workload API servers' stores."""
+        return self.root / "clusters"
+
+    @property
+    def management(self) -> Path:
+        """Folder of a real management cluster: data, keys and logs of its programs."""
+        return self.root / "management"
+
+    @property
+    def nodes(self) -> Path:
+        """Folder with the records of real nodes and everything that belongs to them."""
+        return self.root / "nodes"
+
+    @property
+    def images(self) -> Path:
+        """Folder of the images that are made for real nodes."""
+        return self.root / "images"
+
+    @property
+    def simulated(self) -> Path:
+        """Folder of the disks of simulated nodes, and of the pods that run there as processes."""
+        return self.root / "simulated"
+
+    @property
+    def log(self) -> Path:
+        """Log of a detached local environment."""
+        return self.root / "world.log"
+
+    def create(self) -> None:
+        """Make the folder, or have the one that is there, for its owner only: keys and Secrets lie in it.
+
+        Raises `Failure` for a folder of another user, and for one that others may read in which other things lie.
+        """
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = self.root.stat()
+        if found.st_uid != os.geteuid():
+            raise Failure(
+                f"{self.root} belongs to another user (UID {found.st_uid}), who could read and replace "
+                "what is kept there: set ESPALIER_HOME to a folder of your own, or to one that does not exist yet"
+            )
+        if not stat.S_IMODE(found.st_mode) & 0o077:
+            return
+        names = [entry.name for entry in self.root.iterdir()]
+        if names and not any(path.name in names for path in (self.lock, self.database, self.management)):
+            raise Failure(
+                f"{self.root} can be read by others, and has files that are not Espalier's "
+                f"({first(sorted(names), 3)}): set ESPALIER_HOME to a folder of its own"
+            )
+        self.root.chmod(0o700)
+        for file in (self.database, *self.root.glob(f"{self.database.name}-*"), *self.root.glob("*.log")):
+            if file.is_file():
+                file.chmod(0o600)
+
+    def port_before(self) -> int:
+        """The port at which the local environment last served; 0 before the first start."""
+        if not self.kubeconfig.exists():
+            return 0
+        try:
+            return urlsplit(Kubeconfig.load([self.kubeconfig]).context().server).port or 0
+        except (KubeError, ValueError) as error:
+            raise Broken(
+                f"{self.kubeconfig} can't be read, so the earlier port is unknown: {error}\nMove the file away, and "
+                "`espalier up` writes a new one; --port sets the port"
+            ) from error
+
+    def require_database(self) -> None:
+        """Raise `Broken` if a local environment existed, and its database is missing or empty."""
+        there = self.database.exists()
+        if there and self.database.stat().st_size:
+            return
+        left = [*self.authority.glob("ca.*"), *self.clusters.glob("*/objects.db")]
+        if left:
+            state = "is empty" if there else "is not there"
+            raise self.broken_database(f"{self.database} {state}, but {left[0]} shows that there was one")
+        self.database.unlink(missing_ok=True)  # a first start that was interrupted
+
+    def no_space(self, problem: str) -> Broken:
+        """The error for a file that can't be written, because the disk is full."""
+        return Broken(f"{problem}: {_ADVICE[errno.ENOSPC]}, or set ESPALIER_HOME to another folder")
+
+    def broken_database(self, problem: str) -> Broken:
+        """The error for an unusable database."""
+        return Broken(
+            f"{problem}. Nothing was changed. Make it usable, or restore the file from a backup; "
+            "`espalier down --delete-data` deletes the local environment with all its clusters"
+        )
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Raises `Broken` for an `OSError` about something in this folder, or above it, and for a full database."""
+        try:
+            yield
+        except ServerFailure as error:
+            if error.status.code != _FULL:
+                raise
+            raise self.no_space(f"{self.database}: {error}") from error
+        except OSError as error:
+            named = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else None
+            if named is None or not (named.is_relative_to(self.root) or self.root.is_relative_to(named)):
+                raise
+            advice = _ADVICE.get(error.errno or 0, "make it usable")
+            raise Broken(f"{named}: {error.strerror}: {advice}, or set ESPALIER_HOME to another folder") from error

@@ -1,0 +1,73 @@
+"""Progress on standard error: one updated line on a terminal, one line per change elsewhere."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.markup import escape
+from rich.status import Status
+
+from espalier.api.printable import in_one_line
+from espalier.cli.kit.output import console
+
+
+class Progress:
+    """Prints what is being waited for. `say` keeps a line; `wait` shows one until the next comes."""
+
+    def __init__(self, out: Console | None = None) -> None:
+        self.out = out or console(stderr=True)
+        self._status: Status | None = None
+        self._last = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.settle()
+
+    @property
+    def is_live(self) -> bool:
+        """True if a line is updated, rather than followed by the next."""
+        return self.out.is_terminal
+
+    def say(self, text: str, sign: str = "[green]✓[/]", *, aside: str = "") -> None:
+        """Print a line that stays: something is done, or has changed. `aside` follows it, dimmed."""
+        self.settle()
+        line = f"{sign} {_safe(text)}" + (f"   [dim]({_safe(aside)})[/]" if aside else "")
+        self.out.print(line, soft_wrap="`" in text or self.out.soft_wrap)  # a command in it is for copying
+
+    def show(self, *commands: str) -> None:
+        """Print commands to copy, each in one line however narrow the terminal is."""
+        self.settle()
+        for command in commands:
+            self.out.print(f"  {_safe(command)}" if command else "", soft_wrap=True)
+
+    def wait(self, text: str) -> None:
+        """Show what is waited for, until something else is printed. The same text is not repeated."""
+        if text == self._last:
+            return
+        self._last = text
+        text = _safe(text)
+        if not self.out.is_terminal:
+            self.out.print(f"  {text}")
+        elif self._status:
+            self._status.update(text)
+        else:
+            self._status = self.out.status(text, spinner="dots")
+            self._status.start()
+
+    def settle(self) -> None:
+        """Remove the updated line."""
+        self._last = ""
+        if self._status:
+            self._status.stop()
+            self._status = None
+
+
+def _safe(text: str) -> str:
+    """A sentence that may contain text of others: escaped for the terminal, and not read as markup."""
+    return escape(in_one_line(text))

@@ -1,0 +1,1 @@
+"""The local environment and the demos."""

@@ -1,0 +1,207 @@
+"""Real nodes: a management cluster, Cluster API's managers, and our controllers in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from espalier.api.capi.runtime import ExtensionConfig
+from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, FrontEnd
+from espalier.assets.base import DEFAULT_REPOSITORY, Base, find_base, find_bases
+from espalier.cli.install import manifests
+from espalier.cli.kit.failures import Failure
+from espalier.cli.kit.home import Home
+from espalier.cli.local.environment import programs
+from espalier.cli.local.environment.management import follow_newest, make_record, prepare_kinds
+from espalier.cli.local.upgrader_archives import built_images
+from espalier.cli.programs import components
+from espalier.cli.programs.manager_task import ManagerTask
+from espalier.kube.client import Client
+from espalier.kube.errors import NotFound, ServerFailure
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.providers.kinds import INFRASTRUCTURE_KINDS
+from espalier.providers.registry import LOCAL, PROVIDERS
+from espalier.realnodes.management.cluster_api import run_cluster_api
+from espalier.realnodes.management.control_plane import HOST, control_plane
+from espalier.realnodes.management.processes import ProgramFailed, supervised
+from espalier.realnodes.nspawn import setup as nodes
+from espalier.realnodes.nspawn.addresses import AddressRange, BadRange
+from espalier.realnodes.nspawn.bases import NodeBases
+from espalier.realnodes.nspawn.network import DEFAULT_BRIDGE, Bridge, RangeInUse
+from espalier.realnodes.nspawn.state import State
+from espalier.releases import Releases
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.component import assemble, kinds
+from espalier.runtime.manager import Manager
+from espalier.runtime.remote import over_http
+from espalier.runtime.webhooks import Webhooks
+
+TOOLS = {
+    "systemd-nspawn": "systemd-container",
+    "ip": "iproute2",
+    "mount": "mount",
+    "umount": "mount",
+    "nsenter": "util-linux",
+    "setsid": "util-linux",
+}
+"""Programs that nodes need on this machine, and their Debian packages."""
+
+
+@dataclass(frozen=True)
+class RealSettings:
+    """Options of real nodes."""
+
+    addresses: str
+    bridge: str = DEFAULT_BRIDGE
+    in_place: FrontEnd = FrontEnd.ANNOTATIONS
+
+
+class BuiltBases:
+    """Programs built by `espalier assets build`."""
+
+    def find(self, version: str) -> Base:
+        """The base of a Kubernetes version. Raises `MissingAssets`."""
+        return find_base(version)
+
+    def all(self) -> list[Base]:
+        """All bases whose images have the names that kubeadm expects."""
+        return [base for base in find_bases() if base.repository == DEFAULT_REPOSITORY]
+
+
+@dataclass
+class RealEnvironment:
+    """A running local environment of real nodes."""
+
+    url: str
+    managing: ManagerTask
+
+    @classmethod
+    @asynccontextmanager
+    async def run(
+        cls, home: Home, settings: RealSettings, *, port: int, releases: Releases, bases: NodeBases
+    ) -> AsyncIterator[RealEnvironment]:
+        """Start everything; ready when the block is entered. When it is left all of it stops, except for the nodes.
+
+        Raises `Failure` when this machine can't carry it, with all reasons.
+        """
+        home.create()
+        state = State(home.nodes)
+        addresses = await check(settings, state)
+        control_plane_at, cluster_api_at = programs.find_control_plane(), programs.find_cluster_api()
+        if control_plane_at is None or cluster_api_at is None:
+            raise Failure("real nodes need programs that are not built yet: run `make real-assets`")
+        clock, rng = SystemClock(), random.SystemRandom()
+        folder = home.management
+        async with AsyncExitStack() as stack:
+            supervisor = await stack.enter_async_context(supervised(folder, clock))
+            try:
+                running = await stack.enter_async_context(
+                    control_plane(supervisor, control_plane_at, folder, clock, port=port or home.port_before())
+                )
+                client = over_http(running.kubeconfig.read_bytes())
+                stack.push_async_callback(client.close)
+                await run_cluster_api(supervisor, cluster_api_at, folder / "cluster-api", running, client, clock)
+            except ProgramFailed as error:
+                raise Failure(str(error)) from error
+            except OSError as error:
+                raise Failure(f"the management cluster can't start: {error}; choose a port with --port") from error
+            made_of = components.of_manager(PROVIDERS, front_end=settings.in_place)
+            machines = nodes.component(
+                state=state,
+                addresses=addresses,
+                bridge=settings.bridge,
+                bases=bases,
+                releases=releases,
+                infrastructure=LOCAL.infrastructure,
+                built_images=built_images(releases, home.images),
+                kinds=INFRASTRUCTURE_KINDS,
+            )
+            await _remove_webhooks(client)
+            await prepare_kinds(client, releases, kinds((*made_of, machines)))
+            manager = Manager(client, clock=clock, rng=rng)
+            webhook_port = _free_port()
+            url = f"https://{HOST}:{webhook_port}"
+            webhooks = Webhooks(host=HOST, port=webhook_port)
+            components.certify(manager, webhooks, [HOST], {"url": url} if settings.in_place is FrontEnd.HOOKS else None)
+            assemble(manager, made_of, webhooks=webhooks)
+            assemble(manager, [machines], client=client)
+            managing = ManagerTask.begin(manager)
+            stack.push_async_callback(managing.stop)
+            await managing.leading()
+            for resource, tree in manifests.webhook_configurations(url):
+                await client.apply(resource, tree)
+            await retry_untrusted(lambda: _keep_record(client, releases))
+            Kubeconfig.load([running.kubeconfig]).merge_into(home.kubeconfig, alone=True)
+            yield cls(running.url, managing)
+
+    async def until_failed_or(self, stop: asyncio.Event) -> None:
+        """Return when `stop` is set; raise the error if the manager fails first."""
+        await self.managing.until_failed_or(stop)
+
+
+async def check(settings: RealSettings, state: State) -> AddressRange:
+    """The range for nodes. Raises `Failure` with every reason why this machine can't carry real nodes."""
+    reasons = []
+    if sys.platform != "linux":
+        raise Failure("real nodes are Linux containers: this machine does not run Linux; omit `--nodes real`")
+    if os.geteuid() != 0:
+        reasons.append("root is needed to create containers: run it as root")
+    missing = {package for tool, package in TOOLS.items() if shutil.which(tool) is None}
+    if missing:
+        reasons.append(f"programs are missing: apt-get install {' '.join(sorted(missing))}")
+    try:
+        addresses = AddressRange.parse(settings.addresses)
+    except BadRange as error:
+        raise Failure("; ".join([*reasons, str(error)])) from error
+    if shutil.which("ip") is not None:
+        try:
+            await Bridge(state, addresses, settings.bridge).check()
+        except RangeInUse as error:
+            reasons.append(str(error))
+    if reasons:
+        raise Failure("real nodes are not possible here: " + "; ".join(reasons))
+    return addresses
+
+
+async def _keep_record(client: Client, releases: Releases) -> None:
+    await make_record(client, releases)
+    await follow_newest(client, releases)
+
+
+async def retry_untrusted(write: Callable[[], Awaitable[None]], *, pause: float = 0.2, attempts: int = 150) -> None:
+    """Repeat a write until kube-apiserver trusts the webhooks. Raises its `ServerFailure` after the last attempt.
+
+    The manager sets their caBundle just after they were applied, and kube-apiserver reads it through a watch of its
+    own: for a moment it calls them without, and refuses the write.
+    """
+    for attempt in range(1, attempts + 1):
+        try:
+            await write()
+        except ServerFailure as error:
+            if "failed calling webhook" not in str(error) or attempt == attempts:
+                raise
+            await asyncio.sleep(pause)
+        else:
+            return
+
+
+async def _remove_webhooks(client: Client) -> None:
+    """They fail closed, as do runtime hooks, and those of an earlier run point to an address where nothing answers."""
+    found = [(resource, tree["metadata"]["name"]) for resource, tree in manifests.webhook_configurations()]
+    for resource, name in [*found, (ExtensionConfig.resource, RUNTIME_EXTENSION)]:
+        with suppress(NotFound):
+            await client.delete(resource, name)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,91 @@
+"""A real etcd behind its guard, its agent, and the copy before it, as containers that are processes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+
+from espalier.api.gardener.names import AGENT_PORT
+from espalier.cli.backups.etcd_agent_calls import posted, session
+from espalier.cli.local.environment.seed_processes.mounts import Mounts
+from espalier.cli.local.environment.seed_processes.network import TcpEndpoint, status_of
+from espalier.cli.local.environment.seed_processes.process import HOST, run_process
+from espalier.cli.local.environment.seed_programs.command_line import CommandLine, with_flags
+from espalier.etcdbackup.snapshotter.schedule import Schedule
+from espalier.simulator.pods.in_process import Container
+
+ESPALIER = (sys.executable, "-u", "-m", "espalier.cli")
+CLIENTS = 2379
+_BUCKETS = "file:///"
+_CONFIGURATION = "--config-file="
+
+
+@dataclass(frozen=True)
+class EtcdProcesses:
+    """Creates the programs of etcds and their agents in one seed."""
+
+    home: Path
+    etcd: Path
+    """etcd's program."""
+    buckets: Path
+    """This seed's path to the folder of all buckets."""
+    schedule: Schedule
+
+    async def run_etcd(self, container: Container) -> int:
+        """Run the guard, which runs etcd."""
+        mounts = Mounts.of(container, self.home)
+        (_, *words), etcd = _parted(container.arguments)
+        flags = {"listen": f"{HOST}:0"}
+        command = [*ESPALIER, *map(mounts.here, with_flags(words, flags)), "--", str(self.etcd)]
+        for word in etcd[1:]:
+            if word.startswith(_CONFIGURATION):
+                text = Path(mounts.here(word.removeprefix(_CONFIGURATION))).read_text()
+                command.append(f"{_CONFIGURATION}{mounts.write('etcd.yaml', mounts.here(text))}")
+            else:
+                command.append(word)
+        port = CommandLine.of(container.arguments).port("listen", CLIENTS)
+        return await run_process(container, command, listening=lambda found: container.listen(port, TcpEndpoint(found)))
+
+    async def run_agent(self, container: Container) -> int:
+        """Run an agent or a copy, depending on the command."""
+        mounts = Mounts.of(container, self.home)
+        command_line = CommandLine.of(container.arguments)
+        flags = {"listen": f"{HOST}:0"}
+        if "run" in command_line.positional and "delta-snapshot-period" not in command_line.flags:
+            flags |= {"delta-snapshot-period": f"{self.schedule.delta_period:g}s", "schedule": self.schedule.full}
+        command = [self._here(word, mounts) for word in with_flags(container.arguments[1:], flags)]
+        variables = {name: mounts.here(value) for name, value in container.environment.items()}
+        port = command_line.port("listen", AGENT_PORT)
+        async with session() as http:
+
+            def listening(found: int) -> None:
+                container.listen(port, Agent(found, http), answers=lambda path: status_of(found, path))
+
+            return await run_process(container, [*ESPALIER, *command], variables=variables, listening=listening)
+
+    def _here(self, word: str, mounts: Mounts) -> str:
+        if word.startswith(_BUCKETS):
+            return f"file://{self.buckets}/{word.removeprefix(_BUCKETS)}"
+        return mounts.here(word)
+
+
+class Agent(TcpEndpoint):
+    """The endpoint of an agent (`AgentCalls`)."""
+
+    def __init__(self, port: int, http: aiohttp.ClientSession) -> None:
+        super().__init__(port)
+        self._http = http
+
+    async def call(self, path: str, body: bytes) -> bytes:
+        """See `AgentCalls`."""
+        return await posted(self._http, f"http://{HOST}:{self.port}/{path.strip('/')}", body)
+
+
+def _parted(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    words = list(arguments)
+    end = words.index("--")
+    return words[:end], words[end + 1 :]

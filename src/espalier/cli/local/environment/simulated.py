@@ -1,0 +1,164 @@
+"""The local environment: API server, controllers and simulated machines, wired together in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from espalier.apiserver.access.webhook_calls import HttpWebhooks
+from espalier.apiserver.access.webhooks import WebhookCall
+from espalier.apiserver.http import AddressTaken, HttpShell
+from espalier.apiserver.server import Server
+from espalier.apiserver.storage.sqlite import NoSpace, SqliteStore, Unusable
+from espalier.cli.install import manifests
+from espalier.cli.kit.failures import Failure
+from espalier.cli.kit.home import Home, naming
+from espalier.cli.local.environment import authority as authorities
+from espalier.cli.local.environment.management import follow_newest, make_record, prepare_kinds
+from espalier.cli.local.upgrader_images import UpgraderImages
+from espalier.cli.programs import components
+from espalier.cli.programs.manager_task import ManagerTask
+from espalier.clusters.design.provider import infrastructures
+from espalier.kube.client import Client
+from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.pki import Authority
+from espalier.providers.kinds import SIMULATED_KINDS
+from espalier.providers.registry import SIMULATED
+from espalier.releases import Releases
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.component import assemble, kinds
+from espalier.runtime.manager import Manager
+from espalier.runtime.webhooks import Webhooks
+from espalier.simulator import setup as simulator
+from espalier.simulator.controller import Timing
+from espalier.simulator.pods.controller import Pods
+from espalier.simulator.pods.process_runtime import ProcessRuntime
+from espalier.simulator.stores import FolderStores
+from espalier.simulator.workloads import Workloads
+
+HOST = "127.0.0.1"
+NAMES = (HOST, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+
+
+@dataclass
+class SimulatedEnvironment:
+    """A running local environment."""
+
+    url: str
+    kubernetes_versions: tuple[str, ...]
+    managing: ManagerTask
+
+    @classmethod
+    @asynccontextmanager
+    async def run(
+        cls, home: Home, *, port: int, boot_seconds: float, releases: Releases
+    ) -> AsyncIterator[SimulatedEnvironment]:
+        """Start everything; ready when the block is entered, stopped in order when it is left.
+
+        `port` 0 keeps the one the local environment had before, or takes a free one. Raises `Failure` when it is taken,
+        and `Broken` for files that can't be used.
+        """
+        home.create()
+        home.require_database()
+        authority, port = authorities.load(home), port or home.port_before()
+        clock, rng = SystemClock(), random.SystemRandom()
+        async with AsyncExitStack() as stack:
+            webhooks = Webhooks(port=None)
+            outside = HttpWebhooks()
+            stack.push_async_callback(outside.close)
+            caller = InProcessWebhooks(webhooks, outside)
+            server = Server(SqliteStore(home.database), now=clock.now, random=rng, call_webhook=caller)
+            try:
+                await server.start()
+            except NoSpace as error:
+                raise home.no_space(str(error)) from error
+            except Unusable as error:
+                raise home.broken_database(str(error)) from error
+            stack.push_async_callback(server.close)
+            client = Client(InProcessTransport(server), field_manager="espalier", user_agent="espalier")
+            stack.push_async_callback(client.close)
+            workloads = Workloads(clock=clock, rng=rng, stores=FolderStores(home.root))
+            stack.push_async_callback(workloads.close)
+            manager = Manager(client, clock=clock, rng=rng, connect=workloads.connect)
+            images = UpgraderImages(releases, home.simulated / "images")
+            pods = Pods(workloads, [ProcessRuntime(images, home.simulated, clock)], clock)
+            stack.push_async_callback(pods.close)
+            made_of = components.of_manager(SIMULATED)
+            machines = simulator.component(
+                workloads,
+                rng=rng,
+                infrastructures=infrastructures(SIMULATED).all,
+                kinds=SIMULATED_KINDS,
+                timing=Timing(boot=boot_seconds),
+                pods=pods,
+            )
+            assemble(manager, made_of, webhooks=webhooks)
+            assemble(manager, [machines], client=client)
+            await prepare_kinds(client, releases, kinds((*made_of, machines)))
+            for resource, tree in manifests.webhook_configurations(IN_PROCESS):
+                await client.apply(resource, tree)
+            managing = ManagerTask.begin(manager)
+            stack.push_async_callback(managing.stop)
+            await managing.leading()
+            await make_record(client, releases)  # by admission, also when an earlier one was lost
+            await follow_newest(client, releases)
+            # Last: clients that get a response find everything in place.
+            url = await _serve(stack, server, home, clock, authority, port)
+            yield cls(url, releases.newest().kubernetes_versions, managing)
+
+    async def until_failed_or(self, stop: asyncio.Event) -> None:
+        """Return when `stop` is set; raise the error if the manager fails first."""
+        await self.managing.until_failed_or(stop)
+
+
+IN_PROCESS = "https://espalier.internal"
+"""Address in the webhook configurations of the local environment: answered in this process, never sent."""
+
+
+@dataclass(frozen=True)
+class InProcessWebhooks:
+    """Answers calls of our own webhooks without a socket; others go over the network."""
+
+    webhooks: Webhooks
+    outside: HttpWebhooks
+
+    async def __call__(self, call: WebhookCall) -> bytes:
+        """Make a call. Raises `CallFailed`."""
+        if call.url.startswith(IN_PROCESS):
+            return self.webhooks.review(urlsplit(call.url).path, call.body)
+        return await self.outside(call)
+
+
+async def _serve(
+    stack: AsyncExitStack, server: Server, home: Home, clock: SystemClock, known: Authority | None, port: int
+) -> str:
+    """Serve the API server, and write the administrator's kubeconfig. Certificates are new each time."""
+    authority = known or authorities.make(home, now=clock.now())
+    shell = HttpShell(
+        server,
+        host=HOST,
+        port=port,
+        serving=authority.issue_server("kube-apiserver", names=NAMES, now=clock.now()),
+        client_ca=authority.certificate,
+    )
+    try:
+        await shell.start()
+    except AddressTaken as error:
+        raise Failure(f"{error}; choose another port with --port, or stop that program") from error
+    stack.push_async_callback(shell.stop)
+    kubeconfig = Kubeconfig.of_cluster(
+        "espalier",
+        server=shell.url,
+        certificate_authority=authority.certificate,
+        user="admin",
+        credentials=authority.issue_client("admin", groups=["system:masters"], now=clock.now()),
+    )
+    # Replaced, never absent: kubectl without a kubeconfig asks whoever listens on localhost:8080.
+    with naming(home.kubeconfig):
+        kubeconfig.merge_into(home.kubeconfig, alone=True)
+    return shell.url

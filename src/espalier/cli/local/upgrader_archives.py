@@ -1,0 +1,74 @@
+"""The upgrader images of the releases for real nodes: made from the bases of nodes when a node asks for one.
+
+Here `upgrader`, which says what an upgrader image is, meets `realnodes/nspawn`, whose registry nodes pull from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import sys
+import tarfile
+from pathlib import Path
+
+from espalier.assets.base import Base, MissingAssets, find_base
+from espalier.assets.processes import BuildFailed
+from espalier.cli.install import image
+from espalier.cli.kit.output import say
+from espalier.cli.local.upgrader_images import versions_by_image
+from espalier.realnodes.nspawn.bases import plain_version
+from espalier.realnodes.nspawn.registry import BLOBS, DIGEST, ImageBuild
+from espalier.releases import Releases
+from espalier.upgrader import image as upgrader
+
+ENTRY = "espalier.cli.upgrader_archives"
+"""The module that runs `main`: stored by local environments, so its name stays."""
+
+
+def built_images(releases: Releases, place: Path) -> dict[str, ImageBuild]:
+    """Builders of the upgrader images of the releases below `place`, by name."""
+    found = {}
+    for name, version in versions_by_image(releases).items():
+        folder = place / _name(version, name)
+        found[name] = ImageBuild(folder, (sys.executable, "-m", ENTRY, version, name, str(folder)))
+    return found
+
+
+def main(version: str, name: str, folder: str) -> int:
+    """Make one; says what is in the way on standard error."""
+    try:
+        _make(find_base(plain_version(version)), version, name, Path(folder))
+    except (MissingAssets, BuildFailed, OSError) as error:
+        say(str(error), stderr=True)
+        return 1
+    return 0
+
+
+def _make(found: Base, version: str, name: str, folder: Path) -> None:
+    fresh = folder.with_suffix(".new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    (fresh / BLOBS).mkdir(parents=True)
+    archive = fresh / "archive.tar"
+    digest, _ = image.write(found, version, name, archive)
+    with tarfile.open(archive) as tar:
+        for entry in tar:
+            blob = tar.extractfile(entry)
+            if entry.name.startswith("blobs/sha256/") and blob is not None:
+                with (fresh / BLOBS / Path(entry.name).name).open("wb") as target:
+                    shutil.copyfileobj(blob, target, 2**20)
+    archive.unlink()
+    (fresh / DIGEST).write_text(digest)
+    fresh.rename(folder)
+
+
+def _name(version: str, name: str) -> str:
+    """A folder for exactly this content: another base, or another program, makes another image."""
+    try:
+        base = find_base(plain_version(version)).home.name
+    except MissingAssets:
+        base = ""
+    content = hashlib.sha256(f"{base} {name}".encode())
+    for path, source in upgrader.sources().items():
+        content.update(path.encode())
+        content.update(source.read_bytes() if source else b"")
+    return f"upgrader-{version}-{content.hexdigest()[:12]}"

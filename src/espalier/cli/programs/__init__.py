@@ -1,0 +1,1 @@
+"""The programs that run controllers, and the components of which each is made."""

@@ -1,0 +1,68 @@
+"""The components of a manager: every program that runs one, and `espalier manifests`, is made of these declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.upgrades import FrontEnd
+from espalier.api.meta import Tree
+from espalier.clusters import Isolation, rbac
+from espalier.clusters import setup as clusters
+from espalier.clusters.design.layers import LAYERS, Layer
+from espalier.clusters.design.provider import Providers, infrastructures
+from espalier.clusters.observe.settling import SETTLE_TIME
+from espalier.releases import Uninstalled
+from espalier.runtime.certificates import ServingCertificate
+from espalier.runtime.component import Component
+from espalier.runtime.controller import RESYNC
+from espalier.runtime.manager import Manager
+from espalier.runtime.webhooks import Webhooks
+from espalier.upgrades import setup as upgrades
+from espalier.upgrades.hooks.registration import Extension
+
+
+def of_manager(
+    providers: Providers,
+    *,
+    front_end: FrontEnd = FrontEnd.ANNOTATIONS,
+    isolation: Isolation = Isolation.LAYERS,
+    layers: Sequence[Layer] = LAYERS,
+    copies_kubeconfigs: bool = True,
+    resync: float = RESYNC,
+    settle_time: float = SETTLE_TIME,
+    uninstalled: Uninstalled | None = None,
+) -> tuple[Component, ...]:
+    """The components of a manager with these settings."""
+    return (
+        clusters.component(
+            providers=providers,
+            copies_kubeconfigs=copies_kubeconfigs,
+            isolation=isolation,
+            layers=layers,
+            front_end=front_end,
+            resync=resync,
+            settle_time=settle_time,
+            uninstalled=uninstalled,
+        ),
+        upgrades.component(infrastructures=infrastructures(providers), front_end=front_end, resync=resync),
+        Component("providers", kinds=tuple(kind for one in providers.values() for kind in one.kinds)),
+    )
+
+
+def certify(manager: Manager, webhooks: Webhooks, names: Sequence[str], hooks_at: Tree | None) -> None:
+    """Serve the webhooks with a certificate for these names, and have the API servers that call them trust it.
+
+    With `hooks_at` (`{"url": …}` or `{"service": …}`), Cluster API calls the runtime hooks there.
+    """
+    client = manager.replica_client
+    webhooks.certificate = ServingCertificate(
+        client,
+        namespace=SYSTEM_NAMESPACE,
+        names=names,
+        validating=[rbac.VALIDATING_WEBHOOKS],
+        mutating=[rbac.MUTATING_WEBHOOKS],
+        registrations=[Extension(client, hooks_at)] if hooks_at is not None else [],
+        serve=webhooks.use,
+        clock=manager.clock,
+    )

@@ -1,0 +1,1 @@
+"""Commands about shoots and seeds of a garden."""

@@ -1,0 +1,103 @@
+"""Shoots and plans of their moves as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from espalier.api.gardener import ownership
+from espalier.api.gardener.metadata_keys import OWNERSHIP
+from espalier.api.gardener.ownership import OwnershipError
+from espalier.api.gardener.shoot import Shoot
+from espalier.cli.kit import output
+from espalier.cli.kit.layout import Table
+from espalier.cli.shoots.shoot_moves import pending_tasks
+from espalier.cli.shoots.shoot_plan import Plan, Times
+
+SHOOTS = Table(("Namespace", "Name", "Seed", "Operation", "State", "Progress"))
+FACTS = Table(("Shoot", ""), sentences=(1,), as_written=(1,))
+EPOCHS = Table(("Epoch", "Seed", "Bucket", "Started"), sentences=(3,))
+ERRORS = Table(("Failing Task", "Codes", "Message"), sentences=(2,), lists=(1,))
+CONDITIONS = Table(("Condition", "Status", "Reason", "Message"), sentences=(3,))
+FINDINGS = Table(("Seen", "Ready", "Message"), sentences=(2,), lists=(0,))
+STEPS = Table(("#", "Seed", "Step"), sentences=(2,))
+TIMES = Table(("Up to", "For"), sentences=(1,))
+
+
+def row(shoot: Shoot) -> tuple[str, ...]:
+    """A line of a list."""
+    last = shoot.status.last_operation
+    operation = (last.type, last.state, f"{last.progress} %") if last is not None else ("", "", "")
+    metadata = shoot.metadata
+    return (
+        metadata.namespace,
+        metadata.name,
+        " -> ".join(dict.fromkeys(filter(None, (shoot.status.seed_name, shoot.spec.seed_name)))),
+        *operation,
+    )
+
+
+def facts(shoot: Shoot) -> Iterator[tuple[str, str]]:
+    """The beginning of a description."""
+    last, spec, status = shoot.status.last_operation, shoot.spec, shoot.status
+    yield "seed", status.seed_name or "none yet"
+    if spec.seed_name != status.seed_name:
+        yield "wanted seed", spec.seed_name or "to be scheduled"
+    yield "technical ID", status.technical_id
+    yield "Kubernetes", spec.kubernetes.version
+    yield "hibernated", "yes" if status.hibernated else "no"
+    if last is not None:
+        yield "last operation", f"{last.type} {last.state}, {last.progress} %, at {last.last_update_time}"
+        if not last.finished:
+            yield "waits for", pending_tasks(shoot)
+
+
+def epochs(shoot: Shoot) -> list[tuple[str, ...]]:
+    """Which seeds had, and have, the shoot's etcd."""
+    try:
+        found = ownership.parse(shoot.metadata.annotations.get(OWNERSHIP))
+    except OwnershipError as error:
+        return [("?", "", "", f"annotation {OWNERSHIP}: {error}")]
+    return [(str(one.epoch), one.seed, one.bucket, "yes" if one.started else "no") for one in found.epochs]
+
+
+def errors(shoot: Shoot) -> list[tuple[str, ...]]:
+    """Failing tasks."""
+    return [(one.task_id, ", ".join(one.codes), one.description) for one in shoot.status.last_errors]
+
+
+def conditions(shoot: Shoot) -> list[tuple[str, ...]]:
+    """Conditions and constraints."""
+    status = shoot.status
+    return [(one.type, one.status, one.reason, one.message) for one in (*status.conditions, *status.constraints)]
+
+
+def write_plan(plan: Plan) -> None:
+    """Print a plan as text."""
+    output.say(f"Move from seed {plan.source} to seed {plan.destination}")
+    output.say()
+    marks = {True: "yes", False: "NO", None: "?"}
+    output.write_table(
+        FINDINGS,
+        [(one.what, marks[one.ready], one.message) for one in plan.findings],
+    )
+    if plan.unread:
+        output.say(f"Not read, for lack of permissions: {', '.join(plan.unread)}")
+    if plan.refusals:
+        return
+    output.say()
+    output.write_table(STEPS, [(str(at), *step) for at, step in enumerate(plan.steps, 1)])
+    output.say()
+    expected, other = (plan.good_case, plan.bad_case) if plan.is_source_alive else (plan.bad_case, plan.good_case)
+    case = "the source works" if plan.is_source_alive else "the source has stopped renewing its Lease"
+    _write_times(f"Expected API gap ({case})", expected)
+    if plan.is_source_alive:
+        output.say()
+        _write_times("Longest API gap, if the source is lost before it hands over", other)
+    output.say()
+    output.say(f"{plan.times_note} Nodes and their pods keep running.")
+    output.say(f"Data at risk: {plan.at_risk}")
+
+
+def _write_times(title: str, times: Times) -> None:
+    output.say(f"{title}: {times.total:g} s")
+    output.write_table(TIMES, [(f"{seconds:g} s", what) for what, seconds in times.parts])

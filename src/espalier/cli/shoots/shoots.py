@@ -1,0 +1,216 @@
+"""`espalier shoots list|describe|flow|migrate|plan`: shoots of a garden, and the moves of their control planes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import click
+
+from espalier.api.gardener.shoot import Shoot
+from espalier.api.listing import first
+from espalier.api.resource import Key
+from espalier.cli.kit import connection, flags, output, tables
+from espalier.cli.kit.commands import Group
+from espalier.cli.kit.failures import Failure, Usage
+from espalier.cli.kit.progress import Progress
+from espalier.cli.kit.tables import Selection
+from espalier.cli.shoots import shoot_text
+from espalier.cli.shoots.shoot_moves import move, until_moved
+from espalier.cli.shoots.shoot_plan import Plan, observe
+from espalier.kube.client import Client
+from espalier.kube.errors import NotFound
+from espalier.kube.objects import Object
+from espalier.shoots.flow.drawing import draw
+from espalier.shoots.flow.status import read
+from espalier.shoots.gardenlet.flows import flow_of
+
+to_seed = click.option("--to", "destination", required=True, metavar="SEED", help="Destination seed.")
+timeout_ = click.option(
+    "--timeout", default="1h", metavar="TIME", show_default=True, help="Time to wait, like 90s, 5m, 1h30m."
+)
+
+
+def waiting_time(timeout: str) -> float:
+    """The seconds of `--timeout`. Raises `Usage` for 0: the operation would be reported as timed out at once."""
+    seconds = flags.seconds(timeout)
+    if seconds <= 0:
+        raise Usage(f"--timeout: found {timeout}, allowed: more than 0s, like 5m")
+    return seconds
+
+
+@click.group(cls=Group)
+def shoots() -> None:
+    """Show shoots of a garden, and move their control planes between seeds.
+
+    \b
+    Examples:
+      espalier shoots list -A
+      espalier shoots plan apple -n garden-dev --to west
+      espalier shoots migrate apple -n garden-dev --to west
+    """
+
+
+@shoots.command("list")
+@flags.connection
+@click.option("--all-namespaces", "-A", is_flag=True, help="The shoots of all projects.")
+@click.option("--seed", default="", metavar="NAME", help="Only shoots that are on this seed, or move to it.")
+@flags.output(wide=True, names=True)
+async def list_(*, connect: flags.Connection, all_namespaces: bool, seed: str, output_format: str) -> None:
+    """List shoots with their seed, and the progress of their operation. A shoot that moves has both seeds: `a -> b`.
+
+    \b
+    Example:
+      espalier shoots list -A --seed west
+    """
+    async with connection.connect(connect) as connected, _in_garden():
+        namespace = None if all_namespaces else connected.namespace
+        if not seed and output_format == "wide":
+            await tables.write(connected.client, Selection(Shoot.resource, namespace), wide=True)
+            return
+        found = [(one, one.decode(Shoot)) for one in (await connected.client.list(Shoot.resource, namespace)).items]
+    chosen = [(one, typed) for one, typed in found if seed in ("", typed.spec.seed_name, typed.status.seed_name)]
+    if output_format not in ("", "wide"):
+        output.write_objects([one.tree for one, _ in chosen], output_format, single=False)
+    elif chosen:
+        output.write_table(shoot_text.SHOOTS, [shoot_text.row(typed) for _, typed in chosen])
+    else:
+        where = f"in namespace {namespace}" if namespace else "in any namespace"
+        output.say(f"No shoots{f' of seed {seed}' if seed else ''} found {where}.", stderr=True)
+
+
+@shoots.command()
+@click.argument("name", help="Name of the shoot.")
+@flags.connection
+@flags.output(names=True)
+async def describe(name: str, *, connect: flags.Connection, output_format: str) -> None:
+    """Describe a shoot: its seeds, ownership epochs, what it waits for and what is wrong.
+
+    \b
+    Example:
+      espalier shoots describe apple -n garden-dev
+    """
+    async with connection.connect(connect) as connected:
+        found = await find(connected.client, Key(connected.namespace, name))
+    if output_format:
+        output.write_objects([found.tree], output_format, single=True)
+        return
+    shoot = found.decode(Shoot)
+    output.write_table(shoot_text.FACTS.named("Shoot", name), list(shoot_text.facts(shoot)))
+    if epochs := shoot_text.epochs(shoot):
+        output.say()
+        output.write_table(shoot_text.EPOCHS, epochs)
+    if errors := shoot_text.errors(shoot):
+        output.say()
+        output.write_table(shoot_text.ERRORS, errors)
+    if conditions := shoot_text.conditions(shoot):
+        output.say()
+        output.write_table(shoot_text.CONDITIONS, conditions)
+
+
+@shoots.command()
+@click.argument("name", help="Name of the shoot.")
+@flags.connection
+async def flow(name: str, *, connect: flags.Connection) -> None:
+    """Draw the tasks of a shoot's last operation, and their states.
+
+    \b
+    Marks: [x] done, [-] skipped, [~] waiting, [!] failing, [ ] not started.
+    \b
+    Example:
+      espalier shoots flow apple -n garden-dev
+    """
+    async with connection.connect(connect) as connected:
+        shoot = (await find(connected.client, Key(connected.namespace, name))).decode(Shoot)
+    last = shoot.status.last_operation
+    if last is None:
+        raise Failure(f"shoot {name} has no operation yet: no gardenlet has started on it")
+    failed = {error.task_id: error.description for error in shoot.status.last_errors if error.task_id}
+    drawn = flow_of(last.type)
+    description = "" if last.finished else last.description
+    output.say(f"{last.type} {last.state} on seed {shoot.status.seed_name or shoot.spec.seed_name}")
+    output.say(draw(drawn, read(drawn, description, failed)))
+
+
+@shoots.command()
+@click.argument("name", help="Name of the shoot.")
+@to_seed
+@flags.connection
+@click.option(
+    "--give-up-source",
+    is_flag=True,
+    help="Proceed without the source seed, even if it is alive. Writes since its last delta snapshot are lost.",
+)
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the shoot runs on the seed.")
+@timeout_
+async def migrate(
+    name: str, *, destination: str, connect: flags.Connection, give_up_source: bool, wait: bool, timeout: str
+) -> None:
+    """Move the control plane of a shoot to another seed; its nodes keep running.
+
+    \b
+    Example:
+      espalier shoots migrate apple -n garden-dev --to west
+    """
+    seconds = waiting_time(timeout) if wait else 0.0
+    async with connection.connect(connect) as connected:
+        key = Key(connected.namespace, name)
+        with Progress() as progress:
+            await find(connected.client, key)
+            await move(connected.client, key, destination, give_up_source=give_up_source)
+            if not wait:
+                progress.say(f"shoot {key} moves to seed {destination}; `espalier shoots flow {name}` shows progress")
+                return
+            await until_moved(connected.client, key, destination, timeout=seconds, progress=progress)
+            progress.say(f"shoot {key} runs on seed {destination}")
+
+
+@shoots.command()
+@click.argument("name", help="Name of the shoot.")
+@to_seed
+@flags.connection
+@flags.output()
+async def plan(name: str, *, destination: str, connect: flags.Connection, output_format: str) -> int:
+    """Show what a move would do, and whether it would be refused. Changes nothing.
+
+    \b
+    Example:
+      espalier shoots plan apple -n garden-dev --to west
+    """
+    async with connection.connect(connect) as connected:
+        key = Key(connected.namespace, name)
+        there = (await find(connected.client, key)).decode(Shoot)
+        if destination == there.spec.seed_name:
+            raise Failure(f"--to: found {destination}, where shoot {key} already is, or moves to; name another seed")
+        made = Plan.of(await observe(connected.client, key, destination))
+    if output_format:
+        output.write_facts(made.facts(), output_format)
+    else:
+        shoot_text.write_plan(made)
+    if made.refusals:
+        raise Failure("; ".join(made.refusals))
+    return 0
+
+
+@asynccontextmanager
+async def _in_garden() -> AsyncIterator[None]:
+    """Raises `Failure` where Shoots are requested from an API server that does not serve them."""
+    try:
+        yield
+    except NotFound as error:
+        if not error.is_of_kind:
+            raise
+        raise Failure("this API server does not serve Shoots: use the kubeconfig of a garden") from error
+
+
+async def find(client: Client, key: Key) -> Object:
+    """A Shoot by its name. Raises `Failure` with the existing ones."""
+    async with _in_garden():
+        try:
+            return await client.get(Shoot.resource, key.name, key.namespace)
+        except NotFound as error:
+            if error.is_of_kind:
+                raise
+            there = [one.name for one in (await client.list(Shoot.resource, key.namespace)).items]
+            listed = first(there, 20) or "none"
+            raise Failure(f"there is no shoot {key.name!r} in namespace {key.namespace}; existing: {listed}") from error

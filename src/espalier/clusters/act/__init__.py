@@ -1,0 +1,1 @@
+"""Action: the steps of a reconcile, and the controller that runs them."""

@@ -1,0 +1,154 @@
+"""The Cluster controller: observes, acts and reports in each reconcile of a Cluster."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from datetime import datetime
+
+import msgspec
+
+from espalier.api import conditions, redaction
+from espalier.api.eksa.cluster import ClusterStatus
+from espalier.api.eksa.group import ALLOW_DELETE_WHEN_PAUSED_ANNOTATION, CLUSTER_FINALIZER, PAUSED_ANNOTATION
+from espalier.api.identity import ClusterIdentity
+from espalier.api.meta import Condition
+from espalier.clusters.act.context import Context, Tools
+from espalier.clusters.act.deletion_steps import guard, wait_for_managed_clusters
+from espalier.clusters.act.step import CLUSTER, Step
+from espalier.clusters.act.steps import DELETION, steps_of
+from espalier.clusters.design import names
+from espalier.clusters.observe.rules import messages
+from espalier.clusters.observe.scope import Scope
+from espalier.clusters.observe.watches import Watches
+from espalier.clusters.report import synced
+from espalier.clusters.report.status import reported, reported_after, unreadable
+from espalier.kube.errors import BadRequest, Forbidden, Invalid, KubeError
+from espalier.kube.objects import Object
+from espalier.runtime.controller import RESYNC, Controller
+from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait, fault_of
+from espalier.runtime.reconciler import Event, Reconciled, Reconciler, Report
+from espalier.runtime.writer import NameTaken
+
+NAME = "cluster"
+
+_REFUSALS = (Invalid, Forbidden, BadRequest)
+"""Errors with which an API server refuses a write for good: retrying does not help."""
+
+_RECORDED = (names.CONTROL_PLANE_READY, names.READY)
+"""Conditions for which an event is recorded when they become True; the steps in between have events of their own."""
+
+
+def controller(
+    tools: Tools, *, workers: int = 10, resync: float = RESYNC, rng: random.Random | None = None
+) -> Controller:
+    """The controller of Clusters, with its watches."""
+    observer = tools.observer
+
+    def observe(found: Object) -> Context | None:
+        scope = observer.scope(found.key)
+        if scope is None:
+            return None
+        settling = tools.settling.judge(scope, tools.clock.monotonic())
+        return Context(tools, msgspec.structs.replace(scope, settling=settling))
+
+    clusters = Reconciled(
+        CLUSTER,
+        observer.clusters.get,
+        observe,
+        due,
+        report,
+        unreadable=lambda found, error: not_a_cluster(found, error, tools.clock.now()),
+        failed=outcome_of_failure,
+        conceal=lambda ctx, outcome: ctx.scope.without_secrets(outcome),
+    )
+    forget = (
+        lambda key: tools.remotes.drop(ClusterIdentity.of(key)),
+        tools.remote_tasks.forget,
+        tools.rate_limits.forget,
+        tools.settling.forget,
+        observer.forget,
+        *([tools.copies.forget] if tools.copies else []),
+    )
+    reconciler = Reconciler(clusters, tools.writer, tools.recorder, forget)
+    controller_ = Controller(NAME, reconciler.reconcile, workers=workers, resync=resync, rng=rng)
+    Watches(observer).begin(controller_)
+    for source in (tools.remote_tasks.done, tools.rate_limits, tools.copies):
+        if source is not None:
+            source.subscribe(controller_.enqueue)
+    return controller_
+
+
+def due(ctx: Context) -> Sequence[Callable[[Context], Awaitable[Outcome]]]:
+    """The steps of this reconcile."""
+    if ctx.scope.is_deleted:
+        return (guard, Step(wait_for_managed_clusters), Step(deletion_obstacle), *DELETION)
+    return (guard, *steps_of(ctx.scope))
+
+
+def outcome_of_failure(error: KubeError | NameTaken) -> Outcome:
+    """The outcome of a reconcile whose request failed."""
+    if isinstance(error, NameTaken):  # since the scope was read
+        return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken([error]), after=1.0)
+    fault = fault_of(error)
+    return Fault(names.OBJECT_REFUSED, fault.message) if isinstance(error, _REFUSALS) else fault
+
+
+def not_a_cluster(found: Object, error: Exception, now: datetime) -> tuple[Outcome, Report]:
+    """The fault for a stored Cluster that can't be decoded: it passed a schema that is not ours."""
+    fault = Fault(names.CLUSTER_INVALID, f"stored Cluster is invalid: {error}", terminal=True)
+    return fault, Report(unreadable(found, fault, now), before=reported(found))
+
+
+def report(ctx: Context, outcome: Outcome) -> Report:
+    """The status, with events for conditions that became True and for faults."""
+    old, now = ctx.scope.status, ctx.tools.clock.now()
+    found = reported_after(ctx.scope, outcome, now, ctx.synced, ctx.copied)
+    new = found.status
+    events = (
+        Event(type_, reason, redaction.concealed(message, ctx.scope.secrets))
+        for type_, reason, message in _events(old, new)
+    )
+    return Report(new, tuple(events), before=old, again=found.again)
+
+
+def _events(old: ClusterStatus, new: ClusterStatus) -> Iterator[Event]:
+    for condition in new.conditions:
+        before = conditions.get(old.conditions, condition.type)
+        if condition.type in _RECORDED and _became_true(before, condition):
+            yield Event("Normal", condition.type, condition.message)
+        elif condition.type == names.KUBECONFIG_COPIED and (before is None or before.reason != condition.reason):
+            yield Event("Warning", condition.reason, condition.message)
+        elif condition.reason == synced.DRIFTED and (before is None or before.message != condition.message):
+            yield Event("Warning", synced.DRIFTED, condition.message)
+    if new.failure_reason and new.failure_reason != old.failure_reason:
+        yield Event("Warning", new.failure_reason, new.failure_message or "")
+
+
+def deletion_obstacle(scope: Scope) -> Outcome:
+    """The reason why a deleted Cluster is not torn down: it is paused without permission to delete it, or nothing is
+    left.
+
+    If our finalizer is gone and objects are left, somebody removed it; for a paused Cluster this keeps its objects.
+    """
+    metadata = scope.cluster.metadata
+    is_gone = not any(scope.capi_objects.objects.values())
+    is_kept = scope.is_paused and ALLOW_DELETE_WHEN_PAUSED_ANNOTATION not in metadata.annotations
+    if CLUSTER_FINALIZER not in metadata.finalizers and (is_gone or is_kept or not metadata.finalizers):
+        others = ", ".join(one for one in metadata.finalizers if one not in names.FINALIZERS)
+        if not others:
+            return Done()
+        left = "are gone" if is_gone else "are kept"
+        message = f"waiting for other controllers to remove their finalizers: {others}"
+        return Wait("Deleting", f"the objects of the cluster {left}; {message}")
+    if not is_kept:
+        return Continue()
+    message = (
+        f"the cluster is paused; remove annotation {PAUSED_ANNOTATION}, or add annotation "
+        f"{ALLOW_DELETE_WHEN_PAUSED_ANNOTATION}, to delete it"
+    )
+    return Wait("Paused", message)
+
+
+def _became_true(before: Condition | None, now: Condition) -> bool:
+    return now.status == "True" and (before is None or before.status != "True")

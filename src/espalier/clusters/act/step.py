@@ -1,0 +1,65 @@
+"""A step of a reconcile: a decision over the scope and its action.
+
+A decision that depends only on the scope is a pure function: `Step` acts on it, and previews call it too. Plain
+coroutines among the steps only act: their results are not known in advance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from espalier.api.eksa import cluster as eksa
+from espalier.clusters.act.context import Context
+from espalier.clusters.design.provider import RenderInput
+from espalier.clusters.observe.scope import Scope
+from espalier.clusters.plan.plan import Change, Removal
+from espalier.runtime.outcome import Continue, Outcome
+
+CLUSTER = eksa.Cluster.resource
+
+
+class Write(NamedTuple):
+    """Cluster API objects to write and to delete, in order; an event with this reason is recorded for each."""
+
+    what: Sequence[Change | Removal]
+    reason: str
+
+
+Decision: TypeAlias = Outcome | Write
+
+
+async def write(ctx: Context, decision: Decision) -> Outcome:
+    """Act on a decision: write and delete, then continue with the next step."""
+    if not isinstance(decision, Write):
+        return decision
+    await ctx.write(decision.what, decision.reason)
+    return Continue()
+
+
+class Step:
+    """A decision over the scope and its action, named in logs after the decision."""
+
+    def __init__(
+        self,
+        decide: Callable[[Scope], Decision],
+        act: Callable[[Context, Decision], Awaitable[Outcome]] = write,
+        *,
+        awaits: bool = False,
+    ) -> None:
+        self.decide = decide
+        self.awaits = awaits
+        """True if the step waits for other controllers to report on the written objects."""
+        self.__name__ = decide.__name__
+        self._act = act
+
+    async def __call__(self, ctx: Context) -> Outcome:
+        """Decide and act."""
+        return await self._act(ctx, self.decide(ctx.scope))
+
+
+def render_input_of(scope: Scope) -> RenderInput:
+    """The render input, which every Cluster has after step `check`."""
+    if scope.render_input is None:
+        raise AssertionError("step `check` passes no Cluster without a render input")
+    return scope.render_input

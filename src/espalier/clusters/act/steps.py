@@ -1,0 +1,241 @@
+"""The steps of a reconcile, in order. Each completes its part, and reports what it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+
+from espalier.api.eksa.group import CLUSTER_FINALIZER
+from espalier.clusters.act import kubeconfig_copies
+from espalier.clusters.act.cni_steps import compare_cni, install_cni, restore_cni
+from espalier.clusters.act.context import Context
+from espalier.clusters.act.deletion_steps import delete_cluster, delete_leftovers, remove_finalizer
+from espalier.clusters.act.drift_correction import correct_drift
+from espalier.clusters.act.etcd_steps import await_etcd, change_etcd, resume_control_plane, write_and_resume, write_etcd
+from espalier.clusters.act.machine_steps import (
+    await_control_plane,
+    await_creation,
+    await_readiness,
+    begin_workers,
+    limit_remediation,
+    make_control_plane,
+    make_health_checks,
+    make_workers,
+    remove_superfluous_extras,
+    remove_unused_templates,
+    remove_workers,
+)
+from espalier.clusters.act.secret_steps import (
+    carry_credentials,
+    copy_kubeconfig,
+    fill_authenticator_secrets,
+    find_left_over_secrets,
+    make_gate_key,
+    read_left_over_secrets,
+)
+from espalier.clusters.act.step import CLUSTER, Decision, Step, render_input_of, write
+from espalier.clusters.act.workload_steps import (
+    begin_workload_objects,
+    carry_credentials_there,
+    compare_workload_objects,
+    install_workload_objects,
+)
+from espalier.clusters.design import names
+from espalier.clusters.observe.rules import messages
+from espalier.clusters.observe.rules.sharing import linked
+from espalier.clusters.observe.scope import Scope, read
+from espalier.clusters.plan import deleted, in_place, plan
+from espalier.clusters.report import readiness
+from espalier.clusters.report.validity import (
+    children_problem,
+    known_problem,
+    missing_objects,
+    problem,
+    unresolved_values,
+)
+from espalier.runtime import owners
+from espalier.runtime.outcome import Continue, Done, Outcome, Wait
+
+RELEASE_CHOSEN = "ReleaseChosen"
+"""Reason: step `take_release` writes the inherited release into the spec."""
+
+
+async def add_finalizer(ctx: Context) -> Outcome:
+    """Add the finalizer, which keeps the Cluster until all its objects are gone."""
+    scope, writer = ctx.scope, ctx.tools.writer
+    if CLUSTER_FINALIZER not in scope.cluster.metadata.finalizers:
+        updated = await writer.add_finalizer(CLUSTER, scope.object, CLUSTER_FINALIZER)
+        ctx.scope = msgspec.structs.replace(scope, object=updated, cluster=read(updated))
+    return Continue()
+
+
+def choose_release(scope: Scope) -> Decision:
+    """Choose the management cluster's release for a new Cluster without one; never for a Cluster with machines."""
+    spec, management = scope.spec, scope.management
+    if spec.eksa_version is not None or spec.bundles_ref is not None or scope.is_self_managed:
+        return Continue()
+    if scope.capi_objects.control_plane is not None:
+        return Continue()  # `check` reports what is missing
+    if management is None:
+        return check(scope)
+    if management.spec.eksa_version is None:
+        cause = f'management cluster "{management.metadata.name}" has no eksaVersion to inherit'
+        return Wait(names.EKSA_VERSION_INVALID, f"{cause}; set spec.eksaVersion of this Cluster")
+    return Wait(RELEASE_CHOSEN, f"inherited release {management.spec.eksa_version} from the management cluster")
+
+
+async def take_release(ctx: Context, decision: Decision) -> Outcome:
+    """Write the chosen release into the spec."""
+    management = ctx.scope.management
+    if not isinstance(decision, Wait) or decision.reason != RELEASE_CHOSEN or management is None:
+        return await write(ctx, decision)
+    # With the resourceVersion that was read: somebody may have set a release since then.
+    chosen = {"spec": {"eksaVersion": management.spec.eksa_version}}
+    await ctx.tools.writer.merge(CLUSTER, ctx.scope.object, chosen)
+    ctx.event("Normal", "ReleaseChosen", decision.message)
+    return decision
+
+
+def await_quiet(scope: Scope) -> Decision:
+    """Wait until nothing of a requested change has changed for the settle time.
+
+    Before linked objects are looked for, and anything is judged: what is missing or wrong may be on its way.
+    """
+    return scope.settling or Continue()
+
+
+def await_command(scope: Scope) -> Decision:
+    """Wait for a command that has paused the Cluster to write a change; for any other pause nothing is waited for."""
+    return Wait(names.BEING_WRITTEN, messages.BEING_WRITTEN) if scope.is_undecided else Continue()
+
+
+def find_children(scope: Scope) -> Decision:
+    """Wait until all linked objects exist, and the provider has checked them and resolved their values.
+
+    What is wrong whatever these say is reported instead: nobody should wait for that.
+    """
+    waiting = missing_objects(scope.awaited, scope.grace) or children_problem(scope) or unresolved_values(scope)
+    return (known_problem(scope) or waiting) if waiting is not None else Continue()
+
+
+async def own_children(ctx: Context) -> Outcome:
+    """Own linked objects, so that they are deleted with the Clusters that use them; not those of the management
+    cluster.
+
+    Their owner is unknown until the record of the management cluster is known.
+    """
+    writer, management = ctx.tools.writer, ctx.scope.management
+    if management is None:
+        return Continue()
+    owner = owners.owner_reference(ctx.scope.object, controller=False, block_owner_deletion=False)
+    shared = linked(management)
+    for resource, child in ctx.scope.children:
+        if (child.kind, child.key) in shared:
+            await writer.remove_owner(resource, child, owner.uid)
+        else:
+            await writer.add_owner(resource, child, owner)
+    return Continue()
+
+
+async def leave_children(ctx: Context) -> Outcome:
+    """Disown linked objects that another Cluster references too, so that they are not deleted with this one."""
+    for resource, child in ctx.tools.observer.shared_links_of(ctx.scope.object):
+        await ctx.tools.writer.remove_owner(resource, child, ctx.scope.object.metadata.uid)
+    return Continue()
+
+
+def leave_settled(scope: Scope) -> Decision:
+    """The gate: stop here for a fully reconciled cluster until its desired state changes."""
+    if scope.is_restored_without_objects:
+        return readiness.objects_missing(scope)
+    return Done() if scope.is_settled else Continue()
+
+
+async def maintain_settled(ctx: Context, decision: Decision) -> Outcome:
+    """For settled clusters: keep the copy of the kubeconfig, and handle drift."""
+    if not isinstance(decision, Done):
+        return await write(ctx, decision)
+    await kubeconfig_copies.keep(ctx)
+    await ctx.close_gate()  # writes only to adopt a cluster, or after changed credentials
+    return await correct_drift(ctx)
+
+
+def check(scope: Scope) -> Decision:
+    """Check that the spec can be rendered, and that the control plane is not lost."""
+    found = problem(scope)
+    if found:
+        return found
+    lost = deleted.lost_control_plane(scope.capi_objects)
+    return Wait(names.CONTROL_PLANE_LOST, lost) if lost else Continue()
+
+
+def check_in_place(scope: Scope) -> Decision:
+    """Reject all changes that can't be made in place at once, before anything is written or paused."""
+    return in_place.refused(plan.owner_changes(render_input_of(scope), scope.capi_objects)) or Continue()
+
+
+async def settle(ctx: Context) -> Outcome:
+    """Close the gate: the desired state at the start of the reconcile is reached."""
+    await ctx.close_gate()
+    # Its outcome is not this one's: the annotation just written starts another reconcile, which `maintain_settled`
+    # ends with it. A fault here would make a cluster that has just become ready report that it is not.
+    await correct_drift(ctx)
+    return Done()
+
+
+STEPS = (
+    add_finalizer,
+    limit_remediation,
+    own_children,
+    Step(choose_release, take_release),
+    Step(await_quiet),
+    Step(find_children),
+    make_gate_key,
+    Step(carry_credentials),
+    carry_credentials_there,
+    Step(leave_settled, maintain_settled),
+    Step(check),
+    fill_authenticator_secrets,
+    copy_kubeconfig,
+    read_left_over_secrets,
+    Step(find_left_over_secrets),
+    Step(check_in_place),
+    restore_cni,
+    Step(change_etcd, write_etcd),
+    Step(await_etcd, awaits=True),
+    Step(make_control_plane, write_and_resume),
+    Step(begin_workers),
+    begin_workload_objects,
+    Step(await_control_plane, awaits=True),
+    fill_authenticator_secrets,
+    install_workload_objects,
+    install_cni,
+    Step(await_creation, awaits=True),
+    # Again: changes that had to wait until the control plane was created.
+    Step(make_control_plane),
+    Step(await_control_plane, awaits=True),
+    Step(make_workers),
+    Step(remove_workers),
+    Step(await_readiness, awaits=True),
+    Step(remove_unused_templates),
+    Step(remove_superfluous_extras),
+    Step(make_health_checks),
+    compare_cni,
+    compare_workload_objects,
+    settle,
+)
+"""The steps of a Cluster that exists or is created."""
+
+
+def steps_of(scope: Scope) -> Sequence[Callable[[Context], Awaitable[Outcome]]]:
+    """The steps of a Cluster that is not being deleted; none while it is paused."""
+    if scope.is_self_managed and not scope.is_management:
+        return (Step(check),)
+    if scope.is_being_written:
+        return (Step(await_command),)
+    return () if scope.is_paused else STEPS
+
+
+DELETION = (resume_control_plane, delete_cluster, delete_leftovers, leave_children, remove_finalizer)
+"""The steps of a Cluster that is being deleted. They need none of the linked objects."""

@@ -1,0 +1,1 @@
+"""Admission of Clusters and releases: defaults, and refusals with all reasons at once."""

@@ -1,0 +1,149 @@
+"""Progress of in-place upgrades, from Cluster API objects and upgrade objects. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from espalier.api import conditions as condition_list
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.conditions import is_false, is_true
+from espalier.api.eksa.upgrades import (
+    ACCEPTED,
+    IN_PLACE_CONTROL_PLANE,
+    IN_PLACE_DEPLOYMENT,
+    IN_PLACE_HOOKS,
+    LAST_BEFORE_KUBEADM,
+    PAUSED_FOR_UPGRADE,
+    PROGRESSING,
+    ControlPlaneUpgrade,
+    ControlPlaneUpgradeSpec,
+    MachineDeploymentUpgrade,
+    NodeUpgrade,
+)
+from espalier.api.eksa.upgrades import (
+    refused as refused_by_hooks,
+)
+from espalier.api.meta import Condition
+from espalier.clusterapi.contract import DEPLOYMENT_NAME_LABEL, PAUSED_ANNOTATION, is_observed
+from espalier.clusters.design.runtime_hooks import Owner
+from espalier.kube.objects import Object
+from espalier.runtime.outcome import Wait
+
+UPGRADING = "InPlaceUpgradeInProgress"
+"""Reason of conditions while machines are upgraded in place."""
+
+REFUSED = "InPlaceUpgradeRefused"
+"""Reason when a change can't be made in place."""
+
+FAILED = "InPlaceUpgradeFailed"
+"""Reason when it began and can't continue until somebody acts."""
+
+
+def is_upgrading(live: Owner) -> bool:
+    """True if the machines of a control plane or a worker node group are being upgraded in place.
+
+    Also if somebody removed the annotation but not our pause: it is restored while an in-place upgrade is requested.
+    """
+    annotations = live.metadata.annotations
+    return (
+        annotations.get(upgrade_annotation(live)) == "true" or annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE
+    )
+
+
+def is_untouched(upgrades: Sequence[Object], node_upgrades: Sequence[Object]) -> bool:
+    """True if no control plane node to upgrade in place has run kubeadm yet, or is about to.
+
+    An upgrader pod that is running may have started kubeadm by the time this is read.
+    """
+    ours = [found.decode(ControlPlaneUpgrade) for found in upgrades if found.kind == ControlPlaneUpgrade.resource.kind]
+    nodes = [found.decode(NodeUpgrade) for found in node_upgrades]
+    return not any(one.status.upgraded for one in ours) and not any(
+        one.is_completed or is_true(conditions, LAST_BEFORE_KUBEADM) or _works(conditions)
+        for one in nodes
+        if one.spec.node_type == "ControlPlane" and (conditions := one.status.conditions) is not None
+    )
+
+
+def _works(conditions: Sequence[Condition]) -> bool:
+    return is_true(conditions, "UpgraderPodCreated") and not is_false(conditions, PROGRESSING)
+
+
+def progress(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
+    """The progress of the upgrade of these machines; None when there is none."""
+    if not is_upgrading(live):
+        return _by_hooks(live, upgrades)
+    kind: type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] = (
+        ControlPlaneUpgrade if isinstance(live, KubeadmControlPlane) else MachineDeploymentUpgrade
+    )
+    of_others = None
+    for found in upgrades:
+        if found.kind != kind.resource.kind or _owner_named(found.decode(kind)) != live.metadata.name:
+            continue
+        conditions = found.decode(kind).status.conditions
+        ready = condition_list.get(conditions, "Ready")
+        if ready is None:
+            continue
+        if live.metadata.uid in {owner.uid for owner in found.metadata.owner_references}:
+            return Wait(_reason_of(conditions), ready.message)
+        if ready.status != "True":
+            advice = f"delete {found.kind} {found.name} to have the manager create its own"
+            message = f"{found.kind} {found.key}, which this manager did not create: {ready.message} ({advice})"
+            of_others = Wait(_reason_of(conditions), message)
+    if of_others is not None:
+        return of_others
+    # Both before the upgrade is made and after it was taken away, until Cluster API continues.
+    name = f"{live.kind} {live.metadata.name}"
+    return Wait(UPGRADING, f"machines of {name} are reserved for an in-place upgrade, which begins or has just ended")
+
+
+def _owner_named(upgrade: ControlPlaneUpgrade | MachineDeploymentUpgrade) -> str:
+    """Name of the control plane or worker node group of an upgrade."""
+    spec = upgrade.spec
+    return spec.control_plane.name if isinstance(spec, ControlPlaneUpgradeSpec) else spec.machine_deployment.name
+
+
+def _by_hooks(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
+    """The progress by the hooks' answers for the present spec, Cluster API's counters, and NodeUpgrades.
+
+    None when there is nothing to report: all machines are up to date, or they are replaced by the fallback.
+    """
+    up_to_date, replicas = live.status.up_to_date_replicas or 0, live.status.replicas or 0
+    fallback = live.metadata.annotations.get(IN_PLACE_HOOKS)
+    if fallback is None or (is_observed(live) and up_to_date >= replicas):
+        return None
+    sentence = refused_by_hooks(live.metadata)
+    if sentence:  # Cluster API does not say that it observed what it could not begin with
+        return None if fallback == "RollingUpdate" else Wait(REFUSED, sentence)
+    if not is_observed(live):
+        return None
+    name, done = f"{live.kind} {live.metadata.name}", f"{up_to_date} of {replicas} are done"
+    message = f"machines of {name} are being upgraded in place: {done}"
+    nodes = sorted(_node_progress(found.decode(NodeUpgrade)) for found in upgrades if _concerns(found, live))
+    has_failed = any(text and not goes_on for goes_on, text in nodes)
+    return Wait(FAILED if has_failed else UPGRADING, "; ".join([message, *(text for _, text in nodes if text)]))
+
+
+def _node_progress(upgrade: NodeUpgrade) -> tuple[bool, str]:
+    """A sort key and the message of a NodeUpgrade; failed ones come first."""
+    ready = condition_list.get(upgrade.status.conditions, "Ready")
+    if upgrade.is_completed or ready is None:
+        return True, ""
+    return not is_false(upgrade.status.conditions, PROGRESSING), f"Machine {upgrade.spec.machine.name}: {ready.message}"
+
+
+def _concerns(found: Object, owner: Owner) -> bool:
+    if found.kind != NodeUpgrade.resource.kind:
+        return False
+    deployment = found.metadata.labels.get(DEPLOYMENT_NAME_LABEL, "")
+    return deployment == ("" if isinstance(owner, KubeadmControlPlane) else owner.metadata.name)
+
+
+def _reason_of(conditions: Sequence[Condition]) -> str:
+    if is_false(conditions, ACCEPTED):
+        return REFUSED
+    return FAILED if is_false(conditions, PROGRESSING) else UPGRADING
+
+
+def upgrade_annotation(owner: Owner) -> str:
+    """The annotation with which an in-place upgrade of these machines is requested."""
+    return IN_PLACE_CONTROL_PLANE if isinstance(owner, KubeadmControlPlane) else IN_PLACE_DEPLOYMENT

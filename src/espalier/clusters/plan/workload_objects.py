@@ -1,0 +1,106 @@
+"""A provider's objects in workload clusters, such as a cloud controller manager, and the list of installed ones.
+
+They are handled like the CNI. An annotation on the Cluster API Cluster lists the installed objects, so that those that
+are no longer rendered can be deleted: nothing else records them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from espalier.api.core import SECRET
+from espalier.api.resource import Key, Resource
+from espalier.clusters.design import names
+from espalier.clusters.design.provider import RenderInput
+from espalier.clusters.design.render.layered import rendered_once
+from espalier.clusters.design.rendered import Manifest
+from espalier.clusters.observe.scope import Scope
+
+
+class WorkloadObject(NamedTuple):
+    """An object of the workload cluster."""
+
+    resource: Resource
+    key: Key
+
+
+class Installed(NamedTuple):
+    """The content of the annotation."""
+
+    digest: str = ""
+    """The digest of all objects; empty before the first installation, and `unfinished` during one."""
+    objects: tuple[WorkloadObject, ...] = ()
+    """The objects that exist or may exist."""
+
+    def __str__(self) -> str:
+        return f"{self.digest} {','.join(map(_written, self.objects))}".strip()
+
+
+def wanted(render_input: RenderInput | None) -> list[Manifest]:
+    """The objects, in the order in which they are applied. Shared: must not be modified."""
+    return list(rendered_once(render_input).workload) if render_input is not None else []
+
+
+def placed(manifests: Sequence[Manifest]) -> tuple[WorkloadObject, ...]:
+    """The identities of these objects."""
+    found = ((one.resource, one.body["metadata"]) for one in manifests)
+    return tuple(WorkloadObject(kind, Key(metadata.get("namespace", ""), metadata["name"])) for kind, metadata in found)
+
+
+def digest(manifests: Sequence[Manifest]) -> str:
+    """The digest of the objects; empty if there are none.
+
+    It does not allow guessing of passwords: it covers only the names of Secrets' fields.
+    """
+    content = msgspec.json.encode([_without_data(one) for one in manifests], order="sorted")
+    return hashlib.sha256(content).hexdigest()[:12] if manifests else ""
+
+
+def _without_data(manifest: Manifest) -> Manifest:
+    if manifest.resource != SECRET:
+        return manifest
+    return manifest._replace(body={**manifest.body, "data": sorted(manifest.body.get("data", {}))})
+
+
+def installed(scope: Scope) -> Installed:
+    """The objects installed in the workload cluster."""
+    cluster = scope.capi_objects.cluster
+    said = cluster.metadata.annotations.get(names.WORKLOAD_OBJECTS_ANNOTATION, "") if cluster is not None else ""
+    digest_, _, objects = said.partition(" ")
+    return Installed(digest_, tuple(_read(one) for one in objects.split(",") if one.count("/") == _SLASHES))
+
+
+class PendingObjects(NamedTuple):
+    """Objects to be installed in the workload cluster."""
+
+    manifests: list[Manifest]
+    superfluous: tuple[WorkloadObject, ...]
+    """Installed objects that are no longer rendered: they are deleted."""
+    installed: Installed
+    """The content of the annotation afterwards."""
+
+
+def due(scope: Scope) -> PendingObjects | None:
+    """The objects to be installed; None if none are, because the rendered objects are those installed last."""
+    manifests, before = wanted(scope.render_input), installed(scope)
+    after = Installed(digest(manifests), placed(manifests))
+    if before == after:
+        return None
+    return PendingObjects(manifests, tuple(one for one in before.objects if one not in after.objects), after)
+
+
+def _written(one: WorkloadObject) -> str:
+    resource, key = one
+    return "/".join((resource.group, resource.version, resource.plural, resource.kind, key.namespace, key.name))
+
+
+_SLASHES = 5
+
+
+def _read(text: str) -> WorkloadObject:
+    group, version, plural, kind, namespace, name = text.split("/")
+    return WorkloadObject(Resource(group, version, plural, kind, bool(namespace)), Key(namespace, name))

@@ -1,0 +1,151 @@
+"""The two kinds of a provider's configs, datacenters and machines, and the controllers that check them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+import msgspec
+
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.checked import Checked
+from espalier.api.resource import Key, Resource
+from espalier.clusters.design import addresses
+from espalier.clusters.design.machine_groups import kubernetes_versions
+from espalier.clusters.observe.rules import endpoint
+from espalier.clusters.report.checks.conclusions import A, CheckPlan, Q
+from espalier.clusters.report.checks.controller import GENERATION, Api, Check, Checks, is_new
+from espalier.clusters.report.checks.problems import claim
+from espalier.kube.objects import Object
+from espalier.runtime.component import Host
+from espalier.runtime.controller import Controller
+
+SEVERAL_DATACENTERS = "SeveralDatacenters"
+
+
+class Config(Protocol):
+    """A kind that is checked."""
+
+    resource: ClassVar[Resource]
+
+    @property
+    def status(self) -> Checked:
+        """The findings."""
+
+
+D = TypeVar("D", bound=Config)
+M = TypeVar("M", bound=Config)
+
+
+class NewEndpoint(NamedTuple):
+    """The endpoint of a Cluster whose control plane does not exist yet."""
+
+    key: str
+    """Its key in the status of the datacenter."""
+    place: addresses.Place
+    holder: str
+    """Another Cluster that names it; empty for none."""
+
+
+class Use(NamedTuple, Generic[D]):
+    """A Cluster that references a machine config, and its datacenter."""
+
+    cluster: eksa.Cluster
+    datacenter: D
+
+
+OfMachines: TypeAlias = Callable[[M, Sequence[Use[D]]], CheckPlan[Q, A]]
+"""The questions about a machine config in use."""
+
+
+@dataclass(frozen=True)
+class Configs(Generic[D, M, Q, A]):
+    """The configs of a provider: the questions about them, and the accounts to use."""
+
+    name: str
+    """Of the provider: names of its controllers begin with it."""
+    datacenter: type[D]
+    machines: type[M]
+    api: Api[Q, A]
+    accounts: Callable[[D], Collection[Key]]
+    """The Secrets with the accounts of a datacenter."""
+    place: Callable[[D], object]
+    """The location of a datacenter's machines: Clusters may only share a machine config if it is equal."""
+    of_datacenter: Callable[[D, Sequence[NewEndpoint]], CheckPlan[Q, A]]
+    of_machines: Callable[[Host], OfMachines[M, D, Q, A]]
+    """Called once per manager."""
+
+    @property
+    def controllers(self) -> tuple[Callable[[Host], Controller], Callable[[Host], Controller]]:
+        """The controllers of datacenters and of machine configs."""
+        return self._datacenters, self._machines
+
+    def _datacenters(self, host: Host) -> Controller:
+        checks = Checks(host, self.api)
+        resource = self.datacenter.resource
+
+        def observe(found: Object) -> Check[Q, A]:
+            config = found.decode(self.datacenter)
+            users = checks.users(found.key.namespace, resource, found.name)
+            new = [
+                NewEndpoint(claim(one), place, checks.holder(one))
+                for one in users
+                if is_new(one) and (place := endpoint.place(one.spec)) is not None
+            ]
+            return Check(found, config.status, self.of_datacenter(config, new))
+
+        return checks.controller(f"{self.name}-datacenter", resource, observe, self._uses)
+
+    def _machines(self, host: Host) -> Controller:
+        checks = Checks(host, self.api)
+        resource = self.machines.resource
+        datacenters, configs = host.caches.of(self.datacenter.resource), host.caches.of(resource)
+        of_machines = self.of_machines(host)
+
+        def datacenter_of(cluster: eksa.Cluster) -> D | None:
+            reference = cluster.spec.datacenter_ref
+            if reference is None or reference.kind != self.datacenter.resource.kind:
+                return None
+            found = datacenters.get(Key(cluster.metadata.namespace, reference.name))
+            return self._readable(found) if found is not None else None
+
+        def observe(found: Object) -> Check[Q, A]:
+            config = found.decode(self.machines)
+            users = checks.users(found.key.namespace, resource, found.name)
+            uses = [Use(one, datacenter) for one in users if (datacenter := datacenter_of(one)) is not None]
+            if not uses:
+                return Check(found, config.status)
+            if any(self.place(one.datacenter) != self.place(uses[0].datacenter) for one in uses):
+                listed = ", ".join(
+                    sorted({one.cluster.spec.datacenter_ref.name for one in uses if one.cluster.spec.datacenter_ref})
+                )
+                message = f"Clusters of several datacenters reference it ({listed}); create a {resource.kind} for each"
+                return Check(found, config.status, problem=(SEVERAL_DATACENTERS, message))
+            return Check(found, config.status, of_machines(config, uses))
+
+        def uses_account(found: Object, secret: Key) -> bool:
+            return any(self._uses(one, secret) for one in datacenters.list(found.key.namespace))
+
+        controller = checks.controller(f"{self.name}-machines", resource, observe, uses_account)
+        controller.watch(
+            datacenters,
+            lambda found: [one.key for one in configs.list(found.key.namespace)],
+            predicate=GENERATION,
+        )
+        return controller
+
+    def _readable(self, found: Object) -> D | None:
+        try:
+            return found.decode(self.datacenter)
+        except msgspec.ValidationError:
+            return None  # its own status says so
+
+    def _uses(self, found: Object, secret: Key) -> bool:
+        config = self._readable(found)
+        return config is not None and secret in self.accounts(config)
+
+
+def versions_of(config: str, uses: Sequence[Use[D]]) -> list[str]:
+    """The Kubernetes versions of the machines that Clusters make by a machine config, sorted."""
+    return sorted({one for use in uses for one in kubernetes_versions(use.cluster.spec, config) if one})

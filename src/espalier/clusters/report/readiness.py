@@ -1,0 +1,526 @@
+"""The conditions that Ready summarizes: the state of control plane, CNI and workers, with numbers of machines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
+from typing import NamedTuple, TypeAlias
+
+from espalier.api import conditions as condition_list
+from espalier.api import listing
+from espalier.api.capi.etcdadm import EtcdadmCluster
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
+from espalier.api.conditions import condition as _condition
+from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
+from espalier.api.meta import Condition
+from espalier.clusterapi import contract, external_etcd, rollouts
+from espalier.clusterapi.classification import MachineEffect
+from espalier.clusterapi.labels import CHANGED, mislabelled
+from espalier.clusters.design import names, object_names
+from espalier.clusters.design.drift_policy import Policy, policy
+from espalier.clusters.design.gate import Isolation
+from espalier.clusters.design.render_input import group_count
+from espalier.clusters.observe import in_place_progress
+from espalier.clusters.observe.rules import messages
+from espalier.clusters.observe.scope import Scope
+from espalier.clusters.plan import deleted, in_place, plan
+from espalier.kube.objects import Object
+from espalier.runtime.outcome import Wait
+
+# Reasons, as EKS Anywhere has them.
+INITIALIZING = "ControlPlaneInitializationInProgress"
+NOT_INITIALIZED = "ControlPlaneNotInitialized"
+OUTDATED = "OutdatedInformation"
+ROLLING = "RollingUpgradeInProgress"
+SCALING_UP = "ScalingUp"
+SCALING_DOWN = "ScalingDown"
+NODES_NOT_READY = "NodesNotReady"
+CLUSTER_API_PAUSED = "ClusterAPIPaused"
+REMEDIATION_STOPPED = "RemediationStopped"
+REPLICAS_CHANGED = "ReplicasChanged"
+PAUSED = "Paused"
+UNHEALTHY = "ControlPlaneComponentsUnhealthy"
+CONTROL_PLANE_NOT_READY = "ControlPlaneNotReady"
+CNI_INSTALLATION = "DefaultCNIInstallationInProgress"
+CNI_MISSING = "DefaultCNIMissing"
+CNI_REFUSED = "DefaultCNIRefused"
+CNI_UPGRADE = "DefaultCNIUpgradeInProgress"
+AUTOSCALER_CONSTRAINT = "AutoscalerConstraintNotMet"
+ETCD_NOT_AVAILABLE = "ExternalEtcdNotAvailable"
+SKIPPED_CNI = "SkipUpgradesForDefaultCNIConfigured"
+
+PROGRESS = frozenset(
+    {
+        INITIALIZING,
+        NOT_INITIALIZED,
+        OUTDATED,
+        ROLLING,
+        SCALING_UP,
+        SCALING_DOWN,
+        NODES_NOT_READY,
+        UNHEALTHY,
+        CONTROL_PLANE_NOT_READY,
+        AUTOSCALER_CONSTRAINT,
+        ETCD_NOT_AVAILABLE,
+        in_place_progress.UPGRADING,
+        in_place_progress.FAILED,
+    }
+)
+"""Reasons of waiting for which a condition's message is more precise than the step's."""
+
+_MADE_BY_CLUSTER_API = frozenset(
+    {
+        *(INITIALIZING, NOT_INITIALIZED, OUTDATED, ROLLING, SCALING_UP, SCALING_DOWN, NODES_NOT_READY),
+        ETCD_NOT_AVAILABLE,
+    }
+)
+"""Reasons that end when Cluster API has reconciled."""
+
+SERVES_THIS_API = "this cluster serves the API; its machines are not managed by this manager"
+
+OBJECTS_MISSING = (
+    "the cluster was created before, and its Cluster API objects are missing: restore them, or remove annotation "
+    f"{names.GATE_ANNOTATION} to create the cluster again"
+)
+
+CNI_IS_BEING_INSTALLED = "the CNI is being installed in the workload cluster"
+
+ENDPOINTS_PENDING = "waiting for Cluster API to set the endpoints of etcd in the control plane"
+
+_MOST_NAMED = 10
+"""The paused or changed objects that a message names; it counts the others."""
+
+_CONTROL_PLANE = "control plane"
+"""The subject of messages."""
+
+_NOT_REPORTED = "Cluster API has not observed the last change yet; if this persists, check that its controllers run"
+
+
+Changes: TypeAlias = Callable[[], Sequence[in_place.OwnerChange]]
+
+
+class Counts(NamedTuple):
+    """Numbers of machines: `expected` in the Cluster's spec, `desired` in the Cluster API object's spec; the others
+    exist.
+    """
+
+    expected: int
+    desired: int
+    replicas: int
+    up_to_date: int
+    ready: int
+
+    @property
+    def outdated(self) -> int:
+        """The number of machines to replace."""
+        return max(0, self.replicas - self.up_to_date)
+
+
+def conditions(scope: Scope) -> list[Condition]:
+    """ControlPlaneInitialized, ControlPlaneReady, DefaultCNIConfigured and WorkersReady."""
+    if scope.capi_objects.cluster is None and is_management_cluster_record(scope):
+        return _of_this_api(scope)
+    changes = cache(partial(_changes, scope))  # several conditions may need them, and most need none
+    initialized = _control_plane_initialized(scope)
+    control_plane = _control_plane_ready(scope, initialized, changes)
+    parts = [initialized, control_plane, _cni_configured(scope), _workers_ready(scope, initialized, changes)]
+    held = [part for part in parts if part.status != "True" and part.reason in _MADE_BY_CLUSTER_API]
+    if held and (why := _held(scope)) is not None:
+        for part in held:
+            part.reason, part.message = why.reason, f"{part.message}; {why.message}"
+    return parts
+
+
+def _held(scope: Scope) -> Wait | None:
+    """An edit by somebody for which controllers of Cluster API leave objects alone, or do not find them."""
+    found = scope.capi_objects
+    if paused := paused_objects(scope):
+        return Wait(CLUSTER_API_PAUSED, paused)
+    owners = (*found.of(KubeadmControlPlane.resource).values(), *found.of(MachineDeployment.resource).values())
+    followed = (*owners, *found.sets, *found.machines, *found.other_machines)
+    changed = [text for one in followed for text in mislabelled(one)]
+    return Wait(CHANGED, listing.first(changed, _MOST_NAMED, separator="; ")) if changed else None
+
+
+def objects_missing(scope: Scope) -> Wait:
+    """Reason and message for a cluster whose Cluster API objects are missing, or belong to another by their labels."""
+    if scope.capi_objects.taken:
+        return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken(scope.capi_objects.taken))
+    return Wait(names.CLUSTER_API_OBJECTS_MISSING, OBJECTS_MISSING)
+
+
+def paused_objects(scope: Scope) -> str:
+    """Cluster API objects that somebody paused, and how to unpause them; empty if there are none."""
+    found, there = [], scope.capi_objects
+    written = (
+        object_
+        for resource, objects in there.objects.items()
+        if not object_names.is_template(resource) and resource != MachineHealthCheck.resource
+        for object_ in objects.values()
+    )
+    for object_ in (*written, *there.sets, *there.machines, *there.other_machines):
+        said = object_.metadata.annotations
+        is_held = any(said.get(name) == "true" for name in (IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT))
+        is_held |= said.get(contract.PAUSED_ANNOTATION) == external_etcd.PAUSED_FOR_ETCD
+        if contract.PAUSED_ANNOTATION in said and not is_held:
+            found.append(f"{object_.kind} {object_.key} is paused: remove annotation {contract.PAUSED_ANNOTATION}")
+    cluster = there.cluster
+    if cluster is not None and cluster.spec.paused:
+        name = f"{cluster.metadata.namespace}/{cluster.metadata.name}"
+        found.append(f"Cluster.cluster.x-k8s.io {name} is paused: set spec.paused to false")
+    for deployment in there.typed_deployments.values():
+        if deployment.spec.paused:
+            name = f"{deployment.metadata.namespace}/{deployment.metadata.name}"
+            found.append(f"MachineDeployment {name} is paused: set spec.paused to false")
+    return listing.first(found, _MOST_NAMED, separator="; ")
+
+
+def is_management_cluster_record(scope: Scope) -> bool:
+    """True if the Cluster is the record of the management cluster itself, without machines known here."""
+    return scope.is_management and scope.is_paused
+
+
+def _of_this_api(scope: Scope) -> list[Condition]:
+    """The conditions of the cluster that serves this API: its API server is up, and its nodes are unknown here."""
+    types = (names.CONTROL_PLANE_INITIALIZED, names.CONTROL_PLANE_READY)
+    found = [_condition(type_, "True", "ServesThisAPI", SERVES_THIS_API) for type_ in types]
+    if scope.spec.worker_node_group_configurations:
+        found.append(
+            _condition(names.WORKERS_READY, "Unknown", "NotManagedHere", "this manager does not manage its workers")
+        )
+    else:
+        found.append(_condition(names.WORKERS_READY, "True", "NoWorkers", "no worker node groups in the spec"))
+    return found
+
+
+def _control_plane_initialized(scope: Scope) -> Condition:
+    type_ = names.CONTROL_PLANE_INITIALIZED
+    cluster = scope.capi_objects.cluster
+    if scope.is_restored_without_objects:
+        return _false(type_, objects_missing(scope))
+    if cluster is None:
+        return _condition(type_, "False", INITIALIZING, "the control plane has not been created yet")
+    if contract.is_control_plane_initialized(cluster):
+        return _condition(type_, "True", "ControlPlaneInitialized", "the API server has responded")
+    if not contract.is_infrastructure_provisioned(cluster):
+        said = contract.failure(scope.capi_objects.infrastructure) if scope.capi_objects.infrastructure else ""
+        message = ": ".join(filter(None, ("waiting for the infrastructure cluster to be provisioned", said)))
+        return _condition(type_, "False", INITIALIZING, message)
+    etcd = scope.capi_objects.etcd
+    if etcd is not None and not etcd.status.ready:
+        return _condition(type_, "False", INITIALIZING, etcd_progress(etcd))
+    message = "the first control plane machine is not available yet"
+    return _condition(type_, "False", INITIALIZING, "; ".join(filter(None, (message, _postponed(scope)))))
+
+
+def etcd_progress(etcd: EtcdadmCluster) -> str:
+    """The progress of external etcd."""
+    wanted = 1 if etcd.spec.replicas is None else etcd.spec.replicas
+    ready = len([one for one in etcd.status.endpoints.split(",") if one])
+    if external_etcd.UPGRADING in etcd.metadata.annotations:
+        return f"waiting for external etcd: its members are being replaced ({ready} ready)"
+    return f"waiting for external etcd: {ready} of {wanted} members are ready"
+
+
+def control_plane_counts(scope: Scope, control_plane: KubeadmControlPlane) -> Counts:
+    """Machines of the control plane."""
+    asked = scope.spec.control_plane_configuration
+    status = control_plane.status
+    return Counts(
+        asked.count if asked else contract.desired_replicas(control_plane),
+        contract.desired_replicas(control_plane),
+        status.replicas or 0,
+        status.up_to_date_replicas or 0,
+        status.ready_replicas or 0,
+    )
+
+
+def _control_plane_ready(scope: Scope, initialized: Condition, changes: Changes) -> Condition:
+    type_ = names.CONTROL_PLANE_READY
+    control_plane = scope.capi_objects.control_plane
+    if initialized.status != "True":
+        return _condition(type_, "False", initialized.reason, initialized.message)
+    if lost := deleted.lost_control_plane(scope.capi_objects):
+        return _condition(type_, "False", names.CONTROL_PLANE_LOST, lost)
+    absent = deleted.absent(scope.capi_objects)
+    if absent or control_plane is None:
+        return _false(type_, _absent(scope, absent))
+    if broken := deleted.broken(scope.capi_objects):
+        return _condition(type_, "False", contract.CONTROL_PLANE_BROKEN, broken)
+    if missing := deleted.missing_certificates(scope.capi_objects):
+        return _condition(type_, "False", names.CERTIFICATES_MISSING, missing)
+    if unprovisioned := deleted.unprovisioned(scope.capi_objects):
+        return _condition(type_, "False", CONTROL_PLANE_NOT_READY, unprovisioned)
+    etcd = scope.capi_objects.etcd
+    if etcd is not None and not external_etcd.is_ready(etcd):
+        return _condition(type_, "False", ETCD_NOT_AVAILABLE, etcd_progress(etcd))
+    if etcd is not None and not external_etcd.has_endpoints(control_plane, etcd):
+        return _condition(type_, "False", ETCD_NOT_AVAILABLE, ENDPOINTS_PENDING)
+    if postponed := _postponed(scope):
+        return _condition(type_, "False", in_place_progress.UPGRADING, postponed)
+    upgrade = in_place_progress.progress(control_plane, scope.capi_objects.upgrades)
+    if upgrade is not None:
+        return _false(type_, upgrade)
+    if refused := _refused(changes(), KubeadmControlPlane.resource.kind):
+        return _false(type_, refused)
+    wanted = scope.components.version if scope.components and not scope.is_settled else control_plane.spec.version
+    if wanted != control_plane.spec.version and (refused := in_place.refused(changes())):
+        return _false(type_, refused)
+    if not contract.is_observed(control_plane) or (wanted != control_plane.spec.version and not scope.is_paused):
+        return _condition(type_, "False", OUTDATED, f"control plane: {_NOT_REPORTED}")
+    counts = control_plane_counts(scope, control_plane)
+    trouble = _trouble(scope, counts, _CONTROL_PLANE)
+    check = stopped_check(scope)
+    if trouble is not None and check is not None:
+        return _condition(type_, "False", REMEDIATION_STOPPED, _stopped(check, trouble.message))
+    if trouble is not None:
+        return _false(type_, trouble)
+    available = condition_list.get(control_plane.status.conditions, "Available")
+    if available is None or available.status != "True":
+        message = available.message if available and available.message else "the control plane is not available yet"
+        return _condition(type_, "False", UNHEALTHY, message)
+    message = (
+        f"{counts.ready} of {counts.expected} control plane nodes are ready, Kubernetes {control_plane.spec.version}"
+    )
+    return _condition(type_, "True", "ControlPlaneReady", message)
+
+
+def _absent(scope: Scope, absent: str) -> Wait:
+    """The condition for a missing object: it is recreated with the same control plane endpoint, at once or on
+    request.
+    """
+    if scope.is_paused:
+        return Wait(names.CLUSTER_API_OBJECT_DELETED, f"{absent}; nothing is recreated while the cluster is paused")
+    if not scope.is_settled or policy(scope.cluster.metadata.annotations) not in (None, Policy.REPORT):
+        message = f"{absent}; it is being recreated with the control plane endpoint of the cluster"
+        return Wait(CONTROL_PLANE_NOT_READY, message)
+    how = f"set annotation {names.DRIFT_ANNOTATION}={Policy.CORRECT} to recreate it"
+    return Wait(names.CLUSTER_API_OBJECT_DELETED, f"{absent}; {how} with the control plane endpoint of the cluster")
+
+
+def _postponed(scope: Scope) -> str:
+    """The change of the control plane that waits for the end of its creation."""
+    if scope.render_input is None or scope.is_paused or scope.is_settled:
+        return ""
+    return plan.waiting_for_creation(scope.render_input, scope.capi_objects)
+
+
+def _changes(scope: Scope) -> Sequence[in_place.OwnerChange]:
+    """The pending changes in place; none of them is made while any is refused."""
+    if scope.render_input is None or scope.is_paused or scope.is_settled:
+        return ()
+    return plan.owner_changes(scope.render_input, scope.capi_objects)
+
+
+def _refused(changes: Iterable[in_place.OwnerChange], kind: str) -> Wait | None:
+    """The refused in-place changes of owners of a kind."""
+    return in_place.refused(one for one in changes if one.wanted.kind == kind)
+
+
+def stopped_check(scope: Scope) -> Object | None:
+    """The MachineHealthCheck of the control plane, if it was paused because no replacement became healthy."""
+    found = scope.capi_objects.of(MachineHealthCheck.resource).get(names.control_plane_health_check(scope.key.name))
+    said = found.metadata.annotations if found is not None else {}
+    is_stopped = contract.PAUSED_ANNOTATION in said and names.REMEDIATION_STOPPED_ANNOTATION in said
+    return found if is_stopped else None
+
+
+def _stopped(check: Object, trouble: str) -> str:
+    return (
+        f"{trouble}; several machines were replaced and none became healthy, so "
+        f"MachineHealthCheck {check.key} is paused until all are healthy: fix what keeps their nodes from being ready, "
+        f"or remove annotation {contract.PAUSED_ANNOTATION} from it to replace machines again"
+    )
+
+
+def _cni_configured(scope: Scope) -> Condition:
+    type_ = names.DEFAULT_CNI_CONFIGURED
+    installed = scope.capi_objects.installed_cni
+    if not installed:
+        if not scope.capi_objects.is_available:
+            message = "waiting for the control plane to be available"
+            return _condition(type_, "False", CONTROL_PLANE_NOT_READY, message)
+        return _condition(type_, "False", CNI_INSTALLATION, CNI_IS_BEING_INSTALLED)
+    if scope.leaves_cni_alone:
+        message = "the CNI was installed and is no longer managed (skipUpgrade)"
+        return _condition(type_, "False", SKIPPED_CNI, message)
+    if scope.lost_cni:
+        return _false(type_, _lost_cni(scope, scope.lost_cni))
+    before = condition_list.get(scope.status.conditions, type_)
+    is_compared = scope.isolation is Isolation.LAYERS or not scope.is_settled
+    if scope.lost_cni is None and is_compared and before is not None and before.reason == CNI_MISSING:
+        return _condition(type_, before.status, before.reason, before.message)  # until the next comparison
+    if not scope.is_settled and not scope.is_paused and scope.wanted_cni not in ("", installed):
+        return _condition(type_, "False", CNI_UPGRADE, "the CNI is being changed in the workload cluster")
+    return _condition(type_, "True", "DefaultCNIConfigured", f"{installed.rpartition('-')[0]} is installed")
+
+
+def _lost_cni(scope: Scope, lost: Sequence[str]) -> Wait:
+    """Reason and message for a missing CNI: a user has to act unless it is restored automatically."""
+    message = f"new nodes can't become ready: {', '.join(lost)} is missing"
+    if not scope.is_settled:
+        return Wait(CNI_INSTALLATION, f"{message}; it is being reinstalled")
+    if policy(scope.cluster.metadata.annotations) not in (None, Policy.REPORT):
+        return Wait(CNI_INSTALLATION, f"{message}; it is being restored, as annotation {names.DRIFT_ANNOTATION} asks")
+    how = f"set annotation {names.DRIFT_ANNOTATION}={Policy.CORRECT} to reinstall it"
+    return Wait(CNI_MISSING, f"{message}; {how}, or change the Cluster: any change restores it")
+
+
+def _worker_counts(scope: Scope, outdated: int) -> Counts:
+    """Counts of the workers of all groups; those of removed groups count as surplus."""
+    deployments = scope.capi_objects.typed_deployments
+    expected = sum(group_count(group) for group in scope.spec.worker_node_group_configurations)
+    statuses = [deployment.status for deployment in deployments.values()]
+    replicas = sum(status.replicas or 0 for status in statuses)
+    ready = sum(status.ready_replicas or 0 for status in statuses)
+    desired = sum(map(contract.desired_replicas, deployments.values()))
+    surplus = sum(_chosen_by_autoscaler(deployment) for deployment in deployments.values())
+    unready = sum(min(_chosen_by_autoscaler(one), _unready(one)) for one in deployments.values())
+    return Counts(expected + surplus - unready, desired, replicas - unready, replicas - unready - outdated, ready)
+
+
+def _chosen_by_autoscaler(deployment: MachineDeployment) -> int:
+    """The number of machines that a group's autoscaler added to its minimum: all of them are expected."""
+    limits = contract.autoscaler_limits(deployment)
+    return max(0, min(deployment.status.replicas or 0, limits[1]) - limits[0]) if limits is not None else 0
+
+
+def _unready(deployment: MachineDeployment) -> int:
+    return max(0, (deployment.status.replicas or 0) - (deployment.status.ready_replicas or 0))
+
+
+def _outside_limits(deployments: Mapping[str, MachineDeployment]) -> str:
+    """Groups whose number of machines is outside of their autoscaler's limits, until it changes that."""
+    found = []
+    for name, deployment in sorted(deployments.items()):
+        limits, number = contract.autoscaler_limits(deployment), contract.desired_replicas(deployment)
+        if limits is not None and not limits[0] <= number <= limits[1]:
+            found.append(f"{name} has {number} machines, but {limits[0]} to {limits[1]} are allowed")
+    return "; ".join(found)
+
+
+def _pending(scope: Scope) -> frozenset[str]:
+    """MachineDeployments whose next template replaces all their machines, and is not written yet."""
+    live = scope.capi_objects.typed_deployments
+    if not live or scope.render_input is None or scope.is_settled or scope.is_paused or scope.unresolved:
+        return frozenset()
+    wanted = (
+        one for one in plan.worker_groups(scope.render_input, scope.capi_objects) if isinstance(one, MachineDeployment)
+    )
+    return frozenset(
+        name for one in wanted if (name := one.metadata.name) in live and _machines(one) != _machines(live[name])
+    )
+
+
+def _machines(deployment: MachineDeployment) -> tuple[str | None, ...]:
+    spec = deployment.spec.template.spec
+    bootstrap = spec.bootstrap.config_ref
+    return spec.version, spec.infrastructure_ref.name, bootstrap.name if bootstrap is not None else None
+
+
+def _outdated(scope: Scope) -> dict[str, int]:
+    """The number of machines to replace, by group: all of a group whose template waits to be written."""
+    pending, found = _pending(scope), {}
+    for name, deployment in scope.capi_objects.typed_deployments.items():
+        replicas = deployment.status.replicas or 0
+        counted = max(0, replicas - (deployment.status.up_to_date_replicas or 0))
+        to_replace = rollouts.outdated_machines(deployment, scope.capi_objects.sets_of(name))
+        found[name] = replicas if name in pending else min(replicas, max(counted, to_replace))
+    return found
+
+
+def _later(scope: Scope, changes: Changes, outdated: Mapping[str, int]) -> tuple[int, int]:
+    """The numbers of machines that will be upgraded in place as soon as their group may be written, and of outdated
+    ones in other groups.
+
+    The strategy does not decide that: with a fallback, machines may be replaced. All machines of a group are upgraded,
+    even if their version stays.
+    """
+    held = {one.wanted.metadata.name for one in changes() if one.classified.effect is MachineEffect.IN_PLACE}
+    deployments = scope.capi_objects.typed_deployments
+    others = sum(number for name, number in outdated.items() if name not in held)
+    return sum(deployments[name].status.replicas or 0 for name in held & deployments.keys()), others
+
+
+def _workers_ready(scope: Scope, initialized: Condition, changes: Changes) -> Condition:
+    type_ = names.WORKERS_READY
+    if initialized.status != "True":
+        return _condition(type_, "False", NOT_INITIALIZED, "workers join when the control plane is available")
+    deployments = scope.capi_objects.typed_deployments
+    upgrades = [
+        in_place_progress.progress(deployment, scope.capi_objects.upgrades) for deployment in deployments.values()
+    ]
+    upgrades.append(_refused(changes(), MachineDeployment.resource.kind))
+    # A stopped upgrade matters more than progress.
+    progress = sorted((wait for wait in upgrades if wait is not None), key=_priority)
+    if progress:
+        return _condition(type_, "False", progress[-1].reason, "; ".join(wait.message for wait in progress))
+    if not all(contract.is_observed(deployment) for deployment in deployments.values()):
+        return _condition(type_, "False", OUTDATED, f"workers: {_NOT_REPORTED}")
+    if outside := _outside_limits(deployments):
+        message = f"{outside}: waiting for the cluster autoscaler"
+        return _condition(type_, "False", AUTOSCALER_CONSTRAINT, message)
+    outdated = _outdated(scope)
+    counts = _worker_counts(scope, sum(outdated.values()))
+    later, replaced = _later(scope, changes, outdated)
+    if later:
+        if refused := in_place.refused(changes()):
+            return _false(type_, refused)
+        others = f", and {replaced} replaced" if replaced else ""
+        message = f"{later} worker machines are upgraded in place after the control plane{others}"
+        return _condition(type_, "False", in_place_progress.UPGRADING, message)
+    trouble = _trouble(scope, counts, "worker")
+    if trouble is not None:
+        return _false(type_, trouble)
+    sets = scope.capi_objects.sets_of
+    if not all(rollouts.has_current_set(deployment, sets(name)) for name, deployment in deployments.items()):
+        return _condition(type_, "False", OUTDATED, f"workers: {_NOT_REPORTED}")  # counts of the previous template
+    return _condition(type_, "True", "WorkersReady", f"{counts.ready} of {counts.expected} worker nodes are ready")
+
+
+def _priority(wait: Wait) -> tuple[bool, str, str]:
+    return (wait.reason != in_place_progress.UPGRADING, wait.reason, wait.message)
+
+
+def _trouble(scope: Scope, counts: Counts, what: str) -> Wait | None:
+    """The first obstacle to all machines being created, up to date and ready."""
+    if counts.outdated:
+        message = f"{what} machines are being replaced: {counts.up_to_date} of {counts.expected} are up to date"
+        # Includes machines that never come up.
+        coming = f"; {counts.ready} of {counts.replicas} nodes are ready" if counts.ready < counts.replicas else ""
+        return Wait(ROLLING, f"{message}, {counts.outdated} not{coming}")
+    if counts.replicas == counts.desired != counts.expected and (resting := _not_scaling(scope)) is not None:
+        there = f"there are {counts.replicas} {what} machines, {counts.expected} in the spec"
+        if counts.replicas < counts.expected:
+            there = f"{counts.replicas} of {counts.expected} {what} machines exist"
+        return Wait(resting.reason, f"{there}; {resting.message}")
+    if counts.replicas < counts.expected:
+        return Wait(SCALING_UP, f"scaling up {what} machines: {counts.replicas} of {counts.expected} exist")
+    if counts.replicas > counts.expected:
+        return Wait(SCALING_DOWN, f"scaling down {what} machines: {counts.replicas} exist, {counts.expected} stay")
+    if counts.ready < counts.expected:
+        message = f"{counts.ready} of {counts.expected} {what} nodes are ready"
+        return Wait(NODES_NOT_READY, f"{message}; {_way_out(scope, what)}" if scope.is_settled else message)
+    return None
+
+
+def _way_out(scope: Scope, what: str) -> str:
+    """The remedy for nodes that were ready, and are no longer."""
+    how = f"if this persists, `espalier describe cluster {scope.key.name} -n {scope.key.namespace}` says which and why"
+    replaced = "deleting a Machine replaces it and its infrastructure"
+    return how if what == _CONTROL_PLANE else f"{how}; {replaced}"
+
+
+def _not_scaling(scope: Scope) -> Wait | None:
+    """Why a different number of replicas in the Cluster API object is not corrected; None if it is about to be."""
+    if scope.is_paused:
+        return Wait(PAUSED, "nothing is scaled while the cluster is paused")
+    if not scope.is_settled or policy(scope.cluster.metadata.annotations) not in (None, Policy.REPORT):
+        return None
+    how = f"set annotation {names.DRIFT_ANNOTATION}={Policy.CORRECT} to correct it"
+    return Wait(REPLICAS_CHANGED, f"replicas were changed in a Cluster API object: {how}, or change the Cluster")
+
+
+def _false(type_: str, because: Wait) -> Condition:
+    return _condition(type_, "False", because.reason, because.message)
