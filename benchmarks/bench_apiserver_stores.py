@@ -34,7 +34,7 @@ from espalier.etcd.client import Client as EtcdClient
 from espalier.etcd.requests import Put, Txn, mod_revision
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
-from tests.support.real_etcd import RealEtcd, built, real_etcd
+from tests.support.etcd.real_etcd import RealEtcd, built, real_etcd
 
 VALUE = "x" * 1000
 Operation = Callable[[int], Awaitable[Any]]

@@ -35,12 +35,12 @@ from espalier.providers.vsphere.checks.questions import ObjectType, Question
 from espalier.providers.vsphere.checks.vcenter import VCenters
 from espalier.runtime import logs
 from espalier.runtime.virtual import Simulation, run
-from tests.support import vcenter
-from tests.support.cloudstack_api import KEYS, running
-from tests.support.managed_environment import managed_environment
-from tests.support.prism import ACCOUNT, prism_central
-from tests.support.provider_lives import LIVES, ProviderLife
-from tests.support.snow_devices import snow_device
+from tests.support.environments.managed_environment import managed_environment
+from tests.support.providers import vcenter
+from tests.support.providers.cloudstack_api import KEYS, running
+from tests.support.providers.prism import ACCOUNT, prism_central
+from tests.support.providers.provider_lives import LIVES, ProviderLife
+from tests.support.providers.snow_devices import snow_device
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = size(3600.0, 900.0)

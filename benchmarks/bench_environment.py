@@ -21,7 +21,7 @@ from espalier.kube.errors import KubeError
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.providers.docker.kinds import DockerDatacenterConfig
-from tests.support.control_plane import find_assets
+from tests.support.environments.control_plane import find_assets
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "docker.yaml"
 RUNS, MANY = size(5, 1), size(200, 2)

@@ -19,8 +19,8 @@ from benchmarks.measure import arguments, cpu_seconds, peak_memory, report, size
 from espalier.assets.recipes import ETCD
 from espalier.etcd.client import Client, connect
 from espalier.etcd.requests import Range
-from tests.support.owners import seats
-from tests.support.real_etcd import built
+from tests.support.etcd.owners import seats
+from tests.support.etcd.real_etcd import built
 
 ROUNDS, CALLS, CLIENTS = size(5, 1), size(1000, 10), size(32, 2)
 PREFIX = b"/large/"

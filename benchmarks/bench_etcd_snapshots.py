@@ -17,8 +17,8 @@ from pathlib import Path
 from benchmarks.measure import arguments, cpu_seconds, peak_memory, report, size, spread
 from espalier.assets.recipes import ETCD
 from espalier.etcd.client import Client
-from tests.support.agents import AgentProcess, running_agent
-from tests.support.real_etcd import built, real_etcd
+from tests.support.etcd.agents import AgentProcess, running_agent
+from tests.support.etcd.real_etcd import built, real_etcd
 
 ROUNDS, QUIET_SECONDS, VALUE = size(5, 1), size(5.0, 0.1), 64 * 1024
 

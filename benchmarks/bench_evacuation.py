@@ -21,8 +21,8 @@ from espalier.api.gardener.metadata_keys import FORCE_RESTORE
 from espalier.api.gardener.shoot import Shoot
 from espalier.apiserver.server import Server
 from espalier.runtime import virtual
-from tests.support.garden_users import is_whole
-from tests.support.gardens import EPOCH, World, garden
+from tests.support.gardens.garden_users import is_whole
+from tests.support.gardens.gardens import EPOCH, World, garden
 
 SOURCE = "a"
 

@@ -20,8 +20,8 @@ from benchmarks.measure import arguments, report, size
 from espalier.api.gardener.shoot import Shoot
 from espalier.apiserver.server import Server
 from espalier.runtime import virtual
-from tests.support.garden_users import is_whole
-from tests.support.gardens import EPOCH, GARDENLET, World, garden
+from tests.support.gardens.garden_users import is_whole
+from tests.support.gardens.gardens import EPOCH, GARDENLET, World, garden
 
 HOUR = 3600.0
 READS = ("get", "list", "watch")

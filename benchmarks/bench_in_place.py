@@ -27,9 +27,9 @@ from espalier.cli.install import image
 from espalier.kube.objects import Object
 from espalier.runtime.clock import SystemClock
 from espalier.simulator.controller import Timing
-from tests.support.in_place_calls import Calls, asked, bill
-from tests.support.in_place_environment import spec
-from tests.support.managed_environment import MANAGER_AGENT, ManagedEnvironment, managed_environment
+from tests.support.environments.in_place_calls import Calls, asked, bill
+from tests.support.environments.in_place_environment import spec
+from tests.support.environments.managed_environment import MANAGER_AGENT, ManagedEnvironment, managed_environment
 
 CONTROL_PLANES, WORKERS = size(3, 1), size(3, 1)
 PROGRAM_AGENT = "espalier-upgrader"

@@ -17,9 +17,9 @@ from pathlib import Path
 from benchmarks.measure import arguments, report
 from espalier.assets.base import find_base
 from espalier.realnodes.nspawn.node_files import PREFLIGHT
-from tests.support.kubectl import Kubectl
-from tests.support.node_manifests import manifest
-from tests.support.real_environment import RealEnvironment, real_environment, why_not
+from tests.support.environments.real_environment import RealEnvironment, real_environment, why_not
+from tests.support.providers.node_manifests import manifest
+from tests.support.servers.kubectl import Kubectl
 
 OLD, NEW = "1.35.4", "v1.36.3-eks-1-36-1"
 ETCD = ("v3.6.6-eks-1-35-1", "v3.6.8-eks-1-36-1")

@@ -29,10 +29,10 @@ from espalier.providers.kinds import CATALOG
 from espalier.runtime import logs
 from espalier.runtime.cache import Cache
 from espalier.runtime.virtual import Simulation, run
-from tests.support import hardware
-from tests.support.faults import is_of_manager
-from tests.support.managed_environment import NAMESPACE, ManagedEnvironment, managed_environment
-from tests.support.provider_lives import LIVES, ProviderLife, spare_hardware
+from tests.support.environments.managed_environment import NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.providers import hardware
+from tests.support.providers.provider_lives import LIVES, ProviderLife, spare_hardware
+from tests.support.servers.faults import is_of_manager
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 FIRST_ENDPOINT = IPv4Address("10.64.0.1")

@@ -23,8 +23,8 @@ from espalier.realnodes.nspawn.commands import run
 from espalier.realnodes.nspawn.helper_processes import BalancerProcess, RegistryProcess
 from espalier.realnodes.nspawn.limits import allowed_watchers
 from espalier.realnodes.nspawn.state import NodeRecord, State
-from tests.support.node_manifests import CLUSTER, manifest
-from tests.support.real_environment import RealEnvironment, real_environment, why_not
+from tests.support.environments.real_environment import RealEnvironment, real_environment, why_not
+from tests.support.providers.node_manifests import CLUSTER, manifest
 
 MIB = 1024 * 1024
 OURS = 'apiserver_flowcontrol_dispatched_requests_total{flow_schema="exempt"'

@@ -37,7 +37,7 @@ from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request
-from tests.support.control_plane import find_assets, real_control_plane, why_no_assets
+from tests.support.environments.control_plane import find_assets, real_control_plane, why_no_assets
 
 ROOT = Path(__file__).parents[1]
 PEER = GoModule(

@@ -14,7 +14,7 @@ from benchmarks.measure import size
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from espalier.api.resource import Resource
 from espalier.kube.client import Client, PatchType
-from tests.support.control_plane import ControlPlane
+from tests.support.environments.control_plane import ControlPlane
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ import structlog
 from hypothesis import settings
 
 from tests.support import left_files
-from tests.support.control_plane import ControlPlane, find_assets, real_control_plane, why_no_assets
+from tests.support.environments.control_plane import ControlPlane, find_assets, real_control_plane, why_no_assets
 
 DEBUG_LOGS = "ESPALIER_DEBUG_LOGS"
 """Set, tests log every reconcile and step of every controller: for a test that failed. It is a tenth of their time."""

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.support.cluster_api import RealClusterApi, real_cluster_api, why_no_cluster_api
+from tests.support.environments.cluster_api import RealClusterApi, real_cluster_api, why_no_cluster_api
 from tests.support.left_files import folder_of_a_fixture
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from espalier.api.resource import Key
-from tests.support.cluster_api import RealClusterApi
-from tests.support.machine_stories import KUBERNETES, can_not_go_back, hangs_and_goes_back
-from tests.support.managed_clusters import NAMESPACE
+from tests.support.environments.cluster_api import RealClusterApi
+from tests.support.environments.managed_clusters import NAMESPACE
+from tests.support.histories.machine_stories import KUBERNETES, can_not_go_back, hangs_and_goes_back
 
 
 async def made(env: RealClusterApi, name: str, count: int) -> Key:

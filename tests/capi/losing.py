@@ -10,8 +10,8 @@ from espalier.api.resource import Key
 from espalier.clusters.design import names
 from espalier.kube.client import PatchType
 from espalier.providers.docker.cluster_api import DockerCluster
-from tests.support.cluster_api import RealClusterApi
-from tests.support.managed_clusters import NAMESPACE
+from tests.support.environments.cluster_api import RealClusterApi
+from tests.support.environments.managed_clusters import NAMESPACE
 
 
 def reason(cluster: Cluster) -> str:

@@ -25,12 +25,12 @@ from espalier.kube.errors import ApiError, NotFound
 from espalier.providers.kinds import CATALOG
 from espalier.providers.vsphere.cluster_api import KINDS, VSphereCluster, VSphereDeploymentZone, VSphereFailureDomain
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfig
-from tests.support.capv import DOMAIN, ENDPOINT, TEMPLATE, Vineyard, capv, furnish, machines_of, why_no_capv
-from tests.support.machine_stories import KUBERNETES
-from tests.support.managed_clusters import NAMESPACE
-from tests.support.rendered_manifests import objects
-from tests.support.vcenter import ACCOUNT, VCenter, properties, vcenter, vim
-from tests.support.vsphere import everything, made, of, reference
+from tests.support.environments.managed_clusters import NAMESPACE
+from tests.support.histories.machine_stories import KUBERNETES
+from tests.support.objects.rendered_manifests import objects
+from tests.support.providers.capv import DOMAIN, ENDPOINT, TEMPLATE, Vineyard, capv, furnish, machines_of, why_no_capv
+from tests.support.providers.vcenter import ACCOUNT, VCenter, properties, vcenter, vim
+from tests.support.providers.vsphere import everything, made, of, reference
 
 MISSING = why_no_capv()
 pytestmark = [

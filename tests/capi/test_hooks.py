@@ -22,10 +22,10 @@ from espalier.clusters.observe.in_place_progress import REFUSED, UPGRADING
 from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError
 from espalier.kube.objects import Object
-from tests.support.cluster_api import RealClusterApi
-from tests.support.machine_stories import KUBERNETES
-from tests.support.managed_clusters import NAMESPACE
-from tests.support.upgraders import Upgraders
+from tests.support.environments.cluster_api import RealClusterApi
+from tests.support.environments.managed_clusters import NAMESPACE
+from tests.support.environments.upgraders import Upgraders
+from tests.support.histories.machine_stories import KUBERNETES
 
 pytestmark = [pytest.mark.capi, pytest.mark.asyncio(loop_scope="session")]
 

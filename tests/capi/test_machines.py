@@ -16,9 +16,9 @@ from espalier.api.resource import Key
 from espalier.realnodes.management.processes import State
 from tests.capi.going_back import both_go_back
 from tests.capi.losing import infrastructure_and_control_plane_are_lost
-from tests.support.cluster_api import RealClusterApi
-from tests.support.machine_stories import CHANGES, KUBERNETES, Change, happens_as_planned, lives
-from tests.support.managed_clusters import GARDEN, NAMESPACE
+from tests.support.environments.cluster_api import RealClusterApi
+from tests.support.environments.managed_clusters import GARDEN, NAMESPACE
+from tests.support.histories.machine_stories import CHANGES, KUBERNETES, Change, happens_as_planned, lives
 from tests.support.sampling import sampled
 
 pytestmark = [pytest.mark.capi, pytest.mark.asyncio(loop_scope="session")]

@@ -16,7 +16,7 @@ from espalier.providers.vsphere.checks import vcenter as session
 from espalier.providers.vsphere.checks.questions import Answers, ObjectType, Query, Question
 from espalier.providers.vsphere.checks.vcenter import VCenters
 from espalier.providers.vsphere.server import Server
-from tests.support.vcenter import ACCOUNT, MISSING, NAME, VCenter, certificate, tag, vcenter, vim
+from tests.support.providers.vcenter import ACCOUNT, MISSING, NAME, VCenter, certificate, tag, vcenter, vim
 
 pytestmark = [pytest.mark.capi, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 

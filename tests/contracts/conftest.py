@@ -25,13 +25,13 @@ from espalier.kube.http import HttpTransport
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Transport
-from tests.support.control_plane import ControlPlane
-from tests.support.etcds import ETCD_3_6, Clients, Limits
-from tests.support.kubectl import Kubectl, find_kubectl
-from tests.support.kubectl_things import CRD, THING, embedded_server
-from tests.support.kubectl_things import NAMESPACE as CONTRACT_NAMESPACE
+from tests.support.environments.control_plane import ControlPlane
+from tests.support.etcd.etcds import ETCD_3_6, Clients, Limits
 from tests.support.left_files import folder_of_a_fixture
-from tests.support.widgets import GROUP, definition, established
+from tests.support.servers.kubectl import Kubectl, find_kubectl
+from tests.support.servers.kubectl_things import CRD, THING, embedded_server
+from tests.support.servers.kubectl_things import NAMESPACE as CONTRACT_NAMESPACE
+from tests.support.servers.widgets import GROUP, definition, established
 
 
 @asynccontextmanager

@@ -28,10 +28,10 @@ from espalier.upgrader.host import Clock, Commands, Result
 from espalier.upgrader.node import Node
 from espalier.upgrader.services import tool_program
 from espalier.upgrader.steps import IGNORED, SKIP_COREDNS
-from tests.support.kubectl import Kubectl
-from tests.support.node_manifests import manifest
-from tests.support.real_environment import RealEnvironment, real_environment
-from tests.support.simulated_node import CONFIGURATION, OLD, Cluster, simulated
+from tests.support.environments.real_environment import RealEnvironment, real_environment
+from tests.support.environments.simulated_node import CONFIGURATION, OLD, Cluster, simulated
+from tests.support.providers.node_manifests import manifest
+from tests.support.servers.kubectl import Kubectl
 
 Tree = dict[str, Any]
 CONFIG_MAP = ("configmap", "kubeadm-config", "-n", "kube-system")

@@ -27,7 +27,7 @@ from espalier.runtime.fencing import Fence
 from espalier.runtime.manager import Manager
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.runtime.virtual import Simulation
-from tests.support.indexes import by_label
+from tests.support.objects.indexes import by_label
 
 
 class Unreliable:

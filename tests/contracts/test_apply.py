@@ -17,7 +17,7 @@ from espalier.kube.errors import (
     NotFound,
 )
 from espalier.kube.wire import Request
-from tests.support.widgets import GROUP, WIDGET, Fields, causes, deployment, owners, widget
+from tests.support.servers.widgets import GROUP, WIDGET, Fields, causes, deployment, owners, widget
 
 
 async def test_applied_fields_belong_to_their_manager(client: Client, widgets: str) -> None:

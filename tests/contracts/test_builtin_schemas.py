@@ -6,14 +6,14 @@ import pytest
 
 from espalier.apiserver.builtin import builtin
 from espalier.apiserver.schema.registry import ServedKind
-from tests.support.builtin_schemas import FILE, read, text_of
-from tests.support.control_plane import ControlPlane
+from tests.support.environments.control_plane import ControlPlane
+from tests.support.servers.builtin_schemas import FILE, read, text_of
 
 
 @pytest.mark.envtest
 async def test_the_file_says_what_the_server_says(control_plane: ControlPlane) -> None:
     async with control_plane.connected() as client:
-        assert text_of(await read(client)) == FILE.read_text(), "run python -m tests.support.builtin_schemas"
+        assert text_of(await read(client)) == FILE.read_text(), "run python -m tests.support.servers.builtin_schemas"
 
 
 @pytest.mark.parametrize("kind", builtin.KINDS, ids=lambda kind: kind.resource.group_resource)

@@ -29,7 +29,7 @@ from espalier.kube.pki import Authority
 from espalier.kube.threaded import ThreadedTransport
 from espalier.kube.watching import WatchEvent
 from espalier.kube.wire import Request, Transport
-from tests.support.control_plane import ControlPlane
+from tests.support.environments.control_plane import ControlPlane
 
 
 @pytest.fixture

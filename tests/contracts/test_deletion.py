@@ -18,7 +18,7 @@ from espalier.kube.errors import (
 )
 from espalier.kube.objects import Object
 from espalier.kube.wire import Request
-from tests.support.widgets import WIDGET, Fields, config_map, gone, until, widget
+from tests.support.servers.widgets import WIDGET, Fields, config_map, gone, until, widget
 
 
 async def test_finalizers_hold_an_object_until_they_are_gone(client: Client, widgets: str) -> None:

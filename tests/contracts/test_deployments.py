@@ -12,7 +12,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.kube.client import Client
 from espalier.kube.errors import AlreadyExists
-from tests.support.deployments import combinations, deployed, pods
+from tests.support.objects.deployments import combinations, deployed, pods
 
 RESOURCES = {one.kind: one for one in (core.SERVICE, core.NETWORK_POLICY, core.POD_DISRUPTION_BUDGET, core.DEPLOYMENT)}
 

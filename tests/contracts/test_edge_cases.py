@@ -25,7 +25,7 @@ from espalier.kube.pki import Authority, KeyPair
 from tests.contracts.edge_cases.table import TABLE
 from tests.contracts.known_differences import OTHER_ANSWERS, OTHER_WORDS
 from tests.contracts.send_edge_cases import Answer, asking
-from tests.support.control_plane import ControlPlane
+from tests.support.environments.control_plane import ControlPlane
 
 FILE = Path(__file__).with_name("edge_case_answers.json")
 HOST = "127.0.0.1"

@@ -11,7 +11,7 @@ from espalier.api.crd import crd_of
 from espalier.api.gardener.etcd import Etcd
 from espalier.kube.client import Client
 from espalier.kube.errors import Invalid
-from tests.support.widgets import served
+from tests.support.servers.widgets import served
 
 pytestmark = pytest.mark.often("in_memory", "real")  # what is judged before it is stored is the same for all stores
 

@@ -10,7 +10,7 @@ from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.resource import Resource
 from espalier.kube.client import Client
 from espalier.kube.errors import Invalid
-from tests.support.widgets import GROUP, definition, established, gone
+from tests.support.servers.widgets import GROUP, definition, established, gone
 
 pytestmark = pytest.mark.often("in_memory", "real")  # what is judged before it is stored is the same for all stores
 

@@ -20,7 +20,7 @@ from espalier.shoots.state.document import Document, Entry, digested
 from espalier.shoots.state.found import state_of
 from espalier.shoots.state.merging import Mode, SeedStates, Task, is_current, merged
 from espalier.shoots.state.store import ShootStates
-from tests.support.widgets import served
+from tests.support.servers.widgets import served
 
 KINDS: tuple[type[KubeObject], ...] = (*gardener.GARDEN_KINDS, *gardener.SEED_KINDS)
 STATE = {

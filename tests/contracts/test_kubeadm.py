@@ -12,8 +12,8 @@ from espalier.upgrader.host import Result
 from espalier.upgrader.static_pods import manifests, mirror, mounted, not_restarted
 from espalier.upgrader.steps import ALLOW_DISTRIBUTION_VERSION, BACKUP_PREFIX, _cause
 from tests.contracts.kubeadm_nodes import DISTRIBUTED_VERSION, NOWHERE, Subject, Tree, real_nodes, simulated_nodes
-from tests.support.real_environment import why_not
-from tests.support.simulated_node import OLD
+from tests.support.environments.real_environment import why_not
+from tests.support.environments.simulated_node import OLD
 
 WHY_NOT = why_not(OLD.removeprefix("v"))
 POLICY = "/etc/kubernetes/contract-policy.yaml"

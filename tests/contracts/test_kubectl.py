@@ -9,9 +9,9 @@ from pathlib import Path
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request
-from tests.support.control_plane import ControlPlane
-from tests.support.kubectl import Kubectl
-from tests.support.kubectl_things import (
+from tests.support.environments.control_plane import ControlPlane
+from tests.support.servers.kubectl import Kubectl
+from tests.support.servers.kubectl_things import (
     CONFIG_MAP,
     DEPLOYMENT,
     READY,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.kubectl import Kubectl
-from tests.support.kubectl_things import (
+from tests.support.servers.kubectl import Kubectl
+from tests.support.servers.kubectl_things import (
     CONFIG_MAP,
     DEPLOYMENT,
     THING,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.kubectl import Kubectl
-from tests.support.kubectl_things import (
+from tests.support.sampling import sampled
+from tests.support.servers.kubectl import Kubectl
+from tests.support.servers.kubectl_things import (
     CONFIG_MAP,
     DEPLOYMENT,
     THING,
 )
-from tests.support.sampling import sampled
 
 
 async def test_kubectl_reports_the_administrators_rights(kubectl: Kubectl) -> None:

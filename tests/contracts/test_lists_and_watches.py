@@ -20,8 +20,8 @@ from espalier.kube.errors import (
 )
 from espalier.kube.http import HttpTransport
 from espalier.kube.wire import Request, Response
-from tests.support.control_plane import PATIENCE
-from tests.support.widgets import WIDGET, Fields, config_map
+from tests.support.environments.control_plane import PATIENCE
+from tests.support.servers.widgets import WIDGET, Fields, config_map
 
 
 async def test_selectors_select(client: Client, namespace: str) -> None:

@@ -18,7 +18,7 @@ from espalier.kube.errors import (
     NotFound,
 )
 from espalier.kube.wire import Request
-from tests.support.widgets import GROUP, WIDGET, Fields, causes, config_map, owners, widget
+from tests.support.servers.widgets import GROUP, WIDGET, Fields, causes, config_map, owners, widget
 
 
 async def test_a_new_object_gets_what_the_server_gives(client: Client, namespace: str) -> None:

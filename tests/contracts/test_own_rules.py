@@ -23,10 +23,10 @@ from espalier.kube.errors import Invalid
 from espalier.kube.objects import Object
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
-from tests.support.admission_reviews import edited
-from tests.support.observed_clusters import NOW, RELEASES, as_object, observer
+from tests.support.objects.observed_clusters import NOW, RELEASES, as_object, observer
+from tests.support.servers.admission_reviews import edited
+from tests.support.servers.widgets import served
 from tests.support.waiting import eventually
-from tests.support.widgets import served
 
 KINDS: tuple[type[KubeObject], ...] = (Cluster, EKSARelease, Bundles, DistroRelease)
 pytestmark = pytest.mark.often("in_memory", "real")  # what is judged before it is stored is the same for all stores

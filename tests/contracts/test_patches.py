@@ -15,7 +15,7 @@ from espalier.kube.errors import (
     BadRequest,
     Invalid,
 )
-from tests.support.widgets import WIDGET, Fields, causes, config_map, deployment, owners, widget
+from tests.support.servers.widgets import WIDGET, Fields, causes, config_map, deployment, owners, widget
 
 
 async def test_json_patches_apply_wholly_or_not_at_all(client: Client, widgets: str) -> None:

@@ -21,7 +21,7 @@ from espalier.apiserver.wire import protobuf
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import ListMeta
 from espalier.kube.wire import Request
-from tests.support.control_plane import ControlPlane
+from tests.support.environments.control_plane import ControlPlane
 
 pytestmark = pytest.mark.envtest
 

@@ -36,7 +36,7 @@ from espalier.runtime.manager import Ending, Manager
 from espalier.runtime.outcome import Done, Outcome
 from espalier.runtime.webhooks import Webhooks
 from espalier.runtime.writer import Writer
-from tests.support.control_plane import ControlPlane
+from tests.support.environments.control_plane import ControlPlane
 from tests.support.waiting import running
 
 PATIENCE = 30.0

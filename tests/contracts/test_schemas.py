@@ -17,8 +17,7 @@ from espalier.kube.errors import (
     NotFound,
 )
 from espalier.kube.wire import Request
-from tests.support.waiting import eventually
-from tests.support.widgets import (
+from tests.support.servers.widgets import (
     GROUP,
     SPEC_SCHEMA,
     WIDGET,
@@ -30,6 +29,7 @@ from tests.support.widgets import (
     gone,
     widget,
 )
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.often("in_memory", "real")  # what is judged before it is stored is the same for all stores
 

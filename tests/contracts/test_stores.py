@@ -17,9 +17,9 @@ from espalier.etcdbackup.stores.remote import PART
 from espalier.etcdbackup.stores.retries import Retries
 from espalier.etcdbackup.stores.store import CHUNK, Store
 from espalier.runtime.clock import SystemClock
-from tests.support.azure import azure_environment, azure_files, azure_server
-from tests.support.buckets import BUCKET, google_files, google_server, s3_files, s3_server
 from tests.support.sampling import sampled
+from tests.support.servers.azure import azure_environment, azure_files, azure_server
+from tests.support.servers.buckets import BUCKET, google_files, google_server, s3_files, s3_server
 
 KINDS = ("memory", "local", "s3", "gcs", "azure")
 

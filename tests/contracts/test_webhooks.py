@@ -32,7 +32,7 @@ from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
 from espalier.kube.pki import Authority
-from tests.support.control_plane import ControlPlane
+from tests.support.environments.control_plane import ControlPlane
 
 NOW = datetime.now(UTC)
 AUTHORITY = Authority.create("webhooks", now=NOW)

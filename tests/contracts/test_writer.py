@@ -24,7 +24,7 @@ from espalier.runtime import owners
 from espalier.runtime.cache import Caches
 from espalier.runtime.own_writes import OwnWrites
 from espalier.runtime.writer import NameTaken, Precondition, Writer, found_by_owner
-from tests.support.control_plane import ControlPlane
+from tests.support.environments.control_plane import ControlPlane
 
 UPGRADE = NodeUpgrade.resource
 FINALIZER = "example.com/ours"

@@ -20,7 +20,7 @@ from espalier.api.meta import Tree
 from espalier.cli.local.environment import programs
 from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.realnodes.management.cluster_api import MANAGERS, documents_of
-from tests.support import provider_crds
+from tests.support.providers import provider_crds
 
 GOLDEN = Path(__file__).parent / "merge_strategies.golden"
 

@@ -23,12 +23,12 @@ from espalier.etcdbackup.snapshotter.schedule import Schedule
 from espalier.kube.client import PatchType
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
-from tests.support.backing_up import backing_up
-from tests.support.in_place_environment import EPOCH, spec
-from tests.support.managed_environment import CALM, GARDEN, managed_environment
-from tests.support.persisted import Written, of_metrics, of_the_code
-from tests.support.snapshotting import Setting, simulated
-from tests.support.upgraders import Upgraders
+from tests.support.environments.in_place_environment import EPOCH, spec
+from tests.support.environments.managed_environment import CALM, GARDEN, managed_environment
+from tests.support.environments.upgraders import Upgraders
+from tests.support.etcd.backing_up import backing_up
+from tests.support.etcd.snapshotting import Setting, simulated
+from tests.support.objects.persisted import Written, of_metrics, of_the_code
 
 pytestmark = pytest.mark.embedded
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from espalier.kube.client import Client
-from tests.support.control_plane import ControlPlane
+from tests.support.environments.control_plane import ControlPlane
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from espalier.api.meta import Tree
-from tests.support.provider_crds import CRDS, FORK, lacks, provider_crds
+from tests.support.providers.provider_crds import CRDS, FORK, lacks, provider_crds
 
 FACTS = CRDS.parent / "reference" / "provider-kinds" / "capi-fork.txt"
 """The fields, one a line, two spaces a level; README.md beside it tells the notation."""

@@ -9,9 +9,9 @@ import pytest
 from espalier.clusters.design import cni, names
 from espalier.clusters.plan.drift import of_manifests
 from espalier.kube.client import Client
-from tests.support.control_plane import ControlPlane
-from tests.support.observed_clusters import RELEASES
-from tests.support.render_inputs import render_input
+from tests.support.environments.control_plane import ControlPlane
+from tests.support.objects.observed_clusters import RELEASES
+from tests.support.objects.render_inputs import render_input
 
 pytestmark = pytest.mark.envtest
 

@@ -17,8 +17,8 @@ from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request
 from tests.support.child_process import ChildFailed
-from tests.support.control_plane import ControlPlane, find_assets, real_control_plane, why_no_assets
-from tests.support.widgets import gone
+from tests.support.environments.control_plane import ControlPlane, find_assets, real_control_plane, why_no_assets
+from tests.support.servers.widgets import gone
 
 pytestmark = pytest.mark.envtest
 

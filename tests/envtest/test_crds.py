@@ -16,8 +16,8 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import ObjectMeta
 from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 from espalier.releases import Releases
-from tests.support.control_plane import ControlPlane
-from tests.support.provider_crds import kubectl, must
+from tests.support.environments.control_plane import ControlPlane
+from tests.support.providers.provider_crds import kubectl, must
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
 

@@ -20,8 +20,8 @@ from espalier.upgrader.api import Api
 from espalier.upgrader.draining import Cordon
 from espalier.upgrader.host import Clock, StepFailed
 from espalier.upgrades.node import pod
-from tests.support.control_plane import ControlPlane
-from tests.support.widgets import gone, until
+from tests.support.environments.control_plane import ControlPlane
+from tests.support.servers.widgets import gone, until
 
 pytestmark = pytest.mark.envtest
 

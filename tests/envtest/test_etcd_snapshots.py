@@ -20,8 +20,8 @@ from espalier.etcdbackup.snapshots.reading import download, read_inventory
 from espalier.etcdbackup.snapshots.verification import verify
 from espalier.etcdbackup.stores.local import LocalStore
 from espalier.runtime.clock import SystemClock
-from tests.support.backups import EPOCH, chunks
-from tests.support.control_plane import find_assets, why_no_assets
+from tests.support.environments.control_plane import find_assets, why_no_assets
+from tests.support.etcd.backups import EPOCH, chunks
 
 pytestmark = pytest.mark.envtest
 

@@ -6,7 +6,7 @@ import pytest
 
 from espalier.api.core import VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.cli.programs.garden_components import webhook_configuration
-from tests.support.control_plane import ControlPlane
+from tests.support.environments.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
 

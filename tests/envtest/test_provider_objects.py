@@ -12,13 +12,13 @@ import pytest_asyncio
 from espalier.api.meta import Tree
 from espalier.clusters.design.render.layered import rendered
 from espalier.clusters.design.rendered import Rendered
-from tests.support import cloudstack, hardware, nutanix, snow, tinkerbell, vsphere
-from tests.support.connected_examples import COMPANY, CONNECTED, PASSWORD
-from tests.support.control_plane import ControlPlane
-from tests.support.observed_clusters import example, scope
-from tests.support.provider_crds import FILES, accepted_strictly, kubectl, lacks, must, refusal, with_crds
-from tests.support.render_inputs import EVERYTHING
-from tests.support.rendered_manifests import objects
+from tests.support.environments.control_plane import ControlPlane
+from tests.support.objects.observed_clusters import example, scope
+from tests.support.objects.render_inputs import EVERYTHING
+from tests.support.objects.rendered_manifests import objects
+from tests.support.providers import cloudstack, hardware, nutanix, snow, tinkerbell, vsphere
+from tests.support.providers.connected_examples import COMPANY, CONNECTED, PASSWORD
+from tests.support.providers.provider_crds import FILES, accepted_strictly, kubectl, lacks, must, refusal, with_crds
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
 

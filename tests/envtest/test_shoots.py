@@ -18,8 +18,8 @@ from espalier.cli.local.environment.seed_processes import kubernetes
 from espalier.cli.local.environment.seed_processes.process import run_process
 from espalier.shoots.secrets.names import PERSISTED
 from espalier.simulator.pods.in_process import Container
-from tests.support.kubectl import Kubectl
-from tests.support.real_shoots import CUT, QUICK, RealShoot, real_shoot
+from tests.support.gardens.real_shoots import CUT, QUICK, RealShoot, real_shoot
+from tests.support.servers.kubectl import Kubectl
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.envtest

@@ -20,7 +20,7 @@ from espalier.cli.local.environment.gardens import SimulatedSeed
 from espalier.cli.local.environment.migration_scenario import DELTA_PERIOD, GARDEN_NAMESPACE, NAME, NODES, Move
 from espalier.kube.client import PatchType
 from espalier.shoots.secrets.names import PERSISTED
-from tests.support.real_shoots import CUT, RealShoot, real_shoot
+from tests.support.gardens.real_shoots import CUT, RealShoot, real_shoot
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.envtest, pytest.mark.soak]

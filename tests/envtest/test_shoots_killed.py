@@ -14,7 +14,7 @@ from espalier.cli.local.environment.migration_scenario import NODES
 from espalier.shoots.control_plane.programs import API_SERVER, CONTROLLER_MANAGER
 from espalier.shoots.etcd.names import AGENT_CONTAINER, ETCD_CONTAINER
 from espalier.shoots.secrets.names import PERSISTED
-from tests.support.real_shoots import CUT, RealShoot, real_shoot
+from tests.support.gardens.real_shoots import CUT, RealShoot, real_shoot
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.envtest, pytest.mark.soak]

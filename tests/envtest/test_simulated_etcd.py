@@ -31,8 +31,8 @@ from espalier.runtime.clock import SystemClock
 from espalier.simulator.etcd.member import Member
 from espalier.simulator.etcd.memory import MemoryTransport
 from espalier.simulator.etcd.storage import MemoryStorage, restore
-from tests.support.etcd_histories import EVERYTHING, Compact, Step, histories, play, without_member
-from tests.support.real_etcd import built, real_etcd
+from tests.support.etcd.etcd_histories import EVERYTHING, Compact, Step, histories, play, without_member
+from tests.support.etcd.real_etcd import built, real_etcd
 
 pytestmark = pytest.mark.envtest
 

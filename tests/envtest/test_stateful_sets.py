@@ -20,7 +20,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.clock import SystemClock
 from espalier.simulator.pods.in_process import Container
 from espalier.simulator.seeds import Seed
-from tests.support.control_plane import ControlPlane, find_assets
+from tests.support.environments.control_plane import ControlPlane, find_assets
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.envtest

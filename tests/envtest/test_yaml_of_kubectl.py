@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from espalier.api.manifests import read_manifests
-from tests.support.control_plane import find_assets, why_no_assets
+from tests.support.environments.control_plane import find_assets, why_no_assets
 
 pytestmark = pytest.mark.envtest
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from espalier.cli.local import upgrader_images
-from tests.support.environment import LocalEnvironment, local_environment
-from tests.support.management import Management, environment, production
+from tests.support.environments.environment import LocalEnvironment, local_environment
+from tests.support.environments.management import Management, environment, production
 
 
 @pytest.fixture(

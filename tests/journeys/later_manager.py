@@ -10,7 +10,7 @@ from functools import partial
 
 from espalier.cli.main import run
 from espalier.cli.programs import components
-from tests.support.isolation_stories import NEXT
+from tests.support.histories.isolation_stories import NEXT
 
 if __name__ == "__main__":
     components.of_manager = partial(components.of_manager, layers=NEXT)

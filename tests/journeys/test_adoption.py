@@ -15,8 +15,8 @@ from espalier.clusterapi import names
 from espalier.kube.client import PatchType
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
+from tests.support.environments.simulated_environment import EPOCH, Environment, environment, machines
 from tests.support.sampling import sampled
-from tests.support.simulated_environment import EPOCH, Environment, environment, machines
 
 pytestmark = pytest.mark.embedded
 

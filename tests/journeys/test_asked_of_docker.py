@@ -23,9 +23,9 @@ from espalier.clusters.design import credentials, names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid, NotFound
 from espalier.runtime.virtual import Simulation, run
-from tests.support.cluster_lives import journey
-from tests.support.isolation_stories import machines
-from tests.support.managed_environment import CALM, GARDEN, ManagedEnvironment, managed_environment
+from tests.support.environments.cluster_lives import journey
+from tests.support.environments.managed_environment import CALM, GARDEN, ManagedEnvironment, managed_environment
+from tests.support.histories.isolation_stories import machines
 
 pytestmark = pytest.mark.embedded
 

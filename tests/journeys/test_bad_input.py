@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.environment import CommandResult, LocalEnvironment
+from tests.support.environments.environment import CommandResult, LocalEnvironment
 
 pytestmark = pytest.mark.embedded
 

@@ -22,10 +22,12 @@ from espalier.api.resource import Key
 from espalier.clusters.design import names
 from espalier.kube.errors import Invalid
 from espalier.runtime.virtual import Simulation, run
-from tests.support import glaciers, snow, vineyards, vsphere
-from tests.support.bottlerocket import CONNECTED, SETTINGS, on_bottlerocket
-from tests.support.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
-from tests.support.planned_steps import PlannedSteps
+from tests.support.environments.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.histories.planned_steps import PlannedSteps
+from tests.support.providers import snow, vsphere
+from tests.support.providers import snow_steps as glaciers
+from tests.support.providers import vsphere_steps as vineyards
+from tests.support.providers.bottlerocket import CONNECTED, SETTINGS, on_bottlerocket
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

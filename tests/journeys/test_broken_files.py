@@ -24,7 +24,7 @@ from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
-from tests.support.environment import LocalEnvironment, local_environment
+from tests.support.environments.environment import LocalEnvironment, local_environment
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

@@ -30,8 +30,8 @@ from espalier.kube.wire import User
 from espalier.runtime import virtual
 from espalier.shoots.admission.users import SEEDS
 from espalier.shoots.garden.roles import USER
-from tests.support.garden_users import PROJECT, GardenUser
-from tests.support.gardens import EPOCH, GARDENLET, World, client_of, garden
+from tests.support.gardens.garden_users import PROJECT, GardenUser
+from tests.support.gardens.gardens import EPOCH, GARDENLET, World, client_of, garden
 
 BY_OTHERS = "BucketNotReachedByOthers"
 

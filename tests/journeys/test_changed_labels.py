@@ -17,11 +17,11 @@ from espalier.clusterapi import contract
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
 from espalier.simulator.workload_cluster import WorkloadCluster
-from tests.support import in_place_environment as in_place
-from tests.support.in_place_environment import NEW, until_so
-from tests.support.managed_environment import GARDEN, ManagedEnvironment
+from tests.support.environments import in_place_environment as in_place
+from tests.support.environments.in_place_environment import NEW, until_so
+from tests.support.environments.managed_environment import GARDEN, ManagedEnvironment
+from tests.support.environments.upgraders import Moment, Upgraders
 from tests.support.sampling import sampled
-from tests.support.upgraders import Moment, Upgraders
 
 pytestmark = pytest.mark.embedded
 

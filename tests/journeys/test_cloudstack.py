@@ -14,10 +14,10 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.kube.client import Client
 from espalier.providers.cloudstack.cluster_api import CloudStackCluster, CloudStackMachine, CloudStackMachineTemplate
 from espalier.runtime.virtual import Simulation, run
-from tests.support.cloudstack import CREDENTIALS, MAKER, credentials, disk, of, zone
-from tests.support.harbors import EPOCH, HARBOR, harbor_of
-from tests.support.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
-from tests.support.planned_steps import PlannedSteps
+from tests.support.environments.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.histories.planned_steps import PlannedSteps
+from tests.support.providers.cloudstack import CREDENTIALS, MAKER, credentials, disk, of, zone
+from tests.support.providers.cloudstack_steps import EPOCH, HARBOR, harbor_of
 
 pytestmark = pytest.mark.embedded
 

@@ -23,10 +23,10 @@ from espalier.providers.cloudstack.cluster_api import CloudStackCluster
 from espalier.providers.cloudstack.kinds import CloudStackDatacenterConfig, CloudStackMachineConfig
 from espalier.providers.registry import providers
 from espalier.runtime.virtual import Simulation, run
-from tests.support.cloudstack import CREDENTIALS, MAKER, SERVER, credentials, disk, of, zone
-from tests.support.harbors import EPOCH, HARBOR, harbor_of
-from tests.support.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
-from tests.support.planned_steps import PlannedSteps
+from tests.support.environments.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.histories.planned_steps import PlannedSteps
+from tests.support.providers.cloudstack import CREDENTIALS, MAKER, SERVER, credentials, disk, of, zone
+from tests.support.providers.cloudstack_steps import EPOCH, HARBOR, harbor_of
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

@@ -23,8 +23,8 @@ from espalier.kube.errors import ApiError, Forbidden, Invalid, NotFound
 from espalier.kube.objects import Object
 from espalier.providers.docker.cluster_api import DockerMachineTemplate
 from espalier.providers.docker.kinds import DockerDatacenterConfig
-from tests.support.cluster_lives import KUBERNETES, conditions, groups, journey, left, message_of
-from tests.support.managed_environment import GARDEN, NAMESPACE, ManagedEnvironment
+from tests.support.environments.cluster_lives import KUBERNETES, conditions, groups, journey, left, message_of
+from tests.support.environments.managed_environment import GARDEN, NAMESPACE, ManagedEnvironment
 
 pytestmark = pytest.mark.embedded
 

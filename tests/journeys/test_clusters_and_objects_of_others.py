@@ -23,8 +23,8 @@ from espalier.kube.errors import ApiError
 from espalier.kube.objects import Object
 from espalier.providers.docker.cluster_api import DockerMachineTemplate
 from espalier.runtime.virtual import Simulation, run
-from tests.support.cluster_lives import EPOCH, KUBERNETES, conditions, journey, left
-from tests.support.managed_environment import GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.environments.cluster_lives import EPOCH, KUBERNETES, conditions, journey, left
+from tests.support.environments.managed_environment import GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
 
 pytestmark = pytest.mark.embedded
 

@@ -14,11 +14,11 @@ from espalier.providers.docker.cluster_api import DockerMachineTemplate
 from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
-from tests.support.cluster_lives import EPOCH, KUBERNETES, groups, journey, left
-from tests.support.faults import Crash
-from tests.support.managed_environment import NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.environments.cluster_lives import EPOCH, KUBERNETES, groups, journey, left
+from tests.support.environments.managed_environment import NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.environments.shared_caches import shared
 from tests.support.sampling import sampled
-from tests.support.shared_caches import shared
+from tests.support.servers.faults import Crash
 
 pytestmark = pytest.mark.embedded
 

@@ -20,8 +20,8 @@ from espalier.kube.errors import Invalid, Unreachable
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.providers.kinds import CATALOG
-from tests.support.changes_in_parts import CHANGES, VINEYARD, Made, change, pause, tell, warnings
-from tests.support.managed_environment import CALM, ManagedEnvironment
+from tests.support.environments.managed_environment import CALM, ManagedEnvironment
+from tests.support.histories.changes_in_parts import CHANGES, VINEYARD, Made, change, pause, tell, warnings
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

@@ -11,7 +11,7 @@ import yaml
 
 from espalier.cli.clusters import preflight
 from espalier.cli.main import run
-from tests.support.environment import LocalEnvironment
+from tests.support.environments.environment import LocalEnvironment
 
 pytestmark = pytest.mark.embedded
 

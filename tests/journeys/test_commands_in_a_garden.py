@@ -30,8 +30,8 @@ from espalier.kube.retry import Retry
 from espalier.kube.wire import User
 from espalier.runtime import virtual
 from espalier.runtime.clock import SystemClock
-from tests.support.embedded_server import client_of, new_server
-from tests.support.garden_commands import GardenCommands
+from tests.support.gardens.garden_commands import GardenCommands
+from tests.support.servers.embedded_server import client_of, new_server
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 IN_NAMESPACE = ("-n", "garden-dev")

@@ -11,9 +11,9 @@ from espalier.api.eksa.upgrades import FrontEnd
 from espalier.cli.programs import components
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
-from tests.support.in_place_environment import spec
-from tests.support.managed_environment import GARDEN, managed_environment
-from tests.support.upgraders import Upgraders
+from tests.support.environments.in_place_environment import spec
+from tests.support.environments.managed_environment import GARDEN, managed_environment
+from tests.support.environments.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
 

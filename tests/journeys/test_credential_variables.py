@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.credential_variables import CREDENTIALS, in_files
-from tests.support.environment import LocalEnvironment
+from tests.support.environments.environment import LocalEnvironment
+from tests.support.providers.credential_variables import CREDENTIALS, in_files
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

@@ -36,10 +36,10 @@ from espalier.kube.inprocess import InProcessTransport
 from espalier.runtime import logs
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
-from tests.support.every_provider import KINDS, SAMPLES, Sample, apply, canary, groups
-from tests.support.managed_environment import CALM, ManagedEnvironment, managed_environment
-from tests.support.tenant_stories import ALICE, BOB
-from tests.support.tenants_of_every_provider import EPOCH, key_of, make_all
+from tests.support.environments.managed_environment import CALM, ManagedEnvironment, managed_environment
+from tests.support.environments.tenants_of_every_provider import EPOCH, key_of, make_all
+from tests.support.histories.tenant_stories import ALICE, BOB
+from tests.support.providers.every_provider import KINDS, SAMPLES, Sample, apply, canary, groups
 
 pytestmark = pytest.mark.embedded
 

@@ -20,9 +20,9 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound, Unreachable
 from espalier.providers.docker.cluster_api import DockerCluster
 from espalier.runtime.virtual import Simulation, run
-from tests.support.managed_environment import CALM, GARDEN, ManagedEnvironment, managed_environment
+from tests.support.environments.managed_environment import CALM, GARDEN, ManagedEnvironment, managed_environment
+from tests.support.objects.unguarded_clusters import the_cluster
 from tests.support.sampling import sampled
-from tests.support.unguarded_clusters import the_cluster
 
 pytestmark = pytest.mark.embedded
 

@@ -25,7 +25,7 @@ from espalier.cli.local.environment.migration_scenario import (
 from espalier.kube.client import PatchType
 from espalier.runtime import virtual
 from espalier.shoots.secrets.names import PERSISTED
-from tests.support.garden_commands import GardenCommands
+from tests.support.gardens.garden_commands import GardenCommands
 from tests.support.waiting import eventually
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)

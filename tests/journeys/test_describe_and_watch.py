@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.environment import PROGRAM, LocalEnvironment
+from tests.support.environments.environment import PROGRAM, LocalEnvironment
 
 pytestmark = pytest.mark.embedded
 

@@ -18,7 +18,7 @@ from espalier.clusterapi.objects import controller_of
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import TooManyRequests
 from espalier.runtime.virtual import Simulation, run
-from tests.support.managed_environment import GARDEN, ManagedEnvironment, managed_environment
+from tests.support.environments.managed_environment import GARDEN, ManagedEnvironment, managed_environment
 
 pytestmark = pytest.mark.embedded
 

@@ -24,8 +24,8 @@ from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
 from espalier.providers.docker.cluster_api import DockerCluster
 from espalier.runtime.virtual import Simulation, run
-from tests.support.isolation_stories import ANNOTATION, STATUS, machines
-from tests.support.managed_environment import GARDEN, ManagedEnvironment, managed_environment
+from tests.support.environments.managed_environment import GARDEN, ManagedEnvironment, managed_environment
+from tests.support.histories.isolation_stories import ANNOTATION, STATUS, machines
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

@@ -20,10 +20,10 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.clusters.admission.admission import VALIDATE_CLUSTER
 from espalier.runtime.virtual import Simulation, run
-from tests.support import kubectl_story as story
-from tests.support.environment import PROGRAM
-from tests.support.managed_environment import GARDEN, managed_environment
-from tests.support.management import Management
+from tests.support.environments.environment import PROGRAM
+from tests.support.environments.managed_environment import GARDEN, managed_environment
+from tests.support.environments.management import Management
+from tests.support.histories import kubectl_story as story
 
 EXAMPLE = story.EXAMPLE.read_text()
 UPGRADED = EXAMPLE.replace('"1.35"', '"1.36"').replace("count: 2", "count: 3")

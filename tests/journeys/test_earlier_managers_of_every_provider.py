@@ -13,13 +13,13 @@ import pytest
 
 from espalier.apiserver.storage.store import Change
 from espalier.runtime.virtual import Simulation, run
-from tests.support.every_provider import KINDS
-from tests.support.isolation_stories import machines
-from tests.support.managed_environment import managed_environment
-from tests.support.manager_upgrades import RESYNC, is_content
-from tests.support.stored import unpack
-from tests.support.tenant_stories import ALICE, BOB
-from tests.support.tenants_of_every_provider import key_of
+from tests.support.environments.managed_environment import managed_environment
+from tests.support.environments.manager_upgrades import RESYNC, is_content
+from tests.support.environments.stored import unpack
+from tests.support.environments.tenants_of_every_provider import key_of
+from tests.support.histories.isolation_stories import machines
+from tests.support.histories.tenant_stories import ALICE, BOB
+from tests.support.providers.every_provider import KINDS
 
 pytestmark = pytest.mark.embedded
 

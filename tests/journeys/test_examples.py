@@ -17,9 +17,9 @@ from espalier.cli.kit.home import Home
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
-from tests.support import hardware
-from tests.support.credential_variables import CREDENTIALS, in_files
-from tests.support.environment import LocalEnvironment
+from tests.support.environments.environment import LocalEnvironment
+from tests.support.providers import hardware
+from tests.support.providers.credential_variables import CREDENTIALS, in_files
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

@@ -18,8 +18,8 @@ from espalier.api.meta import Tree
 from espalier.clusters.design import names
 from espalier.kube.client import PatchType
 from espalier.runtime.virtual import Simulation, run
-from tests.support.exported import KINDS, delete, exported
-from tests.support.managed_environment import GARDEN, managed_environment
+from tests.support.environments.managed_environment import GARDEN, managed_environment
+from tests.support.objects.exported import KINDS, delete, exported
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from espalier.runtime import virtual
-from tests.support.gardens import EPOCH, garden
+from tests.support.gardens.gardens import EPOCH, garden
 
 MINUTE = 60.0
 

@@ -12,9 +12,9 @@ from espalier.api.cloud import AnyCall, Create, Delete
 from espalier.api.gardener.metadata_keys import FORCE_RESTORE
 from espalier.api.gardener.shoot import Shoot
 from espalier.runtime import virtual
-from tests.support.garden_witnesses import unclean
-from tests.support.gardens import EPOCH, NAMESPACE, World, garden
-from tests.support.killing import Killer
+from tests.support.environments.killing import Killer
+from tests.support.gardens.garden_witnesses import unclean
+from tests.support.gardens.gardens import EPOCH, NAMESPACE, World, garden
 from tests.support.sampling import sampled
 
 MOST = 1500

@@ -25,9 +25,9 @@ from espalier.kube.errors import Invalid, ServerFailure
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
-from tests.support.cluster_lives import journey
-from tests.support.faults import Interceptor, is_of_manager, refusal
-from tests.support.managed_environment import CALM, GARDEN, ManagedEnvironment, managed_environment
+from tests.support.environments.cluster_lives import journey
+from tests.support.environments.managed_environment import CALM, GARDEN, ManagedEnvironment, managed_environment
+from tests.support.servers.faults import Interceptor, is_of_manager, refusal
 
 pytestmark = pytest.mark.embedded
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.environment import CommandResult, LocalEnvironment
-from tests.support.faulty_manifests import EXAMPLES, OBJECTS, Error, check, faults
+from tests.support.environments.environment import CommandResult, LocalEnvironment
+from tests.support.objects.faulty_manifests import EXAMPLES, OBJECTS, Error, check, faults
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

@@ -22,11 +22,11 @@ from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
 from espalier.runtime.write_limits import BURST, LONGEST_PAUSE, REPEAT_THRESHOLD
-from tests.support.faults import Interceptor, is_of_manager, is_of_workload
-from tests.support.managed_clusters import NAMESPACE
-from tests.support.managed_environment import ManagedEnvironment, managed_environment
-from tests.support.many_clusters import all_ready, apply
+from tests.support.environments.managed_clusters import NAMESPACE
+from tests.support.environments.managed_environment import ManagedEnvironment, managed_environment
+from tests.support.environments.many_clusters import all_ready, apply
 from tests.support.sampling import sampled
+from tests.support.servers.faults import Interceptor, is_of_manager, is_of_workload
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTES = 8

@@ -19,8 +19,8 @@ import pytest
 from espalier.cli.kit.home import Home
 from espalier.kube.access import Access
 from espalier.kube.kubeconfig import Kubeconfig
-from tests.support.environment import LocalEnvironment
-from tests.support.managed_clusters import EXAMPLES
+from tests.support.environments.environment import LocalEnvironment
+from tests.support.environments.managed_clusters import EXAMPLES
 
 pytestmark = pytest.mark.embedded
 

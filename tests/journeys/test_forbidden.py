@@ -17,8 +17,8 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import ApiError, Forbidden, Invalid
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
-from tests.support.control_plane import ControlPlane
-from tests.support.management import Production, production
+from tests.support.environments.control_plane import ControlPlane
+from tests.support.environments.management import Production, production
 from tests.support.sampling import sampled
 from tests.support.waiting import eventually
 

@@ -32,7 +32,7 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
 from espalier.shoots.admission.users import SEEDS
 from espalier.shoots.garden.roles import USER
-from tests.support.management import free_port
+from tests.support.environments.management import free_port
 from tests.support.waiting import eventually
 
 RESOURCES = (

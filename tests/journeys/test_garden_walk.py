@@ -8,9 +8,9 @@ import random
 import pytest
 
 from espalier.runtime import virtual
-from tests.support.garden_walk import Size, Walk
-from tests.support.garden_witnesses import OwnerWitness, unclean
-from tests.support.gardens import EPOCH, garden
+from tests.support.gardens.garden_walk import Size, Walk
+from tests.support.gardens.garden_witnesses import OwnerWitness, unclean
+from tests.support.gardens.gardens import EPOCH, garden
 
 SMALL = Size(seeds=3, shoots=2, hours=1, between_actions=900, between_faults=1200, longest_fault=900)
 FULL = Size(seeds=5, shoots=50, hours=200, between_actions=600, between_faults=3600)

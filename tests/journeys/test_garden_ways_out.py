@@ -31,10 +31,10 @@ from espalier.kube.objects import Object
 from espalier.runtime import virtual
 from espalier.shoots.gardenlet.names import SHOOT_UID
 from espalier.simulator.cloud.service import Fault
-from tests.support.clouds import refuse
-from tests.support.garden_commands import GardenCommands
-from tests.support.garden_users import PROJECT, GardenUser
-from tests.support.gardens import EPOCH, NAMESPACE, World, garden
+from tests.support.gardens.clouds import refuse
+from tests.support.gardens.garden_commands import GardenCommands
+from tests.support.gardens.garden_users import PROJECT, GardenUser
+from tests.support.gardens.gardens import EPOCH, NAMESPACE, World, garden
 from tests.support.sampling import sampled
 
 OVERLAPPING = {"spec": {"networks": {"pods": "10.0.0.0/16", "services": "100.64.0.0/13"}}}

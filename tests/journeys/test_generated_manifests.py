@@ -12,9 +12,9 @@ from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.providers.kinds import CATALOG, MANIFESTS
-from tests.support import hardware
-from tests.support.credential_variables import CREDENTIALS, in_files
-from tests.support.environment import LocalEnvironment
+from tests.support.environments.environment import LocalEnvironment
+from tests.support.providers import hardware
+from tests.support.providers.credential_variables import CREDENTIALS, in_files
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

@@ -19,12 +19,12 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.registry import PROVIDERS
-from tests.support import git_repositories
-from tests.support.cluster_lives import journey
-from tests.support.isolation_stories import ANNOTATION, STATUS, machines, made_for
-from tests.support.managed_environment import CALM, GARDEN, ManagedEnvironment
-from tests.support.observed_clusters import example
-from tests.support.unguarded_clusters import invalid, said, without_webhooks
+from tests.support.environments.cluster_lives import journey
+from tests.support.environments.managed_environment import CALM, GARDEN, ManagedEnvironment
+from tests.support.histories.isolation_stories import ANNOTATION, STATUS, machines, made_for
+from tests.support.objects.observed_clusters import example
+from tests.support.objects.unguarded_clusters import invalid, said, without_webhooks
+from tests.support.providers import git_repositories
 
 pytestmark = pytest.mark.embedded
 

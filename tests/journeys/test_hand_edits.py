@@ -38,7 +38,7 @@ from espalier.kube.objects import Object
 from espalier.runtime import virtual
 from espalier.shoots.gardenlet import names as of_gardenlet
 from espalier.shoots.secrets import names as secret_names
-from tests.support.gardens import EPOCH, NAMESPACE, World, garden
+from tests.support.gardens.gardens import EPOCH, NAMESPACE, World, garden
 from tests.support.sampling import sampled
 
 ID = names.technical_id("dev", "apple")

@@ -18,11 +18,11 @@ from espalier.providers.tinkerbell.hardware.rack import NAMESPACES
 from espalier.providers.tinkerbell.hardware_kinds import BMCMachine, Hardware
 from espalier.providers.tinkerbell.kinds import TinkerbellMachineConfig
 from espalier.runtime.virtual import Simulation, run
-from tests.support import hardware
-from tests.support.forges import EPOCH, FORGE, Forge
-from tests.support.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.environments.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.providers import hardware
+from tests.support.providers.tinkerbell import MACHINES, of
+from tests.support.providers.tinkerbell_steps import EPOCH, FORGE, Forge
 from tests.support.sampling import sampled
-from tests.support.tinkerbell import MACHINES, of
 
 pytestmark = pytest.mark.embedded
 

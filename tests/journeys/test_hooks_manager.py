@@ -13,9 +13,9 @@ from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, FrontEnd
 from espalier.api.resource import Key
 from espalier.upgrades.hooks import wire
-from tests.support.audit import requests_of
-from tests.support.control_plane import ControlPlane
-from tests.support.management import SERVICE_ACCOUNT, production
+from tests.support.environments.control_plane import ControlPlane
+from tests.support.environments.management import SERVICE_ACCOUNT, production
+from tests.support.servers.audit import requests_of
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.envtest

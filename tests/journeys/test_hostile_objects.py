@@ -25,11 +25,11 @@ from espalier.kube.errors import Forbidden, Invalid, NotFound
 from espalier.kube.objects import Object
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
-from tests.support.every_provider import KINDS
-from tests.support.managed_environment import CALM, managed_environment
+from tests.support.environments.managed_environment import CALM, managed_environment
+from tests.support.environments.tenants_of_every_provider import key_of, settled
+from tests.support.histories.tenant_stories import ALICE, BOB
+from tests.support.providers.every_provider import KINDS
 from tests.support.sampling import sampled
-from tests.support.tenant_stories import ALICE, BOB
-from tests.support.tenants_of_every_provider import key_of, settled
 
 pytestmark = pytest.mark.embedded
 

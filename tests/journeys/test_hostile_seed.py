@@ -18,7 +18,7 @@ from espalier.kube.wire import User
 from espalier.runtime import virtual
 from espalier.shoots.admission.users import SEEDS
 from espalier.shoots.garden.roles import USER
-from tests.support.gardens import EPOCH, NAMESPACE, World, client_of, garden
+from tests.support.gardens.gardens import EPOCH, NAMESPACE, World, client_of, garden
 from tests.support.sampling import sampled
 
 

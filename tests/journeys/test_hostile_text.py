@@ -34,8 +34,8 @@ from espalier.kube.wire import Request, Response, Transport
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.kinds import KINDS
 from espalier.releases import Releases
-from tests.support.faults import Interceptor
-from tests.support.prepared_cluster import prepare
+from tests.support.environments.prepared_cluster import prepare
+from tests.support.servers.faults import Interceptor
 
 pytestmark = pytest.mark.embedded
 

@@ -22,9 +22,9 @@ from espalier.kube.wire import Transport
 from espalier.runtime.clock import SystemClock
 from espalier.simulator.controller import Timing
 from espalier.simulator.transport import WorkloadTransport
-from tests.support.https_server import Served, authority, client_pair, serve
-from tests.support.managed_environment import NAMESPACE, managed_environment
+from tests.support.environments.managed_environment import NAMESPACE, managed_environment
 from tests.support.sampling import sampled
+from tests.support.servers.https_server import Served, authority, client_pair, serve
 
 pytestmark = pytest.mark.embedded
 

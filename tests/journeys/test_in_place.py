@@ -12,9 +12,18 @@ from espalier.api.core import CONFIG_MAP, NODE, POD
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import UPGRADE_SECONDS, ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.providers.docker.cluster_api import DockerMachine, DockerMachineTemplate
-from tests.support.in_place_environment import NEW, identities, journey, machines, marks, reach, ready, until_so
-from tests.support.managed_environment import ManagedEnvironment
-from tests.support.upgraders import Upgraders
+from tests.support.environments.in_place_environment import (
+    NEW,
+    identities,
+    journey,
+    machines,
+    marks,
+    reach,
+    ready,
+    until_so,
+)
+from tests.support.environments.managed_environment import ManagedEnvironment
+from tests.support.environments.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
 

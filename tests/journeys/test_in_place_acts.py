@@ -28,11 +28,11 @@ from espalier.kube.errors import Invalid, KubeError
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.upgrades.names import upgrader
 from espalier.upgrades.node.containers import STEPS
-from tests.support.in_place_environment import NEW, OLD, machines, ready_cluster
-from tests.support.in_place_watcher import CALM, HOURS, Watcher, tell
-from tests.support.managed_environment import NAMESPACE, ManagedEnvironment
+from tests.support.environments.in_place_environment import NEW, OLD, machines, ready_cluster
+from tests.support.environments.in_place_watcher import CALM, HOURS, Watcher, tell
+from tests.support.environments.managed_environment import NAMESPACE, ManagedEnvironment
+from tests.support.environments.upgraders import GARDEN, Moment, Upgraders
 from tests.support.sampling import sampled
-from tests.support.upgraders import GARDEN, Moment, Upgraders
 
 pytestmark = pytest.mark.embedded
 

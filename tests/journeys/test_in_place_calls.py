@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.in_place_calls import bill
+from tests.support.environments.in_place_calls import bill
 
 pytestmark = pytest.mark.embedded
 

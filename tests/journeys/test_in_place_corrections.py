@@ -19,12 +19,12 @@ from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.upgrades.names import RETRY_ANNOTATION
 from espalier.upgrades.node.containers import STEPS
-from tests.support import in_place_environment as in_place
-from tests.support.faults import Interceptor, is_of_manager
-from tests.support.in_place_environment import NEW, until_so
-from tests.support.managed_environment import ManagedEnvironment, managed_environment
+from tests.support.environments import in_place_environment as in_place
+from tests.support.environments.in_place_environment import NEW, until_so
+from tests.support.environments.managed_environment import ManagedEnvironment, managed_environment
+from tests.support.environments.upgraders import Moment, Upgraders
 from tests.support.sampling import sampled
-from tests.support.upgraders import Moment, Upgraders
+from tests.support.servers.faults import Interceptor, is_of_manager
 
 pytestmark = pytest.mark.embedded
 

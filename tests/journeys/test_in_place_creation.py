@@ -15,10 +15,10 @@ from espalier.api.meta import Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.client import PatchType
 from espalier.runtime.virtual import Simulation, run
-from tests.support.in_place_environment import EPOCH, NEW, OLD, identities, machines, marks, spec
-from tests.support.managed_environment import GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.environments.in_place_environment import EPOCH, NEW, OLD, identities, machines, marks, spec
+from tests.support.environments.managed_environment import GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.environments.upgraders import Upgraders
 from tests.support.sampling import sampled
-from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
 

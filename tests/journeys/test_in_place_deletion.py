@@ -22,11 +22,11 @@ from espalier.kube.client import PatchType
 from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.workload_cluster import WorkloadCluster
-from tests.support import in_place_environment as in_place
-from tests.support.faults import Interceptor, is_of_workload
-from tests.support.managed_environment import GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.environments import in_place_environment as in_place
+from tests.support.environments.managed_environment import GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.environments.upgraders import Moment, Upgraders
 from tests.support.sampling import sampled
-from tests.support.upgraders import Moment, Upgraders
+from tests.support.servers.faults import Interceptor, is_of_workload
 
 pytestmark = pytest.mark.embedded
 

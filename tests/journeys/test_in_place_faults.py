@@ -9,13 +9,13 @@ from collections.abc import Iterable
 import pytest
 
 from tests.conftest import EXPLORE
-from tests.support.faults import Far, Loss, Writes
-from tests.support.in_place_environment import ready_cluster
-from tests.support.in_place_watcher import Watcher, finish, tell, undisturbed
-from tests.support.managed_environment import ManagedEnvironment
-from tests.support.recording import Recording
+from tests.support.environments.in_place_environment import ready_cluster
+from tests.support.environments.in_place_watcher import Watcher, finish, tell, undisturbed
+from tests.support.environments.managed_environment import ManagedEnvironment
+from tests.support.environments.recording import Recording
+from tests.support.environments.upgraders import Upgraders
 from tests.support.sampling import sampled
-from tests.support.upgraders import Upgraders
+from tests.support.servers.faults import Far, Loss, Writes
 
 pytestmark = pytest.mark.embedded
 

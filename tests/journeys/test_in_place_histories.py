@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.support import in_place_histories, in_place_hooked_histories
+from tests.support.histories import in_place_histories, in_place_hooked_histories
 
 pytestmark = pytest.mark.embedded
 

@@ -33,16 +33,16 @@ from espalier.simulator.stores import MemoryStores
 from espalier.upgrades.hooks.registration import Extension
 from espalier.upgrades.node import status as progress
 from espalier.upgrades.node.containers import STEPS
-from tests.support.audit import grants
-from tests.support.faults import Writes
-from tests.support.hook_calls import ask, discover, mark, stands_aside
-from tests.support.in_place_environment import EPOCH, NEW, OLD, identities, machines, marks, spec
-from tests.support.in_place_hooks import everything, journey, update
-from tests.support.in_place_watcher import Watcher
-from tests.support.managed_environment import ManagedEnvironment, managed_environment
-from tests.support.recording import Kept, Recording
+from tests.support.environments.in_place_environment import EPOCH, NEW, OLD, identities, machines, marks, spec
+from tests.support.environments.in_place_watcher import Watcher
+from tests.support.environments.managed_environment import ManagedEnvironment, managed_environment
+from tests.support.environments.recording import Kept, Recording
+from tests.support.environments.upgraders import Upgraders
+from tests.support.histories.hook_calls import ask, discover, mark, stands_aside
+from tests.support.histories.in_place_hooks import everything, journey, update
 from tests.support.sampling import sampled
-from tests.support.upgraders import Upgraders
+from tests.support.servers.audit import grants
+from tests.support.servers.faults import Writes
 
 pytestmark = pytest.mark.embedded
 

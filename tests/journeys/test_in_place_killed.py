@@ -14,7 +14,7 @@ import yaml
 
 from espalier.cli.kit.home import Home
 from espalier.simulator.pods.program import ROOT
-from tests.support.environment import LocalEnvironment
+from tests.support.environments.environment import LocalEnvironment
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.embedded

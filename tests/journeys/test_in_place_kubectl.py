@@ -8,9 +8,9 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 import yaml
 
-from tests.support import kubectl_story as story
-from tests.support.kubectl import Kubectl
-from tests.support.management import Environment, Management
+from tests.support.environments.management import Environment, Management
+from tests.support.histories import kubectl_story as story
+from tests.support.servers.kubectl import Kubectl
 
 UPGRADES = "controlplaneupgrades,machinedeploymentupgrades,nodeupgrades"
 IN_PLACE = {"type": "InPlace"}

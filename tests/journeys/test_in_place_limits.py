@@ -16,8 +16,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError
-from tests.support.in_place_changes import CONTROL_PLANE_CHANGES, WORKER_CHANGES
-from tests.support.in_place_environment import (
+from tests.support.environments.in_place_environment import (
     IN_PLACE,
     NEW,
     OLD,
@@ -33,9 +32,10 @@ from tests.support.in_place_environment import (
     until_machines,
     until_so,
 )
-from tests.support.managed_environment import GARDEN, NAMESPACE, ManagedEnvironment
+from tests.support.environments.managed_environment import GARDEN, NAMESPACE, ManagedEnvironment
+from tests.support.environments.upgraders import Upgraders
+from tests.support.histories.in_place_changes import CONTROL_PLANE_CHANGES, WORKER_CHANGES
 from tests.support.sampling import sampled
-from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
 

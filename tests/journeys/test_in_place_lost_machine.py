@@ -11,7 +11,7 @@ from espalier.api.eksa.upgrades import REPLACING, ControlPlaneUpgrade
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.client import PatchType
 from espalier.simulator.workload_cluster import WorkloadCluster
-from tests.support.in_place_environment import (
+from tests.support.environments.in_place_environment import (
     IN_PLACE,
     NEW,
     identities,
@@ -22,10 +22,10 @@ from tests.support.in_place_environment import (
     until_machines,
     until_so,
 )
-from tests.support.in_place_watcher import say_ready
-from tests.support.managed_environment import ManagedEnvironment
+from tests.support.environments.in_place_watcher import say_ready
+from tests.support.environments.managed_environment import ManagedEnvironment
+from tests.support.environments.upgraders import Moment, Upgraders
 from tests.support.sampling import sampled
-from tests.support.upgraders import Moment, Upgraders
 
 pytestmark = pytest.mark.embedded
 

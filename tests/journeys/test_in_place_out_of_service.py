@@ -12,13 +12,22 @@ from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.upgrades.names import node_upgrade
 from espalier.upgrades.node.containers import COPY, DONE, KUBEADM
-from tests.support import in_place_environment as in_place
-from tests.support.faults import Far
-from tests.support.in_place_environment import ready_cluster, told
-from tests.support.in_place_watcher import CALM, MACHINES, NODES, Watcher, finish, say_ready, tell, undisturbed
-from tests.support.managed_environment import ManagedEnvironment
+from tests.support.environments import in_place_environment as in_place
+from tests.support.environments.in_place_environment import ready_cluster, told
+from tests.support.environments.in_place_watcher import (
+    CALM,
+    MACHINES,
+    NODES,
+    Watcher,
+    finish,
+    say_ready,
+    tell,
+    undisturbed,
+)
+from tests.support.environments.managed_environment import ManagedEnvironment
+from tests.support.environments.upgraders import Moment, Upgraders
 from tests.support.sampling import sampled
-from tests.support.upgraders import Moment, Upgraders
+from tests.support.servers.faults import Far
 
 pytestmark = pytest.mark.embedded
 

@@ -24,10 +24,20 @@ from espalier.kube.wire import ADMIN, Request
 from espalier.runtime.clock import SystemClock
 from espalier.simulator.controller import Timing
 from espalier.simulator.hosts.programs import HASH
-from tests.support.in_place_environment import NEW, identities, machines, marks, reach, ready, spec, told, until_so
-from tests.support.managed_environment import ManagedEnvironment, managed_environment
-from tests.support.shown_pods import shown
-from tests.support.simulated_pods import processes
+from tests.support.environments.in_place_environment import (
+    NEW,
+    identities,
+    machines,
+    marks,
+    reach,
+    ready,
+    spec,
+    told,
+    until_so,
+)
+from tests.support.environments.managed_environment import ManagedEnvironment, managed_environment
+from tests.support.environments.simulated_pods import processes
+from tests.support.objects.shown_pods import shown
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.embedded

@@ -15,7 +15,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
-from tests.support.in_place_environment import (
+from tests.support.environments.in_place_environment import (
     IN_PLACE,
     identities,
     journey,
@@ -26,9 +26,9 @@ from tests.support.in_place_environment import (
     ready,
     until_so,
 )
-from tests.support.managed_environment import GARDEN, ManagedEnvironment
+from tests.support.environments.managed_environment import GARDEN, ManagedEnvironment
+from tests.support.environments.upgraders import Upgraders
 from tests.support.sampling import sampled
-from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
 

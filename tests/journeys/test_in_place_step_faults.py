@@ -17,13 +17,13 @@ from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.upgrades.names import RETRY_ANNOTATION, node_upgrade, upgrader
 from espalier.upgrades.node.containers import STEPS
 from tests.conftest import EXPLORE
-from tests.support import in_place_environment as in_place
-from tests.support.faults import Far
-from tests.support.in_place_environment import ready_cluster, told
-from tests.support.in_place_watcher import Watcher, finish, say_ready, tell
-from tests.support.managed_environment import ManagedEnvironment
+from tests.support.environments import in_place_environment as in_place
+from tests.support.environments.in_place_environment import ready_cluster, told
+from tests.support.environments.in_place_watcher import Watcher, finish, say_ready, tell
+from tests.support.environments.managed_environment import ManagedEnvironment
+from tests.support.environments.upgraders import Moment, Upgraders
 from tests.support.sampling import sampled
-from tests.support.upgraders import Moment, Upgraders
+from tests.support.servers.faults import Far
 
 pytestmark = pytest.mark.embedded
 

@@ -15,7 +15,7 @@ from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Invalid
 from espalier.upgrades.names import node_upgrade
-from tests.support.in_place_environment import (
+from tests.support.environments.in_place_environment import (
     IN_PLACE,
     NEW,
     OLD,
@@ -28,10 +28,10 @@ from tests.support.in_place_environment import (
     ready,
     until_so,
 )
-from tests.support.in_place_watcher import say_ready
-from tests.support.managed_environment import ManagedEnvironment
+from tests.support.environments.in_place_watcher import say_ready
+from tests.support.environments.managed_environment import ManagedEnvironment
+from tests.support.environments.upgraders import Upgraders
 from tests.support.sampling import sampled
-from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
 

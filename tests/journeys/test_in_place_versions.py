@@ -19,7 +19,7 @@ from espalier.kube.errors import ApiError
 from espalier.releases import Releases
 from espalier.releases.adding import add
 from espalier.runtime.virtual import Simulation, run
-from tests.support.in_place_environment import (
+from tests.support.environments.in_place_environment import (
     EPOCH,
     IN_PLACE,
     condition_of,
@@ -31,9 +31,9 @@ from tests.support.in_place_environment import (
     spec,
     until_so,
 )
-from tests.support.managed_environment import ManagedEnvironment, managed_environment
+from tests.support.environments.managed_environment import ManagedEnvironment, managed_environment
+from tests.support.environments.upgraders import Upgraders
 from tests.support.sampling import sampled
-from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
 

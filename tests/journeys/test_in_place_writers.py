@@ -22,10 +22,10 @@ from espalier.kube.errors import Invalid
 from espalier.upgrades import expected
 from espalier.upgrades.group.control_plane import ControlPlaneGroup
 from espalier.upgrades.names import upgrader
-from tests.support.in_place_environment import NEW, OLD, journey, machines, reach, ready, until_so
-from tests.support.in_place_watcher import say_ready
-from tests.support.managed_environment import NAMESPACE, ManagedEnvironment
-from tests.support.upgraders import Moment, Upgraders
+from tests.support.environments.in_place_environment import NEW, OLD, journey, machines, reach, ready, until_so
+from tests.support.environments.in_place_watcher import say_ready
+from tests.support.environments.managed_environment import NAMESPACE, ManagedEnvironment
+from tests.support.environments.upgraders import Moment, Upgraders
 
 pytestmark = pytest.mark.embedded
 

@@ -30,9 +30,18 @@ from espalier.kube.wire import Request, Response, Transport
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
-from tests.support.embedded_gardens import EPOCH, Garden
-from tests.support.faults import Blocked, Crash, Interceptor, is_of_manager
-from tests.support.isolation_stories import (
+from tests.support.environments.embedded_gardens import EPOCH, Garden
+from tests.support.environments.managed_environment import (
+    CALM,
+    GARDEN,
+    NAMESPACE,
+    ManagedEnvironment,
+    managed_environment,
+)
+from tests.support.environments.many_clusters import heard
+from tests.support.environments.steady_clusters import Steady, steady
+from tests.support.environments.stores import CopiedStores, copied
+from tests.support.histories.isolation_stories import (
     NEXT,
     STATUS,
     STORIES,
@@ -49,11 +58,8 @@ from tests.support.isolation_stories import (
     scaling_replaces_no_machine,
     set_status,
 )
-from tests.support.managed_environment import CALM, GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
-from tests.support.many_clusters import heard
 from tests.support.sampling import sampled
-from tests.support.steady_clusters import Steady, steady
-from tests.support.stores import CopiedStores, copied
+from tests.support.servers.faults import Blocked, Crash, Interceptor, is_of_manager
 
 pytestmark = pytest.mark.embedded
 

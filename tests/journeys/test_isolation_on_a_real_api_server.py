@@ -15,12 +15,12 @@ from espalier.clusters import Isolation
 from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 from espalier.releases import Releases
 from espalier.simulator.stores import MemoryStores
-from tests.support import isolation_stories, linked_stories
-from tests.support.control_plane import ControlPlane, find_assets, real_control_plane
-from tests.support.isolation_stories import NEXT, Backup
-from tests.support.orchard import KINDS, ORCHARD
-from tests.support.prepared_cluster import prepare
-from tests.support.real_api_server import delete_all, managed_on, stop
+from tests.support.environments.control_plane import ControlPlane, find_assets, real_control_plane
+from tests.support.environments.prepared_cluster import prepare
+from tests.support.environments.real_api_server import delete_all, managed_on, stop
+from tests.support.histories import isolation_stories, linked_stories
+from tests.support.histories.isolation_stories import NEXT, Backup
+from tests.support.providers.orchard import KINDS, ORCHARD
 from tests.support.sampling import sampled
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]

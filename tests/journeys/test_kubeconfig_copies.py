@@ -24,10 +24,10 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
-from tests.support.faults import Interceptor
-from tests.support.kubeconfig_copies import NAME, trouble
-from tests.support.managed_environment import GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.environments.managed_environment import GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.objects.kubeconfig_copies import NAME, trouble
 from tests.support.sampling import sampled
+from tests.support.servers.faults import Interceptor
 
 pytestmark = pytest.mark.embedded
 

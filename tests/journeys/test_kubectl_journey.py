@@ -10,8 +10,8 @@ import pytest
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.kube.objects import Object
-from tests.support import kubectl_story as story
-from tests.support.management import Management
+from tests.support.environments.management import Management
+from tests.support.histories import kubectl_story as story
 
 
 class Machines:

@@ -18,11 +18,11 @@ from espalier.clusters.design import names
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
 from espalier.providers.docker.kinds import DockerDatacenterConfig
-from tests.support.audit import following, requests_of
-from tests.support.control_plane import ControlPlane
-from tests.support.isolation_stories import apply, is_synced, numbered
-from tests.support.management import SERVICE_ACCOUNT, Production, production
-from tests.support.many_clusters import CALM_SECONDS, all_ready
+from tests.support.environments.control_plane import ControlPlane
+from tests.support.environments.management import SERVICE_ACCOUNT, Production, production
+from tests.support.environments.many_clusters import CALM_SECONDS, all_ready
+from tests.support.histories.isolation_stories import apply, is_synced, numbered
+from tests.support.servers.audit import following, requests_of
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.envtest

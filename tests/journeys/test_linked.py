@@ -22,11 +22,10 @@ from espalier.clusters.design import gate, names
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
-from tests.support.audit import grants
-from tests.support.embedded_gardens import EPOCH, Garden
-from tests.support.faults import Crash
-from tests.support.isolation_stories import ANNOTATION, NEXT, STATUS, machines, made_for, mark
-from tests.support.linked_stories import (
+from tests.support.environments.embedded_gardens import EPOCH, Garden
+from tests.support.environments.managed_environment import CALM, GARDEN, managed_environment
+from tests.support.histories.isolation_stories import ANNOTATION, NEXT, STATUS, machines, made_for, mark
+from tests.support.histories.linked_stories import (
     CARRIER,
     CARRIERS,
     CREDENTIALS,
@@ -40,9 +39,10 @@ from tests.support.linked_stories import (
     seen,
     until_made,
 )
-from tests.support.managed_environment import CALM, GARDEN, managed_environment
-from tests.support.orchard import KINDS, ORCHARD
+from tests.support.providers.orchard import KINDS, ORCHARD
 from tests.support.sampling import sampled
+from tests.support.servers.audit import grants
+from tests.support.servers.faults import Crash
 
 pytestmark = pytest.mark.embedded
 

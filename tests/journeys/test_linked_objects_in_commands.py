@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.environment import LocalEnvironment
+from tests.support.environments.environment import LocalEnvironment
 
 pytestmark = pytest.mark.embedded
 

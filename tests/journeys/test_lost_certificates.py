@@ -22,10 +22,10 @@ from espalier.kube.errors import NotFound
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
 from espalier.simulator.stores import MemoryStores
-from tests.support.managed_environment import ManagedEnvironment, managed_environment
-from tests.support.recording import Kept
+from tests.support.environments.managed_environment import ManagedEnvironment, managed_environment
+from tests.support.environments.recording import Kept
+from tests.support.environments.simulated_environment import EPOCH
 from tests.support.sampling import sampled
-from tests.support.simulated_environment import EPOCH
 
 pytestmark = pytest.mark.embedded
 

@@ -24,10 +24,10 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
-from tests.support.faults import Interceptor, is_of_workload, refusal
-from tests.support.lost_cni import RESYNC, lose_cni, made_since
-from tests.support.managed_environment import GARDEN, ManagedEnvironment, managed_environment
+from tests.support.environments.lost_cni import RESYNC, lose_cni, made_since
+from tests.support.environments.managed_environment import GARDEN, ManagedEnvironment, managed_environment
 from tests.support.sampling import sampled
+from tests.support.servers.faults import Interceptor, is_of_workload, refusal
 
 pytestmark = pytest.mark.embedded
 

@@ -27,10 +27,18 @@ from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
 from espalier.simulator.capi.draining import EXCLUDED
 from espalier.simulator.stores import MemoryStores
-from tests.support.faults import Crash, Interceptor
-from tests.support.recording import Kept
+from tests.support.environments.recording import Kept
+from tests.support.environments.simulated_environment import (
+    EPOCH,
+    OLD,
+    Environment,
+    condition,
+    environment,
+    is_settled,
+    machines,
+)
 from tests.support.sampling import sampled
-from tests.support.simulated_environment import EPOCH, OLD, Environment, condition, environment, is_settled, machines
+from tests.support.servers.faults import Crash, Interceptor
 
 pytestmark = pytest.mark.embedded
 

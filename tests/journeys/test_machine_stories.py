@@ -8,9 +8,9 @@ import pytest
 
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.controller import Timing
-from tests.support.machine_stories import can_not_go_back, hangs_and_goes_back, lives
-from tests.support.managed_clusters import GARDEN, BrokenImages
-from tests.support.managed_environment import managed_environment
+from tests.support.environments.managed_clusters import GARDEN, BrokenImages
+from tests.support.environments.managed_environment import managed_environment
+from tests.support.histories.machine_stories import can_not_go_back, hangs_and_goes_back, lives
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

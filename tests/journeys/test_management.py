@@ -33,10 +33,10 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden, Invalid, NotFound
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.releases import Releases
-from tests.support.cluster_lives import journey
-from tests.support.isolation_stories import STATUS, machines, made_for
-from tests.support.managed_environment import CALM, GARDEN, ManagedEnvironment
-from tests.support.unguarded_clusters import (
+from tests.support.environments.cluster_lives import journey
+from tests.support.environments.managed_environment import CALM, GARDEN, ManagedEnvironment
+from tests.support.histories.isolation_stories import STATUS, machines, made_for
+from tests.support.objects.unguarded_clusters import (
     LOCAL_CLUSTER,
     invalid,
     lose,

@@ -20,8 +20,8 @@ from espalier.kube.errors import Invalid, NotFound
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.providers.kinds import CATALOG
-from tests.support.environment import LocalEnvironment, local_environment
-from tests.support.managing import unasked
+from tests.support.environments.environment import LocalEnvironment, local_environment
+from tests.support.environments.managing import unasked
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

@@ -18,11 +18,11 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.cli.programs.manager import LEASE as LEADER
 from espalier.kube.objects import Object
-from tests.support import kubectl_story as story
-from tests.support import manager_image
 from tests.support.child_process import ChildProcess
-from tests.support.control_plane import ControlPlane
-from tests.support.management import START_SECONDS, Production, free_port, production
+from tests.support.environments import manager_image
+from tests.support.environments.control_plane import ControlPlane
+from tests.support.environments.management import START_SECONDS, Production, free_port, production
+from tests.support.histories import kubectl_story as story
 from tests.support.waiting import eventually, is_listened_to, until
 
 MISSING = manager_image.why_not()

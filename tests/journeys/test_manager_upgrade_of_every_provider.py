@@ -23,12 +23,12 @@ from espalier.clusters.design.layers import LAYERS, Layer
 from espalier.clusters.design.layers.pieces import changed
 from espalier.clusters.design.rendered import Rendered
 from espalier.runtime.virtual import Simulation, run
-from tests.support.every_provider import KINDS, SAMPLES
-from tests.support.isolation_stories import STATUS, is_synced, machines, made_for
-from tests.support.managed_environment import ManagedEnvironment, managed_environment
-from tests.support.manager_upgrades import RESYNC, is_content
-from tests.support.tenant_stories import ALICE, BOB
-from tests.support.tenants_of_every_provider import key_of, settled
+from tests.support.environments.managed_environment import ManagedEnvironment, managed_environment
+from tests.support.environments.manager_upgrades import RESYNC, is_content
+from tests.support.environments.tenants_of_every_provider import key_of, settled
+from tests.support.histories.isolation_stories import STATUS, is_synced, machines, made_for
+from tests.support.histories.tenant_stories import ALICE, BOB
+from tests.support.providers.every_provider import KINDS, SAMPLES
 
 pytestmark = pytest.mark.embedded
 
@@ -125,7 +125,7 @@ async def stays_of_its_release(env: ManagedEnvironment, key: Key) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", KINDS)
 def test_there_is_a_settled_cluster_of_each_provider(kind: str) -> None:
-    """None is skipped: who registers a provider adds a sample (`tests/support/every_provider.py`)."""
+    """None is skipped: who registers a provider adds a sample (`tests/support/providers/every_provider.py`)."""
     assert kind in SAMPLES
     found = settled().store.table(Cluster.resource.group_resource).objects[key_of(kind)]
     assert found.tree["spec"]["datacenterRef"]["kind"] == kind

@@ -24,9 +24,12 @@ from espalier.kube.inprocess import InProcessTransport
 from espalier.providers.kinds import KINDS
 from espalier.releases import Releases
 from espalier.simulator.stores import MemoryStores
-from tests.support.audit import Asked, following, requests_of
-from tests.support.control_plane import ControlPlane, find_assets, why_no_assets
-from tests.support.isolation_stories import (
+from tests.support.environments.control_plane import ControlPlane, find_assets, why_no_assets
+from tests.support.environments.managed_clusters import AccountedClusters
+from tests.support.environments.prepared_cluster import prepare
+from tests.support.environments.real_api_server import managed_on
+from tests.support.environments.steady_clusters import Steady, steady
+from tests.support.histories.isolation_stories import (
     NEXT,
     everything_of_the_garden,
     is_synced,
@@ -35,10 +38,7 @@ from tests.support.isolation_stories import (
     scaling_replaces_all_of_its_machines_and_no_others,
     scaling_replaces_no_machine,
 )
-from tests.support.managed_clusters import AccountedClusters
-from tests.support.prepared_cluster import prepare
-from tests.support.real_api_server import managed_on
-from tests.support.steady_clusters import Steady, steady
+from tests.support.servers.audit import Asked, following, requests_of
 
 pytestmark = [pytest.mark.envtest, pytest.mark.soak, pytest.mark.asyncio(loop_scope="session")]
 

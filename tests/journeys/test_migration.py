@@ -30,9 +30,9 @@ from espalier.runtime import virtual
 from espalier.shoots.admission.users import SEEDS
 from espalier.shoots.garden.roles import USER
 from espalier.shoots.secrets import names as secret_names
-from tests.support.faults import Interceptor, refusal
-from tests.support.gardens import EPOCH, GARDEN, GARDENLET, NAMESPACE, World, client_of, garden
+from tests.support.gardens.gardens import EPOCH, GARDEN, GARDENLET, NAMESPACE, World, client_of, garden
 from tests.support.sampling import sampled
+from tests.support.servers.faults import Interceptor, refusal
 
 T = TypeVar("T")
 

@@ -29,7 +29,7 @@ from espalier.kube.errors import Forbidden, Invalid, NotFound
 from espalier.runtime import virtual
 from espalier.shoots.secrets import names as secret_names
 from espalier.shoots.state.rbac import ROLE_OF_GARDENLET
-from tests.support.gardens import EPOCH, NAMESPACE, World, garden
+from tests.support.gardens.gardens import EPOCH, NAMESPACE, World, garden
 from tests.support.sampling import sampled
 
 ID = names.technical_id("dev", "apple")

@@ -13,8 +13,8 @@ from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.runtime import virtual
 from espalier.shoots.secrets import names as secret_names
-from tests.support.gardens import EPOCH, NAMESPACE, World, garden
-from tests.support.killing import Killer
+from tests.support.environments.killing import Killer
+from tests.support.gardens.gardens import EPOCH, NAMESPACE, World, garden
 from tests.support.sampling import sampled
 
 WRITES = 180

@@ -19,7 +19,7 @@ from espalier.api.resource import Resource
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
 from espalier.runtime import virtual
-from tests.support.gardens import EPOCH, NAMESPACE, World, garden
+from tests.support.gardens.gardens import EPOCH, NAMESPACE, World, garden
 from tests.support.sampling import sampled
 
 ID = names.technical_id("dev", "apple")

@@ -15,8 +15,8 @@ from espalier.api.resource import Key
 from espalier.kube.errors import ServerFailure
 from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime import virtual
-from tests.support.faults import Interceptor, refusal
-from tests.support.gardens import EPOCH, World, garden
+from tests.support.gardens.gardens import EPOCH, World, garden
+from tests.support.servers.faults import Interceptor, refusal
 
 SOURCE = "gardenlet a"
 TASKS: dict[str, tuple[str, str]] = {

@@ -6,7 +6,7 @@ import asyncio
 
 from espalier.api.gardener.metadata_keys import FORCE_RESTORE
 from espalier.runtime import virtual
-from tests.support.gardens import EPOCH, World, garden
+from tests.support.gardens.gardens import EPOCH, World, garden
 
 
 def changes(world: World) -> list[str]:

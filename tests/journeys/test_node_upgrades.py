@@ -27,10 +27,10 @@ from espalier.kube.objects import Object
 from espalier.kube.wire import Request, Response, Transport
 from espalier.providers.docker.cluster_api import DockerMachine
 from espalier.runtime.virtual import Simulation, run
-from tests.support.faults import Interceptor, is_of_workload, refusal
-from tests.support.in_place_environment import reach
-from tests.support.managed_environment import ManagedEnvironment, managed_environment
-from tests.support.upgraders import Upgraders
+from tests.support.environments.in_place_environment import reach
+from tests.support.environments.managed_environment import ManagedEnvironment, managed_environment
+from tests.support.environments.upgraders import Upgraders
+from tests.support.servers.faults import Interceptor, is_of_workload, refusal
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.embedded

@@ -14,10 +14,10 @@ from espalier.clusters.observe.management import GRACE
 from espalier.kube.client import PatchType
 from espalier.providers.kinds import CATALOG
 from espalier.runtime.virtual import Simulation, run
-from tests.support.managed_environment import CALM, managed_environment
-from tests.support.provider_lives import LIVES, ProviderLife, delete, live
+from tests.support.environments.managed_environment import CALM, managed_environment
+from tests.support.objects.warnings_of import Alarms
+from tests.support.providers.provider_lives import LIVES, ProviderLife, delete, live
 from tests.support.sampling import sampled
-from tests.support.warnings_of import Alarms
 
 pytestmark = pytest.mark.embedded
 

@@ -17,9 +17,10 @@ from espalier.kube.client import Client
 from espalier.providers.kinds import KINDS
 from espalier.providers.nutanix.cluster_api import NutanixCluster, NutanixMachine, NutanixMachineTemplate
 from espalier.runtime.virtual import Simulation, run
-from tests.support.managed_clusters import AccountedClusters
-from tests.support.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
-from tests.support.nutanix import (
+from tests.support.environments.managed_clusters import AccountedClusters
+from tests.support.environments.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.histories.planned_steps import PlannedSteps
+from tests.support.providers.nutanix import (
     AUTHORITY,
     CREDENTIALS,
     MAKER,
@@ -29,8 +30,7 @@ from tests.support.nutanix import (
     named,
     of,
 )
-from tests.support.planned_steps import PlannedSteps
-from tests.support.quarries import EPOCH, QUARRY, put_credentials, quarry_of
+from tests.support.providers.nutanix_steps import EPOCH, QUARRY, put_credentials, quarry_of
 
 pytestmark = pytest.mark.embedded
 

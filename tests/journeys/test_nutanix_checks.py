@@ -21,10 +21,10 @@ from espalier.providers.nutanix.checks.simulated import simulated_answers
 from espalier.providers.nutanix.kinds import NutanixDatacenterConfig, NutanixMachineConfig
 from espalier.providers.registry import providers
 from espalier.runtime.virtual import Simulation, run
-from tests.support.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
-from tests.support.nutanix import CREDENTIALS, MAKER, SERVER, account, credentials, domain, named, of
-from tests.support.planned_steps import PlannedSteps
-from tests.support.quarries import EPOCH, QUARRY, put_credentials, quarry_of
+from tests.support.environments.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.histories.planned_steps import PlannedSteps
+from tests.support.providers.nutanix import CREDENTIALS, MAKER, SERVER, account, credentials, domain, named, of
+from tests.support.providers.nutanix_steps import EPOCH, QUARRY, put_credentials, quarry_of
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

@@ -22,10 +22,17 @@ from espalier.kube.objects import Object
 from espalier.providers.kinds import INFRASTRUCTURE_KINDS, PROVIDER_KINDS
 from espalier.runtime.controller import RESYNC
 from espalier.runtime.virtual import Simulation, run
-from tests.support import linked_stories as orchard
-from tests.support.in_place_environment import IN_PLACE, NEW, OLD, identities
-from tests.support.managed_environment import CALM, GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
-from tests.support.orchard import (
+from tests.support.environments.in_place_environment import IN_PLACE, NEW, OLD, identities
+from tests.support.environments.managed_environment import (
+    CALM,
+    GARDEN,
+    NAMESPACE,
+    ManagedEnvironment,
+    managed_environment,
+)
+from tests.support.environments.upgraders import Upgraders
+from tests.support.histories import linked_stories as orchard
+from tests.support.providers.orchard import (
     CARRIED,
     KINDS,
     ORCHARD,
@@ -35,7 +42,6 @@ from tests.support.orchard import (
     OrchardZone,
     carried,
 )
-from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
 

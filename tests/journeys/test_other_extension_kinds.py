@@ -13,7 +13,7 @@ from espalier.api.resource import Resource
 from espalier.kube.client import PatchType
 from espalier.runtime import virtual
 from espalier.shoots.state.kinds import declared
-from tests.support.gardens import EPOCH, World, garden
+from tests.support.gardens.gardens import EPOCH, World, garden
 
 RUNTIMES = declared(Resource("extensions.gardener.cloud", "v1alpha1", "containerruntimes", "ContainerRuntime"))
 ID = names.technical_id("dev", "apple")

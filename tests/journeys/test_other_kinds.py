@@ -12,7 +12,7 @@ from espalier.api.core import SECRET as SECRETS
 from espalier.api.resource import Resource
 from espalier.cli.kit import connection, flags
 from espalier.kube.errors import NotFound
-from tests.support.environment import LocalEnvironment
+from tests.support.environments.environment import LocalEnvironment
 
 pytestmark = pytest.mark.embedded
 

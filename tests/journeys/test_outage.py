@@ -12,10 +12,10 @@ from espalier.kube.errors import ApiError, Conflict, Forbidden, Invalid, ServerF
 from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
-from tests.support.faults import Interceptor, is_of_manager, refusal
-from tests.support.managed_environment import managed_environment
-from tests.support.many_clusters import all_ready, apply
+from tests.support.environments.managed_environment import managed_environment
+from tests.support.environments.many_clusters import all_ready, apply
 from tests.support.sampling import sampled
+from tests.support.servers.faults import Interceptor, is_of_manager, refusal
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 

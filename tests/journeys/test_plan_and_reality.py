@@ -22,12 +22,13 @@ from espalier.kube.errors import Invalid
 from espalier.kube.inprocess import InProcessTransport
 from espalier.releases import Releases
 from espalier.runtime.virtual import Simulation, run
-from tests.support import in_place_hooks as hooks
-from tests.support.in_place_environment import IN_PLACE, identities
-from tests.support.in_place_environment import machines as machines_of
-from tests.support.in_place_environment import manifest as changed_to
-from tests.support.managed_environment import GARDEN, ManagedEnvironment, managed_environment
-from tests.support.plan_and_reality import (
+from tests.support.environments.in_place_environment import IN_PLACE, identities
+from tests.support.environments.in_place_environment import machines as machines_of
+from tests.support.environments.in_place_environment import manifest as changed_to
+from tests.support.environments.managed_environment import GARDEN, ManagedEnvironment, managed_environment
+from tests.support.environments.upgraders import Upgraders
+from tests.support.histories import in_place_hooks as hooks
+from tests.support.histories.plan_and_reality import (
     EPOCH,
     apply,
     as_shown,
@@ -36,9 +37,8 @@ from tests.support.plan_and_reality import (
     manifest_of_the_example,
     planned,
 )
-from tests.support.recorded_history import Recorder, compared, recorder
+from tests.support.histories.recorded_history import Recorder, compared, recorder
 from tests.support.sampling import sampled
-from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
 

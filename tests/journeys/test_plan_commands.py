@@ -14,7 +14,7 @@ import yaml
 
 import espalier.releases
 from espalier.api.meta import Tree
-from tests.support.environment import CommandResult, LocalEnvironment
+from tests.support.environments.environment import CommandResult, LocalEnvironment
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

@@ -11,8 +11,7 @@ from espalier.api.meta import Tree
 from espalier.clusters.effects.machines import Group
 from espalier.clusters.preview.previews import Preview
 from espalier.kube.errors import ApiError
-from tests.support import in_place_hooks as hooks
-from tests.support.in_place_environment import (
+from tests.support.environments.in_place_environment import (
     IN_PLACE,
     generations,
     identities,
@@ -22,9 +21,10 @@ from tests.support.in_place_environment import (
     marks,
     past_admission,
 )
-from tests.support.managed_environment import GARDEN, ManagedEnvironment
+from tests.support.environments.managed_environment import GARDEN, ManagedEnvironment
+from tests.support.environments.upgraders import Upgraders
+from tests.support.histories import in_place_hooks as hooks
 from tests.support.sampling import sampled
-from tests.support.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
 

@@ -16,10 +16,10 @@ from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
-from tests.support.isolation_stories import NEXT
-from tests.support.managed_environment import GARDEN, managed_environment
-from tests.support.plan_and_reality import EPOCH, apply, assert_so, manifest_of_the_example, planned, previews
-from tests.support.recorded_history import recorder
+from tests.support.environments.managed_environment import GARDEN, managed_environment
+from tests.support.histories.isolation_stories import NEXT
+from tests.support.histories.plan_and_reality import EPOCH, apply, assert_so, manifest_of_the_example, planned, previews
+from tests.support.histories.recorded_history import recorder
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

@@ -35,7 +35,7 @@ from espalier.kube.objects import Object, encode_json
 from espalier.kube.wire import User
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
-from tests.support.managed_environment import GARDEN, ManagedEnvironment, managed_environment
+from tests.support.environments.managed_environment import GARDEN, ManagedEnvironment, managed_environment
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

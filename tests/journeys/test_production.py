@@ -15,11 +15,11 @@ from espalier.cli.install import manifests
 from espalier.cli.programs import components
 from espalier.kube.rbac import Right
 from espalier.providers.registry import PROVIDERS
-from tests.support import kubectl_story as story
-from tests.support.audit import Asked, Grant, following, grants, requests_of, uses
-from tests.support.control_plane import ControlPlane
-from tests.support.management import SERVICE_ACCOUNT, Production, production
+from tests.support.environments.control_plane import ControlPlane
+from tests.support.environments.management import SERVICE_ACCOUNT, Production, production
+from tests.support.histories import kubectl_story as story
 from tests.support.sampling import sampled
+from tests.support.servers.audit import Asked, Grant, following, grants, requests_of, uses
 
 pytestmark = pytest.mark.envtest
 

@@ -13,9 +13,9 @@ from espalier.api.meta import Tree
 from espalier.providers.kinds import CATALOG
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
-from tests.support.managed_environment import CALM, NAMESPACE, managed_environment
-from tests.support.planned_steps import PlannedSteps
-from tests.support.provider_lives import LIVES, ProviderLife, delete, in_system, live
+from tests.support.environments.managed_environment import CALM, NAMESPACE, managed_environment
+from tests.support.histories.planned_steps import PlannedSteps
+from tests.support.providers.provider_lives import LIVES, ProviderLife, delete, in_system, live
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

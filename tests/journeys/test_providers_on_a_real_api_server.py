@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from espalier.simulator.stores import MemoryStores
-from tests.support.control_plane import ControlPlane
-from tests.support.provider_lives import LIVES, ProviderLife, delete, in_system, live
-from tests.support.real_api_server import managed_on
+from tests.support.environments.control_plane import ControlPlane
+from tests.support.environments.real_api_server import managed_on
+from tests.support.providers.provider_lives import LIVES, ProviderLife, delete, in_system, live
 from tests.support.sampling import sampled
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]

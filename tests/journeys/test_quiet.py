@@ -17,12 +17,12 @@ from espalier.kube.client import Client
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
-from tests.support.audit import following
-from tests.support.control_plane import ControlPlane
-from tests.support.managed_clusters import NAMESPACE, manifests
-from tests.support.managed_environment import CALM, managed_environment
-from tests.support.management import production
-from tests.support.many_clusters import CALM_SECONDS, all_ready, apply, heard
+from tests.support.environments.control_plane import ControlPlane
+from tests.support.environments.managed_clusters import NAMESPACE, manifests
+from tests.support.environments.managed_environment import CALM, managed_environment
+from tests.support.environments.management import production
+from tests.support.environments.many_clusters import CALM_SECONDS, all_ready, apply, heard
+from tests.support.servers.audit import following
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 SECONDS = 60.0

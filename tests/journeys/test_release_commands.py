@@ -15,8 +15,8 @@ from espalier.cli.kit.home import Home
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
-from tests.support.environment import LocalEnvironment, local_environment
-from tests.support.managing import unasked
+from tests.support.environments.environment import LocalEnvironment, local_environment
+from tests.support.environments.managing import unasked
 
 pytestmark = pytest.mark.embedded
 

@@ -33,10 +33,10 @@ from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases, release_name
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
-from tests.support.isolation_stories import STATUS, machines
-from tests.support.managed_environment import CALM, GARDEN, ManagedEnvironment, managed_environment
-from tests.support.managing import unasked
-from tests.support.release_fields import odd_bundles
+from tests.support.environments.managed_environment import CALM, GARDEN, ManagedEnvironment, managed_environment
+from tests.support.environments.managing import unasked
+from tests.support.histories.isolation_stories import STATUS, machines
+from tests.support.objects.release_fields import odd_bundles
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

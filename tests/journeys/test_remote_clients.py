@@ -8,9 +8,9 @@ import pytest
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.runtime.virtual import Simulation, run
-from tests.support.in_place_environment import spec
-from tests.support.managed_environment import GARDEN, managed_environment
-from tests.support.upgraders import Upgraders
+from tests.support.environments.in_place_environment import spec
+from tests.support.environments.managed_environment import GARDEN, managed_environment
+from tests.support.environments.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
 

@@ -31,13 +31,13 @@ from espalier.kube.wire import User
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
 from espalier.upgrades.names import IMAGES
-from tests.support.audit import Grant, grants
-from tests.support.faults import Blocked
-from tests.support.in_place_environment import ready, spec, until_so
-from tests.support.managed_environment import CALM, GARDEN, ManagedEnvironment, managed_environment
-from tests.support.provider_lives import LIVES, ProviderLife
+from tests.support.environments.in_place_environment import ready, spec, until_so
+from tests.support.environments.managed_environment import CALM, GARDEN, ManagedEnvironment, managed_environment
+from tests.support.environments.upgraders import Upgraders
+from tests.support.providers.provider_lives import LIVES, ProviderLife
 from tests.support.sampling import sampled
-from tests.support.upgraders import Upgraders
+from tests.support.servers.audit import Grant, grants
+from tests.support.servers.faults import Blocked
 
 pytestmark = pytest.mark.embedded
 

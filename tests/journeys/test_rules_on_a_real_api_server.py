@@ -16,13 +16,13 @@ import yaml
 
 from espalier.api.meta import Tree
 from espalier.simulator.stores import MemoryStores
-from tests.support.admission_reviews import edited
-from tests.support.control_plane import ControlPlane
-from tests.support.eksa_versions import STEPS, VERSION, VERSIONS
-from tests.support.kubectl import Kubectl
-from tests.support.managed_clusters import NAMESPACE, AccountedClusters
-from tests.support.real_api_server import delete_all, managed_on
-from tests.support.refused_clusters import CHANGED, WRONG
+from tests.support.environments.control_plane import ControlPlane
+from tests.support.environments.managed_clusters import NAMESPACE, AccountedClusters
+from tests.support.environments.real_api_server import delete_all, managed_on
+from tests.support.objects.eksa_versions import STEPS, VERSION, VERSIONS
+from tests.support.objects.refused_clusters import CHANGED, WRONG
+from tests.support.servers.admission_reviews import edited
+from tests.support.servers.kubectl import Kubectl
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
 

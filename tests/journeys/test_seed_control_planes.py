@@ -15,8 +15,8 @@ from espalier.cli.local.environment.seed_programs.agent import CallRefused
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
 from espalier.shoots.control_plane.programs import API_SERVER, CONTROLLER_MANAGER
-from tests.support.seed_control_planes import Plane, on_seeds
-from tests.support.seeds import SHOOT, is_ready
+from tests.support.etcd.seed_control_planes import Plane, on_seeds
+from tests.support.gardens.seeds import SHOOT, is_ready
 
 ETCD_POD = Key(SHOOT, "etcd-main-0")
 

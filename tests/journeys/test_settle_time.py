@@ -21,8 +21,8 @@ from espalier.clusters.observe.settling import LONGEST, SETTLE_TIME
 from espalier.kube.objects import Object
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
-from tests.support import vsphere
-from tests.support.changes_in_parts import (
+from tests.support.environments.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.histories.changes_in_parts import (
     CHANGES,
     EPOCH,
     VINEYARD,
@@ -35,8 +35,8 @@ from tests.support.changes_in_parts import (
     vineyard,
     warnings,
 )
-from tests.support.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
-from tests.support.provider_lives import LIVES, ProviderLife
+from tests.support.providers import vsphere
+from tests.support.providers.provider_lives import LIVES, ProviderLife
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

@@ -14,9 +14,9 @@ from espalier.kube import objects
 from espalier.kube.client import PatchType
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
-from tests.support.managed_clusters import NAMESPACE
-from tests.support.managed_environment import managed_environment
-from tests.support.many_clusters import all_ready, apply
+from tests.support.environments.managed_clusters import NAMESPACE
+from tests.support.environments.managed_environment import managed_environment
+from tests.support.environments.many_clusters import all_ready, apply
 
 Views = dict[tuple[bytes, type[Any]], Any]
 

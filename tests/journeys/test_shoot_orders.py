@@ -11,7 +11,7 @@ from espalier.api.gardener.metadata_keys import OLDER_OPERATION, OPERATION
 from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS
 from espalier.kube.errors import Invalid
 from espalier.runtime import virtual
-from tests.support.gardens import EPOCH, World, garden
+from tests.support.gardens.gardens import EPOCH, World, garden
 from tests.support.sampling import sampled
 
 

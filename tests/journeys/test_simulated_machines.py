@@ -27,12 +27,9 @@ from espalier.runtime import virtual
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.virtual import Simulation
 from espalier.simulator.stores import MemoryStores
-from tests.support.control_plane import ControlPlane
-from tests.support.embedded_server import client_of, new_server, raw
-from tests.support.faults import Crash
-from tests.support.pod_network import pod_network
-from tests.support.sampling import sampled
-from tests.support.simulated_environment import (
+from tests.support.environments.control_plane import ControlPlane
+from tests.support.environments.pod_network import pod_network
+from tests.support.environments.simulated_environment import (
     EPOCH,
     NEW,
     OLD,
@@ -44,6 +41,9 @@ from tests.support.simulated_environment import (
     machines,
     manifest,
 )
+from tests.support.sampling import sampled
+from tests.support.servers.embedded_server import client_of, new_server, raw
+from tests.support.servers.faults import Crash
 
 T = TypeVar("T")
 

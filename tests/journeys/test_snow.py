@@ -21,9 +21,9 @@ from espalier.providers.kinds import CATALOG
 from espalier.providers.snow.cluster_api import AWSSnowCluster, AWSSnowIPPool, AWSSnowMachine, AWSSnowMachineTemplate
 from espalier.providers.snow.kinds import SnowIPPool, SnowMachineConfig
 from espalier.runtime.virtual import Simulation, run
-from tests.support.glaciers import EPOCH, GLACIER, Glacier, put_credentials
-from tests.support.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
-from tests.support.snow import AUTHORITY, MACHINES, OTHER_DEVICE, PROFILES, another_pool, of
+from tests.support.environments.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.providers.snow import AUTHORITY, MACHINES, OTHER_DEVICE, PROFILES, another_pool, of
+from tests.support.providers.snow_steps import EPOCH, GLACIER, Glacier, put_credentials
 
 pytestmark = pytest.mark.embedded
 

@@ -24,10 +24,8 @@ from espalier.providers.snow.checks import devices as real
 from espalier.providers.snow.checks.questions import REACHABLE, Answers, LookUp, Query
 from espalier.providers.snow.kinds import SnowDatacenterConfig, SnowIPPool, SnowMachineConfig
 from espalier.runtime.virtual import Simulation, run
-from tests.support.glaciers import EPOCH, GLACIER, Glacier, put_credentials
-from tests.support.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
-from tests.support.sampling import sampled
-from tests.support.snow import (
+from tests.support.environments.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.providers.snow import (
     AUTHORITY,
     CANARY,
     CREDENTIALS,
@@ -40,6 +38,8 @@ from tests.support.snow import (
     credentials,
     of,
 )
+from tests.support.providers.snow_steps import EPOCH, GLACIER, Glacier, put_credentials
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
 

@@ -32,11 +32,18 @@ from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
-from tests.support.faults import Interceptor, is_of_manager, refusal
-from tests.support.isolation_stories import STATUS, machines
-from tests.support.managed_environment import CALM, GARDEN, NAMESPACE, ManagedEnvironment, Wrap, managed_environment
-from tests.support.managing import unasked
+from tests.support.environments.managed_environment import (
+    CALM,
+    GARDEN,
+    NAMESPACE,
+    ManagedEnvironment,
+    Wrap,
+    managed_environment,
+)
+from tests.support.environments.managing import unasked
+from tests.support.histories.isolation_stories import STATUS, machines
 from tests.support.sampling import sampled
+from tests.support.servers.faults import Interceptor, is_of_manager, refusal
 
 pytestmark = pytest.mark.embedded
 

@@ -15,8 +15,8 @@ from espalier.kube.client import Client
 from espalier.kube.errors import ServerFailure
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
-from tests.support.managed_environment import CALM, ManagedEnvironment, managed_environment
-from tests.support.provider_lives import LIVES
+from tests.support.environments.managed_environment import CALM, ManagedEnvironment, managed_environment
+from tests.support.providers.provider_lives import LIVES
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import espalier.releases
-from tests.support.environment import LocalEnvironment, local_environment
+from tests.support.environments.environment import LocalEnvironment, local_environment
 
 pytestmark = pytest.mark.embedded
 

@@ -16,11 +16,11 @@ from espalier.api.resource import Key
 from espalier.apiserver.storage.store import Change
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.virtual import Simulation, run
-from tests.support.in_place_environment import NEW, OLD, marks
-from tests.support.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
-from tests.support.stored import ARCHIVES, Stored, unpack
-from tests.support.upgraders import GARDEN as WORKLOAD
-from tests.support.upgraders import Upgraders
+from tests.support.environments.in_place_environment import NEW, OLD, marks
+from tests.support.environments.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.environments.stored import ARCHIVES, Stored, unpack
+from tests.support.environments.upgraders import GARDEN as WORKLOAD
+from tests.support.environments.upgraders import Upgraders
 
 pytestmark = pytest.mark.embedded
 

@@ -22,12 +22,12 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import User
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
-from tests.support.control_plane import ControlPlane
-from tests.support.managed_clusters import EXAMPLES
-from tests.support.managed_environment import managed_environment
-from tests.support.real_api_server import managed_on
+from tests.support.environments.control_plane import ControlPlane
+from tests.support.environments.managed_clusters import EXAMPLES
+from tests.support.environments.managed_environment import managed_environment
+from tests.support.environments.real_api_server import managed_on
+from tests.support.histories.tenant_stories import ALICE, BOB, all_of_it, manifest, tenants
 from tests.support.sampling import sampled
-from tests.support.tenant_stories import ALICE, BOB, all_of_it, manifest, tenants
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 PATIENCE = 240.0

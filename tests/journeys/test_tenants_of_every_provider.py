@@ -29,12 +29,12 @@ from espalier.providers.kinds import CATALOG
 from espalier.providers.registry import PROVIDERS
 from espalier.providers.tinkerbell.hardware_kinds import OWNER_NAME
 from espalier.runtime.virtual import Simulation, run
-from tests.support.every_provider import KINDS, SAMPLES, apply, groups
-from tests.support.isolation_stories import without_admission
-from tests.support.managed_environment import CALM, ManagedEnvironment, managed_environment
+from tests.support.environments.managed_environment import CALM, ManagedEnvironment, managed_environment
+from tests.support.environments.tenants_of_every_provider import key_of, settled
+from tests.support.histories.isolation_stories import without_admission
+from tests.support.histories.tenant_stories import ALICE, BOB, of, tenants
+from tests.support.providers.every_provider import KINDS, SAMPLES, apply, groups
 from tests.support.sampling import sampled
-from tests.support.tenant_stories import ALICE, BOB, of, tenants
-from tests.support.tenants_of_every_provider import key_of, settled
 
 pytestmark = pytest.mark.embedded
 

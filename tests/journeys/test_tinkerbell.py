@@ -18,10 +18,10 @@ from espalier.providers.tinkerbell.cluster_api import (
 )
 from espalier.providers.tinkerbell.kinds import TinkerbellTemplateConfig
 from espalier.runtime.virtual import Simulation, run
-from tests.support import hardware
-from tests.support.forges import EPOCH, FORGE, Forge
-from tests.support.managed_environment import NAMESPACE, ManagedEnvironment, managed_environment
-from tests.support.tinkerbell import MACHINES, of, template
+from tests.support.environments.managed_environment import NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.providers import hardware
+from tests.support.providers.tinkerbell import MACHINES, of, template
+from tests.support.providers.tinkerbell_steps import EPOCH, FORGE, Forge
 
 pytestmark = pytest.mark.embedded
 

@@ -16,7 +16,7 @@ from espalier.api.gardener.extension import Extended
 from espalier.api.gardener.extension_backups import BackupBucket
 from espalier.api.resource import Resource
 from espalier.runtime import virtual
-from tests.support.gardens import EPOCH, World, garden
+from tests.support.gardens.gardens import EPOCH, World, garden
 from tests.support.sampling import sampled
 
 ID = names.technical_id("dev", "apple")

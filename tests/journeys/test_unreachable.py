@@ -16,8 +16,8 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import Unreachable
 from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
-from tests.support.faults import Interceptor, is_of_workload
-from tests.support.managed_environment import GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.environments.managed_environment import GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.servers.faults import Interceptor, is_of_workload
 
 pytestmark = pytest.mark.embedded
 

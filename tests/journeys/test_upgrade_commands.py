@@ -12,7 +12,7 @@ from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
-from tests.support.environment import LocalEnvironment
+from tests.support.environments.environment import LocalEnvironment
 
 pytestmark = pytest.mark.embedded
 

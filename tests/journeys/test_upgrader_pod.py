@@ -15,7 +15,7 @@ from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CONFIG_MAP, NO
 from espalier.api.meta import Tree
 from espalier.cli.local.upgrader_images import program
 from espalier.kube.client import PatchType
-from tests.support.simulated_pods import NODE_NAME, Environment, running_pods
+from tests.support.environments.simulated_pods import NODE_NAME, Environment, running_pods
 
 pytestmark = [pytest.mark.embedded, pytest.mark.usefixtures("quick_upgraders")]
 

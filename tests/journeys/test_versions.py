@@ -30,8 +30,8 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError
 from espalier.providers.kinds import CATALOG
 from espalier.releases import Releases, release_name
-from tests.support.cluster_lives import KUBERNETES, groups, journey
-from tests.support.managed_environment import EXAMPLES, GARDEN, NAMESPACE, ManagedEnvironment
+from tests.support.environments.cluster_lives import KUBERNETES, groups, journey
+from tests.support.environments.managed_environment import EXAMPLES, GARDEN, NAMESPACE, ManagedEnvironment
 
 pytestmark = pytest.mark.embedded
 

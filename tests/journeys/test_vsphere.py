@@ -22,9 +22,9 @@ from espalier.providers.vsphere.cluster_api import (
     VSphereMachineTemplate,
 )
 from espalier.runtime.virtual import Simulation, run
-from tests.support.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
-from tests.support.vineyards import EPOCH, VINEYARD, Vineyard, put_credentials
-from tests.support.vsphere import CREDENTIALS, DOMAIN, of
+from tests.support.environments.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.providers.vsphere import CREDENTIALS, DOMAIN, of
+from tests.support.providers.vsphere_steps import EPOCH, VINEYARD, Vineyard, put_credentials
 
 pytestmark = pytest.mark.embedded
 

@@ -24,10 +24,10 @@ from espalier.providers.vsphere.checks.simulated import simulated_answers
 from espalier.providers.vsphere.cluster_api import VSphereMachineTemplate
 from espalier.providers.vsphere.kinds import VSphereDatacenterConfig, VSphereMachineConfig
 from espalier.runtime.virtual import Simulation, run
-from tests.support.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.environments.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.providers.vsphere import CREDENTIALS, MAKER, SERVER, of
+from tests.support.providers.vsphere_steps import EPOCH, VINEYARD, Vineyard, put_credentials
 from tests.support.sampling import sampled
-from tests.support.vineyards import EPOCH, VINEYARD, Vineyard, put_credentials
-from tests.support.vsphere import CREDENTIALS, MAKER, SERVER, of
 
 pytestmark = pytest.mark.embedded
 

@@ -21,9 +21,17 @@ from espalier.api.resource import Key, Resource
 from espalier.providers.docker.cluster_api import DockerCluster, DockerMachine, DockerMachineTemplate
 from espalier.runtime import virtual
 from espalier.runtime.virtual import Simulation
-from tests.support.pod_network import pod_network
+from tests.support.environments.pod_network import pod_network
+from tests.support.environments.simulated_environment import (
+    EPOCH,
+    NEW,
+    Environment,
+    condition,
+    environment,
+    machines,
+    manifest,
+)
 from tests.support.sampling import sampled
-from tests.support.simulated_environment import EPOCH, NEW, Environment, condition, environment, machines, manifest
 
 KINDS: tuple[Resource, ...] = (
     Cluster.resource,

@@ -19,12 +19,18 @@ from espalier.kube.errors import NotFound
 from espalier.providers.docker.cluster_api import DockerCluster
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.runtime.virtual import Simulation, run
-from tests.support import lost_cni
-from tests.support.exported import KINDS, delete, exported
-from tests.support.kubeconfig_copies import NAME, trouble
-from tests.support.managed_environment import CALM, GARDEN, NAMESPACE, ManagedEnvironment, managed_environment
+from tests.support.environments import lost_cni
+from tests.support.environments.managed_environment import (
+    CALM,
+    GARDEN,
+    NAMESPACE,
+    ManagedEnvironment,
+    managed_environment,
+)
+from tests.support.objects.exported import KINDS, delete, exported
+from tests.support.objects.kubeconfig_copies import NAME, trouble
+from tests.support.objects.unguarded_clusters import LOCAL_CLUSTER, lose, the_cluster, without_webhooks
 from tests.support.sampling import sampled
-from tests.support.unguarded_clusters import LOCAL_CLUSTER, lose, the_cluster, without_webhooks
 
 pytestmark = pytest.mark.embedded
 

@@ -22,10 +22,16 @@ from espalier.kube.objects import Object
 from espalier.providers.docker.cluster_api import DockerCluster
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.controller import Timing
-from tests.support.managed_clusters import BrokenImages
-from tests.support.managed_environment import CALM, GARDEN, MANAGER_AGENT, ManagedEnvironment, managed_environment
+from tests.support.environments.managed_clusters import BrokenImages
+from tests.support.environments.managed_environment import (
+    CALM,
+    GARDEN,
+    MANAGER_AGENT,
+    ManagedEnvironment,
+    managed_environment,
+)
+from tests.support.objects.unguarded_clusters import the_cluster
 from tests.support.sampling import sampled
-from tests.support.unguarded_clusters import the_cluster
 
 pytestmark = pytest.mark.embedded
 

@@ -16,7 +16,7 @@ from espalier.api.meta import Tree
 from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS
 from espalier.kube.client import PatchType
 from espalier.runtime import virtual
-from tests.support.gardens import EPOCH, NAMESPACE, World, garden
+from tests.support.gardens.gardens import EPOCH, NAMESPACE, World, garden
 from tests.support.sampling import sampled
 
 

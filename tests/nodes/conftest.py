@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.footprint import Footprint, footprint
+from tests.support.environments.footprint import Footprint, footprint
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import workload_use as use
-from tests.support.footprint import Footprint, footprint
-from tests.support.kubectl import Kubectl
-from tests.support.node_manifests import CLUSTER, manifest
-from tests.support.node_port_client import asked_throughout
-from tests.support.real_environment import RealEnvironment, Tree, made, real_environment, why_not
+from tests.support.environments import workload_use as use
+from tests.support.environments.footprint import Footprint, footprint
+from tests.support.environments.node_port_client import asked_throughout
+from tests.support.environments.real_environment import RealEnvironment, Tree, made, real_environment, why_not
+from tests.support.providers.node_manifests import CLUSTER, manifest
+from tests.support.servers.kubectl import Kubectl
 
 MISSING = why_not("1.35.4")
 UPGRADED = why_not("1.34.4", "1.35.4")

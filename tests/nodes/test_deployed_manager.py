@@ -18,13 +18,13 @@ from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.providers.kinds import KINDS
 from espalier.releases import Releases
-from tests.support import kubectl_story as story
-from tests.support import manager_image
-from tests.support.kubectl import Kubectl
-from tests.support.node_manifests import manifest
-from tests.support.prepared_cluster import prepare
-from tests.support.real_environment import RealEnvironment, Tree, real_environment, why_not
-from tests.support.real_node import Host
+from tests.support.environments import manager_image
+from tests.support.environments.prepared_cluster import prepare
+from tests.support.environments.real_environment import RealEnvironment, Tree, real_environment, why_not
+from tests.support.environments.real_node import Host
+from tests.support.histories import kubectl_story as story
+from tests.support.providers.node_manifests import manifest
+from tests.support.servers.kubectl import Kubectl
 
 VERSION = "1.36.3"
 MISSING = why_not(VERSION) or manager_image.why_not()

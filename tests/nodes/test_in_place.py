@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import workload_use as use
-from tests.support.in_place_on_nodes import NEW, OLD, UNTOUCHED, inside, seen
-from tests.support.kubectl import Kubectl, columns
-from tests.support.node_manifests import CLUSTER, manifest
-from tests.support.real_environment import READY_SECONDS, real_environment, why_not
-from tests.support.real_node import BIN, OTHER_BUILDS, PLUGINS, Host
+from tests.support.environments import workload_use as use
+from tests.support.environments.in_place_on_nodes import NEW, OLD, UNTOUCHED, inside, seen
+from tests.support.environments.real_environment import READY_SECONDS, real_environment, why_not
+from tests.support.environments.real_node import BIN, OTHER_BUILDS, PLUGINS, Host
+from tests.support.providers.node_manifests import CLUSTER, manifest
+from tests.support.servers.kubectl import Kubectl, columns
 from tests.support.waiting import eventually
 
 WHY_NOT = why_not("1.35.4", "1.36.3")

@@ -10,12 +10,12 @@ import pytest
 from espalier.realnodes.nspawn import cgroups
 from espalier.realnodes.nspawn.state import State
 from espalier.upgrader.files import STAGED
-from tests.support import workload_use as use
-from tests.support.in_place_on_nodes import LONG, identities, inside, nothing_is_left, watched
-from tests.support.kubectl import Kubectl
-from tests.support.node_manifests import CLUSTER, manifest
-from tests.support.real_environment import READY_SECONDS, RealEnvironment, Tree, real_environment, why_not
-from tests.support.real_node import BIN, Host
+from tests.support.environments import workload_use as use
+from tests.support.environments.in_place_on_nodes import LONG, identities, inside, nothing_is_left, watched
+from tests.support.environments.real_environment import READY_SECONDS, RealEnvironment, Tree, real_environment, why_not
+from tests.support.environments.real_node import BIN, Host
+from tests.support.providers.node_manifests import CLUSTER, manifest
+from tests.support.servers.kubectl import Kubectl
 
 WHY_NOT = why_not("1.34.4", "1.35.4", "1.36.3", watchers=256)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from espalier.api.eksa.upgrades import FrontEnd
-from tests.support import workload_use as use
-from tests.support.in_place_on_nodes import LONG, identities, watched
-from tests.support.node_manifests import CLUSTER, manifest
-from tests.support.real_environment import real_environment, why_not
+from tests.support.environments import workload_use as use
+from tests.support.environments.in_place_on_nodes import LONG, identities, watched
+from tests.support.environments.real_environment import real_environment, why_not
+from tests.support.providers.node_manifests import CLUSTER, manifest
 
 WHY_NOT = why_not("1.35.4", "1.36.3", watchers=256)
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import kubectl_story as story
-from tests.support import workload_use as use
-from tests.support.footprint import Footprint, footprint
-from tests.support.node_manifests import manifest
-from tests.support.node_port_client import asked_throughout
-from tests.support.real_environment import RealEnvironment, made, real_environment
-from tests.support.real_life import MISSING
+from tests.support.environments import workload_use as use
+from tests.support.environments.footprint import Footprint, footprint
+from tests.support.environments.node_port_client import asked_throughout
+from tests.support.environments.real_environment import RealEnvironment, made, real_environment
+from tests.support.environments.real_life import MISSING
+from tests.support.histories import kubectl_story as story
+from tests.support.providers.node_manifests import manifest
 
 pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 

@@ -21,8 +21,8 @@ from espalier.realnodes.nspawn import cgroups, container, processes
 from espalier.realnodes.nspawn.clusters import CARRIED, CILIUM_MISSING
 from espalier.realnodes.nspawn.setup import remove_everything
 from espalier.realnodes.nspawn.state import State
-from tests.support.footprint import Footprint, footprint
-from tests.support.node_provider import ADDRESSES, VERSION, is_provisioned, provider, ready, says
+from tests.support.environments.footprint import Footprint, footprint
+from tests.support.environments.node_provider import ADDRESSES, VERSION, is_provisioned, provider, ready, says
 from tests.support.waiting import eventually
 
 GOOD = b"""\

@@ -25,11 +25,11 @@ from cryptography import x509
 from espalier.clusters.design import credentials
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority, KeyPair
-from tests.support import workload_use as use
-from tests.support.in_place_on_nodes import inside
-from tests.support.kubectl import Kubectl
-from tests.support.node_manifests import manifest
-from tests.support.real_environment import RealEnvironment, Tree, real_environment, why_not
+from tests.support.environments import workload_use as use
+from tests.support.environments.in_place_on_nodes import inside
+from tests.support.environments.real_environment import RealEnvironment, Tree, real_environment, why_not
+from tests.support.providers.node_manifests import manifest
+from tests.support.servers.kubectl import Kubectl
 
 WHY_NOT = why_not("1.35.4")
 

@@ -14,10 +14,10 @@ from espalier.cli.local.environment.migration_scenario import DELTA_PERIOD, PODS
 from espalier.cli.local.environment.real import BuiltBases
 from espalier.cli.local.environment.real_machines.machines import BRIDGE, RealMachines, newest_base
 from espalier.shoots.secrets.names import PERSISTED
-from tests.support.footprint import footprint
-from tests.support.kubectl import Kubectl
-from tests.support.real_environment import why_not
-from tests.support.real_shoots import QUICK, RealShoot, real_shoot
+from tests.support.environments.footprint import footprint
+from tests.support.environments.real_environment import why_not
+from tests.support.gardens.real_shoots import QUICK, RealShoot, real_shoot
+from tests.support.servers.kubectl import Kubectl
 from tests.support.waiting import eventually
 
 NODES = 2

@@ -32,7 +32,7 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.providers.kinds import CATALOG
-from tests.support.environment import LocalEnvironment
+from tests.support.environments.environment import LocalEnvironment
 
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parents[1] / "examples" / "docker.yaml"

@@ -14,8 +14,8 @@ from espalier.api.resource import Key
 from espalier.apiserver.storage.sqlite import SqliteStore
 from espalier.apiserver.storage.store import Store
 from espalier.simulator.stores import FolderStores
-from tests.support.recording import copied
-from tests.support.tenants_of_every_provider import Settled, settled
+from tests.support.environments.recording import copied
+from tests.support.environments.tenants_of_every_provider import Settled, settled
 
 FOLDER = Path(__file__).parent / "every_provider"
 
@@ -35,7 +35,7 @@ async def _copy(source: Store, target: Store) -> None:
 
 
 def make(target: Path) -> None:
-    """All in one archive, as `tests/support/stored.py` opens it."""
+    """All in one archive, as `tests/support/environments/stored.py` opens it."""
     target.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from espalier.etcd.client import Client
-from tests.support.etcds import IMPLEMENTATIONS, Clients, Implementation, Limits
+from tests.support.etcd.etcds import IMPLEMENTATIONS, Clients, Implementation, Limits
 from tests.support.left_files import folder_of_a_fixture
 
 

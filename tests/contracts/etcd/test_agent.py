@@ -15,10 +15,10 @@ from espalier.etcd.client import connect
 from espalier.etcd.errors import EtcdError
 from espalier.etcdbackup.restore.restorer import Options, restore
 from espalier.etcdbackup.stores.local import LocalStore
-from tests.support.agents import AgentProcess, running_agent
-from tests.support.etcd_load import Load
-from tests.support.real_etcd import RealEtcd, programs_of, real_cluster, real_etcd
-from tests.support.restored_etcd import OF_TESTS, everything
+from tests.support.etcd.agents import AgentProcess, running_agent
+from tests.support.etcd.etcd_load import Load
+from tests.support.etcd.real_etcd import RealEtcd, programs_of, real_cluster, real_etcd
+from tests.support.etcd.restored_etcd import OF_TESTS, everything
 from tests.support.sampling import sampled
 from tests.support.waiting import eventually
 

@@ -27,7 +27,7 @@ from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
 from espalier.kube.retry import Retry
 from espalier.kube.watching import WatchEvent
-from tests.support.etcds import Clients
+from tests.support.etcd.etcds import Clients
 from tests.support.tasks import left_over
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -22,7 +22,7 @@ from espalier.kube.client import Client
 from espalier.kube.errors import ApiError, Conflict, NotFound, ServerFailure
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.retry import Retry
-from tests.support.real_etcd import RealEtcd, built, real_etcd
+from tests.support.etcd.real_etcd import RealEtcd, built, real_etcd
 from tests.support.sampling import sampled
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.envtest]

@@ -22,11 +22,9 @@ from espalier.etcdbackup.restore.restorer import Options, restore
 from espalier.etcdbackup.snapshots.reading import read_inventory
 from espalier.etcdbackup.snapshots.verification import verify
 from espalier.etcdbackup.stores.store import Store
-from tests.support.agents import AgentProcess, running_agent
-from tests.support.azure import azure_files, azure_server
-from tests.support.buckets import BUCKET, s3_files, s3_server
-from tests.support.etcd_load import Load
-from tests.support.peer_agent import (
+from tests.support.etcd.agents import AgentProcess, running_agent
+from tests.support.etcd.etcd_load import Load
+from tests.support.etcd.peer_agent import (
     PROGRAM,
     START_SECONDS,
     PeerServer,
@@ -36,9 +34,11 @@ from tests.support.peer_agent import (
     peer_server,
     restored_by_peer,
 )
-from tests.support.real_etcd import RealEtcd, programs_of, real_etcd
-from tests.support.restored_etcd import OF_TESTS, everything
+from tests.support.etcd.real_etcd import RealEtcd, programs_of, real_etcd
+from tests.support.etcd.restored_etcd import OF_TESTS, everything
 from tests.support.sampling import sampled
+from tests.support.servers.azure import azure_files, azure_server
+from tests.support.servers.buckets import BUCKET, s3_files, s3_server
 from tests.support.waiting import eventually
 
 pytestmark = [

@@ -13,7 +13,7 @@ from espalier.etcd.client import Client
 from espalier.etcd.errors import Compacted, FutureRevision, NoSpace
 from espalier.etcd.requests import Put, Range, Txn
 from espalier.etcd.snapshot import HASH_SIZE
-from tests.support.etcds import Clients, Implementation, Limits
+from tests.support.etcd.etcds import Clients, Implementation, Limits
 from tests.support.tasks import left_over
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

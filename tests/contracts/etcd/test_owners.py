@@ -17,8 +17,8 @@ from espalier.assets.component import Component
 from espalier.assets.recipes import ETCD, ETCD_BEFORE
 from espalier.etcd.client import connect
 from espalier.etcdbackup.restore.plan import BUMP
-from tests.support.owners import QUICK, Seat, revision, seats
-from tests.support.real_etcd import built
+from tests.support.etcd.owners import QUICK, Seat, revision, seats
+from tests.support.etcd.real_etcd import built
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

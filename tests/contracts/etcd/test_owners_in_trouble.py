@@ -13,10 +13,10 @@ import pytest
 from espalier.api.etcd.timing import Timing
 from espalier.assets.component import Component
 from espalier.assets.recipes import ETCD
-from tests.support.buckets import BUCKET, s3_files, s3_server
-from tests.support.faulty_http import faulty_http
-from tests.support.owners import seats
-from tests.support.real_etcd import built
+from tests.support.etcd.owners import seats
+from tests.support.etcd.real_etcd import built
+from tests.support.servers.buckets import BUCKET, s3_files, s3_server
+from tests.support.servers.faulty_http import faulty_http
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -22,7 +22,7 @@ from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
 from espalier.realnodes.management.processes import killed_with_parent
-from tests.support.real_etcd import RealEtcd, built, real_etcd
+from tests.support.etcd.real_etcd import RealEtcd, built, real_etcd
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.envtest]
 

@@ -26,10 +26,10 @@ from espalier.etcd.results import Event
 from espalier.etcdbackup.restore.restorer import Options, Restored, restore
 from espalier.etcdbackup.snapshots.names import Kind, Snapshot
 from espalier.etcdbackup.stores.local import LocalStore
-from tests.support.backups import EPOCH
-from tests.support.etcd_histories import Compact, Grant, Model, Step, histories, play
-from tests.support.real_etcd import RealEtcd, programs_of, real_etcd
-from tests.support.restored_etcd import OF_TESTS, database, everything, put_delta
+from tests.support.etcd.backups import EPOCH
+from tests.support.etcd.etcd_histories import Compact, Grant, Model, Step, histories, play
+from tests.support.etcd.real_etcd import RealEtcd, programs_of, real_etcd
+from tests.support.etcd.restored_etcd import OF_TESTS, database, everything, put_delta
 from tests.support.sampling import sampled
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.envtest]

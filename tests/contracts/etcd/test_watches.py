@@ -12,7 +12,7 @@ from espalier.etcd.errors import Compacted, Unavailable
 from espalier.etcd.requests import FROM_KEY, DeleteRange, Put, Txn, prefix_range_end
 from espalier.etcd.results import Event, KeyValue
 from espalier.etcd.watch import Changes, Watch
-from tests.support.etcds import Clients, Implementation, Limits
+from tests.support.etcd.etcds import Clients, Implementation, Limits
 from tests.support.tasks import left_over
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -11,7 +11,7 @@ from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from tests.journeys.sweep.history import MADE, History, objects, there
-from tests.support.managed_clusters import NAMESPACE
+from tests.support.environments.managed_clusters import NAMESPACE
 
 
 class Wrong(NamedTuple):

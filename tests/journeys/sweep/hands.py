@@ -18,7 +18,7 @@ from espalier.kube.errors import ApiError, KubeError, NotFound
 from espalier.providers.docker.cluster_api import DockerMachineTemplate
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from tests.journeys.sweep.history import MADE, PAUSABLE, Act, History, annotate, any_object, edit, kind_of, named
-from tests.support.managed_clusters import NAMESPACE
+from tests.support.environments.managed_clusters import NAMESPACE
 
 
 def hand(what: str, patch: Callable[[History], Tree], *resources: Resource) -> Act:

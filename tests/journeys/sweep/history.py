@@ -19,9 +19,9 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError, NotFound
 from espalier.kube.objects import Object
 from espalier.providers.docker.cluster_api import DockerCluster, DockerMachineTemplate
-from tests.support.faults import Faults
-from tests.support.managed_clusters import NAMESPACE
-from tests.support.managed_environment import ManagedEnvironment
+from tests.support.environments.managed_clusters import NAMESPACE
+from tests.support.environments.managed_environment import ManagedEnvironment
+from tests.support.servers.faults import Faults
 
 LONG = 4 * 3600.0
 """Simulated seconds in which all that was begun ends: boots, health checks, backoffs, resyncs."""

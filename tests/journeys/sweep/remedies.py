@@ -15,7 +15,7 @@ from espalier.clusters.design import names
 from espalier.kube.errors import NotFound
 from tests.journeys.sweep.checks import Wrong, ready_of, wrong
 from tests.journeys.sweep.history import LONG, PAUSABLE, History, annotate, edit, named, objects, there
-from tests.support.managed_clusters import NAMESPACE
+from tests.support.environments.managed_clusters import NAMESPACE
 
 
 async def remedy(h: History, found: Wrong) -> str:

@@ -19,11 +19,11 @@ from tests.journeys.sweep.hands import HANDS
 from tests.journeys.sweep.history import Act, History, Where, Wish
 from tests.journeys.sweep.remedies import ends_well
 from tests.journeys.sweep.users import USERS
-from tests.support.faults import Fault, Faults
-from tests.support.in_place_environment import EPOCH
-from tests.support.managed_environment import managed_environment
-from tests.support.recording import Kept
-from tests.support.upgraders import Upgraders
+from tests.support.environments.in_place_environment import EPOCH
+from tests.support.environments.managed_environment import managed_environment
+from tests.support.environments.recording import Kept
+from tests.support.environments.upgraders import Upgraders
+from tests.support.servers.faults import Fault, Faults
 
 
 @cache

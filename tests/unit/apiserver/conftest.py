@@ -8,7 +8,7 @@ import pytest
 
 from espalier.apiserver.server import Server
 from espalier.kube.client import Client
-from tests.support.embedded_server import client_of, new_server
+from tests.support.servers.embedded_server import client_of, new_server
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from espalier.kube.errors import Conflict, Forbidden, NotFound, ServerFailure
 from espalier.kube.wire import Request, User
 from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 from espalier.runtime.virtual import Simulation, run
-from tests.support.embedded_server import THING, body, client_of, condition, definition, new_server
+from tests.support.servers.embedded_server import THING, body, client_of, condition, definition, new_server
 
 # Time and chance.
 

@@ -20,7 +20,7 @@ from espalier.apiserver.access.webhooks import CallFailed, WebhookCall
 from espalier.apiserver.server import Server
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
-from tests.support.embedded_server import body, client_of, new_server
+from tests.support.servers.embedded_server import body, client_of, new_server
 
 
 def webhook(name: str, **more: Any) -> dict[str, Any]:

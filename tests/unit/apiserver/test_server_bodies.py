@@ -14,7 +14,7 @@ from espalier.apiserver.server import Server
 from espalier.kube.client import Client
 from espalier.kube.errors import BadRequest, Invalid
 from espalier.kube.wire import User
-from tests.support.embedded_server import THING, definition, raw
+from tests.support.servers.embedded_server import THING, definition, raw
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 

@@ -21,7 +21,7 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Expired
 from espalier.kube.wire import ADMIN, Request
 from espalier.runtime.virtual import Simulation, run
-from tests.support.embedded_server import body, client_of, new_server
+from tests.support.servers.embedded_server import body, client_of, new_server
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from espalier.api.meta import Tree
 from espalier.cli.main import program
-from tests.support.admission_reviews import edited
 from tests.support.sampling import sampled
+from tests.support.servers.admission_reviews import edited
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 HOST_OS = "spec.hostOSConfiguration"

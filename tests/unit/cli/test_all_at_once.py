@@ -18,10 +18,10 @@ from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.cli.clusters import documents
 from espalier.cli.main import program
-from tests.support.admission_reviews import edited
-from tests.support.faulty_manifests import EXAMPLES, OBJECTS, Error, Fault, check, faults, manifest
-from tests.support.refused_clusters import WRONG
+from tests.support.objects.faulty_manifests import EXAMPLES, OBJECTS, Error, Fault, check, faults, manifest
+from tests.support.objects.refused_clusters import WRONG
 from tests.support.sampling import sampled
+from tests.support.servers.admission_reviews import edited
 
 
 def problems(text: str) -> list[Tree]:

@@ -14,7 +14,7 @@ from espalier.cli.backups import backup_reads
 from espalier.etcdbackup.stores.memory import MemoryStore
 from espalier.etcdbackup.stores.store import Content, Store
 from espalier.runtime.clock import SystemClock
-from tests.support.buckets import BUCKET, s3_put, s3_server
+from tests.support.servers.buckets import BUCKET, s3_put, s3_server
 
 KEY, PREFIX = first_start_key(3), "shoot--dev--apple--1/etcd-main/3"
 

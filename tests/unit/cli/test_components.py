@@ -14,7 +14,7 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.component import Component, assemble, kinds
 from espalier.runtime.manager import Manager
 from espalier.runtime.webhooks import Webhooks
-from tests.support.small_server import SmallServer, client_of
+from tests.support.servers.small_server import SmallServer, client_of
 
 
 def manager_of_nothing() -> Manager:

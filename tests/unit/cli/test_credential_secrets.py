@@ -25,10 +25,10 @@ from espalier.kube.retry import Retry
 from espalier.kube.wire import Request, Response, Transport
 from espalier.providers.kinds import EKSA_KINDS
 from espalier.providers.registry import PROVIDERS
-from tests.support import snow
-from tests.support.embedded_server import new_server
-from tests.support.every_provider import KINDS, MIRROR, SAMPLES, apply
-from tests.support.faults import Interceptor
+from tests.support.providers import snow
+from tests.support.providers.every_provider import KINDS, MIRROR, SAMPLES, apply
+from tests.support.servers.embedded_server import new_server
+from tests.support.servers.faults import Interceptor
 
 SERVER_TEXTS = {
     "VSphereDatacenterConfig": "vcenter.example.com",

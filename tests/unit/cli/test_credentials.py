@@ -19,8 +19,8 @@ from espalier.cli.clusters.preflight import bring_credentials
 from espalier.cli.kit.failures import Failure
 from espalier.kube.errors import Invalid
 from espalier.providers.registry import PROVIDERS
-from tests.support import cloudstack, nutanix, snow, vsphere
-from tests.support.embedded_server import client_of, new_server
+from tests.support.providers import cloudstack, nutanix, snow, vsphere
+from tests.support.servers.embedded_server import client_of, new_server
 
 TOGETHER = {kind for kind, provider in PROVIDERS.items() if provider.brought_together}
 MANIFESTS = {"NutanixDatacenterConfig": nutanix.manifest, "VSphereDatacenterConfig": vsphere.manifest}

@@ -11,7 +11,7 @@ from espalier.cli.install import deployment
 from espalier.cli.kit.failures import Usage
 from espalier.cli.main import run
 from tests.support.command_line import understood
-from tests.support.deployments import combinations, deployed, pods
+from tests.support.objects.deployments import combinations, deployed, pods
 
 
 def found(*words: str) -> list[dict[str, Tree]]:

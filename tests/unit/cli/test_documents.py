@@ -12,7 +12,7 @@ from espalier.api.violations import ManifestError
 from espalier.cli.clusters import documents
 from espalier.providers.kinds import CATALOG
 from espalier.providers.registry import PROVIDERS
-from tests.support import snow
+from tests.support.providers import snow
 
 EXAMPLE = (Path(__file__).parents[3] / "examples" / "docker.yaml").read_text()
 

@@ -17,7 +17,7 @@ from espalier.cli.kit import distribution
 from espalier.cli.main import run
 from espalier.etcdbackup.snapshots.names import Compression, Snapshot
 from espalier.etcdbackup.stores.local import LocalStore
-from tests.support.backups import EPOCH, content_of, delta, full, put
+from tests.support.etcd.backups import EPOCH, content_of, delta, full, put
 
 OLD = (full(10, 0), delta(11, 25, 60))
 NEW = (full(25, 3600), delta(26, 40, 3660), delta(41, 50, 3720, Compression.ZLIB))

@@ -13,9 +13,9 @@ from espalier.etcd.backend import State
 from espalier.etcd.bbolt.reading import Database
 from espalier.etcd.requests import Put
 from espalier.etcdbackup.stores.local import LocalStore
-from tests.support.backups import delta, full
-from tests.support.etcd_histories import Model
-from tests.support.restored_etcd import database, full_content, put_delta, put_full
+from tests.support.etcd.backups import delta, full
+from tests.support.etcd.etcd_histories import Model
+from tests.support.etcd.restored_etcd import database, full_content, put_delta, put_full
 
 Captured = pytest.CaptureFixture[str]
 

@@ -12,7 +12,7 @@ import pytest
 
 from espalier.cli.backups import etcd_agent_takeover
 from espalier.cli.kit.failures import Usage
-from tests.support.agent_certificates import certificates
+from tests.support.etcd.agent_certificates import certificates
 
 Captured = pytest.CaptureFixture[str]
 

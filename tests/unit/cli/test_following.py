@@ -24,8 +24,8 @@ from espalier.kube.client import Client
 from espalier.kube.objects import Object, to_bytes
 from espalier.runtime.outcome import Wait
 from espalier.runtime.virtual import Simulation, run
-from tests.support.made_clusters import made, objects
-from tests.support.observed_clusters import GARDEN
+from tests.support.objects.made_clusters import made, objects
+from tests.support.objects.observed_clusters import GARDEN
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

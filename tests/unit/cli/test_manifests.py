@@ -17,9 +17,9 @@ from espalier.cli.kit.failures import Exit, Usage
 from espalier.cli.main import run
 from espalier.cli.programs import webhook_configurations
 from espalier.providers.registry import PROVIDERS
-from tests.support.audit import grants
 from tests.support.command_line import understood
 from tests.support.sampling import sampled
+from tests.support.servers.audit import grants
 
 
 def test_with_namespaces_a_role_in_each_takes_the_place_of_rights_everywhere() -> None:

@@ -9,7 +9,7 @@ from espalier.api.meta import Tree
 from espalier.cli.shoots.shoot_apis import ConnectedShootAPIs
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Unreachable
-from tests.support.embedded_server import client_of, new_server
+from tests.support.servers.embedded_server import client_of, new_server
 
 HELD = {"holderIdentity": "source_1", "leaseDurationSeconds": 15, "renewTime": "2026-03-01T12:00:00.000000Z"}
 

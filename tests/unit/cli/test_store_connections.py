@@ -15,7 +15,7 @@ import pytest
 
 from espalier.cli.backups import store_connections
 from espalier.cli.backups.store_connections import over_network
-from tests.support.agent_certificates import certificates
+from tests.support.etcd.agent_certificates import certificates
 
 
 @asynccontextmanager

@@ -14,8 +14,8 @@ import yaml
 from espalier.cli.clusters import offline
 from espalier.cli.main import run
 from espalier.providers.kinds import MANIFESTS
-from tests.support import cloudstack, nutanix, snow, tinkerbell
-from tests.support.field_sweep import put
+from tests.support.providers import cloudstack, nutanix, snow, tinkerbell
+from tests.support.providers.field_sweep import put
 from tests.support.sampling import sampled
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -19,7 +19,10 @@ from espalier.clusters.observe.rules import messages
 from espalier.clusters.observe.scope import read
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
-from tests.support.admission_reviews import (
+from tests.support.objects.observed_clusters import NAMESPACE, NOW, RELEASES, as_object, laptop, observer
+from tests.support.objects.refused_clusters import CHANGED, WRONG
+from tests.support.providers.connected_examples import COMPANY
+from tests.support.servers.admission_reviews import (
     AUDIT,
     CONTROL_PLANE,
     GROUP,
@@ -32,9 +35,6 @@ from tests.support.admission_reviews import (
     garden,
     paused,
 )
-from tests.support.connected_examples import COMPANY
-from tests.support.observed_clusters import NAMESPACE, NOW, RELEASES, as_object, laptop, observer
-from tests.support.refused_clusters import CHANGED, WRONG
 
 
 def test_the_example_is_accepted_without_a_word() -> None:

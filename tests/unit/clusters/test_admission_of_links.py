@@ -9,7 +9,9 @@ from espalier.api.resource import Key
 from espalier.clusters.design.names import labels
 from espalier.clusters.observe.rules import messages
 from espalier.providers.registry import PROVIDERS
-from tests.support.admission_reviews import (
+from tests.support.objects.observed_clusters import NAMESPACE, example, laptop, naming
+from tests.support.providers.git_repositories import GIT, HUB, flux
+from tests.support.servers.admission_reviews import (
     GROUP,
     NETWORK,
     SPEC,
@@ -18,8 +20,6 @@ from tests.support.admission_reviews import (
     garden,
     paused,
 )
-from tests.support.git_repositories import GIT, HUB, flux
-from tests.support.observed_clusters import NAMESPACE, example, laptop, naming
 
 FLUX = {"kind": "FluxConfig", "name": "estate"}
 

@@ -9,11 +9,11 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.runtime.admission import AdmissionResponse
-from tests.support.admission_reviews import GROUP, SPEC, ask, edited, garden, paused
-from tests.support.git_repositories import HUB, flux
-from tests.support.made_clusters import objects
-from tests.support.observed_clusters import datacenter, example, laptop, naming
-from tests.support.shared_objects import MANAGER, SHARED, delete, release_of_bundles
+from tests.support.objects.made_clusters import objects
+from tests.support.objects.observed_clusters import datacenter, example, laptop, naming
+from tests.support.objects.shared_objects import MANAGER, SHARED, delete, release_of_bundles
+from tests.support.providers.git_repositories import HUB, flux
+from tests.support.servers.admission_reviews import GROUP, SPEC, ask, edited, garden, paused
 
 SECRET = "undisclosed"
 """In the names of what somebody else has, and nobody told him who asks."""

@@ -6,8 +6,8 @@ import pytest
 
 from espalier.api.meta import Tree
 from espalier.clusters.design import names
-from tests.support.admission_reviews import ask
-from tests.support.observed_clusters import datacenter, example
+from tests.support.objects.observed_clusters import datacenter, example
+from tests.support.servers.admission_reviews import ask
 
 
 def annotated(**annotations: str) -> Tree:

@@ -9,7 +9,7 @@ import pytest
 
 from espalier.api.eksa.identity_providers import AWSIamConfig
 from espalier.api.meta import Tree
-from tests.support.field_sweep import refusal_of_last
+from tests.support.providers.field_sweep import refusal_of_last
 
 IAM: Tree = {"awsRegion": "us-west-2", "backendMode": ["EKSConfigMap"]}
 ROLE, USER = ({f"{one}ARN": f"arn:aws:iam::1:{one}/a", "username": "ann"} for one in ("role", "user"))

@@ -16,12 +16,12 @@ from espalier.clusters.design.render.layered import rendered
 from espalier.clusters.design.rendered import Rendered
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.report.validity import missing_objects, problem
-from tests.support import snow, vsphere
-from tests.support.bottlerocket import on_bottlerocket
-from tests.support.examples import stored
-from tests.support.observed_clusters import observer
-from tests.support.rendered_manifests import FORK, objects
-from tests.support.vsphere import made, seen
+from tests.support.objects.observed_clusters import observer
+from tests.support.objects.rendered_manifests import FORK, objects
+from tests.support.providers import snow, vsphere
+from tests.support.providers.bottlerocket import on_bottlerocket
+from tests.support.providers.examples import stored
+from tests.support.providers.vsphere import made, seen
 
 PLANE, GROUP = "controlPlaneConfiguration", "workerNodeGroupConfigurations"
 MIRROR = {"endpoint": "mirror.example.com", "port": "5000"}

@@ -12,9 +12,9 @@ from espalier.clusters.act.step import Step
 from espalier.clusters.act.steps import choose_release, take_release
 from espalier.clusters.report.validity import problem
 from espalier.runtime.outcome import Continue, Outcome, Wait
-from tests.support.made_clusters import objects
-from tests.support.observed_clusters import example, laptop, naming
-from tests.support.reconciles import step
+from tests.support.objects.made_clusters import objects
+from tests.support.objects.observed_clusters import example, laptop, naming
+from tests.support.objects.reconciles import step
 
 
 def chosen(*trees: Tree) -> tuple[Outcome, list[Tree], Context]:

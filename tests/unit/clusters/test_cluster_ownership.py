@@ -23,9 +23,9 @@ from espalier.kube.wire import Response
 from espalier.providers.docker.cluster_api import DockerMachineTemplate
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.writer import NameTaken, Writer
-from tests.support.admission_reviews import SPEC, ask, edited, garden
-from tests.support.observed_clusters import GARDEN, applied, as_object, observer
-from tests.support.reconciles import NOT_FOUND, Server
+from tests.support.objects.observed_clusters import GARDEN, applied, as_object, observer
+from tests.support.objects.reconciles import NOT_FOUND, Server
+from tests.support.servers.admission_reviews import SPEC, ask, edited, garden
 
 WRITTEN = written(PROVIDERS)
 OF_CLUSTER = [resource for resource in WRITTEN if object_names.is_of_cluster(resource)]

@@ -23,9 +23,9 @@ from espalier.runtime.outcome import Continue, Fault, Outcome, Wait
 from espalier.runtime.remote_tasks import RESULT_TTL
 from espalier.runtime.sources import Expiry
 from espalier.runtime.virtual import Simulation, run
-from tests.support.made_clusters import objects
-from tests.support.observed_clusters import GARDEN, datacenter, example, scope
-from tests.support.reconciles import Environment, Server, Workload
+from tests.support.objects.made_clusters import objects
+from tests.support.objects.observed_clusters import GARDEN, datacenter, example, scope
+from tests.support.objects.reconciles import Environment, Server, Workload
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 KINDNET: Tree = {"cniConfig": {"kindnetd": {}}}

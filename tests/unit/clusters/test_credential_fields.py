@@ -17,7 +17,7 @@ from espalier.clusters.design import credentials
 from espalier.clusters.design.provider import Dependency
 from espalier.kube.objects import Object, to_bytes
 from espalier.providers.registry import PROVIDERS
-from tests.support.every_provider import KINDS, SAMPLES, registry
+from tests.support.providers.every_provider import KINDS, SAMPLES, registry
 
 DOCS = Path(__file__).parents[3] / "docs"
 OPTIONAL = {"verify-ssl"}

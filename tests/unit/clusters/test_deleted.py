@@ -20,8 +20,8 @@ from espalier.clusters.plan.drift import of_capi_objects
 from espalier.clusters.report.status import status_of
 from espalier.clusters.report.synced import seen
 from espalier.runtime.outcome import Wait
-from tests.support.made_clusters import made, objects, settled
-from tests.support.observed_clusters import applied
+from tests.support.objects.made_clusters import made, objects, settled
+from tests.support.objects.observed_clusters import applied
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WAITING = Wait("OutdatedInformation", "waiting for Cluster API to observe the control plane")

@@ -17,9 +17,9 @@ from espalier.clusters.act.controller import deletion_obstacle
 from espalier.clusters.act.deletion_steps import delete_cluster, delete_leftovers, remove_finalizer
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.runtime.sources import Expiry
-from tests.support.made_clusters import objects
-from tests.support.observed_clusters import datacenter, example
-from tests.support.reconciles import NOT_FOUND, Environment, Server, Workload
+from tests.support.objects.made_clusters import objects
+from tests.support.objects.observed_clusters import datacenter, example
+from tests.support.objects.reconciles import NOT_FOUND, Environment, Server, Workload
 
 NOW = "2026-01-01T00:00:00Z"
 

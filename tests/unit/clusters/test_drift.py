@@ -17,8 +17,8 @@ from espalier.clusters.plan import drift
 from espalier.clusters.plan.drift import BEING_DELETED, MISSING, NOT_PART_OF_CLUSTER, Drift, InstalledCNI
 from espalier.clusters.plan.plan import Change, Removal
 from espalier.clusters.report import synced
-from tests.support.made_clusters import made, objects, settled
-from tests.support.observed_clusters import applied, as_object
+from tests.support.objects.made_clusters import made, objects, settled
+from tests.support.objects.observed_clusters import applied, as_object
 
 KCP = "KubeadmControlPlane eksa-system/garden"
 GROUP = "MachineDeployment eksa-system/garden-md-0"

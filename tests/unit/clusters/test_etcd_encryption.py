@@ -10,8 +10,8 @@ import pytest
 from espalier.api.capi.kubeadm import ApiServer, KubeadmConfigSpec
 from espalier.clusters.design.rendered import Rendered
 from espalier.clusters.report.validity import problem
-from tests.support import nutanix, vsphere
-from tests.support.etcd_encryption import PLUGIN, asked
+from tests.support.etcd.etcd_encryption import PLUGIN, asked
+from tests.support.providers import nutanix, vsphere
 
 MOUNTED = "/etc/kubernetes/enc/encryption-config.yaml"
 

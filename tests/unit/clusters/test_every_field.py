@@ -21,10 +21,10 @@ from espalier.clusters.design.render.layered import rendered
 from espalier.kube.objects import to_bytes
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest
-from tests.support.connected_examples import COMPANY, PASSWORD
-from tests.support.field_sweep import leaves
-from tests.support.observed_clusters import GARDEN, NAMESPACE, NOW, as_object, datacenter, example, observer
-from tests.support.render_inputs import documents
+from tests.support.objects.observed_clusters import GARDEN, NAMESPACE, NOW, as_object, datacenter, example, observer
+from tests.support.objects.render_inputs import documents
+from tests.support.providers.connected_examples import COMPANY, PASSWORD
+from tests.support.providers.field_sweep import leaves
 
 CP, GROUP, NETWORK = "controlPlaneConfiguration.", "workerNodeGroupConfigurations[].", "clusterNetwork."
 MIRROR, PROXY = "registryMirrorConfiguration.", "proxyConfiguration."

@@ -21,11 +21,11 @@ from espalier.clusters.design.render import authenticator
 from espalier.clusters.design.render.layered import rendered
 from espalier.kube.client import Client
 from espalier.kube.errors import ApiError
-from tests.support.connected_examples import COMPANY
-from tests.support.field_sweep import Values, all_leaves, counted, put, server, swept
-from tests.support.git_repositories import GIT, HUB
-from tests.support.observed_clusters import GARDEN, NAMESPACE, example, scope
-from tests.support.render_inputs import documents
+from tests.support.objects.observed_clusters import GARDEN, NAMESPACE, example, scope
+from tests.support.objects.render_inputs import documents
+from tests.support.providers.connected_examples import COMPANY
+from tests.support.providers.field_sweep import Values, all_leaves, counted, put, server, swept
+from tests.support.providers.git_repositories import GIT, HUB
 
 OIDC, IAM, FLUX, GITOPS, AWS = KINDS = (OIDCConfig, AWSIamConfig, FluxConfig, GitOpsConfig, AWSDatacenterConfig)
 """Not Bundles and EKSARelease: `test_every_field_of_releases`."""

@@ -29,23 +29,9 @@ from espalier.clusters.report.status import status_of
 from espalier.clusters.report.validity import problem
 from espalier.kube.objects import to_bytes
 from espalier.runtime.outcome import Done
-from tests.support import every_provider, snow, tinkerbell, vsphere
-from tests.support import field_sweep as sweep
-from tests.support.every_provider import SAMPLES
-from tests.support.field_sweep import (
-    WRONG_TYPES,
-    Values,
-    all_leaves,
-    counted,
-    created,
-    fields,
-    is_of_wrong_type,
-    named,
-    put_everywhere,
-)
-from tests.support.made_clusters import objects, settled
-from tests.support.observed_clusters import GARDEN, NAMESPACE, NOW, RELEASES, as_object, example, observer
-from tests.support.release_fields import (
+from tests.support.objects.made_clusters import objects, settled
+from tests.support.objects.observed_clusters import GARDEN, NAMESPACE, NOW, RELEASES, as_object, example, observer
+from tests.support.objects.release_fields import (
     BY_DIGEST,
     DIGEST,
     DISTRO,
@@ -63,7 +49,21 @@ from tests.support.release_fields import (
     odd_bundles,
     tree_of,
 )
-from tests.support.render_inputs import documents
+from tests.support.objects.render_inputs import documents
+from tests.support.providers import every_provider, snow, tinkerbell, vsphere
+from tests.support.providers import field_sweep as sweep
+from tests.support.providers.every_provider import SAMPLES
+from tests.support.providers.field_sweep import (
+    WRONG_TYPES,
+    Values,
+    all_leaves,
+    counted,
+    created,
+    fields,
+    is_of_wrong_type,
+    named,
+    put_everywhere,
+)
 from tests.support.sampling import sampled
 
 KINDS = (EKSARelease, Bundles, DistroRelease)

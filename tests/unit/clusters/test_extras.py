@@ -27,9 +27,9 @@ from espalier.clusters.report.validity import problem
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest
 from espalier.runtime.outcome import Continue, Wait
-from tests.support.observed_clusters import NAMESPACE, NOW, applied, as_object, observer
-from tests.support.orchard import ORCHARD, ORCHARD_PROVIDER, OrchardMachineConfig, OrchardZone
-from tests.support.orchard_clusters import cluster, linked, made, scope_of, see
+from tests.support.objects.observed_clusters import NAMESPACE, NOW, applied, as_object, observer
+from tests.support.providers.orchard import ORCHARD, ORCHARD_PROVIDER, OrchardMachineConfig, OrchardZone
+from tests.support.providers.orchard_clusters import cluster, linked, made, scope_of, see
 
 DOMAINS = [{"name": "east"}, {"name": "west"}]
 

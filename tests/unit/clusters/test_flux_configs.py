@@ -11,8 +11,8 @@ from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.crd import crd_of
 from espalier.api.eksa.gitops import FluxConfig, GitOpsConfig
 from espalier.api.meta import Tree
-from tests.support.field_sweep import refusal_of_last, server, verdict
-from tests.support.git_repositories import GIT, HUB
+from tests.support.providers.field_sweep import refusal_of_last, server, verdict
+from tests.support.providers.git_repositories import GIT, HUB
 
 SPECS: dict[str, tuple[type[FluxConfig | GitOpsConfig], Tree, str]] = {
     "github": (FluxConfig, {"github": HUB, "branch": "main"}, ""),

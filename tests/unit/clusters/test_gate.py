@@ -15,8 +15,8 @@ from espalier.api.meta import Tree
 from espalier.clusters.design import gate, names
 from espalier.clusters.design.gate import Gate, Isolation
 from espalier.clusters.observe.scope import Scope
-from tests.support.made_clusters import made, objects, settled
-from tests.support.observed_clusters import as_object, datacenter, example, observer
+from tests.support.objects.made_clusters import made, objects, settled
+from tests.support.objects.observed_clusters import as_object, datacenter, example, observer
 
 VSPHERE = "anywhere.eks.amazonaws.com/v1alpha1"
 

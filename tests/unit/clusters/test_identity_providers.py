@@ -14,8 +14,8 @@ from espalier.api.eksa.cluster import ClusterSpec
 from espalier.clusters.design import names
 from espalier.clusters.observe.rules import identity
 from espalier.clusters.report.validity import problem, standing_problem
-from tests.support.connected_examples import COMPANY
-from tests.support.observed_clusters import example, scope
+from tests.support.objects.observed_clusters import example, scope
+from tests.support.providers.connected_examples import COMPANY
 
 PROVIDER = COMPANY["spec"]["issuerUrl"]
 LINKED: dict[str, Any] = {"identityProviderRefs": [{"kind": "OIDCConfig", "name": "company"}]}

@@ -1,7 +1,7 @@
 """From where each image of a release comes, on every machine of every provider, if there is a registry mirror.
 
 Generated: provider x operating system x etcd x proxy x certificate x account x namespaces. What machines are given is
-read as the programs on them read it (`tests/support/image_sources.py`).
+read as the programs on them read it (`tests/support/providers/image_sources.py`).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ import pytest
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.observe.rules import messages
-from tests.support import snow, vsphere
-from tests.support.admission_reviews import ask
-from tests.support.bottlerocket import on_bottlerocket
-from tests.support.every_provider import KINDS, SAMPLES, canary, registry
-from tests.support.examples import stored
-from tests.support.image_sources import PUBLIC, Reader, of_etcd, of_machine, parts, without_proxy
-from tests.support.nutanix import AUTHORITY
-from tests.support.observed_clusters import RELEASES, observer, rendered_of
-from tests.support.rendered_manifests import FORK, objects
+from tests.support.objects.observed_clusters import RELEASES, observer, rendered_of
+from tests.support.objects.rendered_manifests import FORK, objects
+from tests.support.providers import snow, vsphere
+from tests.support.providers.bottlerocket import on_bottlerocket
+from tests.support.providers.every_provider import KINDS, SAMPLES, canary, registry
+from tests.support.providers.examples import stored
+from tests.support.providers.image_sources import PUBLIC, Reader, of_etcd, of_machine, parts, without_proxy
+from tests.support.providers.nutanix import AUTHORITY
 from tests.support.sampling import sampled
+from tests.support.servers.admission_reviews import ask
 
 MIRROR = "harbor.example.com"
 ACCOUNT = f"{canary('mirror-user')}:{canary('mirror-password')}"

@@ -29,8 +29,8 @@ from espalier.clusters.observe import in_place_progress
 from espalier.clusters.plan import in_place, plan
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
-from tests.support.made_clusters import made, objects
-from tests.support.observed_clusters import as_object
+from tests.support.objects.made_clusters import made, objects
+from tests.support.objects.observed_clusters import as_object
 
 
 def held() -> KubeadmControlPlane:

@@ -22,9 +22,9 @@ from espalier.kube.errors import Invalid
 from espalier.kube.wire import Response
 from espalier.runtime.sources import Expiry
 from espalier.runtime.virtual import Simulation, run
-from tests.support.made_clusters import objects
-from tests.support.observed_clusters import GARDEN, datacenter, example
-from tests.support.reconciles import NOT_FOUND, Environment, Server, Workload
+from tests.support.objects.made_clusters import objects
+from tests.support.objects.observed_clusters import GARDEN, datacenter, example
+from tests.support.objects.reconciles import NOT_FOUND, Environment, Server, Workload
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 KUBECONFIG = b"apiVersion: v1\nkind: Config\n"

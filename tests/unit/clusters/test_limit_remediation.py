@@ -11,9 +11,9 @@ from espalier.clusterapi.contract import PAUSED_ANNOTATION as PAUSED
 from espalier.clusters.act import machine_steps
 from espalier.clusters.design.names import REMEDIATION_STOPPED_ANNOTATION as STOPPED
 from espalier.runtime.outcome import Continue
-from tests.support.made_clusters import counts, objects
-from tests.support.observed_clusters import datacenter, example
-from tests.support.reconciles import step
+from tests.support.objects.made_clusters import counts, objects
+from tests.support.objects.observed_clusters import datacenter, example
+from tests.support.objects.reconciles import step
 
 CHECK = "garden-kcp-unhealthy"
 READY = counts(3)

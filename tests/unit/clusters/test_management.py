@@ -31,10 +31,8 @@ from espalier.providers.registry import PROVIDERS
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from espalier.runtime.cache import Caches
 from espalier.runtime.outcome import Wait
-from tests.support.admission_reviews import SPEC, ask, edited, garden, paused
-from tests.support.eksa_versions import hub, release, under_hub
-from tests.support.git_repositories import flux
-from tests.support.observed_clusters import (
+from tests.support.objects.eksa_versions import hub, release, under_hub
+from tests.support.objects.observed_clusters import (
     NAMESPACE,
     NOW,
     RELEASES,
@@ -46,9 +44,11 @@ from tests.support.observed_clusters import (
     naming,
     observer,
 )
-from tests.support.reconciles import step
-from tests.support.refused_clusters import WRONG
-from tests.support.shared_objects import MANAGER, SHARED, delete, release_of_bundles
+from tests.support.objects.reconciles import step
+from tests.support.objects.refused_clusters import WRONG
+from tests.support.objects.shared_objects import MANAGER, SHARED, delete, release_of_bundles
+from tests.support.providers.git_repositories import flux
+from tests.support.servers.admission_reviews import SPEC, ask, edited, garden, paused
 
 GIT_OPS = SPEC + "gitOpsRef"
 FLEET = {"kind": "FluxConfig", "name": "fleet"}

@@ -23,7 +23,7 @@ from espalier.kube.errors import Conflict
 from espalier.kube.wire import Request, Response, Stream
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.writer import NONEXISTENT_VERSION, NameTaken
-from tests.support.observed_clusters import applied, as_object, datacenter, example, observer
+from tests.support.objects.observed_clusters import applied, as_object, datacenter, example, observer
 
 WORDS = ("core", "control", "plane", "1", "md-0")
 """Names are made of these: each cut of `core-control-plane-1-md-0` is a cluster and a group."""

@@ -9,10 +9,10 @@ import pytest
 from espalier.api.meta import Tree
 from espalier.clusters.design import names
 from espalier.clusters.report.validity import problem
-from tests.support import made_clusters as made
-from tests.support.admission_reviews import CONTROL_PLANE, GROUP, ask, edited, paused
-from tests.support.eksa_versions import KUBERNETES, VERSION, refused
-from tests.support.observed_clusters import datacenter, scope
+from tests.support.objects import made_clusters as made
+from tests.support.objects.eksa_versions import KUBERNETES, VERSION, refused
+from tests.support.objects.observed_clusters import datacenter, scope
+from tests.support.servers.admission_reviews import CONTROL_PLANE, GROUP, ask, edited, paused
 
 V34, V35, V36 = "v1.34.4-eks-1-34-1", "v1.35.4-eks-1-35-1", "v1.36.3-eks-1-36-1"
 

@@ -13,11 +13,11 @@ from espalier.api.meta import Tree
 from espalier.clusters.observe.scope import ClusterAPIObjects, Scope
 from espalier.clusters.report.validity import linked_violations, problem
 from espalier.providers.registry import PROVIDERS
-from tests.support import nutanix, vsphere
-from tests.support.admission_reviews import ask
-from tests.support.examples import stored
-from tests.support.observed_clusters import as_object
-from tests.support.rendered_manifests import FORK
+from tests.support.objects.observed_clusters import as_object
+from tests.support.objects.rendered_manifests import FORK
+from tests.support.providers import nutanix, vsphere
+from tests.support.providers.examples import stored
+from tests.support.servers.admission_reviews import ask
 
 PLANE, GROUP = "controlPlaneConfiguration", "workerNodeGroupConfigurations"
 SENTENCE = (

@@ -14,8 +14,8 @@ from espalier.api.reference import Reason, Remedy
 from espalier.clusters.design import names
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.report import overdue
-from tests.support.made_clusters import made, objects
-from tests.support.observed_clusters import GARDEN
+from tests.support.objects.made_clusters import made, objects
+from tests.support.objects.observed_clusters import GARDEN
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 SINCE = condition_list.timestamp(BEGAN)

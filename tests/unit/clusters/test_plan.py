@@ -14,8 +14,8 @@ from espalier.clusters.design import ownership
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.plan import plan
 from espalier.clusters.plan.plan import Change
-from tests.support.made_clusters import made, objects
-from tests.support.observed_clusters import applied, as_object
+from tests.support.objects.made_clusters import made, objects
+from tests.support.objects.observed_clusters import applied, as_object
 
 MORE_WORKERS = [{"name": "md-0", "count": 4}]
 

@@ -11,7 +11,7 @@ from espalier.clusters.observe.references import IDENTITY_PROVIDERS
 from espalier.kube.rbac import APPLY, FOLLOW, Right, trees
 from espalier.providers.kinds import PROVIDER_KINDS
 from espalier.providers.registry import PROVIDERS
-from tests.support.orchard import (
+from tests.support.providers.orchard import (
     KINDS,
     ORCHARD,
     OrchardCluster,

@@ -18,7 +18,7 @@ from espalier.providers.docker.cluster_api import DockerCluster
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.cache import Caches
 from espalier.runtime.outcome import Wait
-from tests.support.observed_clusters import NoServer, as_object, example, laptop, scope
+from tests.support.objects.observed_clusters import NoServer, as_object, example, laptop, scope
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ABSENT = Missing("spec.datacenterRef", "DockerDatacenterConfig a in namespace default, which does not exist")

@@ -20,8 +20,8 @@ from espalier.clusters.report.validity import missing_objects
 from espalier.kube.client import Client
 from espalier.providers.docker.provider import DOCKER
 from espalier.runtime.cache import Caches
-from tests.support.observed_clusters import GARDEN, NAMESPACE, NoServer, example, fill, observer
-from tests.support.orchard import ORCHARD, OrchardDatacenterConfig, OrchardMachineConfig
+from tests.support.objects.observed_clusters import GARDEN, NAMESPACE, NoServer, example, fill, observer
+from tests.support.providers.orchard import ORCHARD, OrchardDatacenterConfig, OrchardMachineConfig
 
 DATACENTER, MACHINES = OrchardDatacenterConfig.resource, OrchardMachineConfig.resource
 SYSTEM = "eksa-system"

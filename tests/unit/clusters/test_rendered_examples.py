@@ -13,10 +13,10 @@ from espalier.api.meta import Tree
 from espalier.clusters.design import cni
 from espalier.clusters.observe.scope import ClusterAPIObjects
 from espalier.clusters.plan import plan
-from tests.support.connected_examples import COMPANY, CONNECTED, PASSWORD
-from tests.support.golden_stories import compare_with_golden, text_of
-from tests.support.observed_clusters import EXAMPLES, GARDEN, example, scope
-from tests.support.render_inputs import EVERYTHING
+from tests.support.histories.golden_stories import compare_with_golden, text_of
+from tests.support.objects.observed_clusters import EXAMPLES, GARDEN, example, scope
+from tests.support.objects.render_inputs import EVERYTHING
+from tests.support.providers.connected_examples import COMPANY, CONNECTED, PASSWORD
 
 
 def rendered(manifest: str, *more: Tree, **spec: object) -> list[KubeObject]:

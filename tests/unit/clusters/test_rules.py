@@ -12,7 +12,7 @@ from espalier.clusters.admission.release_admission import field_differences
 from espalier.clusters.design.layers import release
 from espalier.clusters.observe.rules import bottlerocket, changes, content, endpoint, numbers, releases, warnings
 from espalier.providers.registry import PROVIDERS
-from tests.support.observed_clusters import as_object, example
+from tests.support.objects.observed_clusters import as_object, example
 
 
 def cluster(name: str = "docker.yaml", **spec: Any) -> eksa.Cluster:

@@ -15,9 +15,9 @@ from espalier.clusters.plan import drift, plan
 from espalier.clusters.plan.in_place import NOT_ASKED, TOO_FEW
 from espalier.clusters.report import readiness
 from espalier.runtime.outcome import Wait
-from tests.support.made_clusters import made, objects
-from tests.support.observed_clusters import as_object
-from tests.support.runtime_hooks import DISCOVERED, asked
+from tests.support.objects.made_clusters import made, objects
+from tests.support.objects.observed_clusters import as_object
+from tests.support.objects.runtime_hooks import DISCOVERED, asked
 
 HOOKS = FrontEnd.HOOKS
 

@@ -13,8 +13,8 @@ from espalier.api.resource import Key
 from espalier.clusters.design import names, release_content
 from espalier.clusters.design.gate import Gate
 from espalier.clusters.observe.scope import ClusterAPIObjects
-from tests.support.made_clusters import kubeconfig, objects
-from tests.support.observed_clusters import GARDEN, as_object, datacenter, example, laptop, observer, scope
+from tests.support.objects.made_clusters import kubeconfig, objects
+from tests.support.objects.observed_clusters import GARDEN, as_object, datacenter, example, laptop, observer, scope
 
 IDENTITY = "laptop/uid-0"
 """Of the example under the management cluster that is there."""

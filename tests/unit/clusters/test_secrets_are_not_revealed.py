@@ -26,9 +26,9 @@ from espalier.kube.objects import Object
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from espalier.runtime.outcome import Fault
-from tests.support.made_clusters import objects
-from tests.support.observed_clusters import GARDEN, as_object, datacenter, example, observer, scope
-from tests.support.previews import manifest, previews
+from tests.support.objects.made_clusters import objects
+from tests.support.objects.observed_clusters import GARDEN, as_object, datacenter, example, observer, scope
+from tests.support.objects.previews import manifest, previews
 
 SECRET_FLAGS = (
     "oidc-client-secret",

@@ -14,8 +14,8 @@ from espalier.clusters.design import gate, names
 from espalier.clusters.design.gate import Isolation
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.observe.settling import LONGEST, Settling
-from tests.support.made_clusters import objects, settled
-from tests.support.observed_clusters import as_object, datacenter, example, observer
+from tests.support.objects.made_clusters import objects, settled
+from tests.support.objects.observed_clusters import as_object, datacenter, example, observer
 
 SECONDS = 3.0
 DONE = "done"

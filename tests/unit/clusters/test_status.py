@@ -25,8 +25,8 @@ from espalier.clusters.report.validity import problem
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import UnusableBundles
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
-from tests.support.made_clusters import made, objects, settled
-from tests.support.observed_clusters import GARDEN, example, laptop, observer, scope
+from tests.support.objects.made_clusters import made, objects, settled
+from tests.support.objects.observed_clusters import GARDEN, example, laptop, observer, scope
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WAITING = Wait("OutdatedInformation", "waiting for Cluster API to observe the control plane")

@@ -21,9 +21,9 @@ from espalier.clusters.observe.references import Missing
 from espalier.kube.wire import Request, Response
 from espalier.runtime.outcome import Continue, Wait
 from espalier.runtime.sources import Expiry
-from tests.support.made_clusters import objects
-from tests.support.observed_clusters import GARDEN, datacenter, example, laptop, scope
-from tests.support.reconciles import Environment, Server, Workload, step
+from tests.support.objects.made_clusters import objects
+from tests.support.objects.observed_clusters import GARDEN, datacenter, example, laptop, scope
+from tests.support.objects.reconciles import Environment, Server, Workload, step
 
 
 class Secrets(Server):

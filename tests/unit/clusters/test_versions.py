@@ -20,9 +20,8 @@ from espalier.kube.wire import ADMIN
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
 from espalier.runtime.cache import Caches
-from tests.support import made_clusters as made
-from tests.support.admission_reviews import GROUP, ask, edited, garden, paused
-from tests.support.eksa_versions import (
+from tests.support.objects import made_clusters as made
+from tests.support.objects.eksa_versions import (
     BUNDLES,
     KUBERNETES,
     REFERENCE,
@@ -34,7 +33,8 @@ from tests.support.eksa_versions import (
     release,
     under_hub,
 )
-from tests.support.observed_clusters import NOW, NoServer, as_object, laptop, naming, observer
+from tests.support.objects.observed_clusters import NOW, NoServer, as_object, laptop, naming, observer
+from tests.support.servers.admission_reviews import GROUP, ask, edited, garden, paused
 
 
 def test_a_new_cluster_names_a_release_and_no_bundles() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from espalier.clusters.observe.rules import warnings
-from tests.support.observed_upgrades import made
+from tests.support.objects.observed_upgrades import made
 
 
 @pytest.mark.parametrize("spec", [{}, {"spec": None}, {"spec": {"users": None}}], ids=["none", "null", "no users"])

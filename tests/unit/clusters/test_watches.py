@@ -14,9 +14,9 @@ from espalier.kube.objects import Object
 from espalier.runtime.cache import Cache
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Outcome
-from tests.support.admission_reviews import SPEC, edited
-from tests.support.git_repositories import flux
-from tests.support.observed_clusters import as_object, laptop, naming, observer
+from tests.support.objects.observed_clusters import as_object, laptop, naming, observer
+from tests.support.providers.git_repositories import flux
+from tests.support.servers.admission_reviews import SPEC, edited
 
 
 class Mappings(Controller):

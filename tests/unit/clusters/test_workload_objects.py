@@ -10,7 +10,7 @@ from espalier.clusters.design.rendered import Manifest
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.plan import workload_objects
 from espalier.clusters.plan.workload_objects import Installed, PendingObjects, WorkloadObject
-from tests.support.orchard_clusters import cluster, linked, made, scope_of, see
+from tests.support.providers.orchard_clusters import cluster, linked, made, scope_of, see
 
 OBJECTS = (WorkloadObject(CONFIG_MAP, Key("kube-system", "a")), WorkloadObject(CLUSTER_ROLE, Key("", "system:orchard")))
 

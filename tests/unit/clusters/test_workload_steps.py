@@ -26,9 +26,9 @@ from espalier.providers.docker.provider import DOCKER
 from espalier.runtime.outcome import Continue, Fault, Outcome, Wait
 from espalier.runtime.sources import Expiry
 from espalier.runtime.virtual import Simulation, run
-from tests.support.made_clusters import objects
-from tests.support.observed_clusters import datacenter, example
-from tests.support.reconciles import Environment, Server, Workload
+from tests.support.objects.made_clusters import objects
+from tests.support.objects.observed_clusters import datacenter, example
+from tests.support.objects.reconciles import Environment, Server, Workload
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 

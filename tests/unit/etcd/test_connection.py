@@ -12,7 +12,7 @@ from grpc import StatusCode
 from espalier.etcd import connection
 from espalier.etcd.client import Client, connect
 from espalier.etcd.errors import Closed, Denied, NotEtcd, RequestTooLarge, ResponseTooLarge, Unavailable
-from tests.support.etcd_members import Member, running
+from tests.support.etcd.etcd_members import Member, running
 from tests.support.tasks import left_over
 
 

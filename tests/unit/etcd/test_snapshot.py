@@ -20,7 +20,7 @@ from espalier.etcd.client import connect
 from espalier.etcd.errors import Corrupt, EtcdError, NotEtcd, Unavailable
 from espalier.etcd.messages import rpc_pb2 as rpc
 from espalier.etcd.messages.services import SNAPSHOT, Context
-from tests.support.etcd_members import Member, running
+from tests.support.etcd.etcd_members import Member, running
 
 DATABASE = random.Random(1).randbytes(2048)
 SNAPSHOT_BYTES = DATABASE + hashlib.sha256(DATABASE).digest()

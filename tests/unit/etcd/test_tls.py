@@ -17,7 +17,7 @@ from espalier.etcd.client import Client, connect
 from espalier.etcd.credentials import LARGEST_FILE, CertificateError, TlsFiles
 from espalier.etcd.errors import Unavailable
 from espalier.kube.pki import Authority
-from tests.support.etcd_members import Member, RangeContext, running
+from tests.support.etcd.etcd_members import Member, RangeContext, running
 
 NOW = datetime.now(UTC)
 SERVERS = Authority.create("servers", now=NOW, rng=random.Random(1))

@@ -15,7 +15,7 @@ from espalier.etcd.client import Client, connect
 from espalier.etcd.errors import Compacted, Denied, EtcdError, NotEtcd, Unavailable
 from espalier.etcd.messages import rpc_pb2 as rpc
 from espalier.etcd.messages.services import WATCH, Context
-from tests.support.etcd_members import Member, running
+from tests.support.etcd.etcd_members import Member, running
 from tests.support.tasks import left_over
 
 

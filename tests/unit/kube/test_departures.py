@@ -18,8 +18,8 @@ from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.threaded import ThreadedTransport
 from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.fencing import Fence, Fenced, FencedTransport
-from tests.support.https_server import Served, serve
-from tests.support.scripted_server import Script, json_response
+from tests.support.servers.https_server import Served, serve
+from tests.support.servers.scripted_server import Script, json_response
 
 PATH = "/api/v1/namespaces/a/configmaps/b"
 METHODS = ("GET", "HEAD", "OPTIONS", "PUT", "DELETE", "PATCH", "POST")

@@ -26,7 +26,7 @@ from espalier.kube.pki import Authority
 from espalier.kube.threaded import ThreadedTransport
 from espalier.kube.tls import CertificateError
 from espalier.kube.wire import Request, Response, Stream
-from tests.support.https_server import Handler, client_pair, serve, user_of
+from tests.support.servers.https_server import Handler, client_pair, serve, user_of
 
 AnyTransport = HttpTransport | ThreadedTransport
 Kind: type[AnyTransport] = HttpTransport

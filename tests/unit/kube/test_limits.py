@@ -22,9 +22,9 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.kubeconfig_entries import KubeconfigError
 from espalier.kube.threaded import ThreadedTransport
 from espalier.kube.wire import Request, Response
-from tests.support.https_server import authority, client_pair, serve, user_of
 from tests.support.sampling import sampled
-from tests.support.scripted_server import Script, client_of, json_response
+from tests.support.servers.https_server import authority, client_pair, serve, user_of
+from tests.support.servers.scripted_server import Script, client_of, json_response
 
 KIB = 1024
 LARGEST = 64 * KIB

@@ -9,7 +9,7 @@ from espalier.kube.errors import NotFound, Unreachable
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.metrics import MeasuredTransport, RequestMetrics
 from espalier.kube.wire import Request, Response
-from tests.support.scripted_server import Documents, Script, failure
+from tests.support.servers.scripted_server import Documents, Script, failure
 
 
 async def test_every_attempt_is_counted_by_its_outcome() -> None:

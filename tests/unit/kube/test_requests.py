@@ -25,7 +25,7 @@ from espalier.kube.errors import (
     Unreachable,
 )
 from espalier.kube.wire import Request, Response
-from tests.support.scripted_server import Script, client_of, failure, json_response
+from tests.support.servers.scripted_server import Script, client_of, failure, json_response
 
 SECRETS = Resource("", "v1", "secrets", "Secret")
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)

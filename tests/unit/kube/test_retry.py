@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from espalier.kube.errors import Unreachable
 from espalier.kube.retry import Retry
 from espalier.kube.wire import Request, Response
-from tests.support.no_retry import NO_RETRY
+from tests.support.servers.no_retry import NO_RETRY
 
 READ, WRITE = Request("GET", "/api"), Request("POST", "/api")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from espalier.api.resource import Resource
 from espalier.kube.errors import ApiError, Expired, Forbidden, NotKubernetes
 from espalier.kube.watching import decode_event
-from tests.support.scripted_server import Documents, Script, client_of, failure
+from tests.support.servers.scripted_server import Documents, Script, client_of, failure
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 

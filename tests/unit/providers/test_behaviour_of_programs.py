@@ -16,11 +16,11 @@ from espalier.api.resource import Key
 from espalier.clusters.design.render import authenticator, kube_vip
 from espalier.providers.tinkerbell.hardware.demand import Owner, demands
 from espalier.providers.tinkerbell.kinds import TinkerbellMachineConfig
-from tests.support import tinkerbell
-from tests.support.every_provider import KINDS, SAMPLES, registry
-from tests.support.examples import stored
-from tests.support.observed_clusters import observer, rendered_of
-from tests.support.rendered_manifests import FORK, objects
+from tests.support.objects.observed_clusters import observer, rendered_of
+from tests.support.objects.rendered_manifests import FORK, objects
+from tests.support.providers import tinkerbell
+from tests.support.providers.every_provider import KINDS, SAMPLES, registry
+from tests.support.providers.examples import stored
 
 
 def rendered(kind: str, spec: Tree | None = None, *more: Tree) -> list[Tree]:

@@ -9,9 +9,9 @@ from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.clusters.design.shared_parts import with_shared_parts
 from espalier.providers.registry import PROVIDERS
-from tests.support.every_provider import KINDS, SAMPLES
-from tests.support.examples import stored
-from tests.support.observed_upgrades import made
+from tests.support.objects.observed_upgrades import made
+from tests.support.providers.every_provider import KINDS, SAMPLES
+from tests.support.providers.examples import stored
 
 
 @pytest.mark.parametrize("kind", KINDS)

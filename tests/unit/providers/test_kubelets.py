@@ -12,7 +12,7 @@ from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.eksa.kubelet import PATCH
 from espalier.clusters.design.render.kubeadm import CIPHER_SUITES
 from espalier.clusters.design.render.layered import rendered
-from tests.support.scopes_of_every_provider import CLUSTERS
+from tests.support.providers.scopes_of_every_provider import CLUSTERS
 
 IN_FILE = {"read-only-port", "anonymous-auth", "tls-cipher-suites", "tls-min-version", "eviction-hard", "resolv-conf"}
 NETWORK = {

@@ -10,8 +10,8 @@ import pytest
 from espalier.api.capi.kubeadm import ClusterConfiguration, KubeadmConfigSpec
 from espalier.clusters.design.render.layered import rendered
 from espalier.clusters.design.rendered import Rendered
-from tests.support.etcd_encryption import PLUGIN, asked
-from tests.support.scopes_of_every_provider import CLUSTERS
+from tests.support.etcd.etcd_encryption import PLUGIN, asked
+from tests.support.providers.scopes_of_every_provider import CLUSTERS
 
 
 def of_version(provider: str, minor: str, **spec: Any) -> Rendered:

@@ -11,7 +11,7 @@ import yaml
 
 from espalier.api.meta import Tree
 from espalier.clusters.design.rendered import Rendered
-from tests.support import nutanix, vsphere
+from tests.support.providers import nutanix, vsphere
 
 
 def everything(provider: str) -> Rendered:

@@ -19,8 +19,8 @@ from espalier.kube.wire import Request
 from espalier.runtime import virtual
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.options import WATCH_FILTER_LABEL, Options
-from tests.support.indexes import by_label
-from tests.support.small_server import SmallServer, client_of, config_map
+from tests.support.objects.indexes import by_label
+from tests.support.servers.small_server import SmallServer, client_of, config_map
 
 Story = Callable[[SmallServer, Caches], Awaitable[Any]]
 

@@ -16,8 +16,8 @@ from espalier.kube.pki import KeyPair
 from espalier.runtime.certificates import SECRET_NAME, Lifetime, ServingCertificate
 from espalier.runtime.virtual import Simulation
 from espalier.runtime.write_limits import BURST, limited
-from tests.support.simulated_loop import simulate
-from tests.support.small_server import SmallServer, client_of
+from tests.support.environments.simulated_loop import simulate
+from tests.support.servers.small_server import SmallServer, client_of
 from tests.support.waiting import running
 
 HOUR = 3600.0

@@ -22,7 +22,7 @@ from espalier.runtime.metrics import Metrics
 from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait
 from espalier.runtime.predicates import generation_changed
 from espalier.runtime.virtual import Simulation
-from tests.support.small_server import SmallServer, client_of, config_map
+from tests.support.servers.small_server import SmallServer, client_of, config_map
 from tests.support.waiting import running
 
 KEY = Key("default", "a")

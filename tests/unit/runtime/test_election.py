@@ -20,9 +20,9 @@ from espalier.runtime.election import Election
 from espalier.runtime.fencing import Fence, Fenced, fenced
 from espalier.runtime.options import Options
 from espalier.runtime.virtual import Simulation
-from tests.support.no_retry import NO_RETRY
-from tests.support.simulated_loop import simulate
-from tests.support.small_server import SmallServer, config_map
+from tests.support.environments.simulated_loop import simulate
+from tests.support.servers.no_retry import NO_RETRY
+from tests.support.servers.small_server import SmallServer, config_map
 
 LEASE_PATH = "/apis/coordination.k8s.io/v1/namespaces/eksa-system/leases/manager"
 

@@ -12,7 +12,7 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.election import Election, Timing
 from espalier.runtime.election_thread import ElectionThread
 from espalier.runtime.fencing import Fence
-from tests.support.small_server import SmallServer, client_of
+from tests.support.servers.small_server import SmallServer, client_of
 
 QUICK = Timing(lease=1.0, renew=0.5, retry=0.05)
 

@@ -12,8 +12,8 @@ from espalier.kube.objects import Object
 from espalier.kube.wire import Request
 from espalier.runtime.events import BURST, Recorder
 from espalier.runtime.virtual import Simulation
-from tests.support.simulated_loop import simulate
-from tests.support.small_server import SmallServer, client_of, config_map
+from tests.support.environments.simulated_loop import simulate
+from tests.support.servers.small_server import SmallServer, client_of, config_map
 
 
 def play(story: Callable[[SmallServer, Recorder], Awaitable[None]]) -> None:

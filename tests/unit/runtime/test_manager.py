@@ -25,8 +25,8 @@ from espalier.runtime.options import Options
 from espalier.runtime.outcome import Done, Fault, Outcome, fault_of
 from espalier.runtime.virtual import Simulation
 from espalier.runtime.webhooks import Webhooks
-from tests.support.simulated_loop import simulate
-from tests.support.small_server import SmallServer, client_of, config_map
+from tests.support.environments.simulated_loop import simulate
+from tests.support.servers.small_server import SmallServer, client_of, config_map
 
 LEASE_PATH = "/apis/coordination.k8s.io/v1/namespaces/eksa-system/leases/manager"
 

@@ -29,8 +29,8 @@ from espalier.kube.watching import EventType
 from espalier.kube.wire import Request
 from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.reflector import WATCH_SECONDS, Reflector, Source, earlier
-from tests.support.simulated_loop import simulate
-from tests.support.small_server import SmallServer, config_map
+from tests.support.environments.simulated_loop import simulate
+from tests.support.servers.small_server import SmallServer, config_map
 from tests.support.waiting import running
 
 Story = Callable[[SmallServer, Caches], Awaitable[Any]]

@@ -17,8 +17,8 @@ from espalier.runtime.metrics import Metrics
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.virtual import Simulation
 from espalier.runtime.write_limits import TooManyWrites
-from tests.support.simulated_loop import simulate
-from tests.support.small_server import SmallServer, client_of, config_map
+from tests.support.environments.simulated_loop import simulate
+from tests.support.servers.small_server import SmallServer, client_of, config_map
 
 
 def named(name: str, namespace: str = "n") -> ClusterIdentity:

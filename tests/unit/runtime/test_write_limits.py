@@ -32,8 +32,8 @@ from espalier.runtime.write_limits import (
     WriteLimit,
     limited,
 )
-from tests.support.simulated_loop import simulate
-from tests.support.small_server import SmallServer, client_of, config_map
+from tests.support.environments.simulated_loop import simulate
+from tests.support.servers.small_server import SmallServer, client_of, config_map
 from tests.support.waiting import running
 
 PATH = "/api/v1/namespaces/default/configmaps/a"

@@ -25,7 +25,7 @@ from espalier.runtime.clock import SystemClock
 from espalier.simulator.stores import FolderStores
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.simulator.workloads import Workloads
-from tests.support.no_retry import NO_RETRY
+from tests.support.servers.no_retry import NO_RETRY
 
 GARDEN, ORCHARD = Key("eksa-system", "garden"), Key("eksa-system", "orchard")
 NOW = datetime.now(UTC)

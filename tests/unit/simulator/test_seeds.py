@@ -13,7 +13,7 @@ from espalier.kube.errors import Unreachable
 from espalier.runtime.cache import Cache, Caches
 from espalier.simulator.connections import Link
 from espalier.simulator.seeds import Seed, SeedDown
-from tests.support.seeds import SHOOT, on_a_seed, until
+from tests.support.gardens.seeds import SHOOT, on_a_seed, until
 
 
 def nothing(_image: str) -> None:

@@ -21,8 +21,8 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.simulator.workload_controllers import budgets
 from espalier.simulator.workload_controllers.writes import Change, Create, Delete
-from tests.support.planned_cluster import Environment
-from tests.support.pod_network import pod_network
+from tests.support.environments.pod_network import pod_network
+from tests.support.histories.planned_cluster import Environment
 
 
 def stateful_set(replicas: int, **spec: Any) -> Tree:

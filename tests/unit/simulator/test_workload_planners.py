@@ -14,8 +14,8 @@ from espalier.simulator.addons import coredns, kube_proxy
 from espalier.simulator.bootstrap_data import CONTROL_PLANE_TAINT, Kubeadm
 from espalier.simulator.workload_controllers import budgets
 from espalier.simulator.workload_controllers.writes import Change
-from tests.support.planned_cluster import Environment
-from tests.support.pod_network import pod_network
+from tests.support.environments.pod_network import pod_network
+from tests.support.histories.planned_cluster import Environment
 
 
 def test_a_node_is_not_ready_until_its_network_runs_on_it() -> None:

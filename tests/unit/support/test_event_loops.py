@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from espalier.kube.pki import Authority
-from tests.support.web_server import tls
+from tests.support.servers.web_server import tls
 
 
 def context() -> tuple[ssl.SSLContext, ssl.SSLContext]:

@@ -10,8 +10,8 @@ from tempfile import TemporaryFile
 
 import pytest
 
-from tests.support import fork_server
-from tests.support.environment import PROGRAM, CommandResult, LocalEnvironment
+from tests.support.environments import fork_server
+from tests.support.environments.environment import PROGRAM, CommandResult, LocalEnvironment
 from tests.support.sampling import sampled
 
 ROOT = Path(__file__).parents[3]

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from espalier.upgrader.host import StepFailed
-from tests.support.sampling import sampled
-from tests.support.simulated_node import (
+from tests.support.environments.simulated_node import (
     CONFIGURATION,
     NEW,
     OLD,
@@ -27,6 +26,7 @@ from tests.support.simulated_node import (
     report,
     simulated,
 )
+from tests.support.sampling import sampled
 
 SHARES = 3
 any_share = pytest.mark.parametrize("share", sampled(range(SHARES), 0))

@@ -17,7 +17,7 @@ from espalier.upgrader.changes import Changes, NewFile, read_changes
 from espalier.upgrader.files import STAGED
 from espalier.upgrader.host import StepFailed
 from espalier.upgrader.static_pods import HASH, RESTARTED, annotated, without_annotation
-from tests.support.simulated_node import (
+from tests.support.environments.simulated_node import (
     CONFIGURATION,
     NAME,
     NEW_CONTAINERD,

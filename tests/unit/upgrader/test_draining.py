@@ -11,7 +11,7 @@ from espalier.simulator.hosts.programs import Host
 from espalier.upgrader import draining
 from espalier.upgrader.draining import CORDONED_ANNOTATION, DRAIN_BLOCKED_ANNOTATION, Cordon
 from espalier.upgrader.host import Clock, StepFailed
-from tests.support.simulated_node import NAME, NEW, Cluster, Doom, KillableApi, Killed, register
+from tests.support.environments.simulated_node import NAME, NEW, Cluster, Doom, KillableApi, Killed, register
 
 PODS = "/api/v1/namespaces/default/pods"
 NEEDS = "The disruption budget web needs 1 healthy pods and has 1 currently"

@@ -14,8 +14,8 @@ from espalier.simulator.hosts.static_pods import COMPONENTS
 from espalier.simulator.workload_controllers.kubelet import running_status
 from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import Node, Pod
-from tests.support.shown_pods import ready_column, shape
-from tests.support.simulated_node import NAME, NEW, STEPS, Simulated, simulated
+from tests.support.environments.simulated_node import NAME, NEW, STEPS, Simulated, simulated
+from tests.support.objects.shown_pods import ready_column, shape
 
 PODS = "/api/v1/namespaces/kube-system/pods"
 FAULTY = "the pod that mounts this fails"

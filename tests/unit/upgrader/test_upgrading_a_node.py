@@ -15,7 +15,7 @@ from espalier.upgrader import checks, steps
 from espalier.upgrader.contents import WORK, parse_version
 from espalier.upgrader.host import NotCopied, Result, StepFailed
 from espalier.upgrader.services import show
-from tests.support.simulated_node import (
+from tests.support.environments.simulated_node import (
     NEW,
     OLD,
     STEPS,

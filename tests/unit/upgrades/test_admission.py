@@ -10,8 +10,8 @@ from espalier.api.meta import Tree
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest
 from espalier.upgrades import admission
-from tests.support.observed_upgrades import made
-from tests.support.upgrade_objects import handlers
+from tests.support.objects.observed_upgrades import made
+from tests.support.objects.upgrade_objects import handlers
 
 SPECS: dict[str, Tree] = {
     "NodeUpgrade": {"kubernetesVersion": "v1.36.3", "nodeType": "Worker"},

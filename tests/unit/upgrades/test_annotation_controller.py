@@ -34,7 +34,7 @@ from espalier.upgrades.annotation_controller import (
 from espalier.upgrades.group.control_plane import ControlPlaneGroup
 from espalier.upgrades.group.group import DueMachines
 from espalier.upgrades.observe import Observer
-from tests.support.observed_upgrades import machine, made
+from tests.support.objects.observed_upgrades import machine, made
 
 TEMPLATE = {"apiGroup": "g", "kind": "K", "name": "t"}
 ASKED: Tree = {"version": "v1.36.3", "machineTemplate": {"spec": {"infrastructureRef": TEMPLATE}}}

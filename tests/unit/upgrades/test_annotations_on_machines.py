@@ -22,7 +22,7 @@ from espalier.upgrades.node import steps as node_life
 from espalier.upgrades.node.containers import STEPS
 from espalier.upgrades.node.context import Context
 from espalier.upgrades.node.observe import NodeScope
-from tests.support.observed_upgrades import machine, made, node, scope_of, working
+from tests.support.objects.observed_upgrades import machine, made, node, scope_of, working
 
 OURS = names.protection("a-node-upgrader")
 

@@ -31,7 +31,7 @@ from espalier.upgrades.group.group import GroupScope
 from espalier.upgrades.group.observe import GroupContext, observe
 from espalier.upgrades.group.sequence import Member
 from espalier.upgrades.group.steps import STEPS
-from tests.support.observed_upgrades import NEW, OLD, cluster_view, machine, made, node, pods
+from tests.support.objects.observed_upgrades import NEW, OLD, cluster_view, machine, made, node, pods
 
 PLANES = ("a", "b", "c")
 

@@ -18,7 +18,7 @@ from espalier.kube.objects import ObjectList
 from espalier.upgrades.node import capacity
 from espalier.upgrades.node.capacity import PodRequest, fits, has_room
 from espalier.upgrades.views import Node
-from tests.support.observed_upgrades import made
+from tests.support.objects.observed_upgrades import made
 
 READY = [{"type": "Ready", "status": "True"}]
 

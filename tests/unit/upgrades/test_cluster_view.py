@@ -18,7 +18,7 @@ from espalier.runtime import virtual
 from espalier.runtime.cache import Caches
 from espalier.runtime.transforms import metadata_unless
 from espalier.upgrades.cluster_tracker import _RunningCaches
-from tests.support.observed_upgrades import made
+from tests.support.objects.observed_upgrades import made
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,10 @@ from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.kube.objects import Object
 from espalier.upgrades import expected, names
-from tests.support import field_sweep as sweep
-from tests.support.field_sweep import (
+from tests.support.objects.observed_upgrades import made
+from tests.support.objects.upgrade_objects import SPECS, handlers
+from tests.support.providers import field_sweep as sweep
+from tests.support.providers.field_sweep import (
     WRONG_TYPES,
     Values,
     all_leaves,
@@ -27,8 +29,6 @@ from tests.support.field_sweep import (
     named,
     put_everywhere,
 )
-from tests.support.observed_upgrades import made
-from tests.support.upgrade_objects import SPECS, handlers
 
 KINDS = (NodeUpgrade, ControlPlaneUpgrade, MachineDeploymentUpgrade)
 HUGE = 1_000_000

@@ -24,7 +24,7 @@ from espalier.upgrades.group.deployment import DeploymentGroup, Sets
 from espalier.upgrades.group.group import GroupScope, shared_problem
 from espalier.upgrades.group.observe import GroupContext
 from espalier.upgrades.group.sequence import Member
-from tests.support.observed_upgrades import cluster_view, machine, node
+from tests.support.objects.observed_upgrades import cluster_view, machine, node
 
 BEFORE: Tree = {"version": "v1.36.3", "bootstrap": {}}
 EDITED: Tree = {"version": "v1.36.3", "bootstrap": {"dataSecretName": "other"}}

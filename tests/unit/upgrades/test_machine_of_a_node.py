@@ -22,7 +22,17 @@ from espalier.upgrades.node import steps as node_life
 from espalier.upgrades.node.context import Context
 from espalier.upgrades.node.observe import NodeScope
 from espalier.upgrades.views import Node
-from tests.support.observed_upgrades import NEW, ended, machine, made, node, reason, rights_taken, scope_of, working
+from tests.support.objects.observed_upgrades import (
+    NEW,
+    ended,
+    machine,
+    made,
+    node,
+    reason,
+    rights_taken,
+    scope_of,
+    working,
+)
 
 NOW = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
 

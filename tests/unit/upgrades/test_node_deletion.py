@@ -20,7 +20,7 @@ from espalier.upgrades.node import context
 from espalier.upgrades.node import deletion as node_deletion
 from espalier.upgrades.node.context import Context
 from espalier.upgrades.node.observe import NodeScope
-from tests.support.observed_upgrades import NEW, OLD, made, node, rights_taken, scope_of
+from tests.support.objects.observed_upgrades import NEW, OLD, made, node, rights_taken, scope_of
 
 
 def ended(scope: NodeScope, monkeypatch: pytest.MonkeyPatch) -> tuple[Outcome, list[str]]:

@@ -18,7 +18,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
 from espalier.upgrades.node import observe as node_scope
 from espalier.upgrades.node import steps as node_life
-from tests.support.observed_upgrades import (
+from tests.support.objects.observed_upgrades import (
     NEW,
     OLD,
     cluster_view,

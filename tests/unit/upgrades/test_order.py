@@ -13,7 +13,7 @@ from espalier.upgrades import health, reconciling
 from espalier.upgrades.group import sequence
 from espalier.upgrades.group.sequence import Member
 from espalier.upgrades.node import controller as node_upgrade
-from tests.support.observed_upgrades import machine, node, pods
+from tests.support.objects.observed_upgrades import machine, node, pods
 
 
 def upgrade(reason: str, *, completed: bool = False) -> NodeUpgrade:

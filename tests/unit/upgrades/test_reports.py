@@ -15,7 +15,7 @@ from espalier.api.reference import UNCHANGED, Reason
 from espalier.runtime.outcome import Wait
 from espalier.upgrades import reconciling
 from espalier.upgrades.node import controller as node_upgrade
-from tests.support.observed_upgrades import made
+from tests.support.objects.observed_upgrades import made
 
 LIMITED = [
     one for one in reasons.REASONS if one.limit is not None and {reasons.GROUP, reasons.NODE}.intersection(one.kinds)

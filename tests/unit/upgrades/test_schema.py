@@ -8,7 +8,7 @@ import pytest
 
 from espalier.api import schema
 from espalier.api.kinds import KubeObject
-from tests.support.upgrade_objects import SPECS
+from tests.support.objects.upgrade_objects import SPECS
 
 FIELDS = [(kind, field) for kind, spec in SPECS.items() for field in spec if field.endswith("Version")]
 INJECTED = (

@@ -17,7 +17,7 @@ from espalier.kube.objects import Object, encode_json
 from espalier.releases import Releases
 from espalier.releases.distro import distro_of
 from espalier.upgrades import expected, images, names
-from tests.support.observed_upgrades import machine
+from tests.support.objects.observed_upgrades import machine
 
 CONTROL_PLANE: Tree = {
     "version": "v1.36.3",

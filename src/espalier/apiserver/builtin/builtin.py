@@ -2,8 +2,8 @@
 
 The data file has names, types and merge rules of fields as Kubernetes' OpenAPI documents give them, one definition a
 line, without descriptions. It is generated, and compared with a real kube-apiserver, by
-tests/support/builtin_schemas.py. Everything here is immutable and shared by all servers of a process; schemas are read
-when first needed.
+tests/support/servers/builtin_schemas.py. Everything here is immutable and shared by all servers of a process;
+schemas are read when first needed.
 """
 
 from __future__ import annotations

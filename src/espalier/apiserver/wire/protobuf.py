@@ -3,8 +3,8 @@
 Typed clients of client-go (and so `kubectl create`, leader election, kube-controller-manager) send protobuf without
 negotiation. They accept JSON as response, so responses are always JSON.
 
-The numbers of fields are in data/protobuf-v1.json, made by tests/support/protobuf_fields.py. A body is the prefix
-`k8s\\0` and a message that names the kind and holds the object's bytes.
+The numbers of fields are in data/protobuf-v1.json, made by tests/support/servers/protobuf_fields.py. A body is the
+prefix `k8s\\0` and a message that names the kind and holds the object's bytes.
 """
 
 from __future__ import annotations

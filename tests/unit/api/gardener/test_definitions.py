@@ -18,7 +18,7 @@ from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.kube.client import Client
-from tests.support.embedded_server import client_of, condition, new_server
+from tests.support.servers.embedded_server import client_of, condition, new_server
 
 INFRASTRUCTURE = Infrastructure.resource
 

@@ -9,7 +9,7 @@ from espalier.cli.local.environment.seed_programs.agent import StoreConfig
 from espalier.runtime.virtual import Simulation
 from espalier.shoots.extension import OperationFailed
 from espalier.simulator.connections import Link
-from tests.support.simulated_loop import simulate
+from tests.support.environments.simulated_loop import simulate
 
 BUCKET = "file:///of-east"
 

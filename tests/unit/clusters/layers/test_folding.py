@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from espalier.clusters.design.layers import LAYERS, Layer, chosen, folding
 from espalier.clusters.design.layers.layer import BASE, Function
 from espalier.clusters.design.rendered import Rendered
-from tests.support.render_inputs import CASES, text
+from tests.support.objects.render_inputs import CASES, text
 
 LATER = semver.Version(0, 28, 0)
 """A manager that supports v0.26 to v0.28: in it the layers of v0.25 are due."""

@@ -20,8 +20,8 @@ from espalier.providers.registry import PROVIDERS
 from espalier.releases import Uninstalled
 from espalier.runtime.cache import Caches
 from espalier.runtime.snapshot import Snapshot
-from tests.support.observed_clusters import GARDEN, RELEASES, NoServer, as_object, datacenter, example, observer
-from tests.support.render_inputs import RELEASED, render_input, text
+from tests.support.objects.observed_clusters import GARDEN, RELEASES, NoServer, as_object, datacenter, example, observer
+from tests.support.objects.render_inputs import RELEASED, render_input, text
 
 
 def louder(rendered: Rendered) -> Rendered:

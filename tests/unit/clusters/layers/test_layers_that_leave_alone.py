@@ -12,7 +12,7 @@ from espalier.api.eksa.cluster import ClusterSpec
 from espalier.clusters.design.layers import LAYERS, cgroup_v1, registry_mirrors
 from espalier.clusters.design.render.layered import base
 from espalier.clusters.design.rendered import Rendered
-from tests.support.render_inputs import MIRRORED, OLD_GROUPS, documents, render_input
+from tests.support.objects.render_inputs import MIRRORED, OLD_GROUPS, documents, render_input
 
 
 def spec_of(case: str, **edits: Any) -> ClusterSpec:

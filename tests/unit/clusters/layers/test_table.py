@@ -13,8 +13,8 @@ from espalier.clusters.design.layers import LAYERS, cgroup_v1, folding, images_b
 from espalier.clusters.design.render.layered import base, rendered
 from espalier.clusters.observe.scope import ClusterAPIObjects
 from espalier.clusters.plan import plan
-from tests.support.golden_stories import compare_with_golden
-from tests.support.render_inputs import (
+from tests.support.histories.golden_stories import compare_with_golden
+from tests.support.objects.render_inputs import (
     CASES,
     DIGESTS,
     MIRRORED,

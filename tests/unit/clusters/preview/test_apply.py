@@ -13,8 +13,8 @@ from espalier.api.meta import Tree
 from espalier.api.structural import object_schema
 from espalier.clusters.preview.apply import LAST_APPLIED, applied
 from espalier.providers.kinds import CATALOG, EKSA_KINDS
-from tests.support.observed_clusters import applied as stored
-from tests.support.observed_clusters import as_object, example
+from tests.support.objects.observed_clusters import applied as stored
+from tests.support.objects.observed_clusters import as_object, example
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ from espalier.api.meta import Condition, ObjectMeta
 from espalier.clusterapi.machine_objects import MachineObjects
 from espalier.clusters.effects.duration import UNKNOWN_IN_PLACE, Duration, in_place, seconds_to_ready
 from espalier.clusters.effects.machines import Fleet, Group, RemovedMachine
-from tests.support.observed_clusters import machine_objects
+from tests.support.objects.observed_clusters import machine_objects
 
 STAY = RemovedMachine("", ("version",))
 GROUPS = (Group("", 3, upgraded=(STAY,) * 3), Group("a", 2, upgraded=(STAY,) * 2), Group("b", 1, upgraded=(STAY,)))

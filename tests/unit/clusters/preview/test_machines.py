@@ -28,8 +28,8 @@ from espalier.clusters.effects.machines import (
 from espalier.clusters.effects.simulate import simulate
 from espalier.clusters.observe.scope import Scope
 from espalier.providers.registry import PROVIDERS
-from tests.support.made_clusters import made, objects
-from tests.support.observed_clusters import as_object, machine_objects
+from tests.support.objects.made_clusters import made, objects
+from tests.support.objects.observed_clusters import as_object, machine_objects
 
 GROUPS = [{"name": "md-0", "count": 2}]
 

@@ -36,9 +36,9 @@ from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.remote_tasks import RemoteTasks
 from espalier.runtime.writer import Writer
-from tests.support.made_clusters import objects, settled
-from tests.support.observed_clusters import GARDEN, as_object, datacenter, example, laptop, naming, observer
-from tests.support.runtime_hooks import DISCOVERED, asked
+from tests.support.objects.made_clusters import objects, settled
+from tests.support.objects.observed_clusters import GARDEN, as_object, datacenter, example, laptop, naming, observer
+from tests.support.objects.runtime_hooks import DISCOVERED, asked
 
 HOOKS = FrontEnd.HOOKS
 LEFT: Tree = {

@@ -9,9 +9,9 @@ import pytest
 
 from espalier.api.resource import Key
 from espalier.releases import Releases
-from tests.support.made_clusters import objects
-from tests.support.observed_clusters import GARDEN, datacenter, example
-from tests.support.previews import manifest, previews
+from tests.support.objects.made_clusters import objects
+from tests.support.objects.observed_clusters import GARDEN, datacenter, example
+from tests.support.objects.previews import manifest, previews
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 RELEASES = Releases.load()

@@ -16,8 +16,8 @@ from espalier.clusters.effects.diff import FieldChange
 from espalier.clusters.effects.simulate import Simulated, simulate
 from espalier.clusters.effects.summary import NOTHING, sentences
 from espalier.clusters.observe.scope import Scope
-from tests.support.made_clusters import made, objects
-from tests.support.observed_clusters import example
+from tests.support.objects.made_clusters import made, objects
+from tests.support.objects.observed_clusters import example
 
 MORE = [{"name": "md-0", "count": 4}]
 

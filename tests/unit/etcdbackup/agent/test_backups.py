@@ -15,9 +15,9 @@ from espalier.etcdbackup.snapshotter.collection import Retention, collect
 from espalier.etcdbackup.snapshotter.requests import Inactive
 from espalier.etcdbackup.snapshotter.schedule import Schedule
 from espalier.etcdbackup.stores.errors import Refused, Unavailable
-from tests.support.backing_up import backing_up
-from tests.support.backups import delta, full, put
-from tests.support.snapshotting import HOUR, MINUTE, Setting, simulated
+from tests.support.etcd.backing_up import backing_up
+from tests.support.etcd.backups import delta, full, put
+from tests.support.etcd.snapshotting import HOUR, MINUTE, Setting, simulated
 
 
 @pytest.mark.soak

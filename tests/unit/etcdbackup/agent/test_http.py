@@ -24,8 +24,8 @@ from espalier.etcdbackup.stores.errors import Unavailable
 from espalier.etcdbackup.stores.memory import MemoryStore
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.serving import HttpServer
-from tests.support.agent_certificates import certificates
-from tests.support.backups import delta, full, put
+from tests.support.etcd.agent_certificates import certificates
+from tests.support.etcd.backups import delta, full, put
 from tests.support.waiting import eventually
 
 TAKEN = Snapshot(Kind.FULL, 0, 9002, 1_565_021_494, Compression.GZIP, True)

@@ -23,8 +23,8 @@ from espalier.etcdbackup.stores.errors import Corrupt, Refused, StoreError, Unav
 from espalier.etcdbackup.stores.memory import MemoryStore
 from espalier.etcdbackup.stores.store import Store
 from espalier.runtime.virtual import Simulation, run
-from tests.support.backups import EPOCH, content_of, delta, full, put
-from tests.support.faulty_stores import FaultyStore
+from tests.support.etcd.backups import EPOCH, content_of, delta, full, put
+from tests.support.servers.faulty_stores import FaultyStore
 
 T = TypeVar("T")
 OLD = (full(10, 0), delta(11, 20, 60), delta(21, 25, 120))

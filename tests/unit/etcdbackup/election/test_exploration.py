@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.election import leases
-from tests.support.election.closures import ALL, Closure
-from tests.support.election.explorations import EXPLORED, Bounds
-from tests.support.election.explorer import explore
-from tests.support.election.holes import CLOSURES, OF_THE_PROPOSAL, Hole
-from tests.support.election.packed import explored
-from tests.support.election.page import LEASES, PAGE, lease_row, row, story
-from tests.support.election.scenario import Scenario
-from tests.support.election.system import System
+from tests.support.etcd.election import leases
+from tests.support.etcd.election.closures import ALL, Closure
+from tests.support.etcd.election.explorations import EXPLORED, Bounds
+from tests.support.etcd.election.explorer import explore
+from tests.support.etcd.election.holes import CLOSURES, OF_THE_PROPOSAL, Hole
+from tests.support.etcd.election.packed import explored
+from tests.support.etcd.election.page import LEASES, PAGE, lease_row, row, story
+from tests.support.etcd.election.scenario import Scenario
+from tests.support.etcd.election.system import System
 from tests.support.sampling import sampled
 
 TEXT = PAGE.read_text()
-AGAIN = "write the page again: python -m tests.support.election.page"
+AGAIN = "write the page again: python -m tests.support.etcd.election.page"
 SLOW_TO_FIND = (
     Closure.EPOCH_KEYS,
     Closure.GARDEN_CAS,

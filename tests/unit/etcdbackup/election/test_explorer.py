@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.election.explorer import TooManyStates, explore
+from tests.support.etcd.election.explorer import TooManyStates, explore
 
 
 def counter(at: int) -> Iterator[tuple[str, int]]:

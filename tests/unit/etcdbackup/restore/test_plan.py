@@ -13,7 +13,7 @@ from espalier.etcdbackup.restore.errors import Incomplete, NothingToRestore
 from espalier.etcdbackup.snapshots.names import Snapshot
 from espalier.etcdbackup.snapshots.sets import Inventory, inventory_of
 from espalier.etcdbackup.stores.store import StoredObject
-from tests.support.backups import delta, full
+from tests.support.etcd.backups import delta, full
 
 
 def inventory(*snapshots: Snapshot) -> Inventory:

@@ -29,10 +29,10 @@ from espalier.etcdbackup.stores.local import LocalStore
 from espalier.etcdbackup.stores.memory import MemoryStore
 from espalier.etcdbackup.stores.store import Store
 from espalier.runtime.clock import SystemClock
-from tests.support.backups import delta, full
-from tests.support.disk_order import DiskOrder
-from tests.support.etcd_histories import Grant, Model, Step, histories
-from tests.support.restored_etcd import database, full_content, put_delta, put_full, records
+from tests.support.etcd.backups import delta, full
+from tests.support.etcd.disk_order import DiskOrder
+from tests.support.etcd.etcd_histories import Grant, Model, Step, histories
+from tests.support.etcd.restored_etcd import database, full_content, put_delta, put_full, records
 
 STORY: list[Step] = [
     Put(b"a", b"1"), Put(b"b", b"2"), Put(b"a", b"3"), DeleteRange(b"b"), Put(b"b", b"4"), Grant(7), Put(b"c", b"5", 7),

@@ -12,7 +12,7 @@ from espalier.assets.recipes import ETCD, ETCD_BEFORE
 from espalier.etcdbackup.restore import wal
 from espalier.etcdbackup.restore.members import membership
 from espalier.etcdbackup.restore.wal_checking import damage
-from tests.support.real_etcd import built, real_etcd
+from tests.support.etcd.real_etcd import built, real_etcd
 
 SEGMENT = wal.segment(membership())
 

@@ -12,7 +12,7 @@ from espalier.api.etcd.ownership import CopyOperation, Status, Writer, copy_oper
 from espalier.etcdbackup.running.copier import CopierRun
 from espalier.etcdbackup.snapshots.reading import read_inventory
 from espalier.etcdbackup.snapshots.sets import SnapshotSet
-from tests.support.moves import Moves, Seat, moving
+from tests.support.etcd.moves import Moves, Seat, moving
 
 Damage = Callable[[Seat, SnapshotSet], Awaitable[None]]
 

@@ -16,9 +16,9 @@ from espalier.etcdbackup.running.data_directory import NOTE, DataDirectory
 from espalier.etcdbackup.running.parts import Origin
 from espalier.etcdbackup.snapshots.reading import read_inventory
 from espalier.etcdbackup.stores.local import LocalStore
-from tests.support.backups import full
-from tests.support.disk_order import DiskOrder
-from tests.support.restored_etcd import full_content, put_full
+from tests.support.etcd.backups import full
+from tests.support.etcd.disk_order import DiskOrder
+from tests.support.etcd.restored_etcd import full_content, put_full
 
 OURS, OTHER = Origin(1, "shoot--a--b/1", True), Origin(1, "shoot--c--d/2", True)
 

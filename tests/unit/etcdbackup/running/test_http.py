@@ -25,7 +25,7 @@ from espalier.etcdbackup.stores.memory import MemoryStore
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.serving import HttpServer
 from espalier.simulator.etcd.guarded import MemoryGuard
-from tests.support.owners import CLUSTER, QUICK
+from tests.support.etcd.owners import CLUSTER, QUICK
 from tests.support.waiting import eventually
 
 PATIENCE = 30.0

@@ -18,8 +18,8 @@ from espalier.etcdbackup.running.etcd_configuration import EtcdConfiguration, ad
 from espalier.etcdbackup.running.initialization import Initialization, Outcome
 from espalier.etcdbackup.stores.local import LocalStore
 from espalier.runtime.serving import HttpServer
-from tests.support.backups import full
-from tests.support.restored_etcd import full_content, put_full
+from tests.support.etcd.backups import full
+from tests.support.etcd.restored_etcd import full_content, put_full
 from tests.support.waiting import eventually
 
 REVISION = 2

@@ -26,7 +26,7 @@ from espalier.etcdbackup.snapshots.names import Kind, parse_key
 from espalier.etcdbackup.snapshots.reading import read_inventory
 from espalier.etcdbackup.snapshotter.full import newest_revision
 from espalier.etcdbackup.stores.errors import Unavailable
-from tests.support.moves import CLUSTER, Moves, Seat, moving
+from tests.support.etcd.moves import CLUSTER, Moves, Seat, moving
 from tests.support.sampling import sampled
 
 

@@ -16,7 +16,7 @@ from espalier.etcdbackup.snapshots.codecs import STEP, compress, decoder, decomp
 from espalier.etcdbackup.snapshots.lzw import LzwReader
 from espalier.etcdbackup.snapshots.malformed import Malformed
 from espalier.etcdbackup.snapshots.names import Compression
-from tests.support.backups import chunks
+from tests.support.etcd.backups import chunks
 from tests.support.sampling import sampled
 
 WRITTEN = (Compression.NONE, Compression.GZIP, Compression.ZLIB)

@@ -21,9 +21,9 @@ from espalier.etcdbackup.snapshots.verification import check, verify
 from espalier.etcdbackup.stores.errors import Corrupt, Unavailable
 from espalier.etcdbackup.stores.memory import MemoryStore
 from espalier.runtime.clock import SystemClock
-from tests.support.backups import content_of, delta, full, full_content, packed, put
-from tests.support.faulty_stores import FaultyStore
+from tests.support.etcd.backups import content_of, delta, full, full_content, packed, put
 from tests.support.sampling import sampled
+from tests.support.servers.faulty_stores import FaultyStore
 
 BASE = full(10, 0)
 SET = (BASE, delta(11, 20, 60), delta(21, 30, 120, Compression.NONE), delta(31, 40, 180, Compression.ZLIB))

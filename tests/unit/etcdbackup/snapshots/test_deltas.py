@@ -15,7 +15,7 @@ from espalier.etcdbackup.snapshots import deltas
 from espalier.etcdbackup.snapshots.deltas import DeltaWriter, Event, KeyValue, event, read_events, rfc3339
 from espalier.etcdbackup.snapshots.malformed import Malformed
 from espalier.etcdbackup.snapshots.names import Kind, Snapshot
-from tests.support.backups import chunks, delta_content, events
+from tests.support.etcd.backups import chunks, delta_content, events
 
 OF_GO = (
     b'[{"etcdEvent":{"kv":{"key":"L2E=","create_revision":2,"mod_revision":2,"version":1,"value":"PHg+Jv8A",'

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from espalier.etcdbackup.snapshots.names import Snapshot
 from espalier.etcdbackup.snapshots.sets import FindingReason, Inventory, SnapshotSet, StoredSnapshot, inventory_of
 from espalier.etcdbackup.stores.store import StoredObject
-from tests.support.backups import delta, full
+from tests.support.etcd.backups import delta, full
 
 
 def inventory(*snapshots: Snapshot, others: tuple[str, ...] = ()) -> Inventory:

@@ -12,7 +12,7 @@ from espalier.etcdbackup.snapshots.reading import read_inventory
 from espalier.etcdbackup.snapshots.verification import Verdict, verify
 from espalier.etcdbackup.stores.memory import MemoryStore
 from espalier.runtime.clock import SystemClock
-from tests.support.backups import delta, delta_content, events, full, packed, put
+from tests.support.etcd.backups import delta, delta_content, events, full, packed, put
 
 BASE = full(10, 0)
 NESTED = (delta(11, 50, 60), delta(15, 20, 500))

@@ -16,8 +16,8 @@ from espalier.etcdbackup.snapshots.writing import DeltaBuilder, store_full
 from espalier.etcdbackup.stores.errors import Unavailable
 from espalier.etcdbackup.stores.memory import MemoryStore
 from espalier.runtime.clock import SystemClock
-from tests.support.backups import EPOCH, chunks, content_of, delta, events, full, full_content
-from tests.support.faulty_stores import FaultyStore
+from tests.support.etcd.backups import EPOCH, chunks, content_of, delta, events, full, full_content
+from tests.support.servers.faulty_stores import FaultyStore
 
 WRITTEN = (Compression.GZIP, Compression.ZLIB, Compression.NONE)
 

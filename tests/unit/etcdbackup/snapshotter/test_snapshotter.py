@@ -19,8 +19,8 @@ from espalier.etcdbackup.snapshotter.snapshotter import Behind, Snapshotter
 from espalier.etcdbackup.stores.errors import Unavailable
 from espalier.etcdbackup.stores.store import StoredObject
 from espalier.runtime.clock import LoopClock
-from tests.support.backups import EPOCH, delta, full, put
-from tests.support.snapshotting import HOUR, MINUTE, MORNING, Setting, simulated
+from tests.support.etcd.backups import EPOCH, delta, full, put
+from tests.support.etcd.snapshotting import HOUR, MINUTE, MORNING, Setting, simulated
 
 
 def test_a_full_snapshot_comes_first_and_then_a_delta_for_each_period_with_writes() -> None:

@@ -15,9 +15,9 @@ from espalier.etcdbackup.stores.opening import open_store
 from espalier.etcdbackup.stores.remote import PART
 from espalier.etcdbackup.stores.retries import Retries
 from espalier.etcdbackup.stores.store import Store
-from tests.support.buckets import BUCKET, google_files, google_server, s3_files, s3_put, s3_server
-from tests.support.faulty_http import Fault, FaultyHttp, faulty_http
-from tests.support.https_server import authority, serving_context
+from tests.support.servers.buckets import BUCKET, google_files, google_server, s3_files, s3_put, s3_server
+from tests.support.servers.faulty_http import Fault, FaultyHttp, faulty_http
+from tests.support.servers.https_server import authority, serving_context
 
 SHORT = Retries(attempt=0.5, retries=2, longest_wait=0.01, stall=1.0, part=1.0)
 

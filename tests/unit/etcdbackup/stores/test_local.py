@@ -24,7 +24,7 @@ from espalier.etcdbackup.stores.errors import Conflict, Corrupt, NotFound, Refus
 from espalier.etcdbackup.stores.local import LOCK, UPLOADS, LocalStore
 from espalier.etcdbackup.stores.retries import Retries
 from espalier.etcdbackup.stores.store import CHUNK
-from tests.support.disk_order import DiskOrder
+from tests.support.etcd.disk_order import DiskOrder
 
 
 async def chunks(data: bytes) -> AsyncGenerator[bytes, None]:

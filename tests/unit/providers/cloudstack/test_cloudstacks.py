@@ -16,7 +16,7 @@ from espalier.clusters.report.checks.questions import Credentials, LookUpError
 from espalier.providers.cloudstack.checks import cloudstacks
 from espalier.providers.cloudstack.checks.cloudstacks import CloudStacks
 from espalier.providers.cloudstack.checks.questions import Answers, Entity, ObjectType, Place, Query, Question
-from tests.support.cloudstack_api import KEYS, NAME, CloudStack, error, never, running
+from tests.support.providers.cloudstack_api import KEYS, NAME, CloudStack, error, never, running
 
 HERE = Place(Question(ObjectType.ZONE, "", "zone-1"), "ROOT", "admin")
 NETWORK = Question(ObjectType.NETWORK, "", "network-1")

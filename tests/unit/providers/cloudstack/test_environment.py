@@ -14,8 +14,8 @@ from espalier.clusters.design.credentials import NAMESPACES, SERVERS
 from espalier.providers.cloudstack.environment import MOST, secrets
 from espalier.providers.cloudstack.references import VARIABLE
 from espalier.providers.registry import PROVIDERS
-from tests.support.cloudstack import API, SERVER, manifest, of, zone
-from tests.support.embedded_server import client_of, new_server
+from tests.support.providers.cloudstack import API, SERVER, manifest, of, zone
+from tests.support.servers.embedded_server import client_of, new_server
 
 PROFILES = f"""\
 [Global]

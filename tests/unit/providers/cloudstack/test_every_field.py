@@ -17,9 +17,19 @@ from espalier.api.meta import Tree
 from espalier.clusters.report.validity import problem
 from espalier.kube.errors import ApiError
 from espalier.providers.cloudstack.kinds import KINDS, RESERVED, CloudStackDatacenterConfig, CloudStackMachineConfig
-from tests.support.cloudstack import API, KEY_OF_ANN, disk, everything, made, of, seen, zone
-from tests.support.field_sweep import LOCAL, NO_NAMES, Values, all_leaves, counted, put, server, swept, verdict
-from tests.support.rendered_manifests import objects
+from tests.support.objects.rendered_manifests import objects
+from tests.support.providers.cloudstack import API, KEY_OF_ANN, disk, everything, made, of, seen, zone
+from tests.support.providers.field_sweep import (
+    LOCAL,
+    NO_NAMES,
+    Values,
+    all_leaves,
+    counted,
+    put,
+    server,
+    swept,
+    verdict,
+)
 
 DATACENTER, MACHINE = CloudStackDatacenterConfig, CloudStackMachineConfig
 NETWORK = {"name": "network-3"}

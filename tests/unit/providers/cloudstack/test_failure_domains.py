@@ -11,10 +11,10 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.report.validity import problem
-from tests.support.cloudstack import credentials, manifest, of
-from tests.support.examples import stored
-from tests.support.observed_clusters import observer
-from tests.support.rendered_manifests import FORK
+from tests.support.objects.observed_clusters import observer
+from tests.support.objects.rendered_manifests import FORK
+from tests.support.providers.cloudstack import credentials, manifest, of
+from tests.support.providers.examples import stored
 
 HERS, HIS = Key("team-a", "harbor"), Key("team-b", "xharbor")
 # az-x and harbor, az- and xharbor: both are az-xharbor.

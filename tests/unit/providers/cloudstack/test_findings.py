@@ -13,7 +13,7 @@ from espalier.providers.cloudstack.checks.controller import configs
 from espalier.providers.cloudstack.checks.questions import Answers, Entity, ObjectType, Query, api_of, place_of
 from espalier.providers.cloudstack.checks.simulated import simulated_answers
 from espalier.providers.cloudstack.kinds import AvailabilityZone, CloudStackDatacenterConfig, CloudStackMachineConfig
-from tests.support.cloudstack import API, disk, manifest, of, zone
+from tests.support.providers.cloudstack import API, disk, manifest, of, zone
 
 THERE: dict[ObjectType, list[Entity]] = {
     ObjectType.NETWORK: [Entity("n1", "network-1")],

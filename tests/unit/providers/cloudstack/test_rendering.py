@@ -15,7 +15,10 @@ from espalier.clusters.admission.admission import Admission
 from espalier.clusters.report.validity import missing_objects, problem
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest
-from tests.support.cloudstack import (
+from tests.support.histories.golden_stories import compare_with_golden, text_of
+from tests.support.objects.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
+from tests.support.objects.rendered_manifests import FORK, objects, redacted
+from tests.support.providers.cloudstack import (
     API,
     CREDENTIALS,
     MAKER,
@@ -27,10 +30,7 @@ from tests.support.cloudstack import (
     of,
     seen,
 )
-from tests.support.examples import stored
-from tests.support.golden_stories import compare_with_golden, text_of
-from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
-from tests.support.rendered_manifests import FORK, objects, redacted
+from tests.support.providers.examples import stored
 
 
 def waits(trees: list[Tree], *secrets: Tree) -> str:

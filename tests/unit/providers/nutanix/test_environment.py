@@ -12,8 +12,8 @@ from espalier.cli.clusters.preflight import bring_credentials
 from espalier.clusters.design.credentials import NAMESPACES, SERVERS
 from espalier.providers.nutanix.environment import secrets
 from espalier.providers.registry import PROVIDERS
-from tests.support.embedded_server import client_of, new_server
-from tests.support.nutanix import account, manifest, of
+from tests.support.providers.nutanix import account, manifest, of
+from tests.support.servers.embedded_server import client_of, new_server
 
 MAKER = {"EKSA_NUTANIX_USERNAME": "maker", "EKSA_NUTANIX_PASSWORD": "canary"}
 READER = {"EKSA_NUTANIX_CP_USERNAME": "reader", "EKSA_NUTANIX_CP_PASSWORD": "other"}

@@ -16,9 +16,19 @@ from espalier.api.meta import Tree
 from espalier.clusters.report.validity import problem
 from espalier.kube.errors import ApiError
 from espalier.providers.nutanix.kinds import KINDS, NutanixDatacenterConfig, NutanixMachineConfig
-from tests.support.field_sweep import LOCAL, NO_NAMES, Values, all_leaves, counted, put, server, swept, verdict
-from tests.support.nutanix import AUTHORITY, KEY_OF_ANN, UUID, domain, everything, made, named, of, seen
-from tests.support.rendered_manifests import objects
+from tests.support.objects.rendered_manifests import objects
+from tests.support.providers.field_sweep import (
+    LOCAL,
+    NO_NAMES,
+    Values,
+    all_leaves,
+    counted,
+    put,
+    server,
+    swept,
+    verdict,
+)
+from tests.support.providers.nutanix import AUTHORITY, KEY_OF_ANN, UUID, domain, everything, made, named, of, seen
 
 DATACENTER, MACHINE = NutanixDatacenterConfig, NutanixMachineConfig
 BY_UUID = {"type": "uuid", "uuid": UUID.replace("0005", "0006").upper()}

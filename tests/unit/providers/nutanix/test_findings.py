@@ -10,7 +10,7 @@ import pytest
 from espalier.providers.nutanix.checks import findings
 from espalier.providers.nutanix.checks.questions import Answers, CategoryValue, Entity, GpuModel, ObjectType, Question
 from espalier.providers.nutanix.kinds import NutanixDatacenterConfig, NutanixMachineConfig
-from tests.support.nutanix import domain, manifest, named, of
+from tests.support.providers.nutanix import domain, manifest, named, of
 
 EAST, WEST = "uuid-of-east", "uuid-of-west"
 GPUS = (

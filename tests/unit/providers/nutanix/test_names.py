@@ -10,10 +10,10 @@ from espalier.api.meta import Tree
 from espalier.clusters.admission.admission import Admission
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest
-from tests.support.examples import stored
-from tests.support.nutanix import manifest
-from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
-from tests.support.rendered_manifests import FORK
+from tests.support.objects.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
+from tests.support.objects.rendered_manifests import FORK
+from tests.support.providers.examples import stored
+from tests.support.providers.nutanix import manifest
 
 
 def named(name: str) -> list[Tree]:

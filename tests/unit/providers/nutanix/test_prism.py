@@ -22,7 +22,7 @@ from espalier.providers.nutanix.checks.questions import (
     Query,
     Question,
 )
-from tests.support.prism import ACCOUNT, EAST, NAME, WEST, Prism, entity, never, prism_central
+from tests.support.providers.prism import ACCOUNT, EAST, NAME, WEST, Prism, entity, never, prism_central
 
 CLUSTER = Question(ObjectType.CLUSTER, False, "CLUSTER-1")
 SUBNETS = [Question(ObjectType.SUBNET, False, "subnet-2"), Question(ObjectType.SUBNET, True, "S3")]

@@ -17,9 +17,11 @@ from espalier.clusters.report.validity import missing_objects, problem
 from espalier.kube.wire import ADMIN
 from espalier.providers.nutanix.references import read_account, write_account
 from espalier.runtime.admission import AdmissionRequest
-from tests.support.examples import stored
-from tests.support.golden_stories import compare_with_golden, text_of
-from tests.support.nutanix import (
+from tests.support.histories.golden_stories import compare_with_golden, text_of
+from tests.support.objects.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
+from tests.support.objects.rendered_manifests import FORK, holds, objects, redacted
+from tests.support.providers.examples import stored
+from tests.support.providers.nutanix import (
     CREDENTIALS,
     MAKER,
     READER,
@@ -35,8 +37,6 @@ from tests.support.nutanix import (
     reference,
     seen,
 )
-from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
-from tests.support.rendered_manifests import FORK, holds, objects, redacted
 
 
 @pytest.mark.parametrize("name", ["nutanix", "nutanix-everything"])

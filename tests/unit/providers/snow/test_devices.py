@@ -18,7 +18,7 @@ from espalier.providers.snow.checks import devices
 from espalier.providers.snow.checks.controller import configs
 from espalier.providers.snow.checks.devices import SnowDevices
 from espalier.providers.snow.checks.questions import Answers, Query
-from tests.support.snow_devices import ACCESS_KEY, SECRET_KEY, Device, failed, listed, never, snow_device
+from tests.support.providers.snow_devices import ACCESS_KEY, SECRET_KEY, Device, failed, listed, never, snow_device
 
 ALL = ["snowballdevice DescribeDevice", "snowballdevice DescribeDeviceSoftware"]
 ALL += [f"ec2 Describe{one}" for one in ("InstanceTypes", "KeyPairs", "Images")]

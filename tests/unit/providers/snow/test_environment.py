@@ -13,8 +13,7 @@ from espalier.cli.kit.failures import Failure
 from espalier.clusters.design.credentials import NAMESPACES, SERVERS
 from espalier.providers.registry import PROVIDERS
 from espalier.providers.snow.environment import secrets
-from tests.support.embedded_server import client_of, new_server
-from tests.support.snow import (
+from tests.support.providers.snow import (
     AUTHORITY,
     CANARY,
     CREDENTIALS,
@@ -26,6 +25,7 @@ from tests.support.snow import (
     manifest,
     of,
 )
+from tests.support.servers.embedded_server import client_of, new_server
 
 CONTENT = {"EKSA_AWS_CREDENTIALS_FILE": PROFILES, "EKSA_AWS_CA_BUNDLES_FILE": AUTHORITY}
 

@@ -17,10 +17,20 @@ from espalier.api.meta import Tree
 from espalier.clusters.report.validity import problem
 from espalier.kube.errors import ApiError
 from espalier.providers.snow.kinds import KINDS, SnowDatacenterConfig, SnowIPPool, SnowMachineConfig
-from tests.support import bottlerocket_fields
-from tests.support.field_sweep import LOCAL, LOCAL_IPV4, Values, all_leaves, counted, put, server, swept, verdict
-from tests.support.rendered_manifests import objects
-from tests.support.snow import everything, everything_with_bottlerocket, made, of, seen
+from tests.support.objects.rendered_manifests import objects
+from tests.support.providers import bottlerocket_fields
+from tests.support.providers.field_sweep import (
+    LOCAL,
+    LOCAL_IPV4,
+    Values,
+    all_leaves,
+    counted,
+    put,
+    server,
+    swept,
+    verdict,
+)
+from tests.support.providers.snow import everything, everything_with_bottlerocket, made, of, seen
 
 Example = Callable[[], list[Tree]]
 DATACENTER, MACHINE, POOL = SnowDatacenterConfig, SnowMachineConfig, SnowIPPool

@@ -12,7 +12,7 @@ from espalier.providers.snow.checks import findings
 from espalier.providers.snow.checks.questions import Answers, Query
 from espalier.providers.snow.checks.simulated import simulated_answers
 from espalier.providers.snow.kinds import SnowMachineConfig, SnowMachineConfigSpec
-from tests.support.snow import DEVICE, MACHINES, OTHER_DEVICE, manifest, of
+from tests.support.providers.snow import DEVICE, MACHINES, OTHER_DEVICE, manifest, of
 
 SPEC = of(manifest(), MACHINES)
 THERE = Answers(

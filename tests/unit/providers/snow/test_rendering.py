@@ -16,11 +16,11 @@ from espalier.kube.objects import Object, to_bytes
 from espalier.kube.wire import ADMIN
 from espalier.providers.snow.rules import clashes
 from espalier.runtime.admission import AdmissionRequest
-from tests.support.examples import stored
-from tests.support.golden_stories import compare_with_golden, text_of
-from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
-from tests.support.rendered_manifests import FORK, objects, redacted
-from tests.support.snow import (
+from tests.support.histories.golden_stories import compare_with_golden, text_of
+from tests.support.objects.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
+from tests.support.objects.rendered_manifests import FORK, objects, redacted
+from tests.support.providers.examples import stored
+from tests.support.providers.snow import (
     CANARY,
     CREDENTIALS,
     DATACENTER,

@@ -20,9 +20,19 @@ from espalier.providers.tinkerbell.kinds import (
     TinkerbellMachineConfig,
     TinkerbellTemplateConfig,
 )
-from tests.support.field_sweep import LOCAL, LOCAL_IPV4, Values, all_leaves, counted, put, server, swept, verdict
-from tests.support.tinkerbell import FORGE, MACHINES, everything, made, objects, of, seen
-from tests.support.vsphere import KEY_OF_ANN
+from tests.support.providers.field_sweep import (
+    LOCAL,
+    LOCAL_IPV4,
+    Values,
+    all_leaves,
+    counted,
+    put,
+    server,
+    swept,
+    verdict,
+)
+from tests.support.providers.tinkerbell import FORGE, MACHINES, everything, made, objects, of, seen
+from tests.support.providers.vsphere import KEY_OF_ANN
 
 DATACENTER, MACHINE, TEMPLATE = TinkerbellDatacenterConfig, TinkerbellMachineConfig, TinkerbellTemplateConfig
 

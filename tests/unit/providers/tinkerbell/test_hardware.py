@@ -19,7 +19,7 @@ from espalier.providers.tinkerbell.hardware.findings import MOST_SHOWN, Config, 
 from espalier.providers.tinkerbell.hardware.rack import NAMESPACES, HardwareState, hardware_states
 from espalier.providers.tinkerbell.hardware_kinds import OWNER_NAME, BMCMachine, Hardware
 from espalier.providers.tinkerbell.kinds import TinkerbellMachineConfig
-from tests.support import hardware
+from tests.support.providers import hardware
 
 
 def objects(trees: list[Tree], kind: str) -> list[Object]:

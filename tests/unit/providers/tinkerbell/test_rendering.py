@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from espalier.api.meta import Tree
-from tests.support.golden_stories import compare_with_golden, text_of
-from tests.support.tinkerbell import MACHINES, everything, made, manifest, objects, of
+from tests.support.histories.golden_stories import compare_with_golden, text_of
+from tests.support.providers.tinkerbell import MACHINES, everything, made, manifest, objects, of
 
 
 @pytest.mark.parametrize("name", ["tinkerbell", "tinkerbell-everything"])

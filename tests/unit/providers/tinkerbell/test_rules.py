@@ -14,10 +14,10 @@ from espalier.clusters.report.validity import missing_objects, problem
 from espalier.kube.wire import ADMIN
 from espalier.providers.tinkerbell import workflow
 from espalier.runtime.admission import AdmissionRequest
-from tests.support.examples import stored
-from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
-from tests.support.rendered_manifests import FORK
-from tests.support.tinkerbell import FORGE, MACHINES, everything, manifest, of, seen
+from tests.support.objects.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
+from tests.support.objects.rendered_manifests import FORK
+from tests.support.providers.examples import stored
+from tests.support.providers.tinkerbell import FORGE, MACHINES, everything, manifest, of, seen
 
 PLANE, GROUP, DATACENTER = "controlPlaneConfiguration", "workerNodeGroupConfigurations", "TinkerbellDatacenterConfig"
 CP = f"{FORGE}-cp"

@@ -11,7 +11,7 @@ import yaml
 from espalier.api.meta import Tree
 from espalier.providers.tinkerbell import workflow
 from espalier.providers.tinkerbell.kinds import Workflow
-from tests.support.tinkerbell import MACHINES, everything, made, manifest, of, template
+from tests.support.providers.tinkerbell import MACHINES, everything, made, manifest, of, template
 
 IMAGE = "https://images.example.com/ubuntu-1-35.gz"
 

@@ -15,8 +15,8 @@ from espalier.kube.errors import Forbidden
 from espalier.providers.registry import PROVIDERS
 from espalier.providers.vsphere.environment import secrets
 from espalier.providers.vsphere.references import VARIABLES
-from tests.support.embedded_server import client_of, new_server
-from tests.support.vsphere import manifest, of
+from tests.support.providers.vsphere import manifest, of
+from tests.support.servers.embedded_server import client_of, new_server
 
 GIVEN = dict(zip(VARIABLES.values(), ("maker", "canary", "reader", "other"), strict=True))
 

@@ -17,10 +17,20 @@ from espalier.api.meta import Tree
 from espalier.clusters.report.validity import problem, unresolved_values
 from espalier.kube.errors import ApiError
 from espalier.providers.vsphere.kinds import KINDS, VSphereDatacenterConfig, VSphereMachineConfig
-from tests.support import bottlerocket_fields
-from tests.support.field_sweep import LOCAL, NO_NAMES, Values, all_leaves, counted, put, server, swept, verdict
-from tests.support.rendered_manifests import objects
-from tests.support.vsphere import DOMAIN, KEY_OF_ANN, everything, everything_with_bottlerocket, made, of, seen
+from tests.support.objects.rendered_manifests import objects
+from tests.support.providers import bottlerocket_fields
+from tests.support.providers.field_sweep import (
+    LOCAL,
+    NO_NAMES,
+    Values,
+    all_leaves,
+    counted,
+    put,
+    server,
+    swept,
+    verdict,
+)
+from tests.support.providers.vsphere import DOMAIN, KEY_OF_ANN, everything, everything_with_bottlerocket, made, of, seen
 
 DATACENTER, MACHINE = VSphereDatacenterConfig, VSphereMachineConfig
 Example = Callable[[], list[Tree]]

@@ -17,12 +17,12 @@ from espalier.clusters.design.render.layered import rendered
 from espalier.clusters.report.validity import missing_objects, problem, unresolved_values
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest, AdmissionResponse
-from tests.support.examples import stored
-from tests.support.field_sweep import LOCAL, LOCAL_IPV4
-from tests.support.golden_stories import compare_with_golden, text_of
-from tests.support.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
-from tests.support.rendered_manifests import FORK, holds, objects, redacted
-from tests.support.vsphere import (
+from tests.support.histories.golden_stories import compare_with_golden, text_of
+from tests.support.objects.observed_clusters import NAMESPACE, NOW, as_object, laptop, observer
+from tests.support.objects.rendered_manifests import FORK, holds, objects, redacted
+from tests.support.providers.examples import stored
+from tests.support.providers.field_sweep import LOCAL, LOCAL_IPV4
+from tests.support.providers.vsphere import (
     CREDENTIALS,
     KEY,
     MAKER,

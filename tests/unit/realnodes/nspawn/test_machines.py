@@ -19,7 +19,7 @@ from espalier.providers.docker.cluster_api import DockerMachine
 from espalier.realnodes.nspawn import container, limits, machines
 from espalier.realnodes.nspawn.bases import NodeBase
 from espalier.realnodes.nspawn.commands import CommandFailed
-from tests.support.node_provider import Provider, provider, ready, says
+from tests.support.environments.node_provider import Provider, provider, ready, says
 
 DATA = b"#cloud-config\nruncmd: []\n"
 

@@ -32,7 +32,7 @@ from espalier.runtime.webhooks import Webhooks
 from espalier.shoots.admission import handlers, seed_objects
 from espalier.shoots.admission.handlers import Admission
 from espalier.shoots.state.store import ShootStates
-from tests.support.embedded_server import client_of, new_server
+from tests.support.servers.embedded_server import client_of, new_server
 
 NAMESPACE_NAME = "garden-core"
 

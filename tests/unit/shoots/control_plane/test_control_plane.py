@@ -25,7 +25,7 @@ from espalier.shoots.control_plane.programs import (
     SCHEDULER,
     ControlPlane,
 )
-from tests.support.seeds import SHOOT, namespace
+from tests.support.gardens.seeds import SHOOT, namespace
 
 NAMES = (API_SERVER, CONTROLLER_MANAGER, SCHEDULER, MACHINE_CONTROLLER_MANAGER)
 

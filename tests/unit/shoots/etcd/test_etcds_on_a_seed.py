@@ -24,8 +24,8 @@ from espalier.shoots.etcd.observe import StatefulSet
 from espalier.shoots.etcd.steps import wait_for_pods
 from espalier.simulator.pods.in_process import Container, InProcessProgram
 from espalier.simulator.seeds import Seed
-from tests.support.seed_managers import managed
-from tests.support.seeds import EPOCH, SHOOT, on_a_seed, pod_of, until
+from tests.support.gardens.seed_managers import managed
+from tests.support.gardens.seeds import EPOCH, SHOOT, on_a_seed, pod_of, until
 from tests.support.waiting import eventually
 
 STORE = {"provider": "S3", "container": "bucket-b", "prefix": "entry/etcd-main/2", "secretRef": {"name": "etcd-backup"}}

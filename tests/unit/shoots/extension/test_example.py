@@ -10,8 +10,8 @@ from espalier.api.gardener.infrastructure import Infrastructure
 from espalier.runtime.component import Component, Host
 from espalier.runtime.virtual import Simulation
 from espalier.shoots.extension import Extension, controller_of, leases_of
-from tests.support.extensions import TIMING, failed, is_gone, new_seed, running, succeeded
-from tests.support.simulated_loop import simulate
+from tests.support.environments.simulated_loop import simulate
+from tests.support.gardens.extensions import TIMING, failed, is_gone, new_seed, running, succeeded
 
 PAGE = Path(__file__).parents[4] / "docs" / "extensions.md"
 LINES = 26

@@ -27,8 +27,8 @@ from espalier.shoots.extension import (
     controller_of,
     leases_of,
 )
-from tests.support.extensions import TIMING, Seed, failed, is_gone, new_seed, running, settle, succeeded
-from tests.support.simulated_loop import simulate
+from tests.support.environments.simulated_loop import simulate
+from tests.support.gardens.extensions import TIMING, Seed, failed, is_gone, new_seed, running, settle, succeeded
 
 POND = Infrastructure.resource
 

@@ -28,7 +28,7 @@ from espalier.shoots.extension.actuator import Actuator
 from espalier.shoots.extension.attempt import Attempt, Extension, Tools
 from espalier.shoots.extension.errors import Stopped
 from espalier.shoots.extension.guard import Guard, Verdict
-from tests.support.simulated_loop import simulate
+from tests.support.environments.simulated_loop import simulate
 
 NAME = "shoot--garden--rose"
 START = datetime(2026, 1, 1, tzinfo=UTC)

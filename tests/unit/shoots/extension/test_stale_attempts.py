@@ -26,7 +26,7 @@ from espalier.shoots.extension.actuator import Result
 from espalier.shoots.extension.attempt import Attempt, Extension, Tools
 from espalier.shoots.extension.errors import Stopped
 from espalier.shoots.extension.guard import Guard, GuardFence, Verdict
-from tests.support.embedded_server import client_of, new_server
+from tests.support.servers.embedded_server import client_of, new_server
 
 KIND = Infrastructure.resource
 PLACE = {"name": "pond", "namespace": "shoot--garden--rose"}

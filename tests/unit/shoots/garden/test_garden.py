@@ -54,7 +54,7 @@ from espalier.shoots.garden.evacuation import next_moves
 from espalier.shoots.garden.readiness import choose, unready
 from espalier.shoots.garden.roles import in_project
 from espalier.shoots.garden.seed_leases import SeedLeases
-from tests.support.embedded_server import client_of
+from tests.support.servers.embedded_server import client_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -18,7 +18,7 @@ from espalier.runtime.cache import Caches
 from espalier.runtime.writer import Writer
 from espalier.shoots.garden.orphaned_states import GRACE, OrphanedStates
 from espalier.shoots.state import pieces
-from tests.support.embedded_server import client_of
+from tests.support.servers.embedded_server import client_of
 from tests.support.tasks import running
 
 PROJECT = "garden-dev"

@@ -29,7 +29,7 @@ from espalier.shoots.garden.controller import Garden
 from espalier.shoots.garden.seed_leases import SeedLeases
 from espalier.shoots.gardenlet import steps
 from espalier.shoots.gardenlet.context import Live
-from tests.support.embedded_server import client_of, new_server
+from tests.support.servers.embedded_server import client_of, new_server
 
 PROJECT = "garden-dev"
 SPEC = {"provider": {"type": "local"}}

@@ -49,8 +49,8 @@ from espalier.shoots.state.limits import MIB
 from espalier.shoots.state.rbac import ROLE_OF_GARDENLET
 from espalier.shoots.state.store import ShootStates
 from espalier.shoots.state.stored import StoredState
-from tests.support.embedded_server import client_of, new_server
-from tests.support.shoot_states import SEED, json_of
+from tests.support.gardens.shoot_states import SEED, json_of
+from tests.support.servers.embedded_server import client_of, new_server
 
 PROJECT = "garden-core"
 RECONCILED = {"type": "Reconcile", "state": "Succeeded", "description": "", "lastUpdateTime": "2026-01-01T00:00:00Z"}

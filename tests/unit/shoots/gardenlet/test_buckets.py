@@ -22,7 +22,7 @@ from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.context import Tools
 from espalier.shoots.gardenlet.names import FINALIZER, GARDEN_NAMESPACE
 from espalier.shoots.gardenlet.observe import Observer
-from tests.support.gardenlet_scopes import NOW, TECHNICAL_ID, an_object
+from tests.support.gardens.gardenlet_scopes import NOW, TECHNICAL_ID, an_object
 
 ENTRY = f"{TECHNICAL_ID}--1"
 SOURCE = names.SOURCE_PREFIX + ENTRY

@@ -22,7 +22,7 @@ from espalier.shoots.gardenlet import care
 from espalier.shoots.gardenlet.care import Care
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.scope import Scope
-from tests.support.gardenlet_scopes import STARTED, TECHNICAL_ID, an_object, scope, shoot
+from tests.support.gardens.gardenlet_scopes import STARTED, TECHNICAL_ID, an_object, scope, shoot
 
 
 def caring(epochs: Ownership = STARTED, claims: str = "", *, invalid: bool = False, renewed: bool = True) -> Care:

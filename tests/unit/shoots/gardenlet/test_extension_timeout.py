@@ -22,7 +22,7 @@ from espalier.shoots.gardenlet.context import Context
 from espalier.shoots.gardenlet.flows import RECONCILE
 from espalier.shoots.gardenlet.scope import ExtensionResource
 from espalier.shoots.gardenlet.tasks import extensions
-from tests.support.gardenlet_scopes import NOW, TECHNICAL_ID, an_object, context, scope, shoot
+from tests.support.gardens.gardenlet_scopes import NOW, TECHNICAL_ID, an_object, context, scope, shoot
 
 LONG = timedelta(seconds=601)
 SHORT = timedelta(seconds=600)

@@ -30,7 +30,7 @@ from espalier.shoots.gardenlet.scope import ExtensionResource
 from espalier.shoots.gardenlet.tasks import acts, backups, control_plane, extensions, secrets
 from espalier.shoots.secrets.names import PERSISTED
 from espalier.shoots.state.limits import LARGEST_STATE
-from tests.support.gardenlet_scopes import NOW, STARTED, TECHNICAL_ID, an_object, context, etcd, scope, shoot
+from tests.support.gardens.gardenlet_scopes import NOW, STARTED, TECHNICAL_ID, an_object, context, etcd, scope, shoot
 
 BACK = STARTED.add("b", "bucket-b").start(2, "b").add("a", "bucket-a")
 """Epochs of a shoot that returns to seed a: 1 of a, 2 of b, 3 of a."""

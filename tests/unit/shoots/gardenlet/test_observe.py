@@ -16,7 +16,7 @@ from espalier.kube.objects import Object
 from espalier.shoots.gardenlet.names import SHOOT_UID
 from espalier.shoots.gardenlet.observe import Observer
 from espalier.shoots.technical_ids import technical_ids
-from tests.support.gardenlet_scopes import TECHNICAL_ID, an_object, shoot
+from tests.support.gardens.gardenlet_scopes import TECHNICAL_ID, an_object, shoot
 
 
 def other(name: str, uid: str, technical_id: str = "", namespace: str = "garden-dev") -> Object:

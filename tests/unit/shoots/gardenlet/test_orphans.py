@@ -19,7 +19,7 @@ from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Fault, Outcome
 from espalier.shoots.gardenlet import orphans
 from espalier.shoots.gardenlet.names import SHOOT_UID
-from tests.support.gardenlet_scopes import TECHNICAL_ID, an_object, shoot
+from tests.support.gardens.gardenlet_scopes import TECHNICAL_ID, an_object, shoot
 
 GONE = NotFound.of("apple is gone")
 

@@ -31,7 +31,7 @@ from espalier.shoots.gardenlet.reach import (
 )
 from espalier.shoots.gardenlet.seed_status import SeedObservation
 from espalier.shoots.gardenlet.seed_status import report as reported
-from tests.support.gardenlet_scopes import an_object, shoot
+from tests.support.gardens.gardenlet_scopes import an_object, shoot
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ENDPOINT = "https://store.example:9000"

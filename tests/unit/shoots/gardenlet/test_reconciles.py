@@ -23,8 +23,8 @@ from espalier.runtime.sources import Expiry
 from espalier.runtime.writer import Writer
 from espalier.shoots.gardenlet.controller import reconciler
 from espalier.shoots.gardenlet.scope import Scope
-from tests.support.embedded_server import client_of, new_server
-from tests.support.gardenlet_scopes import scope
+from tests.support.gardens.gardenlet_scopes import scope
+from tests.support.servers.embedded_server import client_of, new_server
 
 KEY = Key("garden-dev", "apple")
 ANNOTATED = {"metadata": {"annotations": {OWNERSHIP: "no epochs"}}}

@@ -20,7 +20,7 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.controller import Controller
 from espalier.runtime.writer import Writer
 from espalier.shoots.gardenlet import remains
-from tests.support.embedded_server import client_of, new_server
+from tests.support.servers.embedded_server import client_of, new_server
 
 OTHERS = {"type": "BackupBucketsReady", "status": "True", "reason": "Ready", "message": ""}
 

@@ -13,7 +13,7 @@ from espalier.kube.objects import Object, encode_json
 from espalier.shoots.flow.status import FlowStatus, TaskState, TaskStatus
 from espalier.shoots.gardenlet import status
 from espalier.shoots.gardenlet.flows import MIGRATE, RECONCILE
-from tests.support.gardenlet_scopes import NOW, scope, shoot
+from tests.support.gardens.gardenlet_scopes import NOW, scope, shoot
 
 DAY = timedelta(days=1)
 RETRY_FOR = 12 * 3600.0

@@ -28,7 +28,7 @@ from espalier.shoots.gardenlet.scope import ExtensionResource, Scope
 from espalier.shoots.state.document import UnreadableShootState
 from espalier.shoots.state.store import EpochOver
 from espalier.shoots.state.stored import StaleState
-from tests.support.gardenlet_scopes import NOW, STARTED, TECHNICAL_ID, an_object, scope, shoot
+from tests.support.gardens.gardenlet_scopes import NOW, STARTED, TECHNICAL_ID, an_object, scope, shoot
 
 ORDERED = {metadata_keys.OPERATION: metadata_keys.RECONCILE}
 

@@ -47,8 +47,8 @@ from espalier.shoots.gardenlet.scope import ExtensionResource
 from espalier.shoots.gardenlet.tasks import backups, control_plane, extensions
 from espalier.shoots.state import digests
 from espalier.shoots.state.stored import StoredState
-from tests.support.embedded_server import client_of, new_server
-from tests.support.gardenlet_scopes import NOW, STARTED, TECHNICAL_ID, an_object, context, etcd, scope, shoot
+from tests.support.gardens.gardenlet_scopes import NOW, STARTED, TECHNICAL_ID, an_object, context, etcd, scope, shoot
+from tests.support.servers.embedded_server import client_of, new_server
 
 
 def test_no_etcd_is_deployed_for_an_epoch_of_which_the_garden_does_not_know_that_it_starts() -> None:

@@ -9,10 +9,10 @@ from espalier.api.gardener.extension_backups import BackupBucket, BackupEntry
 from espalier.api.meta import ObjectMeta
 from espalier.runtime.virtual import Simulation
 from espalier.shoots.local_provider.backups import endpoint_fault, url_fault
-from tests.support.clouds import new_world
-from tests.support.extensions import SHOOT, failed, succeeded
-from tests.support.local_provider_cases import ENTRY
-from tests.support.simulated_loop import simulate
+from tests.support.environments.simulated_loop import simulate
+from tests.support.gardens.clouds import new_world
+from tests.support.gardens.extensions import SHOOT, failed, succeeded
+from tests.support.gardens.local_provider_cases import ENTRY
 
 ENDPOINT = "https://store.example:9000"
 

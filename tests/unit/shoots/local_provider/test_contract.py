@@ -10,12 +10,12 @@ from espalier.api.cloud import CloudRequest, Refusal
 from espalier.api.gardener import metadata_keys as keys
 from espalier.runtime.virtual import Simulation
 from espalier.simulator.cloud.service import Fault
-from tests.support.clouds import World, new_world, refuse, state_in
-from tests.support.extensions import TIMING, failed, is_gone, settle, succeeded
-from tests.support.faults import Crash
-from tests.support.local_provider_cases import CASES, Case
+from tests.support.environments.simulated_loop import simulate
+from tests.support.gardens.clouds import World, new_world, refuse, state_in
+from tests.support.gardens.extensions import TIMING, failed, is_gone, settle, succeeded
+from tests.support.gardens.local_provider_cases import CASES, Case
 from tests.support.sampling import sampled
-from tests.support.simulated_loop import simulate
+from tests.support.servers.faults import Crash
 
 every_kind = pytest.mark.parametrize("case", CASES, ids=str)
 calling = pytest.mark.parametrize("case", [case for case in CASES if case.calls], ids=str)

@@ -25,12 +25,12 @@ from espalier.runtime.virtual import Simulation
 from espalier.shoots.local_provider.cloud import SHOOT_TAG
 from espalier.shoots.local_provider.machine_objects import KINDS
 from espalier.shoots.machine_controller.controller import ORPHAN_GRACE, ORPHAN_PERIOD
-from tests.support.clouds import ACCOUNT, TOKEN, World, names_in, new_world, state_in
-from tests.support.extensions import SHOOT, Seed, failed, settle, succeeded
-from tests.support.faults import Crash
-from tests.support.local_provider_cases import CASES, POOL
+from tests.support.environments.simulated_loop import simulate
+from tests.support.gardens.clouds import ACCOUNT, TOKEN, World, names_in, new_world, state_in
+from tests.support.gardens.extensions import SHOOT, Seed, failed, settle, succeeded
+from tests.support.gardens.local_provider_cases import CASES, POOL
 from tests.support.sampling import sampled
-from tests.support.simulated_loop import simulate
+from tests.support.servers.faults import Crash
 
 WORKER = next(case for case in CASES if case.resource == Worker.resource)
 DELETED = "2026-01-01T00:00:00Z"

@@ -9,10 +9,10 @@ from espalier.api.gardener.worker import Worker
 from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.runtime.virtual import Simulation
 from espalier.shoots.machine_controller import setup
-from tests.support.clouds import new_world
-from tests.support.extensions import SHOOT, TIMING, Seed, running, settle, succeeded
-from tests.support.local_provider_cases import CASES
-from tests.support.simulated_loop import simulate
+from tests.support.environments.simulated_loop import simulate
+from tests.support.gardens.clouds import new_world
+from tests.support.gardens.extensions import SHOOT, TIMING, Seed, running, settle, succeeded
+from tests.support.gardens.local_provider_cases import CASES
 
 WORKER = next(case for case in CASES if case.resource == Worker.resource)
 

@@ -22,9 +22,9 @@ from espalier.shoots.state.kinds import declared
 from espalier.shoots.state.limits import LARGEST_SHOOT_STATE, LARGEST_STATE, MIB
 from espalier.shoots.state.pieces import TruncatedState
 from espalier.shoots.state.stored import StaleState, StoredState
-from tests.support.faults import Blocked, Crash
+from tests.support.gardens.shoot_states import NAME, PROJECT, TECHNICAL_ID, World, json_of, told
 from tests.support.sampling import sampled
-from tests.support.shoot_states import NAME, PROJECT, TECHNICAL_ID, World, json_of, told
+from tests.support.servers.faults import Blocked, Crash
 
 STATE = {"serial": 2**63 - 1, "nothing": None, "deep": [{"none": None}, [], {}], "ratio": 1.5, "text": "\u2028\n"}
 

@@ -18,7 +18,7 @@ from espalier.shoots.state.document import Entry, digested_state
 from espalier.shoots.state.found import ResourceState, StateKey
 from espalier.shoots.state.limits import LARGEST_SHOOT_STATE
 from espalier.shoots.state.merging import Mode, SeedStates, Task, is_current, merged, task_of
-from tests.support.gardenlet_scopes import shoot
+from tests.support.gardens.gardenlet_scopes import shoot
 
 KEYS = st.builds(StateKey, st.sampled_from(["Infrastructure", "Worker", "Other"]), st.sampled_from(["", "a", "b"]))
 TEXTS = st.sampled_from([b"", b"1", b'{"a":null}', b'{"a":1.0}', b'"' + b"x" * 300_000 + b'"'])

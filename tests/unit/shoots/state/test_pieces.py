@@ -16,7 +16,7 @@ from espalier.shoots.state import digests, pieces
 from espalier.shoots.state.limits import LARGEST_STATE, PIECE
 from espalier.shoots.state.pieces import TruncatedState
 from espalier.shoots.state.stored import StaleState, StoredState
-from tests.support.shoot_states import json_of
+from tests.support.gardens.shoot_states import json_of
 
 JSON = st.recursive(
     st.none()

@@ -16,8 +16,8 @@ from espalier.kube.errors import Forbidden
 from espalier.kube.rbac import Right
 from espalier.kube.wire import User
 from espalier.shoots.state import rbac
-from tests.support.embedded_server import client_of
-from tests.support.shoot_states import NAME, PROJECT, World, json_of, told
+from tests.support.gardens.shoot_states import NAME, PROJECT, World, json_of, told
+from tests.support.servers.embedded_server import client_of
 
 ALICE = User("alice", ("system:authenticated",))
 GARDENLET = User("gardener.cloud:system:seed:a", ("gardener.cloud:system:seeds",))

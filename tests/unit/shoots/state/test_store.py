@@ -18,7 +18,7 @@ from espalier.shoots.state import pieces
 from espalier.shoots.state.document import Document
 from espalier.shoots.state.store import EpochOver
 from espalier.shoots.state.stored import StaleState
-from tests.support.shoot_states import NAME, PROJECT, World, json_of, told
+from tests.support.gardens.shoot_states import NAME, PROJECT, World, json_of, told
 
 CA = PersistedSecret(name="ca", data={"ca.crt": "Yw==", "ca.key": "aw=="})
 OTHER_CA = PersistedSecret(name="ca", data={"ca.crt": "b3RoZXI="})

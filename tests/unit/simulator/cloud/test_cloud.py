@@ -27,7 +27,7 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.virtual import Simulation
 from espalier.simulator.cloud.journal import Journal, JournalBroken
 from espalier.simulator.cloud.service import Cloud, Fault
-from tests.support.simulated_loop import simulate
+from tests.support.environments.simulated_loop import simulate
 
 ALICE, BOB = Credentials("alice", "a"), Credentials("bob", "b")
 ACCOUNTS = {"alice": "a", "bob": "b"}

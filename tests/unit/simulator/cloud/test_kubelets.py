@@ -21,7 +21,7 @@ from espalier.runtime.virtual import Simulation
 from espalier.simulator.cloud.kubelets import NODE_LEASES, Kubelets
 from espalier.simulator.cloud.service import Cloud
 from espalier.simulator.cloud.user_data import Bootstrap, bootstrap_of
-from tests.support.simulated_loop import simulate
+from tests.support.environments.simulated_loop import simulate
 
 HOST = "api.rose.example"
 BY = Credentials("garden", "t")

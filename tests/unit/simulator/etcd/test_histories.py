@@ -21,8 +21,8 @@ from espalier.runtime.clock import SystemClock
 from espalier.simulator.etcd.member import Member
 from espalier.simulator.etcd.memory import MemoryTransport
 from espalier.simulator.etcd.storage import MemoryStorage, restore
-from tests.support.etcd_histories import EVERYTHING, Compact, Model, Step, histories, play
-from tests.support.simulated_etcd import told
+from tests.support.etcd.etcd_histories import EVERYTHING, Compact, Model, Step, histories, play
+from tests.support.etcd.simulated_etcd import told
 
 
 async def _played(client: Client, history: list[Step], model: Model) -> None:

@@ -12,7 +12,7 @@ from espalier.etcd.errors import LeaseNotFound, Unavailable
 from espalier.etcd.requests import FROM_KEY, Put
 from espalier.simulator.etcd.member import Member
 from espalier.simulator.etcd.memory import MemoryTransport
-from tests.support.simulated_etcd import told
+from tests.support.etcd.simulated_etcd import told
 
 
 def test_leases_run_out_on_time_and_are_kept_alive() -> None:

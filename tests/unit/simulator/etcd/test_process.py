@@ -18,7 +18,7 @@ from espalier.etcd.client import Client, connect
 from espalier.etcd.errors import Unavailable
 from espalier.simulator.etcd.__main__ import main
 from tests.support.child_process import ChildProcess
-from tests.support.etcd_histories import EVERYTHING
+from tests.support.etcd.etcd_histories import EVERYTHING
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from espalier.simulator.etcd.core import Batch
 from espalier.simulator.etcd.member import Member
 from espalier.simulator.etcd.memory import MemoryTransport
 from espalier.simulator.etcd.storage import FILE_NAME, FORMAT, SqliteStorage, Unusable
-from tests.support.etcd_histories import EVERYTHING, Model, Step, histories, play, without_member
+from tests.support.etcd.etcd_histories import EVERYTHING, Model, Step, histories, play, without_member
 
 
 def _member(folder: Path, *, quota: int = 1 << 30) -> Member:

@@ -18,7 +18,7 @@ from espalier.simulator.pods.in_process import Container, InProcessProgram
 from espalier.simulator.pods.life import ContainerEnded
 from espalier.simulator.pods.pod_network import ConnectionRefused
 from espalier.simulator.seeds import Seed
-from tests.support.seeds import SHOOT, is_ready, on_a_seed, pod_of, until
+from tests.support.gardens.seeds import SHOOT, is_ready, on_a_seed, pod_of, until
 
 FOREVER = 10**6
 

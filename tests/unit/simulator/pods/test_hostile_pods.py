@@ -24,7 +24,7 @@ from espalier.simulator.hosts import programs
 from espalier.simulator.pods.disks import TOOLS
 from espalier.simulator.pods.process import MESSAGE
 from espalier.simulator.pods.program import Program
-from tests.support.simulated_pods import Environment, phase, running_pods
+from tests.support.environments.simulated_pods import Environment, phase, running_pods
 
 IMAGE, UPGRADER = "example.org/teller:1", "example.org/upgrader:v1.36.3"
 CANARY = "only for the host"

@@ -16,8 +16,8 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.errors import NotFound
 from espalier.simulator.pods.program import Program, Programs
+from tests.support.environments.simulated_pods import CLUSTER, PATIENCE, Environment, phase, processes, running_pods
 from tests.support.sampling import sampled
-from tests.support.simulated_pods import CLUSTER, PATIENCE, Environment, phase, processes, running_pods
 from tests.support.waiting import eventually
 
 IMAGE = "example.org/teller:1"

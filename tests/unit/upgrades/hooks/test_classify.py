@@ -17,8 +17,8 @@ from espalier.providers.registry import PROVIDERS
 from espalier.upgrades.hooks import classify, wire
 from espalier.upgrades.hooks.classify import InPlaceChanges
 from espalier.upgrades.hooks.wire import MachineObjects, SetObjects
-from tests.support.hook_requests import compared, machine_objects, patched, set_objects
-from tests.support.in_place_changes import CONTROL_PLANE_CHANGES, WORKER_CHANGES
+from tests.support.histories.hook_requests import compared, machine_objects, patched, set_objects
+from tests.support.histories.in_place_changes import CONTROL_PLANE_CHANGES, WORKER_CHANGES
 
 
 def of_machine(current: Tree, desired: Tree) -> tuple[InPlaceChanges, dict[str, Any]]:

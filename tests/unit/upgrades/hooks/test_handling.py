@@ -51,8 +51,8 @@ from espalier.upgrades.hooks.machines import LATER, SOON, Updates
 from espalier.upgrades.hooks.queries import NAMED_BY_LABELS, Queries
 from espalier.upgrades.node import controller as node_upgrade
 from espalier.upgrades.node.containers import KUBELET, POD_CREATED
-from tests.support.hook_requests import compared, machine_objects, patched, set_objects
-from tests.support.observed_clusters import example, scope
+from tests.support.histories.hook_requests import compared, machine_objects, patched, set_objects
+from tests.support.objects.observed_clusters import example, scope
 from tests.support.sampling import sampled
 from tests.support.waiting import until
 

@@ -20,7 +20,7 @@ from espalier.upgrades.hooks.controller import NodeUpgradeCleanup
 from espalier.upgrades.hooks.handling import Hooks
 from espalier.upgrades.hooks.queries import Owner, Queries, Unanswerable
 from espalier.upgrades.hooks.registration import Extension, extension_config
-from tests.support.observed_upgrades import NEW, machine, made
+from tests.support.objects.observed_upgrades import NEW, machine, made
 
 OF_MACHINE: Tree = {"apiVersion": "v1", "kind": "Machine", "name": "a", "uid": "1", "controller": True}
 OF_GROUP: Tree = {**OF_MACHINE, "kind": "ControlPlaneUpgrade"}

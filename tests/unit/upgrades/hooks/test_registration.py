@@ -21,7 +21,7 @@ from espalier.kube.pki import KeyPair
 from espalier.runtime.certificates import Lifetime, ServingCertificate
 from espalier.runtime.virtual import Simulation
 from espalier.upgrades.hooks.registration import Extension
-from tests.support.simulated_loop import simulate
+from tests.support.environments.simulated_loop import simulate
 from tests.support.waiting import running
 
 pytestmark = pytest.mark.embedded

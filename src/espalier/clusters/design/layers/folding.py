@@ -4,7 +4,7 @@ A layer stays in the table for the skew window and one minor version: in the man
 introduced it and of the two after. In the third, all clusters have it, whatever their patch version, and it is due.
 
 `python -m espalier.clusters.design.layers.folding` prints the due layers, and the table afterwards. The change is made
-by hand in `table.py`: the functions and defaults of these layers move to the base, in order, and their `Layer`s are removed.
+by hand in `table.py`: the functions and defaults of these layers move to the base, in order, and their `Layer`s go.
 Later their code may be merged into the rendering code itself; the stories show that neither changes anything.
 """
 

@@ -1,0 +1,215 @@
+"""Looks at every write while machines are upgraded in place, whatever goes wrong meanwhile, and at what is left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from functools import cache
+
+from espalier.api.capi.machine import Machine
+from espalier.api.conditions import timestamp
+from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, POD, SERVICE_ACCOUNT
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.upgrades import (
+    CORDONED_BY_UPGRADE,
+    FALLBACK_ANNOTATION,
+    IN_PLACE_CONTROL_PLANE,
+    IN_PLACE_DEPLOYMENT,
+    ControlPlaneUpgrade,
+    MachineDeploymentUpgrade,
+    NodeUpgrade,
+)
+from espalier.api.meta import Tree
+from espalier.apiserver.storage.store import Change, Store
+from espalier.clusterapi.contract import PAUSED_ANNOTATION, SKIP_REMEDIATION_ANNOTATION
+from espalier.kube.client import PatchType
+from espalier.kube.objects import Object
+from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
+from espalier.simulator.workload_cluster import WorkloadCluster
+from espalier.upgrades.health import CONTROL_PLANE
+from espalier.upgrades.names import UPGRADER_LABEL
+from tests.support.environments.in_place_environment import NEW, ready_cluster
+from tests.support.environments.managed_environment import NAMESPACE, ManagedEnvironment, Wrap, managed_environment
+from tests.support.environments.recording import Kept, Recording
+from tests.support.environments.upgraders import ENDED, GARDEN, Upgraders
+from tests.support.servers.faults import Writes
+
+CALM, HOURS = 60.0, 7200.0
+"""Seconds in which nothing more happens, and in which all that may go wrong once is over."""
+
+MARKS = {
+    IN_PLACE_CONTROL_PLANE,
+    IN_PLACE_DEPLOYMENT,
+    FALLBACK_ANNOTATION,
+    PAUSED_ANNOTATION,
+    SKIP_REMEDIATION_ANNOTATION,
+}
+"""Annotations that no object of the management cluster has when nothing is upgraded."""
+
+MACHINES, NODES, PODS = (one.group_resource for one in (Machine.resource, NODE, POD))
+UPGRADES = [one.resource.group_resource for one in (ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade)]
+OF_PODS = [one.group_resource for one in (POD, SERVICE_ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING)]
+
+
+class Watcher:
+    """Both stores of an environment, and what was ever wrong in them. To be begun before the environment is."""
+
+    def __init__(self, management: Store, stores: MemoryStores) -> None:
+        self.broken: dict[str, None] = {}
+        """Violated invariants: in order, each once."""
+        self.management = management
+        self.stores = stores
+        self._workload = stores.open(GARDEN)
+        self.before = self.identities()
+        management.follow(self._near)
+        self._workload.follow(self._far)
+
+    def identities(self) -> dict[str, str]:
+        """Uids of Machines and nodes."""
+        found = [(MACHINES, self.management), (NODES, self._workload)]
+        return {
+            f"{table} {key.name}": one.metadata.uid
+            for table, store in found
+            for key, one in store.table(table).objects.items()
+        }
+
+    def left(self) -> list[str]:
+        """The leftovers that must be gone once nothing is being upgraded."""
+        return [*self._marks(), *self._upgrades(), *self._on_nodes()]
+
+    def versions(self) -> set[str]:
+        """Of all Machines and kubelets."""
+        machines = self.management.table(MACHINES).objects.values()
+        nodes = self._workload.table(NODES).objects.values()
+        return {one.tree["spec"]["version"] for one in machines} | {
+            one.tree["status"]["nodeInfo"]["kubeletVersion"] for one in nodes
+        }
+
+    def check(self) -> None:
+        """All nodes are upgraded, they are the same as before, nothing was ever wrong, and nothing is left."""
+        assert not self.broken, ", ".join(self.broken)
+        left, versions, now = self.left(), self.versions(), self.identities()
+        assert not left, ", ".join(left)
+        assert versions == {NEW}, f"there are {versions}"
+        assert now == self.before, f"{now} were {self.before}"
+
+    def _marks(self) -> Iterator[str]:
+        for _, table in self.management.tables():
+            for one in table.objects.values():
+                for mark in sorted(MARKS & set(one.metadata.annotations)):
+                    yield f"{one.kind} {one.name} has {mark}"
+
+    def _upgrades(self) -> Iterator[str]:
+        for table in UPGRADES:
+            for one in self.management.table(table).objects.values():
+                yield f"{one.kind} {one.name} is there"
+
+    def _on_nodes(self) -> Iterator[str]:
+        for table in OF_PODS:
+            for one in self._workload.table(table).objects.values():
+                if UPGRADER_LABEL in one.metadata.labels:
+                    yield f"{one.kind} {one.name} is there"
+        for name in self._cordoned():
+            yield f"node {name} is cordoned"
+
+    def _near(self, change: Change) -> None:
+        if change.table != MACHINES:
+            return
+        if change.before is None:
+            self._wrong(f"Machine {change.key.name} was added")
+        elif change.deleted or change.after.metadata.deletion_timestamp is not None:
+            self._wrong(f"Machine {change.key.name} was deleted")
+
+    def _far(self, change: Change) -> None:
+        if change.table == NODES:
+            cordoned = self._cordoned()
+            if len(cordoned) > 1:
+                self._wrong(f"nodes {', '.join(cordoned)} are cordoned")
+            for group in self._groups():
+                out = [name for name in group if name in cordoned or name in self._unready()]
+                if len(out) > 1 and any(name in cordoned for name in out):
+                    self._wrong(f"nodes {', '.join(out)} are out of service")
+        elif change.table == PODS and UPGRADER_LABEL in change.after.metadata.labels:
+            nodes = {one.name for one in self._workload.table(NODES).objects.values()}  # without one, nothing runs
+            upgrading = [one for one in self._workload.table(PODS).objects.values() if _is_upgrading(one)]
+            pods = [one for one in upgrading if one.tree["spec"]["nodeName"] in nodes]
+            if len(pods) > 1:
+                self._wrong(f"pods {', '.join(one.name for one in pods)} run")
+
+    def _wrong(self, what: str) -> None:
+        self.broken[what] = None
+
+    def _cordoned(self) -> list[str]:
+        nodes = self._workload.table(NODES).objects.values()
+        return [
+            one.name
+            for one in nodes
+            if one.tree["spec"].get("unschedulable") or CORDONED_BY_UPGRADE in one.metadata.annotations
+        ]
+
+    def _groups(self) -> tuple[list[str], list[str]]:
+        """Control plane and workers."""
+        nodes = self._workload.table(NODES).objects.values()
+        planes = [one.name for one in nodes if CONTROL_PLANE in one.metadata.labels]
+        return planes, [one.name for one in nodes if one.name not in planes]
+
+    def _unready(self) -> list[str]:
+        found = []
+        for one in self._workload.table(NODES).objects.values():
+            conditions = one.tree["status"]["conditions"]
+            if any(entry["type"] == "Ready" and entry["status"] != "True" for entry in conditions):
+                found.append(one.name)
+        return found
+
+
+def _is_upgrading(pod: Object) -> bool:
+    ended = (pod.tree.get("status") or {}).get("phase") in ENDED
+    return UPGRADER_LABEL in pod.metadata.labels and not ended
+
+
+Story = Callable[[ManagedEnvironment, Upgraders, Watcher], Awaitable[None]]
+
+
+@cache
+def undisturbed(control_planes: int, workers: int) -> Recording:
+    """Its upgrade when nothing goes wrong, from when it was asked for. Writes of the manager are marked."""
+    found: list[Recording] = []
+
+    async def story(env: ManagedEnvironment, _upgraders: Upgraders, watcher: Watcher) -> None:
+        await env.change(kubernetesVersion="1.36")
+        found.append(Recording(watcher.management, watcher.stores, env.manager.clock))
+        await finish(env, watcher)
+
+    writes = Writes(landed=lambda: found[0].mark() if found else None)
+    tell(ready_cluster(control_planes, workers), story, wrap=writes)
+    return found[0]
+
+
+def tell(kept: Kept, story: Story, *, wrap: Wrap = lambda transport: transport, seed: int = 2) -> None:
+    """Tell a story of an environment that begins from there, all of whose writes are checked."""
+
+    async def main(simulation: Simulation) -> None:
+        store, stores = kept.opened()
+        watcher = Watcher(store, stores)
+        async with managed_environment(simulation.clock, seed=seed, store=store, stores=stores, wrap=wrap) as env:
+            await story(env, Upgraders(env.workloads), watcher)
+
+    run(main, epoch=kept.at, seed=1)
+
+
+async def finish(env: ManagedEnvironment, watcher: Watcher) -> None:
+    """It goes on to its end by itself."""
+    asked = (await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).metadata.generation
+    await env.until(lambda one: bool(one.status.ready) and one.status.observed_generation >= asked, seconds=HOURS)
+    await asyncio.sleep(CALM)
+    watcher.check()
+
+
+async def say_ready(env: ManagedEnvironment, workload: WorkloadCluster, node: str, status: str) -> None:
+    """Set the condition Ready of a node: as its kubelet or, with `Unknown`, because that is silent."""
+    found = (await workload.client.get(NODE, node)).tree["status"]["conditions"]
+    now = timestamp(env.manager.clock.now())
+    told = [one | ({"status": status, "lastTransitionTime": now} if one["type"] == "Ready" else {}) for one in found]
+    patch: Tree = {"status": {"conditions": told}}
+    await workload.client.patch(NODE, node, patch=patch, type=PatchType.MERGE, subresource="status")

@@ -1,0 +1,32 @@
+"""The example, with other numbers."""
+
+from __future__ import annotations
+
+import yaml
+
+from tests.support.histories import kubectl_story as story
+
+CLUSTER = "clusters.anywhere.eks.amazonaws.com/garden"
+
+
+def manifest(
+    workers: int,
+    control_planes: int = 1,
+    *,
+    kubernetes: str = "1.35",
+    impatient: bool = False,
+    in_place: bool = False,
+) -> str:
+    """A cluster of this size; `impatient` gives up a node that was not ready for half a minute."""
+    documents = list(yaml.safe_load_all(story.EXAMPLE.read_text()))
+    spec = documents[0]["spec"]
+    spec["workerNodeGroupConfigurations"][0]["count"] = workers
+    spec["controlPlaneConfiguration"]["count"] = control_planes
+    spec["kubernetesVersion"] = kubernetes
+    if in_place:
+        for group in (spec["controlPlaneConfiguration"], *spec["workerNodeGroupConfigurations"]):
+            group["upgradeRolloutStrategy"] = {"type": "InPlace"}
+    if impatient:
+        spec["machineHealthCheck"] = {"unhealthyMachineTimeout": "30s", "nodeStartupTimeout": "10m0s"}
+    text: str = yaml.safe_dump_all(documents)
+    return text

@@ -1,7 +1,0 @@
-"""The life of a real cluster, and a reason not to run it on this machine."""
-
-from __future__ import annotations
-
-from tests.support.real_environment import why_not
-
-MISSING = why_not("1.35.4", "1.36.3", watchers=256)
