@@ -24,6 +24,10 @@ from espalier.etcdbackup.stores.errors import StoreError
 from espalier.etcdbackup.stores.store import Store
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+PROBE_HOLD = 1.0
+"""Seconds for which the answer to a probe is held back while it would be a failure: kubelets ask each second, so no
+time passes between readiness and their next question. Less than the timeout of probes."""
+_PROBE_POLL = 0.05
 _YES, _NO = ("1", "t", "true"), ("", "0", "f", "false")
 
 
@@ -73,10 +77,11 @@ def application(
     trouble: Callable[[], str],
     *,
     timeout: float,
+    hold: float = 0.0,
     warning: Callable[[], str] = lambda: "",
 ) -> web.Application:
-    """Snapshots, health and metrics. `timeout`: seconds after which a requested snapshot is given up. `warning`: text
-    that a passing probe reports."""
+    """Snapshots, health and metrics. `timeout`: seconds after which a requested snapshot is given up. `hold`: seconds
+    for which a failing probe is held back. `warning`: text that a passing probe reports."""
 
     async def full(request: web.Request) -> web.Response:
         is_final = _flag(request, "final")
@@ -92,6 +97,7 @@ def application(
         return _json(LatestSnapshots(_facts(newest.full), tuple(map(_facts, newest.deltas))))
 
     async def health(_request: web.Request) -> web.Response:
+        await becomes_ready(lambda: not trouble(), hold)
         problem = trouble()
         return _json(Health(not problem, problem or warning()), 503 if problem else 200)
 
@@ -108,6 +114,14 @@ def application(
     app.router.add_get("/healthz", health)
     app.router.add_get("/metrics", metrics)
     return app
+
+
+async def becomes_ready(is_ready: Callable[[], bool], seconds: float) -> None:
+    """Return once it is ready, or after these seconds."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while not is_ready() and loop.time() < end:  # noqa: ASYNC110  it follows from deadlines, which are no events
+        await asyncio.sleep(_PROBE_POLL)
 
 
 def _with_timeout(handler: Handler, timeout: float) -> Handler:

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from espalier.api import json_trees
 from espalier.api.etcd.calls import CopyOperationStatus, InitiateCopyOperation
-from espalier.etcdbackup.agent.http import Health
+from espalier.etcdbackup.agent.http import PROBE_HOLD, Health, becomes_ready
 from espalier.etcdbackup.running.agent import AgentRun, OtherEpoch
 
 
@@ -54,6 +54,7 @@ def copier_application(run: Probed) -> web.Application:
     """`/healthz`, 200 once the copy is done and its epoch may start; and `/copyop/status`."""
 
     async def health(_request: web.Request) -> web.Response:
+        await becomes_ready(lambda: run.ready, PROBE_HOLD)
         return _json(Health(run.ready, run.trouble), 200 if run.ready else 503)
 
     app = web.Application(client_max_size=1 << 16)

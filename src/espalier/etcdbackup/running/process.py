@@ -11,7 +11,7 @@ from pathlib import Path
 from aiohttp import web
 
 from espalier.etcd.client import connect
-from espalier.etcdbackup.agent.http import application
+from espalier.etcdbackup.agent.http import PROBE_HOLD, application
 from espalier.etcdbackup.agent.process import Options, reloading, until_stopped
 from espalier.etcdbackup.agent.serving import ServerFiles
 from espalier.etcdbackup.election import agent, copier
@@ -72,6 +72,7 @@ async def run_agent(
             measures,
             lambda: run.trouble and (guard.trouble or run.trouble),
             timeout=options.snapshot_timeout,
+            hold=PROBE_HOLD,
             warning=lambda: run.warning,
         )
         add_copy_operations(routes, run)

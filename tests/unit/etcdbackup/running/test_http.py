@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,9 +12,10 @@ from typing import Any
 import aiohttp
 import pytest
 
+from espalier.api.etcd.calls import CopyOperationStatus
 from espalier.api.etcd.ownership import copy_operation_key
 from espalier.etcd.client import Client
-from espalier.etcdbackup.agent.http import application
+from espalier.etcdbackup.agent.http import PROBE_HOLD, application
 from espalier.etcdbackup.election import agent, copier
 from espalier.etcdbackup.running.agent import AgentRun
 from espalier.etcdbackup.running.copier import CopierRun, CopyParts
@@ -55,7 +57,7 @@ async def answering() -> AsyncIterator[Asked]:
     guard, store = MemoryGuard(clock, rng), MemoryStore(clock)
     parts = Parts(store, guard, MemoryData(guard), Client(guard.inside()))
     run = AgentRun(agent.Settings(3, CLUSTER, QUICK, founding=True), parts, clock, rng)
-    answers = application(run.backups, store, Measures(), lambda: run.trouble, timeout=10)
+    answers = application(run.backups, store, Measures(), lambda: run.trouble, timeout=10, hold=PROBE_HOLD)
     add_copy_operations(answers, run)
     server = HttpServer(answers, "127.0.0.1", 0)
     await server.start()
@@ -155,3 +157,35 @@ async def test_a_copy_is_ready_when_its_epoch_may_start() -> None:
             await asyncio.gather(running, return_exceptions=True)
         finally:
             await server.stop()
+
+
+class Starting:
+    """Something that is not ready before a moment."""
+
+    trouble = "it starts"
+
+    def __init__(self, seconds: float) -> None:
+        self._at = time.monotonic() + seconds
+
+    @property
+    def ready(self) -> bool:
+        return time.monotonic() > self._at
+
+    def status(self) -> CopyOperationStatus:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(0.3, 200), (PATIENCE, 503)])
+async def test_a_probe_of_a_copy_waits_for_it_a_moment(seconds: float, status: int) -> None:
+    server = HttpServer(copier_application(Starting(seconds)), "127.0.0.1", 0)
+    await server.start()
+    try:
+        assert (await asked(server.port, "GET", "/healthz"))[0] == status
+    finally:
+        await server.stop()
+
+
+async def test_a_probe_of_an_agent_waits_for_it_a_moment() -> None:
+    async with answering() as agent_:
+        assert not agent_.run.ready
+        assert (await agent_.ask("GET", "/healthz"))[0] == 200

@@ -16,6 +16,7 @@ from espalier.cli.local.environment.seed_programs.command_line import CommandLin
 from espalier.cli.local.environment.seed_programs.etcd import PodGuard, disk_of
 from espalier.etcd.client import Client
 from espalier.etcdbackup.agent.backups import Settings as BackupSettings
+from espalier.etcdbackup.agent.http import PROBE_HOLD, becomes_ready
 from espalier.etcdbackup.election import agent as agents
 from espalier.etcdbackup.election import copier as copiers
 from espalier.etcdbackup.running.agent import AgentRun, OtherEpoch
@@ -70,6 +71,7 @@ class Agents:
         async def answers(path: str) -> int:
             if path != "/healthz":
                 return 404
+            await becomes_ready(lambda: running.ready, PROBE_HOLD)
             return 200 if running.ready else 503
 
         container.listen(command_line.port("listen", AGENT_PORT), AgentEndpoint(running), answers=answers)
