@@ -1,0 +1,244 @@
+"""A garden on a real kube-apiserver, whose programs are processes to be killed. Seeds and the cloud are simulated.
+
+Control planes of shoots are real programs. Extensions run in this process, beside the cloud.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+import pytest
+
+from espalier.api import core
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.etcd.timing import Timing
+from espalier.api.gardener import names
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.apiserver.http import HttpShell
+from espalier.cli import garden_manifests
+from espalier.cli.demo_garden import ReachedEndpoint
+from espalier.cli.environment.gardens import ACCOUNT, CLOUD_SECRET, PROVIDER, Garden, SimulatedSeed
+from espalier.cli.environment.migration_scenario import TECHNICAL_ID, MigrationScenario, quick_settings
+from espalier.cli.environment.seed_processes.assembly import RealControlPlanes
+from espalier.cli.environment.seed_processes.buckets import FolderLink
+from espalier.cli.environment.seed_processes.kubernetes import ApiServer
+from espalier.cli.environment.seed_processes.network import Forwarder, Found, TcpEndpoint
+from espalier.cli.environment.seed_programs.assembly import API_SERVER, API_SERVER_PORT
+from espalier.kube.client import Client
+from espalier.kube.errors import AlreadyExists, Invalid, KubeError
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.pki import Authority
+from espalier.kube.wire import User
+from espalier.runtime.clock import SystemClock
+from espalier.shoots.admission.users import GARDEN_ACCOUNT, SEEDS
+from espalier.shoots.garden.roles import USER
+from espalier.simulator.connections import Link, Reached, ReachingTransport
+from espalier.simulator.pods.pod_network import endpoint_of
+from tests.support import garden_program
+from tests.support.child_process import ChildProcess
+from tests.support.control_plane import ControlPlane, find_assets, real_control_plane, why_no_assets
+from tests.support.management import free_port
+from tests.support.real_shoots import RealShoot
+from tests.support.waiting import eventually
+
+RESOURCES = (
+    core.NAMESPACE,
+    core.CUSTOM_RESOURCE_DEFINITION,
+    core.SERVICE_ACCOUNT,
+    core.CLUSTER_ROLE,
+    core.CLUSTER_ROLE_BINDING,
+    core.ROLE,
+    core.ROLE_BINDING,
+    core.VALIDATING_WEBHOOK_CONFIGURATION,
+)
+BY_KIND = {one.kind: one for one in RESOURCES}
+ROOT = Path(__file__).parents[2]
+HOST = "127.0.0.1"
+SILENT = ("--no-leader-elect", "--health-address", "0", "--metrics-address", "0", "--log-level", "warning")
+"""A program that is started again acts at once: there is no other instance that may still live."""
+GRACE, GIVE_UP = 6, 15
+
+
+class ProcessGarden(Garden):
+    """See the module. Programs `garden` and `gardenlet SEED` are processes."""
+
+    def __init__(self, control_plane: ControlPlane, planes: RealControlPlanes, folder: Path, timing: Timing) -> None:
+        self._api = ApiServer(control_plane.authority, SystemClock())
+        self._api.port = urlsplit(control_plane.url).port or 0
+        self._cluster = control_plane
+        self._webhooks_at = f"{HOST}:{free_port()}"
+        self.folder = folder
+        self.processes: dict[str, ChildProcess] = {}
+        settings = quick_settings(timing=timing, nodes_timeout=2)
+        super().__init__(SystemClock(), random.SystemRandom(), settings, new_seed=ProcessSeed, control_planes=planes)
+        self.timing = folder / "timing.json"
+        self.timing.write_bytes(msgspec.json.encode(timing))
+
+    def connect(self, program: str, user: User, link: Link | None = None) -> Client:
+        """See `Garden`."""
+        lives = [link.life] if link is not None else []
+        return Client(ReachingTransport(lambda: Reached(self._api, lives), user), user_agent=program)
+
+    async def start(self, projects: Sequence[str] = ()) -> None:
+        """See `Garden`."""
+        for tree in garden_manifests.of_garden(f"https://{self._webhooks_at}"):
+            await self.client.apply(BY_KIND[tree["kind"]], tree, field_manager="kubectl")
+        self.run_garden()
+        for project in projects:
+            namespace = names.project_namespace(project)
+            await self._make(core.NAMESPACE, {"metadata": {"name": namespace}})
+            data = {"account": ACCOUNT.account, "token": ACCOUNT.token}
+            await self._make(
+                core.SECRET, {"metadata": {"name": CLOUD_SECRET, "namespace": namespace}, "stringData": data}
+            )
+        self._tasks.append(asyncio.create_task(self.machines.run(), name="machines"))
+
+    def run_garden(self) -> None:
+        """See `Garden`."""
+        account = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{GARDEN_ACCOUNT}"
+        words = ("garden", "--kubeconfig", str(self.kubeconfig(account, "system:serviceaccounts")))
+        times = ("--heartbeat-grace", f"{GRACE}s", "--give-up-after", f"{GIVE_UP}s")
+        self.run_process("garden", *words, *times, "--webhook-address", self._webhooks_at, "--webhook-names", HOST)
+
+    def kubeconfig(self, user: str, *groups: str) -> Path:
+        """A file with access to the garden for a user."""
+        file = self.folder / f"{user.rpartition(':')[2]}-in-garden.kubeconfig"
+        if not file.exists():
+            file.write_bytes(self._cluster.kubeconfig_of(user, self.clock, groups).to_bytes())
+        return file
+
+    def run_process(self, name: str, *words: str, places: garden_program.Places | None = None) -> None:
+        """Start a program of espalier."""
+        folder = self.folder / name.replace(" ", "-")
+        folder.mkdir(exist_ok=True)
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        if places is not None:
+            environment[garden_program.VARIABLE] = msgspec.json.encode(places).decode()
+        command = [sys.executable, "-m", garden_program.__name__, *words, *SILENT]
+        self.processes[name] = ChildProcess(command, folder=folder, environment=environment)
+
+    async def kill(self, name: str) -> None:
+        """See `Garden`: with -9, whatever it is doing."""
+        process = self.processes.pop(name, None)
+        if process is None:
+            await super().kill(name)
+            return
+        os.kill(process.pid, signal.SIGKILL)
+        await process.stop()
+
+    async def stop(self) -> None:
+        """See `Garden`."""
+        for name in list(self.processes):
+            await self.kill(name)
+        await super().stop()
+        for seed in self.seeds.values():
+            if isinstance(seed, ProcessSeed):
+                await seed.close()
+        await self._api.close()
+
+    def check(self) -> None:
+        """Raise `ChildFailed` if a program ended that nobody killed."""
+        for process in self.processes.values():
+            process.check()
+
+    async def _make(self, resource: Resource, body: Tree) -> None:
+        async def is_made() -> bool:
+            try:
+                await self.client.create(resource, body)
+            except AlreadyExists:
+                return True
+            except Invalid:
+                raise
+            return True
+
+        # A new kind, its rights and the garden's admission take a moment.
+        await eventually(is_made, despite=KubeError, every=0.2)
+
+
+class ProcessSeed(SimulatedSeed):
+    """A simulated seed whose gardenlet is a process: its API server, and those of its shoot, are ports."""
+
+    def __init__(self, garden: Garden, name: str) -> None:
+        assert isinstance(garden, ProcessGarden)
+        super().__init__(garden, name)
+        self._processes = garden
+        now = garden.clock.now()
+        self._authority = Authority.create(name, now=now)
+        serving = self._authority.issue_server("kube-apiserver", names=[HOST], now=now)
+        endpoint = ReachedEndpoint(lambda: Reached(self.cluster.workload.server, [self.cluster.life]))
+        self._shell = HttpShell(endpoint, serving=serving, client_ca=self._authority.certificate)
+        self._forwarders: list[Forwarder] = []
+        self._kubeconfig = garden.folder / f"{name}.kubeconfig"
+        self._places: garden_program.Places | None = None
+
+    async def power_on(self) -> None:
+        """See `GardenSeed`."""
+        if self._places is None:
+            await self._shell.start()
+            admin = self._authority.issue_client("gardenlet", groups=["system:masters"], now=self.clock.now())
+            access = Kubeconfig.of_cluster(
+                self.name,
+                server=self._shell.url,
+                certificate_authority=self._authority.certificate,
+                user="gardenlet",
+                credentials=admin,
+            )
+            self._kubeconfig.write_bytes(access.to_bytes())
+            assert isinstance(self.links.bucket, FolderLink)
+            self._places = garden_program.Places(
+                agent=await self._forwarded(names.AGENT_SERVICE, names.AGENT_PORT),
+                api_server=await self._forwarded(API_SERVER, API_SERVER_PORT),
+                buckets=str(self.links.bucket.folder),
+            )
+        await super().power_on()
+
+    def run_gardenlet(self) -> None:
+        """See `GardenSeed`."""
+        as_seed = self._processes.kubeconfig(USER.format(seed=self.name), SEEDS)
+        words = ("gardenlet", "--seed", self.name, "--kubeconfig", str(self._kubeconfig))
+        flags = ("--garden-kubeconfig", str(as_seed), "--timing", str(self._processes.timing), "--dns-type", PROVIDER)
+        self._processes.run_process(f"gardenlet {self.name}", *words, *flags, places=self._places)
+
+    async def close(self) -> None:
+        """End its ports."""
+        for forwarder in self._forwarders:
+            forwarder.close()
+        await self._shell.stop()
+
+    async def _forwarded(self, service: str, port: int) -> int:
+        def find() -> Found:
+            listener = self.cluster.listener(Key(TECHNICAL_ID, service), port)
+            return endpoint_of(listener, TcpEndpoint), [listener.life]
+
+        forwarder = Forwarder(f"{service} of {self.name}", find)
+        self._forwarders.append(forwarder)
+        return await forwarder.listen()
+
+
+@asynccontextmanager
+async def process_garden(folder: Path, timing: Timing, seeds: Sequence[str]) -> AsyncIterator[RealShoot]:
+    """A garden of processes with a shoot on the first of the seeds. Skips the test where programs are not built."""
+    found = find_assets()
+    if found is None:
+        pytest.skip(f"there is no real control plane: {why_no_assets()}")
+    async with AsyncExitStack() as stack:
+        control_plane = await stack.enter_async_context(real_control_plane(folder / "garden-cluster", found))
+        planes = await stack.enter_async_context(RealControlPlanes.with_programs(found))
+        garden = ProcessGarden(control_plane, planes, folder, timing)
+        stack.push_async_callback(garden.stop)
+        await garden.start(["dev"])
+        for name in seeds:
+            await garden.add_seed(name)
+        shoot = RealShoot(garden, planes, MigrationScenario(garden, version=planes.version), found / "kubectl", folder)
+        await stack.enter_async_context(shoot.scenario.begun(seeds[0]))
+        yield shoot
