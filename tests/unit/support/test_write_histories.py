@@ -1,4 +1,4 @@
-"""What a history of accepted writes finds."""
+"""Histories of accepted writes: two acceptors at a time are found."""
 
 from __future__ import annotations
 
