@@ -18,15 +18,15 @@ import pytest
 
 from espalier.api.core import CONFIG_MAP
 from espalier.api.gardener import metadata_keys, ownership
-from espalier.cli.environment.migration_scenario import DELTA_PERIOD, NODES, TECHNICAL_ID
+from espalier.cli.local.environment.migration_scenario import DELTA_PERIOD, NODES, TECHNICAL_ID
 from espalier.kube.errors import KubeError
 from espalier.shoots.control_plane.programs import API_SERVER
 from espalier.shoots.etcd.names import AGENT_CONTAINER, ETCD_CONTAINER
 from espalier.shoots.secrets.names import PERSISTED
-from tests.support.garden_processes import ProcessGarden, process_garden
-from tests.support.real_shoots import CUT, SEEDS, RealShoot
+from tests.support.gardens.garden_processes import ProcessGarden, process_garden
+from tests.support.gardens.real_shoots import CUT, SEEDS, RealShoot
+from tests.support.histories.write_histories import WriteHistory
 from tests.support.waiting import eventually
-from tests.support.write_histories import WriteHistory
 
 pytestmark = [pytest.mark.envtest, pytest.mark.soak]
 

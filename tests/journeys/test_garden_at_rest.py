@@ -19,8 +19,8 @@ import pytest
 from espalier.api.gardener.shoot import Shoot
 from espalier.runtime import logs, virtual
 from espalier.runtime.clock import LoopClock, SystemClock
-from tests.support.garden_users import is_whole
-from tests.support.gardens import EPOCH, GARDENLET, World, garden
+from tests.support.gardens.garden_users import is_whole
+from tests.support.gardens.gardens import EPOCH, GARDENLET, World, garden
 
 pytestmark = pytest.mark.soak
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.write_histories import Accepted, WriteHistory
+from tests.support.histories.write_histories import Accepted, WriteHistory
 
 
 def history(*writes: tuple[float, float, str, int]) -> WriteHistory:

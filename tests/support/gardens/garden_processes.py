@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import pytest
+from tests.support.gardens.real_shoots import RealShoot
 
 from espalier.api import core
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
@@ -25,15 +26,15 @@ from espalier.api.gardener import names
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.http import HttpShell
-from espalier.cli import garden_manifests
-from espalier.cli.demo_garden import ReachedEndpoint
-from espalier.cli.environment.gardens import ACCOUNT, CLOUD_SECRET, PROVIDER, Garden, SimulatedSeed
-from espalier.cli.environment.migration_scenario import TECHNICAL_ID, MigrationScenario, quick_settings
-from espalier.cli.environment.seed_processes.assembly import RealControlPlanes
-from espalier.cli.environment.seed_processes.buckets import FolderLink
-from espalier.cli.environment.seed_processes.kubernetes import ApiServer
-from espalier.cli.environment.seed_processes.network import Forwarder, Found, TcpEndpoint
-from espalier.cli.environment.seed_programs.assembly import API_SERVER, API_SERVER_PORT
+from espalier.cli.install import garden_manifests
+from espalier.cli.local.demo_garden import ReachedEndpoint
+from espalier.cli.local.environment.gardens import ACCOUNT, CLOUD_SECRET, PROVIDER, Garden, SimulatedSeed
+from espalier.cli.local.environment.migration_scenario import TECHNICAL_ID, MigrationScenario, quick_settings
+from espalier.cli.local.environment.seed_processes.assembly import RealControlPlanes
+from espalier.cli.local.environment.seed_processes.buckets import FolderLink
+from espalier.cli.local.environment.seed_processes.kubernetes import ApiServer
+from espalier.cli.local.environment.seed_processes.network import Forwarder, Found, TcpEndpoint
+from espalier.cli.local.environment.seed_programs.assembly import API_SERVER, API_SERVER_PORT
 from espalier.kube.client import Client
 from espalier.kube.errors import AlreadyExists, Invalid, KubeError
 from espalier.kube.kubeconfig import Kubeconfig
@@ -44,11 +45,10 @@ from espalier.shoots.admission.users import GARDEN_ACCOUNT, SEEDS
 from espalier.shoots.garden.roles import USER
 from espalier.simulator.connections import Link, Reached, ReachingTransport
 from espalier.simulator.pods.pod_network import endpoint_of
-from tests.support import garden_program
 from tests.support.child_process import ChildProcess
-from tests.support.control_plane import ControlPlane, find_assets, real_control_plane, why_no_assets
-from tests.support.management import free_port
-from tests.support.real_shoots import RealShoot
+from tests.support.environments.control_plane import ControlPlane, find_assets, real_control_plane, why_no_assets
+from tests.support.environments.management import free_port
+from tests.support.gardens import garden_program
 from tests.support.waiting import eventually
 
 RESOURCES = (

@@ -16,8 +16,10 @@ from unittest import mock
 import msgspec
 
 from espalier.api.core import SECRET, Secret
-from espalier.cli import backup_reads, garden, gardenlet, main, store_connections
-from espalier.cli.etcd_agent_calls import posted, session
+from espalier.cli import main
+from espalier.cli.backups import backup_reads, store_connections
+from espalier.cli.backups.etcd_agent_calls import posted, session
+from espalier.cli.programs import garden, gardenlet
 from espalier.etcdbackup.stores.local import LocalStore
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
