@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 import pytest
-from tests.support.gardens.real_shoots import RealShoot
 
 from espalier.api import core
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
@@ -49,6 +48,7 @@ from tests.support.child_process import ChildProcess
 from tests.support.environments.control_plane import ControlPlane, find_assets, real_control_plane, why_no_assets
 from tests.support.environments.management import free_port
 from tests.support.gardens import garden_program
+from tests.support.gardens.real_shoots import RealShoot
 from tests.support.waiting import eventually
 
 RESOURCES = (
@@ -62,7 +62,7 @@ RESOURCES = (
     core.VALIDATING_WEBHOOK_CONFIGURATION,
 )
 BY_KIND = {one.kind: one for one in RESOURCES}
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 HOST = "127.0.0.1"
 SILENT = ("--no-leader-elect", "--health-address", "0", "--metrics-address", "0", "--log-level", "warning")
 """A program that is started again acts at once: there is no other instance that may still live."""

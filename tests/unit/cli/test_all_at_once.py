@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from espalier.api import paths
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
+from espalier.api.violations import ManifestError
 from espalier.cli.clusters import documents
 from espalier.cli.main import program
 from tests.support.objects.faulty_manifests import EXAMPLES, OBJECTS, Error, Fault, check, faults, manifest
@@ -220,3 +221,10 @@ def test_the_example_of_the_proposal_lacks_five_things_that_are_named_at_once() 
         "spec.controlPlaneConfiguration.endpoint.host",
     }
     assert found["spec.eksaVersion"]["allowed"].startswith("a version like v0.26.0")
+
+
+@pytest.mark.parametrize("text", ["kind: Nothing\n", "", "---\n", "- a\n"])
+@pytest.mark.parametrize("command", [["validate"], ["generate", "objects"]])
+def test_a_file_without_objects_is_refused(command: list[str], text: str) -> None:
+    done = CliRunner().invoke(program, [*command, "-f", "-"], input=text)
+    assert "error:" in done.output or isinstance(done.exception, ManifestError), done.exception

@@ -13,13 +13,13 @@ def threshold(program: str) -> int:
 def test_short_commands_collect_garbage_less_often_than_long_processes() -> None:
     of_python = threshold("pass")
     of_commands = threshold("import espalier.cli")
-    of_what_lasts = threshold("from espalier.cli import process_tuning; process_tuning.tune()")
+    of_what_lasts = threshold("from espalier.cli.kit import process_tuning; process_tuning.tune()")
     assert of_python < of_what_lasts == THRESHOLD < of_commands
 
 
 def test_a_process_that_lasts_takes_all_the_open_files_it_may_have() -> None:
     program = (
-        "import resource as r; from espalier.cli import process_tuning; most = r.getrlimit(r.RLIMIT_NOFILE)[1]; "
+        "import resource as r; from espalier.cli.kit import process_tuning; most = r.getrlimit(r.RLIMIT_NOFILE)[1]; "
         "r.setrlimit(r.RLIMIT_NOFILE, (64, most)); process_tuning.tune(); "
         "print(r.getrlimit(r.RLIMIT_NOFILE) == (most, most))"
     )

@@ -89,7 +89,7 @@ def test_rules_on_an_endpoint_leave_out_what_is_absent() -> None:
     ],
 )
 def test_bottlerocket_takes_no_file_of_name_servers(dns: Any, refused: list[str], monkeypatch: Any) -> None:
-    monkeypatch.setattr(bottlerocket, "groups", lambda *_: ("spec.controlPlaneConfiguration",))
+    monkeypatch.setattr(bottlerocket, "bottlerocket_groups", lambda *_: ("spec.controlPlaneConfiguration",))
     network = {**next(one for one in example() if one["kind"] == "Cluster")["spec"]["clusterNetwork"], "dns": dns}
     assert fields(bottlerocket.violations(None, cluster(clusterNetwork=network).spec, ())) == refused
 

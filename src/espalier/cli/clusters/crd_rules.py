@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib import import_module
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import msgspec
@@ -88,7 +89,7 @@ ALL_NEW = Live()
 def problems(found: Sequence[Document], known: Sequence[Problem], live: Live = ALL_NEW) -> list[Problem]:
     """The same for the documents of a manifest, with their lines and without known problems."""
     refused = []
-    for one, after in zip(found, (*found[1:], None), strict=True):
+    for one, after in zip_longest(found, found[1:]):
         end = after.line("") if after is not None and after.source == one.source else sys.maxsize
         of_it = [other for other in known if other.source == one.source and one.line("") <= other.line < end]
         named = (one.tree.get("apiVersion"), one.tree.get("kind"))
@@ -102,7 +103,7 @@ def problems(found: Sequence[Document], known: Sequence[Problem], live: Live = A
             if of_it and _FAILED in cause.message:
                 continue  # the rule can't be evaluated for this value, whose type is already reported
             if cause.message.startswith(sentences.NEW_WITH_BUNDLES):
-                continue  # an existing cluster may have them (`cli/clusters/offline.py` says so)
+                continue  # an existing cluster may have them (`offline.py` says so)
             violation = Violation.of(cause.field, cause.message)
             if not documents.is_reported(violation.field, of_it):
                 refused.append(one.problem(violation))
