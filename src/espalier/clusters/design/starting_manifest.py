@@ -18,17 +18,6 @@ CLUSTER_NETWORK = """\
       cidrBlocks:
       - 10.96.0.0/12"""
 
-ENDPOINTS = {
-    "VSphere": "192.0.2.10",
-    "Tinkerbell": "192.0.2.13",
-    "Nutanix": "192.0.2.14",
-    "CloudStack": "192.0.2.15",
-    "Snow": "192.0.2.16",
-}
-"""The address of the API server in the manifest of each provider, by the prefix of its kinds. They differ, so that
-several manifests can be tried beside each other. None is that of another machine in `examples/`.
-"""
-
 _EXTERNAL_ETCD = """\
   # It can't be added or removed later, and needs EKS Anywhere's build of Cluster API. Without it, etcd runs on the
   # machines of the control plane.
@@ -54,12 +43,15 @@ def external_etcd(choices: Choices, count: int, machine_config: str = "") -> str
     return f"{_EXTERNAL_ETCD}    count: {count}\n{machine_config}" if choices.external_etcd else ""
 
 
-def highly_available(name: str, provider: str, choices: Choices, *, images: str, datacenter: str, machines: str) -> str:
+def highly_available(
+    name: str, provider: str, choices: Choices, *, address: str, images: str, datacenter: str, machines: str
+) -> str:
     """A manifest with three machines for the control plane (and three for external etcd), and a machine config for
     each group.
 
-    `provider` is the prefix of the kinds. `images` contain Kubernetes: what machines start from. `datacenter` and
-    `machines` are the specs of the configs, indented.
+    `provider` is the prefix of the kinds. `address` is that of the API server; each provider has another one, so that
+    several manifests can be tried beside each other. `images` contain Kubernetes: what machines start from.
+    `datacenter` and `machines` are the specs of the configs, indented.
     """
     etcd = f"{name}-etcd"
     reference = f"""\
@@ -78,7 +70,7 @@ spec:
   controlPlaneConfiguration:
     # 1, 3 or 5.
     count: 3
-{endpoint(provider)}
+{endpoint(address)}
     machineGroupRef:
       kind: {provider}MachineConfig
       name: {name}-cp
@@ -101,13 +93,13 @@ spec:
 {config(provider, "Machine", name, machines)}"""
 
 
-def endpoint(provider: str) -> str:
-    """The field with the address of the API server. `provider` is the prefix of the kinds."""
+def endpoint(address: str) -> str:
+    """The field with the address of the API server."""
     return f"""\
     endpoint:
       # The address of the API server: free, in the network of the machines, and not given out by DHCP.
       # kube-vip assigns it to one of the machines. It can't be changed later.
-      host: "{ENDPOINTS[provider]}\""""
+      host: "{address}\""""
 
 
 def config(provider: str, what: str, name: str, spec: str) -> str:

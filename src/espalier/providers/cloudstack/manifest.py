@@ -34,6 +34,7 @@ def manifest(name: str, choices: Choices) -> str:
         name,
         "CloudStack",
         choices,
+        address="192.0.2.15",
         images="templates",
         datacenter=DATACENTER,
         machines=_machines(choices.kubernetes_version),

@@ -30,6 +30,7 @@ def manifest(name: str, choices: Choices) -> str:
         name,
         "Nutanix",
         choices,
+        address="192.0.2.14",
         images="images",
         datacenter=DATACENTER,
         machines=_machines(choices.kubernetes_version),

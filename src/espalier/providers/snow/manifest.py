@@ -24,6 +24,7 @@ def manifest(name: str, choices: Choices) -> str:
         name,
         "Snow",
         choices,
+        address="192.0.2.16",
         images="images",
         datacenter=DATACENTER,
         machines=_machines(name),

@@ -30,7 +30,7 @@ spec:
   controlPlaneConfiguration:
     # 1, 3 or 5.
     count: 1
-{endpoint("Tinkerbell")}
+{endpoint("192.0.2.13")}
     machineGroupRef:
       kind: TinkerbellMachineConfig
       name: {name}-cp

@@ -31,6 +31,7 @@ def manifest(name: str, choices: Choices) -> str:
         name,
         "VSphere",
         choices,
+        address="192.0.2.10",
         images="templates",
         datacenter=DATACENTER,
         machines=_machines(choices.kubernetes_version),
