@@ -2,7 +2,7 @@
 
 The directories are disks of nodes and roots of containers. Whoever can write there chooses names, paths and links, so
 all of our accesses go through these functions. Standard library only: the programs of simulated nodes
-(`hosts/programs.py`) run with nothing else.
+(`simulator/hosts/programs.py`) run with nothing else.
 """
 
 from __future__ import annotations

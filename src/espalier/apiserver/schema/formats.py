@@ -1,5 +1,7 @@
-"""The formats of strings that kube-apiserver checks in schemas of custom kinds, with its tolerance (contract
-`test_formats.py`). Other formats it ignores; those of cards, books and persons are ignored here as well.
+"""The formats of strings that kube-apiserver checks in schemas of custom kinds, with its tolerance.
+
+It ignores other formats; those of cards, books and persons are ignored here as well. `tests/contracts/test_formats.py`
+compares.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Drift: where the objects of a settled cluster differ from what is rendered, and how to correct it. Pure.
 
-Only fields that we own are compared (`ownership.py`), and only with what the layers of the cluster's own release
+Only fields that we own are compared (`design/ownership.py`), and only with what the layers of the cluster's own release
 render, so every difference was made by somebody else.
 """
 

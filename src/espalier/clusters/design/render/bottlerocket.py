@@ -154,7 +154,7 @@ def bootstrap_image(bundle: VersionsBundle) -> Image | None:
 
 
 def uri(image: Image | None) -> str:
-    """The URI of an image of the release; `rules/bottlerocket.py` checks that it exists."""
+    """The URI of an image of the release; `clusters/observe/rules/bottlerocket.py` checks that it exists."""
     return str(image.uri) if image is not None else ""
 
 

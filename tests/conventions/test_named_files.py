@@ -1,0 +1,59 @@
+"""Every file that a page or a docstring names in backticks exists at that place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src/espalier"
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs/decisions").glob("*.md")),
+]
+NAMES = {path.name for top in ("src", "tests", "benchmarks") for path in (ROOT / top).rglob("*.py")}
+BACKTICKS = re.compile(r"`([^`\n]+)`")
+FILE = re.compile(r"(?<![\w./*<>{}$-])[\w.-]+(?:/[\w.-]+)*\.py(?![\w./-])")
+FOLDER = re.compile(r"(?<![\w./*<>{}$-])(?:[\w.-]+/)+(?![\w./*<{-])")
+
+
+def named(pattern: re.Pattern[str], text: str) -> Iterator[str]:
+    """Matches of the pattern within backticks."""
+    for quoted in BACKTICKS.findall(text):
+        yield from pattern.findall(quoted)
+
+
+def missing_of_page(page: Path) -> Iterator[str]:
+    """Paths start at the repository or at src/espalier. A bare name only has to exist somewhere."""
+    text = page.read_text()
+    for path in named(FILE, text):
+        exists = (ROOT / path).is_file() or (SOURCE / path).is_file()
+        if not exists and ("/" in path or path not in NAMES):
+            yield path
+    for folder in named(FOLDER, text):
+        top = folder.partition("/")[0]
+        is_ours = top == "tests" or (SOURCE / top).is_dir()
+        if is_ours and not ((ROOT / folder).is_dir() or (SOURCE / folder).is_dir()):
+            yield folder
+
+
+def missing_of_module(module: Path) -> Iterator[str]:
+    """Paths start at the module's folder, at a folder above it, or at the repository."""
+    for path in named(FILE, module.read_text()):
+        above = [folder for folder in module.parents if folder.is_relative_to(SOURCE)]
+        if not any((folder / path).is_file() for folder in [*above, ROOT]):
+            yield f"{module.relative_to(SOURCE)}: {path}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_named_by_a_page_exist(page: Path) -> None:
+    assert [*missing_of_page(page)] == []
+
+
+def test_files_named_by_docstrings_exist() -> None:
+    assert [path for module in sorted(SOURCE.rglob("*.py")) for path in missing_of_module(module)] == []
