@@ -1,7 +1,9 @@
 """Lines of a table. On a narrow terminal sentences give way first, then lists; every other cell stays whole. Pure.
 
 A name, a version, a state or a count that is cut can't be told from another one, nor be copied. A sentence is wrapped
-in its column while it can be read there, and below its row otherwise.
+in its column while it can be read there, and below its row otherwise. A message is what a person looks for when
+something is wrong, so it is not cut to a line as `docker ps` does; rich has no text below a row, and shortens all
+columns alike. Pipes and files get every row in one line.
 """
 
 from __future__ import annotations
