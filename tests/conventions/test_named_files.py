@@ -1,4 +1,4 @@
-"""Every file that a page or a docstring names in backticks exists at that place."""
+"""Every file that a page or a docstring names in backticks exists at that place, and so does every decision."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src/espalier"
+DECISIONS = ROOT / "docs/decisions"
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     *sorted((ROOT / "docs").glob("*.md")),
-    *sorted((ROOT / "docs/decisions").glob("*.md")),
+    *sorted(DECISIONS.glob("*.md")),
 ]
 NAMES = {path.name for top in ("src", "tests", "benchmarks") for path in (ROOT / top).rglob("*.py")}
 BACKTICKS = re.compile(r"`([^`\n]+)`")
@@ -57,3 +58,17 @@ def test_files_named_by_a_page_exist(page: Path) -> None:
 
 def test_files_named_by_docstrings_exist() -> None:
     assert [path for module in sorted(SOURCE.rglob("*.py")) for path in missing_of_module(module)] == []
+
+
+def test_each_decision_is_in_the_index_once() -> None:
+    index = (DECISIONS / "README.md").read_text()
+    files = sorted(path.name for path in DECISIONS.glob("0*.md"))
+    assert sorted(re.findall(r"\]\((0\d{3}-[^)]+)\)", index)) == files
+
+
+@pytest.mark.parametrize("top", ["src", "tests", "docs", "benchmarks"])
+def test_decisions_that_are_referred_to_exist(top: str) -> None:
+    known = {path.name[:4] for path in DECISIONS.glob("0*.md")}
+    texts = [path.read_text() for suffix in ("py", "md") for path in (ROOT / top).rglob(f"*.{suffix}")]
+    numbers = {number for text in texts for number in re.findall(r"\bdecisions? (0\d{3})\b", text)}
+    assert numbers - known == set()
