@@ -2,6 +2,24 @@
 
 The order is that of kube-apiserver: prune and default, set what the system sets, call mutating webhooks, validate,
 call validating webhooks, compare with what is stored, store.
+
+create, update, patch and apply differ in how they make a draft (`writing.py`); from there on `StoragePipeline.finish`
+is the only way into the store. It is a generator: it yields what has to be done outside (calls of webhooks, a commit)
+and is resumed with the result, so the core does no I/O.
+
+1. Prune and default: fields without a schema go, with a warning or an error by `fieldValidation`. A wrong type in a
+   built-in kind or in metadata is an error here; in a custom kind, when it is validated. Defaults come from the schema,
+   and for some built-in kinds from code (`ServedKind.complete`).
+2. Managers of fields follow from the difference to the version before; server-side apply has set them already.
+3. Mutating webhooks. What they change is pruned and defaulted again, and gets no manager.
+4. The generation grows if anything but metadata and status differs.
+5. Validate: rights that a role would give, metadata, schema and CEL, rules of the kind. Parts that are equal to a
+   valid stored version are not judged again (`Draft.settled`), so an object that a stricter schema would refuse can
+   still be written elsewhere.
+6. Validating webhooks.
+7. Compare: webhooks take time. If the stored object is another by now the result is None, and the caller makes a new
+   draft from that, or reports a conflict. If nothing differs, the stored object is the answer and no revision is used.
+8. Store, unless it is a dry run. An object that is being deleted and has lost its last finalizer is removed instead.
 """
 
 from __future__ import annotations

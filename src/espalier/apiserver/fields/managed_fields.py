@@ -1,6 +1,24 @@
 """Field ownership: `metadata.managedFields`, with the semantics of Kubernetes' structured merge.
 
 `apply` is server-side apply, `update` every other write. Both are pure.
+
+Each manager (a name, an operation, a version of the API, a subresource) has a set of fields. A field may have several
+managers; nobody owns the object's identity and what the server sets.
+
+An update gives all fields that it changed to the writer alone. A field that it removed has no manager any more.
+
+An apply says which fields its manager wants from now on, by a configuration:
+
+1. merge the configuration into the live object (`merging.py`): maps by field, lists by the keys of their schema;
+2. remove what the manager applied before, leaves out now, and no other manager owns;
+3. compare the result with the live object. A changed field that another manager owns is a conflict, unless forced; then
+   that manager loses it. A field that is applied with the value it has is shared;
+4. the manager owns what the configuration has, no more. Time and set stay as they were if nothing changed, so a
+   repeated apply writes nothing.
+
+Two cases come from before server-side apply. An object without managers gives all its fields to `before-first-apply`,
+so the first apply conflicts where it changes something. kubectl takes over what its client-side apply wrote, which it
+finds in an annotation.
 """
 
 from __future__ import annotations
@@ -136,6 +154,7 @@ def apply(
     """
     mine = _applied_by_kubectl(live, node) if me.name == KUBECTL and not force else {}
     config = _bare(config)
+    # An object from before server-side apply: somebody owns it all.
     if live and not managers:
         managers = {
             Manager(BEFORE_FIRST_APPLY, "Update", me.api_version): Owned(
@@ -146,6 +165,7 @@ def apply(
     before = managers.get(me)
     others = {manager: owned for manager, owned in managers.items() if manager != me}
     result = merge(live, config, node)
+    # Fields that the manager applied before and leaves out now.
     if before is not None and before.fields != wanted:
         kept = wanted
         for owned in others.values():
@@ -153,6 +173,7 @@ def apply(
         gone = fields.difference(before.fields, wanted)
         if gone:
             result = prune(result, gone, kept, node)
+    # Only what really changes can conflict: equal values are shared.
     changed, removed = difference(_bare(live), _bare(result), node)
     changed, removed = _owned(changed), _owned(removed)
     conflicts = [
@@ -162,6 +183,7 @@ def apply(
     ]
     if conflicts and not force:
         raise _conflict(conflicts)
+    # Others lose what was changed by force, and everything below what was removed.
     after: Managers = {}
     for manager, owned in others.items():
         rest = fields.without_below(fields.difference(owned.fields, changed), removed)

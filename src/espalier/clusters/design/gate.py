@@ -3,6 +3,28 @@
 It compares a content hash that the Cluster carries. Generations and uids are reset by a restore, by a move to another
 management cluster and by recreating an object, and the sum of generations can stay the same over a change; content
 can't.
+
+The state is annotation `reconciled-content` of the Cluster, compared with the hash of the present content in each
+reconcile (`state_of`):
+
+- Closed: both are equal. The reconcile stops before it writes objects, whatever this manager would render; drift is
+  another question (`clusters/plan/drift.py`).
+- Open: they differ, or the annotation is `open`. The cluster is reconciled.
+- Credentials: they differ in the part that covers data of Secrets. Only objects that carry credentials are written.
+- Adopted: there is no hash, or one of another format, and the generations that were observed match. Taken for closed,
+  and the hash is stored. Clusters of EKS Anywhere and of other managers come this way.
+
+Transitions:
+
+- Closed -> Open: somebody changes the Cluster or an object that it names. The first write of the change is preceded by
+  a write of the annotation (`opened`): `open` for a new cluster, `open:existing` for one that has objects of Cluster
+  API. A change that is taken back halfway so finds no hash that it equals, and is reconciled to its end as well; and if
+  the objects of an existing cluster are missing later, they are not made anew.
+- Open -> Closed: a reconcile came to its end. It stores the hash of the content that it began with, so an edit in the
+  meantime opens the gate again.
+- Closed -> Credentials -> Closed: the same, with `open` in the place of the second digest alone.
+
+A manager that stops anywhere leaves a state from which the next one goes on. Decision 0040 has the reasons.
 """
 
 from __future__ import annotations

@@ -3,6 +3,32 @@
 It serves while it reads that its epoch has no CopyOperation. Each such read opens etcd's proxy until `validity` after
 the read began; without another read the proxy shuts by itself, even if the agent is dead. Once there is a CopyOperation
 the proxy stays shut: the final snapshot is taken behind it, and its name is written with `Ready`.
+
+The machine is a value, `Agent`, and a function, `step`: an event and a time give the next value and a list of actions.
+A step has two halves. The first records the event, and changes the phase where a read says so. The second looks at the
+state and the time alone, and decides in turn about proxy, etcd, final snapshot, puts and reads. Each decision marks in
+the state what it has ordered (`proxy`, `etcd`, `taking`, `putting`, `reading`), so nothing is ordered twice. `due` is
+the time of the next step without an event.
+
+Phases:
+
+- Starting -> Owner, Undecided -> Owner: a read has the first-start marker and no CopyOperation, and is recent enough to
+  promise time to clients. The proxy is opened until then; etcd is started if it has ended.
+- Starting -> Undecided, Owner -> Undecided: the deadline passed without another such read, or an object can't be read.
+  The proxy is shut, etcd is stopped. A read without a marker changes nothing, since it may be of another container: the
+  deadline decides.
+- any -> HandingOver: a read has a CopyOperation with `Initial`, whoever wrote it. The agent writes it itself once
+  `copyop/initiate` was called. The proxy is shut. When it is known that nothing passes, the final snapshot is taken;
+  when that is stored, etcd ends; when API servers can't answer from their caches any more (`silent_from`), `Ready` is
+  put.
+- any -> HandedOver: a read has `Ready` or `Done`: the agent's own put, or a destination that gave up waiting.
+
+There is no way back from the last two: a later read without the CopyOperation is ignored. A put counts only once it is
+read: after its end nothing more is put (`unread`) until a read has succeeded. Of a new cluster's first epoch, whose
+container has no marker, an agent without data puts the marker.
+
+Failures are no phases. A read or a put that fails is repeated at the next poll, etcd that ends and a snapshot that
+fails after `retry_due`; the deadline of the proxy goes on meanwhile.
 """
 
 from __future__ import annotations

@@ -2,6 +2,17 @@
 
 Nothing of the own epoch starts before that marker exists. A copier can be restarted at any moment, any number of times:
 it reads the state and continues.
+
+The machine has the form of the agent's: `step` records an event, then decides by state and time. Phases only go on:
+
+- Checking -> Finished: the own marker exists, an earlier copier has finished. Checking -> Waiting: it does not.
+- Waiting -> Copying: a read of the source's container has a CopyOperation with `Ready` or `Done`, together with the
+  source's marker. Until then the copier puts `Initial` if there is no CopyOperation, and `Ready` itself once the source
+  has made no progress for too long, but never before the source must have closed by itself (`gives_up_at`).
+- Copying -> Recording: all snapshots of a list are copied; a copy that fails is tried again.
+- Recording -> Finished: the own marker, which has that list, was put and read back. A put that was lost is repeated.
+
+In Finished the epoch may start. What remains is `Done` in the source's CopyOperation, which nobody waits for.
 """
 
 from __future__ import annotations
