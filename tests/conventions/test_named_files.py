@@ -36,6 +36,11 @@ def missing_of_page(page: Path) -> Iterator[str]:
         exists = (ROOT / path).is_file() or (SOURCE / path).is_file()
         if not exists and ("/" in path or path not in NAMES):
             yield path
+    yield from missing_folders(text)
+
+
+def missing_folders(text: str) -> Iterator[str]:
+    """Folders, written with a slash at their end, of a package of ours or of tests."""
     for folder in named(FOLDER, text):
         top = folder.partition("/")[0]
         is_ours = top == "tests" or (SOURCE / top).is_dir()
@@ -49,6 +54,7 @@ def missing_of_module(module: Path) -> Iterator[str]:
         above = [folder for folder in module.parents if folder.is_relative_to(SOURCE)]
         if not any((folder / path).is_file() for folder in [*above, ROOT]):
             yield f"{module.relative_to(SOURCE)}: {path}"
+    yield from (f"{module.relative_to(SOURCE)}: {folder}" for folder in missing_folders(module.read_text()))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -148,7 +148,10 @@ NO_EFFECT = {
     "machineGroupRef.": "Docker has no machine configs",
     "skipLoadBalancerDeployment": "Docker's load balancer is part of the infrastructure",
 }
-"""Fields that are accepted and do nothing, which a warning says (`rules/unsupported.py`, the provider's `rules.py`)."""
+"""Fields that are accepted and do nothing, which a warning says.
+
+See `clusters/observe/rules/unsupported.py`, and `rules.py` of the provider.
+"""
 
 ELSEWHERE = {
     "bundlesRef.": "`test_versions`",
