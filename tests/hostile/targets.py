@@ -25,12 +25,11 @@ from espalier.api.violations import ManifestError
 from espalier.apiserver.builtin import builtin
 from espalier.apiserver.core import reading
 from espalier.apiserver.documents import definitions
-from espalier.apiserver.fields import managed_fields, patches
+from espalier.apiserver.fields import patches
 from espalier.apiserver.requests import selectors
 from espalier.apiserver.schema import cel, cel_values, rules, validation
 from espalier.apiserver.schema.pruning import Pruner
 from espalier.apiserver.schema.registry import Registry
-from espalier.apiserver.schema.structure import node_of
 from espalier.apiserver.wire import content, protobuf
 from espalier.clusters.observe.rules import api_server
 from espalier.etcdbackup.snapshots import names, verification
@@ -41,6 +40,8 @@ from espalier.kube.errors import ApiError, error_of
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.kubeconfig_entries import KubeconfigError
 from espalier.kube.objects import encode_json
+from espalier.kube.server_side_apply import managed_fields
+from espalier.kube.server_side_apply.structure import node_of
 from espalier.providers.kinds import CATALOG, hardware_manifest
 from espalier.providers.snow.checks import signed
 from espalier.providers.snow.references import keys_of

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from espalier.apiserver.fields import patches
 from espalier.apiserver.schema.pruning import Pruner
-from espalier.apiserver.schema.structure import node_of
+from espalier.kube.server_side_apply.structure import node_of
 
 PART = {"id": {"type": "string"}, "n": {"type": "integer", "default": 1}}
 SCHEMA: dict[str, Any] = {

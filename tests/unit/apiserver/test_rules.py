@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from espalier.apiserver.fields import patches
 from espalier.apiserver.schema import rules
-from espalier.apiserver.schema.structure import node_of
+from espalier.kube.server_side_apply.structure import node_of
 
 RULES = rules.VALIDATIONS
 COUNT = {"type": "integer"}

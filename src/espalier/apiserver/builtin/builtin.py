@@ -21,7 +21,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.apiserver.builtin import builtin_rules as rules
 from espalier.apiserver.schema.registry import VERBS, ServedKind
-from espalier.apiserver.schema.structure import PRESERVE, Node, Resolve, fill
+from espalier.kube.server_side_apply.structure import PRESERVE, Node, Resolve, fill
 
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 

@@ -50,8 +50,7 @@ from espalier.apiserver.core.core import (
     to_served_version,
 )
 from espalier.apiserver.documents import custom_objects, definitions
-from espalier.apiserver.fields import managed_fields, patches
-from espalier.apiserver.fields.managed_fields import Manager, Managers
+from espalier.apiserver.fields import patches
 from espalier.apiserver.requests import bodies
 from espalier.apiserver.requests.requests import APPLY, RequestInfo
 from espalier.apiserver.schema import metadata
@@ -60,6 +59,8 @@ from espalier.apiserver.schema.registry import ServedKind
 from espalier.apiserver.wire import failures
 from espalier.kube.errors import ApiError
 from espalier.kube.objects import Object, encode_json
+from espalier.kube.server_side_apply import managed_fields
+from espalier.kube.server_side_apply.managed_fields import Manager, Managers
 
 Written: TypeAlias = Generator[Step, Any, Answer | None]
 

@@ -21,8 +21,7 @@ from espalier.apiserver.core.admission import AdmissionWebhooks
 from espalier.apiserver.core.core import Core, Steps, is_valid, to_served_version, to_storage_version
 from espalier.apiserver.core.storage_pipeline import Draft, StoragePipeline, manager_of
 from espalier.apiserver.documents import definitions
-from espalier.apiserver.fields import managed_fields, patches, typed_patch
-from espalier.apiserver.fields.managed_fields import Managers
+from espalier.apiserver.fields import patches, typed_patch
 from espalier.apiserver.requests import bodies
 from espalier.apiserver.requests.requests import APPLY, RequestInfo, attributes_of
 from espalier.apiserver.schema import metadata
@@ -32,6 +31,8 @@ from espalier.apiserver.wire import failures, go_json
 from espalier.apiserver.wire.content import UnsupportedMediaType
 from espalier.kube.errors import StatusDetails
 from espalier.kube.objects import Object, encode_json
+from espalier.kube.server_side_apply import managed_fields
+from espalier.kube.server_side_apply.managed_fields import Managers
 
 SCALE = ("Scale", "autoscaling/v1")
 ATTEMPTS = 10

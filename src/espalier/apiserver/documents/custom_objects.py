@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from espalier.api import json_trees, paths
 from espalier.api.meta import Tree
 from espalier.apiserver.schema import rules
-from espalier.apiserver.schema.list_items import element_of, elements_of
 from espalier.apiserver.schema.registry import ServedKind
-from espalier.apiserver.schema.structure import Node
 from espalier.kube.errors import StatusCause
+from espalier.kube.server_side_apply.list_items import element_of, elements_of
+from espalier.kube.server_side_apply.structure import Node
 
 
 class ValidationResult(NamedTuple):

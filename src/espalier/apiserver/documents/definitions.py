@@ -17,11 +17,11 @@ from espalier.apiserver.builtin import builtin
 from espalier.apiserver.schema import default_problems, rule_problems
 from espalier.apiserver.schema.pruning import Pruner
 from espalier.apiserver.schema.registry import Registry, ServedKind
-from espalier.apiserver.schema.structure import LIST_KEYS, LIST_TYPE, PRESERVE, SCHEMAS, Node, node_of
 from espalier.apiserver.schema.validation import validator_of
 from espalier.apiserver.wire import failures
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import encode_json
+from espalier.kube.server_side_apply.structure import LIST_KEYS, LIST_TYPE, PRESERVE, SCHEMAS, Node, node_of
 
 TABLE = core.CUSTOM_RESOURCE_DEFINITION.group_resource
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"

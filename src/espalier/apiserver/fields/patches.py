@@ -10,11 +10,11 @@ import msgspec
 
 from espalier.api import json_trees
 from espalier.api.meta import Tree
-from espalier.apiserver.schema.structure import Node
 from espalier.apiserver.wire import go_json
 from espalier.apiserver.wire.content import TooLarge
 from espalier.apiserver.wire.failures import bad_request, internal_error, invalid, invalid_object, rejected, shown
 from espalier.kube.objects import encode_json
+from espalier.kube.server_side_apply.structure import Node
 
 DIRECTIVE = "$patch"
 DELETE_FROM_LIST = "$deleteFromPrimitiveList/"

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from espalier.apiserver.schema.list_items import element_of
 from espalier.apiserver.schema.pruning import is_of_type
-from espalier.apiserver.schema.structure import Node
+from espalier.kube.server_side_apply.list_items import element_of
+from espalier.kube.server_side_apply.structure import Node
 
 _WANTED = {"integer": "int", "number": "number", "boolean": "boolean", "array": "list", "object": "map"}
 

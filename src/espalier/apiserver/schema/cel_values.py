@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from espalier.api.meta import Tree
-from espalier.apiserver.schema.structure import EMBEDDED
+from espalier.kube.server_side_apply.structure import EMBEDDED
 
 _RESERVED = frozenset(
     [

@@ -10,11 +10,11 @@ import msgspec
 from espalier.api.meta import Tree
 from espalier.apiserver.schema import rules
 from espalier.apiserver.schema.pruning import Pruner
-from espalier.apiserver.schema.structure import node_of
 from espalier.apiserver.schema.validation import validator_of
 from espalier.apiserver.wire import failures
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import encode_json
+from espalier.kube.server_side_apply.structure import node_of
 
 _JUNCTORS = ("allOf", "anyOf", "oneOf")
 _INNER = "value"

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from espalier.api.meta import Tree
-from espalier.apiserver.schema.list_items import element_of
-from espalier.apiserver.schema.structure import Node
 from espalier.apiserver.wire import failures, go_json
 from espalier.kube.errors import StatusCause
+from espalier.kube.server_side_apply.list_items import element_of
+from espalier.kube.server_side_apply.structure import Node
 
 Path = tuple[Any, ...]
 """The path of the walk, innermost first: (name or index, path of the parent); empty at the root."""

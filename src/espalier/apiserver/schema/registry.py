@@ -11,9 +11,9 @@ from espalier.api.kinds import Column, Scale
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.apiserver.schema.rules import RuleNode, rules_of
-from espalier.apiserver.schema.structure import Node, node_of
 from espalier.apiserver.schema.validation import Validator, validator_of
 from espalier.kube.errors import StatusCause
+from espalier.kube.server_side_apply.structure import Node, node_of
 
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from espalier.api.meta import Tree
 from espalier.apiserver.schema import cel, cel_values
 from espalier.apiserver.schema.rules import VALIDATIONS, field_path
-from espalier.apiserver.schema.structure import LIST_TYPE
 from espalier.apiserver.wire import failures
 from espalier.kube.errors import StatusCause
+from espalier.kube.server_side_apply.structure import LIST_TYPE
 
 
 def problems(schema: Tree, root: str) -> Iterator[StatusCause]:

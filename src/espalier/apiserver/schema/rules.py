@@ -18,11 +18,11 @@ import msgspec
 from espalier.api.meta import Tree
 from espalier.api.printable import in_one_line
 from espalier.apiserver.schema import cel, cel_values
-from espalier.apiserver.schema.list_items import elements_of
-from espalier.apiserver.schema.structure import SCHEMAS, Node
 from espalier.apiserver.wire import failures
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import encode_json
+from espalier.kube.server_side_apply.list_items import elements_of
+from espalier.kube.server_side_apply.structure import SCHEMAS, Node
 
 VALIDATIONS = "x-kubernetes-validations"
 BLOCKING = frozenset(

@@ -12,10 +12,10 @@ import msgspec
 from espalier.api import paths
 from espalier.api.meta import Tree
 from espalier.apiserver.schema import formats
-from espalier.apiserver.schema.structure import INT_OR_STRING, SCHEMAS
 from espalier.apiserver.wire import failures
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import encode_json
+from espalier.kube.server_side_apply.structure import INT_OR_STRING, SCHEMAS
 
 _KEPT = frozenset(
     {

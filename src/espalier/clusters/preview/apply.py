@@ -11,10 +11,10 @@ import msgspec
 from espalier.api import conditions as condition_list
 from espalier.api import json_trees
 from espalier.api.meta import Tree
-from espalier.apiserver.fields import managed_fields
-from espalier.apiserver.fields.managed_fields import Manager
-from espalier.apiserver.schema.structure import node_of
 from espalier.kube.objects import Object, encode_json
+from espalier.kube.server_side_apply import managed_fields
+from espalier.kube.server_side_apply.managed_fields import Manager
+from espalier.kube.server_side_apply.structure import node_of
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 COMMAND_LINE = "eks-a-cli"

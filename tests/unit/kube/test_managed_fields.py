@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espalier.apiserver.fields import managed_fields
-from espalier.apiserver.fields.field_set_diff import difference, fields_of
-from espalier.apiserver.fields.managed_fields import Manager, Managers
-from espalier.apiserver.schema.structure import node_of
 from espalier.kube import fields
 from espalier.kube.errors import Conflict
 from espalier.kube.objects import encode_json
+from espalier.kube.server_side_apply import managed_fields
+from espalier.kube.server_side_apply.field_set_diff import difference, fields_of
+from espalier.kube.server_side_apply.managed_fields import Manager, Managers
+from espalier.kube.server_side_apply.structure import node_of
 
 NODE = node_of(
     {

@@ -11,9 +11,9 @@ from collections import deque
 from typing import Any
 
 from espalier.api.meta import Tree
-from espalier.apiserver.schema.list_items import element_of, elements_of, is_list, is_map
-from espalier.apiserver.schema.structure import Node
 from espalier.kube.fields import SELF, FieldSet
+from espalier.kube.server_side_apply.list_items import element_of, elements_of, is_list, is_map
+from espalier.kube.server_side_apply.structure import Node
 
 
 def merge(live: Any, applied: Any, node: Node | None) -> Any:

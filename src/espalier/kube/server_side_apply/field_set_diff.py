@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from espalier.api import json_trees
-from espalier.apiserver.schema.list_items import elements_of, is_list, is_map
-from espalier.apiserver.schema.structure import Node
 from espalier.kube.fields import SELF, FieldSet
+from espalier.kube.server_side_apply.list_items import elements_of, is_list, is_map
+from espalier.kube.server_side_apply.structure import Node
 
 
 class Difference(NamedTuple):

@@ -29,14 +29,15 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from espalier.api import json_trees
 from espalier.api.meta import Tree
-from espalier.apiserver.fields.field_set_diff import difference, fields_of
-from espalier.apiserver.fields.merging import merge, prune
-from espalier.apiserver.schema.structure import Node
 from espalier.kube import fields
 from espalier.kube.errors import Conflict, StatusCause, StatusDetails
 from espalier.kube.fields import SELF, FieldSet
 from espalier.kube.objects import encode_json
+from espalier.kube.server_side_apply.field_set_diff import difference, fields_of
+from espalier.kube.server_side_apply.merging import merge, prune
+from espalier.kube.server_side_apply.structure import Node
 
 MAX_UPDATERS = 10
 """The maximum number of managers with operation Update; the fields of older ones go to `ancient-changes`."""
@@ -198,7 +199,7 @@ def _applied_by_kubectl(live: Tree, node: Node) -> FieldSet:
     """Fields of kubectl's client-side apply that are unchanged since."""
     text = ((live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
     try:
-        last = msgspec.json.decode(text or "{}", type=Tree)
+        last = json_trees.decode(text or "{}", type=Tree)
     except msgspec.MsgspecError:
         return {}
     changed, removed = difference(last, _bare(live), node)
@@ -279,7 +280,7 @@ def path_text(path: tuple[str, ...]) -> str:
         if kind == "f":
             text += f".{value}"
         elif kind == "k":
-            keys = msgspec.json.decode(value)
+            keys = json_trees.decode(value)
             text += "[" + ",".join(f"{name}={msgspec.json.encode(key).decode()}" for name, key in keys.items()) + "]"
         else:
             text += f"[={value}]" if kind == "v" else f"[{value}]"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
+from espalier.api import json_trees
 from espalier.api.meta import Tree
-from espalier.apiserver.schema.structure import Node
 from espalier.kube.fields import item_by_keys, item_by_value
+from espalier.kube.server_side_apply.structure import Node
 
 
 def is_map(value: Any, node: Node | None) -> bool:
@@ -30,7 +29,7 @@ def element_of(item: Any, node: Node) -> str:
         value = item.get(name)
         if value is None and node.items is not None:
             default = node.items.properties[name].default if name in node.items.properties else None
-            value = msgspec.json.decode(default) if default is not None else None
+            value = json_trees.decode(default) if default is not None else None
         if value is not None:
             keys[name] = value
     return item_by_keys(keys)
