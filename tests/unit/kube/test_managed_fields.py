@@ -198,3 +198,12 @@ def test_the_first_to_apply_on_something_unmanaged_meets_its_makers() -> None:
     live = {"spec": {"a": "p"}}
     with pytest.raises(Conflict, match=r'conflict with "before-first-apply" using v1: \.spec\.a'):
         apply(live, {"spec": {"a": "q"}}, {}, force=False)
+
+
+def test_kubectl_takes_over_nothing_of_a_deep_annotation() -> None:
+    nested = '{"a":' * 5000 + "1" + "}" * 5000
+    live = {"metadata": {"annotations": {managed_fields.LAST_APPLIED: nested}}, "spec": {"a": "p"}}
+    kubectl = Manager(managed_fields.KUBECTL, "Apply", "v1")
+    new, owners = managed_fields.apply(live, {"spec": {"b": "q"}}, {}, kubectl, NODE, "now", force=False)
+    assert new["spec"] == {"a": "p", "b": "q"}
+    assert owners[kubectl].fields == fields_of({"spec": {"b": "q"}}, NODE, containers=False)
