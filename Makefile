@@ -67,4 +67,4 @@ messages: $(VENV)/.installed ## Generate the Python of etcd's messages from src/
 lock: ## Compile the locked requirements anew (needs uv)
 	$(COMPILE) --extra local --extra etcd pyproject.toml -o requirements.txt
 	$(COMPILE) --extra local --extra etcd --group dev -c requirements.txt pyproject.toml -o requirements-dev.txt
-	$(COMPILE) -c requirements.txt pyproject.toml -o src/espalier/cli/install/requirements-manager.txt
+	$(COMPILE) -c requirements.txt pyproject.toml -o src/espalier/cli/local/images/requirements-manager.txt

@@ -23,7 +23,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.resource import Key
 from espalier.assets.base import find_bases
-from espalier.cli.install import image
+from espalier.cli.local.images import image
 from espalier.kube.objects import Object
 from espalier.runtime.clock import SystemClock
 from espalier.simulator.controller import Timing

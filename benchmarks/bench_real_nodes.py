@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from benchmarks.measure import arguments, cpu_seconds, peak_memory, report, size, spread
-from espalier.cli.kit import lock
+from espalier.cli.local import lock
 from espalier.realnodes.management.processes import read_states
 from espalier.realnodes.nspawn import cgroups, container
 from espalier.realnodes.nspawn.commands import run

@@ -30,7 +30,7 @@ def test_the_manager_loads_neither_the_local_environment_nor_the_embedded_api_se
     assert not packages & LOCAL
 
 
-LOCAL_COMMANDS = {"local.up", "local.demo", "local.assets", "install.image", "local.nodes"}
+LOCAL_COMMANDS = {"local.up", "local.demo", "local.assets", "local.images.image", "local.nodes"}
 """Rooms of commands that are about the local environment, or build with its recipes."""
 
 

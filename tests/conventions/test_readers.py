@@ -23,7 +23,7 @@ OWN = {
     "realnodes/": "files and programs of this machine, and what was measured when it was stored",
     "assets/": "files and programs of this machine",
     "upgrader/": "the program on a node imports nothing of the package; kubectl's and kubeadm's answers",
-    "cli/kit/lock.py": "a file of this program",
+    "cli/local/lock.py": "a file of this program",
     "cli/kit/output.py": "what the user of the command wrote as an argument",
 }
 """Who decodes JSON without measuring it first, and why that is no stranger's."""

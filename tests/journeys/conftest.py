@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from espalier.cli.local import upgrader_images
+from espalier.cli.local.images import upgrader_images
 from tests.support.environments.environment import LocalEnvironment, local_environment
 from tests.support.environments.management import Management, environment, production
 

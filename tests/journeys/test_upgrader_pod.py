@@ -13,7 +13,7 @@ import pytest
 
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CONFIG_MAP, NODE, POD, SERVICE_ACCOUNT
 from espalier.api.meta import Tree
-from espalier.cli.local.upgrader_images import program
+from espalier.cli.local.images.upgrader_images import program
 from espalier.kube.client import PatchType
 from tests.support.environments.simulated_pods import NODE_NAME, Environment, running_pods
 

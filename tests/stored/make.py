@@ -26,8 +26,8 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
-from espalier.cli.kit import lock
 from espalier.cli.kit.home import Home
+from espalier.cli.local import lock
 from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from espalier.cli.local.upgrader_archives import main
+from espalier.cli.local.images.upgrader_archives import main
 
 if __name__ == "__main__":
     sys.exit(main(*sys.argv[1:]))

@@ -25,7 +25,7 @@ from espalier.apiserver.storage.store import MemoryStore, Store
 from espalier.cli.install import manifests
 from espalier.cli.kit.hints import hint
 from espalier.cli.local.environment.management import make_record
-from espalier.cli.local.upgrader_images import UpgraderImages
+from espalier.cli.local.images.upgrader_images import UpgraderImages
 from espalier.cli.programs import components
 from espalier.cli.programs.installation import InstallReleases
 from espalier.cli.programs.manager_task import ManagerTask

@@ -20,9 +20,9 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.resource import Key
 from espalier.cli.install import manifests
-from espalier.cli.kit import lock
 from espalier.cli.kit.home import Home
-from espalier.cli.local.upgrader_images import UpgraderImages
+from espalier.cli.local import lock
+from espalier.cli.local.images.upgrader_images import UpgraderImages
 from espalier.cli.programs.manager import LEASE as LEADER
 from espalier.clusters import rbac
 from espalier.clusters.design.provider import infrastructures

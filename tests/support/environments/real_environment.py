@@ -17,8 +17,8 @@ from typing import Any
 
 from espalier.assets import MissingAssets, find_base
 from espalier.assets.cache import assets_folder
-from espalier.cli.kit import lock
 from espalier.cli.kit.home import Home
+from espalier.cli.local import lock
 from espalier.cli.local.environment.programs import find_cluster_api, find_control_plane
 from espalier.realnodes.nspawn.limits import allowed_watchers
 from espalier.realnodes.nspawn.network import DEFAULT_BRIDGE

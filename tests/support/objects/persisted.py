@@ -24,7 +24,7 @@ from espalier.api.resource import Key
 from espalier.apiserver.storage.sqlite import SqliteStore
 from espalier.apiserver.storage.store import Change
 from espalier.cli.kit.home import Home
-from espalier.cli.kit.lock import Holder
+from espalier.cli.local.lock import Holder
 from espalier.kube.metrics import RequestMetrics
 from espalier.realnodes.nspawn.state import EndpointRecord, NetworkRecord, NodeRecord, State
 from espalier.runtime.metrics import Metrics

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from espalier.cli.kit import lock
 from espalier.cli.kit.failures import Failure
+from espalier.cli.local import lock
 from espalier.cli.main import run
 
 
@@ -59,7 +59,7 @@ def program(code: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 ENVIRONMENT = """
 import sys, time
 from pathlib import Path
-from espalier.cli.kit import lock
+from espalier.cli.local import lock
 with lock.hold(Path(sys.argv[1])) as held:
     held.announce("https://127.0.0.1:6443")
     print("ready", flush=True)

@@ -133,7 +133,7 @@ def locked(name: str) -> dict[str, set[str]]:
 
 
 def test_the_managers_locked_requirements_are_the_same_versions_without_those_of_extras() -> None:
-    everything, manager = locked("requirements.txt"), locked("src/espalier/cli/install/requirements-manager.txt")
+    everything, manager = locked("requirements.txt"), locked("src/espalier/cli/local/images/requirements-manager.txt")
     assert manager.items() <= everything.items()
     only = {name.partition("==")[0] for name in everything.keys() - manager.keys()}
     extras = {one.partition(">")[0] for extra in PROJECT["optional-dependencies"].values() for one in extra}

@@ -45,7 +45,7 @@ COMMANDS: Mapping[str, Entry] = {
     ),
     "generate": Entry("clusters.generate", "Print a starter manifest, or the objects that the manager would create."),
     "get": Entry("clusters.get", "Show objects."),
-    "image": Entry("install.image", "Build container images, without Docker."),
+    "image": Entry("local.images.image", "Build container images, without Docker."),
     "kubeconfig": Entry(
         "clusters.kubeconfig", "Print the kubeconfig of a workload cluster, or of a shoot of a garden."
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from espalier.cli.local.upgrader_archives import built_images
+from espalier.cli.local.images.upgrader_archives import built_images
 from espalier.releases import Releases
 
 

@@ -19,7 +19,7 @@ from espalier.api.core import CONFIG_MAP, POD, SECRET
 from espalier.api.meta import Tree
 from espalier.apiserver.builtin import pod_rules
 from espalier.apiserver.schema import names
-from espalier.cli.local.upgrader_images import program
+from espalier.cli.local.images.upgrader_images import program
 from espalier.simulator.hosts import programs
 from espalier.simulator.pods.disks import TOOLS
 from espalier.simulator.pods.process import MESSAGE

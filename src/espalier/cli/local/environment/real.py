@@ -20,7 +20,7 @@ from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.home import Home
 from espalier.cli.local.environment import programs
 from espalier.cli.local.environment.management import follow_newest, make_record, prepare_kinds
-from espalier.cli.local.upgrader_archives import built_images
+from espalier.cli.local.images.upgrader_archives import built_images
 from espalier.cli.programs import components
 from espalier.cli.programs.manager_task import ManagerTask
 from espalier.kube.client import Client

@@ -19,7 +19,7 @@ from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.home import Home, naming
 from espalier.cli.local.environment import authority as authorities
 from espalier.cli.local.environment.management import follow_newest, make_record, prepare_kinds
-from espalier.cli.local.upgrader_images import UpgraderImages
+from espalier.cli.local.images.upgrader_images import UpgraderImages
 from espalier.cli.programs import components
 from espalier.cli.programs.manager_task import ManagerTask
 from espalier.clusters.design.provider import infrastructures

@@ -14,11 +14,11 @@ from espalier.assets import base, recipes
 from espalier.assets.archive import Image, Layer, write_archive
 from espalier.assets.processes import BuildFailed
 from espalier.assets.runtime import Debian
-from espalier.cli.install import manager_image
 from espalier.cli.kit import distribution, flags
 from espalier.cli.kit.commands import Group
 from espalier.cli.kit.failures import Failure, Usage
 from espalier.cli.kit.output import say
+from espalier.cli.local.images import manager_image
 from espalier.upgrader import image as upgrader
 
 KUBERNETES = ("kubeadm", "kubectl", "kubelet")

@@ -1,0 +1,1 @@
+"""Container images made without Docker: of the manager, and of the upgrader for each version."""
