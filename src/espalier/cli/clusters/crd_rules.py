@@ -1,72 +1,55 @@
 """The schemas and rules that stand in CRDs, asked in this process: what a dry run on an API server would refuse.
 
-They are those of this build; the CRDs of a management cluster may be others. Needs the library of CEL, which is of the
-extra `local`: `ASKED` is false without it, and nothing here may be called then.
+They are those of this build; the CRDs of a management cluster may be others. The code that judges by them is part of
+the local environment: `ASKED` is false where that is not installed, and nothing is refused here.
 """
 
 from __future__ import annotations
 
 import copy
-import re
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache
 from importlib import import_module
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import msgspec
 
-from espalier.api import json_trees, paths
-from espalier.api.crd import crd_of
+from espalier.api import paths
 from espalier.api.eksa import sentences
-from espalier.api.kinds import KubeObject
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
-from espalier.api.printable import quoted
 from espalier.api.resource import Key
 from espalier.api.violations import Problem, Violation
-from espalier.apiserver.documents import custom_objects, definitions
-from espalier.apiserver.schema import metadata, rules
-from espalier.apiserver.schema.registry import Registry, ServedKind
 from espalier.cli.clusters import documents
 from espalier.clusters.preview import apply
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import Object
-from espalier.providers.kinds import CATALOG
 
-try:
-    import_module("cel_expr_python")
-except ImportError:
-    ASKED = False
-else:
-    ASKED = True
+_Judge = Callable[[Tree, Tree | None], list[StatusCause]]
 
+
+def _judge() -> _Judge | None:
+    try:
+        module = import_module("espalier.cli.local.crd_refusals")
+    except ModuleNotFoundError:
+        return None
+    judge: _Judge = module.refusals
+    return judge
+
+
+_JUDGE = _judge()
+ASKED = _JUDGE is not None
 NOT_ASKED = "rules of CRDs, for which Espalier needs its extra `local`"
 
-_VALUE = re.compile(r'Invalid value: (?P<value>(?:"(?P<text>(?:[^"\\…]|\\.)*)"?|[^\s:]+)(?:… \(\d+ characters\))?): ')
-"""The value as Kubernetes prints it before a message. Our rules include what they found in the message."""
-
-_LONGEST = 1500
 _FAILED = " evaluating rule: "
 
 
 def refusals(new: Tree, old: Tree | None = None) -> list[StatusCause]:
     """Everything for which an API server would reject an object that replaces `old`, or is new. Both have metadata.
-    Objects of other kinds than ours are not checked."""
-    cls = CATALOG.kind_of(new.get("apiVersion", ""), new.get("kind", ""))
-    if cls is None:
-        return []
-    kind, new = _served(cls), json_trees.without_nulls(new)
-    by_rules = custom_objects.validate(kind, new, old).causes
-    told = {one.field for one in by_rules}  # a rule of ours says what the kind allows of its name
-    found = [*(one for one in metadata.problems(kind.resource, new["metadata"]) if one.field not in told), *by_rules]
-    return [
-        msgspec.structs.replace(one, field="" if one.field == rules.ROOT else one.field, message=_sentence(one.message))
-        for one in found
-        if one != rules.NOT_CHECKED
-    ]
+    Objects of other kinds than ours are not checked, and none is where nothing can judge."""
+    return _JUDGE(new, old) if _JUDGE is not None else []
 
 
 class Live(NamedTuple):
@@ -167,22 +150,3 @@ class _Entries:
 
 def _applied(before: Object, document: Document) -> Tree:
     return apply.applied(before, document.tree, now=datetime.now(UTC), by_espalier=True).tree
-
-
-def _sentence(message: str) -> str:
-    """A message in the format of our other rules. Without a value, `found` and what is allowed are part of it."""
-    value = _VALUE.match(message)
-    if value is None:
-        return message.removeprefix("Invalid value: ")
-    rest = message[value.end() :]
-    said = rest if "; found " in rest or value["text"] in ("object", "array") else f"{rest}; found {value['value']}"
-    return quoted(said, _LONGEST)
-
-
-@cache
-def _served(cls: type[KubeObject]) -> ServedKind:
-    definition = crd_of(cls)
-    definitions.complete(definition)
-    definitions.establish(definition, None, Registry(()), now="")
-    (served,) = definitions.kinds_of(definition)
-    return served

@@ -154,7 +154,7 @@ class PlanRequest:
             observed.fleets,
             now=datetime.now(UTC),
             secrets=observed.secrets,
-            judge=crd_rules.refusals if crd_rules.ASKED else lambda _new, _old: (),
+            judge=crd_rules.refusals,
         )
         return previews, observed.objects
 
