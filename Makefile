@@ -7,7 +7,8 @@ STORIES ?= tests/nodes tests/contracts/test_kubeadm.py
 WORKERS ?= 3
 # What depends on the Python version: the event loop, threads, processes, TLS, imports, regular expressions; and the program on nodes.
 SMOKE ?= tests/unit/runtime tests/unit/cli tests/unit/kube tests/unit/providers tests/unit/etcdbackup/copying tests/unit/etcdbackup/stores tests/unit/etcdbackup/snapshots/test_damage.py tests/hostile/test_ports.py tests/journeys/test_start.py tests/journeys/test_in_place_processes.py tests/journeys/test_taken_over.py
-COMPILE := uv pip compile -q --generate-hashes --universal --no-header --no-emit-index-url --no-emit-find-links --python-version 3.11
+COMPILE := uv pip compile -q --generate-hashes --universal --no-header --no-emit-index-url --no-emit-find-links --python-version 3.11 \
+	--no-emit-package espalier-control-plane --no-emit-package espalier-control-plane-local
 .DEFAULT_GOAL := help
 # Without cached bytecode each of the many programs that tests start compiles all it imports: a second of CPU each.
 unexport PYTHONDONTWRITEBYTECODE
@@ -17,11 +18,11 @@ help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 # The lock names all there is to install; most of it is never imported, and what is compiles itself once.
-$(VENV)/.installed: requirements-dev.txt pyproject.toml
+$(VENV)/.installed: requirements-dev.txt pyproject.toml packaging/local/pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Espalier needs Python 3.11 or newer, this is " + sys.version.split()[0])'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-compile --require-hashes -r requirements-dev.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . --editable packaging/local
 	@touch $@
 
 demo: $(VENV)/.installed ## A manifest becomes a cluster: created, scaled, upgraded, deleted
@@ -56,7 +57,8 @@ sizes: $(VENV)/.installed ## Sizes that stick out
 
 release: $(VENV)/.installed ## Enter a release into the embedded manifest: make release VERSION=v0.27.0 [BUNDLES=bundles-4.yaml]
 	@$(BIN)/python -m espalier.releases.adding $(VERSION) $(BUNDLES)
-	@sed -i 's/^version = .*/version = "$(VERSION:v%=%)"/' pyproject.toml
+	@sed -i -E 's/^version = .*/version = "$(VERSION:v%=%)"/; s/"(espalier-control-plane(-local)?)==[^"]*"/"\1==$(VERSION:v%=%)"/' \
+		pyproject.toml packaging/local/pyproject.toml
 
 pages: $(VENV)/.installed ## Write docs/reference from the tables in the code
 	@$(BIN)/python -m espalier.cli.pages docs/reference

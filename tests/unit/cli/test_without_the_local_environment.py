@@ -1,4 +1,6 @@
-"""Espalier without the extra `local`: all that runs beside a real cluster works, and the rest says what it lacks."""
+"""Espalier without libraries or modules of its extras: what runs beside a real cluster works, the rest says what it
+lacks. Whole distributions are in `test_distributions.py`.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,13 @@ from tests.support.sampling import sampled
 
 ROOT = Path(__file__).resolve().parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-LOCAL = ("apsw", "cel_expr_python")
-"""Modules of the extra."""
-PACKAGES = ("espalier.simulator", "espalier.realnodes", "espalier.assets")
-"""Packages that an image of the manager leaves out."""
+EXTRAS = {
+    "local": tomllib.loads((ROOT / "packaging/local/pyproject.toml").read_text())["project"]["dependencies"][1:],
+    "etcd": PROJECT["optional-dependencies"]["etcd"],
+}
+"""The libraries that each extra adds."""
+LOCAL = ("apsw", "cel_expr_python", *distribution.LOCAL_MODULES)
+"""Modules that the extra installs."""
 WITHOUT = """
 import sys
 for name in sys.argv.pop(1).split(","):
@@ -61,7 +66,7 @@ def command(tmp_path: Path, *words: str, without: str = ",".join(LOCAL)) -> subp
 def test_programs_beside_a_real_cluster_need_neither_the_extra_nor_the_package(
     tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    ended = command(tmp_path, *words, without=",".join((*LOCAL, *PACKAGES)))
+    ended = command(tmp_path, *words, without=",".join(LOCAL))
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
@@ -74,7 +79,7 @@ def test_commands_for_an_api_server_get_as_far_as_the_request(tmp_path: Path, wo
     cluster = {"name": "a", "cluster": {"server": "https://127.0.0.1:1"}}
     context = {"name": "a", "context": {"cluster": "a", "user": ""}}
     nobody.write_text(json.dumps({"clusters": [cluster], "contexts": [context], "current-context": "a"}))
-    ended = command(tmp_path, *words, "--kubeconfig", str(nobody), without=",".join((*LOCAL, *PACKAGES)))
+    ended = command(tmp_path, *words, "--kubeconfig", str(nobody), without=",".join(LOCAL))
     assert ended.returncode == 3
     assert "https://127.0.0.1:1" in ended.stderr
 
@@ -86,7 +91,7 @@ def test_commands_for_an_api_server_get_as_far_as_the_request(tmp_path: Path, wo
             (("up",), "apsw"),
             (("demo",), "apsw"),
             (("demo", "migration"), "google"),
-            (("up",), "espalier.simulator"),
+            (("up",), "espalier.cli.local"),
             (("down",), "espalier.realnodes"),
             (("image", "build", "manager", "-o", "x"), "espalier.assets"),
         ],
@@ -99,9 +104,9 @@ def test_commands_that_need_it_say_how_to_get_it(tmp_path: Path, words: tuple[st
     assert ended.returncode == 1
     assert f"no module {without}" in ended.stderr
     extra = {"apsw": "local", "google": "etcd"}.get(without)
-    has_pip = extra is not None
-    assert extra is None or f"`{install_command(extra)}`" in ended.stderr
-    assert ("run it where Espalier was installed from a checkout or a wheel" in ended.stderr) is not has_pip
+    how = f"`{install_command(extra)}`" if extra else f"install {distribution.LOCAL} {distribution.version()}"
+    assert how in ended.stderr
+    assert ended.stderr.count("error: ") == 1
     assert "Traceback" not in ended.stderr
 
 
@@ -109,13 +114,14 @@ def install_command(extra: str) -> str:
     """Only names of libraries that are locked with their hashes: no project that happens to be called as we are."""
     words = shlex.split(distribution.install(extra))
     assert words[:4] == [sys.executable, "-m", "pip", "install"]
-    assert words[4:] == PROJECT["optional-dependencies"][extra]
+    assert words[4:] == EXTRAS[extra]
     return distribution.install(extra)
 
 
 def test_the_hint_installs_what_the_extra_lists() -> None:
     assert PROJECT["name"] == distribution.NAME
-    for extra in PROJECT["optional-dependencies"]:
+    assert PROJECT["optional-dependencies"].keys() == EXTRAS.keys()
+    for extra in EXTRAS:
         names = [re.split(r"[<>=]", word)[0] for word in shlex.split(install_command(extra))[4:]]
         assert set(names) <= {one.partition("==")[0] for one in locked("requirements.txt")}
 
@@ -136,7 +142,7 @@ def test_the_managers_locked_requirements_are_the_same_versions_without_those_of
     everything, manager = locked("requirements.txt"), locked("src/espalier/cli/local/images/requirements-manager.txt")
     assert manager.items() <= everything.items()
     only = {name.partition("==")[0] for name in everything.keys() - manager.keys()}
-    extras = {one.partition(">")[0] for extra in PROJECT["optional-dependencies"].values() for one in extra}
+    extras = {one.partition(">")[0] for libraries in EXTRAS.values() for one in libraries}
     assert extras == only
     needed = {one.partition(">")[0] for one in PROJECT["dependencies"]}
     assert needed <= {name.partition("==")[0] for name in manager}
@@ -152,7 +158,7 @@ def imported() -> set[str]:
 def test_whichever_module_of_an_extra_is_missing_the_hint_installs_it() -> None:
     of_package = packages_distributions()
     hinted = set()
-    for extra, requirements in PROJECT["optional-dependencies"].items():
+    for extra, requirements in EXTRAS.items():
         packages = {re.split(r"[<>=]", one)[0] for one in requirements}
         for name in imported():
             if packages & set(of_package.get(name.partition(".")[0], ())):
@@ -160,4 +166,4 @@ def test_whichever_module_of_an_extra_is_missing_the_hint_installs_it() -> None:
                 assert explained is not None, name
                 assert install_command(extra) in explained[1]
                 hinted.add(extra)
-    assert hinted == PROJECT["optional-dependencies"].keys()
+    assert hinted == EXTRAS.keys()

@@ -8,9 +8,22 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import suppress
 
 NAME = "espalier-control-plane"
 """As in pyproject.toml."""
+LOCAL = "espalier-control-plane-local"
+"""The second distribution, of the local environment: as in packaging/local/pyproject.toml."""
+LOCAL_MODULES = (
+    "espalier.apiserver",
+    "espalier.assets",
+    "espalier.cli.local",
+    "espalier.cli.pages",
+    "espalier.cli.upgrader_archives",
+    "espalier.realnodes",
+    "espalier.simulator",
+)
+"""Its packages and modules, which the first one excludes."""
 
 
 def version() -> str:
@@ -22,8 +35,12 @@ def version() -> str:
 
 def needs(extra: str) -> list[str]:
     """The libraries that an extra adds; empty where they are not recorded, as in an image of the manager."""
-    from importlib.metadata import requires  # noqa: PLC0415
+    from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415
 
+    if extra == "local":
+        with suppress(PackageNotFoundError):
+            return [one for one in requires(LOCAL) or [] if not one.startswith(NAME)]
+        return []
     requirements = (one.partition(";") for one in requires(NAME) or [])
     return [
         requirement.strip()
@@ -33,5 +50,10 @@ def needs(extra: str) -> list[str]:
 
 
 def install(extra: str) -> str:
-    """The command that installs what an extra adds, for the Python that runs this program."""
+    """The command that installs the libraries that an extra adds, for the Python that runs this program."""
     return shlex.join([sys.executable, "-m", "pip", "install", *needs(extra)])
+
+
+def is_local(module: str) -> bool:
+    """True for a module of the local environment."""
+    return any(module == one or module.startswith(f"{one}.") for one in LOCAL_MODULES)

@@ -15,9 +15,8 @@ from espalier.api.violations import ManifestError
 from espalier.cli.kit import distribution
 from espalier.kube.errors import ApiError, KubeError, Unreachable
 
-_PACKAGES = ("espalier.simulator", "espalier.realnodes", "espalier.assets")
 _LOCAL = ("apsw", "cel_expr_python")
-"""Modules of the extra `local`."""
+"""Modules of the libraries of the local environment."""
 _LONGEST_LINE = 4096
 """Characters of a server's message that are shown: kube-apiserver quotes values in full."""
 _ETCD = ("cronsim", "google", "grpc", "obstore")
@@ -95,15 +94,16 @@ def explain(error: BaseException) -> tuple[Exit, str] | None:
             return Exit.REFUSED, str(error)
         case KeyboardInterrupt() | asyncio.CancelledError():
             return Exit.INTERRUPTED, "interrupted"
-        case ModuleNotFoundError() if (error.name or "").startswith(_PACKAGES):
+        case ModuleNotFoundError() if (error.name or "").startswith(_LOCAL) and distribution.needs("local"):
             return Exit.REFUSED, (
-                f"this command needs the local environment, which this image leaves out (no module {error.name}): "
-                "run it where Espalier was installed from a checkout or a wheel"
+                f"this command needs the local environment, whose libraries are not installed (no module {error.name}):"
+                f" install them with `{distribution.install('local')}`"
             )
-        case ModuleNotFoundError() if (error.name or "").startswith(_LOCAL):
+        case ModuleNotFoundError() if (error.name or "").startswith(_LOCAL) or distribution.is_local(error.name or ""):
             return Exit.REFUSED, (
-                f"this command needs the local environment, which is not installed (no module {error.name}): "
-                f"install what it needs with `{distribution.install('local')}`"
+                f"this command needs the local environment, which is not installed here (no module {error.name}): "
+                f"install {distribution.LOCAL} {distribution.version()}, from `packaging/local` of the checkout or "
+                "from its wheel, and run the command there"
             )
         case ModuleNotFoundError() if (error.name or "").startswith(_ETCD):
             return Exit.REFUSED, (

@@ -1,4 +1,4 @@
-"""What the schemas and rules in the CRDs of this build refuse, judged as the embedded API server does.
+"""Refusals by the schemas and rules in the CRDs of this build, judged as the embedded API server does.
 
 `cli/clusters/crd_rules.py` looks it up: it is not there where the local environment is not installed.
 """

@@ -20,9 +20,7 @@ LIBRARY = "usr/lib/espalier"
 """Directory of Espalier and its libraries in the image."""
 BILL = "usr/share/sbom/espalier.cdx.json"
 REQUIREMENTS = Path(__file__).with_name("requirements-manager.txt")
-"""The locked requirements of Espalier without its extra."""
-LEFT_OUT = ("simulator", "realnodes", "assets")
-"""Packages that only the local environment needs."""
+"""The locked requirements of Espalier without its extras."""
 TRIED = (
     "espalier.cli.main",
     "espalier.cli.programs.manager",
@@ -81,7 +79,8 @@ def _program(debian: Debian, staged: Path) -> list[Path]:
     ]
     for path in sorted(package.rglob("*")):
         parts = path.relative_to(package).parts
-        if path.is_file() and parts[0] not in LEFT_OUT and "__pycache__" not in parts:
+        module = ".".join(("espalier", *path.relative_to(package).with_suffix("").parts))
+        if path.is_file() and not distribution.is_local(module) and "__pycache__" not in parts:
             place = staged / LIBRARY / "espalier" / Path(*parts)
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(path.read_bytes())
