@@ -51,21 +51,21 @@ def get(conditions: Iterable[C], type: str) -> C | None:
 
 def is_true(conditions: Iterable[AnyCondition], type: str) -> bool:
     """True if the condition exists and is "True"."""
-    found = get(conditions, type)
-    return found is not None and found.status == "True"
+    current = get(conditions, type)
+    return current is not None and current.status == "True"
 
 
 def is_true_in(status: object, type: str) -> bool:
     """The same for an undecoded `status`, whatever it contains."""
-    found: Any = status.get("conditions") if isinstance(status, Mapping) else None
-    listed = [one for one in found if isinstance(one, Mapping)] if isinstance(found, Sequence) else []
-    return any(one.get("type") == type and one.get("status") == "True" for one in listed)
+    conditions: Any = status.get("conditions") if isinstance(status, Mapping) else None
+    entries = [entry for entry in conditions if isinstance(entry, Mapping)] if isinstance(conditions, Sequence) else []
+    return any(entry.get("type") == type and entry.get("status") == "True" for entry in entries)
 
 
 def is_false(conditions: Iterable[AnyCondition], type: str) -> bool:
     """True if the condition exists and is "False"."""
-    found = get(conditions, type)
-    return found is not None and found.status == "False"
+    current = get(conditions, type)
+    return current is not None and current.status == "False"
 
 
 def set(conditions: Sequence[Condition], condition: Condition, now: datetime) -> list[Condition]:

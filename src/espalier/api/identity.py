@@ -63,8 +63,8 @@ class ClusterIdentity:
 
 
 def _uid_of_cluster(metadata: ObjectMeta) -> str:
-    clusters = (one for one in metadata.owner_references if one.kind == capi.Cluster.resource.kind)
-    return next((one.uid for one in clusters if one.api_version.partition("/")[0] == capi.GROUP), "")
+    clusters = (owner for owner in metadata.owner_references if owner.kind == capi.Cluster.resource.kind)
+    return next((cluster.uid for cluster in clusters if cluster.api_version.partition("/")[0] == capi.GROUP), "")
 
 
 def owner_of(labels: Mapping[str, str]) -> Key | None:

@@ -58,10 +58,10 @@ def compiled(path: str) -> Finder:
         raise ValueError(f"{path!r} is a JSONPath that can't be parsed: its filters are nested too deeply") from None
 
     def find(tree: Any) -> list[Any]:
-        found = [tree]
+        nodes = [tree]
         for step in steps:
-            found = [value for parent in found for value in step(parent)]
-        return found
+            nodes = [value for parent in nodes for value in step(parent)]
+        return nodes
 
     return find
 
@@ -141,7 +141,7 @@ def _slice(start: int | None, end: int | None, stride: int | None = None) -> Ste
 
 
 def _union(members: Sequence[Finder]) -> Step:
-    return lambda value: (found for member in members for found in member(value))
+    return lambda value: (node for member in members for node in member(value))
 
 
 def _filter(condition: str) -> Step:
@@ -154,7 +154,7 @@ def _filter(condition: str) -> Step:
 
     def holds(item: Any) -> bool:
         try:
-            return any(compare(one, other) for one in left(item) for other in right(item))
+            return any(compare(value, other) for value in left(item) for other in right(item))
         except TypeError:  # a number and a text can't be compared
             return False
 

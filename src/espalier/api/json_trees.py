@@ -51,15 +51,15 @@ def decode(text: bytes | str | msgspec.Raw, type: Any = Any) -> Any:
         raise msgspec.DecodeError("it is not text in UTF-8") from None
 
 
-def same(one: Any, other: Any) -> bool:
+def same(value: Any, other: Any) -> bool:
     """True if two values are equal in JSON. In Python true equals 1 and 1.0, in maps and lists, too."""
-    if one is other:
+    if value is other:
         return True
-    if type(one) is not type(other) or one != other:
+    if type(value) is not type(other) or value != other:
         return False
-    if not isinstance(one, (dict, list)):
+    if not isinstance(value, (dict, list)):
         return True
-    return _as_it_is.encode(one) == _as_it_is.encode(other) or _sorted.encode(one) == _sorted.encode(other)
+    return _as_it_is.encode(value) == _as_it_is.encode(other) or _sorted.encode(value) == _sorted.encode(other)
 
 
 def require_flat(text: bytes) -> None:

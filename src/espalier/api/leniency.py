@@ -52,10 +52,10 @@ def read(kind: type[KubeObject], tree: Tree, node: yaml.Node) -> Lenient:
     reader = _Reader()
     schemas: Schema = {"metadata": metadata_schema(), "spec": object_schema(kind)["properties"].get("spec", {})}
     nodes = fields(node)
-    read_ = {name: reader.value(schemas.get(name, {}), one, nodes.get(name), (name,)) for name, one in tree.items()}
+    read_ = {name: reader.value(schemas.get(name, {}), value, nodes.get(name), (name,)) for name, value in tree.items()}
     read_.pop("status", None)
     if isinstance(read_.get("metadata"), dict):
-        read_["metadata"] = {name: one for name, one in read_["metadata"].items() if name not in _OF_SERVERS}
+        read_["metadata"] = {name: value for name, value in read_["metadata"].items() if name not in _OF_SERVERS}
     return Lenient(read_, tuple(reader.notes))
 
 
@@ -69,7 +69,7 @@ class _Reader:
             return dict(self._fields(schema, value, node, path))
         if isinstance(value, list):
             items: Schema = schema.get("items", {})
-            return [self.value(items, one, _child(node, at), (*path, at)) for at, one in enumerate(value)]
+            return [self.value(items, item, _child(node, at), (*path, at)) for at, item in enumerate(value)]
         if schema.get("type") == "string" and isinstance(value, bool | int | float):
             return self._text(value, node, path)
         return value
@@ -80,12 +80,12 @@ class _Reader:
         properties: dict[str, Schema] = schema.get("properties", {})
         others: Schema = schema.get("additionalProperties") or {}
         given, nodes = Counter(key.lower() for key in value), fields(node)
-        for key, one in value.items():
+        for key, item in value.items():
             meant = _meant(key, given, properties)
             if meant != key:
                 self._note((*path, meant), f"{key} is read as {meant}; kubectl accepts no other")
                 rename(node, key, meant)
-            yield meant, self.value(properties.get(meant, others), one, nodes.get(key), (*path, meant))
+            yield meant, self.value(properties.get(meant, others), item, nodes.get(key), (*path, meant))
 
     def _text(self, value: bool | float, node: yaml.Node | None, path: tuple[paths.Step, ...]) -> Any:
         text = written(node)
@@ -105,9 +105,9 @@ def _meant(key: str, given: Mapping[str, int], properties: dict[str, Schema]) ->
     """The field with this name in another letter case, unless both are given; else the name."""
     if key in properties or given[key.lower()] > 1:
         return key
-    return next((one for one in properties if one.lower() == key.lower()), key)
+    return next((field for field in properties if field.lower() == key.lower()), key)
 
 
 def _child(node: yaml.Node | None, step: paths.Step) -> yaml.Node | None:
-    found = child(node, step) if node is not None else None
-    return found[1] if found is not None else None
+    entry = child(node, step) if node is not None else None
+    return entry[1] if entry is not None else None

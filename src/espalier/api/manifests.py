@@ -60,10 +60,10 @@ class Document(msgspec.Struct, frozen=True):
         """The line of a field; of the nearest one around it if the field is missing, or too long for a path."""
         node, line = self.node, self.node.start_mark.line
         for step in paths.parsed(field) or ():
-            found = child(node, step)
-            if found is None:
+            entry = child(node, step)
+            if entry is None:
                 break
-            line, node = found
+            line, node = entry
         return line + 1
 
     def problem(self, violation: Violation) -> Problem:
@@ -184,16 +184,20 @@ def _identity(document: Document, catalog: Catalog) -> list[Violation]:
 
 def _content(document: Document, catalog: Catalog) -> list[Violation]:
     cls = catalog.kind_of(document.api_version, document.kind)
-    found = violations(cls, document.tree) if cls else []
+    problems = violations(cls, document.tree) if cls else []
     if not document.name:
-        found.append(Violation("metadata.name", "nothing", "", "required field is missing; set it"))
-    return found
+        problems.append(Violation("metadata.name", "nothing", "", "required field is missing; set it"))
+    return problems
 
 
 def first_of_each(documents: Sequence[Document]) -> list[Document]:
     """The documents without those of an object that an earlier one is about."""
     first: dict[tuple[str, str, str], Document] = {}
-    return [one for one in documents if first.setdefault(_object(one), one) is one or not one.name]
+    return [
+        document
+        for document in documents
+        if first.setdefault(_object(document), document) is document or not document.name
+    ]
 
 
 def _object(document: Document) -> tuple[str, str, str]:
@@ -229,13 +233,13 @@ def _datacenter(cluster: Document, documents: Sequence[Document], catalog: Catal
         message = "unsupported kind of datacenter"
         return [Violation("spec.datacenterRef.kind", shown(kind), allowed, message)] if kind else []
     beside = [document for document in documents if document.kind == kind]
-    if not beside or any(d.name == name and _one_namespace(d, cluster) for d in beside):
+    if not beside or any(d.name == name and _is_same_namespace(d, cluster) for d in beside):
         return []
     allowed = ", ".join(f"{d.namespace}/{d.name}" if d.namespace else d.name for d in beside)
     message = f"no {kind} beside the Cluster has that name and namespace"
     return [Violation("spec.datacenterRef.name", shown(name), allowed, message)]
 
 
-def _one_namespace(one: Document, other: Document) -> bool:
+def _is_same_namespace(document: Document, other: Document) -> bool:
     """True if the namespaces are equal; the default is that of the command."""
-    return not one.namespace or not other.namespace or one.namespace == other.namespace
+    return not document.namespace or not other.namespace or document.namespace == other.namespace

@@ -41,11 +41,11 @@ def differences(
 ) -> Iterator[tuple[tuple[Step, ...], Any, Any]]:
     """Where two trees differ, with what each has there (`missing` for nothing). Values with `parts` are compared by
     them."""
-    one, other = parts(before), parts(after)
-    if one is not None and other is not None:
-        for name in dict.fromkeys((*one, *other)):
+    old, new = parts(before), parts(after)
+    if old is not None and new is not None:
+        for name in dict.fromkeys((*old, *new)):
             yield from differences(
-                one.get(name, missing), other.get(name, missing), (*path, name), parts=parts, missing=missing
+                old.get(name, missing), new.get(name, missing), (*path, name), parts=parts, missing=missing
             )
     elif before != after:
         yield path, before, after
@@ -95,6 +95,6 @@ def _steps(text: str, position: int) -> Iterator[tuple[int, Step]]:
 def _readable(text: str) -> int:
     """Number of characters of an invalid path that can be parsed."""
     position = 0
-    while position < len(text) and (found := next(_steps(text, position), None)) is not None:
-        position = found[0]
+    while position < len(text) and (match := next(_steps(text, position), None)) is not None:
+        position = match[0]
     return position

@@ -33,11 +33,11 @@ def quoted(text: str, most: int) -> str:
 
 def json_text(text: str) -> str:
     """Equivalent JSON with these characters escaped: they can only be within its strings."""
-    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    if found[0] == "\t":
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if match[0] == "\t":
         return " "
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -26,7 +26,7 @@ MOST_NAMED = 40
 
 def violations(kind: type[KubeObject], tree: Tree) -> list[Violation]:
     """All violations of the schema of `kind` in an object, in the order of the fields. Null means absent."""
-    return _found(_full_schema(kind), _validator(kind), tree)
+    return _violations_in(_full_schema(kind), _validator(kind), tree)
 
 
 TOO_MANY = "too many items"
@@ -45,15 +45,15 @@ class Part:
 
     def violations(self, value: Tree, field: str) -> list[Violation]:
         """All violations in the value of this field."""
-        found = _found(self._schema, self._validator, value)
-        return [replace(one, field=".".join(filter(None, [field, one.field]))) for one in found]
+        broken = _violations_in(self._schema, self._validator, value)
+        return [replace(violation, field=".".join(filter(None, [field, violation.field]))) for violation in broken]
 
 
-def _found(schema: Schema, validator: jsonschema_rs.Draft202012Validator, tree: Tree) -> list[Violation]:
+def _violations_in(schema: Schema, validator: jsonschema_rs.Draft202012Validator, tree: Tree) -> list[Violation]:
     tree = json_trees.without_nulls(tree)
-    found = [*islice(_unknown_fields(schema, tree, ()), MOST_TOLD)]
-    found += [_violation(error, tree) for error in islice(validator.iter_errors(tree), MOST_TOLD)]
-    return sorted(found, key=lambda violation: violation.field)
+    broken = [*islice(_unknown_fields(schema, tree, ()), MOST_TOLD)]
+    broken += [_violation(error, tree) for error in islice(validator.iter_errors(tree), MOST_TOLD)]
+    return sorted(broken, key=lambda violation: violation.field)
 
 
 @cache
@@ -70,27 +70,30 @@ def _validator(kind: type[KubeObject]) -> jsonschema_rs.Draft202012Validator:
 def kept_fields(kind: type[KubeObject], spec: Any) -> dict[str, str]:
     """The fields of a spec that a kind does not declare but keeps, as those of another product: by field, the declared
     name that it resembles, or nothing."""
-    found = _unknown_fields(object_schema(kind)["properties"]["spec"], spec, ("spec",), kept=True)
-    return {one.field: one.message.partition('"')[2].partition('"')[0] for one in islice(found, MOST_TOLD)}
+    unknown = _unknown_fields(object_schema(kind)["properties"]["spec"], spec, ("spec",), with_preserved=True)
+    return {
+        violation.field: violation.message.partition('"')[2].partition('"')[0]
+        for violation in islice(unknown, MOST_TOLD)
+    }
 
 
 def _unknown_fields(
-    schema: Schema, value: Any, path: tuple[paths.Step, ...], *, kept: bool = False
+    schema: Schema, value: Any, path: tuple[paths.Step, ...], *, with_preserved: bool = False
 ) -> Iterator[Violation]:
-    """`kept`: also those that objects with properties keep."""
+    """`with_preserved`: also those that objects with properties keep."""
     if isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _unknown_fields(schema.get("items", {}), item, (*path, index), kept=kept)
+            yield from _unknown_fields(schema.get("items", {}), item, (*path, index), with_preserved=with_preserved)
     if not isinstance(value, dict) or schema.get("type") != "object":
         return
     properties: dict[str, Schema] = schema.get("properties", {})
     others: Schema | None = schema.get("additionalProperties")
     for key, item in value.items():
         if key in properties:
-            yield from _unknown_fields(properties[key], item, (*path, key), kept=kept)
+            yield from _unknown_fields(properties[key], item, (*path, key), with_preserved=with_preserved)
         elif others is not None:
-            yield from _unknown_fields(others, item, (*path, key), kept=kept)
-        elif not schema.get("x-kubernetes-preserve-unknown-fields") or (kept and properties):
+            yield from _unknown_fields(others, item, (*path, key), with_preserved=with_preserved)
+        elif not schema.get("x-kubernetes-preserve-unknown-fields") or (with_preserved and properties):
             yield _unknown(key, item, properties, path)
 
 

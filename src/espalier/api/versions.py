@@ -18,5 +18,5 @@ def parsed(text: str) -> semver.Version | None:
 
 def numbers_of(text: str) -> str:
     """The numbers of a version, `1.36.3` for `v1.36.3-eks-1-36-1`; an invalid text is returned unchanged."""
-    found = parsed(text)
-    return str(found.finalize_version()) if found else text
+    version = parsed(text)
+    return str(version.finalize_version()) if version else text

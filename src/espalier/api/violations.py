@@ -43,10 +43,10 @@ class Violation(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, field: str, sentence: str) -> Violation:
         """The violation of such a sentence, as API servers return it."""
-        said = _SENTENCE.fullmatch(sentence)
+        parts = _SENTENCE.fullmatch(sentence)
         return (
-            cls(field, said["found"] or "", said["allowed"] or "", said["message"])
-            if said
+            cls(field, parts["found"] or "", parts["allowed"] or "", parts["message"])
+            if parts
             else cls(field, "", "", sentence)
         )
 

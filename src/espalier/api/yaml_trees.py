@@ -93,10 +93,10 @@ def trees(text: str | bytes, source: str, *, lenient: bool = False) -> list[Any]
     if isinstance(text, bytes):
         text = decoded(text, source)
     builder = Builder(source, lenient=lenient)
-    found = [builder.build(root) for root in nodes(text, source)]
+    documents = [builder.build(root) for root in nodes(text, source)]
     if builder.problems:
         raise ManifestError(builder.problems)
-    return found
+    return documents
 
 
 def document(path: Path, most: int) -> Any:
@@ -107,12 +107,12 @@ def document(path: Path, most: int) -> Any:
     if len(content) > most:
         raise ValueError(f"found more than {most} bytes")
     try:
-        found = trees(content, str(path))
+        documents = trees(content, str(path))
     except ManifestError as error:
         raise ValueError(str(error)) from None
-    if len(found) != 1:
-        raise ValueError(f"found {len(found)} documents, allowed is one")
-    return found[0]
+    if len(documents) != 1:
+        raise ValueError(f"found {len(documents)} documents, allowed is one")
+    return documents[0]
 
 
 def _sentence(error: yaml.MarkedYAMLError, text: str) -> str:
@@ -157,9 +157,9 @@ def written(node: yaml.Node | None) -> str:
 
 def rename(node: yaml.Node | None, key: str, name: str) -> None:
     """Rename a field of a map, so that its line is found under the new name."""
-    for found, _ in node.value if isinstance(node, yaml.MappingNode) else ():
-        if found.value == key:
-            found.value = name
+    for key_node, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+        if key_node.value == key:
+            key_node.value = name
 
 
 class Builder:

@@ -62,7 +62,7 @@ CONDITIONS: tuple[ConditionType, ...] = (
 
 def of_kind(kind: str) -> list[ConditionType]:
     """The conditions of a kind, in the order in which they are evaluated."""
-    return [one for one in CONDITIONS if kind in one.kinds]
+    return [condition for condition in CONDITIONS if kind in condition.kinds]
 
 
 SATISFIED = {

@@ -105,7 +105,8 @@ def unchanged(message: str, *fields: str) -> tuple[Rule, ...]:
 def same(message: str, field: str, default: str) -> Rule:
     """An immutable field of text that means its default when it is empty or missing."""
     new, old = (
-        f"(has({one}.{field}) && {one}.{field} != '' ? {one}.{field} : '{default}')" for one in ("self", "oldSelf")
+        f"(has({variable}.{field}) && {variable}.{field} != '' ? {variable}.{field} : '{default}')"
+        for variable in ("self", "oldSelf")
     )
     return Rule(f"{new} == {old}", message, f".{field}")
 

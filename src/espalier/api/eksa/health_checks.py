@@ -22,14 +22,14 @@ PERCENTAGE = "^[0-9]{1,9}%$"
 def _is_duration(field: str) -> tuple[Rule, ...]:
     """A duration that Cluster API supports."""
     given = f"has(self.{field}) && self.{field} != ''"
-    form, found = f"self.{field}.matches('{_DURATION}')", f"self.{field}"
+    form, value = f"self.{field}.matches('{_DURATION}')", f"self.{field}"
     return (
-        Rule(f"!({given}) || {form}", sentences.DURATION, f".{field}", found=found, allowed="a duration like 10m0s"),
+        Rule(f"!({given}) || {form}", sentences.DURATION, f".{field}", found=value, allowed="a duration like 10m0s"),
         Rule(
-            f"!({given} && {form}) || {_is_countable(found)} && duration({found}) <= duration('{LARGEST_INT32}s')",
+            f"!({given} && {form}) || {_is_countable(value)} && duration({value}) <= duration('{LARGEST_INT32}s')",
             sentences.LONG,
             f".{field}",
-            found=found,
+            found=value,
             allowed=f"at most {LARGEST_INT32}s",
         ),
     )

@@ -447,21 +447,23 @@ REASONS: tuple[Reason, ...] = (
     *(_person(f"{name}Failed", f"failed: {meaning}; fix the cause and retry", NODE) for name, meaning in STEPS.items()),
 )
 
-BY_NAME = {one.name: one for one in REASONS}
+BY_NAME = {reason.name: reason for reason in REASONS}
 
 
 def waiting_for_people(kind: str) -> frozenset[str]:
     """Reasons of a kind that need somebody to act."""
-    return frozenset(one.name for one in REASONS if one.remedy in (Remedy.PERSON, Remedy.CHANGE) and kind in one.kinds)
+    return frozenset(
+        reason.name for reason in REASONS if reason.remedy in (Remedy.PERSON, Remedy.CHANGE) and kind in reason.kinds
+    )
 
 
 def remedy_of(reason: str) -> Remedy:
     """The remedy for a reason; time for reasons that are not ours, like those of API servers."""
-    found = BY_NAME.get(reason)
-    return found.remedy if found else Remedy.TIME
+    known = BY_NAME.get(reason)
+    return known.remedy if known else Remedy.TIME
 
 
 def limit_of(reason: str) -> Limit | None:
     """The limit of a reason that ends by itself; None for others, and for those that are not ours."""
-    found = BY_NAME.get(reason)
-    return found.limit if found else None
+    known = BY_NAME.get(reason)
+    return known.limit if known else None

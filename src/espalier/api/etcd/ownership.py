@@ -124,10 +124,10 @@ def encoded(sync_object: CopyOperation | FirstStart | Served) -> bytes:
 
 def read_copy_operation(text: bytes, epoch: int) -> CopyOperation | Unreadable:
     """The object at the key of this epoch. With an unknown status, or another epoch, it is unreadable."""
-    found = _read(text, CopyOperation)
-    if isinstance(found, CopyOperation) and found.epoch != epoch:
-        return Unreadable(f"it is of epoch {found.epoch}, at the key of epoch {epoch}")
-    return found
+    operation = _read(text, CopyOperation)
+    if isinstance(operation, CopyOperation) and operation.epoch != epoch:
+        return Unreadable(f"it is of epoch {operation.epoch}, at the key of epoch {epoch}")
+    return operation
 
 
 def read_first_start(text: bytes, epoch: int, cluster: str) -> FirstStart | Unreadable:
@@ -140,11 +140,11 @@ def read_served(text: bytes, epoch: int, cluster: str) -> Served | Unreadable:
     return _of(_read(text, Served), epoch, cluster)
 
 
-def _of(found: Mine | Unreadable, epoch: int, cluster: str) -> Mine | Unreadable:
-    if not isinstance(found, Unreadable) and (found.epoch, found.cluster) != (epoch, cluster):
-        theirs = f"epoch {found.epoch} of {in_one_line(found.cluster)}"
+def _of(object_: Mine | Unreadable, epoch: int, cluster: str) -> Mine | Unreadable:
+    if not isinstance(object_, Unreadable) and (object_.epoch, object_.cluster) != (epoch, cluster):
+        theirs = f"epoch {object_.epoch} of {in_one_line(object_.cluster)}"
         return Unreadable(f"it is of {theirs}, not of epoch {epoch} of {cluster}")
-    return found
+    return object_
 
 
 def _read(text: bytes, kind: type[T]) -> T | Unreadable:

@@ -97,8 +97,8 @@ def _violations(timing: Timing) -> Iterator[Violation]:
     writes = "progress_period" if timing.progress_period >= timing.serving_grace else "serving_grace"
     seen = "store_timeout store_staleness poll_period store_timeout"
     yield from _least(times, "progress_timeout", f"{detected} {writes} {seen}", drift, silence)
-    whole = "the destination would proceed without a final snapshot that takes as long as allowed"
-    yield from _least(times, "copy_timeout", f"{detected} snapshot_timeout serving_grace {seen}", drift, whole)
+    unfinished = "the destination would proceed without a final snapshot that takes as long as allowed"
+    yield from _least(times, "copy_timeout", f"{detected} snapshot_timeout serving_grace {seen}", drift, unfinished)
     yield from _least(
         times, "lease_validity", "lease_renewal lease_renewal lease_renewal", 1, "a lost renewal would stop extensions"
     )

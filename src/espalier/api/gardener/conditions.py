@@ -14,13 +14,17 @@ from espalier.api.gardener.operations import Condition
 def merged(before: Sequence[Condition], reported: Sequence[Condition], now: datetime) -> list[Condition]:
     """The conditions `before`, with those of `reported` replaced or added. Unchanged ones keep their times."""
     at = timestamp(now)
-    after = {one.type: one for one in before}
-    for one in reported:
-        old = after.get(one.type)
-        is_same = old is not None and (old.status, old.reason, old.message) == (one.status, one.reason, one.message)
-        after[one.type] = msgspec.structs.replace(
-            one,
-            last_transition_time=transition_time(old, one.status, at),
+    after = {condition.type: condition for condition in before}
+    for condition in reported:
+        old = after.get(condition.type)
+        is_same = old is not None and (old.status, old.reason, old.message) == (
+            condition.status,
+            condition.reason,
+            condition.message,
+        )
+        after[condition.type] = msgspec.structs.replace(
+            condition,
+            last_transition_time=transition_time(old, condition.status, at),
             last_update_time=old.last_update_time if old is not None and is_same else at,
         )
     return list(after.values())

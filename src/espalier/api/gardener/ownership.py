@@ -70,11 +70,11 @@ class Ownership(msgspec.Struct, frozen=True):
         if current is not None and (current.seed, current.bucket) == (seed, bucket):
             raise OwnershipError(f"seed {seed} already has the shoot, in epoch {current.epoch}; no new epoch is needed")
         epoch = _epoch({"epoch": current.epoch + 1 if current else 1, "seed": seed, "bucket": bucket})
-        kept = [*self.epochs, epoch]
+        remembered = [*self.epochs, epoch]
         started = self.last_started
-        while len(kept) > REMEMBERED:
-            kept.remove(next(one for one in kept if one is not started))
-        return Ownership(tuple(kept))
+        while len(remembered) > REMEMBERED:
+            remembered.remove(next(candidate for candidate in remembered if candidate is not started))
+        return Ownership(tuple(remembered))
 
     def start(self, number: int, seed: str) -> Ownership:
         """Return the epochs with this one marked as started. Raises `OwnershipError` if it is not the current epoch of

@@ -69,7 +69,7 @@ class Project(KubeObject):
 def project_of(namespace: str, projects: Iterable[Project]) -> str:
     """The project of a namespace of the garden: the first by name of those that name it; else the one that has it by
     default, or the namespace itself."""
-    owners = [one.metadata.name for one in projects if one.spec.namespace == namespace]
+    owners = [project.metadata.name for project in projects if project.spec.namespace == namespace]
     return min(owners, default="") or names.project_of(namespace) or namespace
 
 

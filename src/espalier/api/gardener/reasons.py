@@ -588,7 +588,7 @@ REASONS: tuple[Reason, ...] = (
 
 def of_section(kind: str) -> list[Reason]:
     """The reasons of a section, by name."""
-    return sorted((one for one in REASONS if kind in one.kinds), key=lambda one: one.name)
+    return sorted((reason for reason in REASONS if kind in reason.kinds), key=lambda reason: reason.name)
 
 
 ERROR_CODES: Mapping[ErrorCode, str] = {

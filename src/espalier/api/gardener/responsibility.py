@@ -99,7 +99,7 @@ def requested_operation(metadata: ObjectMeta, carried_out: Container[str] = meta
     """The operation that is requested by annotation, by default of an extension; empty if there is none. A value that
     nobody carries out is no request: waiting for its end would never end."""
     values = (metadata.annotations.get(key) for key in (metadata_keys.OPERATION, metadata_keys.OLDER_OPERATION))
-    return next((one for one in values if one is not None and one in carried_out), "")
+    return next((value for value in values if value is not None and value in carried_out), "")
 
 
 def _epochs(shoot: Shoot) -> Ownership:
