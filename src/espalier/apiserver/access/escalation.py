@@ -58,8 +58,8 @@ def check(
         reference = msgspec.convert(new, Binding).role_ref
         role = builtin.CLUSTER_ROLE if reference.kind == builtin.CLUSTER_ROLE.kind else builtin.ROLE
         name, verb = reference.name, "bind"
-        found = store.table(role.group_resource).objects.get(Key(info.namespace if role.namespaced else "", name))
-        wanted = None if found is None else list(found.decode(Role).rules or ())
+        referenced = store.table(role.group_resource).objects.get(Key(info.namespace if role.namespaced else "", name))
+        wanted = None if referenced is None else list(referenced.decode(Role).rules or ())
     else:
         return
     if authorizer(Attributes(verb, role.group, role.plural, namespace=info.namespace, name=name), info.user):

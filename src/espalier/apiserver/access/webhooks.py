@@ -189,8 +189,8 @@ def _read(body: bytes, uid: str) -> _Answer:
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CallFailed(f"could not read the answer: {error}") from error
     if (review.api_version, review.kind) != (API_VERSION, KIND):
-        found = f"{review.api_version}, Kind={review.kind}"
-        raise CallFailed(f"expected webhook response of {API_VERSION}, Kind={KIND}, got {found}")
+        group_kind = f"{review.api_version}, Kind={review.kind}"
+        raise CallFailed(f"expected webhook response of {API_VERSION}, Kind={KIND}, got {group_kind}")
     answer = review.response
     if answer is None:
         raise CallFailed("webhook response was absent")

@@ -180,8 +180,8 @@ def _cell(column: Column) -> Cell:
     show = _SHOWN.get(column.type, _text)
 
     def cell(tree: Tree, now: datetime) -> object:
-        found = find(tree)
-        return show(found[0], now) if found else None
+        values = find(tree)
+        return show(values[0], now) if values else None
 
     return cell
 

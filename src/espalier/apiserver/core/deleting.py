@@ -103,21 +103,21 @@ class Deleter:
 
     def _check_preconditions(self, info: RequestInfo, old: Object, options: DeleteOptions) -> None:
         wanted = options.preconditions or {}
-        found = old.head.metadata
+        live = old.head.metadata
         uid, version = wanted.get("uid"), wanted.get("resourceVersion")
-        if uid and uid != found.uid:
+        if uid and uid != live.uid:
             raise failures.conflict(
                 info.kind.resource,
                 info.name,
-                f"the UID in the precondition ({uid}) does not match the UID in record ({found.uid}). The object might "
+                f"the UID in the precondition ({uid}) does not match the UID in record ({live.uid}). The object might "
                 "have been deleted and then recreated",
             )
-        if version and version != found.resource_version:
+        if version and version != live.resource_version:
             raise failures.conflict(
                 info.kind.resource,
                 info.name,
                 f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record "
-                f"({found.resource_version}). The object might have been modified",
+                f"({live.resource_version}). The object might have been modified",
             )
 
     def _delete_or_mark(self, info: RequestInfo, old: Object, options: DeleteOptions, warnings: list[str]) -> Deleting:

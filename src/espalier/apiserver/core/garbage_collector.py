@@ -214,12 +214,12 @@ class GarbageCollector:
 
     async def _remove_owner_references(self, place: Place, item: Object, uids: set[str]) -> None:
         """Remove owner references of an object."""
-        kept = [each for each in item.tree["metadata"].get("ownerReferences", ()) if each.get("uid") not in uids]
-        await self._patch(place, item, {"ownerReferences": kept or None})
+        remaining = [each for each in item.tree["metadata"].get("ownerReferences", ()) if each.get("uid") not in uids]
+        await self._patch(place, item, {"ownerReferences": remaining or None})
 
     async def _remove_finalizer(self, place: Place, item: Object, finalizer: str) -> None:
-        kept = [each for each in item.head.metadata.finalizers if each != finalizer]
-        await self._patch(place, item, {"finalizers": kept or None})
+        remaining = [each for each in item.head.metadata.finalizers if each != finalizer]
+        await self._patch(place, item, {"finalizers": remaining or None})
 
     # Namespaces and definitions that are deleted.
 

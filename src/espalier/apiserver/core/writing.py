@@ -133,8 +133,8 @@ class Writer:
                 condition_list.timestamp(self._core.now()),
                 force=info.flag("force"),
             )
-            whole = {"apiVersion": info.kind.resource.api_version, "kind": info.kind.resource.kind, **config}
-            new = managed_fields.update_last_applied(before, whole, new, manager_of(info, "Apply"))
+            applied = {"apiVersion": info.kind.resource.api_version, "kind": info.kind.resource.kind, **config}
+            new = managed_fields.update_last_applied(before, applied, new, manager_of(info, "Apply"))
             if old is None:
                 draft = self._new_draft(info, new, "")
             else:
@@ -217,16 +217,16 @@ class Writer:
 
     def _merge_writable_parts(self, info: RequestInfo, before: Tree, new: Tree) -> Tree:
         """The object with the parts that this path may change from the write, and all others unchanged."""
-        kept = dict(before["metadata"])
+        stored = dict(before["metadata"])
         if info.subresource == "status":
-            return {**before, "metadata": kept, **({"status": new["status"]} if "status" in new else {})}
+            return {**before, "metadata": stored, **({"status": new["status"]} if "status" in new else {})}
         if info.subresource == "finalize":
-            return {**before, "metadata": kept, "spec": new.get("spec") or {}}
+            return {**before, "metadata": stored, "spec": new.get("spec") or {}}
         merged = dict(new)
         merged["metadata"] = {
             **{name: part for name, part in new["metadata"].items() if name not in metadata.SYSTEM},
-            **{name: kept[name] for name in metadata.SYSTEM if name in kept},
-            "resourceVersion": kept["resourceVersion"],
+            **{name: stored[name] for name in metadata.SYSTEM if name in stored},
+            "resourceVersion": stored["resourceVersion"],
         }
         if "status" in info.kind.subresources:
             merged.pop("status", None)

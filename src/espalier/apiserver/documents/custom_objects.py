@@ -28,13 +28,13 @@ class ValidationResult(NamedTuple):
 def validate(kind: ServedKind, new: Tree, before: Tree | None, *, settled: bool = False) -> ValidationResult:
     """The verdict on a new custom object. `settled`: the previous one has no violations."""
     causes = kind.validator.causes(new)
-    kept = [cause for cause in causes if before is not None and _is_unchanged(cause, new, before, kind.node)]
-    causes = [cause for cause in causes if cause not in kept]
-    found = _broken(kind, new, before, causes, settled=settled)
-    old = [one.cause for one in found if one.is_old]
+    ratcheted = [cause for cause in causes if before is not None and _is_unchanged(cause, new, before, kind.node)]
+    causes = [cause for cause in causes if cause not in ratcheted]
+    broken = _broken(kind, new, before, causes, settled=settled)
+    old = [rule.cause for rule in broken if rule.is_old]
     return ValidationResult(
-        [*causes, *(one.cause for one in found if not one.is_old)],
-        [f"{cause.field}: {cause.message}" for cause in (*kept, *old)],
+        [*causes, *(rule.cause for rule in broken if not rule.is_old)],
+        [f"{cause.field}: {cause.message}" for cause in (*ratcheted, *old)],
         not old,
     )
 
@@ -65,10 +65,10 @@ def _is_unchanged(cause: StatusCause, new: Tree, old: Tree, node: Node) -> bool:
         elif isinstance(after, list) and isinstance(before, list) and isinstance(step, int):
             if below is None or below.list_type != "map" or step >= len(after):
                 return False
-            found = elements_of(before, below).get(element_of(after[step], below))
-            if found is None:
+            counterpart = elements_of(before, below).get(element_of(after[step], below))
+            if counterpart is None:
                 return False
-            after, before, below = after[step], found, below.items
+            after, before, below = after[step], counterpart, below.items
         else:
             return False
         if json_trees.same(after, before):

@@ -161,10 +161,10 @@ def aggregated_version(accept: str) -> str | None:
 
 def version_document(version: str) -> Tree:
     """The response of `/version`."""
-    found = parsed(version)
+    parsed_version = parsed(version)
     return {
-        "major": str(found.major) if found else "",
-        "minor": str(found.minor) if found else "",
+        "major": str(parsed_version.major) if parsed_version else "",
+        "minor": str(parsed_version.minor) if parsed_version else "",
         "gitVersion": version,
         "gitCommit": "",
         "gitTreeState": "clean",

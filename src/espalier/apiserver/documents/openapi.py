@@ -139,16 +139,16 @@ def schemas_of(kinds: Iterable[ServedKind]) -> dict[str, Tree]:
     return schemas
 
 
-def _with_references(value: Any, found: set[str]) -> Any:
+def _with_references(value: Any, names: set[str]) -> Any:
     """A definition with references into the document; adds the names to `found`."""
     if isinstance(value, list):
-        return [_with_references(each, found) for each in value]
+        return [_with_references(each, names) for each in value]
     if not isinstance(value, dict):
         return value
-    changed = {name: _with_references(part, found) for name, part in value.items()}
+    changed = {name: _with_references(part, names) for name, part in value.items()}
     reference = value.get("$ref")
     if isinstance(reference, str):  # JSONSchemaProps has a field of this name
-        found.add(reference)
+        names.add(reference)
         changed["$ref"] = SCHEMAS + reference
         if len(changed) > 1:
             # In OpenAPI 3.0, keywords beside a reference are ignored.

@@ -19,8 +19,8 @@ def problem(value: Any, node: Node, path: str = "") -> str:
         return ""
     if node.type and not is_of_type(value, node):
         wanted = _WANTED.get(node.type, node.type)
-        found = f", got &value.valueUnstructured{{Value:{_as_go(value)}}}"
-        return f"{path}: expected {wanted}{'' if wanted in ('list', 'map') else found}"
+        got = f", got &value.valueUnstructured{{Value:{_as_go(value)}}}"
+        return f"{path}: expected {wanted}{'' if wanted in ('list', 'map') else got}"
     if isinstance(value, dict):
         return _map_problem(value, node, path)
     if isinstance(value, list) and node.items is not None:
@@ -35,16 +35,16 @@ def _map_problem(value: dict[str, Any], node: Node, path: str) -> str:
             if node.preserve or (node.embedded and name in ("apiVersion", "kind", "metadata")):
                 continue
             return f"{path}.{name}: field not declared in schema"
-        if found := problem(part, child, f"{path}.{name}"):
-            return found
+        if violation := problem(part, child, f"{path}.{name}"):
+            return violation
     return ""
 
 
 def _list_problem(items: list[Any], node: Node, inner: Node, path: str) -> str:
     seen = set()
     for index, item in enumerate(items):
-        if found := problem(item, inner, f"{path}[{index}]"):
-            return found
+        if violation := problem(item, inner, f"{path}[{index}]"):
+            return violation
         if node.list_type == "atomic":
             continue
         if node.keys and not any(key in item or _default(inner, key) for key in node.keys):

@@ -41,8 +41,8 @@ async def answer(info: RequestInfo, pod: bytes, read: ReadLog) -> Response:
 
 def _container(info: RequestInfo, pod: Tree) -> str:
     """The container of a request: the named one, or the only one."""
-    mains = [one["name"] for one in pod["spec"].get("containers") or ()]
-    inits = [one["name"] for one in pod["spec"].get("initContainers") or ()]
+    mains = [container["name"] for container in pod["spec"].get("containers") or ()]
+    inits = [container["name"] for container in pod["spec"].get("initContainers") or ()]
     name = info.query.get("container", "")
     if name:
         if name not in (*mains, *inits):

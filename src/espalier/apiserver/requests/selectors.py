@@ -144,8 +144,8 @@ def _check(key: str, *values: str) -> None:
     for index, value in enumerate(values):
         problems += value_problems(f"values[{index}][{key}]", value)
     if problems:
-        found = ", ".join(f"{one.field}: {one.message}" for one in problems)
-        raise bad_request(f"unable to parse requirement: {f'[{found}]' if len(problems) > 1 else found}")
+        text = ", ".join(f"{problem.field}: {problem.message}" for problem in problems)
+        raise bad_request(f"unable to parse requirement: {f'[{text}]' if len(problems) > 1 else text}")
 
 
 def _values(tokens: _Tokens) -> frozenset[str]:

@@ -110,8 +110,8 @@ def _messages(raw: Raw, number: int) -> list[Raw]:
 
 
 def _message(raw: Raw, number: int) -> Raw:
-    found = _messages(raw, number)
-    return found[-1] if found else {}
+    messages = _messages(raw, number)
+    return messages[-1] if messages else {}
 
 
 def _number(raw: Raw, number: int) -> int:

@@ -54,7 +54,7 @@ _DURATION = re.compile(r"[+-]?(?:\d+(?:\.\d*)?(?:ns|us|µs|μs|ms|s|m|h))+")
 _PART = re.compile(r"(\d+(?:\.\d*)?)(ns|us|µs|μs|ms|s|m|h)")
 
 
-def whole(schema: Tree) -> Tree:
+def with_object_fields(schema: Tree) -> Tree:
     """The schema of an object, with the fields that every object has."""
     return {**schema, "properties": {**schema.get("properties", {}), **_OBJECT}}
 
@@ -62,7 +62,7 @@ def whole(schema: Tree) -> Tree:
 def fields(schema: Tree) -> dict[str, Tree]:
     """The schemas of an object's fields."""
     if schema.get(EMBEDDED):
-        schema = whole(schema)
+        schema = with_object_fields(schema)
     properties: dict[str, Tree] = schema.get("properties", {})
     return properties
 

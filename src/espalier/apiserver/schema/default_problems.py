@@ -59,9 +59,9 @@ def _default_problems(schema: Tree, field: str) -> Iterator[StatusCause]:
     if pruner.unknown:
         yield failures.invalid(field, given, "must not have unknown fields")
         return
-    found: list[StatusCause] = validator_of(schema).causes(_unwrapped(value)) if _INNER in value else []
-    yield from (failures.cause(each.reason, _joined(field, each.field), each.message) for each in found)
-    if found:
+    causes: list[StatusCause] = validator_of(schema).causes(_unwrapped(value)) if _INNER in value else []
+    yield from (failures.cause(each.reason, _joined(field, each.field), each.message) for each in causes)
+    if causes:
         return
     place = rules.rules_of(wrapped)
     if not place.has_no_rules:

@@ -70,14 +70,17 @@ def _is_hostname(text: str) -> bool:
     if not labels:
         first, hyphen, more = last[:1], last[1:2] == "-", last[2:] if last[1:2] == "-" else last[1:]
         return _is_name(first) and (not more or _is_name(more)) and len(more) <= 62 and (hyphen or bool(first))
-    is_top = len(last) >= 2 and all(unicodedata.category(one).startswith("L") for one in last)
+    is_top = len(last) >= 2 and all(unicodedata.category(character).startswith("L") for character in last)
     return is_top and all(
         _is_name(label.replace("-", "")) and not label.startswith("-") and not label.endswith("-") for label in labels
     )
 
 
 def _is_name(text: str) -> bool:
-    return bool(text) and all((one.isascii() and one.isdigit()) or unicodedata.category(one)[0] in "LS" for one in text)
+    return bool(text) and all(
+        (character.isascii() and character.isdigit()) or unicodedata.category(character)[0] in "LS"
+        for character in text
+    )
 
 
 def _ip(text: str) -> int:

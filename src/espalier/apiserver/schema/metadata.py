@@ -75,8 +75,8 @@ def problems(resource: Resource, metadata: Tree, *, built_in: bool = False) -> I
     if base := metadata.get("generateName"):
         # A dash at the end is valid, because letters follow it.
         tried = f"{base[:-1]}a" if base.endswith("-") else base
-        found = name_problems(resource, tried)
-        yield from (failures.invalid("metadata.generateName", base, problem) for problem in found)
+        name_causes = name_problems(resource, tried)
+        yield from (failures.invalid("metadata.generateName", base, problem) for problem in name_causes)
     yield from label_problems("metadata.labels", metadata.get("labels") or {})
     annotations = metadata.get("annotations") or {}
     for key in annotations:

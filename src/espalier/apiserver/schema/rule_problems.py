@@ -15,26 +15,28 @@ from espalier.kube.server_side_apply.structure import LIST_TYPE
 def problems(schema: Tree, root: str) -> Iterator[StatusCause]:
     """Violations of the rules of a structural schema."""
     metadata = schema.get("properties", {}).get("metadata", {}).get("properties", {})
-    yield from _below(cel_values.whole(schema), root, "", frozenset(f".metadata.{name}" for name in metadata))
+    yield from _below(
+        cel_values.with_object_fields(schema), root, "", frozenset(f".metadata.{name}" for name in metadata)
+    )
 
 
 def unsupported_features(schema: Tree) -> set[str]:
     """Unsupported features of Kubernetes that the rules of a schema need: names, mostly of functions."""
-    return _unsupported_in(cel_values.whole(schema))
+    return _unsupported_in(cel_values.with_object_fields(schema))
 
 
 def _unsupported_in(schema: Tree) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     for rule in schema.get(VALIDATIONS) or ():
         for text in (rule["rule"], rule.get("messageExpression")):
             try:
                 if text:
                     cel.compiled(text, schema, optional_old=bool(rule.get("optionalOldSelf")))
             except cel.Unsupported as error:
-                found.update(error.names)
+                names.update(error.names)
     for part in _parts(schema).values():
-        found |= _unsupported_in(part)
-    return found
+        names |= _unsupported_in(part)
+    return names
 
 
 def _parts(schema: Tree) -> dict[str, Tree]:

@@ -96,7 +96,7 @@ def _rules(schema: bytes) -> RuleNode:
 
 def rule_node_of(schema: Tree, *, root: bool = True) -> RuleNode:
     """The rules of a schema that was accepted. Rules with functions that are missing here are left out."""
-    place = RuleNode(cel_values.whole(schema) if root else schema)
+    place = RuleNode(cel_values.with_object_fields(schema) if root else schema)
     for rule in schema.get(VALIDATIONS) or ():
         try:
             place.rules.append(_rule(rule, place.schema))
@@ -152,11 +152,11 @@ _OUT_OF_BUDGET = "validation failed due to running out of cost budget, no furthe
 
 
 class _Exhausted(Exception):
-    """The rules of an object exceed the cost limit; `found` is the violation to report."""
+    """The rules of an object exceed the cost limit; `broken` is the rule to report."""
 
-    def __init__(self, found: BrokenRule) -> None:
+    def __init__(self, broken: BrokenRule) -> None:
         super().__init__()
-        self.found = found
+        self.broken = broken
 
 
 class _Budget:
@@ -199,7 +199,7 @@ def broken(place: RuleNode, new: Tree, old: Tree | None, node: Node, *, settled:
     try:
         yield from _walk(place, new, old, node, "", _Budget(), was_same=False, settled=settled)
     except _Exhausted as end:
-        yield end.found
+        yield end.broken
 
 
 def _walk(

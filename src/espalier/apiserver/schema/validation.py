@@ -139,8 +139,8 @@ def _causes(error: jsonschema_rs.ValidationError, tree: Tree) -> Iterator[Status
             yield failures.invalid(field, value, error.message)
 
 
-def _mistyped(field: str, found: str, wanted: str) -> StatusCause:
-    message = f'Invalid value: "{found}": {field} in body must be of type {wanted}: "{found}"'
+def _mistyped(field: str, value: str, wanted: str) -> StatusCause:
+    message = f'Invalid value: "{value}": {field} in body must be of type {wanted}: "{value}"'
     return failures.cause("FieldValueTypeInvalid", field, message)
 
 

@@ -90,7 +90,7 @@ class Encryption:
             message = "found kind {!r}; allowed: EncryptionConfiguration of apiserver.config.k8s.io/v1"
             raise EncryptionError(f"the encryption configuration is invalid: {message.format(parsed.kind)}")
         self._rules = [
-            (tuple(one.resources), tuple(_transformers(place, one))) for place, one in enumerate(parsed.resources)
+            (tuple(rule.resources), tuple(_transformers(place, rule))) for place, rule in enumerate(parsed.resources)
         ]
         self._by_table: dict[str, tuple[_Transformer, ...]] = {}
 
@@ -124,11 +124,11 @@ class Encryption:
         return not stored.startswith(label) if label else stored.startswith(PREFIX)
 
     def _transformers_for(self, table: str) -> tuple[_Transformer, ...]:
-        found = self._by_table.get(table)
-        if found is None:
+        transformers = self._by_table.get(table)
+        if transformers is None:
             rules = (transformers for names, transformers in self._rules if any(_covers(name, table) for name in names))
-            found = self._by_table[table] = next(rules, (_Identity(),))
-        return found
+            transformers = self._by_table[table] = next(rules, (_Identity(),))
+        return transformers
 
 
 def require_unencrypted(path: bytes, stored: bytes) -> None:

@@ -300,9 +300,9 @@ class EtcdStore(Store):
             started, known = loop.time(), self.revision
             error: ApiError | None = None
             try:
-                found = await self._client.do(Range(self._keys.prefix), timeout=self._lost_after / 2)
-                self._check_same(found.header, known)
-                await self._wait_or_reopen(found.header.revision)
+                response = await self._client.do(Range(self._keys.prefix), timeout=self._lost_after / 2)
+                self._check_same(response.header, known)
+                await self._wait_or_reopen(response.header.revision)
                 self._record_response(started)
                 absent = False
             except Unavailable as failure:

@@ -163,7 +163,9 @@ class SqliteStore(Store):
 
     def _reencrypt(self, encryption: Encryption, connection: apsw.Connection, rows: list[_Row]) -> list[_Row]:
         clear = [row._replace(body=encryption.decrypt(row.table, _path(row), row.body)) for row in rows]
-        stale = [one for row, one in zip(rows, clear, strict=True) if encryption.is_stale(row.table, row.body)]
+        stale = [
+            decrypted for row, decrypted in zip(rows, clear, strict=True) if encryption.is_stale(row.table, row.body)
+        ]
         if stale:
             with connection:
                 connection.executemany(
@@ -267,8 +269,8 @@ def _check(path: Path) -> None:
         raise Unusable(f"{path} is empty, although it was written before")
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     try:
-        if (found := connection.execute("PRAGMA quick_check(1)").get) != "ok":
-            raise Unusable(f"{path} is damaged ({' '.join(str(found).split())})")
+        if (verdict := connection.execute("PRAGMA quick_check(1)").get) != "ok":
+            raise Unusable(f"{path} is damaged ({' '.join(str(verdict).split())})")
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
         if not tables:
             return  # made, and nothing was written yet

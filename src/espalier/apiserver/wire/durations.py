@@ -21,14 +21,14 @@ _FORMS = (
 
 def human_duration(seconds: float) -> str:
     """`95s`, `4m10s`, `3h5m`, `2d`, `1y40d`; times slightly in the future (clocks differ) are `0s`."""
-    whole = int(seconds)
-    if whole < 0:
-        return "0s" if whole >= -1 else "<invalid>"
+    elapsed = int(seconds)
+    if elapsed < 0:
+        return "0s" if elapsed >= -1 else "<invalid>"
     for limit, letter, unit, small_letter, small_unit in _FORMS:
-        if whole < limit:
-            rest = whole % unit // small_unit if small_unit else 0
-            return f"{whole // unit}{letter}" + (f"{rest}{small_letter}" if rest else "")
-    return f"{whole // YEAR}y"
+        if elapsed < limit:
+            rest = elapsed % unit // small_unit if small_unit else 0
+            return f"{elapsed // unit}{letter}" + (f"{rest}{small_letter}" if rest else "")
+    return f"{elapsed // YEAR}y"
 
 
 def age(timestamp: object, now: datetime) -> str:

@@ -59,12 +59,12 @@ def decoded(body: bytes) -> Any:
         raise Malformed(_problem(body, str(error))) from error
 
 
-def _problem(body: bytes, found: str) -> str:
-    place = _PLACE.search(found)
+def _problem(body: bytes, message: str) -> str:
+    place = _PLACE.search(message)
     if place is None or int(place[1]) >= len(body):
         return "unexpected end of JSON input"
     character = chr(body[int(place[1])])
-    where = "after top-level value" if "trailing" in found else "looking for beginning of value"
+    where = "after top-level value" if "trailing" in message else "looking for beginning of value"
     return f"invalid character {character!r} {where}"
 
 
@@ -131,9 +131,9 @@ def duplicate_fields(body: bytes) -> list[str]:
     """Duplicate fields of an object, by path; empty when the body is not JSON."""
     duplicates: list[str] = []
 
-    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
+    def pairs(members: list[tuple[str, Any]]) -> dict[str, Any]:
         tree: dict[str, Any] = {}
-        for name, value in found:
+        for name, value in members:
             if name in tree:
                 tree.setdefault(_DUPLICATES, []).append(name)
             tree[name] = value

@@ -13,9 +13,9 @@ MAX_SHORTENED = 256
 
 def header(texts: Sequence[str]) -> str:
     """As many header lines as warnings, which one line may stand for (RFC 9110 §5.3)."""
-    whole = ", ".join(map(_warning, texts))
-    if len(whole.encode()) <= MAX_BYTES:
-        return whole
+    value = ", ".join(map(_warning, texts))
+    if len(value.encode()) <= MAX_BYTES:
+        return value
     parts, size = [], 0
     for text in texts:
         part = _warning(text if len(text) <= MAX_SHORTENED else f"{text[:MAX_SHORTENED]}…")

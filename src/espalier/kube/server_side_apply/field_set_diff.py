@@ -28,13 +28,13 @@ _ABSENT = object()
 def fields_of(value: Any, node: Node | None, *, containers: bool) -> FieldSet:
     """All fields below a value. With `containers`, maps that hold others are in the set as well (items always are)."""
     if is_map(value, node):
-        found: FieldSet = {}
+        fields: FieldSet = {}
         for name, part in value.items():
             below: FieldSet = {}
             if isinstance(part, dict | list):
                 below = fields_of(part, node.child(name) if node is not None else None, containers=containers)
-            found[f"f:{name}"] = _member(below) if containers else below
-        return found
+            fields[f"f:{name}"] = _member(below) if containers else below
+        return fields
     if node is not None and is_list(value, node):
         return {
             element: _member(fields_of(item, node.items, containers=containers))

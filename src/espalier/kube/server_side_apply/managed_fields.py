@@ -168,12 +168,12 @@ def apply(
     result = merge(live, config, node)
     # Fields that the manager applied before and leaves out now.
     if before is not None and before.fields != wanted:
-        kept = wanted
+        retained = wanted
         for owned in others.values():
-            kept = fields.union(kept, owned.fields)
+            retained = fields.union(retained, owned.fields)
         gone = fields.difference(before.fields, wanted)
         if gone:
-            result = prune(result, gone, kept, node)
+            result = prune(result, gone, retained, node)
     # Only what really changes can conflict: equal values are shared.
     changed, removed = difference(_bare(live), _bare(result), node)
     changed, removed = _owned(changed), _owned(removed)
@@ -212,8 +212,8 @@ def update_last_applied(live: Tree, config: Tree, result: Tree, me: Manager) -> 
     if me.name != KUBECTL or LAST_APPLIED not in annotations:
         return result
     metadata = result["metadata"]
-    kept = {**(metadata.get("annotations") or {}), LAST_APPLIED: _sorted(_bare(config)).decode() + "\n"}
-    return {**result, "metadata": {**metadata, "annotations": kept}}
+    updated = {**(metadata.get("annotations") or {}), LAST_APPLIED: _sorted(_bare(config)).decode() + "\n"}
+    return {**result, "metadata": {**metadata, "annotations": updated}}
 
 
 def _bare(tree: Tree) -> Tree:

@@ -47,7 +47,7 @@ def _merge_lists(live: list[Any], applied: list[Any], node: Node) -> list[Any]:
     return [*result, *(there[element] for element in others)]
 
 
-def prune(value: Any, gone: FieldSet, kept: FieldSet, node: Node | None) -> Any:
+def prune(value: Any, gone: FieldSet, retained: FieldSet, node: Node | None) -> Any:
     """A value without the fields in `gone`, except those in `kept` and their parents.
 
     A map or list that had something and has nothing left is removed with its last field.
@@ -59,7 +59,9 @@ def prune(value: Any, gone: FieldSet, kept: FieldSet, node: Node | None) -> Any:
             if element not in gone:
                 result[name] = part
                 continue
-            rest = _prune_part(part, gone[element], kept.get(element), node.child(name) if node is not None else None)
+            rest = _prune_part(
+                part, gone[element], retained.get(element), node.child(name) if node is not None else None
+            )
             if rest is not None:
                 result[name] = rest[0]
         return result
@@ -72,23 +74,23 @@ def prune(value: Any, gone: FieldSet, kept: FieldSet, node: Node | None) -> Any:
                 continue
             # Keys stay as long as the item: they identify it.
             below = {name: part for name, part in gone[element].items() if name[2:] not in node.keys}
-            rest = _prune_part(item, below or {SELF: {}}, kept.get(element), node.items)
+            rest = _prune_part(item, below or {SELF: {}}, retained.get(element), node.items)
             if rest is not None:
                 items.append(rest[0])
         return items
     return value
 
 
-def _prune_part(part: Any, gone: FieldSet, kept: FieldSet | None, node: Node | None) -> tuple[Any] | None:
+def _prune_part(part: Any, gone: FieldSet, retained: FieldSet | None, node: Node | None) -> tuple[Any] | None:
     """The rest of a part, in a tuple; None when it is removed."""
     itself = not gone or SELF in gone
-    if kept is None and itself:
+    if retained is None and itself:
         return None
     if not gone:
         return (part,)  # another manager owns it, or a field in it
-    if kept is not None and not kept:
-        kept = {SELF: {}}
-    rest = prune(part, gone, kept or {}, node)
-    if part and not rest and kept is None:
+    if retained is not None and not retained:
+        retained = {SELF: {}}
+    rest = prune(part, gone, retained or {}, node)
+    if part and not rest and retained is None:
         return None
     return (rest,)
