@@ -78,7 +78,7 @@ def changes_since(old: Traits, after: Tree) -> Tree:
     it differs; empty for none.
     """
     new = traits(after)
-    found: Tree = {
+    changes: Tree = {
         "files": [
             {
                 "path": path,
@@ -99,7 +99,7 @@ def changes_since(old: Traits, after: Tree) -> Tree:
         "removedKubeletArgs": sorted(old.kubelet_args.keys() - new.kubelet_args.keys()),
     }
     patches = {"patches": new.patches} if old.patches != new.patches else {}
-    return {name: part for name, part in found.items() if part} | patches
+    return {name: part for name, part in changes.items() if part} | patches
 
 
 def only_new(before: Tree, after: Tree) -> Iterator[str]:
@@ -127,16 +127,16 @@ def only_new(before: Tree, after: Tree) -> Iterator[str]:
 
 def _files(spec: Tree) -> dict[str, Tree]:
     """The files by path; parts that are empty mean the same as none."""
-    files = (one for one in spec.get("files") or () if isinstance(one, dict))
-    return {str(one.get("path", "")): {name: value for name, value in one.items() if value} for one in files}
+    files = (file for file in spec.get("files") or () if isinstance(file, dict))
+    return {str(file.get("path", "")): {name: value for name, value in file.items() if value} for file in files}
 
 
 def _flags(spec: Tree) -> dict[str, list[str]]:
     """The kubelet's flags, each with its values in order."""
-    found: dict[str, list[str]] = {}
-    for one in (_section(spec).get("nodeRegistration") or {}).get("kubeletExtraArgs") or ():
-        found.setdefault(str(one.get("name", "")), []).append(str(one.get("value", "")))
-    return found
+    flags: dict[str, list[str]] = {}
+    for argument in (_section(spec).get("nodeRegistration") or {}).get("kubeletExtraArgs") or ():
+        flags.setdefault(str(argument.get("name", "")), []).append(str(argument.get("value", "")))
+    return flags
 
 
 def _patches(spec: Tree) -> str:

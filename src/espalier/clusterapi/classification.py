@@ -113,7 +113,7 @@ def _explained(
             yield from _of_bootstrap(current, desired, contents)
         else:
             yield field
-    before, after = (_bootstrap(one, contents) for one in (current, desired))
+    before, after = (_bootstrap(machine, contents) for machine in (current, desired))
     if before is not None and after is not None and before != after:
         yield from (f"bootstrap.{item}" for item in only_new(before, after))
 
@@ -133,12 +133,12 @@ def _of_infrastructure(current: MachineParts, desired: MachineParts, contents: C
     if before.group_kind != after.group_kind:
         yield "infrastructure.kind"
         return
-    trees = [contents(one.group_kind.partition(".")[0], one.name) for one in (before, after)]
+    trees = [contents(template.group_kind.partition(".")[0], template.name) for template in (before, after)]
     yield from _in_template("infrastructure", *trees) or [in_place_fields.INFRASTRUCTURE]
 
 
 def _of_bootstrap(current: MachineParts, desired: MachineParts, contents: Contents) -> Iterator[str]:
-    trees = [contents(BOOTSTRAP_TEMPLATE, one.bootstrap_template) for one in (current, desired)]
+    trees = [contents(BOOTSTRAP_TEMPLATE, machine.bootstrap_template) for machine in (current, desired)]
     if None in trees:
         yield in_place_fields.BOOTSTRAP_TEMPLATE
     else:

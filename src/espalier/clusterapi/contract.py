@@ -52,9 +52,9 @@ DRAINING = "DrainingNode"
 
 def is_infrastructure_deleted(machine: Machine) -> bool:
     """True if somebody deleted the infrastructure of a machine but not the Machine."""
-    found = condition_list.get(machine.status.conditions, "InfrastructureReady")
+    condition = condition_list.get(machine.status.conditions, "InfrastructureReady")
     is_staying = machine.metadata.deletion_timestamp is None
-    return is_staying and found is not None and (found.status, found.reason) == ("False", DELETED)
+    return is_staying and condition is not None and (condition.status, condition.reason) == ("False", DELETED)
 
 
 def is_infrastructure_provisioned(cluster: Cluster) -> bool:
@@ -108,8 +108,8 @@ def failure(infrastructure: Object) -> str:
     """The terminal failure in the status of infrastructure of contract v1beta1, or why that status can't be read; empty
     without one."""
     status = _status(infrastructure)
-    found = ": ".join(filter(None, (status.failure_reason, status.failure_message)))
-    return found if len(found) <= _LONGEST_FAILURE else f"{found[:_LONGEST_FAILURE]}..."
+    message = ": ".join(filter(None, (status.failure_reason, status.failure_message)))
+    return message if len(message) <= _LONGEST_FAILURE else f"{message[:_LONGEST_FAILURE]}..."
 
 
 CONTROL_PLANE_BROKEN = "ControlPlaneBroken"
@@ -122,7 +122,11 @@ def control_plane_broken(infrastructure: Object) -> str:
     reported.
     """
     conditions = _status(infrastructure).conditions
-    messages = (one.message for one in conditions if (one.type, one.reason) == ("Ready", CONTROL_PLANE_BROKEN))
+    messages = (
+        condition.message
+        for condition in conditions
+        if (condition.type, condition.reason) == ("Ready", CONTROL_PLANE_BROKEN)
+    )
     return next(messages, "")
 
 

@@ -57,8 +57,8 @@ def endpoints(control_plane: KubeadmControlPlane) -> Sequence[str]:
     """The etcd endpoints in the spec of a control plane; empty until they are known."""
     configuration = control_plane.spec.kubeadm_config_spec.cluster_configuration
     external = configuration.etcd.external if configuration and configuration.etcd else None
-    found = external.endpoints if external else []
-    return [one for one in found if one != PLACEHOLDER]
+    listed = external.endpoints if external else []
+    return [endpoint for endpoint in listed if endpoint != PLACEHOLDER]
 
 
 def has_endpoints(control_plane: KubeadmControlPlane, etcd: EtcdadmCluster) -> bool:
@@ -74,8 +74,8 @@ def reduced_to_support(definition: Object) -> Object:
         "uid": definition.metadata.uid,
         "resourceVersion": definition.resource_version,
     }
-    kept = {"apiVersion": CUSTOM_RESOURCE_DEFINITION.api_version, "kind": CUSTOM_RESOURCE_DEFINITION.kind}
-    return Object(to_bytes({**kept, "metadata": metadata, "knows": known}))
+    identity = {"apiVersion": CUSTOM_RESOURCE_DEFINITION.api_version, "kind": CUSTOM_RESOURCE_DEFINITION.kind}
+    return Object(to_bytes({**identity, "metadata": metadata, "knows": known}))
 
 
 def is_supported(definition: Object | None) -> bool:

@@ -64,8 +64,8 @@ def refused(fields: Iterable[str], rows: Iterable[str], infrastructure: Infrastr
     return tuple(
         field
         for field in fields
-        if field.startswith(tuple(f"{one}[" for one in NODE_FIELDS))
-        or (field not in _OF_EVERY_MACHINE and not any(is_within(field, one) for one in accepted))
+        if field.startswith(tuple(f"{name}[" for name in NODE_FIELDS))
+        or (field not in _OF_EVERY_MACHINE and not any(is_within(field, row) for row in accepted))
     )
 
 

@@ -56,12 +56,19 @@ class Infrastructures:
 
     def __init__(self, all_: Iterable[Infrastructure]) -> None:
         self.all = tuple(dict.fromkeys(all_))
-        self._of_machine: Mapping[str, Infrastructure] = {one.machine.kind: one for one in self.all}
-        self._of_template: Mapping[str, Infrastructure] = {one.machine_template.kind: one for one in self.all}
+        self._of_machine: Mapping[str, Infrastructure] = {
+            infrastructure.machine.kind: infrastructure for infrastructure in self.all
+        }
+        self._of_template: Mapping[str, Infrastructure] = {
+            infrastructure.machine_template.kind: infrastructure for infrastructure in self.all
+        }
 
     def is_optional(self, resource: Resource) -> bool:
         """True if a kind may be absent, as those of every provider."""
-        return any(resource in (one.cluster, one.machine, one.machine_template) for one in self.all)
+        return any(
+            resource in (infrastructure.cluster, infrastructure.machine, infrastructure.machine_template)
+            for infrastructure in self.all
+        )
 
     def of_machine(self, kind: str) -> Infrastructure | None:
         """The provider of a machine kind."""
@@ -122,16 +129,18 @@ class InfrastructureClusterStatus(Observed, frozen=True):
     @property
     def domains(self) -> list[FailureDomain]:
         """The failure domains in the form of contract v1beta2."""
-        found = self.failure_domains
-        if isinstance(found, list):
-            return found
-        return [FailureDomain(name, one.control_plane, one.attributes) for name, one in sorted(found.items())]
+        domains = self.failure_domains
+        if isinstance(domains, list):
+            return domains
+        return [
+            FailureDomain(name, domain.control_plane, domain.attributes) for name, domain in sorted(domains.items())
+        ]
 
     def of(self, contract: str) -> InfrastructureClusterStatus:
         """The same status in the form of a contract."""
         if contract != "v1beta1":
             return self
-        domains = {one.name: DomainStatus(one.control_plane, one.attributes) for one in self.domains}
+        domains = {domain.name: DomainStatus(domain.control_plane, domain.attributes) for domain in self.domains}
         return InfrastructureClusterStatus(
             ready=self.provisioned, failure_domains=domains, conditions=_undated(self.conditions)
         )
@@ -139,7 +148,7 @@ class InfrastructureClusterStatus(Observed, frozen=True):
 
 def _undated(conditions: list[Condition]) -> list[Condition]:
     """In contract v1beta1, conditions have no observed generation."""
-    return [msgspec.structs.replace(one, observed_generation=0) for one in conditions]
+    return [msgspec.structs.replace(condition, observed_generation=0) for condition in conditions]
 
 
 class InfrastructureCluster(Observed, frozen=True):

@@ -11,13 +11,13 @@ MAXIMUM_WORKER_LAG = 2
 """The number of minor versions that workers may be behind the control plane."""
 
 
-def is_older(one: str, other: str) -> bool:
+def is_older(version: str, other: str) -> bool:
     """True if a version is older than another, including patches. False if either can't be parsed."""
-    version, other_version = parsed(one), parsed(other)
+    parsed_version, parsed_other = parsed(version), parsed(other)
     return (
-        version is not None
-        and other_version is not None
-        and version.finalize_version() < other_version.finalize_version()
+        parsed_version is not None
+        and parsed_other is not None
+        and parsed_version.finalize_version() < parsed_other.finalize_version()
     )
 
 
@@ -57,8 +57,8 @@ def is_reached(reported: str, wanted: str) -> bool:
 @lru_cache(maxsize=256)
 def minor_of(version: str) -> str:
     """`1.35` for `v1.35.4-eks-1-35-1`, and for `1.35`; empty for text that is no version."""
-    found = parsed(version) or parsed(f"{version}.0")
-    return f"{found.major}.{found.minor}" if found is not None else ""
+    parsed_version = parsed(version) or parsed(f"{version}.0")
+    return f"{parsed_version.major}.{parsed_version.minor}" if parsed_version is not None else ""
 
 
 def minor(version: str) -> int:

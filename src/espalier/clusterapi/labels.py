@@ -51,10 +51,10 @@ def mislabelled(object_: Object) -> tuple[str, ...]:
 
 def differs(object_: Object, label: str, wanted: str, source: str) -> str:
     """The difference between a label and what it should be, with the remedy; empty if there is none."""
-    found = object_.metadata.labels.get(label)
-    if found == wanted:
+    value = object_.metadata.labels.get(label)
+    if value == wanted:
         return ""
-    is_there = f'is "{found}"' if found is not None else "is missing"
+    is_there = f'is "{value}"' if value is not None else "is missing"
     return f'label {label} of {object_.kind} {object_.key} {is_there}, but {source}: set it to "{wanted}"'
 
 

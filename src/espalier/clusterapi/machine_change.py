@@ -254,12 +254,12 @@ def _differences_of_bootstrap(current: Tree, desired: Tree) -> Sequence[str]:
     if present == wanted:
         return []
     before = _pruned(present)
-    found = list(differences(before, _pruned(wanted)))
+    fields = list(differences(before, _pruned(wanted)))
     has_initialized = (
         "joinConfiguration" not in current and "initConfiguration" in current and "initConfiguration" in desired
     )
-    if not found or not has_initialized:
-        return found
+    if not fields or not has_initialized:
+        return fields
     desired_of_first = {name: value for name, value in desired.items() if name != "joinConfiguration"}
     return list(differences(before, bootstrap_for_comparison(desired_of_first)))
 
@@ -293,12 +293,12 @@ def _without_own_keys(annotations: Mapping[str, str]) -> dict[str, str]:
 def _pruned(value: Any) -> Any:
     """Without empty parts: absent and empty mean the same."""
     if isinstance(value, dict):
-        kept = {}
+        pruned = {}
         for name, inner in value.items():
             part = _pruned(inner) if isinstance(inner, _CONTAINERS) else inner
             if part or isinstance(part, _NUMBERS):
-                kept[name] = part
-        return kept
+                pruned[name] = part
+        return pruned
     if isinstance(value, list):
         return [_pruned(inner) if isinstance(inner, _CONTAINERS) else inner for inner in value]
     return value

@@ -15,7 +15,7 @@ from espalier.clusterapi.machine_change import ChangeKind, machine_change, of_ma
 def has_current_set(deployment: MachineDeployment, sets: Iterable[MachineSet]) -> bool:
     """True if a set exists for the present template: before that, nothing is known of its machines."""
     wanted = of_machine_template(deployment.spec.template)
-    kinds = (machine_change(of_machine_template(one.spec.template), wanted).kind for one in sets)
+    kinds = (machine_change(of_machine_template(machine_set.spec.template), wanted).kind for machine_set in sets)
     return any(kind is not ChangeKind.REPLACE for kind in kinds)
 
 
@@ -23,6 +23,11 @@ def outdated_machines(deployment: MachineDeployment, sets: Iterable[MachineSet])
     """The number of existing or desired machines in sets of older templates."""
     wanted = of_machine_template(deployment.spec.template)
     old = (
-        one for one in sets if machine_change(of_machine_template(one.spec.template), wanted).kind is ChangeKind.REPLACE
+        machine_set
+        for machine_set in sets
+        if machine_change(of_machine_template(machine_set.spec.template), wanted).kind is ChangeKind.REPLACE
     )
-    return sum(max(1 if one.spec.replicas is None else one.spec.replicas, one.status.replicas or 0) for one in old)
+    return sum(
+        max(1 if machine_set.spec.replicas is None else machine_set.spec.replicas, machine_set.status.replicas or 0)
+        for machine_set in old
+    )
