@@ -129,8 +129,8 @@ class Releases:
     def distro(self, bundle: VersionsBundle) -> Distro:
         """The EKS Distro release of an entry of Bundles. Raises `UnknownRelease` when this build lacks it."""
         name = bundle.eks_d.name
-        if "_loaded" not in self.__dict__ and (found := self._read_distro(bundle)) is not None:
-            return found
+        if "_loaded" not in self.__dict__ and (distro := self._read_distro(bundle)) is not None:
+            return distro
         distros = self._loaded.distros
         if name not in distros:
             raise UnknownRelease(f"of EKS Distro named {name}", sorted(distros))
@@ -191,7 +191,7 @@ class _Loading:
             message = "the Bundles of the release are invalid; see the other errors"
             self._add(document, f"{field}.bundleManifestUrl", entry.bundle_manifest_url, message)
             return None
-        names = dict.fromkeys(one.eks_d.name for one in bundles.spec.versions_bundles)
+        names = dict.fromkeys(bundle.eks_d.name for bundle in bundles.spec.versions_bundles)
         distros = [self._distro_releases[name][1] for name in names if name in self._distro_releases]
         return Release(_object(entry, bundles), bundles, tuple(distros))
 
@@ -238,7 +238,9 @@ class _Loading:
         try:
             self.distros[name] = distro_of(release)
         except IncompleteDistro as error:
-            self._problems += [of(distro_document, distro_document.problem(one)) for one in error.violations]
+            self._problems += [
+                of(distro_document, distro_document.problem(violation)) for violation in error.violations
+            ]
             return
         if problem := mismatch(f"{field}.kubeVersion", bundle.kube_version, self.distros[name]):
             self._problems.append(of(document, document.problem(problem)))

@@ -61,7 +61,7 @@ def image_at(bundle: VersionsBundle, path: str) -> Image | None:
     """The image in a field of an entry, like `cilium.operator`; None when the entry lacks it, or names none."""
     part: object = bundle
     for name in path.split("."):
-        part = getattr(part, re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name), None)
+        part = getattr(part, re.sub("[A-Z]", lambda match: f"_{match[0].lower()}", name), None)
     return part if isinstance(part, Image) and part.uri else None
 
 
@@ -70,8 +70,8 @@ def check_images(bundles: Bundles, entry: VersionsBundle, asked: Iterable[str], 
     has them, and `required`.
     """
     needed = dict.fromkeys(asked, False) | dict.fromkeys(required, True)
-    found = {path: image.uri if (image := image_at(entry, path)) else "" for path in needed}
-    judged = {path: uri for path, uri in found.items() if uri or needed[path]}
+    uris = {path: image.uri if (image := image_at(entry, path)) else "" for path in needed}
+    judged = {path: uri for path, uri in uris.items() if uri or needed[path]}
     if violations := list(_invalid(judged, bundles.spec.versions_bundles.index(entry))):
         which = f"Bundles {bundles.metadata.name}, Kubernetes {entry.kube_version}"
         raise UnusableBundles(f"{which}: {'; '.join(map(str, violations))}; {sentences.BRING_BUNDLES}")
@@ -88,9 +88,9 @@ def invalid_images(bundles: Bundles) -> Iterator[Violation]:
                 yield Violation(field, image.image_digest, allowed, "not the digest of an image")
 
 
-def _invalid(found: Mapping[str, str], index: int) -> Iterator[Violation]:
+def _invalid(uris: Mapping[str, str], index: int) -> Iterator[Violation]:
     """The images that are invalid, of these by their path in the entry at an index."""
-    for path, uri in found.items():
+    for path, uri in uris.items():
         has_digest = path not in _ONLY_BY_TAG
         if not _is_usable(uri, has_digest):
             field, allowed = f"spec.versionsBundles[{index}].{path}.uri", _BY_DIGEST if has_digest else _BY_TAG
@@ -98,12 +98,12 @@ def _invalid(found: Mapping[str, str], index: int) -> Iterator[Violation]:
 
 
 def _is_usable(uri: str, has_digest: bool) -> bool:
-    found = reference(uri)
-    if found is None:
+    parts = reference(uri)
+    if parts is None:
         return False
     if has_digest:
-        return bool(found["tag"] or found["digest"])
-    return bool(found["tag"]) and not found["digest"] and "/" in uri
+        return bool(parts["tag"] or parts["digest"])
+    return bool(parts["tag"]) and not parts["digest"] and "/" in uri
 
 
 def reference(image: str) -> re.Match[str] | None:

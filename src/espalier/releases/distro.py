@@ -26,10 +26,10 @@ class Image(NamedTuple):
     @classmethod
     def parse(cls, uri: str) -> Image:
         """The parts of `repository/name:tag`. Raises `ValueError` when one is missing, or there is a digest."""
-        found = reference(uri)
+        parts = reference(uri)
         path, _, tag = uri.rpartition(":")
         repository, _, name = path.rpartition("/")
-        if found is None or not (repository and found["tag"]) or found["digest"]:
+        if parts is None or not (repository and parts["tag"]) or parts["digest"]:
             raise ValueError(f"{uri} is not an image with a tag")
         return cls(repository, name, tag)
 
@@ -62,8 +62,8 @@ class Distro(msgspec.Struct, frozen=True):
     @property
     def kubernetes_version(self) -> str:
         """The Kubernetes minor version, like `1.35`; the whole version if it can't be parsed."""
-        found = parsed(self.version)
-        return f"{found.major}.{found.minor}" if found else self.version
+        version = parsed(self.version)
+        return f"{version.major}.{version.minor}" if version else self.version
 
     @property
     def repository(self) -> str:
@@ -113,8 +113,8 @@ def distro_of(release: DistroRelease) -> Distro:
         try:
             images[field] = Image.parse(uri)
         except ValueError:
-            found = uri or "nothing"
-            violations.append(Violation("status.components", found, "repository/name:tag", f"no image for {asset}"))
+            image = uri or "nothing"
+            violations.append(Violation("status.components", image, "repository/name:tag", f"no image for {asset}"))
     if violations:
         raise IncompleteDistro(violations)
     archives = (
@@ -141,18 +141,18 @@ class MissingDistro(UnusableDistro):
     """It does not exist."""
 
 
-def usable(bundles: Bundles, entry: VersionsBundle, found: DistroRelease | None) -> Distro:
-    """The images of an entry of Bundles, from the release `found` under its name; None: not found.
+def usable(bundles: Bundles, entry: VersionsBundle, distro_release: DistroRelease | None) -> Distro:
+    """The images of an entry of Bundles, from the release under its name; None: it does not exist.
 
     Raises `UnusableDistro`, of which `MissingDistro` is one.
     """
     which = f"Bundles {bundles.metadata.name}, Kubernetes {entry.kube_version}:"
     name = quoted(entry.eks_d.name, LONGEST_OBJECT_NAME)
     release = f"the EKS Distro Release {SYSTEM_NAMESPACE}/{name} that they reference"
-    if found is None:
+    if distro_release is None:
         raise MissingDistro(f"{which} {release} does not exist; {sentences.BRING_DISTRO}")
     try:
-        distro = distro_of(found)
+        distro = distro_of(distro_release)
     except IncompleteDistro as error:
         raise UnusableDistro(f"{which} {release} can't be used: {error}; {sentences.BRING_BUNDLES}") from None
     if problem := mismatch("kubeVersion", entry.kube_version, distro):

@@ -62,7 +62,7 @@ class Files:
         return Problem(name, Violation("", "", "", f"the file is missing{where}: {error.strerror or 'not readable'}"))
 
     def _name(self, url: str) -> str:
-        scheme = next((one for one in (SCHEME, MIRRORED) if url.startswith(one)), None)
+        scheme = next((known for known in (SCHEME, MIRRORED) if url.startswith(known)), None)
         name = url.removeprefix(scheme or "")
         if scheme is None or ".." in PurePosixPath(name).parts or name.startswith("/"):
             message = "manifests of releases are read from files only"
@@ -80,9 +80,9 @@ def _problems(documents: list[Document], kind: type[KubeObject]) -> Iterator[Pro
     first, *others = documents
     resource = kind.resource
     if (first.api_version, first.kind) != (resource.api_version, resource.kind):
-        found = f"{first.api_version} {first.kind}"
+        actual = f"{first.api_version} {first.kind}"
         wanted = f"{resource.api_version} {resource.kind}"
-        yield first.problem(Violation("kind", found, wanted, "unexpected kind of manifest"))
+        yield first.problem(Violation("kind", actual, wanted, "unexpected kind of manifest"))
         return
     for violation in violations(kind, first.tree):
         yield first.problem(violation)
