@@ -57,13 +57,13 @@ class Discovery:
         """The resource for a plural, singular, kind or short name, alone or with `.group` or `.version.group`. If
         several groups have it, the server's first one counts, as for kubectl. Raises `UnknownResource`."""
         known = self._served is not None
-        found = _find(word, await self.resources())
-        if found is None and known:
+        resource = _find(word, await self.resources())
+        if resource is None and known:
             self._served = None  # a CRD may have been created since
-            found = _find(word, await self.resources())
-        if found is None:
+            resource = _find(word, await self.resources())
+        if resource is None:
             raise UnknownResource(f'the API server has no resource "{word}"{_suggestion(word, await self.resources())}')
-        return found
+        return resource
 
     async def _discover(self) -> Sequence[ServedResource]:
         documents = await asyncio.gather(*(self._get(path, _AGGREGATED) for path in ("/api", "/apis")))
@@ -73,8 +73,8 @@ class Discovery:
         versions = [("", version) for version in _decode(documents[0], _LegacyVersions).versions]
         for group in _decode(documents[1], _LegacyGroups).groups:
             versions += [(group.name, version) for version in group.ordered()]
-        found = await asyncio.gather(*(self._of_version(group, version) for group, version in versions))
-        return [served for of_version in found for served in of_version]
+        discovered = await asyncio.gather(*(self._of_version(group, version) for group, version in versions))
+        return [served for of_version in discovered for served in of_version]
 
     async def _of_version(self, group: str, version: str) -> Sequence[ServedResource]:
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"

@@ -74,7 +74,7 @@ def item(items: list[Any], element: str) -> Any:
     kind, value = identity(element)
     if kind == "v":
         return value if value in items else None
-    return next((one for one in items if all(one.get(name) == part for name, part in value.items())), None)
+    return next((entry for entry in items if all(entry.get(name) == part for name, part in value.items())), None)
 
 
 def parse(raw: bytes | Tree) -> FieldSet:
@@ -135,34 +135,34 @@ def paths(fields: FieldSet) -> Iterator[tuple[str, ...]]:
             yield (element, *path)
 
 
-def union(one: FieldSet, other: FieldSet) -> FieldSet:
+def union(fields: FieldSet, other: FieldSet) -> FieldSet:
     """Union."""
-    if not one or one is other:
+    if not fields or fields is other:
         return other
     if not other:
-        return one
-    result = dict(one)
+        return fields
+    result = dict(fields)
     for element, below in other.items():
         mine = result.get(element)
         result[element] = below if mine is None else _union_below(mine, below)
     return result
 
 
-def _union_below(one: FieldSet, other: FieldSet) -> FieldSet:
+def _union_below(fields: FieldSet, other: FieldSet) -> FieldSet:
     """Union below one element; here an empty dict is the element itself."""
-    if one == other:
-        return one
-    if not one:
+    if fields == other:
+        return fields
+    if not fields:
         return {SELF: {}, **other}
     if not other:
-        return {SELF: {}, **one}
-    return union(one, other)
+        return {SELF: {}, **fields}
+    return union(fields, other)
 
 
-def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
+def intersection(fields: FieldSet, other: FieldSet) -> FieldSet:
     """Intersection."""
     result: FieldSet = {}
-    for element, below in one.items():
+    for element, below in fields.items():
         if element in other and element != SELF:
             common = _intersection_below(below, other[element])
             if common is not None:
@@ -170,17 +170,17 @@ def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
     return result
 
 
-def _intersection_below(one: FieldSet, other: FieldSet) -> FieldSet | None:
-    member = (not one or SELF in one) and (not other or SELF in other)
-    return _node(member, intersection(one, other))
+def _intersection_below(fields: FieldSet, other: FieldSet) -> FieldSet | None:
+    member = (not fields or SELF in fields) and (not other or SELF in other)
+    return _node(member, intersection(fields, other))
 
 
-def difference(one: FieldSet, other: FieldSet) -> FieldSet:
+def difference(fields: FieldSet, other: FieldSet) -> FieldSet:
     """Difference: the first without the second."""
     if not other:
-        return one
+        return fields
     result: FieldSet = {}
-    for element, below in one.items():
+    for element, below in fields.items():
         if element == SELF:
             continue
         if element not in other:
@@ -192,16 +192,18 @@ def difference(one: FieldSet, other: FieldSet) -> FieldSet:
     return result
 
 
-def _difference_below(one: FieldSet, other: FieldSet) -> FieldSet | None:
-    member = (not one or SELF in one) and not (not other or SELF in other)
-    below = difference(one, other) if other else {element: part for element, part in one.items() if element != SELF}
+def _difference_below(fields: FieldSet, other: FieldSet) -> FieldSet | None:
+    member = (not fields or SELF in fields) and not (not other or SELF in other)
+    below = (
+        difference(fields, other) if other else {element: part for element, part in fields.items() if element != SELF}
+    )
     return _node(member, below)
 
 
-def without_below(one: FieldSet, other: FieldSet) -> FieldSet:
+def without_below(fields: FieldSet, other: FieldSet) -> FieldSet:
     """The fields in the first that are neither in the second nor below a path of it."""
     result: FieldSet = {}
-    for element, below in one.items():
+    for element, below in fields.items():
         if element == SELF:
             continue
         if element not in other:

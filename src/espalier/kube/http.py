@@ -62,7 +62,7 @@ class HttpTransport:
         async with self._slots:
             response = await self._send(request, aiohttp.ClientTimeout(request.timeout, sock_connect=CONNECT_SECONDS))
             try:
-                return await self._whole(response)
+                return await self._read_all(response)
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 raise self._unreachable(request, error) from error
 
@@ -75,7 +75,7 @@ class HttpTransport:
                 if response.status == 200:
                     self._check_plain(response)
                     return _HttpStream(response, self._channel)
-                return await self._whole(response)
+                return await self._read_all(response)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise self._unreachable(request, error) from error
 
@@ -154,7 +154,7 @@ class HttpTransport:
         channel.keep_alive(connection)
         return connection
 
-    async def _whole(self, response: aiohttp.ClientResponse) -> Response:
+    async def _read_all(self, response: aiohttp.ClientResponse) -> Response:
         """The whole response, or none of it: what is too large is not read, and its connection not used again."""
         try:
             self._check_plain(response)

@@ -142,6 +142,6 @@ def to_bytes(body: Body) -> bytes:
 
 def readable(objects: Iterable[Object], type_: type[T]) -> Iterator[T]:
     """The typed views of the objects whose bytes fit. Others may be in the format of a newer build."""
-    for one in objects:
+    for object_ in objects:
         with suppress(msgspec.ValidationError):
-            yield one.decode(type_)
+            yield object_.decode(type_)

@@ -168,7 +168,7 @@ class Connection:
                 client.putheader("content-length", str(len(request.body)))
             client.endheaders(request.body or None)
             answer = client.getresponse()
-            response = Response(answer.status, self._whole(answer), _headers(answer))
+            response = Response(answer.status, self._read_all(answer), _headers(answer))
         except http.client.NotConnected as error:
             raise self._channel.unreachable("the connection to it is closed", sent=False) from error
         except http.client.RemoteDisconnected as error:
@@ -194,7 +194,7 @@ class Connection:
         if self._client is not None:
             self._client.close()
 
-    def _whole(self, answer: http.client.HTTPResponse) -> bytes:
+    def _read_all(self, answer: http.client.HTTPResponse) -> bytes:
         """The whole body, or none of it."""
         largest = self._channel.access.largest_answer
         try:
