@@ -60,7 +60,11 @@ class AdmissionResponse(msgspec.Struct, frozen=True):
             StatusCause(reason="FieldValueInvalid", message=violation.sentence, field=violation.field)
             for violation in violations
         )
-        text = "; ".join(map(str, violations)) if len(violations) == 1 else "".join(f"\n* {one}" for one in violations)
+        text = (
+            "; ".join(map(str, violations))
+            if len(violations) == 1
+            else "".join(f"\n* {violation}" for violation in violations)
+        )
         return cls.refuse_fields(f'{object_.kind} "{object_.name}" is refused: {text}', causes, warnings)
 
     @classmethod
@@ -202,7 +206,7 @@ def encode(uid: str, object_: Object | None, response: AdmissionResponse) -> byt
     """The AdmissionReview with `response`."""
     answer: dict[str, Any] = {"uid": uid, "allowed": response.allowed}
     if response.warnings:
-        answer["warnings"] = [in_one_line(one) for one in response.warnings]  # each becomes a header
+        answer["warnings"] = [in_one_line(warning) for warning in response.warnings]  # each becomes a header
     if not response.allowed:
         answer["status"] = {
             "apiVersion": "v1",

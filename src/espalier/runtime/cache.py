@@ -113,25 +113,25 @@ class Cache:
     # The single mirror of a cache that is followed as a whole.
 
     @property
-    def _whole(self) -> _Mirror:
+    def _single(self) -> _Mirror:
         (mirror,) = self._mirrors.values()
         return mirror
 
     def begin_list(self, *, restored: bool = False) -> None:
         """Begin a list, which will show all earlier writes."""
-        self._whole.begin_list(restored=restored)
+        self._single.begin_list(restored=restored)
 
     def listed(self, objects: Sequence[Object]) -> None:
         """Store a page of the list; handlers are called for differences only."""
-        self._whole.listed(objects)
+        self._single.listed(objects)
 
     def end_list(self, resource_version: str) -> None:
         """Remove objects that the list lacks: they were deleted without a watch."""
-        self._whole.end_list(resource_version)
+        self._single.end_list(resource_version)
 
     def happened(self, type: EventType, object: Object) -> None:
         """Store an event of the watch."""
-        self._whole.happened(type, object)
+        self._single.happened(type, object)
 
     # Called by the mirrors.
 
@@ -324,7 +324,7 @@ class Caches:
     @property
     def unserved(self) -> list[Source]:
         """The sources whose kinds the API server does not define (any more)."""
-        return list(dict.fromkeys(one.source for one in self._tasks.values() if not one.is_served))
+        return list(dict.fromkeys(task.source for task in self._tasks.values() if not task.is_served))
 
     @property
     def silent_since(self) -> float | None:

@@ -108,9 +108,9 @@ def is_file(root: Path, path: str) -> bool:
 
 def make_folder(root: Path, path: str) -> Path:
     """Create a directory and its parents, if they do not exist. Raises `OSError`."""
-    found = place(root, path)
-    found.mkdir(parents=True, exist_ok=True)
-    return found
+    folder = place(root, path)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def write(root: Path, path: str, content: str, mode: int = 0o600) -> None:

@@ -99,14 +99,14 @@ class Reconciler(Generic[C]):
     async def reconcile(self, key: Key) -> Outcome:
         """Do whatever can be done now, and update the status."""
         reconciled = self._reconciled
-        found = reconciled.find(key)
+        object_ = reconciled.find(key)
         try:
-            ctx = reconciled.observe(found) if found is not None else None
+            ctx = reconciled.observe(object_) if object_ is not None else None
         except msgspec.ValidationError as error:
-            if reconciled.unreadable is None or found is None:
+            if reconciled.unreadable is None or object_ is None:
                 raise
-            outcome, fault_report = reconciled.unreadable(found, error)
-            await self._write_report(found, fault_report)
+            outcome, fault_report = reconciled.unreadable(object_, error)
+            await self._write_report(object_, fault_report)
             return outcome
         if ctx is None:
             for forget in self._forget:
@@ -127,8 +127,8 @@ class Reconciler(Generic[C]):
         except self._reconciled.errors as error:
             return self._reconciled.failed(error)
 
-    async def _write_report(self, found: Object, report: Report) -> None:
-        await write_report(self._reconciled.resource, found, report, self._writer, self._recorder)
+    async def _write_report(self, object_: Object, report: Report) -> None:
+        await write_report(self._reconciled.resource, object_, report, self._writer, self._recorder)
 
 
 def _not_later(outcome: Outcome, again: float | None) -> Outcome:
@@ -139,16 +139,16 @@ def _not_later(outcome: Outcome, again: float | None) -> Outcome:
 
 
 async def write_report(
-    resource: Resource, found: Object, report: Report, writer: Writer, recorder: Recorder | None
+    resource: Resource, object_: Object, report: Report, writer: Writer, recorder: Recorder | None
 ) -> None:
     """Write the status if it differs, and then record the events. An object that is gone gets neither."""
     try:
-        written = await writer.status(resource, found, report.status, report.precondition, before=report.before)
+        written = await writer.status(resource, object_, report.status, report.precondition, before=report.before)
     except NotFound:
         return
-    if written is not found and recorder is not None:
+    if written is not object_ and recorder is not None:
         for event in report.events:
-            recorder.event(found, *event)
+            recorder.event(object_, *event)
 
 
 def replanned(reconcile: Callable[[Key], Awaitable[Outcome]]) -> Callable[[Key], Awaitable[Outcome]]:

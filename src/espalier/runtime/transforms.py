@@ -39,12 +39,12 @@ def keep_managed_fields(*managers: str) -> Transform:
         managed_fields = object_.metadata.managed_fields
         if managed_fields is None:
             return object_
-        whole = bytes(managed_fields)
-        kept = [encoded for entry, encoded in fields.entries(whole) if entry.manager in managers]
-        if not kept:
+        all_entries = bytes(managed_fields)
+        selected = [encoded for entry, encoded in fields.entries(all_entries) if entry.manager in managers]
+        if not selected:
             return strip_managed_fields(object_)
-        entries = b"[" + b",".join(kept) + b"]"
-        object_.raw = _replaced(object_.raw, whole, entries)
+        entries = b"[" + b",".join(selected) + b"]"
+        object_.raw = _replaced(object_.raw, all_entries, entries)
         object_.metadata.managed_fields = Raw(entries)
         return object_
 
