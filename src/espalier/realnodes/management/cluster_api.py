@@ -32,7 +32,7 @@ from espalier.api.resource import Resource
 from espalier.api.yaml_trees import trees
 from espalier.kube.client import Client
 from espalier.kube.pki import Authority
-from espalier.realnodes.management.control_plane import HOST, ControlPlane, kept_authority, write_private
+from espalier.realnodes.management.control_plane import HOST, ControlPlane, stored_authority, write_private
 from espalier.realnodes.management.processes import Program, ProgramFailed, Supervisor
 from espalier.runtime.clock import Clock
 from espalier.runtime.definitions import until_established
@@ -118,13 +118,15 @@ async def run_cluster_api(
     `providers` are further managers, each with the folder that its program and manifests are in.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    authority = kept_authority(folder / "webhooks", "espalier-cluster-api", clock)
+    authority = stored_authority(folder / "webhooks", "espalier-cluster-api", clock)
     installer = _Installer(folder, control_plane, client, clock, authority, gates)
     places = {**dict.fromkeys(MANAGERS, assets), **providers}
-    documents = await asyncio.to_thread(lambda: [list(documents_of(place, one)) for one, place in places.items()])
+    documents = await asyncio.to_thread(
+        lambda: [list(documents_of(place, manager)) for manager, place in places.items()]
+    )
     arrangements = [
-        Arrangement(manager, place, found, Ports.free())
-        for (manager, place), found in zip(places.items(), documents, strict=True)
+        Arrangement(manager, place, manifests, Ports.free())
+        for (manager, place), manifests in zip(places.items(), documents, strict=True)
     ]
     # Each manager needs all CRDs.
     await asyncio.gather(*(installer.install(arrangement) for arrangement in arrangements))

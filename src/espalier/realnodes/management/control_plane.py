@@ -192,7 +192,7 @@ def write_private(file: Path, content: bytes) -> None:
     file.write_bytes(content)
 
 
-def kept_authority(stem: Path, common_name: str, clock: Clock) -> Authority:
+def stored_authority(stem: Path, common_name: str, clock: Clock) -> Authority:
     """The authority of `STEM.crt` and `STEM.key`, made when they are not there."""
     certificate, key = stem.with_suffix(".crt"), stem.with_suffix(".key")
     if certificate.exists() and key.exists():
@@ -206,9 +206,9 @@ def _prepare(folder: Path, programs: Path, url: str, clock: Clock) -> ControlPla
     """Write every certificate, key and configuration file."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
-    authority = kept_authority(folder / "authority", "espalier", clock)
+    authority = stored_authority(folder / "authority", "espalier", clock)
     write_pair(folder / "server", authority.issue_server("kube-apiserver", names=NAMES, now=clock.now()))
-    kept_authority(folder / "service-accounts", "service-accounts", clock)
+    stored_authority(folder / "service-accounts", "service-accounts", clock)
     (folder / "audit-policy.yaml").write_text(AUDIT_POLICY)
     made = ControlPlane(
         folder=folder,

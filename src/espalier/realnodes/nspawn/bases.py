@@ -48,7 +48,7 @@ def plain_version(version: str) -> str:
 
     Raises `ValueError` for an invalid one.
     """
-    found = _RELEASE.match(version)
-    if found is None:
+    match = _RELEASE.match(version)
+    if match is None:
         raise ValueError(f"Kubernetes version {version!r}: allowed is a version like v1.35.4")
-    return found[1]
+    return match[1]

@@ -23,12 +23,12 @@ _DELEGATED = ("cpu", "cpuset", "io", "memory", "pids")
 
 def hierarchies(mounts: Path = Path("/proc/self/mounts")) -> list[Path]:
     """Mount points of the control group hierarchies."""
-    found = []
+    points = []
     for line in mounts.read_text().splitlines():
         _, point, kind, *_ = line.split()
         if kind in ("cgroup", "cgroup2"):
-            found.append(Path(point))
-    return found
+            points.append(Path(point))
+    return points
 
 
 def make(id_: str) -> list[Path]:
@@ -57,7 +57,7 @@ def members(id_: str) -> Iterator[int]:
 
 async def end_all(id_: str) -> None:
     """Kill all processes of a node, its init first; returns when they have ended."""
-    while living := [found for pid in members(id_) if (found := processes.identify(pid))]:
+    while living := [process for pid in members(id_) if (process := processes.identify(pid))]:
         for process in living:
             processes.stop(process)
         await asyncio.gather(*(processes.ended(process) for process in living))

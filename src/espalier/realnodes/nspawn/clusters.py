@@ -49,62 +49,62 @@ class InfrastructureClusters:
     async def reconcile(self, key: Key) -> Outcome:
         """Reconcile one cluster: address, balancer, and routes between pods."""
         tools = self._tools
-        found = tools.infrastructure_clusters.get(key)
+        infra_cluster = tools.infrastructure_clusters.get(key)
         resource = tools.kinds.cluster
-        if found is None or is_paused(found):
+        if infra_cluster is None or is_paused(infra_cluster):
             return Done()
-        if found.metadata.deletion_timestamp is not None:
-            nodes = [record.name for record in self._nodes(found)]
+        if infra_cluster.metadata.deletion_timestamp is not None:
+            nodes = [record.name for record in self._nodes(infra_cluster)]
             if nodes:
                 return Wait("WaitingForNodes", f"waiting for nodes {', '.join(nodes)} to be deleted")
-            await self._release(found)
-            await tools.writer.remove_finalizer(resource, found, tools.finalizer(resource))
+            await self._release(infra_cluster)
+            await tools.writer.remove_finalizer(resource, infra_cluster, tools.finalizer(resource))
             return Done()
-        owner = tools.owner_of(found, Cluster.resource.kind, tools.clusters)
+        owner = tools.owner_of(infra_cluster, Cluster.resource.kind, tools.clusters)
         if owner is None:
             return Wait("WaitingForOwner", "waiting for the Cluster to own this infrastructure")
-        found = await tools.writer.add_finalizer(resource, found, tools.finalizer(resource))
+        infra_cluster = await tools.writer.add_finalizer(resource, infra_cluster, tools.finalizer(resource))
         try:
-            endpoint = self._reserve(found, owner.decode(Cluster), await tools.bridge.claim())
+            endpoint = self._reserve(infra_cluster, owner.decode(Cluster), await tools.bridge.claim())
             await tools.bridge.ensure()
             await self._registry_process.offer(
                 await asyncio.to_thread(tools.served_images), str(tools.bridge.range.bridge)
             )
             await self._balance()
-            await self._connect(found)
+            await self._connect(infra_cluster)
         except (RangeFull, RangeInUse) as error:
-            await self._report(found, "AddressesMissing", str(error))
+            await self._report(infra_cluster, "AddressesMissing", str(error))
             return Wait("AddressesMissing", str(error), after=30.0)
         except (CommandFailed, OSError) as error:
-            await self._report(found, "NetworkFailed", str(error))
+            await self._report(infra_cluster, "NetworkFailed", str(error))
             return Fault("NetworkFailed", str(error))
         address = {"controlPlaneEndpoint": msgspec.to_builtins(Endpoint(endpoint.address, endpoint.port))}
-        found = await tools.writer.merge(resource, found, {"spec": address})
-        await self._report(found, "", "")
+        infra_cluster = await tools.writer.merge(resource, infra_cluster, {"spec": address})
+        await self._report(infra_cluster, "", "")
         return Done()
 
-    def _nodes(self, found: Object) -> list[NodeRecord]:
-        cluster = Key(found.namespace, found.metadata.labels.get(names.CLUSTER, found.name))
+    def _nodes(self, infra_cluster: Object) -> list[NodeRecord]:
+        cluster = Key(infra_cluster.namespace, infra_cluster.metadata.labels.get(names.CLUSTER, infra_cluster.name))
         return [record for record in self._tools.state.nodes() if record.cluster_key == cluster]
 
-    def _reserve(self, found: Object, cluster: Cluster, recorded: NetworkRecord) -> EndpointRecord:
+    def _reserve(self, infra_cluster: Object, cluster: Cluster, recorded: NetworkRecord) -> EndpointRecord:
         """The address of the control plane: from the spec, else allocated and recorded."""
         state, bridge = self._tools.state, self._tools.bridge
-        uid = found.metadata.uid
+        uid = infra_cluster.metadata.uid
         for endpoint in recorded.endpoints:
             if endpoint.uid == uid:
                 return endpoint
         address = bridge.range.free(state.taken())
-        endpoint = EndpointRecord(f"{found.namespace}/{cluster.metadata.name}", uid, str(address), PORT)
+        endpoint = EndpointRecord(f"{infra_cluster.namespace}/{cluster.metadata.name}", uid, str(address), PORT)
         state.write_network(msgspec.structs.replace(recorded, endpoints=(*recorded.endpoints, endpoint)))
         return endpoint
 
-    async def _release(self, found: Object) -> None:
+    async def _release(self, infra_cluster: Object) -> None:
         state = self._tools.state
         recorded = state.network()
         if recorded is None:
             return
-        left = tuple(endpoint for endpoint in recorded.endpoints if endpoint.uid != found.metadata.uid)
+        left = tuple(endpoint for endpoint in recorded.endpoints if endpoint.uid != infra_cluster.metadata.uid)
         state.write_network(msgspec.structs.replace(recorded, endpoints=left))
         await self._balance()
         if left:
@@ -126,20 +126,20 @@ class InfrastructureClusters:
             endpoints.append({"address": endpoint.address, "port": endpoint.port, "backends": behind})
         await self._balancing.serve(endpoints)
 
-    async def _connect(self, found: Object) -> None:
+    async def _connect(self, infra_cluster: Object) -> None:
         """Set the routes to pods of other nodes, on every node."""
-        folders = {record: self._tools.state.folder(record.id) for record in self._nodes(found)}
+        folders = {record: self._tools.state.folder(record.id) for record in self._nodes(infra_cluster)}
         ranges = {record: range_ for record, folder in folders.items() if (range_ := inside.pod_range(folder))}
         for record, ways in pod_routes(ranges).items():
             running = container.find(folders[record])
             if running is not None:
                 await network.set_routes(running.init.pid, ways)
 
-    async def _report(self, found: Object, reason: str, problem: str) -> None:
-        typed = found.decode(InfrastructureCluster)
+    async def _report(self, infra_cluster: Object, reason: str, problem: str) -> None:
+        typed = infra_cluster.decode(InfrastructureCluster)
         ready = condition("Ready", not problem, reason or "Ready", problem)
         carried = condition(CARRIED, True, "CarriedByProvider", CARRIED_HERE)
-        if self._tools.asks_for_cilium(found):
+        if self._tools.asks_for_cilium(infra_cluster):
             carried = condition(CARRIED, False, "CiliumMissing", CILIUM_MISSING)
         conditions = stated(
             typed.status.conditions,
@@ -152,7 +152,7 @@ class InfrastructureClusters:
             failure_domains=typed.spec.failure_domains,
             conditions=conditions,
         )
-        await self._tools.writer.status(self._tools.kinds.cluster, found, status)
+        await self._tools.writer.status(self._tools.kinds.cluster, infra_cluster, status)
 
 
 def pod_routes(ranges: Mapping[NodeRecord, str]) -> dict[NodeRecord, list[tuple[str, str]]]:

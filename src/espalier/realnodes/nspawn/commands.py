@@ -25,11 +25,11 @@ exec "$@" < /dev/null >> "$log" 2>&1
 class CommandFailed(Exception):
     """A program failed. The message has its last lines."""
 
-    def __init__(self, command: Sequence[str], code: int, said: str, *, timed_out: bool = False) -> None:
-        lines = said.strip().splitlines()[-LAST_LINES:]
+    def __init__(self, command: Sequence[str], code: int, output: str, *, timed_out: bool = False) -> None:
+        lines = output.strip().splitlines()[-LAST_LINES:]
         super().__init__(f"{' '.join(command)}: exit code {code}" + (": " + "\n".join(lines) if lines else ""))
         self.code = code
-        self.said = said
+        self.output = output
         self.timed_out = timed_out
 
 
@@ -83,5 +83,5 @@ async def start_detached(
     )
     # The pipes of the launcher close when the program has taken its place: until then `subprocess.run` waits.
     if not pid.exists():
-        said = (done.stderr or done.stdout).decode(errors="replace")
-        raise CommandFailed(command, 1, said or "it could not enter its control groups")
+        output = (done.stderr or done.stdout).decode(errors="replace")
+        raise CommandFailed(command, 1, output or "it could not enter its control groups")

@@ -41,7 +41,7 @@ def find(folder: NodeFolder) -> Running | None:
     supervisor = supervisor_of(folder)
     if supervisor is None:
         return None
-    inside = [found for pid in processes.children(supervisor.pid) if (found := processes.identify(pid))]
+    inside = [process for pid in processes.children(supervisor.pid) if (process := processes.identify(pid))]
     return Running(supervisor, inside[0]) if len(inside) == 1 else None
 
 

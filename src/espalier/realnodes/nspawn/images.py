@@ -27,41 +27,41 @@ class RequestedImage(NamedTuple):
 
 def asked_for(releases: Releases) -> list[RequestedImage]:
     """Every image of every release that a node runs."""
-    found: dict[RequestedImage, None] = {}
+    requested: dict[RequestedImage, None] = {}
     for eksa_version in releases.versions:
         for bundle in releases.release(eksa_version).bundles.spec.versions_bundles:
             distro = releases.distro(bundle)
             for image in distro.images:
-                found[RequestedImage(str(image), image.name, plain_version(distro.version))] = None
+                requested[RequestedImage(str(image), image.name, plain_version(distro.version))] = None
             if kindnetd := image_at(bundle, "kindnetd.image"):
-                found[RequestedImage(kindnetd.uri, KINDNETD)] = None
-    return list(found)
+                requested[RequestedImage(kindnetd.uri, KINDNETD)] = None
+    return list(requested)
 
 
 def further_names(version: str, available: Iterable[str], asked: Iterable[RequestedImage]) -> dict[str, list[str]]:
     """Additional names in clusters, by image of a base of this version."""
     by_program = {program_of(image): image for image in sorted(available)}
     by_program |= {KINDNETD: by_program[PAUSE]} if PAUSE in by_program else {}
-    found: dict[str, list[str]] = {}
+    further: dict[str, list[str]] = {}
     for name, program, of_version in asked:
         source = by_program.get(program)
         if source is not None and of_version in (version, "") and name != source:
-            found.setdefault(source, []).append(name)
-    return found
+            further.setdefault(source, []).append(name)
+    return further
 
 
 def lacking(version: str, available: Iterable[str], asked: Iterable[RequestedImage]) -> list[str]:
     """Programs that clusters of this version use and its base lacks."""
     there = set(map(program_of, available))
-    return sorted({one.program for one in asked if one.version == version} - there)
+    return sorted({image.program for image in asked if image.version == version} - there)
 
 
 def by_name(version: str, available: Mapping[str, str], asked: Iterable[RequestedImage]) -> dict[str, str]:
     """Digests of a base's images by all their names."""
-    found = dict(available)
+    digests = dict(available)
     for source, names in further_names(version, available, asked).items():
-        found |= dict.fromkeys(names, available[source])
-    return found
+        digests |= dict.fromkeys(names, available[source])
+    return digests
 
 
 def program_of(image: str) -> str:

@@ -58,23 +58,23 @@ class InfrastructureMachines:
     async def reconcile(self, key: Key) -> Outcome:
         """Reconcile one machine."""
         tools = self._tools
-        found = tools.infrastructure_machines.get(key)
+        infra_machine = tools.infrastructure_machines.get(key)
         for other in tools.state.nodes():
-            if other.key == key and (found is None or other.uid != found.metadata.uid):
+            if other.key == key and (infra_machine is None or other.uid != infra_machine.metadata.uid):
                 await self._take_away(other)
-        if found is None or self._is_paused(found):
+        if infra_machine is None or self._is_paused(infra_machine):
             return Done()
         resource = tools.kinds.machine
-        if found.metadata.deletion_timestamp is not None:
-            record = tools.state.node(node_id(found.metadata.uid))
+        if infra_machine.metadata.deletion_timestamp is not None:
+            record = tools.state.node(node_id(infra_machine.metadata.uid))
             if record is not None:
                 await self._take_away(record)
-            await tools.writer.remove_finalizer(resource, found, tools.finalizer(resource))
+            await tools.writer.remove_finalizer(resource, infra_machine, tools.finalizer(resource))
             return Done()
-        found = await tools.writer.add_finalizer(resource, found, tools.finalizer(resource))
-        outcome = await self._advance(found)
+        infra_machine = await tools.writer.add_finalizer(resource, infra_machine, tools.finalizer(resource))
+        outcome = await self._advance(infra_machine)
         if isinstance(outcome, Wait | Fault):
-            await self._report(found, condition("Ready", False, outcome.reason, outcome.message))
+            await self._report(infra_machine, condition("Ready", False, outcome.reason, outcome.message))
         return outcome
 
     async def close(self) -> None:
@@ -84,27 +84,29 @@ class InfrastructureMachines:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _is_paused(self, found: Object) -> bool:
-        cluster = self._tools.clusters.get(Key(found.namespace, found.metadata.labels.get(names.CLUSTER, "")))
-        return is_paused(found) or (cluster is not None and bool(cluster.tree["spec"].get("paused")))
+    def _is_paused(self, infra_machine: Object) -> bool:
+        cluster = self._tools.clusters.get(
+            Key(infra_machine.namespace, infra_machine.metadata.labels.get(names.CLUSTER, ""))
+        )
+        return is_paused(infra_machine) or (cluster is not None and bool(cluster.tree["spec"].get("paused")))
 
-    async def _advance(self, found: Object) -> Outcome:
+    async def _advance(self, infra_machine: Object) -> Outcome:
         """Run steps until one waits."""
         tools = self._tools
-        id_ = node_id(found.metadata.uid)
+        id_ = node_id(infra_machine.metadata.uid)
         folder = tools.state.folder(id_)
         while True:
             record = tools.state.node(id_)
             running = container.find(folder)
-            step = next_step(self._observed(found, record, running))
+            step = next_step(self._observed(infra_machine, record, running))
             try:
-                outcome = await self._act(step, found, record, running)
+                outcome = await self._act(step, infra_machine, record, running)
             except (CommandFailed, OSError) as error:
                 return Fault("NodeFailed", f"{step}: {error}")
             if not isinstance(outcome, Continue):
                 return outcome
 
-    def _observed(self, found: Object, record: NodeRecord | None, running: Running | None) -> ObservedNode:
+    def _observed(self, infra_machine: Object, record: NodeRecord | None, running: Running | None) -> ObservedNode:
         if record is None:
             return ObservedNode()
         folder = self._tools.state.folder(record.id)
@@ -115,18 +117,20 @@ class InfrastructureMachines:
             has_processes=container.is_on(folder),
             has_started=running is not None,
             is_crashed=record.crashed,
-            is_provisioned=found.decode(InfrastructureMachine).status.initialization.provisioned,
+            is_provisioned=infra_machine.decode(InfrastructureMachine).status.initialization.provisioned,
             bootstrap=inside.bootstrap(running) if running else Bootstrap.RUNNING,
         )
 
-    async def _act(self, step: Step, found: Object, record: NodeRecord | None, running: Running | None) -> Outcome:
+    async def _act(
+        self, step: Step, infra_machine: Object, record: NodeRecord | None, running: Running | None
+    ) -> Outcome:
         tools = self._tools
-        folder = tools.state.folder(node_id(found.metadata.uid))
+        folder = tools.state.folder(node_id(infra_machine.metadata.uid))
         match step, record, running:
             case Step.WRITE_DOWN, _, _:
-                return self._write_down(found)
+                return self._write_down(infra_machine)
             case Step.PREPARE, NodeRecord() as node, _:
-                return await self._prepare(found, node)
+                return await self._prepare(infra_machine, node)
             case Step.SWITCH_ON, NodeRecord() as node, _:
                 await tools.bridge.ensure()
                 await container.switch_on(folder, hostname=node.name, uid=node.uid, bridge=tools.bridge.name)
@@ -139,28 +143,28 @@ class InfrastructureMachines:
             case Step.AWAIT_START, _, _:
                 return Wait("Booting", "the node is booting", after=START_PAUSE)
             case Step.AWAIT_BOOTSTRAP, _, Running() as on:
-                self._watch(found.key, folder.id, "boot", _booted(on))
-                self._watch(found.key, folder.id, "life", processes.ended(on.supervisor))
+                self._watch(infra_machine.key, folder.id, "boot", _booted(on))
+                self._watch(infra_machine.key, folder.id, "life", processes.ended(on.supervisor))
                 return Wait("Bootstrapping", "the node is running its bootstrap data")
             case Step.SAY_FAILED, _, _:
-                said = inside.last_lines(folder)
-                message = "the bootstrap data failed" + (f"; their last lines:\n{said}" if said else "")
+                output = inside.last_lines(folder)
+                message = "the bootstrap data failed" + (f"; their last lines:\n{output}" if output else "")
                 return Fault("BootstrapFailed", message, terminal=True)
             case Step.PROVISION, NodeRecord() as node, Running() as on:
-                self._watch(found.key, folder.id, "life", processes.ended(on.supervisor))
-                return await self._provision(found, node)
+                self._watch(infra_machine.key, folder.id, "life", processes.ended(on.supervisor))
+                return await self._provision(infra_machine, node)
         raise AssertionError(f"step {step} needs an existing node")
 
-    def _write_down(self, found: Object) -> Outcome:
+    def _write_down(self, infra_machine: Object) -> Outcome:
         """Allocate the node's id and address, once its bootstrap data exist."""
         tools = self._tools
-        owner = tools.owner_of(found, Machine.resource.kind, tools.machines)
+        owner = tools.owner_of(infra_machine, Machine.resource.kind, tools.machines)
         if owner is None:
             return Wait("WaitingForOwner", "waiting for the Machine to own this infrastructure")
         machine = owner.decode(Machine)
-        if self._bootstrap_data(found.namespace, machine) is None:
+        if self._bootstrap_data(infra_machine.namespace, machine) is None:
             return Wait("WaitingForBootstrapData", "waiting for the bootstrap data of the machine")
-        metadata = found.metadata
+        metadata = infra_machine.metadata
         try:
             version = plain_version(machine.spec.version or "")
             base = tools.bases.find(version)
@@ -178,8 +182,8 @@ class InfrastructureMachines:
             return Wait("DiskFull", message, after=30.0)
         record = NodeRecord(
             id=node_id(metadata.uid),
-            name=found.name,
-            namespace=found.namespace,
+            name=infra_machine.name,
+            namespace=infra_machine.namespace,
             uid=metadata.uid,
             cluster=machine.spec.cluster_name,
             address=str(address),
@@ -191,14 +195,14 @@ class InfrastructureMachines:
         tools.state.write_node(record)
         return Continue()
 
-    async def _prepare(self, found: Object, record: NodeRecord) -> Outcome:
+    async def _prepare(self, infra_machine: Object, record: NodeRecord) -> Outcome:
         tools = self._tools
-        owner = tools.owner_of(found, Machine.resource.kind, tools.machines)
+        owner = tools.owner_of(infra_machine, Machine.resource.kind, tools.machines)
         cluster = tools.clusters.get(record.cluster_key)
         if owner is None or cluster is None:
             return Wait("WaitingForOwner", "waiting for the Machine and its Cluster")
         machine = owner.decode(Machine)
-        data = self._bootstrap_data(found.namespace, machine)
+        data = self._bootstrap_data(infra_machine.namespace, machine)
         if data is None:
             return Wait("WaitingForBootstrapData", "waiting for the bootstrap data of the machine")
         base = tools.bases.find(record.version)
@@ -224,16 +228,16 @@ class InfrastructureMachines:
         pods = network_of(cluster.decode(Cluster)).pods
         return node_files(identity, bootstrap=bootstrap, pods=pods, image_names=further)
 
-    async def _provision(self, found: Object, record: NodeRecord) -> Outcome:
+    async def _provision(self, infra_machine: Object, record: NodeRecord) -> Outcome:
         provider_id = self._provider_id(record)
         annotations = {IGNORED_CHECKS: ",".join(PREFLIGHT)}
         if (self._tools.state.folder(record.id).root / PATCHES.lstrip("/")).is_dir():
             annotations[KUBEADM_PATCHES] = PATCHES
         wanted = {"metadata": {"annotations": annotations}, "spec": {"providerID": provider_id}}
-        found = await self._tools.writer.merge(self._tools.kinds.machine, found, wanted)
+        infra_machine = await self._tools.writer.merge(self._tools.kinds.machine, infra_machine, wanted)
         pods = inside.pod_range(self._tools.state.folder(record.id))
         message = f"its pod CIDR is {pods}" if pods else ""
-        await self._report(found, condition("Ready", True, "Ready", message), record)
+        await self._report(infra_machine, condition("Ready", True, "Ready", message), record)
         return Done()
 
     def _provider_id(self, record: NodeRecord) -> str:
@@ -251,9 +255,9 @@ class InfrastructureMachines:
         await container.take_away(self._tools.state.folder(record.id))
         await asyncio.to_thread(self._tools.state.forget_node, record.id)
 
-    async def _report(self, found: Object, ready: Condition, record: NodeRecord | None = None) -> None:
+    async def _report(self, infra_machine: Object, ready: Condition, record: NodeRecord | None = None) -> None:
         """`record` for an existing node; what was provisioned stays."""
-        typed = found.decode(InfrastructureMachine)
+        typed = infra_machine.decode(InfrastructureMachine)
         before = typed.status
         conditions = stated(
             before.conditions, [ready], now=self._tools.clock.now(), generation=typed.metadata.generation
@@ -261,14 +265,14 @@ class InfrastructureMachines:
         addresses = before.addresses
         if record is not None:
             addresses = msgspec.convert(machine_addresses(record.name, record.address), list[MachineAddress])
-        owner = self._tools.owner_of(found, Machine.resource.kind, self._tools.machines)
+        owner = self._tools.owner_of(infra_machine, Machine.resource.kind, self._tools.machines)
         status = InfrastructureMachineStatus(
             initialization=Initialization(provisioned=before.initialization.provisioned or record is not None),
             addresses=addresses,
             failure_domain=owner.decode(Machine).spec.failure_domain if owner else before.failure_domain,
             conditions=conditions,
         )
-        await self._tools.writer.status(self._tools.kinds.machine, found, status)
+        await self._tools.writer.status(self._tools.kinds.machine, infra_machine, status)
 
     def _watch(self, key: Key, id_: str, what: str, waiting: Coroutine[Any, Any, None]) -> None:
         """Enqueue the machine when `waiting` returns; one watch of a kind for each node."""
@@ -296,6 +300,6 @@ async def _booted(running: Running) -> None:
             await run(*command, seconds=BOOT_CHECK_SECONDS)
             return
         except CommandFailed as error:
-            if error.timed_out or error.said.strip() in ("degraded", "maintenance", "stopping"):
+            if error.timed_out or error.output.strip() in ("degraded", "maintenance", "stopping"):
                 return
         await asyncio.sleep(START_PAUSE)  # its service manager does not answer yet

@@ -26,15 +26,15 @@ class RangeInUse(Exception):
 
 async def occupied() -> list[Occupied]:
     """Networks of this machine's addresses and routes."""
-    found = []
+    networks = []
     for link in msgspec.json.decode(await run("ip", "-json", "-4", "address", "show")):
         for address in link.get("addr_info", []):
             network = IPv4Network((address["local"], address["prefixlen"]), strict=False)
-            found.append(Occupied(network, link.get("ifname", "")))
+            networks.append(Occupied(network, link.get("ifname", "")))
     for route in msgspec.json.decode(await run("ip", "-json", "-4", "route", "show", "table", "main")):
         if route["dst"] != "default":
-            found.append(Occupied(IPv4Network(route["dst"], strict=False), route.get("dev", "")))
-    return found
+            networks.append(Occupied(IPv4Network(route["dst"], strict=False), route.get("dev", "")))
+    return networks
 
 
 class Bridge:
@@ -92,7 +92,7 @@ class Bridge:
             # Linux gives a bridge the lowest of its interfaces' until it has one of its own. When a node came or went,
             # the others had the old one in mind, and none reached its API server for up to a minute.
             await run("ip", "link", "set", record.bridge, "address", hardware_address)
-        have = {found["local"] for found in link.get("addr_info", [])}
+        have = {info["local"] for info in link.get("addr_info", [])}
         wanted = {str(self.range.bridge), *(endpoint.address for endpoint in record.endpoints)}
         for address in sorted(wanted - have):
             with_length = self.range.with_length(IPv4Address(address))
@@ -138,7 +138,7 @@ ROUTE_PROTOCOL = "77"
 
 async def _link(name: str) -> dict[str, Any] | None:
     links = msgspec.json.decode(await run("ip", "-json", "address", "show"))
-    found: dict[str, Any] | None = next((link for link in links if link.get("ifname") == name), None)
-    if found is not None:
-        found["addr_info"] = [info for info in found.get("addr_info", []) if info.get("family") == "inet"]
-    return found
+    interface: dict[str, Any] | None = next((link for link in links if link.get("ifname") == name), None)
+    if interface is not None:
+        interface["addr_info"] = [info for info in interface.get("addr_info", []) if info.get("family") == "inet"]
+    return interface

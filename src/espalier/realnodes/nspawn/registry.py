@@ -69,15 +69,15 @@ class ServedImages:
     def of_settings(cls, settings: Mapping[str, Any]) -> ServedImages:
         """Decode it from the settings."""
         built_images = {
-            name: ImageBuild(Path(one["folder"]), one["command"]) for name, one in settings["makings"].items()
+            name: ImageBuild(Path(build["folder"]), build["command"]) for name, build in settings["makings"].items()
         }
         return cls(settings["names"], [Path(store) for store in settings["stores"]], built_images)
 
     def to_settings(self) -> dict[str, Any]:
         """Encode it for the settings."""
         built_images = {
-            name: {"folder": str(one.folder), "command": list(one.command)}
-            for name, one in sorted(self._makings.items())
+            name: {"folder": str(build.folder), "command": list(build.command)}
+            for name, build in sorted(self._makings.items())
         }
         stores = sorted(map(str, self._stores))
         return {"names": dict(sorted(self._names.items())), "stores": stores, "makings": built_images}
@@ -93,7 +93,7 @@ class ServedImages:
         hexadecimal = _DIGEST.fullmatch(digest)
         if hexadecimal is None:
             return None
-        stores = [*self._stores, *(one.folder for one in self._makings.values())]
+        stores = [*self._stores, *(build.folder for build in self._makings.values())]
         candidates = (store / BLOBS / hexadecimal[1] for store in stores)
         return next((path for path in candidates if path.is_file()), None)
 

@@ -59,8 +59,8 @@ def component(
             built_images=built_images or {},
             kinds=infrastructure,
         )
-        for one in _controllers(tools, state):
-            host.manager.add(one)
+        for controller in _controllers(tools, state):
+            host.manager.add(controller)
 
     return Component("nodes", build, tuple(kinds))
 
@@ -74,19 +74,33 @@ def _controllers(tools: Tools, state: State) -> list[Controller | Runnable]:
     machines.enqueue = of_machines.enqueue
 
     def machines_of_machine(machine: Object) -> Iterable[Key]:
-        return [found.key for found in tools.infrastructure_machines.by_index(BY_OWNER, machine.metadata.uid)]
+        return [
+            infra_machine.key
+            for infra_machine in tools.infrastructure_machines.by_index(BY_OWNER, machine.metadata.uid)
+        ]
 
     def machines_in(object_: Object) -> Iterable[Key]:
-        return [found.key for found in tools.infrastructure_machines.by_index(BY_CLUSTER, str(cluster_key(object_)))]
+        return [
+            infra_machine.key
+            for infra_machine in tools.infrastructure_machines.by_index(BY_CLUSTER, str(cluster_key(object_)))
+        ]
 
     def clusters_in(object_: Object) -> Iterable[Key]:
-        return [found.key for found in tools.infrastructure_clusters.by_index(BY_CLUSTER, str(cluster_key(object_)))]
+        return [
+            infra_cluster.key
+            for infra_cluster in tools.infrastructure_clusters.by_index(BY_CLUSTER, str(cluster_key(object_)))
+        ]
 
     def clusters_of_cluster(cluster: Object) -> Iterable[Key]:
-        return [found.key for found in tools.infrastructure_clusters.by_index(BY_OWNER, cluster.metadata.uid)]
+        return [
+            infra_cluster.key
+            for infra_cluster in tools.infrastructure_clusters.by_index(BY_OWNER, cluster.metadata.uid)
+        ]
 
     def machines_of_cluster(cluster: Object) -> Iterable[Key]:
-        return [found.key for found in tools.infrastructure_machines.by_index(BY_CLUSTER, str(cluster.key))]
+        return [
+            infra_machine.key for infra_machine in tools.infrastructure_machines.by_index(BY_CLUSTER, str(cluster.key))
+        ]
 
     of_machines.watch(tools.infrastructure_machines)
     of_machines.watch(tools.machines, machines_of_machine)

@@ -105,8 +105,8 @@ class State:
 
     def nodes(self) -> list[NodeRecord]:
         """All recorded nodes, by name."""
-        found = (_read(path, NodeRecord) for path in self._node_files())
-        return sorted((record for record in found if record), key=lambda record: (record.namespace, record.name))
+        records = (_read(path, NodeRecord) for path in self._node_files())
+        return sorted((record for record in records if record), key=lambda record: (record.namespace, record.name))
 
     def node(self, id_: str) -> NodeRecord | None:
         """A recorded node."""

@@ -87,19 +87,19 @@ class Tools:
             built_images=built_images,
         )
 
-    def owner_of(self, found: Object, kind: str, cache: Cache) -> Object | None:
+    def owner_of(self, infrastructure: Object, kind: str, cache: Cache) -> Object | None:
         """The object of `kind` that owns an infrastructure object; a Cluster does so without being its controller."""
-        owner = next((owner for owner in found.metadata.owner_references if owner.kind == kind), None)
-        return cache.get(Key(found.namespace, owner.name)) if owner else None
+        owner = next((owner for owner in infrastructure.metadata.owner_references if owner.kind == kind), None)
+        return cache.get(Key(infrastructure.namespace, owner.name)) if owner else None
 
     @staticmethod
     def finalizer(resource: Resource) -> str:
         """The finalizer of an infrastructure object, until its node or address is removed."""
         return f"{resource.group}/espalier-{resource.kind.lower()}"
 
-    def asks_for_cilium(self, found: Object) -> bool:
+    def asks_for_cilium(self, infrastructure: Object) -> bool:
         """True if the Cluster of an infrastructure object has Cilium as CNI."""
-        labels = found.metadata.labels
+        labels = infrastructure.metadata.labels
         key = Key(labels.get(CLUSTER_NAMESPACE_LABEL, ""), labels.get(CLUSTER_NAME_LABEL, ""))
         manifest = self.manifests.get(key)
         network = manifest.decode(eksa.Cluster).spec.cluster_network if manifest else None
