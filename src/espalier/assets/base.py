@@ -99,12 +99,12 @@ def find_base(version: str, *, repository: str = DEFAULT_REPOSITORY, assets: Pat
     Raises `MissingAssets`, which says what is missing, what there is, and how to build it.
     """
     wanted = version.removeprefix("v")
-    found = find_bases(assets=assets)
-    for base in found:
+    bases = find_bases(assets=assets)
+    for base in bases:
         if base.version == wanted and base.repository == repository:
             return base
     option = "" if repository == DEFAULT_REPOSITORY else f" --image-repository {repository}"
-    there = ", ".join(sorted({base.version for base in found if base.repository == repository}, key=numbers))
+    there = ", ".join(sorted({base.version for base in bases if base.repository == repository}, key=numbers))
     raise MissingAssets(
         f"there is no base for nodes of Kubernetes {wanted} with images of {repository} (there is "
         f"{there or 'none'}): run `espalier assets build {NAME}-{wanted}{option}`"
@@ -126,10 +126,10 @@ def find_bases(*, assets: Path | None = None) -> list[Base]:
 def find_root(*, assets: Path | None = None) -> Path:
     """The most recently built Debian file system, whichever nodes use it. Raises `MissingAssets`, which says how to
     build it."""
-    found = [home for home in (assets or assets_folder()).glob(f"{ROOT}-*") if is_finished(home)]
-    if not found:
+    roots = [home for home in (assets or assets_folder()).glob(f"{ROOT}-*") if is_finished(home)]
+    if not roots:
         raise MissingAssets(f"there is no Debian file system to copy Python from: run `espalier assets build {ROOT}`")
-    return max(found, key=lambda home: home.stat().st_mtime) / "rootfs"
+    return max(roots, key=lambda home: home.stat().st_mtime) / "rootfs"
 
 
 def _read(home: Path) -> Base:

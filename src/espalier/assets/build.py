@@ -123,13 +123,13 @@ def _missing_go(modules: Sequence[GoModule]) -> tuple[list[str], Path | None]:
     go = f"Go {'.'.join(map(str, needed))} or newer"
     remedy = "install it with your package manager or from go.dev/dl, and put its bin folder on PATH"
     try:
-        found, cache = go_settings("GOVERSION", "GOCACHE", folder=modules[0].folder)
+        present, cache = go_settings("GOVERSION", "GOCACHE", folder=modules[0].folder)
     except FileNotFoundError:
         return [f"{go}: no program 'go' on PATH; {remedy}"], None
     except subprocess.CalledProcessError as error:
         return [f"{go}: {(error.stderr or error.stdout).strip()}; {remedy}"], None
-    old = numbers(found) < needed
-    return [f"{go}: 'go' on PATH is {found}; {remedy}"] if old else [], Path(cache)
+    old = numbers(present) < needed
+    return [f"{go}: 'go' on PATH is {present}; {remedy}"] if old else [], Path(cache)
 
 
 def _missing_space(components: Sequence[Component], assets: Path, go_cache: Path | None) -> list[str]:

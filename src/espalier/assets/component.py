@@ -112,8 +112,8 @@ def with_needs(components: Iterable[Component]) -> list[Component]:
 
 def numbers(version: str) -> tuple[int, ...]:
     """`go1.26.3` or `1.26.3` as numbers; what follows them (`rc1`, `-custom`) does not count."""
-    found = re.match(r"(?:go|v)?(\d+(?:\.\d+)*)", version)
-    return tuple(map(int, found[1].split("."))) if found else ()
+    match = re.match(r"(?:go|v)?(\d+(?:\.\d+)*)", version)
+    return tuple(map(int, match[1].split("."))) if match else ()
 
 
 def platform() -> str:

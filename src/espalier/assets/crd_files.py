@@ -46,12 +46,12 @@ class CrdFiles(Component):
     @property
     def contents(self) -> Sequence[str]:
         """The names."""
-        return tuple(dict.fromkeys(one.name for one in self.modules))
+        return tuple(dict.fromkeys(crd_module.name for crd_module in self.modules))
 
     @property
     def ingredients(self) -> Iterable[bytes]:
         """The modules, with their hashes."""
-        yield repr([tuple(one) for one in self.modules]).encode()
+        yield repr([tuple(crd_module) for crd_module in self.modules]).encode()
 
     @property
     def go_version(self) -> tuple[int, ...]:
@@ -60,23 +60,26 @@ class CrdFiles(Component):
 
     def make(self, work_folder: Path, assets: Path, progress: Progress) -> None:
         """Download each module, compare its hash, and copy its CRDs. Raises `BuildFailed`."""
-        for one in self.modules:
-            progress.show(f"fetching {one.module}")
-            source, target = _downloaded(one, work_folder) / one.folder, work_folder / one.name
+        for crd_module in self.modules:
+            progress.show(f"fetching {crd_module.module}")
+            source, target = _downloaded(crd_module, work_folder) / crd_module.folder, work_folder / crd_module.name
             target.mkdir(exist_ok=True)
-            texts = {path.name: path.read_text() for path in sorted(source.glob(one.files))}
+            texts = {path.name: path.read_text() for path in sorted(source.glob(crd_module.files))}
             crds = {name: text for name, text in texts.items() if _KIND.search(text)}
             if not crds:
-                raise BuildFailed(f"{self.label}: {one.module} {one.version} has no CRDs {one.files} in {one.folder}")
+                raise BuildFailed(
+                    f"{self.label}: {crd_module.module} {crd_module.version} has no CRDs "
+                    f"{crd_module.files} in {crd_module.folder}"
+                )
             for name, text in crds.items():
                 (target / name).write_text(text)
 
 
-def _downloaded(one: CrdModule, folder: Path) -> Path:
+def _downloaded(crd_module: CrdModule, folder: Path) -> Path:
     """The module in Go's cache. Raises `BuildFailed`, also for another content than the expected one."""
-    named = f"{one.module}@v{one.version}"
+    named = f"{crd_module.module}@v{crd_module.version}"
     # The hash is ours to compare; Go's database of hashes lacks some modules, and a proxy need not serve it.
-    environment = {**go_environment(), "GOFLAGS": "", "GONOSUMDB": one.module}
+    environment = {**go_environment(), "GOFLAGS": "", "GONOSUMDB": crd_module.module}
     command = ["go", "mod", "download", "-json", named]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     try:
@@ -85,6 +88,6 @@ def _downloaded(one: CrdModule, folder: Path) -> Path:
         facts = {"Error": done.stderr.strip()}
     if "Error" in facts or done.returncode:
         raise BuildFailed(f"{named} can't be downloaded: {facts.get('Error') or done.stderr.strip()}")
-    if facts["Sum"] != one.sum:
-        raise BuildFailed(f"{named} has the hash {facts['Sum']}, expected is {one.sum}: nothing of it is used")
+    if facts["Sum"] != crd_module.sum:
+        raise BuildFailed(f"{named} has the hash {facts['Sum']}, expected is {crd_module.sum}: nothing of it is used")
     return Path(facts["Dir"])

@@ -30,8 +30,8 @@ def mirror(etc_apt: Path = Path("/etc/apt")) -> str | None:
     for path in sorted([etc_apt / "sources.list", *etc_apt.glob("sources.list.d/*")]):
         if path.suffix == ".list" and path.is_file():
             for line in path.read_text(errors="replace").splitlines():
-                if found := re.match(rf"deb\s+(?:\[[^]]*\]\s+)?(\S+)\s+{SUITE}\s.*\bmain\b", line.strip()):
-                    return found[1]
+                if match := re.match(rf"deb\s+(?:\[[^]]*\]\s+)?(\S+)\s+{SUITE}\s.*\bmain\b", line.strip()):
+                    return match[1]
         elif path.suffix == ".sources":
             for paragraph in _paragraphs(path.read_text(errors="replace")):
                 if SUITE in paragraph.get("Suites", "").split() and "main" in paragraph.get("Components", "").split():
@@ -63,13 +63,13 @@ def package_files(root: Path, packages: Sequence[str]) -> Mapping[str, Path | st
 def packages_of(root: Path, files: Iterable[str]) -> Mapping[str, str]:
     """The packages that some files of `root` are from: name -> what dpkg says of its version, as it writes it."""
     wanted = {path.removeprefix("usr/") for path in files}
-    found = {}
+    packages = {}
     for package, facts in sorted(_installed(root).items()):
         owned = _file_list(root, package).read_text().splitlines()
         if any(line.lstrip("/").removeprefix("usr/") in wanted and not (root / line[1:]).is_dir() for line in owned):
             fields = ("Package", "Status", "Maintainer", "Architecture", "Source", "Version", "Description")
-            found[package] = "".join(f"{field}: {facts[field]}\n" for field in fields if field in facts)
-    return found
+            packages[package] = "".join(f"{field}: {facts[field]}\n" for field in fields if field in facts)
+    return packages
 
 
 def _collect(root: Path, path: Path, files: dict[str, Path | str]) -> None:
@@ -100,22 +100,22 @@ def _closure(installed: Mapping[str, Mapping[str, str]], packages: Sequence[str]
         for name in facts.get("Provides", "").split(",")
         if name.strip()
     }
-    found: set[str] = set()
+    closure: set[str] = set()
     open_ = list(packages)
     while open_:
         package = open_.pop()
-        if package in found:
+        if package in closure:
             continue
         if package not in installed:
             raise ValueError(f"the Debian package {package} is not installed in the node's file system")
-        found.add(package)
+        closure.add(package)
         for dependency in f"{installed[package].get('Depends', '')},{installed[package].get('Pre-Depends', '')}".split(
             ","
         ):
             names = [re.split(r"[\s:(]", choice.strip())[0] for choice in dependency.split("|")]
             names = [name if name in installed else provided.get(name, "") for name in names]
             open_ += [name for name in names if name][:1]
-    return sorted(found)
+    return sorted(closure)
 
 
 def _installed(root: Path) -> dict[str, dict[str, str]]:

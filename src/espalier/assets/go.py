@@ -125,16 +125,16 @@ class GoModule(Component):
             if not arguments:
                 continue
             command = [str(folder / program), *arguments]
-            said = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
-            if said.returncode != 0 or self.version not in said.stdout:
-                words = (said.stderr or said.stdout).strip()[-2000:]
+            completed = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+            if completed.returncode != 0 or self.version not in completed.stdout:
+                words = (completed.stderr or completed.stdout).strip()[-2000:]
                 raise BuildFailed(f"{self.label}: {program} does not report version {self.version}:\n  {words}")
 
     def _pinned(self, pattern: str) -> str:
-        found = re.search(pattern, (self.folder / self.modfile).read_text(), re.MULTILINE)
-        if found is None:
+        match = re.search(pattern, (self.folder / self.modfile).read_text(), re.MULTILINE)
+        if match is None:
             raise ValueError(f"{self.folder / self.modfile} does not contain {pattern!r}")
-        return found[1]
+        return match[1]
 
 
 def go_environment() -> dict[str, str]:

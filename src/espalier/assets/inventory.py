@@ -63,12 +63,12 @@ def outdated(assets: Path) -> list[Item]:
     mounted = _mounted()
     items = []
     for folder in sorted(assets.iterdir() if assets.is_dir() else ()):
-        if folder not in current and (found := re.fullmatch(r"(.+?)-(\d[\w.]*|[a-z]+)-[0-9a-f]{12}", folder.name)):
+        if folder not in current and (match := re.fullmatch(r"(.+?)-(\d[\w.]*|[a-z]+)-[0-9a-f]{12}", folder.name)):
             in_use = any(f"{folder}/" in line for line in mounted)
             state = State.IN_USE if in_use else State.OUTDATED
-            items.append(Item(found[1], found[2], state, folder, size_of(folder)))
-        elif folder not in current and (found := re.fullmatch(r"(envtest)-([\d.]+)", folder.name)):
-            items.append(Item(found[1], found[2], State.OUTDATED, folder, size_of(folder)))
+            items.append(Item(match[1], match[2], state, folder, size_of(folder)))
+        elif folder not in current and (match := re.fullmatch(r"(envtest)-([\d.]+)", folder.name)):
+            items.append(Item(match[1], match[2], State.OUTDATED, folder, size_of(folder)))
     return items
 
 
@@ -97,7 +97,10 @@ def _current(assets: Path) -> list[Component]:
     default, *others = [chosen(["nodes"], repository) for repository in repositories]
     known = {component.home(assets) for component in default}
     extra = [
-        one for every in others for one in every if one.home(assets) not in known and is_finished(one.home(assets))
+        component
+        for components in others
+        for component in components
+        if component.home(assets) not in known and is_finished(component.home(assets))
     ]
     return [*default, *extra]
 

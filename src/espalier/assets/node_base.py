@@ -103,7 +103,9 @@ class NodeBase(Component):
         store.mkdir()
         image_store.fill(store, archive, programs, pinned=[self.image_names["pause"]], label=self.label)
         archive.unlink()
-        image_store.link_equals(store, [_binary(one, assets) for one in (self.kubernetes, self.etcd, self.coredns)])
+        image_store.link_equals(
+            store, [_binary(component, assets) for component in (self.kubernetes, self.etcd, self.coredns)]
+        )
         facts = {
             "version": self.version,
             "repository": self.repository,

@@ -38,8 +38,8 @@ def follow(
             if on_line(line) and line:
                 output.append(line)
     if process.returncode != 0:
-        said = "\n".join(f"  {line}" for line in output)
-        raise BuildFailed(f"{label}: {' '.join(command[:2])} failed (exit code {process.returncode}):\n{said}")
+        lines = "\n".join(f"  {line}" for line in output)
+        raise BuildFailed(f"{label}: {' '.join(command[:2])} failed (exit code {process.returncode}):\n{lines}")
 
 
 @contextlib.contextmanager
@@ -92,13 +92,13 @@ def _signals_deferred() -> Iterator[None]:
 
 def run(command: Sequence[str | Path], label: str, environment: Mapping[str, str] | None = None) -> str:
     """Run a short program and return its output. Raises `BuildFailed` with the output if it fails."""
-    said = subprocess.run(
+    done = subprocess.run(
         command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False, env=environment
     )
-    if said.returncode != 0:
-        output = (said.stderr or said.stdout).strip()[-2000:]
-        raise BuildFailed(f"{label}: {' '.join(map(str, command))}: exit code {said.returncode}:\n  {output}")
-    return said.stdout
+    if done.returncode != 0:
+        output = (done.stderr or done.stdout).strip()[-2000:]
+        raise BuildFailed(f"{label}: {' '.join(map(str, command))}: exit code {done.returncode}:\n  {output}")
+    return done.stdout
 
 
 def _lines_or_none(process: subprocess.Popen[str]) -> Iterator[str | None]:

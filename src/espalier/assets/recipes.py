@@ -325,15 +325,17 @@ def chosen(names: Sequence[str], repository: str = DEFAULT_REPOSITORY) -> list[C
     nodes = node_bases(repository)
     groups = {"tests": TESTED, "nodes": (*TESTED, *nodes)}
     everything = with_needs((*groups["nodes"], ETCDBRCTL))
-    found: list[Component] = []
+    components: list[Component] = []
     unknown = []
     for name in names:
-        matching = groups.get(name) or [one for one in everything if name in (one.name, one.key)]
-        found += matching
+        matching = groups.get(name) or [
+            component for component in everything if name in (component.name, component.key)
+        ]
+        components += matching
         if not matching:
             unknown.append(name)
     if unknown:
-        known = ", ".join([*GROUPS, *dict.fromkeys(one.name for one in everything)])
-        versions = ", ".join(one.key for one in nodes)
+        known = ", ".join([*GROUPS, *dict.fromkeys(component.name for component in everything)])
+        versions = ", ".join(component.key for component in nodes)
         raise ValueError(f"unknown component {', '.join(unknown)}; known: {known}; for one version: {versions}")
-    return with_needs(found)
+    return with_needs(components)

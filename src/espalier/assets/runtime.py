@@ -64,8 +64,8 @@ class Debian:
         `modules` are imported to see which others they need. Modules are compiled into `work_folder`, which must be
         empty: nothing in a container could keep what is compiled there. Raises `BuildFailed`.
         """
-        found = [Path(line) for line in self._run(FIND, *modules).splitlines()]
-        return self._layer(programs, [path for path in found if path.is_relative_to(self._root)], (), work_folder)
+        files = [Path(line) for line in self._run(FIND, *modules).splitlines()]
+        return self._layer(programs, [path for path in files if path.is_relative_to(self._root)], (), work_folder)
 
     def whole_runtime(self, extensions: Iterable[Path], work_folder: Path) -> Mapping[str, Path | str]:
         """The files of Python with its standard library, of which `MODULES_LEFT_OUT` are not there.
@@ -74,8 +74,8 @@ class Debian:
         """
         library = self._root / "usr/lib" / self.python.rpartition("/")[2]
         names = [entry for folder in (library, library / "lib-dynload") for entry in sorted(folder.iterdir())]
-        kept = [entry for entry in names if _stays(entry)]
-        modules = [file for entry in kept for file in ([entry] if entry.is_file() else sorted(entry.rglob("*.py")))]
+        entries = [entry for entry in names if _stays(entry)]
+        modules = [file for entry in entries for file in ([entry] if entry.is_file() else sorted(entry.rglob("*.py")))]
         return self._layer((), [file for file in modules if file.suffix in (".py", ".so")], extensions, work_folder)
 
     def run_module(self, module: str, arguments: Sequence[str], *paths: Path) -> str:
@@ -150,8 +150,8 @@ class Debian:
     def _libraries(self, binary: Path) -> Iterable[Path]:
         """Libraries that the loader loads for a program or library."""
         libraries = self._root / LIBRARIES
-        said = run([self._root / LOADER, "--library-path", libraries, "--list", binary], str(binary))
-        for line in said.splitlines():
+        output = run([self._root / LOADER, "--library-path", libraries, "--list", binary], str(binary))
+        for line in output.splitlines():
             _, arrow, place = line.strip().partition(" => ")
             if arrow:
                 yield Path(place.split(" (")[0])

@@ -81,8 +81,8 @@ def _place(name: str) -> Path | None:
 
 def _license(facts: Message) -> str:
     """The license in SPDX format, or in the author's words if these are few; empty if there is none."""
-    said = facts.get("License-Expression") or facts.get("License") or ""
-    return said if len(said) <= 80 and "\n" not in said else ""
+    license_ = facts.get("License-Expression") or facts.get("License") or ""
+    return license_ if len(license_) <= 80 and "\n" not in license_ else ""
 
 
 SPECIFICATION = "1.5"
@@ -101,18 +101,18 @@ def bill(name: str, version: str, libraries: Sequence[Library], packages: Mappin
         "version": 1,
         "metadata": {"component": subject},
         "components": components,
-        "dependencies": [{"ref": subject["bom-ref"], "dependsOn": [one["bom-ref"] for one in components]}],
+        "dependencies": [{"ref": subject["bom-ref"], "dependsOn": [component["bom-ref"] for component in components]}],
     }
     number = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(content, sort_keys=True))
     return json.dumps({**content, "serialNumber": f"urn:uuid:{number}"}, indent=1, sort_keys=True) + "\n"
 
 
 def _library(library: Library) -> dict[str, Any]:
-    found = _component(
+    component = _component(
         "library", library.name, library.version, f"pkg:pypi/{_pypi(library.name)}@{quote(library.version)}"
     )
-    found["hashes"] = [{"alg": "SHA-256", "content": library.sha256}]
-    return found | ({"licenses": [{"license": {"name": library.license}}]} if library.license else {})
+    component["hashes"] = [{"alg": "SHA-256", "content": library.sha256}]
+    return component | ({"licenses": [{"license": {"name": library.license}}]} if library.license else {})
 
 
 def _package(text: str, distribution: str) -> dict[str, Any]:
