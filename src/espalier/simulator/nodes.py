@@ -157,6 +157,6 @@ def _mirror_pod(pod: StaticPod, node_name: str, node_uid: str) -> Tree:
 
 def recreated_mirror(pod: Object) -> Tree:
     """The mirror pod that a kubelet creates in place of a deleted one: without status and server-set metadata."""
-    kept = ("name", "namespace", "labels", "annotations", "ownerReferences")
-    metadata = {part: value for part, value in pod.tree["metadata"].items() if part in kept}
+    copied_fields = ("name", "namespace", "labels", "annotations", "ownerReferences")
+    metadata = {part: value for part, value in pod.tree["metadata"].items() if part in copied_fields}
     return {"apiVersion": POD.api_version, "kind": POD.kind, "metadata": metadata, "spec": pod.tree["spec"]}

@@ -104,21 +104,21 @@ async def drain(client: Client, node: Object, pods: Iterable[Object]) -> Drain:
     """Cordon a node and evict these pods of it. Raises `KubeError` if the API server does not answer."""
     if not (node.tree.get("spec") or {}).get("unschedulable"):
         await client.patch(NODE, node.name, patch={"spec": {"unschedulable": True}}, type=PatchType.MERGE)
-    found = Drain()
+    result = Drain()
     for pod in pods:
         name = f"{pod.namespace}/{pod.name}"
         if pod.metadata.deletion_timestamp is not None:
-            found.ending.append(name)
+            result.ending.append(name)
             continue
         try:
             await client.evict(pod)
         except NotFound:
             continue
         except ApiError as error:
-            found.refused[_reason(error)].append(name)
+            result.refused[_reason(error)].append(name)
             continue
-        found.ending.append(name)
-    return found
+        result.ending.append(name)
+    return result
 
 
 def _reason(error: ApiError) -> str:

@@ -103,11 +103,11 @@ class Store:
         removed: list[Record] = []
         for key in {record.kv.key: None for record in self.records if record.main <= revision}:
             history = self._histories[key]
-            kept = bisect_right(history, revision, key=lambda record: record.main)
-            if not (history[kept - 1].tombstone and history[kept - 1].main < revision):
-                kept -= 1
-            removed += history[:kept]
-            del history[:kept]
+            first_retained = bisect_right(history, revision, key=lambda record: record.main)
+            if not (history[first_retained - 1].tombstone and history[first_retained - 1].main < revision):
+                first_retained -= 1
+            removed += history[:first_retained]
+            del history[:first_retained]
             if not history:
                 del self._histories[key]
         if removed:
