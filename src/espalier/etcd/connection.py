@@ -169,17 +169,17 @@ class Connection:
             member.connect(self._content, self._tls.server_name)
         if trusted[0].state() is State.READY:
             return trusted[0]
-        found = None
+        ready = None
         if len(trusted) < len(self._members):
-            found = await self._first_ready(trusted, min(deadline, now + _TRUST))
-        found = found or await self._first_ready(self._members, deadline)
+            ready = await self._first_ready(trusted, min(deadline, now + _TRUST))
+        ready = ready or await self._first_ready(self._members, deadline)
         if self._closed:
             raise Closed("the client was closed", sent=False)
-        if found is None:
+        if ready is None:
             raise Unavailable(await self._connection_errors(), sent=False)
-        self._members.remove(found)
-        self._members.insert(0, found)
-        return found
+        self._members.remove(ready)
+        self._members.insert(0, ready)
+        return ready
 
     async def _first_ready(self, members: Sequence[_Member], deadline: float) -> _Member | None:
         """The first of these members that connects; None if none does in time."""

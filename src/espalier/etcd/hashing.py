@@ -106,18 +106,18 @@ def hash_database(database: Database) -> int:
 
 def crc32c(chunks: Iterable[bytes], before: int = 0) -> int:
     """CRC-32C (Castagnoli) of all chunks in order. `before` is that of the preceding bytes."""
-    one, two, three, four = _tables()
+    first, second, third, fourth = _tables()
     crc = before ^ 0xFFFF_FFFF
     for data in _gathered(chunks):
-        whole = len(data) & ~3
-        words = array("I", data[:whole])
+        aligned = len(data) & ~3
+        words = array("I", data[:aligned])
         if sys.byteorder == "big":
             words.byteswap()
         for word in words:
             crc ^= word
-            crc = four[crc & 0xFF] ^ three[crc >> 8 & 0xFF] ^ two[crc >> 16 & 0xFF] ^ one[crc >> 24]
-        for byte in data[whole:]:
-            crc = one[(crc ^ byte) & 0xFF] ^ crc >> 8
+            crc = fourth[crc & 0xFF] ^ third[crc >> 8 & 0xFF] ^ second[crc >> 16 & 0xFF] ^ first[crc >> 24]
+        for byte in data[aligned:]:
+            crc = first[(crc ^ byte) & 0xFF] ^ crc >> 8
     return crc ^ 0xFFFF_FFFF
 
 

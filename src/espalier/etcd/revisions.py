@@ -33,11 +33,11 @@ class Revisions:
                 raise NotEtcd(f"a watch went back from revision {newest} to {event.item.mod_revision}")
             newest = event.item.mod_revision
         self._held += events
-        whole = len(self._held)
+        complete = len(self._held)
         if more:
-            while whole and self._held[whole - 1].item.mod_revision == newest:
-                whole -= 1
-        out, self._held = tuple(self._held[:whole]), self._held[whole:]
+            while complete and self._held[complete - 1].item.mod_revision == newest:
+                complete -= 1
+        out, self._held = tuple(self._held[:complete]), self._held[complete:]
         if out:
             self.last = out[-1].item.mod_revision
             self._size = 0

@@ -65,8 +65,8 @@ def decode_meta(page: bytes) -> Meta | None:
         return None
     body = page[PAGE.size : PAGE.size + _META.size]
     magic, version, page_size, _, root, sequence, freelist, pages, transaction = _META.unpack(body)
-    (found,) = _SUM.unpack_from(page, PAGE.size + _META.size)
-    if (magic, version) != (_MAGIC, _VERSION) or found != fnv64a(body):
+    (checksum,) = _SUM.unpack_from(page, PAGE.size + _META.size)
+    if (magic, version) != (_MAGIC, _VERSION) or checksum != fnv64a(body):
         return None
     if page_size & (page_size - 1) or not LEAST_PAGE_SIZE <= page_size <= MOST_PAGE_SIZE:
         return None

@@ -133,11 +133,11 @@ class Database:
             second = decode_meta(self._read(size, META_SIZE))
             if second is not None and second.page_size == size:
                 metas.append(second)
-        found = [meta for meta in metas if meta is not None]
-        if not found:
+        valid = [meta for meta in metas if meta is not None]
+        if not valid:
             raise Damaged(f"{self.name} is not an etcd database: neither of its first two pages is a valid meta page")
         # The later one even if the file is too short for it: pages of the earlier state may have been reused.
-        meta = max(found, key=lambda meta: meta.transaction)
+        meta = max(valid, key=lambda meta: meta.transaction)
         if meta.pages * meta.page_size > self._size:
             size = meta.pages * meta.page_size
             raise Damaged(f"{self.name} is truncated: it has {self._size} bytes, but its meta page says {size}")
@@ -175,8 +175,8 @@ class Bucket:
 
     def get(self, key: bytes) -> bytes | None:
         """The value of a key; None if it does not exist."""
-        for found, value in self.items(key):
-            return value if found == key else None
+        for first_key, value in self.items(key):
+            return value if first_key == key else None
         return None
 
     def last(self) -> tuple[bytes, bytes] | None:

@@ -187,10 +187,10 @@ class _Branch:
         written = None
         full = self._size + size > self._pages.page_size or len(self.children) == MOST_ELEMENTS
         if full and len(self.children) > 2:
-            kept = self.children.pop()
+            last = self.children.pop()
             written = self.end()
-            self.children = [kept]
-            self._size = PAGE.size + BRANCH_ELEMENT.size + len(kept[0])
+            self.children = [last]
+            self._size = PAGE.size + BRANCH_ELEMENT.size + len(last[0])
         self.children.append((key, child))
         self._size += size
         return written
