@@ -211,7 +211,6 @@ async def _renewed(client: Client) -> dict[str, str]:
     moments = {
         one.name: condition_list.parse_timestamp(str((one.tree.get("spec") or {}).get("renewTime", "")))
         for one in found
-        for one in found
     }
     return {name: f"{max(0.0, (now - at).total_seconds()):.0f}s" for name, at in moments.items() if at is not None}
 
