@@ -69,8 +69,8 @@ def sentence(error: click.UsageError) -> str:
     """Message for a wrong command line: the flag, what was found, what is allowed, and where to find help."""
     if error.ctx is None:
         return error.format_message()
-    said = _wrong(error, error.ctx).rstrip(".")
-    return f"{said}{'' if said.endswith('?') else ';'} see `{error.ctx.command_path} --help`"
+    message = _wrong(error, error.ctx).rstrip(".")
+    return f"{message}{'' if message.endswith('?') else ';'} see `{error.ctx.command_path} --help`"
 
 
 def _wrong(error: click.UsageError, context: click.Context) -> str:
@@ -84,7 +84,9 @@ def _wrong(error: click.UsageError, context: click.Context) -> str:
             meant = f"; did you mean {error.possibilities[0]}?" if error.possibilities else ""
             return f"unknown flag {error.option_name}{meant}"
         case click.BadOptionUsage():
-            option = next(one for one in context.command.params if error.option_name in _spellings(one))
+            option = next(
+                parameter for parameter in context.command.params if error.option_name in _spellings(parameter)
+            )
             if isinstance(option, click.Option) and option.is_flag:
                 return f"{error.option_name}: found a value, allowed is {' or '.join(_spellings(option))} without one"
             allowed = f"{option.make_metavar(context)}: {option.help}"
@@ -94,9 +96,9 @@ def _wrong(error: click.UsageError, context: click.Context) -> str:
         case click.BadParameter() if error.param is not None:
             return f"{_name(error.param, context)}: {error.message}"
         case _:
-            said = error.format_message()
+            message = error.format_message()
             usage = " ".join(context.get_usage().removeprefix("Usage: ").split())
-            return f"{said[:1].lower()}{said[1:].rstrip('.')}; allowed is `{usage}`"
+            return f"{message[:1].lower()}{message[1:].rstrip('.')}; allowed is `{usage}`"
 
 
 def _spellings(parameter: click.Parameter) -> list[str]:

@@ -84,7 +84,7 @@ async def explaining(client: Client) -> AsyncIterator[None]:
             served = await Discovery(client).resources()
         except KubeError:
             raise error from None
-        raise Failure(_elsewhere({one.resource.kind: one.resource.group for one in served})) from error
+        raise Failure(_elsewhere({entry.resource.kind: entry.resource.group for entry in served})) from error
 
 
 def _elsewhere(groups: Mapping[str, str]) -> str:

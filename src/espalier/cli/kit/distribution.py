@@ -39,9 +39,9 @@ def needs(extra: str) -> list[str]:
 
     if extra == "local":
         with suppress(PackageNotFoundError):
-            return [one for one in requires(LOCAL) or [] if not one.startswith(NAME)]
+            return [requirement for requirement in requires(LOCAL) or [] if not requirement.startswith(NAME)]
         return []
-    requirements = (one.partition(";") for one in requires(NAME) or [])
+    requirements = (requirement.partition(";") for requirement in requires(NAME) or [])
     return [
         requirement.strip()
         for requirement, _, marker in requirements

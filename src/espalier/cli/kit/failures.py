@@ -84,12 +84,12 @@ def explain(error: BaseException) -> tuple[Exit, str] | None:
         case Failure():
             return error.exit, str(error)
         case ManifestError():
-            return Exit.REFUSED, "\nerror: ".join(in_one_line(str(one)) for one in error.problems)
+            return Exit.REFUSED, "\nerror: ".join(in_one_line(str(problem)) for problem in error.problems)
         case Unreachable():
             return Exit.UNREACHABLE, str(error)
         case ApiError():
-            said = "\n".join(quoted(line, _LONGEST_LINE) for line in str(error).splitlines())
-            return Exit.REFUSED, f"Error from server ({error.status.reason or error.code}): {said}"
+            message = "\n".join(quoted(line, _LONGEST_LINE) for line in str(error).splitlines())
+            return Exit.REFUSED, f"Error from server ({error.status.reason or error.code}): {message}"
         case KubeError():
             return Exit.REFUSED, str(error)
         case KeyboardInterrupt() | asyncio.CancelledError():

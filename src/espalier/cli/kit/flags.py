@@ -54,9 +54,9 @@ class Number(click.ParamType[float]):
             number = math.nan
         if self.least <= number <= self.most:
             return number
-        whole = "a whole number" if isinstance(self.least, int) else "a number"
+        noun = "a whole number" if isinstance(self.least, int) else "a number"
         least, most = (str(limit) if isinstance(limit, int) else f"{limit:g}" for limit in (self.least, self.most))
-        allowed = f"{whole} from {least} to {most}"
+        allowed = f"{noun} from {least} to {most}"
         raise click.BadParameter(f"found {value!r}, allowed is {allowed}", ctx, param)
 
 
@@ -164,7 +164,7 @@ def output(
     why.
     """
     refusals = {**(refused or {}), **({} if names else {formats.NAME: formats.NO_NAMES})}
-    ways = formats.listed([one for one in formats.ALL if one not in refusals])
+    ways = formats.listed([format_ for format_ in formats.ALL if format_ not in refusals])
     return click.option(
         "--output",
         "-o",

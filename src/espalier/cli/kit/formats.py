@@ -21,17 +21,19 @@ MANIFESTS = "this command prints objects as files, not in a table"
 
 def listed(formats: Sequence[str]) -> str:
     """Formats as help and errors name them."""
-    *most, last = [WRITTEN.get(one, one) for one in formats]
+    *most, last = [WRITTEN.get(format_, format_) for format_ in formats]
     return f"{', '.join(most)} or {last}"
 
 
 def checked(text: str, refused: Mapping[str, str]) -> str:
     """A format. `refused`: those that a command can't print, with the reasons. Raises `Usage`."""
-    chosen = next((one for one in ALL if one == text or (one.endswith("=") and text.startswith(one))), "")
+    chosen = next(
+        (format_ for format_ in ALL if format_ == text or (format_.endswith("=") and text.startswith(format_))), ""
+    )
     if not chosen or chosen in refused:
         lacking = WRITTEN.get(f"{text}=", "").partition("=")[2]
         why = f"without {lacking}" if lacking else refused.get(chosen, "")
-        allowed = listed([one for one in ALL if one not in refused])
+        allowed = listed([format_ for format_ in ALL if format_ not in refused])
         raise Usage(f"-o: found {text!r}{f', but {why}' if why else ''}; allowed are {allowed}")
     if chosen == COLUMNS:
         list(_columns(text))
@@ -59,8 +61,8 @@ def _columns(text: str) -> Iterator[tuple[str, Callable[[Any], list[Any]]]]:
         column = _COLUMN.match(rest, position)
         title, colon, path = (column[1] if column is not None else rest[position:]).partition(":")
         if column is None or not colon or not title or not path:
-            found = column[1] if column is not None else rest[position:]
-            raise Usage(f"-o custom-columns: found {found!r}, allowed is TITLE:PATH such as NAME:.metadata.name")
+            segment = column[1] if column is not None else rest[position:]
+            raise Usage(f"-o custom-columns: found {segment!r}, allowed is TITLE:PATH such as NAME:.metadata.name")
         path = path.removeprefix("{").removesuffix("}")
         try:
             find = compiled(path if path.startswith((".", "[", "$")) else f".{path}")

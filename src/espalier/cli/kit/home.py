@@ -116,13 +116,13 @@ class Home(msgspec.Struct, frozen=True):
         Raises `Failure` for a folder of another user, and for one that others may read in which other things lie.
         """
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = self.root.stat()
-        if found.st_uid != os.geteuid():
+        status = self.root.stat()
+        if status.st_uid != os.geteuid():
             raise Failure(
-                f"{self.root} belongs to another user (UID {found.st_uid}), who could read and replace "
+                f"{self.root} belongs to another user (UID {status.st_uid}), who could read and replace "
                 "what is kept there: set ESPALIER_HOME to a folder of your own, or to one that does not exist yet"
             )
-        if not stat.S_IMODE(found.st_mode) & 0o077:
+        if not stat.S_IMODE(status.st_mode) & 0o077:
             return
         names = [entry.name for entry in self.root.iterdir()]
         if names and not any(path.name in names for path in (self.lock, self.database, self.management)):

@@ -50,11 +50,11 @@ class Table:
 
     def without(self, *titles: str) -> Table:
         """The same without its last columns, which have these titles. Rows may have cells for them."""
-        kept = self.columns[: len(self.columns) - len(titles)]
-        if self.columns[len(kept) :] != titles:
+        columns = self.columns[: len(self.columns) - len(titles)]
+        if self.columns[len(columns) :] != titles:
             raise ValueError(f"the last columns are {self.columns}, not {titles}")
-        stay = tuple(at for at in self.sentences if at < len(kept))
-        return replace(self, columns=kept, sentences=stay, lists=tuple(at for at in self.lists if at < len(kept)))
+        stay = tuple(at for at in self.sentences if at < len(columns))
+        return replace(self, columns=columns, sentences=stay, lists=tuple(at for at in self.lists if at < len(columns)))
 
 
 class Layout:
@@ -81,10 +81,10 @@ class Layout:
                         self._longest_word[at], *(indent + cell_len(word) for word in cell.split(" "))
                     )
         widths, below = self._widths(cells)
-        found = [] if not header else [*self._row(titles, widths, below, is_title=True)]
+        lines = [] if not header else [*self._row(titles, widths, below, is_title=True)]
         for row in cells:
-            found += self._row(row, widths, below)
-        return found
+            lines += self._row(row, widths, below)
+        return lines
 
     def _widths(self, cells: Sequence[Sequence[str]]) -> tuple[list[int], int | None]:
         """The width of each column, and the column whose sentences stand below their rows."""
@@ -163,8 +163,8 @@ def _joined(parts: Sequence[str], widths: Sequence[int]) -> str:
 def _continued(cell: str) -> str:
     """The beginning of further lines of a branch of a tree; empty for anything else."""
     branches = _BRANCHES.match(cell)
-    found = branches[0] if branches is not None else ""
-    return found.translate({ord("├"): "│", ord("└"): " ", ord("─"): " "}) + "  " if found else ""
+    branch = branches[0] if branches is not None else ""
+    return branch.translate({ord("├"): "│", ord("└"): " ", ord("─"): " "}) + "  " if branch else ""
 
 
 def wrapped(text: str, width: int, indent: str = "", *, breaks: bool = True) -> list[str]:

@@ -61,7 +61,7 @@ def write_objects(objects: Sequence[Tree], output: str, *, single: bool) -> None
     for item in objects:
         if isinstance(item.get("metadata"), dict):
             item["metadata"].pop("managedFields", None)
-    whole: Tree = (
+    document: Tree = (
         objects[0]
         if single and len(objects) == 1
         else {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": list(objects)}
@@ -70,13 +70,13 @@ def write_objects(objects: Sequence[Tree], output: str, *, single: bool) -> None
         write_columns(objects, output)
         return
     if output == "json":
-        text = _json(whole)
+        text = _json(document)
     elif output == "yaml":
-        text = to_yaml(whole)
+        text = to_yaml(document)
     elif output == "name":
         text = "".join(name_of(item) + "\n" for item in objects)
     else:
-        text = json_path(whole, output.removeprefix("jsonpath="))
+        text = json_path(document, output.removeprefix("jsonpath="))
     write_data(text)
 
 
@@ -168,16 +168,16 @@ def _rendered(trees: Sequence[Any], pieces: Iterator[tuple[str, str]], *, within
         body.append((kind, text))
     if not is_closed:
         raise Usage(f"-o jsonpath: can't read {{{within}}}: found no {{end}} after it")
-    return "".join(_one(tree, iter(body)) for tree in trees)
+    return "".join(_rendered_item(tree, iter(body)) for tree in trees)
 
 
-def _one(tree: Any, pieces: Iterator[tuple[str, str]]) -> str:
+def _rendered_item(tree: Any, pieces: Iterator[tuple[str, str]]) -> str:
     parts = []
     for kind, text in pieces:
         if kind == "text":
             parts.append(text.replace("\\n", "\n").replace("\\t", "\t"))
         elif text.split(maxsplit=1)[:1] == ["range"]:
-            parts.append(_rendered(_found(tree, text.removeprefix("range").strip()), pieces, within=text))
+            parts.append(_rendered(_values(tree, text.removeprefix("range").strip()), pieces, within=text))
         elif text:
             parts.append(_expression(tree, text))
     return "".join(parts)
@@ -190,10 +190,10 @@ def _expression(tree: Any, expression: str) -> str:
             return str(json.loads(f'"{quoted}"'))
         except ValueError:
             raise Usage(f"-o jsonpath: can't read {{{expression}}}: found no text in quotes") from None
-    return " ".join(map(formats.text_of, _found(tree, expression)))
+    return " ".join(map(formats.text_of, _values(tree, expression)))
 
 
-def _found(tree: Any, expression: str) -> list[Any]:
+def _values(tree: Any, expression: str) -> list[Any]:
     try:
         return compiled(expression)(tree)
     except ValueError as error:

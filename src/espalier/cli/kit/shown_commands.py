@@ -17,12 +17,12 @@ def program() -> str:
     called = Path(sys.argv[0])
     if called.name == "__main__.py":
         return f"{path(Path(sys.executable))} -m espalier.cli"
-    found = shutil.which("espalier")
+    installed = shutil.which("espalier")
     try:
-        is_found = found is not None and os.path.samefile(found, called)
+        is_on_path = installed is not None and os.path.samefile(installed, called)
     except OSError:
-        is_found = False
-    return "espalier" if is_found else path(called)
+        is_on_path = False
+    return "espalier" if is_on_path else path(called)
 
 
 def path(of: Path) -> str:

@@ -56,11 +56,11 @@ class Columns:
 
     def rows(self, table: Tree) -> list[list[Any]]:
         """The shown cells of each row."""
-        found = []
+        rows = []
         for row in table.get("rows") or ():
             namespace = [row["object"]["metadata"]["namespace"]] if self.namespaces else []
-            found.append(namespace + [row["cells"][at] for at in self._shown])
-        return found
+            rows.append(namespace + [row["cells"][at] for at in self._shown])
+        return rows
 
     def news(self, row: list[Any]) -> list[Any]:
         """Identity of a line: all of it except the age, which always changes."""
@@ -74,7 +74,7 @@ async def write(client: Client, selection: Selection, *, wide: bool = False) -> 
     if rows:
         output.write_table(table_of(columns.names), rows)
     else:
-        _say_nothing_found(selection)
+        _say_no_objects(selection)
     version: str = table["metadata"]["resourceVersion"]
     return version
 
@@ -89,8 +89,8 @@ async def watch(client: Client, selection: Selection, *, wide: bool = False) -> 
     last: dict[str, list[Any]] = {}
 
     def show(table: Tree) -> None:
-        for row, whole in zip(columns.rows(table), table.get("rows") or (), strict=True):
-            uid = whole["object"]["metadata"]["uid"]
+        for row, table_row in zip(columns.rows(table), table.get("rows") or (), strict=True):
+            uid = table_row["object"]["metadata"]["uid"]
             if last.get(uid) != columns.news(row):
                 printer.add(row)
             last[uid] = columns.news(row)
@@ -113,14 +113,14 @@ async def watch_objects(client: Client, selection: Selection) -> AsyncGenerator[
     fields = selection.query.get("fieldSelector", "")
     while True:
         listed = await client.list(selection.resource, selection.namespace, labels=selection.labels, fields=fields)
-        for found in listed.items:
-            if seen.get(found.metadata.uid) != found.resource_version:
-                seen[found.metadata.uid] = found.resource_version
-                yield found
+        for object_ in listed.items:
+            if seen.get(object_.metadata.uid) != object_.resource_version:
+                seen[object_.metadata.uid] = object_.resource_version
+                yield object_
         try:
-            async for found in _changes(client, selection, listed.resource_version, "application/json"):
-                seen[found.metadata.uid] = found.resource_version
-                yield found
+            async for object_ in _changes(client, selection, listed.resource_version, "application/json"):
+                seen[object_.metadata.uid] = object_.resource_version
+                yield object_
         except (Expired, Unreachable):
             continue
 
@@ -152,7 +152,7 @@ async def _read(client: Client, selection: Selection, columns: Columns) -> tuple
     return table, columns.rows(table)
 
 
-def _say_nothing_found(selection: Selection) -> None:
+def _say_no_objects(selection: Selection) -> None:
     where = f"in namespace {selection.namespace}" if selection.namespace else "in any namespace"
     named = f" named {selection.name}" if selection.name else ""
     output.say(f"No {selection.resource.plural}{named} found {where}.", stderr=True)

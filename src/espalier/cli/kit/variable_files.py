@@ -19,9 +19,9 @@ def content(variable: str, path: str) -> str:
     """The text of a file that a variable names. Raises `Failure`."""
     try:
         with Path(path).open("rb") as file:
-            found = file.read(_LARGEST_SECRET + 1)
-        if len(found) <= _LARGEST_SECRET:
-            return found.decode()
+            data = file.read(_LARGEST_SECRET + 1)
+        if len(data) <= _LARGEST_SECRET:
+            return data.decode()
         reason = f"it has more than {_LARGEST_SECRET} bytes, the most that a Secret has"
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not text"

@@ -103,8 +103,8 @@ def stop(path: Path, running: Holder) -> None:
         raise _invalid_lock(path, running, "no such process") from None
     try:
         # Checked while the descriptor refers to the process: its ID can't be reused in between.
-        found = identify(running.pid)
-        if running.started and (found is None or (found.started, found.boot) != (running.started, running.boot)):
+        process = identify(running.pid)
+        if running.started and (process is None or (process.started, process.boot) != (running.started, running.boot)):
             raise _invalid_lock(path, running, "that process ID belongs to another process now")
         if not _has_open(running.pid, path):
             raise _invalid_lock(path, running, "that process does not have the file open, or belongs to another user")
@@ -128,16 +128,16 @@ def _has_open(pid: int, path: Path) -> bool:
         descriptors = list((_PROC / str(pid) / "fd").iterdir())
     except OSError:
         return False
-    for one in descriptors:
+    for descriptor in descriptors:
         with contextlib.suppress(OSError):  # closed in the meantime
-            if os.path.samestat(one.stat(), file):
+            if os.path.samestat(descriptor.stat(), file):
                 return True
     return False
 
 
 def _oneself(url: str) -> Holder:
-    found = identify(os.getpid()) if (_PROC / "self/stat").exists() else None
-    return Holder(os.getpid(), url, *((found.started, found.boot) if found else ()))
+    process = identify(os.getpid()) if (_PROC / "self/stat").exists() else None
+    return Holder(os.getpid(), url, *((process.started, process.boot) if process else ()))
 
 
 async def released(path: Path, timeout: float) -> bool:
