@@ -20,31 +20,31 @@ SNAPSHOTS = Table(("Name", "Kind", "Revisions", "Size", "Compression", "Taken"))
 CHECKED = Table(("Name", "Content", "State"))
 
 
-def set_row(one: SnapshotSet, now: datetime) -> tuple[str, ...]:
+def set_row(snapshots: SnapshotSet, now: datetime) -> tuple[str, ...]:
     """A set in the columns of `SETS`."""
     return (
-        f"{one.full.snapshot.last}-{one.last}" if one.deltas else f"{one.last}",
-        str(len(one.deltas)),
-        size_of(one.size),
-        compressions(one.members),
-        age_of(one.full.snapshot.created, now),
-        age_of(one.newest, now),
-        state(one),
-        _time(one.full),
-        one.full.name,
+        f"{snapshots.full.snapshot.last}-{snapshots.last}" if snapshots.deltas else f"{snapshots.last}",
+        str(len(snapshots.deltas)),
+        size_of(snapshots.size),
+        compressions(snapshots.members),
+        age_of(snapshots.full.snapshot.created, now),
+        age_of(snapshots.newest, now),
+        state(snapshots),
+        _time(snapshots.full),
+        snapshots.full.name,
     )
 
 
-def state(one: SnapshotSet) -> str:
+def state(snapshots: SnapshotSet) -> str:
     """The state of a set in a word or two, from its names."""
-    faults = [finding for finding in one.findings() if finding.is_fault]
+    faults = [finding for finding in snapshots.findings() if finding.is_fault]
     if any(finding.reason is FindingReason.EMPTY for finding in faults):
         return "empty object"
     if faults:
-        return f"gap after {one.reach}"
-    if any(finding.reason is FindingReason.FORK for finding in one.findings()):
+        return f"gap after {snapshots.reach}"
+    if any(finding.reason is FindingReason.FORK for finding in snapshots.findings()):
         return "fork?"
-    return "final" if one.full.snapshot.is_final and not one.deltas else "complete"
+    return "final" if snapshots.full.snapshot.is_final and not snapshots.deltas else "complete"
 
 
 def snapshot_row(stored: StoredSnapshot) -> tuple[str, ...]:
@@ -60,12 +60,12 @@ def snapshot_row(stored: StoredSnapshot) -> tuple[str, ...]:
     )
 
 
-def checked_row(one: Checked) -> tuple[str, ...]:
+def checked_row(checked: Checked) -> tuple[str, ...]:
     """A verified object, in the columns of `CHECKED`."""
-    if one.problem:
-        return one.stored.name, "", "damaged"
-    content = size_of(one.size) if one.stored.snapshot.kind is Kind.FULL else counted(one.events, "event")
-    return one.stored.name, content, "whole"
+    if checked.problem:
+        return checked.stored.name, "", "damaged"
+    content = size_of(checked.size) if checked.stored.snapshot.kind is Kind.FULL else counted(checked.events, "event")
+    return checked.stored.name, content, "whole"
 
 
 def compressions(members: Sequence[StoredSnapshot]) -> str:
@@ -77,24 +77,24 @@ def inventory_facts(where: str, inventory: Inventory, now: datetime) -> dict[str
     """The contents of a store."""
     return {
         "store": where,
-        "sets": [set_facts(one, now) for one in inventory.sets],
+        "sets": [set_facts(snapshots, now) for snapshots in inventory.sets],
         "stray": [snapshot_facts(stored) for stored in inventory.stray],
         "chunks": [stored.key for stored in inventory.chunks],
         "foreign": list(inventory.foreign),
     }
 
 
-def set_facts(one: SnapshotSet, now: datetime) -> dict[str, Any]:
+def set_facts(snapshots: SnapshotSet, now: datetime) -> dict[str, Any]:
     """A set."""
     return {
-        "full": snapshot_facts(one.full),
-        "deltas": [snapshot_facts(stored) for stored in one.deltas],
-        "lastRevision": one.last,
-        "restorableRevision": one.reach,
-        "bytes": one.size,
-        "ageSeconds": int(now.timestamp()) - one.full.snapshot.created,
-        "newestAgeSeconds": int(now.timestamp()) - one.newest,
-        "findings": [{"reason": str(finding.reason), "message": finding.message} for finding in one.findings()],
+        "full": snapshot_facts(snapshots.full),
+        "deltas": [snapshot_facts(stored) for stored in snapshots.deltas],
+        "lastRevision": snapshots.last,
+        "restorableRevision": snapshots.reach,
+        "bytes": snapshots.size,
+        "ageSeconds": int(now.timestamp()) - snapshots.full.snapshot.created,
+        "newestAgeSeconds": int(now.timestamp()) - snapshots.newest,
+        "findings": [{"reason": str(finding.reason), "message": finding.message} for finding in snapshots.findings()],
     }
 
 
@@ -119,8 +119,8 @@ def verdict_facts(verdict: Verdict, now: datetime) -> dict[str, Any]:
     return {
         **set_facts(verdict.snapshots, now),
         "restorableRevision": verdict.reach,
-        "events": sum(one.events for one in verdict.checked),
-        "contentBytes": sum(one.size for one in verdict.checked),
+        "events": sum(checked.events for checked in verdict.checked),
+        "contentBytes": sum(checked.size for checked in verdict.checked),
         "problems": verdict.problems,
     }
 

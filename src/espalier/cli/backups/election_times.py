@@ -41,7 +41,7 @@ def _misfits(tree: Any) -> Iterator[Violation]:
     for field, value in tree.items():
         if field not in _FIELDS:
             near = nearest_name(str(field), tuple(_FIELDS))
-            said = f"unknown field{f'; did you mean {near}?' if near else ''}"
-            yield Violation(str(field), shown(value), ", ".join(_FIELDS), said)
+            message = f"unknown field{f'; did you mean {near}?' if near else ''}"
+            yield Violation(str(field), shown(value), ", ".join(_FIELDS), message)
         elif isinstance(value, bool) or not isinstance(value, int | float):
             yield Violation(field, shown(value), "a number of seconds, such as 15", "it is not a number")

@@ -39,6 +39,6 @@ async def posted(http: aiohttp.ClientSession, url: str, body: bytes) -> bytes:
     except (aiohttp.ClientError, TimeoutError) as error:
         raise Unreachable(f"{url}: {error or 'no answer in time'}") from error
     if response.status != 200 or len(answer) > LARGEST_ANSWER:
-        said = answer[:200].decode(errors="replace")
-        raise Unreachable(f"{url}: {response.status} {said}")
+        text = answer[:200].decode(errors="replace")
+        raise Unreachable(f"{url}: {response.status} {text}")
     return answer

@@ -44,12 +44,12 @@ async def restore(given: RestoreFlags, output_format: str) -> None:
     folder = Path(given.data_dir)
     with explained(f"stopped; {folder} is unchanged"), _refused(folder), Transfer("restoring") as transfer:
         done = await restore_store(opened(given.store, given.endpoint), folder, options, transfer.moved)
-    for said in done.passed_over:
-        output.say(f"not used: {said}", stderr=True)
+    for reason in done.passed_over:
+        output.say(f"not used: {reason}", stderr=True)
     if output_format:
         output.write_facts(_facts(given, done), output_format)
     else:
-        output.say(_said(given, done))
+        output.say(_summary(given, done))
 
 
 def _members(given: RestoreFlags) -> Membership:
@@ -69,7 +69,7 @@ def _refused(folder: Path) -> Iterator[None]:
         raise Failure(f"{error}; {folder} is unchanged") from None
 
 
-def _said(given: RestoreFlags, done: Restored) -> str:
+def _summary(given: RestoreFlags, done: Restored) -> str:
     contents = done.contents
     lines = [
         f"restored revision {contents.revision} into {given.data_dir}, from {done.full.name} "

@@ -36,7 +36,7 @@ from espalier.etcdbackup.stores.retries import Retries
 from espalier.etcdbackup.stores.store import Store
 from espalier.runtime.clock import SystemClock
 
-COMPRESSIONS = {one.word: one for one in Compression if one is not Compression.LZW}
+COMPRESSIONS = {compression.word: compression for compression in Compression if compression is not Compression.LZW}
 POLICIES = ("exponential", "limit-based")
 
 
@@ -141,12 +141,12 @@ def _ownership(given: RunFlags) -> Ownership | None:
             cluster=given.cluster, timing=given.timing, founding=given.founding, guard=given.guard
         )
         return None
-    found = etcd_election.election(given.epoch, given.cluster, given.timing)
+    election = etcd_election.election(given.epoch, given.cluster, given.timing)
     if given.data_dir is None or given.guard is None:
         raise Usage(
             "--data-dir and --guard must be given with --epoch: etcd's data, and the control socket of its guard"
         )
-    settings = agent.Settings(found.epoch, found.cluster, found.timing, given.founding)
+    settings = agent.Settings(election.epoch, election.cluster, election.timing, given.founding)
     try:
         members = membership(given.name, given.initial_cluster, given.token, given.advertise_peer_urls)
     except ValueError as error:
@@ -196,8 +196,8 @@ def _settings(given: RunFlags) -> Settings:
         collection_period=flags.seconds(given.collection_period, "--garbage-collection-period"),
     )
     policy = Exponential() if given.policy == POLICIES[0] else Newest(given.max_backups)
-    kept = timedelta(seconds=flags.seconds(given.delta_retention, "--delta-snapshot-retention-period"))
-    return Settings(schedule, Retention(policy, kept), COMPRESSIONS[given.compression])
+    retention = timedelta(seconds=flags.seconds(given.delta_retention, "--delta-snapshot-retention-period"))
+    return Settings(schedule, Retention(policy, retention), COMPRESSIONS[given.compression])
 
 
 def _shown(host: str) -> str:

@@ -47,14 +47,14 @@ async def copy(
     stores: Stores, epoch: int, source_epoch: int | None, cluster: str, timing: Path | None, http_flags: HttpFlags
 ) -> None:
     """Take over, until SIGTERM or SIGINT."""
-    found = etcd_election.election(epoch, cluster, timing)
+    election = etcd_election.election(epoch, cluster, timing)
     if source_epoch is None:
         raise Usage("--source-epoch must be given with --epoch: the epoch that owned the data last")
     try:
-        settings = copier.Settings(epoch, source_epoch, cluster, found.timing)
+        settings = copier.Settings(epoch, source_epoch, cluster, election.timing)
     except ValueError as error:
         raise Usage(f"--epoch: {error}") from None
-    retries = retries_within(found.timing)
+    retries = retries_within(election.timing)
     source = opened(stores.source, stores.source_endpoint, source=True, retries=retries)
     target = opened(stores.target, stores.endpoint, retries=retries)
     address = http_flags.address()

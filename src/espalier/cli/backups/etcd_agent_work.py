@@ -69,9 +69,9 @@ async def list_(url: str, endpoint: str, output_format: str) -> None:
         return
     if inventory.sets:
         table = tables.SETS if output_format else tables.SETS.without("Taken", "Full")
-        output.write_table(table, [tables.set_row(one, now) for one in inventory.sets])
+        output.write_table(table, [tables.set_row(snapshots, now) for snapshots in inventory.sets])
     else:
-        output.say(_nothing_found(store, inventory), stderr=True)
+        output.say(_no_snapshot(store, inventory), stderr=True)
     _say_the_rest(inventory)
 
 
@@ -98,23 +98,23 @@ async def verify(
         store = opened(url, endpoint)
         inventory = await read_inventory(store)
         sets = inventory.sets if every else inventory.sets[-1:]
-        with Transfer("verifying", sum(one.size for one in sets)) as transfer:
-            verdicts = [await verify_set(store, one, transfer.moved) for one in sets]
+        with Transfer("verifying", sum(snapshots.size for snapshots in sets)) as transfer:
+            verdicts = [await verify_set(store, snapshots, transfer.moved) for snapshots in sets]
     now = SystemClock().now()
     problems = [problem for verdict in verdicts for problem in verdict.problems]
     problems += (
-        [_nothing_found(store, inventory)] if not verdicts else _shortcomings(verdicts[-1], now, seconds, revision)
+        [_no_snapshot(store, inventory)] if not verdicts else _shortcomings(verdicts[-1], now, seconds, revision)
     )
     if output_format:
         facts = [tables.verdict_facts(verdict, now) for verdict in verdicts]
         output.write_facts({"store": store.where, "sets": facts, "problems": problems}, output_format, rows="sets")
     elif verdicts:
-        rows = [tables.checked_row(one) for verdict in verdicts for one in verdict.checked]
+        rows = [tables.checked_row(checked) for verdict in verdicts for checked in verdict.checked]
         output.write_table(tables.CHECKED, rows)
     if problems:
         raise Damaged("\n".join(problems))
     if not output_format:
-        output.say(_said(verdicts[-1], now), stderr=True)
+        output.say(_summary(verdicts[-1], now), stderr=True)
 
 
 def _shortcomings(verdict: Verdict, now: datetime, seconds: float | None, revision: int | None) -> Iterator[str]:
@@ -133,9 +133,9 @@ def _shortcomings(verdict: Verdict, now: datetime, seconds: float | None, revisi
         yield f"revision {verdict.reach or 0} can be restored, {revision} was asked for"
 
 
-def _said(verdict: Verdict, now: datetime) -> str:
+def _summary(verdict: Verdict, now: datetime) -> str:
     deltas = len(verdict.snapshots.deltas)
-    events = sum(one.events for one in verdict.checked)
+    events = sum(checked.events for checked in verdict.checked)
     more = f" and {counted(deltas, 'delta')} with {counted(events, 'event')}" if deltas else ""
     content = f"a full snapshot{more}"
     age = tables.age_of(verdict.snapshots.newest, now)
@@ -157,19 +157,21 @@ async def copy(options: CopyOptions, output_format: str) -> None:
     if output_format:
         output.write_facts(_copy_facts(source, target, done), output_format)
     if done.reach is None:
-        raise Failure(_nothing_found(source, await read_inventory(source)))
+        raise Failure(_no_snapshot(source, await read_inventory(source)))
     if not output_format:
         copied = f"copied {counted(len(done.copied), 'snapshot')}, {tables.size_of(done.size)}"
         present = f"{len(done.present)} already there"
         output.say(f"{copied}; {present}; {target.where} can restore revision {done.reach}")
     if not is_there:
-        said = f"the source had no final snapshot after {options.timeout}; copied what was there"
-        raise Overdue(f"{said}: writes to etcd after revision {done.reach} are not in it")
+        message = f"the source had no final snapshot after {options.timeout}; copied what was there"
+        raise Overdue(f"{message}: writes to etcd after revision {done.reach} are not in it")
 
 
 async def _copied(source: Store, target: Store, choice: Choice, parallel: int) -> Copied:
     clock = SystemClock()
-    size = sum(one.source.size for one in plan(await read_inventory(source), Inventory(), choice, clock.now()).copies)
+    size = sum(
+        planned.source.size for planned in plan(await read_inventory(source), Inventory(), choice, clock.now()).copies
+    )
     with Transfer("copying", size) as transfer:
         return await Copier(source, target, clock, parallel=parallel, progress=transfer.moved).run(choice)
 
@@ -212,28 +214,28 @@ def explained(stopped: str) -> Iterator[None]:
 def _chosen(store: Store, inventory: Inventory, name: str | None) -> SnapshotSet:
     if name is None:
         if inventory.latest is None:
-            raise Failure(_nothing_found(store, inventory))
+            raise Failure(_no_snapshot(store, inventory))
         return inventory.latest
-    for one in inventory.sets:
-        if any(name in (stored.name, stored.key) for stored in one.members):
-            return one
+    for snapshots in inventory.sets:
+        if any(name in (stored.name, stored.key) for stored in snapshots.members):
+            return snapshots
     raise Failure(f"{store.where} has no snapshot {name} in a set; `espalier etcd-agent list {store.where}` lists them")
 
 
-def _nothing_found(store: Store, inventory: Inventory) -> str:
+def _no_snapshot(store: Store, inventory: Inventory) -> str:
     """The message that there is no full snapshot, and where one might be."""
-    said = f"no full snapshot found in {store.where}"
+    message = f"no full snapshot found in {store.where}"
     last = store.where.rpartition("/")[2]
     if last in (LAYOUT, LEGACY_LAYOUT):
-        return f"{said}; remove {last} from the end of the URL"
+        return f"{message}; remove {last} from the end of the URL"
     for key in inventory.foreign:
         at = key.find(f"/{LAYOUT}/")
         if at > 0 and parse_key(key[at + 1 :]) is not None:
-            return f"{said}; did you mean {store.where}/{key[:at]}?"
+            return f"{message}; did you mean {store.where}/{key[:at]}?"
     if inventory.stray:
         stray = counted(len(inventory.stray), "delta")
-        return f"{said}, and {stray} without one; check whether it was deleted or moved"
-    return f"{said}; its key would begin with {LAYOUT}/Full-: check bucket and prefix"
+        return f"{message}, and {stray} without one; check whether it was deleted or moved"
+    return f"{message}; its key would begin with {LAYOUT}/Full-: check bucket and prefix"
 
 
 def _say_the_rest(inventory: Inventory) -> None:

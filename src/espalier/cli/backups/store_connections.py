@@ -58,23 +58,23 @@ async def to_folder(folder: Path) -> str:
         threading.Thread(target=_check_folder, args=(folder, looking), name=f"looking at {folder}", daemon=True).start()
     try:
         async with asyncio.timeout(TIMEOUT):
-            found = await asyncio.shield(asyncio.wrap_future(looking))
+            is_folder = await asyncio.shield(asyncio.wrap_future(looking))
     except TimeoutError as error:
         return _words(error)
-    if isinstance(found, OSError):
-        return _words(found)
-    return "" if found else "there is no such folder"
+    if isinstance(is_folder, OSError):
+        return _words(is_folder)
+    return "" if is_folder else "there is no such folder"
 
 
 def _check_folder(folder: Path, looking: Future[bool | OSError]) -> None:
-    found: bool | OSError
+    is_folder: bool | OSError
     try:
-        found = folder.is_dir()
+        is_folder = folder.is_dir()
     except OSError as error:  # no permission, or the name is too long
-        found = error
+        is_folder = error
     if _looking.get(folder) is looking:
         del _looking[folder]
-    looking.set_result(found)
+    looking.set_result(is_folder)
 
 
 def _words(error: Exception) -> str:
