@@ -59,18 +59,21 @@ async def list_(*, connect: flags.Connection, output_format: str) -> None:
     """
     async with connection.connect(connect) as connected:
         client = connected.client
-        found = await _seeds(client)
+        listed = await _seeds(client)
         if output_format:
-            output.write_objects([one.tree for one in found], output_format, single=False)
+            output.write_objects([seed.tree for seed in listed], output_format, single=False)
             return
-        shoots = [one.decode(Shoot) for one in (await client.list(Shoot.resource)).items]
+        shoots = [shoot.decode(Shoot) for shoot in (await client.list(Shoot.resource)).items]
         renewed = await _renewed(client)
-    if not found:
+    if not listed:
         output.say("No seeds found.", stderr=True)
         return
     output.write_table(
         SEEDS,
-        [(*_row(one.decode(Seed), shoots), renewed.get(one.name, "never"), *_rest(one.decode(Seed))) for one in found],
+        [
+            (*_row(seed.decode(Seed), shoots), renewed.get(seed.name, "never"), *_rest(seed.decode(Seed)))
+            for seed in listed
+        ],
     )
 
 
@@ -103,21 +106,21 @@ async def evacuate(
     """
     seconds = waiting_time(timeout)
     async with connection.connect(connect) as connected:
-        there = {one.name for one in await _seeds(connected.client)}
+        there = {seed.name for seed in await _seeds(connected.client)}
         has = {name} & (await _seeds_of_shoots(connected.client))  # somebody deleted its Seed
-        for one in filter(None, (name, destination)):
-            if one not in there | has:
-                raise Failure(f"there is no seed {one!r}; existing: {first(sorted(there), 20) or 'none'}")
+        for seed in filter(None, (name, destination)):
+            if seed not in there | has:
+                raise Failure(f"there is no seed {seed!r}; existing: {first(sorted(there), 20) or 'none'}")
         if destination == name:
             raise Failure(f"--to: found {name}, which is the seed to evacuate; name another one")
         if dry_run:
             _write(await _next(connected.client, name, 10_000, destination))
             return
         with Progress() as progress:
-            kept = await _evacuate(connected.client, name, int(at_once), destination, seconds, progress)
-            if kept:
-                output.write_table(KEPT, sorted(kept.items()))
-                raise Failure(f"seed {name} keeps {len(kept)} of its shoots")
+            blocked = await _evacuate(connected.client, name, int(at_once), destination, seconds, progress)
+            if blocked:
+                output.write_table(KEPT, sorted(blocked.items()))
+                raise Failure(f"seed {name} keeps {len(blocked)} of its shoots")
             progress.say(f"seed {name} has no shoots left")
             if left := await _left(connected.client, name):
                 progress.say(left, sign="[yellow]![/]")
@@ -132,17 +135,17 @@ async def _evacuate(
     try:
         async with asyncio.timeout(timeout):
             while True:
-                found = await _next(client, name, limit, destination, refused)
-                for one in found.moves:
-                    key = Key(one.namespace, one.shoot)
+                evacuation = await _next(client, name, limit, destination, refused)
+                for planned in evacuation.moves:
+                    key = Key(planned.namespace, planned.shoot)
                     try:
-                        await move(client, key, one.destination)
-                        progress.say(f"shoot {key} moves to seed {one.destination}", sign="[cyan]>[/]")
+                        await move(client, key, planned.destination)
+                        progress.say(f"shoot {key} moves to seed {planned.destination}", sign="[cyan]>[/]")
                     except ApiError as error:
                         refused[str(key)] = str(error)
-                if not found.running and found.remaining <= len(found.blocked):
-                    return dict(found.blocked)
-                waiting = f"shoots still to move: {found.remaining}; migrations under way: {found.running}"
+                if not evacuation.running and evacuation.remaining <= len(evacuation.blocked):
+                    return dict(evacuation.blocked)
+                waiting = f"shoots still to move: {evacuation.remaining}; migrations under way: {evacuation.running}"
                 progress.wait(waiting)
                 await asyncio.sleep(POLL_INTERVAL)
     except TimeoutError:
@@ -158,15 +161,17 @@ async def _next(
     seeds, shoots, profiles = await asyncio.gather(
         client.list(Seed.resource), client.list(Shoot.resource), _profiles(client)
     )
-    typed = [one.decode(Seed) for one in seeds.items]
-    here = [one.decode(Shoot) for one in shoots.items]
+    typed = [seed.decode(Seed) for seed in seeds.items]
+    here = [shoot.decode(Shoot) for shoot in shoots.items]
     return next_moves(name, here, typed, limit, destination, profiles=profiles, refused=refused)
 
 
 async def _profiles(client: Client) -> dict[str, CloudProfile]:
     """CloudProfiles by name; none if they may not be read: admission then refuses what does not fit."""
     try:
-        return {one.name: one.decode(CloudProfile) for one in (await client.list(CloudProfile.resource)).items}
+        return {
+            profile.name: profile.decode(CloudProfile) for profile in (await client.list(CloudProfile.resource)).items
+        }
     except (Forbidden, NotFound):
         return {}
 
@@ -177,12 +182,12 @@ async def _left(client: Client, name: str) -> str:
         seed = (await client.get(Seed.resource, name)).decode(Seed)
     except NotFound:
         return ""
-    shoots = [one.decode(Shoot) for one in (await client.list(Shoot.resource)).items]
+    shoots = [shoot.decode(Shoot) for shoot in (await client.list(Shoot.resource)).items]
     return seed_objects.remains(seed, shoots)
 
 
 def _write(evacuation: Evacuation) -> None:
-    rows = [(f"{one.namespace}/{one.shoot}", one.destination, "") for one in evacuation.moves]
+    rows = [(f"{planned.namespace}/{planned.shoot}", planned.destination, "") for planned in evacuation.moves]
     rows += [(name, "<stays>", why) for name, why in sorted(evacuation.blocked.items())]
     if rows:
         output.write_table(MOVES, rows)
@@ -198,19 +203,19 @@ async def _seeds(client: Client) -> list[Object]:
 
 
 async def _seeds_of_shoots(client: Client) -> set[str]:
-    shoots = (one.decode(Shoot) for one in (await client.list(Shoot.resource)).items)
-    return {name for one in shoots for name in (one.spec.seed_name, one.status.seed_name) if name}
+    shoots = (shoot.decode(Shoot) for shoot in (await client.list(Shoot.resource)).items)
+    return {name for shoot in shoots for name in (shoot.spec.seed_name, shoot.status.seed_name) if name}
 
 
 async def _renewed(client: Client) -> dict[str, str]:
     try:
-        found = (await client.list(LEASE, names.SEED_LEASES)).items
+        leases = (await client.list(LEASE, names.SEED_LEASES)).items
     except (Forbidden, NotFound):
         return {}
     now = SystemClock().now()
     moments = {
-        one.name: condition_list.parse_timestamp(str((one.tree.get("spec") or {}).get("renewTime", "")))
-        for one in found
+        lease.name: condition_list.parse_timestamp(str((lease.tree.get("spec") or {}).get("renewTime", "")))
+        for lease in leases
     }
     return {name: f"{max(0.0, (now - at).total_seconds()):.0f}s" for name, at in moments.items() if at is not None}
 
@@ -218,9 +223,9 @@ async def _renewed(client: Client) -> dict[str, str]:
 def _row(seed: Seed, shoots: list[Shoot]) -> tuple[str, str, int, int, int]:
     name = seed.metadata.name
     ready = condition_list.get(seed.status.conditions, GARDENLET_READY)
-    has = sum(one.status.seed_name == name for one in shoots)
-    coming = sum(one.spec.seed_name == name != one.status.seed_name for one in shoots)
-    leaving = sum(one.status.seed_name == name != one.spec.seed_name for one in shoots)
+    has = sum(shoot.status.seed_name == name for shoot in shoots)
+    coming = sum(shoot.spec.seed_name == name != shoot.status.seed_name for shoot in shoots)
+    leaving = sum(shoot.status.seed_name == name != shoot.spec.seed_name for shoot in shoots)
     return name, ready.status if ready is not None else "Unknown", has, coming, leaving
 
 

@@ -31,13 +31,13 @@ class ConnectedShootAPIs:
         """See `ShootAPIs`."""
         try:
             async with self._client(namespace) as client:
-                found = await client.list(NODE)
-                renewed = {one.name: one for one in (await client.list(LEASE, NODE_LEASES)).items}
+                nodes = await client.list(NODE)
+                renewed = {lease.name: lease for lease in (await client.list(LEASE, NODE_LEASES)).items}
         except KubeError as error:
             return [f"all, as the API server does not answer ({error})"]
         return [
             node.name
-            for node in found.items
+            for node in nodes.items
             if (lease := renewed.get(node.name)) is None
             or (at := condition_list.parse_timestamp(str(_part(lease, "spec").get("renewTime", "")))) is None
             or at < since
@@ -65,16 +65,16 @@ class ConnectedShootAPIs:
             async with asyncio.timeout(PATIENCE), self._client(namespace) as client:
                 nodes = (await client.list(NODE)).items
                 components = [
-                    f"{resource.kind} {one.name}"
+                    f"{resource.kind} {workload.name}"
                     for resource in (DEPLOYMENT, DAEMON_SET)
-                    for one in (await client.list(resource, KUBE_SYSTEM)).items
-                    if not _is_available(resource, one)
+                    for workload in (await client.list(resource, KUBE_SYSTEM)).items
+                    if not _is_available(resource, workload)
                 ]
         except (KubeError, TimeoutError) as error:
             return ShootHealth(unreachable=str(error) or f"no answer within {PATIENCE:g} s")
         return ShootHealth(
             nodes=len(nodes),
-            unready_nodes=tuple(sorted(one.name for one in nodes if not _is_ready(one))),
+            unready_nodes=tuple(sorted(node.name for node in nodes if not _is_ready(node))),
             unready_components=tuple(sorted(components)),
         )
 
@@ -91,15 +91,15 @@ def _is_ready(node: Object) -> bool:
     return condition_list.is_true_in(node.tree.get("status"), "Ready")
 
 
-def _is_available(resource: Resource, found: Object) -> bool:
-    status, spec = _part(found, "status"), _part(found, "spec")
+def _is_available(resource: Resource, workload: Object) -> bool:
+    status, spec = _part(workload, "status"), _part(workload, "spec")
     if resource == DAEMON_SET:
         return bool(status.get("numberUnavailable", 0) == 0)
     available, wanted = status.get("availableReplicas", 0), spec.get("replicas", 1)
     return isinstance(available, int) and isinstance(wanted, int) and available >= wanted
 
 
-def _part(found: Object, name: str) -> Mapping[str, Any]:
+def _part(object_: Object, name: str) -> Mapping[str, Any]:
     """`spec` or `status` in the response of a shoot; empty if it is not an object."""
-    part = found.tree.get(name)
+    part = object_.tree.get(name)
     return part if isinstance(part, dict) else {}

@@ -61,11 +61,11 @@ class Request:
     async def send(self, client: Client, namespace: str) -> bytes:
         """The kubeconfig. Raises `Failure` for a shoot without keys, and for a user who may not read them."""
         key = Key(namespace, self.shoot)
-        found = await find(client, key)
-        secrets = await _secrets(client, key, found.metadata.uid)
+        shoot = await find(client, key)
+        secrets = await _secrets(client, key, shoot.metadata.uid)
         try:
             authority = authority_of(secrets[names.CA])
-            address = self.server or f"https://{_dns_name(secrets[names.KUBE_APISERVER], found.decode(Shoot))}"
+            address = self.server or f"https://{_dns_name(secrets[names.KUBE_APISERVER], shoot.decode(Shoot))}"
         except KeyError as missing:
             raise Failure(f"the ShootState of shoot {key} has no secret {missing}: {_WAIT}") from None
         except InvalidSecret as error:
@@ -101,7 +101,7 @@ async def _secrets(client: Client, key: Key, uid: str) -> dict[str, Data]:
     owners = [owner.uid for owner in state.metadata.owner_references if owner.kind == Shoot.resource.kind]
     if owners and uid not in owners:
         raise Failure(f"the ShootState of shoot {key} is of an earlier Shoot of this name: wait until it is deleted")
-    return {one.name: persisted_data(one) for one in state.decode(ShootState).gardenlet.secrets}
+    return {secret.name: persisted_data(secret) for secret in state.decode(ShootState).gardenlet.secrets}
 
 
 def persisted_data(secret: PersistedSecret) -> Data:
@@ -113,8 +113,8 @@ def _dns_name(secret: Data, shoot: Shoot) -> str:
     """The name of the API server that DNS has, among those in its certificate. It is the same in each seed."""
     try:
         certificate = KeyPair(secret[f"{names.KUBE_APISERVER}.crt"], b"").x509
-        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
-        dns_names = found.value.get_values_for_type(x509.DNSName)
+        extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        dns_names = extension.value.get_values_for_type(x509.DNSName)
     except (KeyError, ValueError, x509.ExtensionNotFound) as error:
         raise InvalidSecret(f"the certificate of its API server can't be read: {error!r}") from None
     prefix = f"api.{shoot.status.technical_id}."

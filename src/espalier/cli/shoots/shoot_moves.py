@@ -68,9 +68,9 @@ def failure(shoot: Shoot) -> str:
     last = shoot.status.last_operation
     if last is None or last.state != OperationState.FAILED:
         return ""
-    said = "; ".join(f"{error.task_id}: {error.description}" for error in shoot.status.last_errors)
+    errors = "; ".join(f"{error.task_id}: {error.description}" for error in shoot.status.last_errors)
     advice = "fix that, then annotate it with gardener.cloud/operation=retry"
-    return f"{last.type} has failed: {said or last.description}; {advice}"
+    return f"{last.type} has failed: {errors or last.description}; {advice}"
 
 
 def pending_tasks(shoot: Shoot) -> str:

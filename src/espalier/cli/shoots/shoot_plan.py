@@ -72,15 +72,15 @@ async def observe(client: Client, key: Key, destination: str) -> Seen:
         of(BackupBucket.resource),
         of(LEASE, names.SEED_LEASES),
     )
-    said = {one.name: move_times.parse(one.metadata.annotations.get(move_times.KEY)) for one in leases}
+    reported = {lease.name: move_times.parse(lease.metadata.annotations.get(move_times.KEY)) for lease in leases}
     seen = Seen(
         shoot,
         destination,
-        {one.name: one.decode(Seed) for one in seeds},
-        tuple(one.decode(Shoot) for one in shoots),
-        {one.name: one.decode(CloudProfile) for one in profiles},
-        {one.name: one.decode(BackupBucket) for one in buckets},
-        {name: times for name, times in said.items() if times is not None},
+        {seed.name: seed.decode(Seed) for seed in seeds},
+        tuple(shoot.decode(Shoot) for shoot in shoots),
+        {profile.name: profile.decode(CloudProfile) for profile in profiles},
+        {bucket.name: bucket.decode(BackupBucket) for bucket in buckets},
+        {name: times for name, times in reported.items() if times is not None},
         tuple(sorted(unread)),
     )
     return replace(seen, needs=tuple(await needs(client, shoot, destination)))
@@ -196,13 +196,13 @@ def _times_note(seen: Seen, source: str) -> str:
 def _refusals(seen: Seen) -> Iterator[str]:
     old, moved = seen.shoot, seen.shoot.tree
     moved = {**moved, "spec": {**moved["spec"], "seedName": seen.destination}}
-    placed = [(one.spec.seed_name, one.status.seed_name) for one in seen.shoots]
+    placed = [(shoot.spec.seed_name, shoot.status.seed_name) for shoot in seen.shoots]
     garden = rules.Garden(seen.seeds.get, seen.profiles.get, lambda seed: sum(seed in both for both in placed))
     if old.decode(Shoot).spec.seed_name == seen.destination:
         yield f"spec.seedName: found {seen.destination}, where the shoot already is, or moves to; name another seed"
         return
-    for one in rules.violations(old, Object(encode_json(moved)), ADMIN, garden):
-        yield str(one)
+    for violation in rules.violations(old, Object(encode_json(moved)), ADMIN, garden):
+        yield str(violation)
 
 
 def _findings(seen: Seen, shoot: Shoot, source: str) -> Iterator[Finding]:
@@ -225,11 +225,11 @@ def _findings(seen: Seen, shoot: Shoot, source: str) -> Iterator[Finding]:
 def _backups(shoot: Shoot) -> Finding:
     """The report of the source's gardenlet about its backups."""
     what = "backups are current, and others can read them"
-    found = _condition(shoot)
-    if found is None:
+    condition = _condition(shoot)
+    if condition is None:
         return Finding(what, None, "no gardenlet has reported it yet")
-    ready = {"True": True, "False": False}.get(found.status)
-    return Finding(what, ready, f"{found.message} (as of {found.last_update_time})")
+    ready = {"True": True, "False": False}.get(condition.status)
+    return Finding(what, ready, f"{condition.message} (as of {condition.last_update_time})")
 
 
 def _condition(shoot: Shoot) -> Condition | None:
@@ -254,10 +254,10 @@ def _bucket(seen: Seen, role: str, name: str, bucket_name: str) -> Finding:
     reference = bucket.spec.credentials_ref or bucket.spec.secret_ref
     if role == "source" and reference is None:
         return Finding(f"the destination can open {what}", False, "it names no credentials in the garden")
-    said = error or ("its last operation succeeded" if is_ready else "its seed has not reported it ready")
+    message = error or ("its last operation succeeded" if is_ready else "its seed has not reported it ready")
     if role == "source" and is_ready and reference is not None:
-        said = f"its seed reports it ready; the destination gets Secret {reference.namespace}/{reference.name}"
-    return Finding(f"{what} is ready", is_ready, said)
+        message = f"its seed reports it ready; the destination gets Secret {reference.namespace}/{reference.name}"
+    return Finding(f"{what} is ready", is_ready, message)
 
 
 def _need(destination: str, need: Need) -> Finding:
@@ -272,11 +272,11 @@ def _network(seen: Seen, source: str) -> Finding:
     what = f"the network of destination {seen.destination} reaches the store of source {source}"
     seed = seen.seeds.get(seen.destination)
     conditions = seed.status.conditions if seed is not None else []
-    found = condition_list.get(conditions, BUCKET_REACHABLE + source)
-    if found is None:
+    condition = condition_list.get(conditions, BUCKET_REACHABLE + source)
+    if condition is None:
         return Finding(what, None, "its gardenlet has not reported it yet")
-    ready = {"True": True, "False": False}.get(found.status)
-    return Finding(what, ready, f"{found.message} (as of {found.last_update_time})")
+    ready = {"True": True, "False": False}.get(condition.status)
+    return Finding(what, ready, f"{condition.message} (as of {condition.last_update_time})")
 
 
 def _ownership(shoot: Shoot, source: str) -> Finding:
@@ -286,8 +286,8 @@ def _ownership(shoot: Shoot, source: str) -> Finding:
         return Finding("ownership epochs can be read", False, str(error))
     last = epochs.last_started
     is_so = last is not None and last.seed == source
-    said = f"epoch {last.epoch} of seed {last.seed} owns the data" if last is not None else "no epoch has started"
-    return Finding(f"{source} owns the shoot's etcd", is_so, said)
+    message = f"epoch {last.epoch} of seed {last.seed} owns the data" if last is not None else "no epoch has started"
+    return Finding(f"{source} owns the shoot's etcd", is_so, message)
 
 
 def _renews_lease(seen: Seen, name: str) -> tuple[bool, str]:
@@ -304,6 +304,6 @@ def _renews_lease(seen: Seen, name: str) -> tuple[bool, str]:
 def _at_risk(shoot: Shoot, *, is_alive: bool) -> str:
     if is_alive:
         return "nothing that was acknowledged: the source stores a final snapshot before the move"
-    found = _condition(shoot)
-    known = f"{found.message}, as of {found.last_update_time}" if found is not None else "age unknown"
+    condition = _condition(shoot)
+    known = f"{condition.message}, as of {condition.last_update_time}" if condition is not None else "age unknown"
     return f"what was acknowledged since the last delta snapshot ({known})"

@@ -54,21 +54,26 @@ def facts(shoot: Shoot) -> Iterator[tuple[str, str]]:
 def epochs(shoot: Shoot) -> list[tuple[str, ...]]:
     """Which seeds had, and have, the shoot's etcd."""
     try:
-        found = ownership.parse(shoot.metadata.annotations.get(OWNERSHIP))
+        ownership_ = ownership.parse(shoot.metadata.annotations.get(OWNERSHIP))
     except OwnershipError as error:
         return [("?", "", "", f"annotation {OWNERSHIP}: {error}")]
-    return [(str(one.epoch), one.seed, one.bucket, "yes" if one.started else "no") for one in found.epochs]
+    return [
+        (str(epoch.epoch), epoch.seed, epoch.bucket, "yes" if epoch.started else "no") for epoch in ownership_.epochs
+    ]
 
 
 def errors(shoot: Shoot) -> list[tuple[str, ...]]:
     """Failing tasks."""
-    return [(one.task_id, ", ".join(one.codes), one.description) for one in shoot.status.last_errors]
+    return [(error.task_id, ", ".join(error.codes), error.description) for error in shoot.status.last_errors]
 
 
 def conditions(shoot: Shoot) -> list[tuple[str, ...]]:
     """Conditions and constraints."""
     status = shoot.status
-    return [(one.type, one.status, one.reason, one.message) for one in (*status.conditions, *status.constraints)]
+    return [
+        (condition.type, condition.status, condition.reason, condition.message)
+        for condition in (*status.conditions, *status.constraints)
+    ]
 
 
 def write_plan(plan: Plan) -> None:
@@ -78,7 +83,7 @@ def write_plan(plan: Plan) -> None:
     marks = {True: "yes", False: "NO", None: "?"}
     output.write_table(
         FINDINGS,
-        [(one.what, marks[one.ready], one.message) for one in plan.findings],
+        [(finding.what, marks[finding.ready], finding.message) for finding in plan.findings],
     )
     if plan.unread:
         output.say(f"Not read, for lack of permissions: {', '.join(plan.unread)}")

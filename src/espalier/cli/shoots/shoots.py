@@ -68,10 +68,15 @@ async def list_(*, connect: flags.Connection, all_namespaces: bool, seed: str, o
         if not seed and output_format == "wide":
             await tables.write(connected.client, Selection(Shoot.resource, namespace), wide=True)
             return
-        found = [(one, one.decode(Shoot)) for one in (await connected.client.list(Shoot.resource, namespace)).items]
-    chosen = [(one, typed) for one, typed in found if seed in ("", typed.spec.seed_name, typed.status.seed_name)]
+        listed = [
+            (object_, object_.decode(Shoot))
+            for object_ in (await connected.client.list(Shoot.resource, namespace)).items
+        ]
+    chosen = [
+        (object_, typed) for object_, typed in listed if seed in ("", typed.spec.seed_name, typed.status.seed_name)
+    ]
     if output_format not in ("", "wide"):
-        output.write_objects([one.tree for one, _ in chosen], output_format, single=False)
+        output.write_objects([object_.tree for object_, _ in chosen], output_format, single=False)
     elif chosen:
         output.write_table(shoot_text.SHOOTS, [shoot_text.row(typed) for _, typed in chosen])
     else:
@@ -91,11 +96,11 @@ async def describe(name: str, *, connect: flags.Connection, output_format: str) 
       espalier shoots describe apple -n garden-dev
     """
     async with connection.connect(connect) as connected:
-        found = await find(connected.client, Key(connected.namespace, name))
+        object_ = await find(connected.client, Key(connected.namespace, name))
     if output_format:
-        output.write_objects([found.tree], output_format, single=True)
+        output.write_objects([object_.tree], output_format, single=True)
         return
-    shoot = found.decode(Shoot)
+    shoot = object_.decode(Shoot)
     output.write_table(shoot_text.FACTS.named("Shoot", name), list(shoot_text.facts(shoot)))
     if epochs := shoot_text.epochs(shoot):
         output.say()
@@ -211,6 +216,6 @@ async def find(client: Client, key: Key) -> Object:
         except NotFound as error:
             if error.is_of_kind:
                 raise
-            there = [one.name for one in (await client.list(Shoot.resource, key.namespace)).items]
+            there = [shoot.name for shoot in (await client.list(Shoot.resource, key.namespace)).items]
             listed = first(there, 20) or "none"
             raise Failure(f"there is no shoot {key.name!r} in namespace {key.namespace}; existing: {listed}") from error
