@@ -32,8 +32,8 @@ def providers(
 ) -> Providers:
     """The providers by the kind of `spec.datacenterRef`, with their clients for infrastructure APIs."""
     return {
-        one.links.datacenter.kind: with_shared_parts(one)
-        for one in (
+        provider.links.datacenter.kind: with_shared_parts(provider)
+        for provider in (
             DOCKER,
             vsphere(vcenters),
             TINKERBELL,

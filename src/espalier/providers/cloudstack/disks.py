@@ -32,7 +32,7 @@ _LAZY = ["-E", "lazy_itable_init=1,lazy_journal_init=1"]
 
 
 def disk_setup(disk: DiskOffering) -> DiskSetup:
-    """A partition with a file system. An existing one is kept."""
+    """A partition with a file system. An existing partition is kept."""
     return DiskSetup(
         partitions=[Partition(device=disk.device, layout=True, overwrite=False, table_type="gpt")],
         filesystems=[

@@ -57,11 +57,11 @@ def secrets(environment: Mapping[str, str], manifest: Sequence[Tree]) -> Iterato
 def _zones(manifest: Sequence[Tree]) -> Mapping[str, list[tuple[str, AvailabilityZone]]]:
     """Namespaces and availability zones, by the Secrets that they name."""
     kind = CloudStackDatacenterConfig.resource.kind
-    found: dict[str, list[tuple[str, AvailabilityZone]]] = {}
-    for datacenter in (msgspec.convert(one, CloudStackDatacenterConfig) for one in manifest if one["kind"] == kind):
+    zones_by_secret: dict[str, list[tuple[str, AvailabilityZone]]] = {}
+    for datacenter in (msgspec.convert(tree, CloudStackDatacenterConfig) for tree in manifest if tree["kind"] == kind):
         for zone in availability_zones(datacenter.spec):
-            found.setdefault(credentials_of(zone), []).append((datacenter.metadata.namespace, zone))
-    return found
+            zones_by_secret.setdefault(credentials_of(zone), []).append((datacenter.metadata.namespace, zone))
+    return zones_by_secret
 
 
 def _profiles(variable: str) -> credential_files.Profiles:

@@ -50,10 +50,10 @@ DATACENTER_CHANGED = "it can't be changed, because machines run there"
 MACHINE_CHANGED = "it can't be changed; create another CloudStackMachineConfig and reference it in machineGroupRef"
 
 
-def _named(what: str) -> Rule:
+def _named(object_type: str) -> Rule:
     return Rule(
         "has(self.id) && self.id != '' || has(self.name) && self.name != ''",
-        f"set the name or the ID of the {what}",
+        f"set the name or the ID of the {object_type}",
         ".name",
         found="'nothing'",
     )

@@ -17,7 +17,7 @@ from espalier.providers.cloudstack.kinds import KINDS, CloudStackDatacenterConfi
 def _is_of(machines: Object, datacenter: Object) -> bool:
     """True if a machine config was checked in all availability zones of a datacenter, also those added later."""
     zones = references.availability_zones(datacenter.decode(CloudStackDatacenterConfig).spec)
-    return {one.name for one in zones} <= {*machines.decode(CloudStackMachineConfig).status.availability_zones}
+    return {zone.name for zone in zones} <= {*machines.decode(CloudStackMachineConfig).status.availability_zones}
 
 
 def cloudstack(look_up: LookUp) -> Provider:

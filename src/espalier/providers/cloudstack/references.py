@@ -61,8 +61,8 @@ def server_of(url: str) -> str:
 def host_of(url: str) -> str:
     """The host in the URL of an API."""
     server = server_of(url)
-    found = _HOST_AND_PORT.fullmatch(server)
-    return found["host"] if found is not None else server
+    match = _HOST_AND_PORT.fullmatch(server)
+    return match["host"] if match is not None else server
 
 
 def availability_zones(spec: CloudStackDatacenterConfigSpec) -> list[AvailabilityZone]:
@@ -82,8 +82,8 @@ def availability_zones(spec: CloudStackDatacenterConfigSpec) -> list[Availabilit
 
 def claims(cluster: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
     """The CloudStackFailureDomains that Cluster API's provider creates for a cluster."""
-    for one in of_kind(CloudStackDatacenterConfig, children).values():
-        yield from (_failure_domain(zone.name, cluster) for zone in availability_zones(one.spec))
+    for config in of_kind(CloudStackDatacenterConfig, children).values():
+        yield from (_failure_domain(zone.name, cluster) for zone in availability_zones(config.spec))
 
 
 def claimed(infrastructure: Object) -> Iterator[Name]:
@@ -127,10 +127,10 @@ VARIABLE = "EKSA_CLOUDSTACK_B64ENCODED_SECRET"
 
 def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Dependency]:
     """Dependencies on the keys of each availability zone, for use at its API."""
-    for one in of_kind(CloudStackDatacenterConfig, children).values():
-        for zone in availability_zones(one.spec):
+    for config in of_kind(CloudStackDatacenterConfig, children).values():
+        for zone in availability_zones(config.spec):
             name, url = credentials_of(zone), zone.management_api_endpoint
-            field = f"CloudStackDatacenterConfig {one.metadata.name}: availability zone {zone.name}"
+            field = f"CloudStackDatacenterConfig {config.metadata.name}: availability zone {zone.name}"
             yield Dependency(
                 SECRET, name, field, server_of(url), _Lacks(name, url), variables=(VARIABLE,), fields=FIELDS
             )

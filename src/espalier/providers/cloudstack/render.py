@@ -54,7 +54,7 @@ def infrastructure_cluster(render_input: RenderInput) -> CloudStackCluster:
         metadata=meta(render_input, render_input.name),
         spec=CloudStackClusterSpec(
             control_plane_endpoint=references.endpoint(render_input.spec),
-            failure_domains=[_failure_domain(one) for one in references.zones(render_input)],
+            failure_domains=[_failure_domain(zone) for zone in references.zones(render_input)],
         ),
     )
 
@@ -170,12 +170,12 @@ def no_proxy(render_input: RenderInput) -> Sequence[str]:
     """Hosts without proxy: the APIs of CloudStack, and the API server."""
     address = references.endpoint(render_input.spec)
     host = f"[{address.host}]" if ":" in address.host else address.host
-    apis = (references.host_of(one.management_api_endpoint) for one in references.zones(render_input))
+    apis = (references.host_of(zone.management_api_endpoint) for zone in references.zones(render_input))
     return [*dict.fromkeys(apis), f"{host}:{address.port}"]
 
 
 def _kube_vip_image(render_input: RenderInput) -> str:
-    """The kube-vip image of the release; `lacks` ensures that there is one."""
+    """The kube-vip image of the release; `lacks` ensures that the release has it."""
     images = render_input.of_control_plane.bundle.cloud_stack
     return images.kube_vip.uri if images is not None and images.kube_vip is not None else ""
 

@@ -69,11 +69,13 @@ def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
 def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Violation]:
     """Violations that need the machine configs: templates of another Kubernetes version."""
     configs = of_kind(CloudStackMachineConfig, children)
-    for one in machine_groups(cluster.spec):
-        named = configs.get(one.reference.name) if one.reference is not None else None
-        template = named.spec.template if named is not None else None
-        if template is None or template.id or names_version(template.name, one.kubernetes_version):
+    for group in machine_groups(cluster.spec):
+        config = configs.get(group.reference.name) if group.reference is not None else None
+        template = config.spec.template if config is not None else None
+        if template is None or template.id or names_version(template.name, group.kubernetes_version):
             continue
-        field = f"{_KIND} {one.reference.name if one.reference else ''}: spec.template.name"
-        message = f"machines of {one.field} run Kubernetes {one.kubernetes_version}; use a template with that version"
-        yield Violation(field, template.name, f"a name that contains {one.kubernetes_version}", message)
+        field = f"{_KIND} {group.reference.name if group.reference else ''}: spec.template.name"
+        message = (
+            f"machines of {group.field} run Kubernetes {group.kubernetes_version}; use a template with that version"
+        )
+        yield Violation(field, template.name, f"a name that contains {group.kubernetes_version}", message)

@@ -1,1 +1,1 @@
-"""Provider Docker: machines are containers, the load balancer is one too, and there are no machine configs."""
+"""Provider Docker: machines and the load balancer are containers, and there are no machine configs."""

@@ -21,7 +21,7 @@ from espalier.providers.nutanix.references import (
 def secrets(environment: Mapping[str, str], manifest: Sequence[Tree]) -> Iterator[Tree]:
     """The Secret that the datacenter of a manifest names, with the account; nothing without an account."""
     kind = NutanixDatacenterConfig.resource.kind
-    datacenters = [msgspec.convert(one, NutanixDatacenterConfig) for one in manifest if one["kind"] == kind]
+    datacenters = [msgspec.convert(tree, NutanixDatacenterConfig) for tree in manifest if tree["kind"] == kind]
     data = {
         field: write_account(environment[user], environment[password])
         for field, (user, password) in VARIABLES.items()
@@ -30,6 +30,8 @@ def secrets(environment: Mapping[str, str], manifest: Sequence[Tree]) -> Iterato
     if OF_MACHINES not in data or not datacenters:
         return
     name = credentials_of(datacenters[0].spec)
-    named = [one for one in datacenters if credentials_of(one.spec) == name]
-    servers = [permission(one.spec) for one in named]
-    yield credentials.secret(name, data, servers=servers, namespaces=[one.metadata.namespace for one in named])
+    named = [datacenter for datacenter in datacenters if credentials_of(datacenter.spec) == name]
+    servers = [permission(datacenter.spec) for datacenter in named]
+    yield credentials.secret(
+        name, data, servers=servers, namespaces=[datacenter.metadata.namespace for datacenter in named]
+    )

@@ -29,7 +29,7 @@ CREDENTIALS = "nutanix-credentials"
 """
 
 OF_MACHINES, OF_CLOUD_CONTROLLER = "credentials", "credentialsCP"
-"""Fields of the Secret: the account that creates machines, and the read-only one."""
+"""Fields of the Secret: the account that creates machines, and the read-only account."""
 
 BASIC = "basic_auth"
 
@@ -65,9 +65,9 @@ def read_account(content: bytes) -> Account | None:
         entries = json_trees.decode(content, type=list[_Entry])
     except msgspec.MsgspecError:
         return None
-    accounts = (one.data.prism_central for one in entries if one.type == BASIC)
-    found = next(accounts, None)
-    return found if found is not None and found.username and found.password else None
+    accounts = (entry.data.prism_central for entry in entries if entry.type == BASIC)
+    account = next(accounts, None)
+    return account if account is not None and account.username and account.password else None
 
 
 def write_account(username: str, password: str) -> str:
@@ -95,17 +95,20 @@ def datacenter(render_input: RenderInput) -> NutanixDatacenterConfigSpec:
 def domain(render_input: RenderInput, group: WorkerNodeGroupConfiguration | None) -> FailureDomain | None:
     """The failure domain of a worker node group; None for the control plane, which Cluster API spreads."""
     name = render_input.domains.get(group_name(group)) if group is not None else None
-    return next((one for one in datacenter(render_input).failure_domains if one.name == name), None)
+    return next(
+        (failure_domain for failure_domain in datacenter(render_input).failure_domains if failure_domain.name == name),
+        None,
+    )
 
 
 def domains(_spec: eksa.ClusterSpec, children: Sequence[Object]) -> Mapping[str, Sequence[str]]:
     """The failure domains that name a worker node group, by its name."""
-    found: dict[str, list[str]] = {}
-    for one in linked_objects.of_kind(NutanixDatacenterConfig, children).values():
-        for domain in one.spec.failure_domains:
+    domains_by_group: dict[str, list[str]] = {}
+    for config in linked_objects.of_kind(NutanixDatacenterConfig, children).values():
+        for domain in config.spec.failure_domains:
             for group in dict.fromkeys(domain.worker_machine_groups):
-                found.setdefault(group, []).append(domain.name)
-    return found
+                domains_by_group.setdefault(group, []).append(domain.name)
+    return domains_by_group
 
 
 def credentials_of(spec: NutanixDatacenterConfigSpec) -> str:
@@ -118,15 +121,15 @@ VARIABLES = {
     OF_CLOUD_CONTROLLER: ("EKSA_NUTANIX_CP_USERNAME", "EKSA_NUTANIX_CP_PASSWORD"),
 }
 """User and password, by field of the Secret."""
-_VARIABLES = tuple(one for pair in VARIABLES.values() for one in pair)
+_VARIABLES = tuple(variable for pair in VARIABLES.values() for variable in pair)
 
 
 def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Dependency]:
     """Dependencies on credentials, to be sent to the Prism Central of the datacenter."""
-    for one in linked_objects.of_kind(NutanixDatacenterConfig, children).values():
-        name, field = credentials_of(one.spec), f"NutanixDatacenterConfig {one.metadata.name}: spec.credentialRef"
+    for config in linked_objects.of_kind(NutanixDatacenterConfig, children).values():
+        name, field = credentials_of(config.spec), f"NutanixDatacenterConfig {config.metadata.name}: spec.credentialRef"
         yield Dependency(
-            SECRET, name, field, permission(one.spec), _Lacks(name), variables=_VARIABLES, fields=(OF_MACHINES,)
+            SECRET, name, field, permission(config.spec), _Lacks(name), variables=_VARIABLES, fields=(OF_MACHINES,)
         )
 
 
@@ -148,9 +151,9 @@ class _Lacks:
         is_same = reader is not None and reader.username == maker.username
         if (reader is not None and not is_same) or annotations.get(IN_WORKLOAD_CLUSTERS) == ALLOWED:
             return ""
-        found = "; found the user that creates machines" if is_same else ""
+        finding = "; found the user that creates machines" if is_same else ""
         return (
-            f"field {OF_CLOUD_CONTROLLER} {secret}, of another, read-only user of Prism Central{found}: cloud "
+            f"field {OF_CLOUD_CONTROLLER} {secret}, of another, read-only user of Prism Central{finding}: cloud "
             "controllers in workload clusters use it. To give these the user that creates machines, set "
             f"annotation {IN_WORKLOAD_CLUSTERS}: {ALLOWED} on the Secret"
         )

@@ -81,7 +81,7 @@ def infrastructure_cluster(render_input: RenderInput) -> NutanixCluster:
                 ),
                 additional_trust_bundle=bundle if spec.additional_trust_bundle else None,
             ),
-            failure_domains=[_failure_domain(one) for one in spec.failure_domains],
+            failure_domains=[_failure_domain(domain) for domain in spec.failure_domains],
         ),
     )
 
@@ -90,7 +90,7 @@ def _failure_domain(domain: FailureDomain) -> NutanixFailureDomain:
     return NutanixFailureDomain(
         name=domain.name,
         cluster=_identifier(domain.cluster),
-        subnets=[_identifier(one) for one in domain.subnets],
+        subnets=[_identifier(subnet) for subnet in domain.subnets],
         control_plane=True,
     )
 
@@ -138,8 +138,8 @@ def _with_machine_settings(config: KubeadmConfigSpec, machine_config: NutanixMac
 
 
 def _users(machine_config: NutanixMachineConfig) -> list[BootstrapUser]:
-    """Users with unlocked passwords, as in EKS Anywhere: with locked ones, some images reject keys, too."""
-    return [replace(one, lock_password=False) for one in host_os.users(machine_config.spec.users, DEFAULT_USER)]
+    """Users with unlocked passwords, as in EKS Anywhere: with locked passwords, some images reject keys, too."""
+    return [replace(user, lock_password=False) for user in host_os.users(machine_config.spec.users, DEFAULT_USER)]
 
 
 def machine_template(
@@ -184,7 +184,8 @@ def extra_names(name: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) 
     """The Secret with credentials, and the ConfigMap with certificates of authorities."""
     yield Name(SECRET, credentials_name(name))
     if any(
-        one.spec.additional_trust_bundle for one in linked_objects.of_kind(NutanixDatacenterConfig, children).values()
+        datacenter.spec.additional_trust_bundle
+        for datacenter in linked_objects.of_kind(NutanixDatacenterConfig, children).values()
     ):
         yield Name(CONFIG_MAP, trust_bundle_name(name))
 
@@ -209,9 +210,9 @@ def trust_bundle_name(cluster: str) -> str:
 
 
 def image(render_input: RenderInput, name: str) -> str:
-    """An image of the release for Nutanix; `lacks` ensures that there is one."""
-    found = getattr(render_input.of_control_plane.bundle.nutanix, name, None)
-    return str(found.uri) if found is not None else ""
+    """An image of the release for Nutanix; `lacks` ensures that the release has it."""
+    image_of_release = getattr(render_input.of_control_plane.bundle.nutanix, name, None)
+    return str(image_of_release.uri) if image_of_release is not None else ""
 
 
 def _template(
@@ -225,11 +226,13 @@ def _template(
         system_disk_size=spec.system_disk_size,
         image=_identifier(spec.image),
         cluster=_identifier(domain.cluster if domain is not None else spec.cluster),
-        subnet=[_identifier(one) for one in (domain.subnets if domain is not None else [spec.subnet])],
+        subnet=[_identifier(subnet) for subnet in (domain.subnets if domain is not None else [spec.subnet])],
         project=_identifier(spec.project) if spec.project is not None else None,
         boot_type=spec.boot_type or "",
-        additional_categories=[MachineCategory(one.key, one.value) for one in spec.additional_categories],
-        gpus=[_gpu(one) for one in spec.gpus],
+        additional_categories=[
+            MachineCategory(category.key, category.value) for category in spec.additional_categories
+        ],
+        gpus=[_gpu(gpu) for gpu in spec.gpus],
     )
     return NutanixMachineTemplate(
         metadata=meta(render_input, name),

@@ -59,11 +59,11 @@ def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iter
             if image.type == "name" and not names_version(image.name, version):
                 field = f"{_KIND} {config.metadata.name}: spec.image"
                 yield Violation(field, "", "", other_version(image.name, version))
-    for one in machine_groups(cluster.spec):
-        named = configs.get(one.reference.name) if one.reference is not None else None
-        if named is not None and named.spec.gpus and one.role != WORKERS:
+    for group in machine_groups(cluster.spec):
+        config_of_group = configs.get(group.reference.name) if group.reference is not None else None
+        if config_of_group is not None and config_of_group.spec.gpus and group.role != WORKERS:
             message = "only workers can have GPUs; use a machine config without"
-            yield Violation(f"{one.field}.machineGroupRef.name", named.metadata.name, "", message)
+            yield Violation(f"{group.field}.machineGroupRef.name", config_of_group.metadata.name, "", message)
 
 
 def _datacenter(cluster: eksa.Cluster, config: NutanixDatacenterConfig) -> Iterator[Violation]:
@@ -90,11 +90,11 @@ def _datacenter(cluster: eksa.Cluster, config: NutanixDatacenterConfig) -> Itera
 
 def _excluded(field: str, excluded: Sequence[str]) -> Iterator[Violation]:
     number = 0
-    for index, one in enumerate(excluded):
+    for index, range_ in enumerate(excluded):
         try:
-            number += node_addresses.count([one])
+            number += node_addresses.count([range_])
         except ValueError as error:
-            yield Violation(f"{field}[{index}]", one, "ranges that start with the lower address", str(error))
+            yield Violation(f"{field}[{index}]", range_, "ranges that start with the lower address", str(error))
     if number > node_addresses.MOST:
         message = "each address is listed separately; exclude smaller ranges"
         yield Violation(field, f"{number} addresses", f"at most {node_addresses.MOST} addresses", message)

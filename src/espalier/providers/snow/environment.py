@@ -18,16 +18,20 @@ def secrets(environment: Mapping[str, str], manifest: Sequence[Tree]) -> Iterato
 
     Raises `credential_files.Unreadable`, also for a device that has no profile.
     """
-    datacenter_trees = [one for one in manifest if one["kind"] == SnowDatacenterConfig.resource.kind]
+    datacenter_trees = [tree for tree in manifest if tree["kind"] == SnowDatacenterConfig.resource.kind]
     data = {field: environment[name] for field, name in FILES.items() if environment.get(name)}
     if len(data) < len(FILES) or not datacenter_trees:
         return
-    datacenters = [msgspec.convert(one, SnowDatacenterConfig) for one in datacenter_trees]
+    datacenters = [msgspec.convert(tree, SnowDatacenterConfig) for tree in datacenter_trees]
     name = credentials_of(datacenters[0].spec)
-    namespaces = {one.metadata.namespace for one in datacenters if credentials_of(one.spec) == name}
+    namespaces = {
+        datacenter.metadata.namespace for datacenter in datacenters if credentials_of(datacenter.spec) == name
+    }
     kind = SnowMachineConfig.resource.kind
-    configs = [msgspec.convert(one, SnowMachineConfig) for one in manifest if one["kind"] == kind]
-    devices = [device for one in configs if one.metadata.namespace in namespaces for device in one.spec.devices]
+    configs = [msgspec.convert(tree, SnowMachineConfig) for tree in manifest if tree["kind"] == kind]
+    devices = [
+        device for config in configs if config.metadata.namespace in namespaces for device in config.spec.devices
+    ]
     if data[OF_DEVICES] != f"${FILES[OF_DEVICES]}":  # which stands for any file (`cli/clusters/offline.py`)
         _check(data, devices)
     yield credentials.secret(name, data, servers=devices, namespaces=namespaces)

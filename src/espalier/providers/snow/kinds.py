@@ -252,8 +252,8 @@ class SnowMachineConfigSpec(Part, kw_only=True):
     @property
     def pools(self) -> list[str]:
         """The SnowIPPools of its network interfaces."""
-        references = (one.ip_pool_ref for one in self.network.direct_network_interfaces)
-        return list(dict.fromkeys(one.name for one in references if one is not None))
+        references = (interface.ip_pool_ref for interface in self.network.direct_network_interfaces)
+        return list(dict.fromkeys(reference.name for reference in references if reference is not None))
 
 
 @kind(

@@ -52,7 +52,9 @@ _VARIABLES = tuple(FILES.values())
 def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Dependency]:
     """Dependencies on credentials, to be sent to each device that a machine config names."""
     configs = of_kind(SnowMachineConfig, children)
-    of_devices = {device: name for name, one in reversed(configs.items()) for device in one.spec.devices}
+    of_devices = {
+        device: name for name, machine_config in reversed(configs.items()) for device in machine_config.spec.devices
+    }
     for datacenter in of_kind(SnowDatacenterConfig, children).values():
         for device, config in sorted(of_devices.items()):
             field = f"{SnowMachineConfig.resource.kind} {config}: spec.devices"
@@ -67,8 +69,8 @@ class _Lacks:
     name: str
 
     def __call__(self, data: Mapping[str, bytes], _annotations: Mapping[str, str]) -> str:
-        what = "with profiles of AWS, named by the addresses of devices, and the certificates of these devices"
-        return lacking(f"{SYSTEM_NAMESPACE}/{self.name}", data, FIELDS, what)
+        description = "with profiles of AWS, named by the addresses of devices, and the certificates of these devices"
+        return lacking(f"{SYSTEM_NAMESPACE}/{self.name}", data, FIELDS, description)
 
 
 def credentials(render_input: RenderInput) -> Mapping[str, bytes]:
@@ -86,8 +88,8 @@ def keys_of(data: Mapping[str, bytes], device: str) -> tuple[str, str]:
         profiles.read_string(data.get(OF_DEVICES, b"").decode())
     except (configparser.Error, UnicodeDecodeError):
         return "", ""
-    name = next((one for one in profiles.sections() if one.strip().lower() == device.lower()), "")
-    keys = [profiles.get(name, f"aws_{one}", fallback="").strip() for one in ("access_key_id", "secret_access_key")]
+    name = next((section for section in profiles.sections() if section.strip().lower() == device.lower()), "")
+    keys = [profiles.get(name, f"aws_{key}", fallback="").strip() for key in ("access_key_id", "secret_access_key")]
     return keys[0], keys[1]
 
 
@@ -99,4 +101,4 @@ def authorities(data: Mapping[str, bytes]) -> str:
 def with_bottlerocket(spec: eksa.ClusterSpec, children: Sequence[Object]) -> list[str]:
     """The fields of a Cluster's spec that ask for machines with Bottlerocket."""
     configs = of_kind(SnowMachineConfig, children)
-    return fields_with(BOTTLEROCKET, spec, {name: one.spec.os for name, one in configs.items()})
+    return fields_with(BOTTLEROCKET, spec, {name: config.spec.os for name, config in configs.items()})

@@ -221,7 +221,9 @@ def extras(render_input: RenderInput) -> Iterable[KubeObject]:
     metadata.labels = metadata.labels | MOVE_LABELS
     yield Secret(metadata=metadata, type="Opaque", data=dict(references.credentials(render_input)))
     for name, pool in linked_objects.of_kind(SnowIPPool, render_input.children).items():
-        ranges = [AddressRange(one.ip_start, one.ip_end, one.subnet, one.gateway) for one in pool.spec.pools]
+        ranges = [
+            AddressRange(range_.ip_start, range_.ip_end, range_.subnet, range_.gateway) for range_ in pool.spec.pools
+        ]
         yield AWSSnowIPPool(
             metadata=meta(render_input, pool_name(render_input.name, name)), spec=AWSSnowIPPoolSpec(pools=ranges)
         )
@@ -238,13 +240,13 @@ def pool_name(cluster: str, pool: str) -> str:
 
 
 def image(render_input: RenderInput, name: str) -> str:
-    """An image of the release for Snow; `lacks` ensures that there is one."""
-    found = getattr(render_input.of_control_plane.bundle.snow, name, None)
-    return str(found.uri) if found is not None else ""
+    """An image of the release for Snow; `lacks` ensures that the release has it."""
+    image_of_release = getattr(render_input.of_control_plane.bundle.snow, name, None)
+    return str(image_of_release.uri) if image_of_release is not None else ""
 
 
 def _template(render_input: RenderInput, name: str, machine_spec: SnowMachineConfigSpec) -> AWSSnowMachineTemplate:
-    interfaces = [_interface(render_input, one) for one in machine_spec.network.direct_network_interfaces]
+    interfaces = [_interface(render_input, interface) for interface in machine_spec.network.direct_network_interfaces]
     machine = AWSSnowMachineSpec(
         ami=AWSResource(id=machine_spec.ami_id) if machine_spec.ami_id else None,
         cloud_init=CloudInit(insecure_skip_secrets_manager=True),
@@ -256,7 +258,7 @@ def _template(render_input: RenderInput, name: str, machine_spec: SnowMachineCon
         image_lookup_base_os=BOTTLEROCKET if machine_spec.os == BOTTLEROCKET else "",
         instance_type=machine_spec.instance_type or DEFAULT_INSTANCE_TYPE,
         network=MachineNetwork(direct_network_interfaces=interfaces),
-        non_root_volumes=[_volume(one) for one in machine_spec.non_root_volumes],
+        non_root_volumes=[_volume(volume) for volume in machine_spec.non_root_volumes],
         os_family=machine_spec.os,
         physical_network_connector_type=machine_spec.physical_network_connector or DEFAULT_CONNECTOR,
         ssh_key_name=machine_spec.ssh_key_name,

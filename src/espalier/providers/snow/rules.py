@@ -57,7 +57,7 @@ def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iter
             message = f"this is the address of a device ({field}); choose a free one"
             yield Violation(endpoint.FIELD, device, "a free address", message)
     for pool in of_kind(SnowIPPool, children).values():
-        owners = [one.name for one in pool.metadata.owner_references if one.kind == eksa.Cluster.resource.kind]
+        owners = [owner.name for owner in pool.metadata.owner_references if owner.kind == eksa.Cluster.resource.kind]
         if owners and owners[0] != name:
             message = f"Cluster {owners[0]} uses this pool, and machines of both would get the same addresses; use "
             yield Violation(f"{pool.kind} {pool.metadata.name}", name, owners[0], f"{message}another SnowIPPool")
@@ -71,9 +71,9 @@ def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iter
 def _containers_volume(config: SnowMachineConfig) -> Iterator[Violation]:
     volume = config.spec.containers_volume
     if volume is None or volume.size < _LEAST_OF_BOTTLEROCKET:
-        field, found = f"{_KIND} {config.metadata.name}: spec.containersVolume", volume.size if volume else "nothing"
+        field, size = f"{_KIND} {config.metadata.name}: spec.containersVolume", volume.size if volume else "nothing"
         message = "Bottlerocket needs a separate disk for images and containers"
-        yield Violation(field, str(found), f"{_LEAST_OF_BOTTLEROCKET} GiB or more", message)
+        yield Violation(field, str(size), f"{_LEAST_OF_BOTTLEROCKET} GiB or more", message)
 
 
 def _devices(configs: Mapping[str, SnowMachineConfig]) -> dict[str, str]:
@@ -86,7 +86,7 @@ def _devices(configs: Mapping[str, SnowMachineConfig]) -> dict[str, str]:
 
 
 def _overlaps(pool: SnowIPPool) -> Iterator[Violation]:
-    """Violations for ranges that overlap with an earlier one."""
+    """Violations for ranges that overlap with an earlier range."""
     before: list[tuple[Address, Address, int]] = []
     for index, range_ in enumerate(pool.spec.pools):
         first, last = addresses.parsed(range_.ip_start), addresses.parsed(range_.ip_end)
@@ -104,29 +104,31 @@ def clashes(own_objects: Sequence[Object], other_objects: Sequence[Object]) -> I
     """Addresses that pools of two clusters share in one network.
 
     Two pools are in one network if the clusters share a device, or if both have devices in the subnet: the manager
-    reaches these by their addresses. Other networks may be separate ones with the same addresses.
+    reaches these by their addresses. Other networks may be separate, with the same addresses.
     """
     own_devices, other_devices = (
-        {address for device in _devices(of_kind(SnowMachineConfig, one)) if (address := addresses.parsed(device))}
-        for one in (own_objects, other_objects)
+        {address for device in _devices(of_kind(SnowMachineConfig, objects)) if (address := addresses.parsed(device))}
+        for objects in (own_objects, other_objects)
     )
     other_ranges = [range_ for pool in of_kind(SnowIPPool, other_objects).values() for _, range_ in _ranges(pool)]
     for pool in of_kind(SnowIPPool, own_objects).values():
-        for index, one in _ranges(pool):
+        for index, own_range in _ranges(pool):
             share_network = bool(own_devices & other_devices) or (
-                any(map(one.has_in_network, own_devices)) and any(map(one.has_in_network, other_devices))
+                any(map(own_range.has_in_network, own_devices)) and any(map(own_range.has_in_network, other_devices))
             )
-            for other in other_ranges:
-                if share_network and one.overlaps(other):
+            for other_range in other_ranges:
+                if share_network and own_range.overlaps(other_range):
                     yield (
-                        f"{pool.kind} {pool.metadata.name}: spec.pools[{index}]: found {one.first} to {one.last}, but "
-                        f"machines of another cluster use {max(one.first, other.first, key=int)} to "
-                        f"{min(one.last, other.last, key=int)}; use another SnowIPPool, with other addresses"
+                        f"{pool.kind} {pool.metadata.name}: spec.pools[{index}]: found {own_range.first} to "
+                        f"{own_range.last}, but machines of another cluster use "
+                        f"{max(own_range.first, other_range.first, key=int)} to "
+                        f"{min(own_range.last, other_range.last, key=int)}; use another SnowIPPool, with other "
+                        "addresses"
                     )
 
 
 class _Range(NamedTuple):
-    """Addresses from one to another, of one version, and their network."""
+    """Addresses from the first to the last, of one IP version, and their network."""
 
     first: Address
     last: Address
@@ -143,11 +145,11 @@ class _Range(NamedTuple):
 
 def _ranges(pool: SnowIPPool) -> Iterator[tuple[int, _Range]]:
     """The valid ranges of a pool, each with its index."""
-    for index, one in enumerate(pool.spec.pools):
-        first, last = addresses.parsed(one.ip_start), addresses.parsed(one.ip_end)
+    for index, range_ in enumerate(pool.spec.pools):
+        first, last = addresses.parsed(range_.ip_start), addresses.parsed(range_.ip_end)
         with suppress(ValueError):  # the rules of the CRD say so
             if first is not None and last is not None and first.version == last.version:
-                yield index, _Range(first, last, ipaddress.ip_network(one.subnet, strict=False))
+                yield index, _Range(first, last, ipaddress.ip_network(range_.subnet, strict=False))
 
 
 def _range(pool_field: str, pool: IPPool, spec: eksa.ClusterSpec, devices: Mapping[str, str]) -> Iterator[Violation]:

@@ -1,6 +1,6 @@
 """`infrastructure.cluster.x-k8s.io/v1beta1`: the kinds of Cluster API's provider for Tinkerbell (CAPT).
 
-Typed as far as we write or read them. They keep contract v1beta1, the only one that CAPT supports.
+Typed as far as we write or read them. They keep contract v1beta1, the only contract that CAPT supports.
 """
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
@@ -159,7 +159,7 @@ KINDS: tuple[type[KubeObject], ...] = (TinkerbellCluster, TinkerbellMachine, Tin
 
 def _fits(machine: Object, labels: Mapping[str, str]) -> bool:
     affinity = machine.decode(TinkerbellMachine).spec.hardware_affinity
-    return affinity is None or any(one.label_selector.selects(labels) for one in affinity.required)
+    return affinity is None or any(term.label_selector.selects(labels) for term in affinity.required)
 
 
 INFRASTRUCTURE = Infrastructure(

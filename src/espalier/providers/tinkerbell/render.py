@@ -124,7 +124,7 @@ def complete(render_input: RenderInput, rendered: Rendered) -> Rendered:
         rendered,
         cluster=replace(cluster, spec=replace(cluster.spec, control_plane_endpoint=endpoint)),
         control_plane=replace(control_plane, spec=replace(control_plane.spec, machine_template=machines)),
-        groups=tuple(replace(one, deployment=_in_pool(one)) for one in rendered.groups),
+        groups=tuple(replace(group, deployment=_in_pool(group)) for group in rendered.groups),
     )
 
 
@@ -146,7 +146,7 @@ def _with_machine_settings(config: KubeadmConfigSpec, spec: TinkerbellMachineCon
 
 
 def _kube_vip_image(render_input: RenderInput) -> str:
-    """The kube-vip image of the release; `lacks` ensures that there is one."""
+    """The kube-vip image of the release; `lacks` ensures that the release has it."""
     images = render_input.of_control_plane.bundle.tinkerbell
     return images.kube_vip.uri if images is not None and images.kube_vip is not None else ""
 
@@ -182,7 +182,7 @@ def _workflow(render_input: RenderInput, config: TinkerbellMachineConfig) -> str
     if mirror is None:
         return text
     mirror_host = next(
-        (one for one in registry_mirror.hosts(mirror) if one.registry == registry_mirror.DEFAULT_REGISTRY), None
+        (host for host in registry_mirror.hosts(mirror) if host.registry == registry_mirror.DEFAULT_REGISTRY), None
     )
     return text.replace(registry_mirror.DEFAULT_REGISTRY, mirror_host.images) if mirror_host is not None else text
 

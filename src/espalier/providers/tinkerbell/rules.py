@@ -51,9 +51,9 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
     )
     control_plane = spec.control_plane_configuration
     if not spec.worker_node_group_configurations and control_plane is not None and control_plane.taints:
-        found = ", ".join(f"{one.key}:{one.effect}" for one in control_plane.taints)
+        taints = ", ".join(f"{taint.key}:{taint.effect}" for taint in control_plane.taints)
         message = "without worker node groups, pods must run on the control plane"
-        yield Violation(f"{_CP}.taints", found, "nothing", message)
+        yield Violation(f"{_CP}.taints", taints, "nothing", message)
     yield from _strategies(spec)
     proxy = spec.proxy_configuration
     for name, url in (("httpProxy", proxy.http_proxy), ("httpsProxy", proxy.https_proxy)) if proxy else ():
@@ -78,8 +78,8 @@ def changes(old: eksa.ClusterSpec, new: eksa.ClusterSpec) -> Iterator[Violation]
         and old_control_plane.count != new_control_plane.count
     ):
         yield Violation(f"{_CP}.count", str(new_control_plane.count), str(old_control_plane.count), _TOGETHER)
-    before = {group_name(one): group_count(one) for one in old.worker_node_group_configurations}
-    after = {group_name(one): group_count(one) for one in new.worker_node_group_configurations}
+    before = {group_name(group): group_count(group) for group in old.worker_node_group_configurations}
+    after = {group_name(group): group_count(group) for group in new.worker_node_group_configurations}
     for index, name in enumerate(after):
         if name not in before:
             yield Violation(f"{_GROUPS}[{index}].name", name, ", ".join(before) or "no groups", _TOGETHER)
@@ -104,8 +104,8 @@ def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iter
             message = f"this is the address of Tinkerbell (TinkerbellDatacenterConfig {name}: spec.tinkerbellIP)"
             yield Violation(endpoint.FIELD, spec.endpoint_host, "another address", message)
         yield from _images(name, datacenter.spec.os_image_url, named)
-    for name, one in of_kind(TinkerbellTemplateConfig, children).items():
-        yield from _workflow(f"{one.kind} {name}: spec.template", one.spec.template)
+    for name, config in of_kind(TinkerbellTemplateConfig, children).items():
+        yield from _workflow(f"{config.kind} {name}: spec.template", config.spec.template)
 
 
 def _workflow(field: str, workflow: Workflow) -> Iterator[Violation]:
@@ -115,9 +115,9 @@ def _workflow(field: str, workflow: Workflow) -> Iterator[Violation]:
             message = "a workflow can run only on the machine that it provisions"
             yield Violation(f"{field}.tasks[{index}].worker", task.worker or "nothing", "{{.device_1}}", message)
     for path, text in _texts((), msgspec.to_builtins(workflow)):
-        if found := templates.refused(text):
+        if template := templates.refused(text):
             message = "a template that adds lines could add tasks for other machines; write the text outside of {{ }}"
-            yield Violation(f"{field}.{paths.render(path)}", found, templates.ALLOWED, message)
+            yield Violation(f"{field}.{paths.render(path)}", template, templates.ALLOWED, message)
 
 
 def _texts(path: tuple[paths.Step, ...], value: object) -> Iterator[tuple[tuple[paths.Step, ...], str]]:
@@ -143,11 +143,11 @@ def _strategies(spec: eksa.ClusterSpec) -> Iterator[Violation]:
     expected = (own.type if own else None) or _ROLLING
     for index, group in enumerate(spec.worker_node_group_configurations):
         strategy = group.upgrade_rollout_strategy
-        found = (strategy.type if strategy else None) or _ROLLING
-        if found != expected:
+        strategy_type = (strategy.type if strategy else None) or _ROLLING
+        if strategy_type != expected:
             field = f"{_GROUPS}[{index}].upgradeRolloutStrategy.type"
             message = "on bare metal, control plane and workers must have the same upgrade strategy"
-            yield Violation(field, found, f"{expected}, as {_CP}.upgradeRolloutStrategy.type", message)
+            yield Violation(field, strategy_type, f"{expected}, as {_CP}.upgradeRolloutStrategy.type", message)
 
 
 def _operating_systems(named: Named) -> Iterator[Violation]:

@@ -29,7 +29,7 @@ _FUNCTIONS = frozenset(
         "printf",
     ]
 )
-"""Functions that never output a line break. Tinkerbell has others that do, and may add more."""
+"""Functions that never output a line break. Tinkerbell has functions that do, and may add more."""
 
 _OPEN = frozenset(("if", "range", "with"))
 _WORDS = _FUNCTIONS | _OPEN | {"else", "end", "true", "false", "nil"}
@@ -57,18 +57,18 @@ def refused(text: str) -> str:
     """The first part of a text's templates that is not allowed; empty if all are."""
     depth = 0
     for template in _templates(text):
-        if found := _refused(template):
-            return found
-        first = next(iter(_words(template)), "")
-        depth += (first in _OPEN) - (first == "end")
+        if refused_part := _refused(template):
+            return refused_part
+        keyword = next(iter(_words(template)), "")
+        depth += (keyword in _OPEN) - (keyword == "end")
         if depth < 0:
             return "end without a beginning in the same field"
     return "if, range or with without end" if depth else ""
 
 
 def _refused(template: str) -> str:
-    if found := _MAKES_LINES.search(template):
-        return repr(found[0])
+    if match := _MAKES_LINES.search(template):
+        return repr(match[0])
     if _COMMENT.match(template):
         return "a comment"  # quotes in it begin no constants
     code = _CONSTANT.sub('""', template)
@@ -85,7 +85,7 @@ def _words(template: str) -> list[str]:
 
 
 def _templates(text: str) -> Iterator[str]:
-    """The content of braces, parsed as Go templates do. One without end counts as a constant of several lines."""
+    """The content of braces, parsed as Go templates do. Braces without end count as a constant of several lines."""
     begin = text.find("{{")
     while begin >= 0:
         end = begin = begin + 2

@@ -54,13 +54,13 @@ def usual(name: str, os: str, image: str, tinkerbell: str, proxy: Mapping[str, s
         pid="host",
         volumes=["/worker:/worker"],
     )
-    files = [_write(what, path, content, os) for what, path, content in _files(os, tinkerbell)]
+    files = [_write(title, path, content, os) for title, path, content in _files(os, tinkerbell)]
     task = Task(name=name, worker="{{.device_1}}", volumes=_VOLUMES, actions=[stream, *files, reboot])
     return Workflow(name=name, id="", version="0.1", global_timeout=_WORKFLOW_SECONDS, tasks=[task])
 
 
 def with_image(workflow: Workflow, image: str) -> Workflow:
-    """The workflow with another operating system image, if its first action writes one."""
+    """The workflow with another operating system image, if its first action writes an image."""
     first, *other_tasks = workflow.tasks
     action, *other_actions = first.actions
     if not image or IMAGE not in action.environment:

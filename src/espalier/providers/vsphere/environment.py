@@ -19,9 +19,9 @@ def secrets(environment: Mapping[str, str], manifest: Sequence[Tree]) -> Iterato
     """The Secret with the credentials, for the servers and the namespaces of a manifest; nothing without an account."""
     data = {field: environment[name] for field, name in VARIABLES.items() if environment.get(name)}
     kind = VSphereDatacenterConfig.resource.kind
-    datacenters = [msgspec.convert(one, VSphereDatacenterConfig) for one in manifest if one["kind"] == kind]
+    datacenters = [msgspec.convert(tree, VSphereDatacenterConfig) for tree in manifest if tree["kind"] == kind]
     if USER not in data or PASSWORD not in data or not datacenters:
         return
-    servers = [server_of(one.spec).permission for one in datacenters]
-    namespaces = [one.metadata.namespace for one in datacenters]
+    servers = [server_of(datacenter.spec).permission for datacenter in datacenters]
+    namespaces = [datacenter.metadata.namespace for datacenter in datacenters]
     yield credentials.secret(CREDENTIALS, data, servers=servers, namespaces=namespaces)

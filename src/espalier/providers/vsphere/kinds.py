@@ -255,7 +255,7 @@ class VSphereMachineConfigSpec(Part, kw_only=True):
 
     @property
     def default_user(self) -> str:
-        """The name of a user without one."""
+        """The name of a user without a name."""
         return BOTTLEROCKET_USER if self.os == BOTTLEROCKET else "capv"
 
 

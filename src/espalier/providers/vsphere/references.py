@@ -46,9 +46,9 @@ class Login(NamedTuple):
 
 def depend(_cluster: eksa.Cluster, children: Sequence[Object]) -> Iterator[Dependency]:
     """Dependencies on credentials, to be sent to the server of the datacenter."""
-    for one in of_kind(VSphereDatacenterConfig, children).values():
-        field = f"VSphereDatacenterConfig {one.metadata.name}: spec.server"
-        server = server_of(one.spec).permission
+    for datacenter in of_kind(VSphereDatacenterConfig, children).values():
+        field = f"VSphereDatacenterConfig {datacenter.metadata.name}: spec.server"
+        server = server_of(datacenter.spec).permission
         yield Dependency(SECRET, CREDENTIALS, field, server, unusable, variables=_VARIABLES, fields=(USER, PASSWORD))
 
 
@@ -59,10 +59,10 @@ def unusable(data: Mapping[str, bytes], annotations: Mapping[str, str]) -> str:
     own = _reader(data) is not None and data[CP_USER] != data[USER]
     if own or annotations.get(IN_WORKLOAD_CLUSTERS) == ALLOWED:
         return ""
-    found = "; found the user that creates machines" if data.get(CP_USER) == data[USER] else ""
+    finding = "; found the user that creates machines" if data.get(CP_USER) == data[USER] else ""
     return (
         f"fields {CP_USER} and {CP_PASSWORD} of Secret {SYSTEM_NAMESPACE}/{CREDENTIALS}, of another, read-only user of "
-        f"the vCenter{found}: cloud controllers in workload clusters use them. To give these the user that creates "
+        f"the vCenter{finding}: cloud controllers in workload clusters use them. To give these the user that creates "
         f"machines, set annotation {IN_WORKLOAD_CLUSTERS}: {ALLOWED} on the Secret"
     )
 
@@ -81,8 +81,8 @@ def cloud_controller(render_input: RenderInput) -> Login:
 
 def _reader(data: Mapping[str, bytes]) -> Login | None:
     """The read-only user, if both of its fields have content."""
-    found = Login(data.get(CP_USER, b""), data.get(CP_PASSWORD, b""))
-    return found if all(part.strip() for part in found) else None
+    reader = Login(data.get(CP_USER, b""), data.get(CP_PASSWORD, b""))
+    return reader if all(part.strip() for part in reader) else None
 
 
 def _credentials(render_input: RenderInput) -> Mapping[str, bytes]:
@@ -129,7 +129,7 @@ def resolve(spec: eksa.ClusterSpec, children: Sequence[Object]) -> Mapping[str, 
             values[value(config, "cloneMode")] = resolved.clone_mode
         if not spec_of_config.template:
             needed = kubernetes_versions(spec, name)
-            values |= {value(config, for_version(one)): resolved.templates.get(one, "") for one in needed}
+            values |= {value(config, for_version(version)): resolved.templates.get(version, "") for version in needed}
     return values
 
 
@@ -140,4 +140,4 @@ def _is_pattern(name: str) -> bool:
 def with_bottlerocket(spec: eksa.ClusterSpec, children: Sequence[Object]) -> list[str]:
     """The fields of a Cluster's spec that ask for machines with Bottlerocket."""
     configs = of_kind(VSphereMachineConfig, children)
-    return fields_with(BOTTLEROCKET, spec, {name: one.spec.os for name, one in configs.items()})
+    return fields_with(BOTTLEROCKET, spec, {name: config.spec.os for name, config in configs.items()})

@@ -240,10 +240,10 @@ def no_proxy(render_input: RenderInput) -> Sequence[str]:
 def extra_names(name: str, _spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
     """The Secret with credentials, and the objects of failure domains."""
     yield Name(SECRET, credentials_name(name))
-    for one in linked_objects.of_kind(VSphereDatacenterConfig, children).values():
-        for domain in one.spec.failure_domains:
+    for datacenter in linked_objects.of_kind(VSphereDatacenterConfig, children).values():
+        for domain in datacenter.spec.failure_domains:
             for resource in (VSphereFailureDomain.resource, VSphereDeploymentZone.resource):
-                yield Name(resource, zone_name(name, one.metadata.name, domain.name))
+                yield Name(resource, zone_name(name, datacenter.metadata.name, domain.name))
 
 
 def extras(render_input: RenderInput) -> Iterable[KubeObject]:
@@ -291,9 +291,9 @@ def credentials_name(cluster: str) -> str:
 
 
 def image(render_input: RenderInput, name: str) -> str:
-    """An image of the release for vSphere; `lacks` ensures that there is one."""
-    found = getattr(render_input.of_control_plane.bundle.v_sphere, name, None)
-    return str(found.uri) if found is not None else ""
+    """An image of the release for vSphere; `lacks` ensures that the release has it."""
+    image_of_release = getattr(render_input.of_control_plane.bundle.v_sphere, name, None)
+    return str(image_of_release.uri) if image_of_release is not None else ""
 
 
 def thumbprint(spec: VSphereDatacenterConfigSpec) -> str:
@@ -322,7 +322,7 @@ def _template(
         num_cpus=machine_sizes.cpus,
         memory_mi_b=machine_sizes.memory,
         disk_gi_b=machine_sizes.disk,
-        network=MachineNetwork(devices=[_device(datacenter, one) for one in networks]),
+        network=MachineNetwork(devices=[_device(datacenter, network) for network in networks]),
         tag_ids=spec.tags,
     )
     return VSphereMachineTemplate(

@@ -34,9 +34,9 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
     yield from references_to(_KIND, spec)
     for index, group in enumerate(spec.worker_node_group_configurations):
         if len(group.failure_domains) > 1:
-            field, found = f"{_GROUPS}[{index}].failureDomains", ", ".join(group.failure_domains)
+            field, domains = f"{_GROUPS}[{index}].failureDomains", ", ".join(group.failure_domains)
             message = "a worker node group on vSphere has only one failure domain; create a group for each"
-            yield Violation(field, found, "one failure domain", message)
+            yield Violation(field, domains, "one failure domain", message)
 
 
 def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
@@ -50,11 +50,11 @@ def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iter
     spec, configs = cluster.spec, of_kind(VSphereMachineConfig, children)
     yield from _failure_domains(spec, children)
     yield from _operating_systems(spec, configs)
-    for one in machine_groups(spec):
-        config = configs.get(one.reference.name) if one.reference is not None else None
-        if config is not None and config.spec.networks and one.role != WORKERS:
+    for group in machine_groups(spec):
+        config = configs.get(group.reference.name) if group.reference is not None else None
+        if config is not None and config.spec.networks and group.role != WORKERS:
             message = "only workers can have networks; use a machine config without"
-            yield Violation(f"{one.field}.machineGroupRef.name", config.metadata.name, "", message)
+            yield Violation(f"{group.field}.machineGroupRef.name", config.metadata.name, "", message)
 
 
 def linked_warnings(spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[str]:
@@ -86,12 +86,12 @@ def _failure_domains(spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iter
 
 
 def _operating_systems(spec: eksa.ClusterSpec, configs: dict[str, VSphereMachineConfig]) -> Iterator[Violation]:
-    found = [
+    operating_systems = [
         config.spec.os
-        for one in machine_groups(spec)
-        if one.reference is not None and (config := configs.get(one.reference.name)) is not None
+        for group in machine_groups(spec)
+        if group.reference is not None and (config := configs.get(group.reference.name)) is not None
     ]
-    families = sorted(set(found))
+    families = sorted(set(operating_systems))
     if len(families) > 1 and spec.external_etcd_configuration is not None:
         message = "with external etcd, all machines of a cluster must have the same operating system"
         yield Violation("spec.externalEtcdConfiguration", ", ".join(families), "one osFamily", message)

@@ -253,7 +253,7 @@ class _CloudStack:
         parts = domain.strip("/").split("/")
         path = "/".join(parts if parts[0].upper() == "ROOT" else ["ROOT", *parts])
         domains = self._list("listDomains", name=path.rpartition("/")[2], listall=True)
-        return [one for one in domains if one.path.upper() == path.upper()]
+        return [item for item in domains if item.path.upper() == path.upper()]
 
     def _entities(self, zone: str, owner: Mapping[str, str], question: Question) -> tuple[Entity, ...]:
         command, parameters = {
@@ -264,7 +264,7 @@ class _CloudStack:
             ObjectType.AFFINITY_GROUP: ("listAffinityGroups", owner),
         }[question.object_type]
         items = self._matching(command, question.id, question.name, **parameters)
-        return tuple(Entity(one.id, one.name, one.iscustomized, one.isready) for one in items)
+        return tuple(Entity(item.id, item.name, item.iscustomized, item.isready) for item in items)
 
     def _holders(
         self, zone: str, entities: Mapping[Question, Sequence[Entity]]
@@ -276,7 +276,10 @@ class _CloudStack:
         network = networks[0].id
         machines = self._list("listVirtualMachines", networkid=network, details="nics", listall=True)
         by_address = {
-            address: one.name for one in machines for nic in one.nic for address in (nic.ipaddress, nic.ip6address)
+            address: machine.name
+            for machine in machines
+            for nic in machine.nic
+            for address in (nic.ipaddress, nic.ip6address)
         }
         for address, port in sorted(query.addresses):
             if address in by_address:
@@ -287,7 +290,7 @@ class _CloudStack:
                 )
 
     def _users_of_public_address(self, address: str, port: int, zone: str, network: str) -> Iterator[str]:
-        """The user of a public address, as isolated networks have them; nothing for a free one."""
+        """The user of a public address, as isolated networks have them; nothing for a free address."""
         public_addresses = self._list(
             "listPublicIpAddresses", ipaddress=address, zoneid=zone, listall=True, allocatedonly=True
         )
@@ -306,8 +309,8 @@ class _CloudStack:
     def _matching(self, command: str, id_: str, name: str, **parameters: Any) -> list[_ListItem]:
         """The object with an ID, or those with exactly this name."""
         identity = {"id": id_} if id_ else {_BY_KEYWORD.get(command, "name"): name}
-        items = {one.id: one for one in self._list(command, **identity, **parameters)}
-        return [one for one in items.values() if (one.id == id_ if id_ else one.name == name)]
+        items = {item.id: item for item in self._list(command, **identity, **parameters)}
+        return [item for item in items.values() if (item.id == id_ if id_ else item.name == name)]
 
     def _list(self, command: str, **parameters: Any) -> list[_ListItem]:
         library = self._library

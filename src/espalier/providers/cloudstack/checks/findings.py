@@ -77,61 +77,64 @@ def of_machines(spec: CloudStackMachineConfigSpec) -> dict[str, Question]:
     """Questions for all objects that a machine config names, by field."""
     questions = {field: Question.of(_OBJECT_TYPES[field], named) for field, named in _named(spec).items()}
     groups = {
-        f"spec.affinityGroupIds[{index}]": Question(ObjectType.AFFINITY_GROUP, one, "")
-        for index, one in enumerate(spec.affinity_group_ids)
+        f"spec.affinityGroupIds[{index}]": Question(ObjectType.AFFINITY_GROUP, group_id, "")
+        for index, group_id in enumerate(spec.affinity_group_ids)
     }
     return questions | groups
 
 
 def judge_machines(spec: CloudStackMachineConfigSpec, zone: AvailabilityZone, answers: Answers) -> Iterator[str]:
     """Problems of a machine config in an availability zone."""
-    where = f"availability zone {zone.name}"
+    zone_label = f"availability zone {zone.name}"
     if answers.zones != 1 or answers.domains != 1 or answers.accounts not in (None, 1):
-        yield f"{where}: CloudStack has no such zone, domain or account; see the CloudStackDatacenterConfig"
+        yield f"{zone_label}: CloudStack has no such zone, domain or account; see the CloudStackDatacenterConfig"
         return
     for field, question in of_machines(spec).items():
-        yield from _exactly_one(field, question, where, answers)
+        yield from _exactly_one(field, question, zone_label, answers)
     for field, named in _named(spec).items():
         question = of_machines(spec)[field]
         for entity in answers.entities.get(question, ()):
             if named.id and named.name and entity.name not in ("", named.name):
                 yield (
-                    f"{field}.name: found {named.name}, but {question.object_type.value} {named.id} of {where} is "
+                    f"{field}.name: found {named.name}, but {question.object_type.value} {named.id} of {zone_label} is "
                     f"named {entity.name}; set only the ID or only the name"
                 )
     template = Question.of(ObjectType.TEMPLATE, spec.template)
     if [entity for entity in answers.entities.get(template, ()) if not entity.is_ready]:
-        yield f"spec.template.{template.field}: found {template}, which is not ready in {where}; wait, or use another"
+        yield (
+            f"spec.template.{template.field}: found {template}, which is not ready in {zone_label}; wait, or use "
+            "another"
+        )
     if spec.disk is not None:
         offerings = answers.entities.get(Question.of(ObjectType.DISK_OFFERING, spec.disk), ())
         if len(offerings) == 1:
-            yield from _size(spec.disk, offerings[0], where)
+            yield from _size(spec.disk, offerings[0], zone_label)
 
 
-def _size(disk: DiskOffering, offering: Entity, where: str) -> Iterator[str]:
+def _size(disk: DiskOffering, offering: Entity, zone_label: str) -> Iterator[str]:
     field, size = "spec.diskOffering.customSizeInGB", disk.custom_size_in_gb
     name = offering.name or offering.id
     if offering.is_customized and size == 0:
-        yield f"{field}: found nothing, but disk offering {name} of {where} has no fixed size; set a size"
+        yield f"{field}: found nothing, but disk offering {name} of {zone_label} has no fixed size; set a size"
     elif size and offering.is_customized is False:
-        yield f"{field}: found {size}, but disk offering {name} of {where} has a fixed size; remove the field"
+        yield f"{field}: found {size}, but disk offering {name} of {zone_label} has a fixed size; remove the field"
 
 
-def _exactly_one(field: str, question: Question, where: str, answers: Answers) -> Iterator[str]:
-    """A problem unless there is exactly one."""
+def _exactly_one(field: str, question: Question, zone_label: str, answers: Answers) -> Iterator[str]:
+    """A problem unless there is exactly one object."""
     entities = answers.entities.get(question, ())
     if len(entities) != 1:
         naming_field = field if question.object_type is ObjectType.AFFINITY_GROUP else f"{field}.{question.field}"
-        yield _counted(naming_field, str(question), where, question.object_type.value, len(entities), entities)
+        yield _counted(naming_field, str(question), zone_label, question.object_type.value, len(entities), entities)
 
 
-def _counted(field: str, name: str, where: str, label: str, count: int, entities: Sequence[Entity] = ()) -> str:
+def _counted(field: str, name: str, zone_label: str, label: str, count: int, entities: Sequence[Entity] = ()) -> str:
     if not count:
         return (
-            f"{field}: found {name}; {where} has no such {label}, or the account may not see it; "
+            f"{field}: found {name}; {zone_label} has no such {label}, or the account may not see it; "
             "correct the field, or grant the account access to it"
         )
-    shown = first([one.id for one in entities], MOST_SHOWN)
+    shown = first([entity.id for entity in entities], MOST_SHOWN)
     ids = f" ({shown})" if shown else ""
     advice = "set the ID" if label not in ("domain", "account") else "give the full path of the domain"
-    return f"{field}: found {name}, but {where} has {count} {label}s of this name{ids}; {advice}"
+    return f"{field}: found {name}, but {zone_label} has {count} {label}s of this name{ids}; {advice}"

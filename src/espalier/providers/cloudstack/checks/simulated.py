@@ -12,5 +12,5 @@ async def simulated_answers(query: Query, _credentials: Credentials, /) -> Answe
         zones=1,
         domains=1,
         accounts=1,
-        entities={one: (Entity(one.id or one.name, one.name),) for one in query.questions},
+        entities={question: (Entity(question.id or question.name, question.name),) for question in query.questions},
     )

@@ -40,7 +40,7 @@ def configs(look_up: LookUp) -> Configs[NutanixDatacenterConfig, NutanixMachineC
 
 
 def _credentials(data: Mapping[str, bytes], _query: Query) -> Credentials:
-    """The account that creates machines. Without one, nothing is sent, and the login counts as refused."""
+    """The account that creates machines. Without an account, nothing is sent, and the login counts as refused."""
     account = references.read_account(data.get(references.OF_MACHINES, b""))
     return Credentials(account.username, account.password) if account is not None else Credentials("", "")
 
@@ -88,5 +88,5 @@ def _clusters_of_workers(
     for group in cluster.spec.worker_node_group_configurations:
         if group.machine_group_ref is not None and group.machine_group_ref.name == config:
             name = group_name(group)
-            domains = [one.cluster for one in datacenter.failure_domains if name in one.worker_machine_groups]
+            domains = [domain.cluster for domain in datacenter.failure_domains if name in domain.worker_machine_groups]
             yield from domains or [own]

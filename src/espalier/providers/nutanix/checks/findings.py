@@ -20,7 +20,7 @@ def of_datacenter(spec: NutanixDatacenterConfigSpec) -> frozenset[Question]:
         for domain in spec.failure_domains
         for question in (
             Question.of(ObjectType.CLUSTER, domain.cluster),
-            *(Question.of(ObjectType.SUBNET, one) for one in domain.subnets),
+            *(Question.of(ObjectType.SUBNET, subnet) for subnet in domain.subnets),
         )
     )
 
@@ -34,14 +34,14 @@ def of_machines(spec: NutanixMachineConfigSpec, elements: Iterable[Identifier]) 
             Question.of(ObjectType.SUBNET, spec.subnet),
             Question.of(ObjectType.IMAGE, spec.image),
             *project,
-            *(Question.of(ObjectType.CLUSTER, one) for one in elements),
+            *(Question.of(ObjectType.CLUSTER, element) for element in elements),
         )
     )
 
 
 def categories(spec: NutanixMachineConfigSpec) -> frozenset[CategoryValue]:
     """The categories of a machine config."""
-    return frozenset(CategoryValue(one.key, one.value) for one in spec.additional_categories)
+    return frozenset(CategoryValue(category.key, category.value) for category in spec.additional_categories)
 
 
 def judge_datacenter(spec: NutanixDatacenterConfigSpec, answers: Answers) -> Iterator[str]:
@@ -50,7 +50,7 @@ def judge_datacenter(spec: NutanixDatacenterConfigSpec, answers: Answers) -> Ite
         field = f"spec.failureDomains[{index}]"
         yield from _cluster_and_subnets(
             (f"{field}.cluster", domain.cluster),
-            [(f"{field}.subnets[{number}]", one) for number, one in enumerate(domain.subnets)],
+            [(f"{field}.subnets[{number}]", subnet) for number, subnet in enumerate(domain.subnets)],
             answers,
         )
 
@@ -78,7 +78,7 @@ def judge_machines(
     if answers.gpus is not None:
         for element in elements:
             for cluster in answers.entities.get(Question.of(ObjectType.CLUSTER, element), ())[:1]:
-                yield from _gpus(spec.gpus, element, [one for one in answers.gpus if one.cluster == cluster.uuid])
+                yield from _gpus(spec.gpus, element, [model for model in answers.gpus if model.cluster == cluster.uuid])
 
 
 def _cluster_and_subnets(
@@ -87,14 +87,18 @@ def _cluster_and_subnets(
     field, identifier = cluster
     clusters = answers.entities.get(Question.of(ObjectType.CLUSTER, identifier), ())
     yield from _exactly_one(field, ObjectType.CLUSTER, identifier, clusters)
-    uuids = {one.uuid for one in clusters}
+    uuids = {entity.uuid for entity in clusters}
     for subnet_field, subnet in subnets:
-        found = answers.entities.get(Question.of(ObjectType.SUBNET, subnet), ())
-        in_cluster = tuple(one for one in found if not one.cluster or one.cluster in uuids)
-        if found and uuids and not in_cluster:
+        subnets_of_name = answers.entities.get(Question.of(ObjectType.SUBNET, subnet), ())
+        in_cluster = tuple(
+            subnet_entity
+            for subnet_entity in subnets_of_name
+            if not subnet_entity.cluster or subnet_entity.cluster in uuids
+        )
+        if subnets_of_name and uuids and not in_cluster:
             yield f"{subnet_field}: found {subnet}, which is not a subnet of cluster {identifier}; use one that is"
         else:
-            yield from _exactly_one(subnet_field, ObjectType.SUBNET, subnet, in_cluster or found)
+            yield from _exactly_one(subnet_field, ObjectType.SUBNET, subnet, in_cluster or subnets_of_name)
 
 
 def _exactly_one(
@@ -107,7 +111,7 @@ def _exactly_one(
             "read it; correct the field, or grant the account access to it"
         )
     elif len(entities) > 1:
-        shown = first([one.uuid for one in entities], MOST_SHOWN)
+        shown = first([entity.uuid for entity in entities], MOST_SHOWN)
         description = f"the name of {len(entities)} {object_type.label}s ({shown})"
         yield f"{field}: found {identifier}, {description}; use the uuid of one"
 
@@ -116,14 +120,16 @@ def _gpus(query: Sequence[Gpu], cluster: Identifier, existing: Sequence[GpuModel
     modes: set[str] = set()
     for index, gpu in enumerate(query):
         matching = [
-            one for one in existing if (one.name == gpu.name if gpu.type == "name" else one.device_id == gpu.device_id)
+            model
+            for model in existing
+            if (model.name == gpu.name if gpu.type == "name" else model.device_id == gpu.device_id)
         ]
         name = gpu.name if gpu.type == "name" else f"device {gpu.device_id}"
-        requested = sum(one == gpu for one in query)
-        count = sum(one.number for one in matching)
-        modes |= {one.mode for one in matching}
+        requested = sum(other == gpu for other in query)
+        count = sum(model.number for model in matching)
+        modes |= {model.mode for model in matching}
         if count < requested and query.index(gpu) == index:
-            models = sorted({f"{one.name} (device {one.device_id})" for one in existing})
+            models = sorted({f"{model.name} (device {model.device_id})" for model in existing})
             listed = first(models, MOST_SHOWN) or "none"
             yield (
                 f"spec.gpus[{index}]: found {requested} of {name}, but cluster {cluster} has {count}; "

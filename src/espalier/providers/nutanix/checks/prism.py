@@ -100,7 +100,7 @@ class _Entity(msgspec.Struct):
 
     @property
     def cluster(self) -> str:
-        """UUID of its cluster; empty without one."""
+        """UUID of its cluster; empty without a cluster."""
         return self.status.cluster_reference.uuid if self.status.cluster_reference is not None else ""
 
     @property
@@ -227,10 +227,10 @@ class _Prism:
         await self._get("users/me", "the account")  # also without questions: it verifies the account
         entities: dict[Question, tuple[Entity, ...]] = {}
         for object_type in ObjectType:
-            questions = [one for one in query.questions if one.object_type is object_type]
+            questions = [question for question in query.questions if question.object_type is object_type]
             if questions:
                 entities |= _matching(questions, await self._list_all(object_type.collection, object_type.label))
-        categories = [one for one in sorted(query.categories) if await self._category_exists(one)]
+        categories = [category for category in sorted(query.categories) if await self._category_exists(category)]
         gpus = _gpus(await self._list_all("hosts", "host")) if query.gpus else None
         return Answers(entities=entities, categories=frozenset(categories), gpus=gpus)
 
@@ -297,9 +297,11 @@ def _matching(
     questions: Iterable[Question], listed: Sequence[_Entity]
 ) -> Iterator[tuple[Question, tuple[Entity, ...]]]:
     entities = [
-        Entity(one.metadata.uuid, one.status.name or one.spec.name, one.cluster) for one in listed if one.is_element
+        Entity(entity.metadata.uuid, entity.status.name or entity.spec.name, entity.cluster)
+        for entity in listed
+        if entity.is_element
     ]
-    return ((question, tuple(one for one in entities if question.matches(one))) for question in questions)
+    return ((question, tuple(entity for entity in entities if question.matches(entity))) for question in questions)
 
 
 def _gpus(hosts: Iterable[_Entity]) -> tuple[GpuModel, ...]:

@@ -30,7 +30,7 @@ class ObjectType(enum.Enum):
 
 
 class Question(NamedTuple):
-    """Asks for the entities with a name, ignoring case, or for the one with a UUID."""
+    """Asks for the entities with a name, ignoring case, or for the entity with a UUID."""
 
     object_type: ObjectType
     by_uuid: bool
@@ -43,8 +43,8 @@ class Question(NamedTuple):
 
     def matches(self, entity: Entity) -> bool:
         """True if the entity is asked for."""
-        found = entity.uuid if self.by_uuid else entity.name
-        return found.casefold() == self.value.casefold()
+        identity = entity.uuid if self.by_uuid else entity.name
+        return identity.casefold() == self.value.casefold()
 
 
 class Entity(NamedTuple):

@@ -1,4 +1,4 @@
-"""Answers from Snow devices over the network: the API of the device, and its EC2-compatible one.
+"""Answers from Snow devices over the network: the API of the device, and its EC2-compatible API.
 
 Tenants name the devices, so they are not trusted: their answers are limited in size, number and time. Nothing is sent
 before the certificate is verified, and then only signatures, never keys.
@@ -118,7 +118,7 @@ class SnowDevices:
         except aiohttp.ClientConnectorCertificateError as error:
             reason = getattr(error.certificate_error, "verify_message", "") or brief(error.certificate_error)
             message = f"the certificate of device {device} can't be verified: {reason}; {_HOW_TO_VERIFY}"
-            raise LookUpError(NOT_VERIFIED, message, refused=True) from error  # another Secret may have the right ones
+            raise LookUpError(NOT_VERIFIED, message, refused=True) from error  # another Secret may have the right keys
         except (OSError, ValueError, aiohttp.ClientError) as error:
             raise LookUpError(UNREACHABLE, f"device {device} can't be reached: {brief(error)}") from error
 
@@ -144,7 +144,7 @@ def _tls(authorities: str) -> ssl.SSLContext:
     """A context that trusts only these certificates, which devices sign themselves."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=authorities)
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # those of several devices may have one name
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # certificates of several devices may have one name
     return context
 
 
@@ -174,10 +174,13 @@ class _Apis:
         return Answers(
             software=software or "",
             instance_types={
-                one.get("InstanceType", ""): one.get("VCpuInfo", {}).get("DefaultVCpus", 0) for one in types
+                instance_type.get("InstanceType", ""): instance_type.get("VCpuInfo", {}).get("DefaultVCpus", 0)
+                for instance_type in types
             },
-            key_pairs=frozenset(one.get("KeyName", "") for one in keys),
-            images=frozenset(one.get("ImageId", "") for one in images if one.get("State", "available") == "available")
+            key_pairs=frozenset(key_pair.get("KeyName", "") for key_pair in keys),
+            images=frozenset(
+                image.get("ImageId", "") for image in images if image.get("State", "available") == "available"
+            )
             if images is not None
             else None,
         )
@@ -223,7 +226,9 @@ class _Apis:
         if status != 200:
             error_tree = answer.get("Error")
             code, message = (
-                (error_tree.get(one) or "" for one in ("Code", "Message")) if isinstance(error_tree, dict) else ("", "")
+                (error_tree.get(field) or "" for field in ("Code", "Message"))
+                if isinstance(error_tree, dict)
+                else ("", "")
             )
             self._raise(action, status, str(code), str(message))
         return answer

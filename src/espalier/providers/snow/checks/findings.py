@@ -18,7 +18,7 @@ MOST_SHOWN = 5
 
 
 def judge_machines(spec: SnowMachineConfigSpec, answers: Sequence[Answers | None]) -> Iterator[str]:
-    """Problems of devices. `answers` are in the order of `spec.devices`, None for a device without one."""
+    """Problems of devices. `answers` are in the order of `spec.devices`, None for a device without an answer."""
     by_device = {
         device: device_answers
         for device, device_answers in zip(spec.devices, answers, strict=True)
@@ -50,17 +50,19 @@ def judge_machines(spec: SnowMachineConfigSpec, answers: Sequence[Answers | None
 
 
 def _lacking(
-    field: str, wanted: str, object_type: str, existing: Mapping[str, Collection[str] | None], advice: str
+    field: str, requested: str, object_type: str, existing: Mapping[str, Collection[str] | None], advice: str
 ) -> Iterator[str]:
     """One message for all devices that lack an object, with the objects that they have in common."""
-    without = {device: found for device, found in existing.items() if found is not None and wanted not in found}
+    without = {
+        device: objects for device, objects in existing.items() if objects is not None and requested not in objects
+    }
     if not without:
         return
-    in_common = sorted(set.intersection(*(set(found) for found in without.values())))
+    in_common = sorted(set.intersection(*(set(objects) for objects in without.values())))
     names = f"device{'s' if len(without) > 1 else ''} {_shown([*without])}"
     verb = "have" if len(without) > 1 else "has"
     others = f", but {_shown(in_common)}" if in_common else ""
-    yield f"{field}: found {wanted}; {names} {verb} no such {object_type}{others}; {advice}"
+    yield f"{field}: found {requested}; {names} {verb} no such {object_type}{others}; {advice}"
 
 
 def _shown(names: Sequence[str]) -> str:

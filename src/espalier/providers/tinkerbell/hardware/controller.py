@@ -68,7 +68,7 @@ def controller(host: Host) -> Controller:
 
 
 class _Observation(NamedTuple):
-    """The machine configs, and the results for the readable ones."""
+    """The machine configs, and the results for the readable configs."""
 
     configs: Sequence[tuple[Object, TinkerbellMachineConfig]]
     unreadable: Sequence[tuple[Object, msgspec.ValidationError]]
@@ -108,17 +108,17 @@ class _Checks:
             "tinkerbell-hardware", self.reconcile, workers=1, spacing=SPACING, rng=manager.rng
         )
 
-        def all_(_found: Object) -> Sequence[Key]:
+        def all_(_object: Object) -> Sequence[Key]:
             return (ALL,)
 
         hardware_controller.watch(self._configs, all_)
         hardware_controller.watch(self._hardware, all_, predicate=change_of(_all_but_status))
         hardware_controller.watch(
-            self._bmcs, all_, predicate=change_of(lambda one: (*_all_but_status(one), is_contactable(one)))
+            self._bmcs, all_, predicate=change_of(lambda bmc: (*_all_but_status(bmc), is_contactable(bmc)))
         )
-        hardware_controller.watch(self._machines, all_, predicate=change_of(lambda one: one.metadata.labels))
+        hardware_controller.watch(self._machines, all_, predicate=change_of(lambda machine: machine.metadata.labels))
         hardware_controller.watch(
-            self._secrets, self._accounts, predicate=change_of(lambda one: one.metadata.resource_version)
+            self._secrets, self._accounts, predicate=change_of(lambda secret: secret.metadata.resource_version)
         )
         for cache in (self._clusters, self._datacenters):
             hardware_controller.watch(cache, all_, predicate=GENERATION)
@@ -134,9 +134,9 @@ class _Checks:
         if not len(self._configs):
             return Done()
         failed: Fault | None = None
-        for found, status_report in self._reports():
+        for config, status_report in self._reports():
             try:
-                await write_report(CONFIGS, found, status_report, self._writer, self._host.manager.recorder)
+                await write_report(CONFIGS, config, status_report, self._writer, self._host.manager.recorder)
             except KubeError as error:
                 failed = fault_of(error)
         if failed is not None:
@@ -148,18 +148,20 @@ class _Checks:
     def _reports(self) -> Iterator[tuple[Object, Report]]:
         """The report on each config."""
         observation = self._observe()
-        yield from ((found, Report(unreadable(found, error))) for found, error in observation.unreadable)
-        for found, config in observation.configs:
+        yield from (
+            (config_object, Report(unreadable(config_object, error))) for config_object, error in observation.unreadable
+        )
+        for config, decoded in observation.configs:
             if self._hardware.is_absent:
                 result, reason = ConfigResult((_not_installed(),), ()), NOT_INSTALLED
             else:
-                result, reason = observation.results[found.key], INVALID
-            yield found, report(found, self._status(config, result, reason))
+                result, reason = observation.results[config.key], INVALID
+            yield config, report(config, self._status(decoded, result, reason))
 
     def _status(
         self, config: TinkerbellMachineConfig, result: ConfigResult, reason: str
     ) -> TinkerbellMachineConfigStatus:
-        shortages = [f"Cluster {one.name}: {one.message}" for one in result.clusters if one.message]
+        shortages = [f"Cluster {cluster.name}: {cluster.message}" for cluster in result.clusters if cluster.message]
         available = Condition(
             type=AVAILABLE,
             status="False" if shortages or result.problems else "True",
@@ -178,20 +180,20 @@ class _Checks:
     def _observe(self) -> _Observation:
         configs: list[tuple[Object, TinkerbellMachineConfig]] = []
         unreadable_configs = []
-        for found in self._configs.list():
+        for config_object in self._configs.list():
             try:
-                configs.append((found, found.decode(TinkerbellMachineConfig)))
+                configs.append((config_object, config_object.decode(TinkerbellMachineConfig)))
             except msgspec.ValidationError as error:
-                unreadable_configs.append((found, error))
-        clusters = self._bare_metal_clusters({found.key: config for found, config in configs})
+                unreadable_configs.append((config_object, error))
+        clusters = self._bare_metal_clusters({config_object.key: config for config_object, config in configs})
         states = hardware_states(self._hardware.list(), self._bmcs.list(), self._secret)
         users: dict[Key, list[BareMetalCluster]] = {}
-        for one in clusters:
-            for name in one.demands:
-                users.setdefault(Key(one.key.namespace, name), []).append(one)
+        for cluster in clusters:
+            for name in cluster.demands:
+                users.setdefault(Key(cluster.key.namespace, name), []).append(cluster)
         requested = [
-            Config(found.key, demand.selection(config.spec), tuple(users.get(found.key, ())))
-            for found, config in configs
+            Config(config_object.key, demand.selection(config.spec), tuple(users.get(config_object.key, ())))
+            for config_object, config in configs
         ]
         return _Observation(configs, unreadable_configs, judge(states, clusters, requested))
 
@@ -209,7 +211,7 @@ class _Checks:
             if not is_on_bare_metal or metadata.deletion_timestamp is not None:
                 continue
             key = Key(metadata.namespace, metadata.name)
-            named = {one.reference.name for one in machine_groups(cluster.spec) if one.reference is not None}
+            named = {group.reference.name for group in machine_groups(cluster.spec) if group.reference is not None}
             own = {name: configs[Key(key.namespace, name)] for name in named if Key(key.namespace, name) in configs}
             existing = objects_of_clusters.get(key, empty)
             clusters.append(
@@ -226,32 +228,34 @@ class _Checks:
 
     def _cluster_objects(self) -> Mapping[Key, _ClusterObjects]:
         """The existing objects of each Cluster. Of Clusters with one name, the owner of the control plane has all."""
-        found: dict[Key, _ClusterObjects] = {}
+        objects_of_clusters: dict[Key, _ClusterObjects] = {}
         clusters: dict[str, Key] = {}
         for plane in self._planes.list():
             if (key := names.cluster_of(plane.metadata.labels)) is not None:
-                found[key], clusters[plane.name] = _ClusterObjects(set(), {}, {}), key
+                objects_of_clusters[key], clusters[plane.name] = _ClusterObjects(set(), {}, {}), key
         for machine in self._machines.list():
             labels = machine.metadata.labels
             if (key := clusters.get(labels.get(CLUSTER_NAME_LABEL, ""))) is not None:
-                found[key].machines.add(machine.name)
+                objects_of_clusters[key].machines.add(machine.name)
                 owner = key.name if CONTROL_PLANE_LABEL in labels else labels.get(DEPLOYMENT_NAME_LABEL, "")
-                found[key].selections.setdefault(owner, set()).update(_selection(machine))
-        for one in (*self._planes.list(), *self._deployments.list()):
-            if (objects_of_cluster := found.get(names.cluster_of(one.metadata.labels) or ALL)) is not None:
-                objects_of_cluster.owners[one.name] = _owner(
-                    one, frozenset(objects_of_cluster.selections.get(one.name, ()))
+                objects_of_clusters[key].selections.setdefault(owner, set()).update(_selection(machine))
+        for owner_object in (*self._planes.list(), *self._deployments.list()):
+            if (
+                objects_of_cluster := objects_of_clusters.get(names.cluster_of(owner_object.metadata.labels) or ALL)
+            ) is not None:
+                objects_of_cluster.owners[owner_object.name] = _owner(
+                    owner_object, frozenset(objects_of_cluster.selections.get(owner_object.name, ()))
                 )
-        return found
+        return objects_of_clusters
 
     def _reserved(self, cluster: eksa.Cluster) -> Iterator[tuple[str, str]]:
         """Addresses that no machine may have, by field."""
         if host := cluster.spec.endpoint_host:
             yield endpoint.FIELD, host
         name = cluster.spec.datacenter_ref.name if cluster.spec.datacenter_ref is not None else ""
-        found = self._datacenters.get(Key(cluster.metadata.namespace, name))
+        datacenter_object = self._datacenters.get(Key(cluster.metadata.namespace, name))
         try:
-            datacenter = found.decode(TinkerbellDatacenterConfig) if found is not None else None
+            datacenter = datacenter_object.decode(TinkerbellDatacenterConfig) if datacenter_object is not None else None
         except msgspec.ValidationError:
             return
         if datacenter is not None:
@@ -266,9 +270,9 @@ def _not_installed() -> str:
     )
 
 
-def _all_but_status(one: Object) -> tuple[object, ...]:
+def _all_but_status(object_: Object) -> tuple[object, ...]:
     """Identity, generation, labels and annotations, which change with everything but the status."""
-    metadata = one.metadata
+    metadata = object_.metadata
     return metadata.uid, metadata.generation, metadata.labels, metadata.annotations
 
 
@@ -278,17 +282,17 @@ def _selection(machine: Object) -> Iterator[bytes]:
     except msgspec.ValidationError:
         return
     if affinity is not None:
-        yield demand.canonical([one.label_selector for one in affinity.required])
+        yield demand.canonical([term.label_selector for term in affinity.required])
 
 
-def _owner(found: Object, selections: frozenset[bytes] = frozenset()) -> Owner:
+def _owner(owner: Object, selections: frozenset[bytes] = frozenset()) -> Owner:
     """The requested and the current state of a KubeadmControlPlane or a MachineDeployment."""
     status: KubeadmControlPlaneStatus | MachineDeploymentStatus
-    if found.kind == KubeadmControlPlane.resource.kind:
-        plane = found.decode(KubeadmControlPlane)
+    if owner.kind == KubeadmControlPlane.resource.kind:
+        plane = owner.decode(KubeadmControlPlane)
         count, version, status = plane.spec.replicas, plane.spec.version, plane.status
     else:
-        deployment = found.decode(MachineDeployment)
+        deployment = owner.decode(MachineDeployment)
         count, version, status = deployment.spec.replicas, deployment.spec.template.spec.version, deployment.status
     is_rolling = (status.up_to_date_replicas or 0) < (status.replicas or 0)
     return Owner(1 if count is None else count, minor_of(version), selections, is_rolling)

@@ -41,7 +41,7 @@ class Selection(NamedTuple):
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """True if one of the terms matches."""
-        return any(one.selects(labels) for one in _terms(self.terms))
+        return any(term.selects(labels) for term in _terms(self.terms))
 
 
 _decode: Callable[[bytes], list[LabelSelector]] = json_trees.decoder(list[LabelSelector])
@@ -51,7 +51,7 @@ _terms = lru_cache(maxsize=1024)(_decode)
 def selection(spec: TinkerbellMachineConfigSpec) -> Selection:
     """The Hardware that a machine config selects."""
     if spec.hardware_affinity is not None:
-        terms = [one.label_selector for one in spec.hardware_affinity.required]
+        terms = [term.label_selector for term in spec.hardware_affinity.required]
         return Selection("spec.hardwareAffinity.required", canonical(terms))
     labels = ", ".join(f"{name}={value}" for name, value in spec.hardware_selector.items())
     return Selection(f"spec.hardwareSelector {labels}", canonical([LabelSelector(match_labels=spec.hardware_selector)]))
@@ -85,7 +85,7 @@ class BareMetalCluster(NamedTuple):
     age: tuple[str, str]
     generation: int
     demands: Mapping[str, Demand]
-    """By the name of the machine config; those of equal selections are one."""
+    """By the name of the machine config; configs of equal selections share a demand."""
     machines: frozenset[str] = frozenset()
     """Its TinkerbellMachines."""
     reserved: Mapping[str, str] = {}
@@ -93,7 +93,7 @@ class BareMetalCluster(NamedTuple):
 
     @property
     def allocation_order(self) -> tuple[bool, tuple[str, str]]:
-        """The order in which Clusters get Hardware: running ones first, then by age."""
+        """The order in which Clusters get Hardware: running Clusters first, then by age."""
         return not self.machines, self.age
 
 
@@ -133,11 +133,11 @@ def _groups(cluster: eksa.Cluster) -> Iterator[_Group]:
     version = spec.kubernetes_version
     if (plane := spec.control_plane_configuration) is not None and plane.machine_group_ref is not None:
         yield _Group(name, plane.machine_group_ref.name, plane.count, version, plane.upgrade_rollout_strategy)
-    for one in spec.worker_node_group_configurations:
-        if one.machine_group_ref is not None:
-            owner, config = names.machine_deployment(name, group_name(one)), one.machine_group_ref.name
-            own = one.kubernetes_version or version
-            yield _Group(owner, config, group_count(one), own, one.upgrade_rollout_strategy)
+    for group in spec.worker_node_group_configurations:
+        if group.machine_group_ref is not None:
+            owner, config = names.machine_deployment(name, group_name(group)), group.machine_group_ref.name
+            own = group.kubernetes_version or version
+            yield _Group(owner, config, group_count(group), own, group.upgrade_rollout_strategy)
 
 
 def _demand(group: _Group, chosen: Selection, owner: Owner | None) -> Demand:

@@ -79,14 +79,14 @@ def judge(
     lacking = _allocate(clusters, matches)
     by_address = {address: state for state in states for address in state.addresses}
     return {
-        one.key: ConfigResult(
-            tuple(_problems_of_config(one, matches(one.selection))),
+        config.key: ConfigResult(
+            tuple(_problems_of_config(config, matches(config.selection))),
             tuple(
-                _of_cluster(one, cluster, by_address, matches, lacking)
-                for cluster in sorted(one.clusters, key=lambda cluster: cluster.key.name)
+                _of_cluster(config, cluster, by_address, matches, lacking)
+                for cluster in sorted(config.clusters, key=lambda cluster: cluster.key.name)
             ),
         )
-        for one in configs
+        for config in configs
     }
 
 
@@ -112,7 +112,7 @@ def _allocate(clusters: Iterable[BareMetalCluster], matches: Matches) -> _Lackin
     """
     promised: set[str] = set()
     lacking: dict[tuple[Key, Selection], _Lack] = {}
-    for cluster in sorted(clusters, key=lambda one: one.allocation_order):
+    for cluster in sorted(clusters, key=lambda cluster: cluster.allocation_order):
         allocated: set[str] = set()
         is_served = True
         for demand in dict.fromkeys(cluster.demands.values()):
@@ -120,17 +120,17 @@ def _allocate(clusters: Iterable[BareMetalCluster], matches: Matches) -> _Lackin
             own = sum(name in selected.held for name in cluster.machines)
             missing = max(0, demand.total - own)
             available = (
-                one.name
-                for one in selected.free
-                if one.name not in promised and one.name not in allocated and one.permits(namespace)
+                state.name
+                for state in selected.free
+                if state.name not in promised and state.name not in allocated and state.permits(namespace)
             )
-            found = list(islice(available, missing))
-            if demand.is_new and missing > len(found):
+            hardware = list(islice(available, missing))
+            if demand.is_new and missing > len(hardware):
                 is_served = False
-                promised_to_others = sum(one.permits(namespace) for one in selected.free) - len(found)
-                held_by_others = sum(one.permits(namespace) for one in selected.held.values()) - own
-                lacking[cluster.key, demand.selection] = _Lack(own, len(found), promised_to_others, held_by_others)
-            allocated.update(found)
+                promised_to_others = sum(state.permits(namespace) for state in selected.free) - len(hardware)
+                held_by_others = sum(state.permits(namespace) for state in selected.held.values()) - own
+                lacking[cluster.key, demand.selection] = _Lack(own, len(hardware), promised_to_others, held_by_others)
+            allocated.update(hardware)
         if is_served:
             promised |= allocated
     return lacking
@@ -147,15 +147,15 @@ def _problems_of_config(config: Config, selected: _Selected) -> Iterator[str]:
             f"{config.selection.text}: selects {reserved} Hardware that namespace {namespace} is not permitted to use "
             f"(annotation {NAMESPACES}); use labels that no other namespace's Hardware has"
         )
-    found = [
+    problems_of_hardware = [
         f"Hardware {state.name}: {problem}"
         for state in selected.flawed
         if _is_visible(state, config.clusters, namespace)
         for problem in state.problems
     ]
-    yield from found[:MOST_SHOWN]
-    if len(found) > MOST_SHOWN:
-        yield f"and {first(found[MOST_SHOWN:], 0, of='problems with Hardware')}"
+    yield from problems_of_hardware[:MOST_SHOWN]
+    if len(problems_of_hardware) > MOST_SHOWN:
+        yield f"and {first(problems_of_hardware[MOST_SHOWN:], 0, of='problems with Hardware')}"
 
 
 def _is_visible(state: HardwareState, clusters: Iterable[BareMetalCluster], namespace: str) -> bool:
@@ -170,8 +170,8 @@ def _of_cluster(
 ) -> HardwareOfCluster:
     demand = cluster.demands[config.key.name]
     reason, message = "", ""
-    if found := next(_obstacles(cluster, demand, by_address, matches, lacking), None):
-        reason, message = found
+    if obstacle := next(_obstacles(cluster, demand, by_address, matches, lacking), None):
+        reason, message = obstacle
     return HardwareOfCluster(
         name=cluster.key.name,
         generation=cluster.generation,
@@ -194,18 +194,18 @@ def _obstacles(
     for name, other in cluster.demands.items():
         if other.selection != demand.selection:
             selected = {state.name for state in matches(demand.selection).states}
-            if both := [state for state in matches(other.selection).states if state.name in selected]:
-                yield MACHINES_INVALID, _ambiguous(demand, name, both, cluster)
+            if ambiguous := [state for state in matches(other.selection).states if state.name in selected]:
+                yield MACHINES_INVALID, _ambiguous(demand, name, ambiguous, cluster)
     if lack := lacking.get((cluster.key, demand.selection)):
         yield NOT_ENOUGH, _shortage(demand, lack)
 
 
-def _ambiguous(demand: Demand, other: str, both: Sequence[HardwareState], cluster: BareMetalCluster) -> str:
-    shown = [one.name for one in both if _is_visible(one, (cluster,), cluster.key.namespace)]
+def _ambiguous(demand: Demand, other: str, ambiguous: Sequence[HardwareState], cluster: BareMetalCluster) -> str:
+    shown = [state.name for state in ambiguous if _is_visible(state, (cluster,), cluster.key.namespace)]
     listed = f" ({first(shown, MOST_SHOWN)})" if shown else ""
     return (
-        f"{demand.selection.text}: selects {len(both)} Hardware{listed} that TinkerbellMachineConfig {other} selects, "
-        "too, so that machines of either could get it; use different labels"
+        f"{demand.selection.text}: selects {len(ambiguous)} Hardware{listed} that TinkerbellMachineConfig {other} "
+        "selects, too, so that machines of either could get it; use different labels"
     )
 
 
@@ -230,11 +230,11 @@ def problems(cluster: eksa.Cluster, children: Sequence[Object], _is_new: bool) -
         if child.kind != TinkerbellMachineConfig.resource.kind:
             continue
         status, name = child.decode(TinkerbellMachineConfig).status, f"{child.kind} {child.name}"
-        found = next((one for one in status.clusters if one.name == cluster.metadata.name), None)
-        is_judged = found is not None and found.generation == cluster.metadata.generation
+        cluster_status = next((status for status in status.clusters if status.name == cluster.metadata.name), None)
+        is_judged = cluster_status is not None and cluster_status.generation == cluster.metadata.generation
         if status.spec_valid is False and status.observed_generation == child.metadata.generation:
             yield Wait(MACHINES_INVALID, f"{name}: {status.failure_message}")
-        elif found is None or not is_judged or status.observed_generation != child.metadata.generation:
+        elif cluster_status is None or not is_judged or status.observed_generation != child.metadata.generation:
             yield Wait(NOT_CHECKED, f"waiting for {name} to be checked against the Hardware that it selects")
-        elif found.reason:
-            yield Wait(found.reason, f"{name}: {found.message}")
+        elif cluster_status.reason:
+            yield Wait(cluster_status.reason, f"{name}: {cluster_status.message}")

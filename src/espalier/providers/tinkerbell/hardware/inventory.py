@@ -17,7 +17,7 @@ MOST_BYTES = 8 * 1024 * 1024
 MOST_LINES = 10_000
 LONGEST_CELL = 1024
 MOST_SHOWN = 200
-"""The maximum problems that are named; the others are counted."""
+"""The maximum problems that are named; further problems are counted."""
 
 IGNORED = ("id", "vendor")
 """Columns of earlier versions of EKS Anywhere."""
@@ -77,9 +77,9 @@ def read(data: bytes, source: str) -> Inventory:
     if not rows:
         raise error_in(source, f"the file is empty; expected a header ({', '.join(_REQUIRED)}), then machines")
     head, *lines = rows
-    seen: dict[tuple[str, str], int] = {}
+    lines_of_values: dict[tuple[str, str], int] = {}
     names = _names(head, file)
-    entries = [_entry(row, names, seen, file) for row in lines] if names else []
+    entries = [_entry(row, names, lines_of_values, file) for row in lines] if names else []
     if file.problems:
         raise ManifestError(file.shown_problems)
     if not lines:
@@ -101,7 +101,7 @@ class _File:
     @property
     def shown_problems(self) -> Sequence[Problem]:
         """The problems in the order of the file."""
-        problems = sorted(self.problems, key=lambda one: (one.line, one.column))
+        problems = sorted(self.problems, key=lambda problem: (problem.line, problem.column))
         if len(problems) <= MOST_SHOWN:
             return problems
         remaining = Violation("", "", "", f"{first(problems[MOST_SHOWN:], 0, of='cells')} are invalid")
@@ -152,7 +152,7 @@ def _names(head: _Row, file: _File) -> list[str]:
             file.add_problem(cell, name, "duplicate column; remove one")
     for name in _REQUIRED:
         if name not in names:
-            near = nearest_name(name, [one for one in names if one not in _COLUMNS])
+            near = nearest_name(name, [column for column in names if column not in _COLUMNS])
             advice = f"rename {near} to it" if near else "add it"
             file.add_problem(head[0], name, f"missing column; {advice}", ", ".join(filter(None, names))[:200])
     return names if len(file.problems) == before else []
@@ -170,7 +170,7 @@ def _unread(names: Sequence[str]) -> Iterator[str]:
 
 def _hostname(text: str) -> str | None:
     labels = text.split(".")
-    is_name = all(re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", one) for one in labels)
+    is_name = all(re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", label) for label in labels)
     return text if is_name and len(text) <= _LONGEST_HOSTNAME else None
 
 
@@ -178,20 +178,20 @@ _LONGEST_HOSTNAME = 253 - len("bmc--auth")
 
 
 def _mac(text: str) -> str | None:
-    found = text.lower()
-    if not re.fullmatch(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", found):
+    address = text.lower()
+    if not re.fullmatch(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", address):
         return None
-    first_octet = int(found[:2], 16)
-    return found if not first_octet & 1 and found != "00:00:00:00:00:00" else None
+    first_octet = int(address[:2], 16)
+    return address if not first_octet & 1 and address != "00:00:00:00:00:00" else None
 
 
 def _address(text: str) -> str | None:
     try:
-        found = ipaddress.IPv4Address(text)
+        address = ipaddress.IPv4Address(text)
     except ValueError:
         return None
-    is_one = not (found.is_loopback or found.is_multicast or found.is_unspecified or found == _BROADCAST)
-    return str(found) if is_one else None
+    is_of_machine = not (address.is_loopback or address.is_multicast or address.is_unspecified or address == _BROADCAST)
+    return str(address) if is_of_machine else None
 
 
 _BROADCAST = ipaddress.IPv4Address("255.255.255.255")
@@ -207,8 +207,8 @@ def _netmask(text: str) -> str | None:
 
 
 def _addresses(text: str) -> tuple[str, ...] | None:
-    found = [_address(one.strip()) for one in text.split("|")]
-    return tuple(filter(None, found)) if all(found) else None
+    addresses_or_none = [_address(part.strip()) for part in text.split("|")]
+    return tuple(filter(None, addresses_or_none)) if all(addresses_or_none) else None
 
 
 def _labels(text: str) -> Mapping[str, str] | None:
@@ -276,8 +276,8 @@ _HIDDEN = ("bmc_password",)
 # Lines.
 
 
-def _entry(row: _Row, names: Sequence[str], seen: dict[tuple[str, str], int], file: _File) -> Entry | None:
-    """One machine; None if it is invalid. `seen` maps unique values to their lines."""
+def _entry(row: _Row, names: Sequence[str], lines_of_values: dict[tuple[str, str], int], file: _File) -> Entry | None:
+    """One machine; None if it is invalid. `lines_of_values` has the lines of unique values."""
     before = len(file.problems)
     if len(row) != len(names):
         message = "wrong number of cells; quote cells that contain a comma"
@@ -290,7 +290,7 @@ def _entry(row: _Row, names: Sequence[str], seen: dict[tuple[str, str], int], fi
         if cell is not None and (value := _value(name, column, cell, file)) is not None:
             values[name] = value
             if column.is_unique:
-                _once(name, str(value), cell, seen, file)
+                _once(name, str(value), cell, lines_of_values, file)
     _judge_network(values, cells, file)
     _judge_bmc(values, cells, file)
     if len(file.problems) > before:
@@ -315,7 +315,7 @@ def _value(name: str, column: _Column, cell: _Cell, file: _File) -> Any:
         if column.is_required:
             file.add_problem(cell, name, "must be set for each machine", "nothing", column.allowed)
         return None
-    found = "(hidden)" if name in _HIDDEN else shown(cell.text)
+    shown_text = "(hidden)" if name in _HIDDEN else shown(cell.text)
     if len(cell.text) > LONGEST_CELL:
         file.add_problem(
             cell, name, f"longer than {LONGEST_CELL} characters", f"{len(cell.text)} characters", column.allowed
@@ -323,15 +323,15 @@ def _value(name: str, column: _Column, cell: _Cell, file: _File) -> Any:
         return None
     value = column.read(cell.text)
     if value is None:
-        file.add_problem(cell, name, "not allowed", found, column.allowed)
+        file.add_problem(cell, name, "not allowed", shown_text, column.allowed)
     return value
 
 
-def _once(name: str, value: str, cell: _Cell, seen: dict[tuple[str, str], int], file: _File) -> None:
+def _once(name: str, value: str, cell: _Cell, lines_of_values: dict[tuple[str, str], int], file: _File) -> None:
     kind = "address" if name in ("ip_address", "bmc_ip") else name
-    if first := seen.get((kind, value)):
-        file.add_problem(cell, name, f"line {first} has the same {kind}; it must be unique", value)
-    seen.setdefault((kind, value), cell.line)
+    if earlier_line := lines_of_values.get((kind, value)):
+        file.add_problem(cell, name, f"line {earlier_line} has the same {kind}; it must be unique", value)
+    lines_of_values.setdefault((kind, value), cell.line)
 
 
 def _judge_network(values: Mapping[str, Any], cells: Mapping[str, _Cell], file: _File) -> None:
@@ -340,7 +340,7 @@ def _judge_network(values: Mapping[str, Any], cells: Mapping[str, _Cell], file: 
         return
     network = ipaddress.IPv4Interface(f"{values['ip_address']}/{values['netmask']}").network
     address, gateway = values["ip_address"], values["gateway"]
-    if network.prefixlen < 31:  # smaller ones have only hosts
+    if network.prefixlen < 31:  # smaller networks have only hosts
         for name in ("ip_address", "gateway"):
             if ipaddress.IPv4Address(values[name]) in (network.network_address, network.broadcast_address):
                 message = f"the first and last address of {network} are not those of a host"

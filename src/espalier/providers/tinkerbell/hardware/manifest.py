@@ -39,13 +39,13 @@ IPV4 = 4
 def manifest(data: bytes, source: str) -> tuple[list[Tree], tuple[str, ...]]:
     """The objects of a CSV file, and a warning for each ignored column. Raises `ManifestError`."""
     inventory = read(data, source)
-    trees = [msgspec.to_builtins(one) for entry in inventory.entries for one in objects(entry)]
+    trees = [msgspec.to_builtins(object_) for entry in inventory.entries for object_ in objects(entry)]
     return trees, inventory.unread
 
 
 def objects(entry: Entry) -> Iterator[KubeObject]:
     """The objects of one machine, in the system's namespace; each after those that it refers to, so that Clusters which
-    wait for Hardware never see one without its BMC."""
+    wait for Hardware never see Hardware without its BMC."""
     if entry.bmc is not None:
         yield Secret(
             metadata=ObjectMeta(

@@ -77,31 +77,31 @@ Secrets = Callable[[str], Object | None]
 
 def hardware_states(hardware: Iterable[Object], bmcs: Iterable[Object], secrets: Secrets) -> tuple[HardwareState, ...]:
     """All Hardware, by name."""
-    sorted_hardware = sorted(hardware, key=lambda one: one.name)
-    bmcs_by_name = {one.name: one for one in bmcs}
-    specs = {one.name: _spec(one) for one in sorted_hardware}
+    sorted_hardware = sorted(hardware, key=lambda object_: object_.name)
+    bmcs_by_name = {bmc.name: bmc for bmc in bmcs}
+    specs = {object_.name: _spec(object_) for object_ in sorted_hardware}
     interfaces = {name: _interfaces(spec) for name, spec in specs.items() if isinstance(spec, HardwareSpec)}
     macs, ips = (
-        _duplicates(one.macs for one in interfaces.values()),
-        _duplicates(one.ips for one in interfaces.values()),
+        _duplicates(interfaces_of_hardware.macs for interfaces_of_hardware in interfaces.values()),
+        _duplicates(interfaces_of_hardware.ips for interfaces_of_hardware in interfaces.values()),
     )
     states = []
-    for one in sorted_hardware:
-        spec = specs[one.name]
+    for object_ in sorted_hardware:
+        spec = specs[object_.name]
         if isinstance(spec, HardwareSpec):
             problems = (
-                *_own_problems(spec, interfaces[one.name], macs, ips),
+                *_own_problems(spec, interfaces[object_.name], macs, ips),
                 *_bmc_problems(spec.bmc_ref, bmcs_by_name, secrets),
             )
         else:
             problems = (f"it can't be read: {spec[:LONGEST]}",)
-        ips_of_hardware = interfaces[one.name].ips if one.name in interfaces else frozenset()
+        ips_of_hardware = interfaces[object_.name].ips if object_.name in interfaces else frozenset()
         states.append(
             HardwareState(
-                one.name,
-                one.metadata.labels,
-                one.metadata.labels.get(OWNER_NAME, ""),
-                _namespaces(one),
+                object_.name,
+                object_.metadata.labels,
+                object_.metadata.labels.get(OWNER_NAME, ""),
+                _namespaces(object_),
                 frozenset(filter(None, map(addresses.parsed, ips_of_hardware))),
                 tuple(problems),
             )
@@ -109,19 +109,19 @@ def hardware_states(hardware: Iterable[Object], bmcs: Iterable[Object], secrets:
     return tuple(states)
 
 
-def _spec(one: Object) -> HardwareSpec | str:
+def _spec(object_: Object) -> HardwareSpec | str:
     """The spec of a Hardware, or why it can't be read."""
     try:
-        return one.decode(Hardware).spec
+        return object_.decode(Hardware).spec
     except msgspec.ValidationError as error:
         return str(error)
 
 
 def _interfaces(spec: HardwareSpec) -> _Interfaces:
-    found = [one.dhcp for one in spec.interfaces if one.dhcp is not None]
-    macs = frozenset(one.mac.lower() for one in found if one.mac)
+    dhcps = [interface.dhcp for interface in spec.interfaces if interface.dhcp is not None]
+    macs = frozenset(dhcp.mac.lower() for dhcp in dhcps if dhcp.mac)
     return _Interfaces(
-        macs, frozenset(_canonical(one.ip.address) for one in found if one.ip is not None and one.ip.address)
+        macs, frozenset(_canonical(dhcp.ip.address) for dhcp in dhcps if dhcp.ip is not None and dhcp.ip.address)
     )
 
 
@@ -140,8 +140,8 @@ def _duplicates(groups: Iterable[frozenset[str]]) -> frozenset[str]:
     return frozenset(twice)
 
 
-def _namespaces(one: Object) -> frozenset[str] | None:
-    listed = one.metadata.annotations.get(NAMESPACES)
+def _namespaces(object_: Object) -> frozenset[str] | None:
+    listed = object_.metadata.annotations.get(NAMESPACES)
     return None if listed is None else frozenset(filter(None, (name.strip() for name in listed.split(","))))
 
 
@@ -161,16 +161,16 @@ def _bmc_problems(reference: BMCRef | None, bmcs: Mapping[str, Object], secrets:
     """Problems that prevent powering on the hardware."""
     if reference is None:
         return
-    found = bmcs.get(reference.name)
+    bmc_object = bmcs.get(reference.name)
     name = f"Machine {_quoted(reference.name)} of {BMCMachine.resource.group}"
-    if found is None or reference.kind != BMCMachine.resource.kind:
+    if bmc_object is None or reference.kind != BMCMachine.resource.kind:
         yield (
             f"spec.bmcRef: found {_quoted(reference.kind)} {_quoted(reference.name)}, but there is no such Machine of "
             f"{BMCMachine.resource.group} in namespace {SYSTEM_NAMESPACE}; create it, or remove the reference"
         )
         return
     try:
-        bmc = found.decode(BMCMachine)
+        bmc = bmc_object.decode(BMCMachine)
     except msgspec.ValidationError as error:
         yield f"spec.bmcRef: {name} can't be read: {str(error)[:LONGEST]}"
         return
@@ -186,7 +186,7 @@ def _bmc_problems(reference: BMCRef | None, bmcs: Mapping[str, Object], secrets:
             )
         elif lack := _lack(secret):
             yield f"{field}: needs {lack}"
-    if not is_contactable(found):
+    if not is_contactable(bmc_object):
         yield f"spec.bmcRef: {name} can't be reached; see its conditions, or label it {SKIP_CONTACT_CHECK}=true"
 
 
@@ -195,13 +195,13 @@ def _lack(secret: Object) -> str:
     return credentials.lacking(str(secret.key), data, (USER, PASSWORD), "with the account of a BMC")
 
 
-def is_contactable(found: Object) -> bool:
+def is_contactable(bmc: Object) -> bool:
     """False if Tinkerbell reports the BMC as unreachable, and no label skips the check."""
     try:
-        is_out_of_reach = conditions.is_false(found.decode(BMCMachine).status.conditions, CONTACTABLE)
+        is_out_of_reach = conditions.is_false(bmc.decode(BMCMachine).status.conditions, CONTACTABLE)
     except msgspec.ValidationError:
         return True
-    return not is_out_of_reach or found.metadata.labels.get(SKIP_CONTACT_CHECK) == "true"
+    return not is_out_of_reach or bmc.metadata.labels.get(SKIP_CONTACT_CHECK) == "true"
 
 
 def _quoted(text: str) -> str:

@@ -48,13 +48,13 @@ def _of_datacenter(config: VSphereDatacenterConfig, new: Sequence[NewEndpoint]) 
     named = findings.of_datacenter(config.spec)
 
     def evaluate(answers: Answers) -> Evaluation:
-        machines = {one: f"virtual machine {name}" for one, name in answers.holders.items()}
-        addresses = {one.key: one.holder or machines.get(one.place.host, "") for one in new}
+        machines = {address: f"virtual machine {name}" for address, name in answers.holders.items()}
+        addresses = {endpoint.key: endpoint.holder or machines.get(endpoint.place.host, "") for endpoint in new}
         status = msgspec.structs.replace(config.status, addresses=addresses)
         return Evaluation(status, list(findings.evaluate(named, answers)), any(addresses.values()))
 
     questions = frozenset(question for _, question in named)
-    query = Query(server_of(config.spec), questions, frozenset(one.place.host for one in new))
+    query = Query(server_of(config.spec), questions, frozenset(endpoint.place.host for endpoint in new))
     return CheckPlan.of_one(query, CREDENTIALS, evaluate)
 
 
@@ -66,13 +66,13 @@ def _of_machines(host: Host) -> OfMachines[VSphereMachineConfig, VSphereDatacent
 
     def in_use(uses: Sequence[Use[VSphereDatacenterConfig]]) -> frozenset[str]:
         """The paths in use by machines of Clusters, in case the status was lost."""
-        clusters = {Key(one.cluster.metadata.namespace, one.cluster.metadata.name) for one in uses}
-        found: set[str] = set()
+        clusters = {Key(use.cluster.metadata.namespace, use.cluster.metadata.name) for use in uses}
+        paths: set[str] = set()
         for template in templates.list():
             if names.cluster_of(template.metadata.labels) in clusters:
                 spec = template.decode(VSphereMachineTemplate).spec.template.spec
-                found |= {spec.datastore, spec.folder, spec.resource_pool, spec.template}
-        return frozenset(filter(None, found))
+                paths |= {spec.datastore, spec.folder, spec.resource_pool, spec.template}
+        return frozenset(filter(None, paths))
 
     def check_plan(
         config: VSphereMachineConfig, uses: Sequence[Use[VSphereDatacenterConfig]]

@@ -70,8 +70,8 @@ def of_machines(spec: VSphereMachineConfigSpec, datacenter: str) -> tuple[Named,
 
 
 def evaluate(named: Sequence[Named], answers: Answers, pinned: Iterable[str] = ()) -> Iterator[str]:
-    """Objects that are missing, ambiguous, or not permitted. Of several matches, the `pinned` one is used."""
-    kept = frozenset(pinned)
+    """Objects that are missing, ambiguous, or not permitted. Of several matches, the `pinned` path is used."""
+    pinned_paths = frozenset(pinned)
     datacenter = named[0]
     if not answers.paths.get(datacenter.question):
         name = datacenter.question.name
@@ -79,17 +79,17 @@ def evaluate(named: Sequence[Named], answers: Answers, pinned: Iterable[str] = (
         return
     for field, question in named:
         paths = answers.paths.get(question, ())
-        found = f"{field}: found {question.name or question.path}"
+        finding = f"{field}: found {question.name or question.path}"
         if question.name == TEMPLATES:
             continue  # `choose_templates` says what is missing
         if not paths:
             yield (
-                f"{found}, but datacenter {question.datacenter} has no such {question.object_type.label}; "
+                f"{finding}, but datacenter {question.datacenter} has no such {question.object_type.label}; "
                 f"correct the field, or {_remedy(question.object_type)}"
             )
-        elif len(paths) > 1 and not kept & set(paths):
+        elif len(paths) > 1 and not pinned_paths & set(paths):
             shown = first(paths, MOST_SHOWN)
-            yield f"{found}, which matches {len(paths)} in the datacenter ({shown}); give the path of one"
+            yield f"{finding}, which matches {len(paths)} in the datacenter ({shown}); give the path of one"
         for path in paths:
             if lacking := answers.lacking.get(path):
                 yield f"{field}: the account lacks privileges on {path}: {', '.join(lacking)}; grant them"
@@ -107,7 +107,7 @@ def conclude(
     Existing machines use the paths `in_use`.
     """
     spec, before = config.spec, config.status.resolved
-    kept = {before.datastore, before.folder, before.resource_pool, before.template} | in_use
+    paths_in_use = {before.datastore, before.folder, before.resource_pool, before.template} | in_use
     chosen, missing = choose_templates(spec, datacenter, answers, versions, before, in_use)
     paths = msgspec.structs.replace(resolved(spec, datacenter, answers, before, in_use), templates=chosen)
     is_unchanged = config.status.observed_generation == config.metadata.generation
@@ -116,7 +116,7 @@ def conclude(
     paths = msgspec.structs.replace(paths, clone_mode=mode)
     problems = [
         *missing,
-        *evaluate(named, answers, kept),
+        *evaluate(named, answers, paths_in_use),
         *judge_template(spec, paths.template, answers, versions),
         *judge_policy_and_tags(spec, answers),
     ]
@@ -136,7 +136,7 @@ def resolved(
 
     def path(object_type: ObjectType, name: str, earlier: str) -> str:
         paths = answers.paths.get(Question(object_type, datacenter, name), ())
-        return _kept(paths, earlier, in_use) or (paths[0] if len(paths) == 1 else "")
+        return _path_in_use(paths, earlier, in_use) or (paths[0] if len(paths) == 1 else "")
 
     return Resolved(
         datastore=path(ObjectType.DATASTORE, spec.datastore, before.datastore),
@@ -156,7 +156,7 @@ def clone_mode(spec: VSphereMachineConfigSpec, paths: Resolved, answers: Answers
         return ""
     size = max(spec.disk_gi_b, LEAST_DISK) * GIB
     templates = (answers.templates.get(path) for path in (paths.template, *paths.templates.values()))
-    linked_templates = [one.disks for one in templates if one is not None and one.has_snapshot]
+    linked_templates = [template.disks for template in templates if template is not None and template.has_snapshot]
     # Bottlerocket may have two disks, which count together.
     return FULL_CLONE if any(size not in (max(disks, default=0), sum(disks)) for disks in linked_templates) else ""
 
@@ -169,7 +169,7 @@ def choose_templates(
     before: Resolved,
     in_use: frozenset[str] = frozenset(),
 ) -> tuple[dict[str, str], list[str]]:
-    """A template for each Kubernetes version if the spec names none, and problems. The earlier one is kept while it
+    """A template for each Kubernetes version if the spec names none, and problems. The earlier template stays while it
     fits; otherwise the last by name is chosen.
     """
     chosen, problems = {}, []
@@ -180,7 +180,7 @@ def choose_templates(
         matching = [path for path in paths if _fits(spec, minor, answers.templates.get(path))]
         earlier = before.templates.get(minor, "")
         if matching:
-            chosen[minor] = _kept(matching, earlier, in_use) or matching[-1]
+            chosen[minor] = _path_in_use(matching, earlier, in_use) or matching[-1]
         else:
             problems.append(
                 f"spec.template: found nothing, but folder Templates of datacenter {datacenter} has no template with "
@@ -189,9 +189,9 @@ def choose_templates(
     return chosen, problems
 
 
-def _kept(paths: Sequence[str], earlier: str, in_use: frozenset[str]) -> str:
-    """The earlier path, or else one in use; empty if neither is among these."""
-    return earlier if earlier in paths else max((one for one in paths if one in in_use), default="")
+def _path_in_use(paths: Sequence[str], earlier: str, in_use: frozenset[str]) -> str:
+    """The earlier path, or else a path in use; empty if neither is among these."""
+    return earlier if earlier in paths else max((path for path in paths if path in in_use), default="")
 
 
 def _fits(spec: VSphereMachineConfigSpec, minor: str, template: Template | None) -> bool:
@@ -220,9 +220,9 @@ def judge_template(
     template = answers.templates.get(path)
     if template is None:
         return
-    found = f"spec.template: {path}"
+    finding = f"spec.template: {path}"
     if not template.is_template and not template.has_snapshot:
-        yield f"{found} is a virtual machine, not a template; convert it, or name a template"
+        yield f"{finding} is a virtual machine, not a template; convert it, or name a template"
     if spec.clone_mode == "linkedClone" and not template.has_snapshot:
         yield f"spec.cloneMode: found linkedClone, but {path} has no snapshot; create one, or use fullClone"
     largest = max(template.disks, default=0)
@@ -230,17 +230,17 @@ def judge_template(
         least = -(-largest // GIB)
         yield f"spec.diskGiB: found {spec.disk_gi_b}, but the disk of {path} has {least} GiB; set {least} or more"
     if spec.os == BOTTLEROCKET and template.disks and sorted(template.disks) not in _DISKS_OF_BOTTLEROCKET:
-        sizes = first([f"{-(-one // GIB)} GiB" for one in template.disks], _SHOWN)
+        sizes = first([f"{-(-size // GIB)} GiB" for size in template.disks], _SHOWN)
         yield (
-            f"{found} has disks of {sizes}, but Bottlerocket has one of 22 GiB, or two of 2 and 20 GiB; import "
+            f"{finding} has disks of {sizes}, but Bottlerocket has one of 22 GiB, or two of 2 and 20 GiB; import "
             "the template again"
         )
     if (tag := f"os:{spec.os}") not in template.tags:
-        yield f"{found} lacks tag {tag}; tag it, or correct spec.osFamily"
+        yield f"{finding} lacks tag {tag}; tag it, or correct spec.osFamily"
     for minor in sorted(set(versions)):
         release = _release(minor)
         if not any(tag.startswith(release) for tag in template.tags):
-            yield f"{found} lacks a tag that begins with {release}, for Kubernetes {minor}; tag it, or name another"
+            yield f"{finding} lacks a tag that begins with {release}, for Kubernetes {minor}; tag it, or name another"
 
 
 def judge_policy_and_tags(spec: VSphereMachineConfigSpec, answers: Answers) -> Iterator[str]:
@@ -250,10 +250,10 @@ def judge_policy_and_tags(spec: VSphereMachineConfigSpec, answers: Answers) -> I
             f"spec.storagePolicyName: found {policy}, but the vCenter has no such storage policy, or the account may "
             "not read it (privilege StorageProfile.View); correct the field, create it, or grant that"
         )
-    for index, one in enumerate(spec.tags):
-        if one in answers.unknown_tags:
+    for index, tag in enumerate(spec.tags):
+        if tag in answers.unknown_tags:
             yield (
-                f"spec.tags[{index}]: found {one}, but no tag that the account may read has this ID (not a name); "
+                f"spec.tags[{index}]: found {tag}, but no tag that the account may read has this ID (not a name); "
                 "correct the field, create the tag, or grant that"
             )
 

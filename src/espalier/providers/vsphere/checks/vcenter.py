@@ -115,13 +115,13 @@ class _Session:
                 open_socket.shutdown(socket.SHUT_RDWR)
 
     def _answers(self, soap: _Soap, query: Query, credentials: Credentials) -> Answers:
-        found = {question: soap.find(question) for question in query.questions}
+        objects_by_question = {question: soap.find(question) for question in query.questions}
         lacking: dict[str, tuple[str, ...]] = {}
-        for question, objects in found.items():
+        for question, objects in objects_by_question.items():
             lacking |= soap.lacking(objects, PRIVILEGES.get(question.object_type, ()))
         machines = {
             path: machine
-            for question, objects in found.items()
+            for question, objects in objects_by_question.items()
             if question.object_type is ObjectType.TEMPLATE
             for path, machine in objects.items()
         }
@@ -131,7 +131,7 @@ class _Session:
             else ({}, frozenset())
         )
         return Answers(
-            paths={question: tuple(sorted(objects)) for question, objects in found.items()},
+            paths={question: tuple(sorted(objects)) for question, objects in objects_by_question.items()},
             lacking=lacking,
             templates={path: soap.template(machine, tags.get(path, frozenset())) for path, machine in machines.items()},
             holders=soap.holders(query.addresses),
@@ -156,11 +156,11 @@ class _Session:
             def do_handshake(self, block: bool = False) -> None:
                 session._sockets.append(self)
                 super().do_handshake(block)
-                found = hashlib.sha1(self.getpeercert(binary_form=True) or b"").hexdigest()  # noqa: S324 - vSphere's
-                if pinned and found != pinned:
+                thumbprint = hashlib.sha1(self.getpeercert(binary_form=True) or b"").hexdigest()  # noqa: S324 - vSphere's
+                if pinned and thumbprint != pinned:
                     raise LookUpError(
                         NOT_VERIFIED,
-                        f"the certificate of {session._server.host} has thumbprint {_colons(found)}, but "
+                        f"the certificate of {session._server.host} has thumbprint {_colons(thumbprint)}, but "
                         f"spec.thumbprint is {_colons(pinned)}; if the certificate was renewed, update the field",
                     )
 
@@ -208,21 +208,23 @@ class _Soap:
         """The inventory objects of a question, by path."""
         of_type = self._type(question.object_type)
         if path := question.path:
-            found = dict(self._walk(path)) if _is_pattern(path) else self._at(path)
+            objects = dict(self._walk(path)) if _is_pattern(path) else self._at(path)
         else:
-            found = self._anywhere(question)
-        return {path: one for path, one in found.items() if isinstance(one, of_type)}
+            objects = self._anywhere(question)
+        return {path: object_ for path, object_ in objects.items() if isinstance(object_, of_type)}
 
     def lacking(self, objects: Mapping[str, Any], privileges: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """By path, the privileges that this session lacks."""
         if not objects or not privileges:
             return {}
-        paths = {one._moId: path for path, one in objects.items()}
+        paths = {object_._moId: path for path, object_ in objects.items()}
         answers = self._content.authorizationManager.HasPrivilegeOnEntities(
             list(objects.values()), self._session.key, list(privileges)
         )
         missing = {
-            paths[answer.entity._moId]: tuple(one.privId for one in answer.privAvailability if not one.isGranted)
+            paths[answer.entity._moId]: tuple(
+                privilege.privId for privilege in answer.privAvailability if not privilege.isGranted
+            )
             for answer in answers
         }
         return {path: ids for path, ids in missing.items() if ids}
@@ -232,23 +234,23 @@ class _Soap:
         disk = self._vim.vm.device.VirtualDisk
         properties = self._properties([machine], ["config.template", "config.hardware.device", "snapshot"])[0][1]
         disks = tuple(
-            one.capacityInBytes or one.capacityInKB * 1024
-            for one in properties.get("config.hardware.device", ())
-            if isinstance(one, disk)
+            device.capacityInBytes or device.capacityInKB * 1024
+            for device in properties.get("config.hardware.device", ())
+            if isinstance(device, disk)
         )
         return Template(bool(properties.get("config.template")), disks, properties.get("snapshot") is not None, tags)
 
     def holders(self, addresses: Iterable[str]) -> dict[str, str]:
         """The names of virtual machines, by address."""
         index = self._content.searchIndex
-        found = {one: index.FindAllByIp(None, one, True) for one in sorted(addresses)}
-        return {address: str(machines[0].name) for address, machines in found.items() if machines}
+        machines_by_address = {ip: index.FindAllByIp(None, ip, True) for ip in sorted(addresses)}
+        return {address: str(machines[0].name) for address, machines in machines_by_address.items() if machines}
 
     def unknown_policies(self, policies: Iterable[str]) -> frozenset[str]:
         """The names that no storage policy has which the account may read."""
-        wanted = frozenset(policies)
-        if not wanted:
-            return wanted
+        names = frozenset(policies)
+        if not names:
+            return names
         library = _pyvmomi()
         pbm = library.pbm
         stub = library.SoapStubAdapter(host="vcenter", path="/pbm", version=_POLICIES)
@@ -260,10 +262,10 @@ class _Soap:
             manager = pbm.ServiceInstance("ServiceInstance", stub).PbmRetrieveServiceContent().profileManager
             storage = pbm.profile.ResourceType(resourceType=pbm.profile.ResourceTypeEnum.STORAGE)
             ids = manager.PbmQueryProfile(resourceType=storage)
-            found = manager.PbmRetrieveContent(profileIds=ids) if ids else ()
-            return wanted - {one.name for one in found}
+            profiles = manager.PbmRetrieveContent(profileIds=ids) if ids else ()
+            return names - {profile.name for profile in profiles}
         except self._vim.fault.NoPermission:
-            return wanted
+            return names
         finally:
             del context["vcSessionCookie"]
             stub.DropConnections()
@@ -309,7 +311,7 @@ class _Soap:
         else:
             children = []
         _check_number(children, "a folder", "use full paths without *")
-        return [(read.get("name", ""), one) for one, read in self._properties(children, ["name"])]
+        return [(read.get("name", ""), child) for child, read in self._properties(children, ["name"])]
 
     def _anywhere(self, question: Question) -> dict[str, Any]:
         """Objects with a name, in any folder of the datacenter."""
@@ -324,9 +326,9 @@ class _Soap:
                 view.Destroy()
             section = f"{question.datacenter.strip('/')}/{question.object_type.section}"
             _check_number(objects, f"datacenter {question.datacenter}", f"give {question} as a path: /{section}/…")
-            for one, properties in self._properties(objects, ["name"]):
+            for object_, properties in self._properties(objects, ["name"]):
                 if fnmatch.fnmatchcase(properties.get("name", ""), question.name):
-                    objects_by_path[self._path(one)] = one
+                    objects_by_path[self._path(object_)] = object_
         return objects_by_path
 
     def _path(self, entity: Any) -> str:
@@ -342,19 +344,19 @@ class _Soap:
         if not objects:
             return []
         query = self._query
-        types = {type(one) for one in objects}
+        types = {type(object_) for object_ in objects}
         spec = query.FilterSpec(
-            objectSet=[query.ObjectSpec(obj=one) for one in objects],
-            propSet=[query.PropertySpec(type=one, pathSet=list(names)) for one in types],
+            objectSet=[query.ObjectSpec(obj=object_) for object_ in objects],
+            propSet=[query.PropertySpec(type=type_, pathSet=list(names)) for type_ in types],
         )
         collector = self._content.propertyCollector
         page = collector.RetrievePropertiesEx([spec], query.RetrieveOptions(maxObjects=PAGE))
         by_id: dict[str, dict[str, Any]] = {}
         while page is not None:
-            for one in page.objects:
-                by_id[one.obj._moId] = {prop.name: prop.val for prop in one.propSet}
+            for object_ in page.objects:
+                by_id[object_.obj._moId] = {prop.name: prop.val for prop in object_.propSet}
             page = collector.ContinueRetrievePropertiesEx(page.token) if page.token else None
-        return [(one, by_id.get(one._moId, {})) for one in objects]
+        return [(object_, by_id.get(object_._moId, {})) for object_ in objects]
 
 
 def _check_number(objects: Sequence[Any], container: str, advice: str) -> None:
@@ -402,21 +404,21 @@ class _Tags:
         self, machines: Mapping[str, Any], query: Iterable[str]
     ) -> tuple[dict[str, frozenset[str]], frozenset[str]]:
         """By path, the names of the tags of virtual machines; and those of these IDs that no tag has."""
-        found = {}
+        tags_by_path = {}
         names: dict[str, str] = {}
         try:
-            unknown = frozenset(one for one in query if self._tag(one) is None)
+            unknown = frozenset(tag_id for tag_id in query if self._tag(tag_id) is None)
             for path, machine in machines.items():
                 subject = {"object_id": {"id": machine._moId, "type": "VirtualMachine"}}
                 ids = self._call("POST", "tagging/tag-association?~action=list-attached-tags", subject) or ()
-                for one in ids:
-                    if one not in names:
-                        names[one] = (self._tag(one) or {}).get("name", "")
-                found[path] = frozenset(names[one] for one in ids)
+                for tag_id in ids:
+                    if tag_id not in names:
+                        names[tag_id] = (self._tag(tag_id) or {}).get("name", "")
+                tags_by_path[path] = frozenset(names[tag_id] for tag_id in ids)
         finally:
             self._call("DELETE", "session")
             self._connection.close()
-        return found, unknown
+        return tags_by_path, unknown
 
     def _tag(self, id_: str) -> Any:
         """A tag; None if there is none that the account may read, or the text is no ID."""
@@ -454,7 +456,7 @@ def split(server: str) -> Address:
 
 
 def _is_pattern(path: str) -> bool:
-    return any(one in path for one in "*?[")
+    return any(character in path for character in "*?[")
 
 
 def _colons(digest: str) -> str:
