@@ -27,20 +27,20 @@ def rendered(kind: str, spec: Tree | None = None, *more: Tree) -> list[Tree]:
     """The objects of a cluster with all that can be asked for, with these fields."""
     trees = [*SAMPLES[kind].cluster("team-a", "any"), *more]
     trees[0]["spec"] |= spec or {}
-    found = observer(*stored(trees), registry(["team-a"]), *SAMPLES[kind].credentials("team-a"), FORK)
-    scope = found.scope(Key("team-a", "any"))
+    observed = observer(*stored(trees), registry(["team-a"]), *SAMPLES[kind].credentials("team-a"), FORK)
+    scope = observed.scope(Key("team-a", "any"))
     assert scope is not None
     return objects(rendered_of(scope))
 
 
 def of_kind(trees: list[Tree], kind: str) -> Any:
-    return next(one for one in trees if one["kind"] == kind)
+    return next(tree for tree in trees if tree["kind"] == kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_kube_vip_gets_the_two_capabilities_that_it_uses(kind: str) -> None:
     files = of_kind(rendered(kind), "KubeadmControlPlane")["spec"]["kubeadmConfigSpec"]["files"]
-    pods = [yaml.safe_load(one["content"]) for one in files if one["path"] == kube_vip.PATH]
+    pods = [yaml.safe_load(file["content"]) for file in files if file["path"] == kube_vip.PATH]
     assert len(pods) == (kind not in ("DockerDatacenterConfig",))
     for pod in pods:
         (container,) = pod["spec"]["containers"]
@@ -58,23 +58,23 @@ def test_the_authenticator_reads_its_keys_whatever_user_its_image_has(kind: str,
         "spec": {"awsRegion": "us-west-2", "backendMode": ["EKSConfigMap"]},
     }
     trees = rendered(kind, {"identityProviderRefs": [{"kind": "AWSIamConfig", "name": "aws"}]}, config)
-    pod = of_kind([one for one in trees if one["metadata"]["name"] == authenticator.NAME], "DaemonSet")
+    pod = of_kind([tree for tree in trees if tree["metadata"]["name"] == authenticator.NAME], "DaemonSet")
     pod = pod["spec"]["template"]["spec"]
     groups = pod["securityContext"]["supplementalGroups"]
-    mounted = {one["hostPath"]["path"].rstrip("/") for one in pod["volumes"] if "hostPath" in one}
+    mounted = {volume["hostPath"]["path"].rstrip("/") for volume in pod["volumes"] if "hostPath" in volume}
     files = of_kind(trees, "KubeadmControlPlane")["spec"]["kubeadmConfigSpec"]["files"]
-    read = [one for one in files if any(one["path"].startswith(f"{path}/") for path in mounted)]
-    assert {one["path"].rpartition("/")[2] for one in read} == {"kubeconfig.yaml", "cert.pem", "key.pem"}
-    for one in read:
-        assert one["owner"] == "root:root"
-        mode = int(one["permissions"], 8)
-        assert (user == 0 and mode & 0o400) or (0 in groups and mode & 0o040), one["path"]
+    read = [file for file in files if any(file["path"].startswith(f"{path}/") for path in mounted)]
+    assert {key_file["path"].rpartition("/")[2] for key_file in read} == {"kubeconfig.yaml", "cert.pem", "key.pem"}
+    for key_file in read:
+        assert key_file["owner"] == "root:root"
+        mode = int(key_file["permissions"], 8)
+        assert (user == 0 and mode & 0o400) or (0 in groups and mode & 0o040), key_file["path"]
         assert not mode & 0o007, "nobody else reads a key"
 
 
 def test_the_cloud_controller_of_nutanix_gets_kinds_as_its_client_spells_them() -> None:
     trees = rendered("NutanixDatacenterConfig")
-    text = of_kind([one for one in trees if one["metadata"]["name"] == "nutanix-config"], "ConfigMap")
+    text = of_kind([tree for tree in trees if tree["metadata"]["name"] == "nutanix-config"], "ConfigMap")
     central = json.loads(text["data"]["nutanix_config.json"])["prismCentral"]
     assert central["credentialRef"]["kind"] == "Secret"
     assert central["additionalTrustBundle"]["kind"] == "ConfigMap"
@@ -105,12 +105,12 @@ def test_spare_hardware_is_counted_by_the_clusters_own_max_surge(surge: int) -> 
     group["upgradeRolloutStrategy"] = {"type": "RollingUpdate", "rollingUpdate": rolling}
     cluster = convert(trees[0], Cluster)
     configs = {
-        one["metadata"]["name"]: convert(one, TinkerbellMachineConfig)
-        for one in trees
-        if one["kind"] == "TinkerbellMachineConfig"
+        tree["metadata"]["name"]: convert(tree, TinkerbellMachineConfig)
+        for tree in trees
+        if tree["kind"] == "TinkerbellMachineConfig"
     }
     lagging = Owner(machines=group["count"], kubernetes_version="1.34")
     name = trees[0]["metadata"]["name"]
     owners = {name: Owner(1, cluster.spec.kubernetes_version), f"{name}-{group['name']}": lagging}
-    found = demands(cluster, configs, owners)[group["machineGroupRef"]["name"]]
-    assert found.spare == surge
+    demand_of_group = demands(cluster, configs, owners)[group["machineGroupRef"]["name"]]
+    assert demand_of_group.spare == surge

@@ -19,12 +19,16 @@ def test_secrets_with_their_fields_are_usable(kind: str) -> None:
     """A message about a Secret that is absent names the same fields as that about one that lacks them."""
     cluster, *others = stored(SAMPLES[kind].cluster("team-a", "garden"))
     depend = with_shared_parts(PROVIDERS[kind]).links.depend
-    needed = [one for one in depend(msgspec.convert(cluster, Cluster), list(map(made, others))) if one.server]
+    needed = [
+        dependency
+        for dependency in depend(msgspec.convert(cluster, Cluster), list(map(made, others)))
+        if dependency.server
+    ]
     assert needed
-    for one in needed:
-        assert one.resource == SECRET
-        lack = one.unusable({}, {})
-        assert one.fields
-        assert all(field in lack for field in one.fields), lack
-        every = one.unusable(dict.fromkeys(one.fields, b"x"), {})
+    for dependency in needed:
+        assert dependency.resource == SECRET
+        lack = dependency.unusable({}, {})
+        assert dependency.fields
+        assert all(field in lack for field in dependency.fields), lack
+        every = dependency.unusable(dict.fromkeys(dependency.fields, b"x"), {})
         assert "found none of them" not in every

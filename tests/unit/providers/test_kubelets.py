@@ -28,22 +28,22 @@ def configurations(provider: str, kubelet: dict[str, Any]) -> list[KubeadmConfig
     render_input = CLUSTERS[provider](clusterNetwork=NETWORK).render_input
     assert render_input is not None
     plane = replace(render_input.control_plane, kubelet_configuration=kubelet)
-    groups = [replace(one, kubelet_configuration=kubelet) for one in render_input.groups]
+    groups = [replace(group, kubelet_configuration=kubelet) for group in render_input.groups]
     spec = replace(render_input.spec, control_plane_configuration=plane, worker_node_group_configurations=groups)
-    found = rendered(replace(render_input, spec=spec))
-    workers = [one.config_template.spec.template.spec for one in found.groups]
-    return [found.control_plane.spec.kubeadm_config_spec, *workers]
+    cluster = rendered(replace(render_input, spec=spec))
+    workers = [group.config_template.spec.template.spec for group in cluster.groups]
+    return [cluster.control_plane.spec.kubeadm_config_spec, *workers]
 
 
 @pytest.mark.parametrize("provider", CLUSTERS)
 def test_the_file_says_what_is_not_asked_for_otherwise_and_no_flag_overrules_it(provider: str) -> None:
     for config in configurations(provider, {"maxPods": 50}):
-        (file,) = [one for one in config.files if one.path == PATCH]
-        said = json.loads(file.content)
-        assert (said["maxPods"], said["tlsCipherSuites"]) == (50, [CIPHER_SUITES])
-        assert said["resolvConf"] == "/run/resolv.conf"
-        for one in (config.init_configuration, config.join_configuration):
-            node = one.node_registration if one is not None else None
+        (file,) = [file for file in config.files if file.path == PATCH]
+        settings = json.loads(file.content)
+        assert (settings["maxPods"], settings["tlsCipherSuites"]) == (50, [CIPHER_SUITES])
+        assert settings["resolvConf"] == "/run/resolv.conf"
+        for configuration in (config.init_configuration, config.join_configuration):
+            node = configuration.node_registration if configuration is not None else None
             assert node is None or not IN_FILE & {flag.name for flag in node.kubelet_extra_args}
 
 
@@ -51,5 +51,5 @@ def test_the_file_says_what_is_not_asked_for_otherwise_and_no_flag_overrules_it(
 def test_requested_settings_stay(provider: str) -> None:
     asked = {"tlsCipherSuites": ["TLS_AES_128_GCM_SHA256"], "resolvConf": "/own"}
     for config in configurations(provider, asked):
-        (file,) = [one for one in config.files if one.path == PATCH]
+        (file,) = [file for file in config.files if file.path == PATCH]
         assert asked.items() <= json.loads(file.content).items()

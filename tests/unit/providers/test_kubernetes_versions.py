@@ -19,21 +19,23 @@ def of_version(provider: str, minor: str, **spec: Any) -> Rendered:
     render_input = CLUSTERS[provider](**spec).render_input
     assert render_input is not None
     components = {
-        name: msgspec.structs.replace(one, distro=msgspec.structs.replace(one.distro, version=f"v{minor}.4-eks-1"))
-        for name, one in render_input.components.items()
+        name: msgspec.structs.replace(
+            component, distro=msgspec.structs.replace(component.distro, version=f"v{minor}.4-eks-1")
+        )
+        for name, component in render_input.components.items()
     }
     return rendered(msgspec.structs.replace(render_input, components=components))
 
 
-def plane(found: Rendered) -> tuple[KubeadmConfigSpec, ClusterConfiguration]:
-    config = found.control_plane.spec.kubeadm_config_spec
+def plane(cluster: Rendered) -> tuple[KubeadmConfigSpec, ClusterConfiguration]:
+    config = cluster.control_plane.spec.kubeadm_config_spec
     assert config.cluster_configuration is not None
     return config, config.cluster_configuration
 
 
 def api_server_flags(cluster: ClusterConfiguration) -> dict[str, str]:
     assert cluster.api_server is not None
-    return {one.name: one.value for one in cluster.api_server.extra_args}
+    return {flag.name: flag.value for flag in cluster.api_server.extra_args}
 
 
 @pytest.mark.parametrize("provider", CLUSTERS)
@@ -53,7 +55,7 @@ def test_the_api_server_is_told_of_a_cloud_provider_while_it_has_the_flag(
     has = provider in ("cloudstack", "nutanix", "vsphere")
     manager = cluster.controller_manager
     assert manager is not None
-    assert ("cloud-provider" in {one.name for one in manager.extra_args}) is has
+    assert ("cloud-provider" in {flag.name for flag in manager.extra_args}) is has
     assert api_server_flags(cluster).get("cloud-provider") == ("external" if has and there else None)
 
 
@@ -63,10 +65,10 @@ def test_kube_vip_finds_its_rights_on_the_first_machine_of_a_control_plane(
     provider: str, minor: str, there: bool
 ) -> None:
     config, _ = plane(of_version(provider, minor))
-    commands = [one for one in config.pre_kubeadm_commands if "super-admin.conf" in one]
+    commands = [command for command in config.pre_kubeadm_commands if "super-admin.conf" in command]
     assert bool(commands) is (there and provider != "docker")
     for command in commands:
-        (manifest,) = [one.content for one in config.files if one.path in command]
+        (manifest,) = [file.content for file in config.files if file.path in command]
         assert manifest.count(command.partition("s#")[2].partition("#")[0]) == 1
 
 

@@ -22,30 +22,30 @@ def everything(provider: str) -> Rendered:
 
 def held(extras: dict[tuple[str, str], Tree], reference: Tree) -> list[Any]:
     """The objects of a Secret or ConfigMap, as Cluster API reads them."""
-    one = extras[reference["kind"], reference["name"]]
-    if one["kind"] == "Secret":
-        assert one["type"] == "addons.cluster.x-k8s.io/resource-set"
-        texts = [base64.b64decode(text).decode() for text in one["data"].values()]
+    extra = extras[reference["kind"], reference["name"]]
+    if extra["kind"] == "Secret":
+        assert extra["type"] == "addons.cluster.x-k8s.io/resource-set"
+        texts = [base64.b64decode(text).decode() for text in extra["data"].values()]
     else:
-        texts = [*one["data"].values()]
+        texts = [*extra["data"].values()]
     return [tree for text in texts for tree in yaml.safe_load_all(text)]
 
 
 @pytest.mark.parametrize("provider", ["nutanix", "vsphere"])
 def test_a_set_has_the_objects_that_are_applied(provider: str) -> None:
-    found = everything(provider)
-    trees = [msgspec.to_builtins(one) for one in found.extras]
-    extras = {(one["kind"], one["metadata"]["name"]): one for one in trees}
-    (made,) = [one for one in trees if one["kind"] == "ClusterResourceSet"]
+    cluster = everything(provider)
+    trees = [msgspec.to_builtins(object_) for object_ in cluster.extras]
+    extras = {(tree["kind"], tree["metadata"]["name"]): tree for tree in trees}
+    (made,) = [tree for tree in trees if tree["kind"] == "ClusterResourceSet"]
     assert made["spec"]["strategy"] == "Reconcile"
     assert made["spec"]["clusterSelector"] == {
-        "matchLabels": {"cluster.x-k8s.io/cluster-name": found.cluster.metadata.name}
+        "matchLabels": {"cluster.x-k8s.io/cluster-name": cluster.cluster.metadata.name}
     }
-    assert found.cluster.metadata.labels.items() >= made["spec"]["clusterSelector"]["matchLabels"].items()
+    assert cluster.cluster.metadata.labels.items() >= made["spec"]["clusterSelector"]["matchLabels"].items()
     objects = [tree for reference in made["spec"]["resources"] for tree in held(extras, reference)]
 
     def place(tree: Tree) -> tuple[str, str]:
         return tree["kind"], tree["metadata"]["name"]
 
-    applied = [one.body for one in found.workload]
+    applied = [object_.body for object_ in cluster.workload]
     assert sorted(objects, key=place) == sorted(applied, key=place)

@@ -23,7 +23,7 @@ NETWORK = Question(ObjectType.NETWORK, "", "network-1")
 OFFERING = Question(ObjectType.OFFERING, "o1", "")
 TEMPLATE = Question(ObjectType.TEMPLATE, "", "rhel8-kube-v1-35")
 DISK = Question(ObjectType.DISK_OFFERING, "", "Small")
-GROUP, GONE = (Question(ObjectType.AFFINITY_GROUP, one, "") for one in ("group-a", "group-z"))
+GROUP, GONE = (Question(ObjectType.AFFINITY_GROUP, name, "") for name in ("group-a", "group-z"))
 
 Change = Callable[[CloudStack], Any]
 
@@ -60,19 +60,19 @@ def refusal(
             change(api)
             await CloudStacks(api.resolve)(Query(api.server, HERE, frozenset({NETWORK})), credentials)
 
-    with pytest.raises(LookUpError) as told:
+    with pytest.raises(LookUpError) as raised:
         asyncio.run(main())
-    assert KEYS.password not in str(told.value)
-    assert KEYS.username not in str(told.value)
-    return told.value
+    assert KEYS.password not in str(raised.value)
+    assert KEYS.username not in str(raised.value)
+    return raised.value
 
 
 def test_all_questions_are_answered_in_one_session(trusted: Trust) -> None:
     asked: list[CloudStack] = []
     questions = frozenset({NETWORK, OFFERING, TEMPLATE, DISK, GROUP, GONE})
-    found = answers(trusted, asked.append, questions=questions)
-    assert (found.zones, found.domains, found.accounts) == (1, 1, 1)
-    assert found.entities == {
+    result = answers(trusted, asked.append, questions=questions)
+    assert (result.zones, result.domains, result.accounts) == (1, 1, 1)
+    assert result.entities == {
         NETWORK: (Entity("n1", "network-1"),),
         OFFERING: (Entity("o1", "4 CPUs, 8 GB"),),
         TEMPLATE: (Entity("t1", "rhel8-kube-v1-35"),),
@@ -83,8 +83,10 @@ def test_all_questions_are_answered_in_one_session(trusted: Trust) -> None:
     (api,) = asked
     assert len(api.commands) == 3 + len(questions)
     assert api.urls == {"/client/api"}  # keys and signatures are in no URL
-    assert {one["domainid"] for one in api.asked if one["command"] == "listTemplates"} == {"d1"}
-    assert {one["templatefilter"] for one in api.asked if one["command"] == "listTemplates"} == {"executable"}
+    assert {request["domainid"] for request in api.asked if request["command"] == "listTemplates"} == {"d1"}
+    assert {request["templatefilter"] for request in api.asked if request["command"] == "listTemplates"} == {
+        "executable"
+    }
 
 
 PLACES: dict[str, tuple[Place, tuple[int, int | None, int | None]]] = {
@@ -102,8 +104,8 @@ PLACES: dict[str, tuple[Place, tuple[int, int | None, int | None]]] = {
 @pytest.mark.parametrize("name", PLACES)
 def test_zones_domains_and_accounts_are_found_by_id_name_or_path(name: str, trusted: Trust) -> None:
     place, counts = PLACES[name]
-    found = answers(trusted, lambda api: api.items["listAccounts"][0].pop("domainid"), place=place)
-    assert (found.zones, found.domains, found.accounts) == counts
+    result = answers(trusted, lambda api: api.items["listAccounts"][0].pop("domainid"), place=place)
+    assert (result.zones, result.domains, result.accounts) == counts
 
 
 ADDRESSES = {
@@ -117,8 +119,8 @@ FREE = {("192.0.2.66", 7443), ("192.0.2.77", 6443)}
 @pytest.mark.soak
 def test_the_holder_of_an_address_is_reported(trusted: Trust) -> None:
     addresses = frozenset({*ADDRESSES, *FREE})
-    found = answers(trusted, questions=frozenset({NETWORK}), network=NETWORK, addresses=addresses)
-    assert found.holders == ADDRESSES
+    result = answers(trusted, questions=frozenset({NETWORK}), network=NETWORK, addresses=addresses)
+    assert result.holders == ADDRESSES
 
 
 def test_addresses_are_only_looked_up_if_the_query_has_some(trusted: Trust) -> None:
@@ -129,14 +131,14 @@ def test_addresses_are_only_looked_up_if_the_query_has_some(trusted: Trust) -> N
 
 def crowd(number: int, size: int = 0) -> Change:
     """A change: as many networks whose names have the one that is asked for in it, which is the last."""
-    names = [f"network-1{'x' * (size + number - one - 1)}" for one in range(number)]
+    names = [f"network-1{'x' * (size + number - position - 1)}" for position in range(number)]
     return lambda api: api.items.update(listNetworks=[{"id": str(n), "name": name} for n, name in enumerate(names)])
 
 
 def test_all_pages_are_read(trusted: Trust) -> None:
     last = PAGE_SIZE + 2
-    found = answers(trusted, crowd(last + 1), questions=frozenset({NETWORK}))
-    assert found.entities[NETWORK] == (Entity(str(last), "network-1"),)
+    result = answers(trusted, crowd(last + 1), questions=frozenset({NETWORK}))
+    assert result.entities[NETWORK] == (Entity(str(last), "network-1"),)
 
 
 def test_an_id_and_a_name_of_the_same_object_are_equal(trusted: Trust) -> None:
@@ -145,18 +147,18 @@ def test_an_id_and_a_name_of_the_same_object_are_equal(trusted: Trust) -> None:
     async def all_offerings(asked: Mapping[str, str]) -> web.StreamResponse | None:
         if asked["command"] != "listServiceOfferings":
             return None
-        items = [{"id": one, "name": "4 CPUs, 8 GB"} for one in ("o1", "o2")]
+        items = [{"id": name, "name": "4 CPUs, 8 GB"} for name in ("o1", "o2")]
         return web.json_response({"listserviceofferingsresponse": {"count": 2, "serviceoffering": items}})
 
-    found = answers(trusted, lambda api: setattr(api, "fault", all_offerings), questions=frozenset({OFFERING}))
-    assert found.entities[OFFERING] == (Entity("o1", "4 CPUs, 8 GB"),)
+    result = answers(trusted, lambda api: setattr(api, "fault", all_offerings), questions=frozenset({OFFERING}))
+    assert result.entities[OFFERING] == (Entity("o1", "4 CPUs, 8 GB"),)
 
 
 def test_the_size_of_answers_is_limited(trusted: Trust, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cloudstacks, "LARGEST", 1 << 20)
-    said = refusal(trusted, crowd(1, 2 << 20))
-    assert said.reason == "UnexpectedAnswer"
-    assert str(said).endswith("sent more than 1 MiB")
+    failure = refusal(trusted, crowd(1, 2 << 20))
+    assert failure.reason == "UnexpectedAnswer"
+    assert str(failure).endswith("sent more than 1 MiB")
 
 
 def test_the_number_of_pages_is_limited(trusted: Trust, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,22 +167,22 @@ def test_the_number_of_pages_is_limited(trusted: Trust, monkeypatch: pytest.Monk
     async def endless(asked: Mapping[str, str]) -> web.StreamResponse:
         return web.json_response({"listzonesresponse": {"count": 10**9, "zone": [{"id": asked["page"]}]}})
 
-    said = refusal(trusted, lambda api: setattr(api, "fault", endless))
-    assert str(said).endswith("needs more than 9 requests to list it")
+    failure = refusal(trusted, lambda api: setattr(api, "fault", endless))
+    assert str(failure).endswith("needs more than 9 requests to list it")
 
 
 @pytest.mark.parametrize("keys", [Credentials(KEYS.username, "wrong"), Credentials("other", KEYS.password)])
 def test_refused_keys_are_reported_as_refused(keys: Credentials, trusted: Trust) -> None:
-    said = refusal(trusted, credentials=keys)
-    assert (said.reason, said.refused) == ("LoginRefused", True)
-    assert str(said).endswith("rejected the keys; correct api-key and secret-key in the Secret")
+    failure = refusal(trusted, credentials=keys)
+    assert (failure.reason, failure.refused) == ("LoginRefused", True)
+    assert str(failure).endswith("rejected the keys; correct api-key and secret-key in the Secret")
 
 
 def test_no_request_is_sent_without_keys_for_its_url(trusted: Trust) -> None:
     asked: list[CloudStack] = []
-    said = refusal(trusted, asked.append, Credentials("", ""))
-    assert (said.reason, said.refused, asked[0].asked) == ("LoginRefused", True, [])
-    assert "set api-key, secret-key, and api-url to this URL" in str(said)
+    failure = refusal(trusted, asked.append, Credentials("", ""))
+    assert (failure.reason, failure.refused, asked[0].asked) == ("LoginRefused", True, [])
+    assert "set api-key, secret-key, and api-url to this URL" in str(failure)
 
 
 CERTIFICATES: dict[str, tuple[bool, dict[str, Any], str]] = {
@@ -194,9 +196,9 @@ CERTIFICATES: dict[str, tuple[bool, dict[str, Any], str]] = {
 def test_nothing_is_sent_before_the_certificate_is_verified(name: str, trusted: Trust) -> None:
     is_trusted, certificate, sentence = CERTIFICATES[name]
     asked: list[CloudStack] = []
-    said = refusal(trusted if is_trusted else lambda _: None, asked.append, **certificate)
-    assert said.reason == "CertificateNotVerified"
-    assert sentence in str(said)
+    failure = refusal(trusted if is_trusted else lambda _: None, asked.append, **certificate)
+    assert failure.reason == "CertificateNotVerified"
+    assert sentence in str(failure)
     assert asked[0].asked == []
 
 
@@ -222,9 +224,9 @@ def test_an_invalid_url_is_not_requested(url: str) -> None:
         async with running() as (api, _):
             await CloudStacks(api.resolve)(Query(msgspec.structs.replace(api.server, url=url), HERE), KEYS)
 
-    with pytest.raises(LookUpError, match="can't be reached") as told:
+    with pytest.raises(LookUpError, match="can't be reached") as raised:
         asyncio.run(main())
-    assert told.value.reason == "Unreachable"
+    assert raised.value.reason == "Unreachable"
 
 
 def answering(**answer: Any) -> Change:
@@ -290,26 +292,26 @@ FAULTS: dict[str, tuple[Change, str, str]] = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_an_error_of_the_server_is_reported(name: str, trusted: Trust) -> None:
     change, reason, sentence = FAULTS[name]
-    said = refusal(trusted, change)
-    assert (said.reason, said.refused) == (reason, False)
-    assert sentence in str(said)
-    assert len(str(said)) < 500
+    failure = refusal(trusted, change)
+    assert (failure.reason, failure.refused) == (reason, False)
+    assert sentence in str(failure)
+    assert len(str(failure)) < 500
 
 
 def test_a_silent_server_times_out(trusted: Trust, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cloudstacks, "CONNECT", 0.2)
-    said = refusal(trusted, lambda api: setattr(api, "fault", never))
-    assert said.reason == "Unreachable"
-    assert "can't be reached: timed out" in str(said) or "timed out" in str(said)
+    failure = refusal(trusted, lambda api: setattr(api, "fault", never))
+    assert failure.reason == "Unreachable"
+    assert "can't be reached: timed out" in str(failure) or "timed out" in str(failure)
 
 
 @pytest.mark.soak
 def test_a_slow_server_times_out(trusted: Trust, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says something, now and then, and never ends."""
     monkeypatch.setattr(cloudstacks, "LONGEST", 0.5)
-    said = refusal(trusted, lambda api: setattr(api, "fault", never))
-    assert said.reason == "Unreachable"
-    assert str(said).endswith("did not answer all questions within 0.5 s")
+    failure = refusal(trusted, lambda api: setattr(api, "fault", never))
+    assert failure.reason == "Unreachable"
+    assert str(failure).endswith("did not answer all questions within 0.5 s")
 
 
 @pytest.mark.soak
@@ -331,9 +333,9 @@ def test_a_thread_is_free_as_soon_as_its_session_is_aborted(trusted: Trust, monk
 
 
 def test_an_unreachable_server_is_reported(trusted: Trust) -> None:
-    said = refusal(trusted, lambda api: setattr(api, "resolve", lambda _host, _port: [("127.0.0.1", 1)]))
-    assert said.reason == "Unreachable"
-    assert f"{NAME}:" in str(said)
+    failure = refusal(trusted, lambda api: setattr(api, "resolve", lambda _host, _port: [("127.0.0.1", 1)]))
+    assert failure.reason == "Unreachable"
+    assert f"{NAME}:" in str(failure)
 
 
 def test_a_name_is_resolved_once(trusted: Trust) -> None:
@@ -386,8 +388,8 @@ def test_a_slow_server_delays_no_other(trusted: Trust) -> None:
             waiting = [asyncio.create_task(ask(Query(slow.server, HERE), keys)) for _ in range(5)]
             await asyncio.sleep(0)
             assert (await ask(Query(quick.server, HERE), KEYS)).zones == 1
-            for one in waiting:
-                one.cancel()
+            for task in waiting:
+                task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
 
     asyncio.run(main())

@@ -53,14 +53,16 @@ def test_the_secrets_permit_the_servers_and_namespaces_of_the_manifest_and_those
         await running.start()
         client = client_of(running)
         await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "eksa-system"}})
-        said = await bring_credentials(PROVIDERS, client, in_two_zones("team-a"), given(PROFILES))
-        assert said == (
+        report = await bring_credentials(PROVIDERS, client, in_two_zones("team-a"), given(PROFILES))
+        assert report == (
             "Secret eksa-system/global has the credentials of the environment, "
             "Secret eksa-system/north has the credentials of the environment"
         )
         await bring_credentials(PROVIDERS, client, manifest("team-b"), given(PROFILES))
-        found = [(await client.get(SECRET, one, "eksa-system")).decode(Secret) for one in ("global", "north")]
-        first, north = found
+        stored_secrets = [
+            (await client.get(SECRET, name, "eksa-system")).decode(Secret) for name in ("global", "north")
+        ]
+        first, north = stored_secrets
         assert first.data == {
             "api-url": API.encode(),
             "api-key": b"key%of",
@@ -70,7 +72,7 @@ def test_the_secrets_permit_the_servers_and_namespaces_of_the_manifest_and_those
         assert first.metadata.annotations == {SERVERS: SERVER, NAMESPACES: "team-a,team-b"}
         assert north.data["verify-ssl"] == b"false"
         assert north.metadata.annotations == {SERVERS: "north.example.com", NAMESPACES: "team-a"}
-        assert [one.name for one in (await client.list(SECRET, "eksa-system")).items] == ["global", "north"]
+        assert [object_.name for object_ in (await client.list(SECRET, "eksa-system")).items] == ["global", "north"]
 
     asyncio.run(main())
 

@@ -49,8 +49,8 @@ APIS = [
         "https://cloudstack.example.com/?a=b",
         "HTTP://LOCALHOST",
     ),
-    *(f"https://[{one}]:8443/client/api" for one in LOCAL),
-    *(f"https://{one}/client/api" for one in NO_NAMES),
+    *(f"https://[{address}]:8443/client/api" for address in LOCAL),
+    *(f"https://{host}/client/api" for host in NO_NAMES),
     *("https://cloudstack.example.com:65536/", "https://cloudstack.example.com:0/"),
     *("https://a.localhost:1/", "https://localhost./", "https://cloudstack.example.com:x/", "https:///client/api"),
 ]
@@ -64,24 +64,30 @@ DEPRECATED_SPEC: Tree = {
 def in_zone(field: str, accepted: list[Any], refused: list[Any]) -> Values:
     """An availability zone with these values."""
     return Values(
-        [[zone("az-3", **{field: one})] for one in accepted], [[zone("az-3", **{field: one})] for one in refused]
+        [[zone("az-3", **{field: value})] for value in accepted],
+        [[zone("az-3", **{field: value})] for value in refused],
     )
 
 
 def in_deprecated_spec(field: str, accepted: list[Any], refused: list[Any]) -> Values:
     """Deprecated zones with these values; the whole spec."""
     return Values(
-        [DEPRECATED_SPEC | {field: one} for one in accepted], [DEPRECATED_SPEC | {field: one} for one in refused]
+        [DEPRECATED_SPEC | {field: value} for value in accepted],
+        [DEPRECATED_SPEC | {field: value} for value in refused],
     )
 
 
 def in_disk_offering(field: str, accepted: list[Any], refused: list[Any]) -> Values:
     """A disk with these values."""
-    return Values([disk(**{field: one}) for one in accepted], [disk(**{field: one}) for one in refused])
+    return Values([disk(**{field: value}) for value in accepted], [disk(**{field: value}) for value in refused])
 
 
-ZONES = Values([[zone("az-3", zone=one)] for one in ZONE.accepted], [[zone("az-3", zone=one)] for one in ZONE.refused])
-DEPRECATED_ZONES = in_deprecated_spec("zones", [[one] for one in ZONE.accepted], [[one] for one in ZONE.refused])
+ZONES = Values(
+    [[zone("az-3", zone=value)] for value in ZONE.accepted], [[zone("az-3", zone=value)] for value in ZONE.refused]
+)
+DEPRECATED_ZONES = in_deprecated_spec(
+    "zones", [[value] for value in ZONE.accepted], [[value] for value in ZONE.refused]
+)
 NO_DISK = {"mountPath": "", "device": "", "filesystem": "", "label": ""}
 PATHS = ["/data", "/data/a.b-c_d"], ["", "data", "/", "/data/", "/a b", "/a;b", "/$(x)", "/a//b"]
 
@@ -89,13 +95,13 @@ FIELDS: dict[type[KubeObject], dict[str, Values]] = {
     DATACENTER: {
         "availabilityZones[].name": in_zone("name", ["a", "A.b_c-1"], ["", "-a", "a b", "x" * 64]),
         "availabilityZones[].credentialsRef": in_zone("credentialsRef", ["North", "a.b"], ["", "a/b", "-a", "x" * 254]),
-        **{f"availabilityZones[].zone.{one}": ZONES for one in ("id", "name", "network.id", "network.name")},
+        **{f"availabilityZones[].zone.{name}": ZONES for name in ("id", "name", "network.id", "network.name")},
         "availabilityZones[].domain": in_zone("domain", ["ROOT/boats"], ["", 1]),
         "availabilityZones[].account": in_zone("account", ["boats", ""], [1, "x" * 254]),
         "availabilityZones[].managementApiEndpoint": in_zone(
             "managementApiEndpoint", ["http://10.0.0.9:8080/client/api", "https://[fd00::1]/client/api"], APIS
         ),
-        **{f"zones[].{one}": DEPRECATED_ZONES for one in ("id", "name", "network.id", "network.name")},
+        **{f"zones[].{name}": DEPRECATED_ZONES for name in ("id", "name", "network.id", "network.name")},
         "domain": in_deprecated_spec("domain", ["ROOT/boats"], ["", 1]),
         "account": in_deprecated_spec("account", ["boats"], [1, "x" * 254]),
         "managementApiEndpoint": in_deprecated_spec(
@@ -103,10 +109,10 @@ FIELDS: dict[type[KubeObject], dict[str, Values]] = {
         ),
     },
     MACHINE: {
-        **{f"computeOffering.{one}": NAMED for one in ("id", "name")},
+        **{f"computeOffering.{name}": NAMED for name in ("id", "name")},
         **{
-            f"template.{one}": Values([{"name": "rhel9-v1-35"}, {"id": "f0d2"}], NAMED.refused)
-            for one in ("id", "name")
+            f"template.{name}": Values([{"name": "rhel9-v1-35"}, {"id": "f0d2"}], NAMED.refused)
+            for name in ("id", "name")
         },
         "diskOffering.id": in_disk_offering("id", ["f0d2"], [1]),
         "diskOffering.name": Values([disk(name="Large"), NO_DISK], [disk(name=""), disk(name="") | NO_DISK]),
@@ -120,11 +126,11 @@ FIELDS: dict[type[KubeObject], dict[str, Values]] = {
         "affinity": Values(["pro", "anti", "no"], ["many", "PRO", 1]),
         "affinityGroupIds[]": Values([["group-c"], []], [[1], ["a"] * 17]),
         "symlinks{}": Values(
-            [{"/var/log/a": one} for one in PATHS[0]],
-            [*({"/var/log/a": one} for one in PATHS[1]), *({one: "/data"} for one in PATHS[1])],
+            [{"/var/log/a": path} for path in PATHS[0]],
+            [*({"/var/log/a": path} for path in PATHS[1]), *({path: "/data"} for path in PATHS[1])],
         ),
         "userCustomDetails{}": Values(
-            [{"team": "ships"}, {}], [{"": "a"}, {"a": 1}, *({one: "a"} for one in (*RESERVED, "CPUNUMBER"))]
+            [{"team": "ships"}, {}], [{"": "a"}, {"a": 1}, *({name: "a"} for name in (*RESERVED, "CPUNUMBER"))]
         ),
         "users[].name": Values(
             [[{"name": "bob", "sshAuthorizedKeys": []}]], [[{"name": "B b", "sshAuthorizedKeys": []}]]
@@ -144,12 +150,12 @@ DEPRECATED = ("zones", "domain", "account", "managementApiEndpoint")
 def example_with(kind: type[KubeObject], path: str, value: Any) -> list[Tree]:
     """The example with everything, in which a field has another value."""
     trees = copy.deepcopy(everything())
-    spec, whole = of(trees, kind.resource.kind), path.partition(".")[0].removesuffix("[]")
-    if whole in DEPRECATED:
+    spec, section = of(trees, kind.resource.kind), path.partition(".")[0].removesuffix("[]")
+    if section in DEPRECATED:
         spec.clear()
         spec.update(value)
     else:
-        put(spec, whole if whole in WHOLE else path.removesuffix("{}"), value)
+        put(spec, section if section in WHOLE else path.removesuffix("{}"), value)
     if path == "affinity":
         del spec["affinityGroupIds"]
     return trees
@@ -160,10 +166,10 @@ RENDERED = objects(made(everything()))
 
 def has_effect(trees: list[Tree]) -> bool:
     """True if a value has an effect: in objects, or in the permission or the Secret for which the cluster waits."""
-    found = seen(trees)
-    if found.missing:
+    scope = seen(trees)
+    if scope.missing:
         return True
-    assert problem(found) is None
+    assert problem(scope) is None
     return objects(made(trees)) != RENDERED
 
 
@@ -239,7 +245,7 @@ def test_fields_of_existing_machines_are_immutable(kind: type[KubeObject], chang
     async def main() -> str:
         client = await server(KINDS)
         tree = next(
-            one for one in everything() if (one["kind"], one["metadata"]["name"]) == (kind.resource.kind, "harbor")
+            tree for tree in everything() if (tree["kind"], tree["metadata"]["name"]) == (kind.resource.kind, "harbor")
         )
         stored = (await client.create(kind.resource, tree)).tree
         spec = {name: value for name, value in (stored["spec"] | changes).items() if value is not None}

@@ -42,9 +42,9 @@ def made(key: Key, zone: str) -> Tree:
 
 
 def seen(key: Key, *trees: Tree) -> Scope:
-    found = observer(*trees, credentials(namespace="*"), FORK).scope(key)
-    assert found is not None
-    return found
+    scope = observer(*trees, credentials(namespace="*"), FORK).scope(key)
+    assert scope is not None
+    return scope
 
 
 OLD, NEW = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"

@@ -42,18 +42,22 @@ def of_machines(answers: Answers = FOUND, **changes: Any) -> list[str]:
     spec = msgspec.convert({"spec": tree}, CloudStackMachineConfig).spec
     here = msgspec.convert({"spec": {"availabilityZones": [zone("az-1")]}}, CloudStackDatacenterConfig).spec
     entities = {
-        one: tuple(it for it in THERE[one.object_type] if (it.id == one.id if one.id else it.name == one.name))
-        for one in findings.of_machines(spec).values()
+        question: tuple(
+            entity
+            for entity in THERE[question.object_type]
+            if (entity.id == question.id if question.id else entity.name == question.name)
+        )
+        for question in findings.of_machines(spec).values()
     }
-    told = msgspec.structs.replace(answers, entities=entities)
-    return list(findings.judge_machines(spec, here.availability_zones[0], told))
+    answers_of_config = msgspec.structs.replace(answers, entities=entities)
+    return list(findings.judge_machines(spec, here.availability_zones[0], answers_of_config))
 
 
 def of_datacenter(answers: Answers = FOUND, **changes: Any) -> list[str]:
     tree = of(manifest(), "CloudStackDatacenterConfig") | changes
     (fields,) = findings.zones_of(msgspec.convert({"spec": tree}, CloudStackDatacenterConfig).spec)
     network = findings.network_of(fields.zone)
-    entities = {network: tuple(one for one in THERE[ObjectType.NETWORK] if network.name in ("", one.name))}
+    entities = {network: tuple(entity for entity in THERE[ObjectType.NETWORK] if network.name in ("", entity.name))}
     return list(findings.judge_zone(fields, msgspec.structs.replace(answers, entities=entities)))
 
 

@@ -34,12 +34,12 @@ from tests.support.providers.examples import stored
 
 
 def waits(trees: list[Tree], *secrets: Tree) -> str:
-    found = missing_objects(seen(trees, *secrets).missing)
-    return found.message if found is not None else ""
+    wait = missing_objects(seen(trees, *secrets).missing)
+    return wait.message if wait is not None else ""
 
 
 def bodies(trees: list[Tree], kind: str) -> list[Any]:
-    return [one for one in objects(made(trees)) if one["kind"] == kind]
+    return [object_ for object_ in objects(made(trees)) if object_["kind"] == kind]
 
 
 @pytest.mark.parametrize("name", ["cloudstack", "cloudstack-everything"])
@@ -61,17 +61,17 @@ def test_objects_reference_the_secret_of_the_administrator() -> None:
 
 @pytest.mark.parametrize("field", ["api-key", "secret-key"])
 def test_the_cluster_waits_for_both_keys(field: str) -> None:
-    said = waits(manifest(), credentials({name: value for name, value in CREDENTIALS.items() if name != field}))
+    message = waits(manifest(), credentials({name: value for name, value in CREDENTIALS.items() if name != field}))
     fields = "fields api-url, api-key and secret-key of Secret eksa-system/global"
-    assert f"availability zone az-1: waiting for {fields}" in said
-    assert f"add {field} to the Secret" in said
-    assert MAKER not in said
+    assert f"availability zone az-1: waiting for {fields}" in message
+    assert f"add {field} to the Secret" in message
+    assert MAKER not in message
 
 
 def test_keys_for_another_api_are_not_used_and_not_quoted() -> None:
-    said = waits(manifest(), credentials(CREDENTIALS | {"api-url": "https://secret.example.com/client/api"}))
-    assert f"field api-url of Secret eksa-system/global to be the managementApiEndpoint, {API}" in said
-    assert "secret.example.com" not in said
+    message = waits(manifest(), credentials(CREDENTIALS | {"api-url": "https://secret.example.com/client/api"}))
+    assert f"field api-url of Secret eksa-system/global to be the managementApiEndpoint, {API}" in message
+    assert "secret.example.com" not in message
 
 
 def test_each_availability_zone_has_its_keys() -> None:
@@ -99,10 +99,10 @@ def test_deprecated_zones_are_availability_zones_with_the_keys_of_secret_global(
     }
     (cluster,) = bodies(trees, "CloudStackCluster")
     domains = cluster["spec"]["failureDomains"]
-    assert [one["name"] for one in domains] == ["default-az-0", "default-az-1"]
+    assert [domain["name"] for domain in domains] == ["default-az-0", "default-az-1"]
     assert domains[1]["zone"] == {"id": "zone-2", "network": network}
-    assert {one["acsEndpoint"]["name"] for one in domains} == {"global"}
-    assert {(one["domain"], one["account"]) for one in domains} == {("ROOT", "admin")}
+    assert {domain["acsEndpoint"]["name"] for domain in domains} == {"global"}
+    assert {(domain["domain"], domain["account"]) for domain in domains} == {("ROOT", "admin")}
 
 
 @pytest.mark.parametrize(
@@ -121,13 +121,13 @@ def test_the_endpoint_of_the_cluster_has_a_host_and_a_port(given: str, host: str
     trees = manifest(proxyConfiguration={"httpProxy": "http://proxy:3128", "httpsProxy": "http://proxy:3128"})
     trees[0]["spec"]["controlPlaneConfiguration"]["endpoint"]["host"] = given
     for kind in ("Cluster", "CloudStackCluster"):
-        (found,) = bodies(trees, kind)
-        assert found["spec"]["controlPlaneEndpoint"] == {"host": host, "port": port}
+        (body,) = bodies(trees, kind)
+        assert body["spec"]["controlPlaneEndpoint"] == {"host": host, "port": port}
     (plane,) = bodies(trees, "KubeadmControlPlane")
     config = plane["spec"]["kubeadmConfigSpec"]
-    vip = next(one["content"] for one in config["files"] if one["path"].endswith("kube-vip.yaml"))
+    vip = next(file["content"] for file in config["files"] if file["path"].endswith("kube-vip.yaml"))
     assert yaml.safe_load(vip)["spec"]["containers"][0]["env"][-1] == {"name": "address", "value": host}
-    proxy = next(one["content"] for one in config["files"] if one["path"].endswith("http-proxy.conf"))
+    proxy = next(file["content"] for file in config["files"] if file["path"].endswith("http-proxy.conf"))
     in_list = f"[{host}]" if ":" in host else host
     assert f"cloudstack.example.com,{in_list}:{port}" in proxy
 
@@ -141,9 +141,9 @@ def test_a_second_disk_has_one_file_system(device: str, filesystem: str, partiti
     of(trees, MACHINES)["diskOffering"] = disk(device=device, filesystem=filesystem)
     (workers,) = bodies(trees, "KubeadmConfigTemplate")
     config = workers["spec"]["template"]["spec"]
-    (found,) = config["diskSetup"]["filesystems"]
-    assert found["device"] == partition
-    assert found.get("extraOpts", []) == (["-E", "lazy_itable_init=1,lazy_journal_init=1"] if lazy else [])
+    (filesystem_of_disk,) = config["diskSetup"]["filesystems"]
+    assert filesystem_of_disk["device"] == partition
+    assert filesystem_of_disk.get("extraOpts", []) == (["-E", "lazy_itable_init=1,lazy_journal_init=1"] if lazy else [])
     assert config["mounts"] == [["LABEL=data_disk", "/data-small"]]
     (etcd,) = bodies(trees, "EtcdadmCluster")
     commands = etcd["spec"]["etcdadmConfigSpec"]["preEtcdadmCommands"]
@@ -159,11 +159,11 @@ def test_a_disk_without_an_offering_is_not_rendered() -> None:
 
 def test_a_release_before_cloudstack_is_refused() -> None:
     trees = manifest(eksaVersion="v0.25.1")
-    found = problem(seen(trees))
-    assert found is not None
-    assert found.reason == "EksaVersionInvalid"
-    assert "spec.eksaVersion: the release has no images for clusters with CloudStackDatacenterConfig" in found.message
-    assert any("cloudStack.kubeVip" in one for one in refused(trees))
+    wait = problem(seen(trees))
+    assert wait is not None
+    assert wait.reason == "EksaVersionInvalid"
+    assert "spec.eksaVersion: the release has no images for clusters with CloudStackDatacenterConfig" in wait.message
+    assert any("cloudStack.kubeVip" in violation for violation in refused(trees))
 
 
 def refused(trees: list[Tree]) -> list[str]:
@@ -212,7 +212,7 @@ def test_invalid_clusters_are_refused_by_admission(name: str) -> None:
     assert stopped is not None
     assert stopped.reason == "ClusterInvalid"
     assert sentence in stopped.message
-    assert any(sentence in f"spec.{one}" for one in refused(trees))
+    assert any(sentence in f"spec.{violation}" for violation in refused(trees))
 
 
 @pytest.mark.parametrize("name", ["rhel8-kube-v1-34", "rhel8"])
@@ -233,7 +233,7 @@ def test_a_template_of_another_kubernetes_version_stops_the_cluster(name: str) -
 def test_a_template_may_have_any_name_with_the_version_in_it_or_an_id(template: Tree) -> None:
     trees = manifest()
     of(trees, MACHINES)["template"] = template
-    (machines,) = [one for one in bodies(trees, "CloudStackMachineTemplate") if "md-0" in one["metadata"]["name"]]
+    (machines,) = [body for body in bodies(trees, "CloudStackMachineTemplate") if "md-0" in body["metadata"]["name"]]
     assert machines["spec"]["template"]["spec"]["template"] == template
 
 

@@ -25,11 +25,11 @@ def test_the_secret_permits_the_servers_and_namespaces_of_the_manifest_and_those
         await running.start()
         client = client_of(running)
         await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "eksa-system"}})
-        said = await bring_credentials(PROVIDERS, client, manifest(), MAKER | READER)
-        assert said == "Secret eksa-system/nutanix-credentials has the credentials of the environment"
+        report = await bring_credentials(PROVIDERS, client, manifest(), MAKER | READER)
+        assert report == "Secret eksa-system/nutanix-credentials has the credentials of the environment"
         made = (await client.get(SECRET, "nutanix-credentials", "eksa-system")).decode(Secret)
-        found = {name: json.loads(content) for name, content in made.data.items()}
-        assert found == {
+        accounts = {name: json.loads(content) for name, content in made.data.items()}
+        assert accounts == {
             "credentials": json.loads(account("maker", "canary")),
             "credentialsCP": json.loads(account("reader", "other")),
         }
@@ -48,22 +48,22 @@ def test_the_secret_permits_the_servers_and_namespaces_of_the_manifest_and_those
 def test_the_secret_has_the_name_that_the_datacenter_references() -> None:
     trees = manifest()
     of(trees, "NutanixDatacenterConfig")["credentialRef"]["name"] = "of-team-a"
-    (found,) = secrets(MAKER, trees)
-    assert found["metadata"]["name"] == "of-team-a"
-    assert sorted(found["data"]) == ["credentials"]
+    (secret,) = secrets(MAKER, trees)
+    assert secret["metadata"]["name"] == "of-team-a"
+    assert sorted(secret["data"]) == ["credentials"]
 
 
 def test_servers_of_datacenters_with_another_secret_are_not_permitted() -> None:
     other = manifest("team-b")
     of(other, "NutanixDatacenterConfig").update({"credentialRef": {"kind": "Secret", "name": "of-team-b"}, "port": 1})
-    (found,) = secrets(MAKER, [*manifest(), *other])
-    assert found["metadata"]["annotations"] == {SERVERS: "prism.example.com:9440", NAMESPACES: "team-a"}
+    (secret,) = secrets(MAKER, [*manifest(), *other])
+    assert secret["metadata"]["annotations"] == {SERVERS: "prism.example.com:9440", NAMESPACES: "team-a"}
 
 
 @pytest.mark.parametrize("name", MAKER)
 def test_without_user_or_password_nothing_is_written(name: str) -> None:
     given = MAKER | READER
-    assert list(secrets({one: value for one, value in given.items() if one != name}, manifest())) == []
+    assert list(secrets({variable: value for variable, value in given.items() if variable != name}, manifest())) == []
 
 
 def test_clusters_of_other_providers_need_no_secret() -> None:

@@ -55,7 +55,7 @@ def in_domain(field: str, *, several: bool = False) -> dict[str, Values]:
     """The identifiers of a failure domain."""
 
     def each(values: list[Any]) -> list[Any]:
-        return [[EAST | {field: [one] if several else one}] for one in values]
+        return [[EAST | {field: [value] if several else value}] for value in values]
 
     values = Values(each(IDENTIFIER.accepted), each(IDENTIFIER.refused))
     place = f"failureDomains[].{field}{'[]' if several else ''}"
@@ -128,8 +128,8 @@ ANOTHER_OS = "osFamily says of which operating system the image is; nothing rend
 def example_with(kind: type[KubeObject], path: str, value: Any) -> list[Tree]:
     """The example with everything, in which a field has another value."""
     trees = copy.deepcopy(everything())
-    whole = path.partition(".")[0]
-    put(of(trees, kind.resource.kind), whole if whole in WHOLE else path, value)
+    section = path.partition(".")[0]
+    put(of(trees, kind.resource.kind), section if section in WHOLE else path, value)
     return trees
 
 
@@ -138,10 +138,10 @@ RENDERED = objects(made(everything()))
 
 def has_effect(trees: list[Tree]) -> bool:
     """True if a value has an effect: in objects, or in the permission or the Secret for which the cluster waits."""
-    found = seen(trees)
-    if found.missing:
+    scope = seen(trees)
+    if scope.missing:
         return True
-    assert problem(found) is None
+    assert problem(scope) is None
     return objects(made(trees)) != RENDERED
 
 
@@ -197,7 +197,7 @@ CHANGES: list[tuple[type[KubeObject], str, Any]] = [
 def test_fields_of_existing_machines_are_immutable(kind: type[KubeObject], field: str, value: Any) -> None:
     async def main() -> str:
         client = await server(KINDS)
-        tree = next(one for one in everything() if one["kind"] == kind.resource.kind)
+        tree = next(tree for tree in everything() if tree["kind"] == kind.resource.kind)
         stored = (await client.create(kind.resource, tree)).tree
         spec = {name: old for name, old in stored["spec"].items() if name != field}
         changed = spec | ({field: value} if value is not None else {})

@@ -27,7 +27,10 @@ THERE: dict[ObjectType, list[Entity]] = {
 
 
 def answers(questions: frozenset[Question], there: dict[ObjectType, list[Entity]]) -> Answers:
-    entities = {one: tuple(entity for entity in there[one.object_type] if one.matches(entity)) for one in questions}
+    entities = {
+        question: tuple(entity for entity in there[question.object_type] if question.matches(entity))
+        for question in questions
+    }
     return Answers(entities, frozenset({CategoryValue("stone", "granite")}), GPUS)
 
 
@@ -36,8 +39,8 @@ def of_machines(*versions: str, there: dict[ObjectType, list[Entity]] = THERE, *
     tree = of(manifest(), "NutanixMachineConfig") | changes
     spec = msgspec.convert({"spec": tree}, NutanixMachineConfig).spec
     places = [spec.cluster]
-    found = answers(findings.of_machines(spec, places), there)
-    return list(findings.judge_machines(spec, places, found, versions or ("1.35",)))
+    result = answers(findings.of_machines(spec, places), there)
+    return list(findings.judge_machines(spec, places, result, versions or ("1.35",)))
 
 
 def of_datacenter(*domains: Any) -> list[str]:
@@ -56,7 +59,7 @@ def test_the_example_has_no_problems() -> None:
 
 @pytest.mark.parametrize("sort", ObjectType)
 def test_a_missing_object_is_named(sort: ObjectType) -> None:
-    said = of_machines(there=THERE | {sort: []}, project=named("quarries"))
+    problems = of_machines(there=THERE | {sort: []}, project=named("quarries"))
     asked = {
         ObjectType.CLUSTER: "cluster-1",
         ObjectType.SUBNET: "subnet-1",
@@ -64,7 +67,7 @@ def test_a_missing_object_is_named(sort: ObjectType) -> None:
         ObjectType.PROJECT: "quarries",
     }
     sentence = f"spec.{sort.label}: found {asked[sort]}; Prism Central has no such {sort.label}, or the account may not"
-    assert [one[: len(sentence)] for one in said] == [sentence]
+    assert [message[: len(sentence)] for message in problems] == [sentence]
 
 
 MACHINES: dict[str, tuple[dict[str, Any], str]] = {
@@ -95,7 +98,7 @@ MACHINES: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", MACHINES)
 def test_each_problem_of_machines_is_named_once(name: str) -> None:
     changes, sentence = MACHINES[name]
-    assert [one[: len(sentence)] for one in of_machines(**changes)] == [sentence]
+    assert [message[: len(sentence)] for message in of_machines(**changes)] == [sentence]
 
 
 @pytest.mark.parametrize(
@@ -112,15 +115,15 @@ def test_each_problem_of_machines_is_named_once(name: str) -> None:
 )
 def test_the_name_of_an_image_has_its_kubernetes_version_in_it(image: str, version: str, fits: bool) -> None:
     there = THERE | {ObjectType.IMAGE: [Entity("i", image)]}
-    said = of_machines(version, there=there, image=named(image))
-    assert said == ([] if fits else [said[0]])
-    assert fits or said[0].startswith(f"spec.image: found {image}, whose name lacks Kubernetes {version};")
+    problems = of_machines(version, there=there, image=named(image))
+    assert problems == ([] if fits else [problems[0]])
+    assert fits or problems[0].startswith(f"spec.image: found {image}, whose name lacks Kubernetes {version};")
 
 
 def test_each_problem_of_failure_domains_is_named() -> None:
     right = domain("a") | {"cluster": named("cluster-2"), "subnets": [named("subnet-2")]}
-    said = of_datacenter(right, domain("b"), right | {"subnets": [named("subnet-1"), named("nowhere")]})
-    assert [one.partition(";")[0] for one in said] == [
+    problems = of_datacenter(right, domain("b"), right | {"subnets": [named("subnet-1"), named("nowhere")]})
+    assert [message.partition(";")[0] for message in problems] == [
         "spec.failureDomains[1].cluster: found cluster-b",
         "spec.failureDomains[1].subnets[0]: found subnet-b",
         "spec.failureDomains[2].subnets[0]: found subnet-1, which is not a subnet of cluster cluster-2",

@@ -9,9 +9,9 @@ from espalier.providers.nutanix.node_addresses import MOST, count, listed
 
 def test_addresses_ranges_and_networks_are_listed_one_by_one() -> None:
     given = ["192.0.2.1", "192.0.2.5-192.0.2.6", "192.0.2.9/31", "fd00::1-fd00::2"]
-    found = ["192.0.2.1", "192.0.2.5", "192.0.2.6", "192.0.2.8", "192.0.2.9", "fd00::1", "fd00::2"]
-    assert list(listed(given)) == found
-    assert count(given) == len(found)
+    addresses = ["192.0.2.1", "192.0.2.5", "192.0.2.6", "192.0.2.8", "192.0.2.9", "fd00::1", "fd00::2"]
+    assert list(listed(given)) == addresses
+    assert count(given) == len(addresses)
 
 
 def test_too_many_addresses_are_counted_and_not_listed() -> None:

@@ -64,18 +64,18 @@ def refusal(
             questions = {"questions": frozenset({CLUSTER})} | (asked or {})
             await PrismCentrals(center.resolve)(Query(where, **questions), credentials)
 
-    with pytest.raises(LookUpError) as told:
+    with pytest.raises(LookUpError) as raised:
         asyncio.run(main())
-    assert ACCOUNT.password not in str(told.value)
-    return told.value
+    assert ACCOUNT.password not in str(raised.value)
+    return raised.value
 
 
 def test_all_questions_are_answered_in_one_session() -> None:
     questions = frozenset({CLUSTER, *SUBNETS, IMAGE, PROJECT, CENTRAL})
     asked: list[list[str]] = []
     categories = frozenset({*THERE, *GONE})
-    found = answers(lambda center: asked.append(center.asked), questions=questions, categories=categories, gpus=True)
-    assert found.entities == {
+    result = answers(lambda center: asked.append(center.asked), questions=questions, categories=categories, gpus=True)
+    assert result.entities == {
         CLUSTER: (Entity(EAST, "cluster-1"),),
         SUBNETS[0]: (Entity("s2", "subnet-2", WEST),),
         SUBNETS[1]: (Entity("s3", "vpc"),),
@@ -83,14 +83,14 @@ def test_all_questions_are_answered_in_one_session() -> None:
         PROJECT: (),
         CENTRAL: (),
     }
-    assert found.categories == frozenset(THERE)
+    assert result.categories == frozenset(THERE)
     (paths,) = asked
-    of_categories = [one for one in paths if one.startswith("GET /categories/")]
+    of_categories = [path for path in paths if path.startswith("GET /categories/")]
     assert of_categories == [
         "GET /categories/a%2Fb/c%20d",
         *(f"GET /categories/stone/{n}" for n in ("granite", "marble")),
     ]
-    assert found.gpus == (GpuModel(EAST, "Ampere 40", 8757, "PASSTHROUGH_GRAPHICS", 2),)
+    assert result.gpus == (GpuModel(EAST, "Ampere 40", 8757, "PASSTHROUGH_GRAPHICS", 2),)
 
 
 def test_only_the_questions_and_the_account_are_requested() -> None:
@@ -110,29 +110,29 @@ def test_all_pages_are_read() -> None:
 def test_the_number_of_entities_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prism, "MOST_ENTITIES", 4)
     monkeypatch.setattr(prism, "PAGE", 2)
-    said = refusal(lambda center: center.entities["clusters"].extend([entity("a", str(n)) for n in range(9)]))
-    assert str(said).endswith("has more than 4 clusters, the most that can be searched")
+    error = refusal(lambda center: center.entities["clusters"].extend([entity("a", str(n)) for n in range(9)]))
+    assert str(error).endswith("has more than 4 clusters, the most that can be searched")
 
 
 def test_the_size_of_answers_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prism, "LARGEST", 1 << 20)
-    said = refusal(lambda center: center.entities["clusters"].append(entity("a" * (2 << 20), "1")))
-    assert said.reason == "UnexpectedAnswer"
-    assert str(said).endswith("sent more than 1 MiB")
+    error = refusal(lambda center: center.entities["clusters"].append(entity("a" * (2 << 20), "1")))
+    assert error.reason == "UnexpectedAnswer"
+    assert str(error).endswith("sent more than 1 MiB")
 
 
 @pytest.mark.parametrize("account", [Credentials("maker", "wrong"), Credentials("other", ACCOUNT.password)])
 def test_a_refused_account_is_reported_as_refused(account: Credentials) -> None:
-    said = refusal(credentials=account)
-    assert (said.reason, said.refused) == ("LoginRefused", True)
-    assert str(said) == f"{account.username} can't log in; correct the Secret with the credentials"
+    error = refusal(credentials=account)
+    assert (error.reason, error.refused) == ("LoginRefused", True)
+    assert str(error) == f"{account.username} can't log in; correct the Secret with the credentials"
 
 
 @pytest.mark.parametrize("name", ["", "a:b"])
 def test_an_invalid_account_is_not_sent(name: str) -> None:
     asked: list[list[str]] = []
-    said = refusal(lambda center: asked.append(center.asked), Credentials(name, "x"))
-    assert (said.reason, said.refused, asked) == ("LoginRefused", True, [[]])
+    error = refusal(lambda center: asked.append(center.asked), Credentials(name, "x"))
+    assert (error.reason, error.refused, asked) == ("LoginRefused", True, [[]])
 
 
 CERTIFICATES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
@@ -151,9 +151,9 @@ CERTIFICATES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 def test_nothing_is_sent_before_the_certificate_is_verified(name: str) -> None:
     server, certificate, sentence = CERTIFICATES[name]
     asked: list[list[str]] = []
-    said = refusal(lambda center: asked.append(center.asked), server=server, **certificate)
-    assert said.reason == "CertificateNotVerified"
-    assert sentence in str(said)
+    error = refusal(lambda center: asked.append(center.asked), server=server, **certificate)
+    assert error.reason == "CertificateNotVerified"
+    assert sentence in str(error)
     assert asked == [[]]
 
 
@@ -207,17 +207,17 @@ FAULTS: dict[str, tuple[Callable[[Prism], None], str, str]] = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_an_error_of_the_server_is_reported(name: str) -> None:
     change, reason, sentence = FAULTS[name]
-    said = refusal(change)
-    assert (said.reason, said.refused) == (reason, False)
-    assert sentence in str(said)
-    assert len(str(said)) < 500
+    error = refusal(change)
+    assert (error.reason, error.refused) == (reason, False)
+    assert sentence in str(error)
+    assert len(str(error)) < 500
 
 
 def test_a_silent_server_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prism, "CONNECT", 0.1)
-    said = refusal(lambda center: setattr(center, "fault", never))
-    assert said.reason == "Unreachable"
-    assert "timed out: no response within 0.1 s" in str(said)
+    error = refusal(lambda center: setattr(center, "fault", never))
+    assert error.reason == "Unreachable"
+    assert "timed out: no response within 0.1 s" in str(error)
 
 
 def test_an_unreachable_server_is_reported() -> None:
@@ -226,10 +226,10 @@ def test_an_unreachable_server_is_reported() -> None:
             asked = asked_of(center)
         await PrismCentrals(center.resolve)(asked, ACCOUNT)
 
-    with pytest.raises(LookUpError) as told:
+    with pytest.raises(LookUpError) as raised:
         asyncio.run(main())
-    assert told.value.reason == "Unreachable"
-    assert str(told.value).startswith(f"{NAME}:")
+    assert raised.value.reason == "Unreachable"
+    assert str(raised.value).startswith(f"{NAME}:")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:9440", "localhost:9440", "[::1]:9440", f"{'a' * 64}.example:9440"])
@@ -238,7 +238,7 @@ def test_local_addresses_of_the_manager_get_no_request(host: str) -> None:
         async with prism_central() as center:
             await PrismCentrals()(Query(msgspec.structs.replace(center.server, host=host)), ACCOUNT)
 
-    with pytest.raises(LookUpError) as told:
+    with pytest.raises(LookUpError) as raised:
         asyncio.run(main())
-    assert told.value.reason == "Unreachable"
-    assert f"{host} can't be reached: " in str(told.value)
+    assert raised.value.reason == "Unreachable"
+    assert f"{host} can't be reached: " in str(raised.value)

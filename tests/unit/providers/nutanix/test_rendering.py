@@ -46,23 +46,23 @@ def test_a_cluster_on_nutanix_becomes_these_objects(name: str) -> None:
 
 def test_only_secrets_that_need_credentials_contain_them() -> None:
     trees = objects(made(everything()))
-    whole = (CREDENTIALS["credentials"], CREDENTIALS["credentialsCP"])
+    accounts = (CREDENTIALS["credentials"], CREDENTIALS["credentialsCP"])
     places = (["capx-quarry"], ["quarry-nutanix-ccm-secret", "nutanix-creds"])
-    for content, secret, names in zip(whole, (MAKER, READER), places, strict=True):
+    for content, secret, names in zip(accounts, (MAKER, READER), places, strict=True):
         encoded = base64.b64encode(content.encode()).decode()
-        assert [one["metadata"]["name"] for one in trees if holds(one, secret)] == names
-        others = [one for one in trees if one["kind"] != "Secret"]
-        assert not [one for one in others if encoded in json.dumps(one)]
-        assert not [one for one in trees if secret in json.dumps(one)]
+        assert [tree["metadata"]["name"] for tree in trees if holds(tree, secret)] == names
+        others = [tree for tree in trees if tree["kind"] != "Secret"]
+        assert not [other for other in others if encoded in json.dumps(other)]
+        assert not [tree for tree in trees if secret in json.dumps(tree)]
 
 
 def test_the_written_credentials_are_readable_and_show_no_password() -> None:
     content = write_account("maker", MAKER)
     assert json.loads(content) == json.loads(account("maker", MAKER))
-    found = read_account(content.encode())
-    assert found is not None
-    assert (found.username, found.password) == ("maker", MAKER)
-    assert MAKER not in f"{found!r} {found} {[found]}"
+    login = read_account(content.encode())
+    assert login is not None
+    assert (login.username, login.password) == ("maker", MAKER)
+    assert MAKER not in f"{login!r} {login} {[login]}"
 
 
 @pytest.mark.parametrize("cp", ["", "{}", "same"])
@@ -75,7 +75,9 @@ def test_workload_clusters_get_the_administrators_account_only_by_consent(cp: st
     assert ("found the user that creates machines" in waits.message) is (cp == "same")
     consented = seen(manifest(), credentials(data, **{IN_WORKLOAD_CLUSTERS: "allowed"}))
     assert consented.render_input is not None
-    login = next(one for one in rendered(consented.render_input).workload if one.resource.kind == "Secret").body["data"]
+    login = next(
+        object_ for object_ in rendered(consented.render_input).workload if object_.resource.kind == "Secret"
+    ).body["data"]
     expected = data["credentialsCP" if cp == "same" else "credentials"]
     assert base64.b64decode(login["credentials"]).decode() == expected
 
@@ -131,11 +133,11 @@ def test_another_secret_is_used_if_the_datacenter_names_it_and_it_permits_that()
 
 def test_a_release_before_nutanix_is_refused() -> None:
     trees = manifest(eksaVersion="v0.25.1")
-    found = problem(seen(trees))
-    assert found is not None
-    assert found.reason == "EksaVersionInvalid"
-    assert "spec.eksaVersion: the release has no images for clusters with NutanixDatacenterConfig" in found.message
-    assert any("nutanix.cloudProvider" in one for one in refused(trees))
+    wait = problem(seen(trees))
+    assert wait is not None
+    assert wait.reason == "EksaVersionInvalid"
+    assert "spec.eksaVersion: the release has no images for clusters with NutanixDatacenterConfig" in wait.message
+    assert any("nutanix.cloudProvider" in violation for violation in refused(trees))
 
 
 def test_machines_of_a_failure_domain_keep_gpus_and_categories() -> None:
@@ -223,7 +225,7 @@ def test_invalid_clusters_are_refused_by_admission(name: str) -> None:
     assert stopped is not None
     assert stopped.reason == "ClusterInvalid"
     assert sentence in stopped.message
-    assert any(sentence in f"spec.{one}" for one in refused(trees))
+    assert any(sentence in f"spec.{violation}" for violation in refused(trees))
 
 
 @pytest.mark.parametrize("name", OF_LINKED)

@@ -21,7 +21,7 @@ from espalier.providers.snow.checks.questions import Answers, Query
 from tests.support.providers.snow_devices import ACCESS_KEY, SECRET_KEY, Device, failed, listed, never, snow_device
 
 ALL = ["snowballdevice DescribeDevice", "snowballdevice DescribeDeviceSoftware"]
-ALL += [f"ec2 Describe{one}" for one in ("InstanceTypes", "KeyPairs", "Images")]
+ALL += [f"ec2 Describe{name}" for name in ("InstanceTypes", "KeyPairs", "Images")]
 
 Change = Callable[[Device], Any]
 
@@ -39,7 +39,7 @@ def answers(change: Change = lambda _device: None, *, images: bool = True) -> An
 
 def refusal(
     change: Change = lambda _device: None,
-    account: Callable[[Credentials], Credentials] = lambda found: found,
+    account: Callable[[Credentials], Credentials] = lambda credentials: credentials,
     **certificate: Any,
 ) -> LookUpError:
     """Why there are no answers."""
@@ -52,10 +52,10 @@ def refusal(
             asked = Query(device.server, images=True)
             await SnowDevices(device.resolve, device.ports)(asked, account(device.account))
 
-    with pytest.raises(LookUpError) as told:
+    with pytest.raises(LookUpError) as raised:
         asyncio.run(main())
-    assert SECRET_KEY not in str(told.value) + "".join(seen)
-    return told.value
+    assert SECRET_KEY not in str(raised.value) + "".join(seen)
+    return raised.value
 
 
 def test_all_questions_are_answered_in_one_session() -> None:
@@ -78,8 +78,8 @@ def test_the_keys_of_the_secret_are_accepted_by_a_device() -> None:
             bundle = f"# Gerät\n{other.authority}\n{device.authority}"
             data = {"credentials": profile.encode(), "ca-bundle": bundle.encode()}
             asked = Query(device.server)
-            told = await look_up(asked, configs(look_up).api.credentials(data, asked))
-            assert told.software == "108"
+            result = await look_up(asked, configs(look_up).api.credentials(data, asked))
+            assert result.software == "108"
 
     asyncio.run(main())
 
@@ -102,8 +102,8 @@ def test_all_pages_are_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_the_size_of_answers_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "LARGEST", 1 << 20)
-    said = refusal(lambda device: device.key_pairs.append("a" * (2 << 20)))
-    assert (said.reason, str(said)) == ("UnexpectedAnswer", "device 127.0.0.1 sent more than 1 MiB")
+    error = refusal(lambda device: device.key_pairs.append("a" * (2 << 20)))
+    assert (error.reason, str(error)) == ("UnexpectedAnswer", "device 127.0.0.1 sent more than 1 MiB")
 
 
 def test_a_locked_device_gets_no_further_request() -> None:
@@ -113,30 +113,32 @@ def test_a_locked_device_gets_no_further_request() -> None:
         device.state = "LOCKED"
         asked.append(device.asked)
 
-    said = refusal(lock)
-    assert (said.reason, asked) == ("DeviceLocked", [ALL[:1]])
-    assert str(said).startswith("device 127.0.0.1 is not unlocked: found LOCKED; unlock it")
+    error = refusal(lock)
+    assert (error.reason, asked) == ("DeviceLocked", [ALL[:1]])
+    assert str(error).startswith("device 127.0.0.1 is not unlocked: found LOCKED; unlock it")
 
 
 @pytest.mark.parametrize("keys", [("other", SECRET_KEY), (ACCESS_KEY, "other")])
 def test_refused_keys_are_reported_as_refused(keys: tuple[str, str]) -> None:
-    said = refusal(account=lambda found: Credentials(*keys, found.authorities))
-    assert (said.reason, said.refused) == ("LoginRefused", True)
-    assert "rejected the keys of its profile; correct the Secret" in str(said)
+    error = refusal(account=lambda credentials: Credentials(*keys, credentials.authorities))
+    assert (error.reason, error.refused) == ("LoginRefused", True)
+    assert "rejected the keys of its profile; correct the Secret" in str(error)
 
 
 def test_keys_without_permission_are_reported() -> None:
-    said = refusal(on(IMAGES, lambda: failed(403, "UnauthorizedOperation")))
-    assert (said.reason, said.refused) == ("LoginRefused", True)
-    assert str(said) == "the keys for device 127.0.0.1 do not allow DescribeImages; allow it, or use other keys"
+    error = refusal(on(IMAGES, lambda: failed(403, "UnauthorizedOperation")))
+    assert (error.reason, error.refused) == ("LoginRefused", True)
+    assert str(error) == "the keys for device 127.0.0.1 do not allow DescribeImages; allow it, or use other keys"
 
 
 @pytest.mark.parametrize("keys", [("", SECRET_KEY), (ACCESS_KEY, "")])
 def test_without_a_profile_nothing_is_sent(keys: tuple[str, str]) -> None:
     asked: list[list[str]] = []
-    said = refusal(lambda device: asked.append(device.asked), lambda found: Credentials(*keys, found.authorities))
-    assert (said.reason, said.refused, asked) == ("LoginRefused", True, [[]])
-    assert "has no profile [127.0.0.1] with aws_access_key_id and aws_secret_access_key; add it" in str(said)
+    error = refusal(
+        lambda device: asked.append(device.asked), lambda credentials: Credentials(*keys, credentials.authorities)
+    )
+    assert (error.reason, error.refused, asked) == ("LoginRefused", True, [[]])
+    assert "has no profile [127.0.0.1] with aws_access_key_id and aws_secret_access_key; add it" in str(error)
 
 
 CERTIFICATES: dict[str, tuple[str | None, dict[str, Any], str]] = {
@@ -155,12 +157,12 @@ def test_nothing_is_sent_before_the_certificate_is_verified(name: str) -> None:
         authorities = references.authorities({"ca-bundle": _another_certificate()})
     asked: list[list[str]] = []
 
-    def account(found: Credentials) -> Credentials:
-        return found if authorities is None else found._replace(authorities=authorities)
+    def account(credentials: Credentials) -> Credentials:
+        return credentials if authorities is None else credentials._replace(authorities=authorities)
 
-    said = refusal(lambda device: asked.append(device.asked), account, **certificate)
-    assert (said.reason, said.refused) == ("CertificateNotVerified", True)  # with another Secret it may be
-    assert sentence in str(said)
+    error = refusal(lambda device: asked.append(device.asked), account, **certificate)
+    assert (error.reason, error.refused) == ("CertificateNotVerified", True)  # with another Secret it may be
+    assert sentence in str(error)
     assert asked == [[]]
 
 
@@ -174,14 +176,14 @@ def _another_certificate() -> bytes:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "169.254.169.254", "::1", "snow.example.com"])
 def test_local_addresses_of_the_manager_get_no_request(host: str) -> None:
-    with pytest.raises(LookUpError) as told:
+    with pytest.raises(LookUpError) as raised:
         asyncio.run(
             SnowDevices(hosts.resolved)(
                 Query(msgspec.structs.replace(_server(), host=host)), Credentials("a", "b", "c")
             )
         )
-    assert told.value.reason == "Unreachable"
-    assert "a loopback, link-local or multicast address" in str(told.value) or "not an IP" in str(told.value)
+    assert raised.value.reason == "Unreachable"
+    assert "a loopback, link-local or multicast address" in str(raised.value) or "not an IP" in str(raised.value)
 
 
 def _server() -> Any:
@@ -238,11 +240,11 @@ FAULTS: dict[str, tuple[Change, str, str]] = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_errors_are_reported(name: str) -> None:
     change, reason, sentence = FAULTS[name]
-    said = refusal(change)
-    assert (said.reason, said.refused) == (reason, False)
-    assert sentence in str(said)
-    assert len(str(said)) < 500
-    assert "\n" not in str(said)
+    error = refusal(change)
+    assert (error.reason, error.refused) == (reason, False)
+    assert sentence in str(error)
+    assert len(str(error)) < 500
+    assert "\n" not in str(error)
 
 
 def test_a_silent_device_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,8 +253,8 @@ def test_a_silent_device_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     async def fault(_action: str, request: web.Request) -> None:
         await never(request)
 
-    said = refusal(lambda device: setattr(device, "fault", fault))
-    assert (said.reason, "timed out" in str(said)) == ("Unreachable", True)
+    error = refusal(lambda device: setattr(device, "fault", fault))
+    assert (error.reason, "timed out" in str(error)) == ("Unreachable", True)
 
 
 def test_an_unreachable_device_is_reported() -> None:
@@ -265,7 +267,9 @@ def test_an_unreachable_device_is_reported() -> None:
 def test_no_log_has_signatures(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         answers()
-    assert not [one for one in caplog.records if ACCESS_KEY in one.getMessage() or "Signature" in one.getMessage()]
+    assert not [
+        record for record in caplog.records if ACCESS_KEY in record.getMessage() or "Signature" in record.getMessage()
+    ]
 
 
 PROFILES = b"""# of the snow field

@@ -46,8 +46,8 @@ def test_the_secret_permits_the_devices_and_namespaces_of_the_manifest(
         await running.start()
         client = client_of(running)
         await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "eksa-system"}})
-        said = await bring_credentials(PROVIDERS, client, manifest(), variables)
-        assert said == "Secret eksa-system/snow-credentials has the credentials of the environment"
+        report = await bring_credentials(PROVIDERS, client, manifest(), variables)
+        assert report == "Secret eksa-system/snow-credentials has the credentials of the environment"
         made = (await client.get(SECRET, "snow-credentials", "eksa-system")).decode(Secret)
         assert {name: content.decode() for name, content in made.data.items()} == CREDENTIALS
         assert made.metadata.annotations == {SERVERS: "192.0.2.100", NAMESPACES: "team-a"}
@@ -57,8 +57,8 @@ def test_the_secret_permits_the_devices_and_namespaces_of_the_manifest(
         with pytest.raises(Failure, match=rf"no profile \[{OTHER_DEVICE}\], which the manifest names; found {DEVICE}"):
             await bring_credentials(PROVIDERS, client, more, variables)
         Path(variables["EKSA_AWS_CREDENTIALS_FILE"]).write_text(PROFILES + PROFILES.replace(DEVICE, OTHER_DEVICE))
-        said = await bring_credentials(PROVIDERS, client, more, variables)
-        assert said.endswith("and is no longer for namespace team-a, which no cluster uses")
+        report = await bring_credentials(PROVIDERS, client, more, variables)
+        assert report.endswith("and is no longer for namespace team-a, which no cluster uses")
         changed = (await client.get(SECRET, "snow-credentials", "eksa-system")).decode(Secret)
         assert changed.metadata.annotations == {SERVERS: "192.0.2.100,192.0.2.101", NAMESPACES: "team-b"}
 
@@ -68,9 +68,9 @@ def test_the_secret_permits_the_devices_and_namespaces_of_the_manifest(
 def test_the_secret_has_the_name_that_the_datacenter_references() -> None:
     trees = manifest()
     of(trees, DATACENTER)["identityRef"]["name"] = "of-team-a"
-    (found,) = secrets(CONTENT, trees)
-    assert found["metadata"]["name"] == "of-team-a"
-    assert sorted(found["data"]) == ["ca-bundle", "credentials"]
+    (secret,) = secrets(CONTENT, trees)
+    assert secret["metadata"]["name"] == "of-team-a"
+    assert sorted(secret["data"]) == ["ca-bundle", "credentials"]
 
 
 def test_devices_of_datacenters_with_another_secret_are_not_permitted() -> None:
@@ -78,13 +78,13 @@ def test_devices_of_datacenters_with_another_secret_are_not_permitted() -> None:
     of(other, DATACENTER)["identityRef"]["name"] = "of-team-b"
     of(other, MACHINES)["devices"] = [OTHER_DEVICE]
     both = {"EKSA_AWS_CREDENTIALS_FILE": PROFILES + PROFILES.replace(DEVICE, OTHER_DEVICE)}
-    (found,) = secrets(CONTENT | both, [*manifest(), *other])
-    assert found["metadata"]["annotations"] == {SERVERS: DEVICE, NAMESPACES: "team-a"}
+    (secret,) = secrets(CONTENT | both, [*manifest(), *other])
+    assert secret["metadata"]["annotations"] == {SERVERS: DEVICE, NAMESPACES: "team-a"}
 
 
 @pytest.mark.parametrize("name", CONTENT)
 def test_without_profiles_or_certificates_nothing_is_written(name: str) -> None:
-    assert list(secrets({one: value for one, value in CONTENT.items() if one != name}, manifest())) == []
+    assert list(secrets({variable: value for variable, value in CONTENT.items() if variable != name}, manifest())) == []
 
 
 def test_clusters_of_other_providers_need_no_secret() -> None:
@@ -107,7 +107,7 @@ def test_an_invalid_file_is_named_and_not_quoted(variables: dict[str, str], tmp_
     wrong = variables | {"EKSA_AWS_CREDENTIALS_FILE": str(path)}
     with pytest.raises(Failure) as caught:
         asyncio.run(bring_credentials(PROVIDERS, client_of(new_server()), manifest(), wrong))
-    told = str(caught.value)
-    assert told == (
+    message = str(caught.value)
+    assert message == (
         f"EKSA_AWS_CREDENTIALS_FILE names {path}, which can't be used: {reason}; correct the variable, or unset it"
     )

@@ -73,8 +73,8 @@ FIELDS: dict[type[KubeObject], dict[str, Values]] = {
             [
                 *([], ["glacier.example.com"], ["10.0.0.9", "10.0.0.9"], ["10.0.0.9:8443"], [""]),
                 *(["127.0.0.1"], ["10.0.0.9", "169.254.169.254"], ["::1"], ["fe80::1"], ["FE80::1"], ["0.0.0.0"]),
-                *([one] for one in (*LOCAL, *LOCAL_IPV4)),
-                *(["::ffff:127.0.0.1"], [f"10.0.0.{one}" for one in range(65)]),
+                *([address] for address in (*LOCAL, *LOCAL_IPV4)),
+                *(["::ffff:127.0.0.1"], [f"10.0.0.{number}" for number in range(65)]),
             ],
         ),
         "containersVolume.deviceName": Values(
@@ -128,8 +128,8 @@ WHOLE = ("identityRef", "containersVolume")
 def example_with(kind: type[KubeObject], path: str, value: Any, example: Example = everything) -> list[Tree]:
     """The example with everything, in which a field has another value."""
     trees = copy.deepcopy(example())
-    whole = path.partition(".")[0]
-    put(of(trees, kind.resource.kind), whole if whole in WHOLE else path, value)
+    section = path.partition(".")[0]
+    put(of(trees, kind.resource.kind), section if section in WHOLE else path, value)
     return trees
 
 
@@ -138,8 +138,8 @@ RENDERED = objects(made(everything()))
 
 def has_effect(trees: list[Tree], before: list[Tree]) -> bool:
     """True if a value has an effect: in objects, or in what the cluster waits for or is refused for."""
-    found = seen(trees)
-    return bool(found.missing) or problem(found) is not None or objects(made(trees)) != before
+    scope = seen(trees)
+    return bool(scope.missing) or problem(scope) is not None or objects(made(trees)) != before
 
 
 @pytest.mark.soak
@@ -206,7 +206,7 @@ CHANGES: list[tuple[type[KubeObject], str, Any]] = [
 def test_fields_of_existing_machines_are_immutable(kind: type[KubeObject], field: str, value: Any) -> None:
     async def main() -> str:
         client = await server(KINDS)
-        tree = next(one for one in everything() if one["kind"] == kind.resource.kind)
+        tree = next(tree for tree in everything() if tree["kind"] == kind.resource.kind)
         stored = (await client.create(kind.resource, tree)).tree
         try:
             await client.replace(kind.resource, stored | {"spec": stored["spec"] | {field: value}}, dry_run=True)

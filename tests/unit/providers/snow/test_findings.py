@@ -28,7 +28,7 @@ def spec_of(**changes: Any) -> SnowMachineConfigSpec:
     return msgspec.convert({"spec": SPEC | changes}, SnowMachineConfig).spec
 
 
-def said(*answers: Answers | None, **changes: Any) -> list[str]:
+def problems_of(*answers: Answers | None, **changes: Any) -> list[str]:
     """The problems of the example, where devices answer so."""
     devices = [DEVICE, OTHER_DEVICE][: len(answers)]
     return list(findings.judge_machines(spec_of(devices=devices, **changes), answers))
@@ -39,7 +39,7 @@ def lacking(**without: Any) -> Answers:
 
 
 def test_the_example_has_no_problems() -> None:
-    assert said(THERE) == said(THERE, THERE) == said(lacking(images=None), amiID="") == []
+    assert problems_of(THERE) == problems_of(THERE, THERE) == problems_of(lacking(images=None), amiID="") == []
 
 
 @pytest.mark.parametrize(
@@ -57,50 +57,50 @@ def test_the_example_has_no_problems() -> None:
 def test_the_missing_resources_of_a_device_are_named(field: str, answer: str, sentence: str) -> None:
     there = getattr(THERE, answer)
     without = type(there)(
-        one for one in (there.items() if isinstance(there, dict) else there) if SPEC[field] not in one
+        resource for resource in (there.items() if isinstance(there, dict) else there) if SPEC[field] not in resource
     )
-    (found,) = said(THERE, lacking(**{answer: without}))
-    assert found.startswith(f"spec.{field}: found {SPEC[field]}; device {OTHER_DEVICE} {sentence}")
+    (problem,) = problems_of(THERE, lacking(**{answer: without}))
+    assert problem.startswith(f"spec.{field}: found {SPEC[field]}; device {OTHER_DEVICE} {sentence}")
 
 
 def test_devices_with_the_same_problem_share_a_message() -> None:
-    (found,) = said(lacking(images=frozenset({"a", "b"})), lacking(images=frozenset({"b", "c"})))
-    assert f"devices {DEVICE}, {OTHER_DEVICE} have no such image, but b; correct" in found
+    (problem,) = problems_of(lacking(images=frozenset({"a", "b"})), lacking(images=frozenset({"b", "c"})))
+    assert f"devices {DEVICE}, {OTHER_DEVICE} have no such image, but b; correct" in problem
 
 
 def test_the_resources_of_a_device_are_listed_briefly() -> None:
-    (found,) = said(lacking(images=frozenset("s.ami-" + "a\n" * 99 + str(number) for number in range(99))))
-    assert len(found) < 500
-    assert "\n" not in found
+    (problem,) = problems_of(lacking(images=frozenset("s.ami-" + "a\n" * 99 + str(number) for number in range(99))))
+    assert len(problem) < 500
+    assert "\n" not in problem
 
 
 def test_the_default_instance_type_is_checked() -> None:
-    (found,) = said(lacking(instance_types={"sbe-c.xlarge": 4}), instanceType="")
-    assert found.startswith(f"spec.instanceType: found sbe-c.large; device {DEVICE} has no such instance type")
+    (problem,) = problems_of(lacking(instance_types={"sbe-c.xlarge": 4}), instanceType="")
+    assert problem.startswith(f"spec.instanceType: found sbe-c.large; device {DEVICE} has no such instance type")
 
 
 @pytest.mark.parametrize(("number", "right"), [(1, False), (2, True), (0, True)])
 def test_machines_need_two_cpus(number: int, *, right: bool) -> None:
-    found = said(lacking(instance_types={SPEC["instanceType"]: number}))
-    assert (found == []) is right
-    assert right or f"which has 1 virtual CPU on device {DEVICE}; nodes of Kubernetes need 2" in found[0]
+    problems = problems_of(lacking(instance_types={SPEC["instanceType"]: number}))
+    assert (problems == []) is right
+    assert right or f"which has 1 virtual CPU on device {DEVICE}; nodes of Kubernetes need 2" in problems[0]
 
 
 @pytest.mark.parametrize(
     ("version", "right"), [("101", False), ("99", False), ("102", True), ("1000", True), ("", True)]
 )
 def test_the_software_of_a_device_must_be_new_enough(version: str, *, right: bool) -> None:
-    found = said(THERE, lacking(software=version))
-    assert (found == []) is right
-    assert right or found[0].startswith(
+    problems = problems_of(THERE, lacking(software=version))
+    assert (problems == []) is right
+    assert right or problems[0].startswith(
         f"spec.devices[1]: found {OTHER_DEVICE}, which runs software version {version};"
     )
 
 
 def test_a_device_without_answers_has_no_problems() -> None:
-    assert said(None, THERE) == said(None) == []
-    assert len(said(None, lacking(images=frozenset()))) == 1
+    assert problems_of(None, THERE) == problems_of(None) == []
+    assert len(problems_of(None, lacking(images=frozenset()))) == 1
 
 
 async def test_simulated_devices_have_everything() -> None:
-    assert said(await simulated_answers(Query(Server(DEVICE), images=True), Credentials("a", "b"))) == []
+    assert problems_of(await simulated_answers(Query(Server(DEVICE), images=True), Credentials("a", "b"))) == []

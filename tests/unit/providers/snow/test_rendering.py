@@ -55,8 +55,8 @@ def test_a_cluster_on_snow_becomes_these_objects(name: str) -> None:
 def test_only_one_secret_contains_credentials() -> None:
     trees = objects(made(everything()))
     encoded = base64.b64encode(CREDENTIALS["credentials"].encode()).decode()
-    assert [one["metadata"]["name"] for one in trees if encoded in json.dumps(one)] == ["glacier-snow-credentials"]
-    assert not [one for one in trees if CANARY in json.dumps(one)]
+    assert [tree["metadata"]["name"] for tree in trees if encoded in json.dumps(tree)] == ["glacier-snow-credentials"]
+    assert not [tree for tree in trees if CANARY in json.dumps(tree)]
 
 
 @pytest.mark.parametrize("field", CREDENTIALS)
@@ -95,7 +95,7 @@ def test_another_secret_is_used_if_the_datacenter_names_it_and_it_permits_that()
 
 
 def test_the_cluster_waits_for_a_missing_pool() -> None:
-    trees = [one for one in manifest() if one["kind"] != POOL]
+    trees = [tree for tree in manifest() if tree["kind"] != POOL]
     waits = missing_objects(seen(trees).missing)
     assert waits is not None
     assert "spec.network.directNetworkInterfaces" in waits.message
@@ -104,11 +104,11 @@ def test_the_cluster_waits_for_a_missing_pool() -> None:
 
 def test_a_release_before_snow_is_refused() -> None:
     trees = manifest(eksaVersion="v0.25.1")
-    found = problem(seen(trees))
-    assert found is not None
-    assert found.reason == "EksaVersionInvalid"
-    assert "spec.eksaVersion: the release has no images for clusters with SnowDatacenterConfig" in found.message
-    assert any("snow.kubeVip" in one for one in refused(trees))
+    wait = problem(seen(trees))
+    assert wait is not None
+    assert wait.reason == "EksaVersionInvalid"
+    assert "spec.eksaVersion: the release has no images for clusters with SnowDatacenterConfig" in wait.message
+    assert any("snow.kubeVip" in violation for violation in refused(trees))
 
 
 def refused(trees: list[Tree]) -> list[str]:
@@ -204,7 +204,7 @@ def test_invalid_clusters_are_refused_by_admission(name: str) -> None:
     assert stopped is not None
     assert stopped.reason == "ClusterInvalid"
     assert sentence in stopped.message
-    assert any(sentence in f"spec.{one}" for one in refused(trees))
+    assert any(sentence in f"spec.{violation}" for violation in refused(trees))
 
 
 @pytest.mark.parametrize("name", OF_LINKED)
@@ -227,7 +227,7 @@ def owner(name: str) -> Tree:
 @pytest.mark.parametrize(("owners", "refuses"), [(("glacier", "moraine"), False), (("moraine", "glacier"), True)])
 def test_a_pool_belongs_to_one_cluster(owners: tuple[str, ...], *, refuses: bool) -> None:
     trees = manifest()
-    pool = next(one for one in trees if one["kind"] == POOL)
+    pool = next(tree for tree in trees if tree["kind"] == POOL)
     pool["metadata"]["ownerReferences"] = [owner(name) for name in owners]
     stopped = problem(seen(trees))
     assert (stopped is not None) is refuses
@@ -240,7 +240,7 @@ def linked(trees: list[Tree], **of_pool: str) -> list[Object]:
     trees = copy.deepcopy(trees)
     pool = of(trees, POOL)
     pool["pools"] = [pool["pools"][0] | of_pool]
-    return [Object(to_bytes(one)) for one in trees if one["kind"] != "Cluster"]
+    return [Object(to_bytes(tree)) for tree in trees if tree["kind"] != "Cluster"]
 
 
 @pytest.mark.parametrize(
@@ -261,6 +261,8 @@ def test_pools_of_two_clusters_in_one_network_exclude_each_other(
     theirs = manifest("team-b")
     for name in (GLACIER, "glacier-cp"):
         of(theirs, MACHINES, name)["devices"] = [device]
-    said = list(clashes(linked(manifest()), linked(theirs, **of_pool)))
-    assert [one.partition("another cluster use ")[2].partition(";")[0] for one in said] == ([common] if common else [])
-    assert all("team-b" not in one for one in said)
+    clashing = list(clashes(linked(manifest()), linked(theirs, **of_pool)))
+    assert [message.partition("another cluster use ")[2].partition(";")[0] for message in clashing] == (
+        [common] if common else []
+    )
+    assert all("team-b" not in message for message in clashing)

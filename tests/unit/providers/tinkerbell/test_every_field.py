@@ -51,7 +51,7 @@ def required(**requirement: Any) -> Values:
 
 
 def refused(values: Values, *others: Values) -> Values:
-    return Values(values.accepted, [value for one in others for value in one.accepted])
+    return Values(values.accepted, [value for other in others for value in other.accepted])
 
 
 def preferred(term: Tree, weight: Any = 1) -> list[Tree]:
@@ -68,7 +68,9 @@ VALUES = refused(required(values=["a", "b"]), required(values=[]), required(valu
 
 
 def as_preferred(values: Values) -> Values:
-    accepted, refused_ = ([preferred(one[0]) for one in found if one] for found in values)
+    accepted, refused_ = (
+        [preferred(values_of_term[0]) for values_of_term in value if values_of_term] for value in values
+    )
     return Values(list(accepted), list(refused_))
 
 
@@ -83,7 +85,7 @@ def task(**fields: Any) -> list[Tree]:
 
 
 def of_action(name: str, accepted: list[Any], refused_: list[Any]) -> tuple[str, Values]:
-    given = Values([tasks(**{name: one}) for one in accepted], [tasks(**{name: one}) for one in refused_])
+    given = Values([tasks(**{name: value}) for value in accepted], [tasks(**{name: value}) for value in refused_])
     is_list, is_map = isinstance(accepted[0], list), isinstance(accepted[0], dict)
     return f"template.tasks[].actions[].{name}{'[]' if is_list else '{}' if is_map else ''}", given
 
@@ -199,10 +201,10 @@ def example_with(kind: type[KubeObject], path: str, value: Any) -> list[Tree]:
 
 def has_effect(trees: list[Tree]) -> bool:
     """True if a value has an effect: in objects, or in what the cluster waits for."""
-    found = seen(trees)
-    if found.missing:
+    scope = seen(trees)
+    if scope.missing:
         return True
-    assert problem(found) is None, problem(found)
+    assert problem(scope) is None, problem(scope)
     return objects(made(trees)) != RENDERED
 
 
@@ -253,7 +255,7 @@ def test_settings_of_bottlerocket_are_refused_for_others(path: str) -> None:
 def test_fields_of_existing_machines_are_immutable(kind: type[KubeObject], field: str, value: Any) -> None:
     async def main() -> str:
         client = await server(KINDS)
-        tree = next(one for one in everything() if one["kind"] == kind.resource.kind)
+        tree = next(tree for tree in everything() if tree["kind"] == kind.resource.kind)
         stored = (await client.create(kind.resource, tree)).tree
         try:
             await client.replace(kind.resource, stored | {"spec": stored["spec"] | {field: value}}, dry_run=True)
@@ -282,7 +284,7 @@ def test_the_sweep_covers_every_field(kind: type[KubeObject]) -> None:
     left = [
         path
         for path in all_leaves(kind)
-        if path.removesuffix("{}") not in {one.removesuffix("{}") for one in FIELDS[kind]}
+        if path.removesuffix("{}") not in {path.removesuffix("{}") for path in FIELDS[kind]}
         and not any(part in f"{path}." for part in ELSEWHERE)
     ]
     assert left == []

@@ -23,11 +23,11 @@ from tests.support.providers import hardware
 
 
 def objects(trees: list[Tree], kind: str) -> list[Object]:
-    return [Object(msgspec.json.encode(one)) for one in trees if one["kind"] == kind]
+    return [Object(msgspec.json.encode(tree)) for tree in trees if tree["kind"] == kind]
 
 
 def states(trees: list[Tree]) -> tuple[HardwareState, ...]:
-    secrets = {one.name: one for one in objects(trees, SECRET.kind)}
+    secrets = {object_.name: object_ for object_ in objects(trees, SECRET.kind)}
     return hardware_states(
         objects(trees, Hardware.resource.kind), objects(trees, BMCMachine.resource.kind), secrets.get
     )
@@ -40,9 +40,9 @@ def piece(name: str, **changes: object) -> Tree:
 
 
 def test_hardware_of_an_inventory_has_no_problems() -> None:
-    found = states(hardware.rack(2, 3))
-    assert [one.problems for one in found] == [()] * 5
-    assert [one.holder for one in found] == [""] * 5
+    states_of_rack = states(hardware.rack(2, 3))
+    assert [hardware_state.problems for hardware_state in states_of_rack] == [()] * 5
+    assert [hardware_state.holder for hardware_state in states_of_rack] == [""] * 5
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_each_problem_of_a_bmc_is_named(bmc: Tree, message: str) -> None:
         secret("empty", {"username": "YQ==", "usr": "YQ=="}),
         secret("blank", {"username": "YQ==", "password": "IAo="}),
     ]
-    ((found,),) = [one.problems for one in states(trees)]
-    assert message in found
+    ((problem,),) = [hardware_state.problems for hardware_state in states(trees)]
+    assert message in problem
 
 
 # Demand.
@@ -155,14 +155,14 @@ def test_the_demand_of_a_group_follows_from_its_machines(
     group: Tree, owner: Owner | None, expected: tuple[int, int, bool]
 ) -> None:
     owners = {"forge-md-0": owner} if owner is not None else {}
-    found = demand.demands(cluster(**group), {"w": config(WORKERS)}, owners)["w"]
-    assert (found.machines, found.spare, found.is_new) == expected
+    demand_of_group = demand.demands(cluster(**group), {"w": config(WORKERS)}, owners)["w"]
+    assert (demand_of_group.machines, demand_of_group.spare, demand_of_group.is_new) == expected
 
 
 def test_groups_of_equal_selectors_need_their_total() -> None:
-    found = demand.demands(cluster(), {"w": config(CP), "cp": config(CP)}, {})
-    assert found["w"] == found["cp"]
-    assert found["w"].machines == 5
+    demand_by_config = demand.demands(cluster(), {"w": config(CP), "cp": config(CP)}, {})
+    assert demand_by_config["w"] == demand_by_config["cp"]
+    assert demand_by_config["w"].machines == 5
 
 
 # Who gets what.
@@ -184,12 +184,12 @@ def bare_metal_cluster(
 
 
 def results(states: list[HardwareState], *clusters: BareMetalCluster) -> dict[str, ConfigResult]:
-    configs = [Config(Key(one.key.namespace, "w"), SELECTION, (one,)) for one in clusters]
-    return {key.namespace.removeprefix("team-"): one for key, one in judge(states, clusters, configs).items()}
+    configs = [Config(Key(bare_metal.key.namespace, "w"), SELECTION, (bare_metal,)) for bare_metal in clusters]
+    return {key.namespace.removeprefix("team-"): result for key, result in judge(states, clusters, configs).items()}
 
 
 def short(states: list[HardwareState], *clusters: BareMetalCluster) -> set[str]:
-    return {name for name, one in results(states, *clusters).items() if one.clusters[0].message}
+    return {name for name, result in results(states, *clusters).items() if result.clusters[0].message}
 
 
 FREE = [state("one"), state("two"), state("three")]
@@ -218,15 +218,15 @@ def test_hardware_is_allocated_once_and_unmet_demands_get_none() -> None:
 def test_hardware_of_other_namespaces_is_not_allocated() -> None:
     mine, theirs = frozenset({"team-a"}), frozenset({"team-b"})
     states = [state("one", "", mine), state("two", "", theirs)]
-    found = results(states, bare_metal_cluster("a", 2))["a"]
-    assert "2 Hardware is needed; found 0 used by this cluster, 1 free, 0 used by others" in found.clusters[0].message
-    assert "type=worker: selects 1 Hardware that namespace team-a is not permitted to use" in found.problems[0]
-    assert NAMESPACES in found.problems[0]
+    result = results(states, bare_metal_cluster("a", 2))["a"]
+    assert "2 Hardware is needed; found 0 used by this cluster, 1 free, 0 used by others" in result.clusters[0].message
+    assert "type=worker: selects 1 Hardware that namespace team-a is not permitted to use" in result.problems[0]
+    assert NAMESPACES in result.problems[0]
 
 
 def test_hardware_reserved_by_others_is_reported_as_a_number() -> None:
-    found = results(FREE, bare_metal_cluster("a", 2), bare_metal_cluster("b", 2, spare=1))["b"].clusters[0]
-    assert found.message == (
+    result = results(FREE, bare_metal_cluster("a", 2), bare_metal_cluster("b", 2, spare=1))["b"].clusters[0]
+    assert result.message == (
         "spec.hardwareSelector type=worker: 3 Hardware is needed, 1 of it while machines are replaced; found 0 used by "
         "this cluster, 1 free, 2 more needed by other clusters, 0 used by others; add Hardware with these labels, "
         "release some, or request fewer machines, or upgrade in place"
@@ -240,9 +240,13 @@ def test_problems_are_reported_to_clusters_that_may_get_the_hardware() -> None:
         state("other", "b-1", None, "broken"),
         state("reserved", "", frozenset({"team-b"}), "too old"),
     ]
-    told = results(states, bare_metal_cluster("a", 1, "a-1"), bare_metal_cluster("b", 1, "b-1"))
-    assert told["a"].problems[1:] == ("Hardware free: no disk", "Hardware own: no mac")
-    assert told["b"].problems == ("Hardware free: no disk", "Hardware other: broken", "Hardware reserved: too old")
+    by_namespace = results(states, bare_metal_cluster("a", 1, "a-1"), bare_metal_cluster("b", 1, "b-1"))
+    assert by_namespace["a"].problems[1:] == ("Hardware free: no disk", "Hardware own: no mac")
+    assert by_namespace["b"].problems == (
+        "Hardware free: no disk",
+        "Hardware other: broken",
+        "Hardware reserved: too old",
+    )
 
 
 def test_messages_do_not_name_hardware_of_others() -> None:
@@ -271,14 +275,14 @@ def test_no_hardware_is_allocated_twice_and_no_cluster_waits_for_free_hardware(
     rack = [state(f"free-{n}") for n in range(free)]
     clusters = []
     for number, (machines, own, spare) in enumerate(asked):
-        names = [f"{number}-{one}" for one in range(own)]
+        names = [f"{number}-{index}" for index in range(own)]
         rack += [state(f"held-{name}", name) for name in names]
         clusters.append(bare_metal_cluster(chr(97 + number), machines, *names, spare=spare))
     waiting = short(rack, *clusters)
     left = free
-    for one in sorted(clusters, key=lambda one: one.allocation_order):
-        missing = max(0, one.demands["w"].total - len(one.machines))
-        assert (one.key.name in waiting) == (missing > left)
+    for bare_metal in sorted(clusters, key=lambda bare_metal: bare_metal.allocation_order):
+        missing = max(0, bare_metal.demands["w"].total - len(bare_metal.machines))
+        assert (bare_metal.key.name in waiting) == (missing > left)
         left -= missing if missing <= left else 0
     assert left >= 0
 
@@ -310,10 +314,12 @@ ENOUGH = {"name": "forge", "generation": 0}
     ],
 )
 def test_a_cluster_waits_until_its_machine_configs_were_judged_for_it(status: Tree, reason: str) -> None:
-    found = next(iter(problems(cluster(), [child(**status)], True)), None)
-    assert (found.reason if found is not None else "") == reason
+    wait = next(iter(problems(cluster(), [child(**status)], True)), None)
+    assert (wait.reason if wait is not None else "") == reason
 
 
 def test_the_label_of_the_owner_names_the_holder_of_hardware() -> None:
-    (found,) = states([piece("a", metadata={"labels": {OWNER_NAME: "m"}, "annotations": {NAMESPACES: "b, c,"}})])
-    assert (found.holder, found.namespaces) == ("m", frozenset("bc"))
+    (hardware_state,) = states(
+        [piece("a", metadata={"labels": {OWNER_NAME: "m"}, "annotations": {NAMESPACES: "b, c,"}})]
+    )
+    assert (hardware_state.holder, hardware_state.namespaces) == ("m", frozenset("bc"))

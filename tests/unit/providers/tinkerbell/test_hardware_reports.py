@@ -16,20 +16,20 @@ from espalier.runtime.reconciler import Report
 
 @pytest.mark.parametrize("failing", ["a", "b", ""])
 async def test_a_failed_write_stops_no_other_and_is_retried(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
+    written: list[str] = []
 
-    async def write_report(_resource: object, found: Object, *_: object) -> None:
-        told.append(found.name)
-        if found.name == failing:
+    async def write_report(_resource: object, config: Object, *_: object) -> None:
+        written.append(config.name)
+        if config.name == failing:
             raise Unreachable("no answer")
 
     monkeypatch.setattr(controller, "write_report", write_report)
-    found = [Object(b'{"kind":"TinkerbellMachineConfig","metadata":{"name":"%s"}}' % name) for name in (b"a", b"b")]
+    configs = [Object(b'{"kind":"TinkerbellMachineConfig","metadata":{"name":"%s"}}' % name) for name in (b"a", b"b")]
     checks = controller._Checks.__new__(controller._Checks)
-    checks._configs = cast(Any, found)
+    checks._configs = cast(Any, configs)
     checks._hardware = cast(Any, SimpleNamespace(is_absent=False))
     checks._host = cast(Any, SimpleNamespace(manager=SimpleNamespace(recorder=None)))
     checks._writer = cast(Any, None)
-    monkeypatch.setattr(checks, "_reports", lambda: ((one, Report({})) for one in found))
+    monkeypatch.setattr(checks, "_reports", lambda: ((config, Report({})) for config in configs))
     assert isinstance(await checks.reconcile(controller.ALL), Fault if failing else Done)
-    assert told == ["a", "b"]
+    assert written == ["a", "b"]

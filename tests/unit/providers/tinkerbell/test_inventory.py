@@ -31,15 +31,15 @@ OTHER = {"hostname": "worker-2", "mac": "3c:ec:ef:45:67:8a", "ip_address": "192.
 
 def file(*lines: dict[str, str]) -> bytes:
     """The columns above, and a line for each machine, which differs from the one above in these cells."""
-    rows = [CELLS, *(CELLS | one for one in lines)]
-    return "\n".join(",".join(row) for row in [list(CELLS), *(list(one.values()) for one in rows[1:])]).encode()
+    rows = [CELLS, *(CELLS | line for line in lines)]
+    return "\n".join(",".join(row) for row in [list(CELLS), *(list(row.values()) for row in rows[1:])]).encode()
 
 
 def wrong(data: bytes) -> list[str]:
     """The problems of a file."""
-    with pytest.raises(ManifestError) as told:
+    with pytest.raises(ManifestError) as raised:
         read(data, "hardware.csv")
-    return [str(one) for one in told.value.problems]
+    return [str(problem) for problem in raised.value.problems]
 
 
 def test_a_machine_becomes_hardware_with_its_bmc_and_password() -> None:
@@ -71,14 +71,14 @@ def test_a_machine_becomes_hardware_with_its_bmc_and_password() -> None:
 
 
 def test_generated_objects_match_the_schemas() -> None:
-    kinds = {one.resource.kind: one for one in KINDS}
+    kinds = {kind.resource.kind: kind for kind in KINDS}
     made, _ = manifest(file({"vlan_id": "12"}), "hardware.csv")
-    assert [violations(kinds[one["kind"]], one) for one in made if one["kind"] in kinds] == [[], []]
+    assert [violations(kinds[tree["kind"]], tree) for tree in made if tree["kind"] in kinds] == [[], []]
 
 
 def test_a_machine_without_a_bmc_has_none() -> None:
     made, _ = manifest(file({"bmc_ip": "", "bmc_username": "", "bmc_password": "", "vlan_id": "12"}), "hardware.csv")
-    assert [one["kind"] for one in made] == ["Hardware"]
+    assert [tree["kind"] for tree in made] == ["Hardware"]
     assert "bmcRef" not in made[0]["spec"]
     assert made[0]["spec"]["interfaces"][0]["dhcp"]["vlan_id"] == "12"
 
@@ -139,37 +139,37 @@ def test_an_invalid_cell_is_named_with_line_and_column(name: str, cell: str, col
 
 
 def test_all_invalid_cells_are_named_at_once() -> None:
-    found = wrong(file({"mac": "x", "disk": "sda"}, OTHER | {"vlan_id": "many", "gateway": ""}))
-    assert [one.split(": ")[1] for one in found] == ["mac", "disk", "gateway", "vlan_id"]
+    problems = wrong(file({"mac": "x", "disk": "sda"}, OTHER | {"vlan_id": "many", "gateway": ""}))
+    assert [hardware.split(": ")[1] for hardware in problems] == ["mac", "disk", "gateway", "vlan_id"]
 
 
 @pytest.mark.parametrize(
     ("name", "kind"), [("hostname", "hostname"), ("mac", "mac"), ("ip_address", "address"), ("bmc_ip", "address")]
 )
 def test_a_conflict_between_two_machines_is_named(name: str, kind: str) -> None:
-    (found,) = wrong(file({}, OTHER | {name: CELLS[name]}))
-    assert found.startswith("hardware.csv:3:")
-    assert f"{name}: line 2 has the same {kind}; it must be unique" in found
+    (problems,) = wrong(file({}, OTHER | {name: CELLS[name]}))
+    assert problems.startswith("hardware.csv:3:")
+    assert f"{name}: line 2 has the same {kind}; it must be unique" in problems
 
 
 def test_a_mac_in_capitals_is_the_same() -> None:
-    (found,) = wrong(file({}, OTHER | {"mac": CELLS["mac"].lower()}))
-    assert "mac: line 2 has the same mac" in found
+    (problems,) = wrong(file({}, OTHER | {"mac": CELLS["mac"].lower()}))
+    assert "mac: line 2 has the same mac" in problems
 
 
 def test_a_bmc_has_no_address_of_a_machine() -> None:
-    (found,) = wrong(file({}, OTHER | {"bmc_ip": OTHER["ip_address"]}))
-    assert "bmc_ip: line 3 has the same address" in found
+    (problems,) = wrong(file({}, OTHER | {"bmc_ip": OTHER["ip_address"]}))
+    assert "bmc_ip: line 3 has the same address" in problems
 
 
 @pytest.mark.parametrize("cell", ["hunter2,hunter2", 'hunter2"hunter2', "hunter2\thunter2", "hunter2" * 200])
 @pytest.mark.parametrize("others", [{}, {"bmc_ip": "hunter3"}, {"bmc_username": ""}, {"mac": ""}])
 def test_passwords_are_in_no_message(cell: str, others: dict[str, str]) -> None:
     try:
-        told = repr(read(file(others | {"bmc_password": cell}), "hardware.csv"))
+        text = repr(read(file(others | {"bmc_password": cell}), "hardware.csv"))
     except ManifestError as error:
-        told = str(error)
-    assert "hunter2" not in told
+        text = str(error)
+    assert "hunter2" not in text
 
 
 @pytest.mark.parametrize(
@@ -193,13 +193,13 @@ def test_a_file_without_an_inventory_is_refused(data: bytes, message: str) -> No
 
 def test_an_unreadable_line_hides_no_other() -> None:
     data = file({}, OTHER | {"mac": "x"}).replace(b"worker-1", b'worker"1')
-    assert [one.split(": ")[0] for one in wrong(data)] == ["hardware.csv:2:1", "hardware.csv:3:10"]
+    assert [problem.split(": ")[0] for problem in wrong(data)] == ["hardware.csv:2:1", "hardware.csv:3:10"]
 
 
 def test_many_invalid_cells_are_counted() -> None:
-    found = wrong(file(*[{"disk": "sda"}] * MOST_SHOWN))
-    assert len(found) == MOST_SHOWN + 1
-    assert found[-1].endswith("more cells are invalid")
+    problems = wrong(file(*[{"disk": "sda"}] * MOST_SHOWN))
+    assert len(problems) == MOST_SHOWN + 1
+    assert problems[-1].endswith("more cells are invalid")
 
 
 def test_ignored_columns_are_named() -> None:

@@ -40,8 +40,8 @@ def test_the_address_of_the_api_server_may_be_kept_by_something_else() -> None:
     trees = manifest()
     trees[0]["spec"]["controlPlaneConfiguration"]["skipLoadBalancerDeployment"] = True
     config = made(trees).control_plane.spec.kubeadm_config_spec
-    assert not [one for one in config.files if "kube-vip" in one.path]
-    assert not [one for one in config.pre_kubeadm_commands if "kube-vip" in one]
+    assert not [file for file in config.files if "kube-vip" in file.path]
+    assert not [command for command in config.pre_kubeadm_commands if "kube-vip" in command]
 
 
 def readable(trees: list[Tree]) -> list[Tree]:

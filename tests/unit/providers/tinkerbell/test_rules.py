@@ -289,10 +289,10 @@ def test_a_workflow_that_several_machine_configs_name_is_linked_once() -> None:
 def test_an_earlier_release_is_refused() -> None:
     trees = manifest(eksaVersion="v0.25.1")
     assert "has no images for clusters with TinkerbellDatacenterConfig" in refused(trees)
-    found = problem(seen(trees))
-    assert found is not None
-    assert found.reason == "EksaVersionInvalid"
-    assert "tinkerbell.kubeVip" in found.message
+    wait = problem(seen(trees))
+    assert wait is not None
+    assert wait.reason == "EksaVersionInvalid"
+    assert "tinkerbell.kubeVip" in wait.message
 
 
 UPGRADED = {"kubernetesVersion": "1.36"}

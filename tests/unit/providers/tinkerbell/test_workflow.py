@@ -21,8 +21,8 @@ def usual(os: str = "ubuntu", **proxy: str) -> Workflow:
 
 
 def actions(text: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = yaml.safe_load(text)["tasks"][0]["actions"]
-    return found
+    actions_of_task: list[dict[str, Any]] = yaml.safe_load(text)["tasks"][0]["actions"]
+    return actions_of_task
 
 
 @pytest.mark.parametrize("os", ["ubuntu", "redhat"])
@@ -71,8 +71,8 @@ def test_an_address_of_ipv6_stands_in_brackets() -> None:
 
 
 def of_workers(trees: list[Tree]) -> str:
-    found = msgspec.to_builtins(made(trees).groups[0].machine_template)
-    text: str = found["spec"]["template"]["spec"]["templateOverride"]
+    machine_template = msgspec.to_builtins(made(trees).groups[0].machine_template)
+    text: str = machine_template["spec"]["template"]["spec"]["templateOverride"]
     return text
 
 

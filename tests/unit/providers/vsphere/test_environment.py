@@ -29,16 +29,16 @@ async def server() -> Client:
     return client
 
 
-async def found(client: Client) -> Secret:
+async def stored_secret(client: Client) -> Secret:
     return (await client.get(SECRET, "vsphere-credentials", "eksa-system")).decode(Secret)
 
 
 def test_the_secret_permits_the_servers_and_namespaces_of_the_manifest_and_those_of_before() -> None:
     async def main() -> None:
         client = await server()
-        said = await bring_credentials(PROVIDERS, client, manifest(), GIVEN)
-        assert said == "Secret eksa-system/vsphere-credentials has the credentials of the environment"
-        made = await found(client)
+        report = await bring_credentials(PROVIDERS, client, manifest(), GIVEN)
+        assert report == "Secret eksa-system/vsphere-credentials has the credentials of the environment"
+        made = await stored_secret(client)
         assert made.data == {
             "username": b"maker",
             "password": b"canary",
@@ -50,7 +50,7 @@ def test_the_secret_permits_the_servers_and_namespaces_of_the_manifest_and_those
         more = manifest("team-b")
         of(more, "VSphereDatacenterConfig")["insecure"] = True
         await bring_credentials(PROVIDERS, client, more, GIVEN)
-        changed = await found(client)
+        changed = await stored_secret(client)
         permitted = {SERVERS: "insecure:vcenter.example.com,vcenter.example.com", NAMESPACES: "team-a,team-b"}
         assert changed.metadata.annotations == permitted
 
@@ -59,7 +59,7 @@ def test_the_secret_permits_the_servers_and_namespaces_of_the_manifest_and_those
 
 @pytest.mark.parametrize("name", ["EKSA_VSPHERE_USERNAME", "EKSA_VSPHERE_PASSWORD"])
 def test_without_user_or_password_nothing_is_written(name: str) -> None:
-    assert list(secrets({one: value for one, value in GIVEN.items() if one != name}, manifest())) == []
+    assert list(secrets({variable: value for variable, value in GIVEN.items() if variable != name}, manifest())) == []
 
 
 def test_clusters_of_other_providers_need_no_secret() -> None:
@@ -79,7 +79,7 @@ def test_a_forbidden_write_is_reported_without_the_password() -> None:
         client.__class__ = Refusing
         await bring_credentials(PROVIDERS, client, manifest(), GIVEN)
 
-    with pytest.raises(Failure) as told:
+    with pytest.raises(Failure) as raised:
         asyncio.run(main())
-    assert "Secret eksa-system/vsphere-credentials may not be written" in str(told.value)
-    assert "canary" not in str(told.value)
+    assert "Secret eksa-system/vsphere-credentials may not be written" in str(raised.value)
+    assert "canary" not in str(raised.value)

@@ -58,7 +58,12 @@ FIELDS: dict[type[KubeObject], dict[str, Values]] = {
                 *("", "https://vc.example.com", "localhost", "a.localhost", "127.0.0.1", "127.0.0.1:443"),
                 *("169.254.169.254", "::1", "[::1]:443", "fe80::1", "0.0.0.0", "a b", "LOCALHOST", "localhost."),
                 *("vc.example.com:99999", "1.1.1.1:0", "[fd00::1]:65536"),
-                *(*LOCAL, *NO_NAMES, *(f"[{one}]:443" for one in LOCAL), *(f"{one}:443" for one in NO_NAMES)),
+                *(
+                    *LOCAL,
+                    *NO_NAMES,
+                    *(f"[{address}]:443" for address in LOCAL),
+                    *(f"{address}:443" for address in NO_NAMES),
+                ),
             ],
         ),
         "datacenter": Values(["/Datacenter"], ["", 1]),
@@ -110,7 +115,9 @@ def example_with(kind: type[KubeObject], path: str, value: Any, example: Example
     trees = copy.deepcopy(example())
     put(of(trees, kind.resource.kind), path, value)
     if path.startswith("failureDomains"):  # groups name what is there
-        trees[0]["spec"]["workerNodeGroupConfigurations"][0]["failureDomains"] = [one["name"] for one in value][:1]
+        trees[0]["spec"]["workerNodeGroupConfigurations"][0]["failureDomains"] = [domain["name"] for domain in value][
+            :1
+        ]
     return trees
 
 
@@ -122,10 +129,10 @@ WITHOUT_EFFECT = {
 
 def has_effect(trees: list[Tree], before: list[Tree]) -> bool:
     """True if a value has an effect: in objects, in what the cluster waits for, or for which permission it waits."""
-    found = seen(trees)
-    if found.missing or unresolved_values(found) is not None:
+    scope = seen(trees)
+    if scope.missing or unresolved_values(scope) is not None:
         return True
-    assert problem(found) is None
+    assert problem(scope) is None
     return objects(made(trees)) != before
 
 
@@ -215,7 +222,7 @@ def changed(kind: type[KubeObject], field: str, value: Any) -> str:
 
     async def main() -> str:
         client = await server(KINDS)
-        tree = next(one for one in everything() if one["kind"] == kind.resource.kind)
+        tree = next(tree for tree in everything() if tree["kind"] == kind.resource.kind)
         stored = (await client.create(kind.resource, tree)).tree
         try:
             await client.replace(kind.resource, stored | {"spec": stored["spec"] | {field: value}}, dry_run=True)

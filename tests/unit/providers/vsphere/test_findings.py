@@ -71,9 +71,9 @@ def concluded(config: VSphereMachineConfig, template: Template) -> Resolved:
     """The resolved fields of a machine config whose template is this one."""
     path = config.spec.template
     named = findings.of_machines(config.spec, "DC0")
-    said = msgspec.structs.replace(answers(named), templates={path: template})
-    found, _ = findings.conclude(config, "DC0", named, said, frozenset({"1.35"}), frozenset())
-    return found
+    answers_of_vcenter = msgspec.structs.replace(answers(named), templates={path: template})
+    paths, _ = findings.conclude(config, "DC0", named, answers_of_vcenter, frozenset({"1.35"}), frozenset())
+    return paths
 
 
 def test_the_clone_mode_is_kept_until_the_spec_changes() -> None:
@@ -91,19 +91,19 @@ def test_the_clone_mode_is_kept_until_the_spec_changes() -> None:
 def of_bottlerocket(*disks: int) -> Template:
     """A template with disks of so many GiB."""
     tags = frozenset({"os:bottlerocket", "eksdRelease:kubernetes-1-35-eks-4"})
-    return Template(True, tuple(one * GIB for one in disks), True, tags)
+    return Template(True, tuple(disk * GIB for disk in disks), True, tags)
 
 
 def answers(named: tuple[findings.Named, ...], **of: tuple[str, ...]) -> Answers:
     """Each thing is found once, unless another answer is given for its type."""
-    found = {
+    paths = {
         question: of.get(
             question.object_type.name.lower(),
             (question.path or f"/DC0/{question.object_type.section}/{question.name}",),
         )
         for _, question in named
     }
-    return Answers(paths=found, templates={"/DC0/vm/ubuntu-1.35": TEMPLATE})
+    return Answers(paths=paths, templates={"/DC0/vm/ubuntu-1.35": TEMPLATE})
 
 
 def test_existing_objects_have_no_problems() -> None:
@@ -138,7 +138,7 @@ def test_the_objects_of_failure_domains_are_checked_too() -> None:
     spec = msgspec.convert(msgspec.to_builtins(DATACENTER) | {"failureDomains": [domain]}, VSphereDatacenterConfigSpec)
     named = findings.of_datacenter(spec)
     missing = list(findings.evaluate(named, answers(named, folder=(), compute_cluster=())))
-    assert [one.partition(":")[0] for one in missing] == [
+    assert [problem.partition(":")[0] for problem in missing] == [
         "spec.failureDomains[0].computeCluster",
         "spec.failureDomains[0].folder",
     ]
@@ -177,7 +177,7 @@ def test_missing_privileges_are_reported_with_the_object() -> None:
 
 
 @pytest.mark.parametrize(
-    ("template", "spec", "told"),
+    ("template", "spec", "message"),
     [
         (TEMPLATE, {}, ""),
         (msgspec.structs.replace(TEMPLATE, is_template=False), {}, ""),
@@ -216,11 +216,11 @@ def test_missing_privileges_are_reported_with_the_object() -> None:
         ),
     ],
 )
-def test_a_template_must_fit_the_machines(template: Template, spec: dict[str, object], told: str) -> None:
+def test_a_template_must_fit_the_machines(template: Template, spec: dict[str, object], message: str) -> None:
     asked = msgspec.convert(msgspec.to_builtins(MACHINES) | spec, VSphereMachineConfigSpec)
     path = "/DC0/vm/ubuntu-1.35"
-    found = list(findings.judge_template(asked, path, Answers(templates={path: template}), ["1.35"]))
-    assert ([one.partition(";")[0] for one in found] or [""]) == [told]
+    problems = list(findings.judge_template(asked, path, Answers(templates={path: template}), ["1.35"]))
+    assert ([problem.partition(";")[0] for problem in problems] or [""]) == [message]
 
 
 BY_TAGS = msgspec.convert(msgspec.to_builtins(MACHINES) | {"template": ""}, VSphereMachineConfigSpec)
@@ -306,8 +306,8 @@ def test_a_cluster_waits_for_the_first_problem(
         child(VSphereMachineConfig, MACHINES, **machines),
         child(VSphereDatacenterConfig, DATACENTER, **datacenter),
     ]
-    found = next(iter(PROBLEMS(CLUSTER, children, is_new)), None)
-    assert (found.reason if found is not None else "") == reason
+    first_wait = next(iter(PROBLEMS(CLUSTER, children, is_new)), None)
+    assert (first_wait.reason if first_wait is not None else "") == reason
 
 
 def test_a_question_of_a_bare_name_has_no_path() -> None:

@@ -55,10 +55,10 @@ def test_only_secrets_that_need_credentials_contain_them() -> None:
     for secret, names in ((MAKER, ["vineyard-vsphere-credentials"]), (READER, [f"vineyard-{name}", name])):
         encoded = base64.b64encode(secret.encode()).decode()
         trees = objects(made(everything()))
-        assert [one["metadata"]["name"] for one in trees if holds(one, secret)] == names
-        others = [one for one in trees if one["kind"] != "Secret"]
-        assert not [one for one in others if encoded in json.dumps(one)]
-        assert not [one for one in trees if secret in json.dumps(one)]
+        assert [tree["metadata"]["name"] for tree in trees if holds(tree, secret)] == names
+        others = [tree for tree in trees if tree["kind"] != "Secret"]
+        assert not [other for other in others if encoded in json.dumps(other)]
+        assert not [tree for tree in trees if secret in json.dumps(tree)]
 
 
 @pytest.mark.parametrize("missing", ["usernameCP", "passwordCP", "same"])
@@ -73,7 +73,9 @@ def test_workload_clusters_get_the_administrators_account_only_by_consent(missin
     assert ("found the user that creates machines" in waits.message) is (missing == "same")
     consented = seen(manifest(), credentials(data, **{IN_WORKLOAD_CLUSTERS: "allowed"}))
     assert consented.render_input is not None
-    login = next(one for one in rendered(consented.render_input).workload if one.resource.kind == "Secret").body["data"]
+    login = next(
+        object_ for object_ in rendered(consented.render_input).workload if object_.resource.kind == "Secret"
+    ).body["data"]
     assert base64.b64decode(login["vcenter.example.com.password"]).decode() == MAKER
 
 
@@ -96,8 +98,8 @@ def test_an_unverified_server_needs_its_own_permission() -> None:
 
 def of_template(template: KubeObject) -> Tree:
     """The content of a machine template."""
-    found: Tree = msgspec.to_builtins(template)["spec"]["template"]["spec"]
-    return found
+    spec: Tree = msgspec.to_builtins(template)["spec"]["template"]["spec"]
+    return spec
 
 
 def test_patterns_and_default_templates_wait_for_values_of_the_vcenter() -> None:
@@ -109,7 +111,7 @@ def test_patterns_and_default_templates_wait_for_values_of_the_vcenter() -> None
     assert waits is not None
     assert "VSphereMachineConfig vineyard: spec.folder: waiting" in waits.message
     assert "VSphereMachineConfig vineyard: spec.template (of Kubernetes 1.35): waiting" in waits.message
-    machines = next(one for one in trees if one["metadata"]["name"] == "vineyard" and one["spec"] is config)
+    machines = next(tree for tree in trees if tree["metadata"]["name"] == "vineyard" and tree["spec"] is config)
     paths = {"folder": "/Datacenter/vm/Machines", "templates": {"1.35": "/Datacenter/vm/ubuntu-1-35-4"}}
     machines["status"] = {"observedGeneration": 1, "resolved": paths}
     spec = of_template(made(trees).groups[0].machine_template)
@@ -125,19 +127,19 @@ def test_patterns_and_default_templates_wait_for_values_of_the_vcenter() -> None
 
 def test_a_release_before_vsphere_is_refused() -> None:
     trees = manifest(eksaVersion="v0.25.1")
-    found = problem(seen(trees))
-    assert found is not None
-    assert found.reason == "EksaVersionInvalid"
-    assert "spec.eksaVersion: the release has no images for clusters with VSphereDatacenterConfig" in found.message
-    assert any("vSphere.manager" in one for one in refused(trees))
+    wait = problem(seen(trees))
+    assert wait is not None
+    assert wait.reason == "EksaVersionInvalid"
+    assert "spec.eksaVersion: the release has no images for clusters with VSphereDatacenterConfig" in wait.message
+    assert any("vSphere.manager" in violation for violation in refused(trees))
 
 
 def test_without_the_build_of_eks_anywhere_external_etcd_is_refused() -> None:
     without = observer(*stored(everything()), credentials()).scope(KEY)
     assert without is not None
-    found = problem(without)
-    assert found is not None
-    assert found.reason == "RequiresEKSAnywhereClusterAPI"
+    wait = problem(without)
+    assert wait is not None
+    assert wait.reason == "RequiresEKSAnywhereClusterAPI"
 
 
 def answer(trees: list[Tree]) -> AdmissionResponse:
@@ -148,23 +150,25 @@ def answer(trees: list[Tree]) -> AdmissionResponse:
 
 
 def refused(trees: list[Tree]) -> list[str]:
-    said = answer(trees)
-    return [] if said.allowed else said.message.split("; spec.")
+    review = answer(trees)
+    return [] if review.allowed else review.message.split("; spec.")
 
 
 def test_raised_sizes_and_missing_users_cause_warnings() -> None:
     trees = everything()
-    said = [one for one in answer(trees).warnings if "MachineConfig" in one]
-    assert [one for one in said if "numCPUs" in one or "GiB" in one or "MiB" in one] == [], "of the example, none is"
+    review = [warning for warning in answer(trees).warnings if "MachineConfig" in warning]
+    assert [message for message in review if "numCPUs" in message or "GiB" in message or "MiB" in message] == [], (
+        "of the example, none is"
+    )
     keys = of(trees, "VSphereMachineConfig")["users"][0]["sshAuthorizedKeys"] * 2
     of(trees, "VSphereMachineConfig", "vineyard-cp").update(
         memoryMiB=4096, users=[{"name": "ann", "sshAuthorizedKeys": keys[:1]}] * 3
     )
     small = of(trees, "VSphereMachineConfig")
     small.update(memoryMiB=1, numCPUs=0, diskGiB=1, users=[{"name": "ann", "sshAuthorizedKeys": keys}])
-    found, is_raised = set(answer(trees).warnings), "in EKS Anywhere; set at least"
+    warnings, is_raised = set(answer(trees).warnings), "in EKS Anywhere; set at least"
     of_plane, of_workers = (f"VSphereMachineConfig {name}: spec." for name in ("vineyard-cp", "vineyard"))
-    assert found >= {
+    assert warnings >= {
         f"{of_plane}memoryMiB: found 4096, but machines of external etcd get 8192, as {is_raised} 8192",
         f"{of_workers}memoryMiB: found 1, but machines get 2048, as {is_raised} 2048",
         f"{of_workers}numCPUs: found 0, but machines get 2, as {is_raised} 2",
@@ -173,7 +177,7 @@ def test_raised_sizes_and_missing_users_cause_warnings() -> None:
         f"{of_workers}users[0].sshAuthorizedKeys: found 2, but only the first is used, as in EKS Anywhere; "
         "remove the others",
     }
-    assert f"{of_plane}memoryMiB: found 4096, but machines get" not in "".join(found)
+    assert f"{of_plane}memoryMiB: found 4096, but machines get" not in "".join(warnings)
     small["memoryMiB"] = 0
     assert "vineyard: spec.memoryMiB" not in "".join(answer(trees).warnings), "0 means the default"
 
@@ -232,6 +236,6 @@ def test_an_impossible_configuration_is_refused(name: str) -> None:
     assert stopped is not None
     assert stopped.reason == "ClusterInvalid"
     assert sentence in stopped.message
-    said = refused(trees)
-    assert bool(said) != (name in TOGETHER), "at once, unless linked objects may yet become others"
-    assert not said or any(sentence in f"spec.{one}" for one in said)
+    violations = refused(trees)
+    assert bool(violations) != (name in TOGETHER), "at once, unless linked objects may yet become others"
+    assert not violations or any(sentence in f"spec.{message}" for message in violations)
