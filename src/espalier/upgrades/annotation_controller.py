@@ -72,18 +72,20 @@ def controller(
 
     controller_.watch(tools.observer.own[group.resource], upgraded)
 
-    def left_behind(gone: Object) -> list[Key]:
+    def left_behind(node_upgrade: Object) -> list[Key]:
         """The owners that still have the claim of a deleted NodeUpgrade."""
-        owners = tools.observer.owners[group.owner_resource].by_index(BY_CLUSTER, cluster_of(gone))
-        return [one.key for one in owners if one.metadata.annotations.get(NODE_IN_WORK) == names.claim(gone)]
+        owners = tools.observer.owners[group.owner_resource].by_index(BY_CLUSTER, cluster_of(node_upgrade))
+        return [
+            owner.key for owner in owners if owner.metadata.annotations.get(NODE_IN_WORK) == names.claim(node_upgrade)
+        ]
 
     controller_.watch(tools.observer.own[NodeUpgrade.resource], left_behind, predicate=_is_deletion)
     return controller_
 
 
 def _is_annotated(old: Object | None, new: Object | None) -> bool:
-    found = [one for one in (old, new) if one is not None]
-    return any(names.is_annotated(one) or _left(one.metadata.annotations) for one in found)
+    existing = [owner for owner in (old, new) if owner is not None]
+    return any(names.is_annotated(owner) or _left(owner.metadata.annotations) for owner in existing)
 
 
 def _left(annotations: Mapping[str, str]) -> bool:
@@ -149,31 +151,31 @@ async def leave_to_hooks(ctx: Context) -> Outcome:
     owner, paused = ctx.object, ctx.object.metadata.annotations.get(PAUSED_ANNOTATION)
     if not ctx.uses_hooks or ctx.upgrade is not None or paused == PAUSED_FOR_UPGRADE:
         return Continue()
-    found = (
+    finding = (
         f"removing annotation {ctx.group.annotation}: this manager upgrades in place with Cluster API's runtime hooks"
     )
     advice = "set upgradeRolloutStrategy.type of the Cluster to InPlace, or run the manager with --in-place annotations"
-    ctx.tools.recorder.event(owner, "Warning", "MarkIgnored", f"{found}; {advice}")
+    ctx.tools.recorder.event(owner, "Warning", "MarkIgnored", f"{finding}; {advice}")
     return await _release(ctx)
 
 
 async def read_cluster(ctx: Context) -> Outcome:
-    """Wait until the cluster's caches have the annotated owner. One that is being deleted is left to Cluster API."""
+    """Wait until the cluster's caches have the annotated owner. A deleted owner is left to Cluster API."""
     owner, group = ctx.object, ctx.group
     if owner.metadata.deletion_timestamp is not None:
         return await _release(ctx)
     if wrong := labels.mislabelled(owner):  # its machines would not be found: none would seem to be left
         return Wait(labels.CHANGED, "; ".join(wrong))
     cluster_view = ctx.tools.observer.view(cluster_of(owner))
-    found = cluster_view.capi_objects.get(group.owner_resource, owner.name) if cluster_view else None
-    if cluster_view is None or found is None or found.resource_version != owner.resource_version:
+    annotated_owner = cluster_view.capi_objects.get(group.owner_resource, owner.name) if cluster_view else None
+    if cluster_view is None or annotated_owner is None or annotated_owner.resource_version != owner.resource_version:
         return Wait("CacheNotSynced", f"reading cluster {cluster_of(owner)}")
-    ctx.object, ctx.capi_objects = found, cluster_view.capi_objects
+    ctx.object, ctx.capi_objects = annotated_owner, cluster_view.capi_objects
     return Continue()
 
 
 async def advance(ctx: Context) -> Outcome:
-    """Create the upgrade; delete it once it is done, or once another one is asked for."""
+    """Create the upgrade; delete it once it is done, or once another upgrade is asked for."""
     if ctx.capi_objects is None:
         raise AssertionError("the step `read_cluster` must set `capi_objects`")
     group, writer, owner, upgrade = ctx.group, ctx.tools.writer, ctx.object, ctx.upgrade
@@ -233,11 +235,11 @@ STEPS = (end_without_annotation, leave_to_hooks, read_cluster, advance, replace_
 def _under_way(ctx: Context, capi_objects: ClusterAPIObjects, upgrade: Object) -> str:
     """A NodeUpgrade that is running, or whose result is not recorded on its Machine yet; empty if there is none."""
     wanted = _wanted(ctx.group, upgrade)
-    for found, member, decoded in _members(ctx, capi_objects, upgrade):
+    for node_upgrade, member, decoded in _members(ctx, capi_objects, upgrade):
         version, machine = decoded.spec.kubernetes_version, member.machine
         is_noted = machine is None or wanted is None or ctx.group.is_expected(capi_objects, wanted, version, machine)
         if (member.is_done and not is_noted) or _has_begun(member, decoded):
-            return f"NodeUpgrade {found.name}"
+            return f"NodeUpgrade {node_upgrade.name}"
     return ""
 
 
@@ -254,12 +256,12 @@ def _members(
     ctx: Context, capi_objects: ClusterAPIObjects, upgrade: Object
 ) -> Iterator[tuple[Object, Member, NodeUpgrade]]:
     """The NodeUpgrades of an upgrade whose machines are there."""
-    for found in ctx.tools.observer.node_upgrades(upgrade):
-        decoded = found.decode(NodeUpgrade)
+    for node_upgrade in ctx.tools.observer.node_upgrades(upgrade):
+        decoded = node_upgrade.decode(NodeUpgrade)
         name = decoded.spec.machine.name
-        member = Member(name, capi_objects.machine(name), found, decoded)
-        if not member.is_gone and found.metadata.deletion_timestamp is None:
-            yield found, member, decoded
+        member = Member(name, capi_objects.machine(name), node_upgrade, decoded)
+        if not member.is_gone and node_upgrade.metadata.deletion_timestamp is None:
+            yield node_upgrade, member, decoded
 
 
 def _is_ready(upgrade: Object) -> bool:
@@ -273,7 +275,7 @@ def _data_of(group: Group, upgrade: Object) -> str:
 
 def _named(group: Group, upgrade: Object) -> list[str]:
     """The machines of an upgrade."""
-    return [one.name for one in upgrade.decode(group.upgrade_type).spec.machines_require_upgrade]
+    return [machine.name for machine in upgrade.decode(group.upgrade_type).spec.machines_require_upgrade]
 
 
 def _wanted(group: Group, upgrade: Object) -> Tree | None:

@@ -1,4 +1,4 @@
-"""Follows clusters while they have an upgrade, and no others."""
+"""Follows clusters only while they have an upgrade."""
 
 from __future__ import annotations
 

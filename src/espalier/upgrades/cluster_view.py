@@ -68,16 +68,16 @@ class MachineView(MachineObjects):
         return self.machine.status.node_ref.name if self.machine.status.node_ref else ""
 
 
-def _infrastructure_of_machine(found: Object) -> str:
-    return found.decode(Machine).spec.infrastructure_ref.kind
+def _infrastructure_of_machine(machine: Object) -> str:
+    return machine.decode(Machine).spec.infrastructure_ref.kind
 
 
-def _infrastructure_of_control_plane(found: Object) -> str:
-    return found.decode(KubeadmControlPlane).spec.machine_template.spec.infrastructure_ref.kind
+def _infrastructure_of_control_plane(control_plane: Object) -> str:
+    return control_plane.decode(KubeadmControlPlane).spec.machine_template.spec.infrastructure_ref.kind
 
 
-def _infrastructure_of_deployment(found: Object) -> str:
-    return found.decode(MachineDeployment).spec.template.spec.infrastructure_ref.kind
+def _infrastructure_of_deployment(deployment: Object) -> str:
+    return deployment.decode(MachineDeployment).spec.template.spec.infrastructure_ref.kind
 
 
 class ClusterAPIObjects:
@@ -103,7 +103,7 @@ class ClusterAPIObjects:
             self.caches[resource] = cache
 
     def providers(self) -> set[Infrastructure]:
-        """The providers of the cluster's machines, and of the templates that new ones would be created from."""
+        """The providers of the cluster's machines, and of the templates that new machines would be created from."""
         providers = [
             self.infrastructures.of_machine(kind)
             for kind in self._infrastructure_kinds(Machine.resource, _infrastructure_of_machine)
@@ -138,7 +138,7 @@ class ClusterAPIObjects:
 
     @property
     def control_planes(self) -> list[Object]:
-        """The KubeadmControlPlane, as a rule one."""
+        """The KubeadmControlPlanes of the cluster, as a rule a single object."""
         return self.caches[KubeadmControlPlane.resource].list()
 
     @property
@@ -148,14 +148,14 @@ class ClusterAPIObjects:
 
     def machine(self, name: str) -> MachineView | None:
         """A machine and the objects that belong to it; None if it does not exist."""
-        found = self.get(Machine.resource, name)
-        if found is None:
+        machine_object = self.get(Machine.resource, name)
+        if machine_object is None:
             return None
-        machine = found.decode(Machine)
+        machine = machine_object.decode(Machine)
         config, infrastructure = machine.spec.bootstrap.config_ref, machine.spec.infrastructure_ref
         provider = self.infrastructures.of_machine(infrastructure.kind)
         return MachineView(
-            found,
+            machine_object,
             self.get(KubeadmConfig.resource, config.name) if config else None,
             self.get(provider.machine, infrastructure.name) if provider else None,
             provider.machine if provider else None,
@@ -163,26 +163,29 @@ class ClusterAPIObjects:
 
     def controlled(self, resource: Resource, uid: str) -> list[Object]:
         """The objects of a kind that an object controls, oldest first."""
-        found = self.caches[resource].by_index(BY_CONTROLLER, uid)
-        return sorted(found, key=lambda object_: (object_.metadata.creation_timestamp or "", object_.name))
+        objects = self.caches[resource].by_index(BY_CONTROLLER, uid)
+        return sorted(objects, key=lambda object_: (object_.metadata.creation_timestamp or "", object_.name))
 
     def machines_of(self, owner: Object) -> list[MachineView]:
         """The machines that an object controls, oldest first."""
-        views = (self.machine(found.name) for found in self.controlled(Machine.resource, owner.metadata.uid))
+        views = (self.machine(machine.name) for machine in self.controlled(Machine.resource, owner.metadata.uid))
         return [view for view in views if view is not None]
 
     def template(self, kind: str, name: str) -> Tree | None:
         """The spec of a template; None if it does not exist, or its kind is not cached."""
-        resource = next((known for known in template_kinds(self.infrastructures) if known.kind == kind), None)
-        found = self.get(resource, name) if resource else None
-        spec: Tree | None = found.tree.get("spec") if found else None
+        resource = next(
+            (template_kind for template_kind in template_kinds(self.infrastructures) if template_kind.kind == kind),
+            None,
+        )
+        template = self.get(resource, name) if resource else None
+        spec: Tree | None = template.tree.get("spec") if template else None
         return spec
 
     @property
     def kubeconfig(self) -> bytes | None:
         """The kubeconfig of the workload cluster, None while there is none."""
-        found = self._secrets.get(self.kubeconfig_secret)
-        return kubeconfig.content(found) if found else None
+        secret = self._secrets.get(self.kubeconfig_secret)
+        return kubeconfig.content(secret) if secret else None
 
 
 class Workload:
@@ -205,8 +208,8 @@ class Workload:
 
     def node(self, name: str) -> Node | None:
         """A node; None if it does not exist."""
-        found = self.node_object(name)
-        return found.decode(Node) if found else None
+        node_object = self.node_object(name)
+        return node_object.decode(Node) if node_object else None
 
     def node_object(self, name: str) -> Object | None:
         """A node, as an object to write; None if it does not exist."""
@@ -214,7 +217,7 @@ class Workload:
 
     def nodes(self) -> list[Node]:
         """All nodes."""
-        return [found.decode(Node) for found in self._nodes.list()]
+        return [node.decode(Node) for node in self._nodes.list()]
 
     def upgrader(self, node: str) -> Object | None:
         """The upgrader pod of a node; None if it does not exist."""
@@ -227,7 +230,7 @@ class Workload:
 
     def control_plane_pods(self) -> list[Pod]:
         """The mirror pods of the static pods of all control plane nodes."""
-        return [found.decode(Pod) for found in self._control_plane.list()]
+        return [pod.decode(Pod) for pod in self._control_plane.list()]
 
 
 @dataclass(frozen=True)

@@ -32,10 +32,10 @@ def encoded(tree: Tree) -> str:
 
 def decoded(text: str) -> Tree:
     """The decoded spec of an upgrade. Raises `ValueError` if it is invalid."""
-    found: Any = json_trees.decode(base64.b64decode(text, validate=True))
-    if not isinstance(found, dict):
+    spec: Any = json_trees.decode(base64.b64decode(text, validate=True))
+    if not isinstance(spec, dict):
         raise ValueError("not an object")
-    return found
+    return spec
 
 
 def changes(machine: MachineView | None, wanted: Tree) -> str:
@@ -45,9 +45,9 @@ def changes(machine: MachineView | None, wanted: Tree) -> str:
     """
     if machine is None or machine.config is None:
         return ""
-    has = unfinished.uncertain(traits(machine.config.tree.get("spec") or {}), machine.object)
-    found = changes_since(has, wanted)
-    return encoded(found) if found else ""
+    present = unfinished.uncertain(traits(machine.config.tree.get("spec") or {}), machine.object)
+    bootstrap_changes = changes_since(present, wanted)
+    return encoded(bootstrap_changes) if bootstrap_changes else ""
 
 
 def missing(tree: Tree, wanted: Tree) -> Tree:
@@ -55,8 +55,8 @@ def missing(tree: Tree, wanted: Tree) -> Tree:
     return difference(tree, wanted)
 
 
-def whole(present: Tree, wanted: Tree) -> Tree:
-    """The patch that makes a spec equal to the wanted one, which removes all else."""
+def replacement(present: Tree, wanted: Tree) -> Tree:
+    """The patch that makes a spec equal to the wanted spec, which removes all else."""
     return difference(present, wanted, whole=True)
 
 
@@ -75,10 +75,10 @@ def control_plane_config(control_plane: Tree, version: str, present: Tree) -> Tr
         if section not in present:
             wanted.pop(section, None)
     if "joinConfiguration" in present:
-        kept = {
+        own_fields = {
             name: present["joinConfiguration"][name] for name in _OWN_OF_JOIN if name in present["joinConfiguration"]
         }
-        wanted["joinConfiguration"] = (wanted.get("joinConfiguration") or {}) | kept
+        wanted["joinConfiguration"] = (wanted.get("joinConfiguration") or {}) | own_fields
     configuration = {**(wanted.get("clusterConfiguration") or {})}
     endpoint = (present.get("clusterConfiguration") or {}).get("controlPlaneEndpoint")
     if endpoint:
@@ -93,9 +93,9 @@ def worker_config(template: Tree, name: str, present: Tree) -> tuple[Tree, Tree]
     """
     wanted = {**((template.get("template") or {}).get("spec") or {})}
     joined = present.get("joinConfiguration") or {}
-    kept = {part: joined[part] for part in _OWN_OF_JOIN if part in joined}
-    if kept or "joinConfiguration" in wanted:
-        wanted["joinConfiguration"] = (wanted.get("joinConfiguration") or {}) | kept
+    own_fields = {part: joined[part] for part in _OWN_OF_JOIN if part in joined}
+    if own_fields or "joinConfiguration" in wanted:
+        wanted["joinConfiguration"] = (wanted.get("joinConfiguration") or {}) | own_fields
     if "format" in present:
         wanted.setdefault("format", present["format"])
     group_kind = f"{KubeadmConfigTemplate.resource.kind}.{KubeadmConfigTemplate.resource.group}"

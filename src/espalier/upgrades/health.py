@@ -25,13 +25,13 @@ def obstacle(nodes: Sequence[Node], pods: Sequence[Pod], spared: str, machines: 
             advice = "repair its kubelet, or delete its Machine to have it replaced"
             return f"control plane node {node.metadata.name} is not ready: {advice}"
         for component in ("etcd", "kube-apiserver") if has_etcd else ("kube-apiserver",):
-            found = next((pod for pod in pods if _is_of(pod, component, node.metadata.name)), None)
-            if found is None:
+            pod = next((pod for pod in pods if _is_of(pod, component, node.metadata.name)), None)
+            if pod is None:
                 source = f"its kubelet runs it from /etc/kubernetes/manifests/{component}.yaml"
                 advice = f"{source}; repair one of them, or delete its Machine to have it replaced"
                 return f"{component} on node {node.metadata.name} has no pod in kube-system: {advice}"
-            if not found.is_ready:
-                advice = f"see the log of Pod kube-system/{found.metadata.name}"
+            if not pod.is_ready:
+                advice = f"see the log of Pod kube-system/{pod.metadata.name}"
                 return f"{component} on node {node.metadata.name} is not ready: {advice}"
     majority = machines // 2 + 1
     if has_etcd and machines > 1 and len(others) < majority:
@@ -48,9 +48,9 @@ def rolled_out(machines: Sequence[str], wanted: int, upgraded: Collection[str]) 
     added = [name for name in machines if name not in upgraded]
     if not added or len(machines) <= wanted:
         return ""
-    found = f"{added[-1]} is one machine more than the {wanted} asked for: Cluster API is replacing one"
+    finding = f"{added[-1]} is one machine more than the {wanted} asked for: Cluster API is replacing one"
     advice = "set upgradeRolloutStrategy.type to RollingUpdate to let it continue, or revert the change"
-    return f"{found}: {advice}, unless a node already has the new version"
+    return f"{finding}: {advice}, unless a node already has the new version"
 
 
 def _is_of(pod: Pod, component: str, node: str) -> bool:

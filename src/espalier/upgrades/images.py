@@ -47,7 +47,7 @@ def is_reference(image: str) -> bool:
 
 
 def images_of(bundles: Bundles, versions: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Upgrader images by version, pinned by digest if the Bundles have one."""
+    """Upgrader images by version, pinned by digest if the Bundles have a digest."""
     upgraders = {version_of(bundle, versions): bundle.upgrader for bundle in bundles.spec.versions_bundles}
     return {
         version: _pinned(upgrader.upgrader)
@@ -67,11 +67,11 @@ def additions(
     registry: str = "",
     versions: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The entries to add to the ConfigMap or to update in it, by version; newer Bundles win over older ones.
+    """The entries to add to the ConfigMap or to update in it, by version; newer Bundles win over older Bundles.
 
     An image that none of them names was set by a person, for example to debug, and stays.
     """
-    by_age = [images_of(one, versions) for one in sorted(bundles, key=lambda one: one.spec.number)]
+    by_age = [images_of(bundle, versions) for bundle in sorted(bundles, key=lambda bundle: bundle.spec.number)]
     newest = {version: in_registry(image, registry) for images in by_age for version, image in images.items()}
     named = {
         (version, in_registry(name, where))
@@ -110,13 +110,13 @@ class Images:
 
     async def reconcile(self, key: Key) -> Outcome:
         """Add the entries that are missing, and create the ConfigMap if there are any."""
-        found = self._config_maps.get(names.IMAGES_KEY)
-        present = found.decode(ConfigMap).data if found else {}
-        registry = found.metadata.annotations.get(names.REGISTRY_ANNOTATION, "") if found else ""
-        bundles = readable(self._bundles.list(), Bundles)  # clusters that use others report that
+        config_map = self._config_maps.get(names.IMAGES_KEY)
+        present = config_map.decode(ConfigMap).data if config_map else {}
+        registry = config_map.metadata.annotations.get(names.REGISTRY_ANNOTATION, "") if config_map else ""
+        bundles = readable(self._bundles.list(), Bundles)  # clusters that use unreadable Bundles report that
         missing = additions(present, bundles, registry, dict(self._versions()))
-        if found is not None:
-            await self._writer.merge(CONFIG_MAP, found, {"data": missing})
+        if config_map is not None:
+            await self._writer.merge(CONFIG_MAP, config_map, {"data": missing})
         elif missing:
             metadata = ObjectMeta(name=names.IMAGES_KEY.name, namespace=names.IMAGES_KEY.namespace)
             await self._writer.create(CONFIG_MAP, ConfigMap(metadata=metadata, data=missing))

@@ -40,7 +40,7 @@ IMAGES_KEY = Key(SYSTEM_NAMESPACE, IMAGES)
 """The ConfigMap that maps Kubernetes versions of EKS Distro to upgrader images."""
 
 REGISTRY_ANNOTATION = f"{GROUP}/upgrader-registry"
-"""On that ConfigMap, by people: the registry, with a path if it has one, from which nodes pull upgrader images."""
+"""On that ConfigMap, by people: the registry, with its path if any, from which nodes pull upgrader images."""
 
 PULL_SECRET = "in-place-upgrade-pull"  # noqa: S105 - a name
 """Secret beside upgrader pods, created by people: the registry's credentials; without it, pulls are anonymous."""

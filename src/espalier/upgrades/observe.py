@@ -68,10 +68,11 @@ class Observer:
             asked = spec.get("controlPlaneConfiguration") or {}
         else:  # a group has a MachineDeployment for each of its failure domains: the longest name is its own
             groups = {
-                f"{cluster.name}-{one.get('name', '')}": one for one in spec.get("workerNodeGroupConfigurations") or ()
+                f"{cluster.name}-{group.get('name', '')}": group
+                for group in spec.get("workerNodeGroupConfigurations") or ()
             }
-            found = [name for name in groups if owner.name == name or owner.name.startswith(f"{name}-")]
-            asked = groups[max(found, key=len)] if found else {}
+            prefixes = [name for name in groups if owner.name == name or owner.name.startswith(f"{name}-")]
+            asked = groups[max(prefixes, key=len)] if prefixes else {}
         return (asked.get("upgradeRolloutStrategy") or {}).get("type") == "InPlace"
 
     def in_cluster(self, resource: Resource, cluster: str) -> list[Object]:
@@ -85,13 +86,13 @@ class Observer:
     def is_there(self, claim: str) -> bool:
         """True if the upgrade that claimed a control plane, by name and uid, still exists."""
         name, _, uid = claim.partition(" ")
-        found = (self.upgrade(kind, name) for kind in (ControlPlaneUpgrade.resource, NodeUpgrade.resource))
-        return any(one is not None and one.metadata.uid == uid for one in found)
+        upgrades = (self.upgrade(kind, name) for kind in (ControlPlaneUpgrade.resource, NodeUpgrade.resource))
+        return any(upgrade is not None and upgrade.metadata.uid == uid for upgrade in upgrades)
 
     def image(self, version: str) -> tuple[str | None, tuple[str, ...]]:
         """The upgrader image for a Kubernetes version, and all versions that have one."""
-        found = self.images.get(names.IMAGES_KEY)
-        data = found.decode(ConfigMap).data if found else {}
+        config_map = self.images.get(names.IMAGES_KEY)
+        data = config_map.decode(ConfigMap).data if config_map else {}
         return data.get(version), tuple(sorted(data))
 
     def view(self, cluster: str) -> ClusterView | None:
@@ -103,7 +104,7 @@ class Observer:
 
     def _is_idle(self, cluster: str) -> bool:
         return not any(cache.by_index(BY_CLUSTER, cluster) for cache in self.own.values()) and not any(
-            names.is_annotated(found) for cache in self.owners.values() for found in cache.by_index(BY_CLUSTER, cluster)
+            names.is_annotated(owner) for cache in self.owners.values() for owner in cache.by_index(BY_CLUSTER, cluster)
         )
 
     def _changed(self, old: Object | None, _new: Object | None, _first: bool) -> None:
@@ -117,9 +118,9 @@ class Observer:
         cache = (self.own | self.owners)[resource]
 
         def changed(cluster: str) -> None:
-            for found in cache.by_index(BY_CLUSTER, cluster):
-                if resource in self.own or names.is_annotated(found):
-                    controller.enqueue(found.key)
+            for object_ in cache.by_index(BY_CLUSTER, cluster):
+                if resource in self.own or names.is_annotated(object_):
+                    controller.enqueue(object_.key)
 
         self.following.subscribe(changed)
         controller.watch(cache, predicate=predicate)
@@ -127,18 +128,18 @@ class Observer:
 
     def _upgrades_of(self, cache: Cache, cluster: Object) -> list[Key]:
         """The upgrades of a Cluster's objects."""
-        owners = [one for owners in self.owners.values() for one in owners.by_index(BY_CLUSTER, cluster.name)]
+        owners = [owner for owners in self.owners.values() for owner in owners.by_index(BY_CLUSTER, cluster.name)]
         is_its = any(_made_for(owner) == cluster.key for owner in owners)
-        return [found.key for found in cache.by_index(BY_CLUSTER, cluster.name)] if is_its else []
+        return [upgrade.key for upgrade in cache.by_index(BY_CLUSTER, cluster.name)] if is_its else []
 
 
 def keys_of(cache: Cache) -> Callable[[Object], Iterable[Key]]:
     """A mapping to the keys of all objects of a cache."""
-    return lambda _: [found.key for found in cache.list()]
+    return lambda _: [object_.key for object_ in cache.list()]
 
 
 def cluster_of(object_: Object) -> str:
-    """The cluster that an object's label names, empty without one."""
+    """The cluster that an object's label names, empty without a label."""
     return object_.metadata.labels.get(CLUSTER_NAME_LABEL, "")
 
 
@@ -148,7 +149,9 @@ def _made_for(owner: Object) -> Key:
 
 
 def _pause_changed(old: Object | None, new: Object | None) -> bool:
-    before, after = (one is not None and PAUSED_ANNOTATION in one.metadata.annotations for one in (old, new))
+    before, after = (
+        cluster is not None and PAUSED_ANNOTATION in cluster.metadata.annotations for cluster in (old, new)
+    )
     return before != after
 
 

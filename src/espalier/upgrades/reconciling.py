@@ -78,7 +78,7 @@ class Report:
     before: Sequence[Condition]
     """The conditions before the reconcile."""
     now: Sequence[Condition]
-    """The conditions that the reconcile sets; others stay."""
+    """The conditions that the reconcile sets; all other conditions stay."""
     status: Callable[[list[Condition]], tuple[Observed, Tree]]
     """The status with its conditions, and fields that are written even if they have their defaults."""
     quiet: frozenset[str] = frozenset()
@@ -123,12 +123,12 @@ def reconciler_of(tools: Tools, kind: Kind[P]) -> Reconciler[P]:
     return Reconciler(upgrades, tools.writer, tools.recorder)
 
 
-def _reported(tools: Tools, found: Object, report: Report) -> reconciler.Report:
+def _reported(tools: Tools, object_: Object, report: Report) -> reconciler.Report:
     """The whole status, and an event if the reason of Ready changed."""
     conditions = list(report.before)
-    again = _complete(found, report, tools.clock.now())
+    again = _complete(object_, report, tools.clock.now())
     for condition in report.now:
-        condition.observed_generation = found.metadata.generation
+        condition.observed_generation = object_.metadata.generation
         conditions = condition_list.set(conditions, condition, tools.clock.now())
     status, always = report.status(conditions)
     before = condition_list.get(report.before, names.READY)
@@ -141,7 +141,7 @@ def _reported(tools: Tools, found: Object, report: Report) -> reconciler.Report:
     return reconciler.Report(always | msgspec.to_builtins(status), events, again=again)
 
 
-def _complete(found: Object, report: Report, now: datetime) -> float | None:
+def _complete(object_: Object, report: Report, now: datetime) -> float | None:
     """Add the advice to the message of Ready if its reason outlasts its limit; returns the seconds until it does.
 
     The last progress is the last transition of any condition, such as those of a node's steps.
@@ -150,13 +150,13 @@ def _complete(found: Object, report: Report, now: datetime) -> float | None:
     limit = limit_of(ready.reason) if ready is not None and ready.status != "True" else None
     if ready is None or limit is None or UNCHANGED in ready.message:  # a node says it already
         return None
-    texts = [found.metadata.creation_timestamp or "", found.metadata.deletion_timestamp or "", *report.progress]
-    texts += [one.last_transition_time for one in report.before]
+    texts = [object_.metadata.creation_timestamp or "", object_.metadata.deletion_timestamp or "", *report.progress]
+    texts += [condition.last_transition_time for condition in report.before]
     since = max(filter(None, map(condition_list.parse_timestamp, texts)), default=None)
     if since is None:
         return None
     left = limit.seconds - (now - since).total_seconds()
     if left > 0:
         return min(left, limit.seconds)
-    ready.message = f"{ready.message}; {limit.overdue(condition_list.timestamp(since), found.key)}"
+    ready.message = f"{ready.message}; {limit.overdue(condition_list.timestamp(since), object_.key)}"
     return None

@@ -61,7 +61,7 @@ def component(
         if uses_hooks and host.webhooks is not None:
             queries = Queries(manager.replica_client, manager.remotes)
             node_upgrades = observer.own[NodeUpgrade.resource]
-            # On every replica: Cluster API calls the one it is connected to, and each writes the same.
+            # On every replica: Cluster API calls the replica it is connected to, and each writes the same.
             writer_of_replica = Writer(manager.replica_client, {NodeUpgrade.resource: node_upgrades})
             updates = machines.Updates(queries, writer_of_replica, node_upgrades)
             for path, endpoint in Hooks(queries, updates, infrastructures).endpoints.items():

@@ -29,7 +29,7 @@ class Unfinished(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 
 def of(machine: Object) -> Unfinished | None:
-    """The note on a Machine; None without one. An unreadable note names nothing."""
+    """The note on a Machine; None without a note. An unreadable note names nothing."""
     text = machine.metadata.annotations.get(UNFINISHED)
     if text is None:
         return None
@@ -42,15 +42,17 @@ def of(machine: Object) -> Unfinished | None:
 def noted(machine: Object, upgrade: str, changes: Tree) -> str:
     """The note for a NodeUpgrade with these files and flags, added to what was noted before."""
     before = of(machine) or Unfinished(upgrade)
-    files = {one["path"] for one in changes.get("files") or ()} | set(changes.get("removedFiles") or ())
-    flags = {one["name"] for one in changes.get("kubeletArgs") or ()} | set(changes.get("removedKubeletArgs") or ())
-    found = structs.replace(
+    files = {file["path"] for file in changes.get("files") or ()} | set(changes.get("removedFiles") or ())
+    flags = {argument["name"] for argument in changes.get("kubeletArgs") or ()} | set(
+        changes.get("removedKubeletArgs") or ()
+    )
+    unfinished = structs.replace(
         before,
         files=tuple(sorted(files.union(before.files))),
         kubelet_args=tuple(sorted(flags.union(before.kubelet_args))),
         patches=before.patches or "patches" in changes,
     )
-    return json.encode(found).decode()
+    return json.encode(unfinished).decode()
 
 
 def uncertain(known: Traits, machine: Object) -> Traits:

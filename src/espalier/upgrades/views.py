@@ -65,10 +65,10 @@ class Node(Observed, frozen=True):
     @property
     def not_ready_since(self) -> datetime | None:
         """The time since which its condition Ready is not True; None if it is ready, or the time is unknown."""
-        found = condition_list.get(self.status.conditions, "Ready")
-        if found is None or found.status == "True":
+        ready = condition_list.get(self.status.conditions, "Ready")
+        if ready is None or ready.status == "True":
             return None
-        return condition_list.parse_timestamp(found.last_transition_time)
+        return condition_list.parse_timestamp(ready.last_transition_time)
 
     @property
     def takes_pods(self) -> bool:

@@ -71,8 +71,8 @@ def ended(
     async def create(_resource: Any, body: Any) -> None:
         did.append(f"made {body.metadata.name}")
 
-    async def delete(_resource: Any, found: Object, *_: Any) -> None:
-        did.append(f"deleted {found.name}")
+    async def delete(_resource: Any, object_: Object, *_: Any) -> None:
+        did.append(f"deleted {object_.name}")
 
     async def merge(_resource: Any, _found: Any, patch: Tree) -> None:
         gone = [name for name, value in patch["metadata"]["annotations"].items() if value is None]
@@ -205,8 +205,8 @@ def test_an_upgrade_is_deleted_with_its_annotation() -> None:
 def test_an_upgrade_that_the_cluster_requests_outlives_the_removal_of_its_annotation(
     pause: str, of: Object | None, is_asked_for: bool, did: list[str]
 ) -> None:
-    found = ended(end_without_annotation, {PAUSED_ANNOTATION: pause}, of=of, is_asked_for=is_asked_for)[1]
-    assert [one for one in found if one != "written"] == did
+    actions = ended(end_without_annotation, {PAUSED_ANNOTATION: pause}, of=of, is_asked_for=is_asked_for)[1]
+    assert [action for action in actions if action != "written"] == did
 
 
 GROUPS = [
@@ -226,8 +226,8 @@ def test_a_cluster_says_of_each_of_its_groups_whether_it_is_upgraded_in_place(na
     spec = {"spec": {"workerNodeGroupConfigurations": GROUPS}}
 
     def asks(**metadata: str) -> bool:
-        found = made({**cluster, "metadata": {**cluster["metadata"], **metadata}, **spec})
-        observer: Any = SimpleNamespace(_clusters={Key("team", "garden"): found})
+        cluster_object = made({**cluster, "metadata": {**cluster["metadata"], **metadata}, **spec})
+        observer: Any = SimpleNamespace(_clusters={Key("team", "garden"): cluster_object})
         return Observer.asks_in_place(observer, made(owner))
 
     assert asks() is is_in_place
@@ -238,10 +238,10 @@ def test_a_cluster_says_of_each_of_its_groups_whether_it_is_upgraded_in_place(na
 def test_an_upgrade_written_by_hand_is_not_deleted_with_an_annotation(uid: str, is_ours: bool) -> None:
     tree = upgrade().tree
     owner = {"apiVersion": "v1", "kind": "K", "name": "garden", "uid": uid, "controller": True}
-    found = made({**tree, "metadata": {**tree["metadata"], "ownerReferences": [owner]}})
-    tools: Any = SimpleNamespace(observer=SimpleNamespace(upgrade=lambda *_: found))
+    stored_upgrade = made({**tree, "metadata": {**tree["metadata"], "ownerReferences": [owner]}})
+    tools: Any = SimpleNamespace(observer=SimpleNamespace(upgrade=lambda *_: stored_upgrade))
     plane = made({"kind": "KubeadmControlPlane", "metadata": {"name": "garden", "uid": "1"}})
-    assert (_upgrade_of(tools, ControlPlaneGroup(), plane) is found) is is_ours
+    assert (_upgrade_of(tools, ControlPlaneGroup(), plane) is stored_upgrade) is is_ours
     tools.observer.upgrade = lambda *_: None
     assert _upgrade_of(tools, ControlPlaneGroup(), plane) is None
 
@@ -311,7 +311,7 @@ def test_the_claim_on_a_control_plane_without_annotation_goes_with_its_holder(
 
 
 def test_only_present_or_former_annotations_wake_the_annotation_controller() -> None:
-    marked, other = (made({"metadata": {"name": "a", "annotations": one}}) for one in (MARKED, {}))
+    marked, other = (made({"metadata": {"name": "a", "annotations": marks}}) for marks in (MARKED, {}))
     assert [_is_annotated(*pair) for pair in ((None, marked), (marked, other), (other, marked))] == [True] * 3
     assert [_is_annotated(*pair) for pair in ((None, other), (other, other), (other, None))] == [False] * 3
     claimed = made({"metadata": {"name": "a", "annotations": {NODE_IN_WORK: "a-node-upgrader 1"}}})

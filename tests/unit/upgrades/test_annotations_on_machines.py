@@ -38,8 +38,8 @@ def marked(annotations: dict[str, str], scope: NodeScope | None = None) -> tuple
     writer.with_caches = lambda _caches: writer
     there = machine("a", control_plane=True)
     tree = there.object.tree
-    found = made({**tree, "metadata": {**tree["metadata"], "annotations": annotations}})
-    scope = replace(scope or scope_of([node("a")]), machine=replace(there, object=found))
+    machine_object = made({**tree, "metadata": {**tree["metadata"], "annotations": annotations}})
+    scope = replace(scope or scope_of([node("a")]), machine=replace(there, object=machine_object))
     view: Any = scope.cluster_view
     view.capi_objects.caches = {}
     tools: Any = SimpleNamespace(writer=writer)

@@ -48,16 +48,20 @@ def scope_of(kind: Any, owner: Tree, view: Any, members: list[Member], **spec: A
         "apiVersion": kind.resource.api_version,
         "kind": kind.resource.kind,
         "metadata": {"name": "upgrade", "namespace": "eksa-system"},
-        "spec": {"kubernetesVersion": NEW, "machinesRequireUpgrade": [{"name": one.name} for one in members], **spec},
+        "spec": {
+            "kubernetesVersion": NEW,
+            "machinesRequireUpgrade": [{"name": member.name} for member in members],
+            **spec,
+        },
     }
-    found = made(tree)
-    upgrade = found.decode(kind)
+    upgrade_object = made(tree)
+    upgrade = upgrade_object.decode(kind)
     reference, data = (
         (upgrade.spec.control_plane, upgrade.spec.control_plane_spec_data)
         if isinstance(upgrade, ControlPlaneUpgrade)
         else (upgrade.spec.machine_deployment, upgrade.spec.machine_spec_data)
     )
-    return GroupScope(found, upgrade, reference, data, "garden", view, made(owner), tuple(members), ())
+    return GroupScope(upgrade_object, upgrade, reference, data, "garden", view, made(owner), tuple(members), ())
 
 
 def control_plane(view: Any, *, done: tuple[str, ...] = ()) -> GroupScope:
@@ -115,18 +119,18 @@ def test_a_control_plane_that_is_well_has_its_next_node_begun_and_one_alone() ->
 
 
 @pytest.mark.parametrize(
-    ("ill", "broken", "said"),
+    ("ill", "broken", "message"),
     [
         ("c", "", "before node a is upgraded: control plane node c is not ready"),
         ("", "etcd-b", "before node a is upgraded: etcd on node b is not ready"),
         ("", "kube-apiserver-b", "before node a is upgraded: kube-apiserver on node b is not ready"),
     ],
 )
-def test_no_node_of_a_control_plane_is_begun_while_another_is_ill(ill: str, broken: str, said: str) -> None:
+def test_no_node_of_a_control_plane_is_begun_while_another_is_ill(ill: str, broken: str, message: str) -> None:
     outcome, begun = lived(Accepted(), control_plane(plane_view(ill=ill, broken=broken)))
     assert isinstance(outcome, Wait)
     assert (outcome.reason, begun) == ("ControlPlaneUnhealthy", [])
-    assert outcome.message.startswith(f"{said}: "), "and what to do"
+    assert outcome.message.startswith(f"{message}: "), "and what to do"
 
 
 def test_a_control_plane_is_upgraded_once_all_of_it_is_well_after_the_last_node() -> None:
@@ -141,10 +145,10 @@ def test_a_control_plane_is_upgraded_once_all_of_it_is_well_after_the_last_node(
 def test_a_machine_is_not_recorded_as_upgraded_while_its_kubelet_has_another_version() -> None:
     scope = control_plane(plane_view())
     first = Member("a", machine("a"), None, completed(), is_expected=False)
-    told, begun = lived(Accepted(), replace(scope, members=(first, *scope.members[1:])))
-    assert isinstance(told, Wait)
-    assert (told.reason, begun) == ("NodeUpgradeNotCompleted", [])
-    assert f"but node a has {OLD}" in told.message
+    outcome, begun = lived(Accepted(), replace(scope, members=(first, *scope.members[1:])))
+    assert isinstance(outcome, Wait)
+    assert (outcome.reason, begun) == ("NodeUpgradeNotCompleted", [])
+    assert f"but node a has {OLD}" in outcome.message
 
 
 def test_nothing_is_begun_in_a_cluster_that_does_not_answer() -> None:
@@ -179,8 +183,8 @@ def test_no_node_is_touched_while_a_machine_that_was_lost_is_missing() -> None:
 def test_no_node_is_touched_of_a_control_plane_of_the_same_name_that_is_another_one() -> None:
     scope = control_plane(plane_view())
     meant = msgspec.structs.replace(scope.owner_reference, uid="2")
-    said = Wait("OwnerNotFound", "KubeadmControlPlane eksa-system/garden does not exist")
-    assert lived(Accepted(), replace(scope, owner_reference=meant)) == (said, [])
+    wait = Wait("OwnerNotFound", "KubeadmControlPlane eksa-system/garden does not exist")
+    assert lived(Accepted(), replace(scope, owner_reference=meant)) == (wait, [])
     same = msgspec.structs.replace(scope.owner_reference, uid="1")
     assert lived(Accepted(), replace(scope, owner_reference=same))[1] == ["a"]
 
@@ -190,14 +194,14 @@ def test_no_node_is_touched_of_a_control_plane_that_is_being_deleted() -> None:
     assert scope.owner is not None
     tree = scope.owner.tree
     going = {**tree, "metadata": {**tree["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
-    said = Wait("OwnerDeleted", "KubeadmControlPlane eksa-system/garden is being deleted")
-    assert lived(Accepted(), replace(scope, owner=made(going))) == (said, [])
+    wait = Wait("OwnerDeleted", "KubeadmControlPlane eksa-system/garden is being deleted")
+    assert lived(Accepted(), replace(scope, owner=made(going))) == (wait, [])
 
 
 def test_no_machine_is_said_to_be_made_with_a_spec_that_nobody_can_read() -> None:
     view = plane_view(kubelet=NEW)
     scope = control_plane(view, done=PLANES)
-    members = tuple(replace(one, is_expected=False) for one in scope.members)
+    members = tuple(replace(member, is_expected=False) for member in scope.members)
     recorded: list[str] = []
 
     class Recording(Accepted):
@@ -251,7 +255,7 @@ def workers_of(view: Any, workers: list[MachineView]) -> GroupScope:
             "template": {"spec": {"clusterName": "garden", "bootstrap": {}, "infrastructureRef": reference}},
         },
     }
-    members = [Member(one.name, one, None, None) for one in workers]
+    members = [Member(worker.name, worker, None, None) for worker in workers]
     asked: Tree = {"machineDeployment": {"name": "md"}, "machineSpecData": expected.encoded({"version": NEW})}
     return scope_of(MachineDeploymentUpgrade, deployment, view, members, **asked)
 
@@ -294,7 +298,7 @@ def test_an_upgrade_is_read_from_its_cluster_also_when_a_machine_of_it_is_gone(i
     }
     metadata = {"name": "u", "labels": {"cluster.x-k8s.io/cluster-name": "garden"}}
     kind = ControlPlaneUpgrade.resource
-    found = made({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec})
+    upgrade_object = made({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec})
     observer: Any = SimpleNamespace(
         view={"garden": view}.get,
         node_upgrades=lambda _upgrade: [],
@@ -302,10 +306,10 @@ def test_an_upgrade_is_read_from_its_cluster_also_when_a_machine_of_it_is_gone(i
         paused_cluster=lambda _owner: None,
         owner=lambda _resource, _name: None,
     )
-    scope = observe(observer, ControlPlaneGroup(), found)
+    scope = observe(observer, ControlPlaneGroup(), upgrade_object)
     assert scope.cluster_view is view
-    assert [one.is_gone for one in scope.members] == [not is_there]
-    assert [one.is_expected for one in scope.members] == [False]
+    assert [member.is_gone for member in scope.members] == [not is_there]
+    assert [member.is_expected for member in scope.members] == [False]
 
 
 @pytest.mark.parametrize(
@@ -327,14 +331,14 @@ def test_an_edited_status_does_not_end_an_upgrade(members: list[Member], is_done
 
 
 @pytest.mark.parametrize(
-    ("of_upgrade", "of_owner", "told"),
+    ("of_upgrade", "of_owner", "message"),
     [
         ("c", "c", ""),
         ("other", "c", "label cluster.x-k8s.io/cluster-name of ControlPlaneUpgrade eksa-system/upgrade"),
         ("c", "other", "label cluster.x-k8s.io/cluster-name of KubeadmControlPlane eksa-system/garden"),
     ],
 )
-def test_an_upgrade_waits_for_a_label_that_somebody_edited(of_upgrade: str, of_owner: str, told: str) -> None:
+def test_an_upgrade_waits_for_a_label_that_somebody_edited(of_upgrade: str, of_owner: str, message: str) -> None:
     scope = control_plane(plane_view())
     assert scope.owner is not None
     cluster = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "c", "uid": "2"}
@@ -344,5 +348,5 @@ def test_an_upgrade_waits_for_a_label_that_somebody_edited(of_upgrade: str, of_o
     trees[1]["metadata"]["ownerReferences"] = [cluster]
     outcome, begun = lived(Accepted(), replace(scope, object=made(trees[0]), owner_metadata=made(trees[1])))
     assert isinstance(outcome, Wait)
-    assert (outcome.reason, begun) == (("LabelsChanged", []) if told else ("UpgradingNodes", ["a"]))
-    assert not told or outcome.message.startswith(f'{told} is "other", but ')
+    assert (outcome.reason, begun) == (("LabelsChanged", []) if message else ("UpgradingNodes", ["a"]))
+    assert not message or outcome.message.startswith(f'{message} is "other", but ')

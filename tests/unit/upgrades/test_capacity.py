@@ -87,7 +87,7 @@ class Cluster(Client):
         self._pods = pods
 
     async def pages(self, *_: Any, **__: Any) -> AsyncGenerator[ObjectList, None]:
-        yield ObjectList([made(one) for one in self._pods], "1")
+        yield ObjectList([made(tree) for tree in self._pods], "1")
 
 
 @pytest.mark.parametrize("malformed", MALFORMED)

@@ -53,11 +53,11 @@ def config_map(text: object) -> dict[str, object]:
 
 
 def test_alone_the_tag_of_etcd_is_set_and_a_gate_that_kubeadm_does_not_know_any_more_goes() -> None:
-    found = wanted(read(config_map(TEXT)), WantedConfiguration(NEW, "3.6.8-0"))
+    configuration = wanted(read(config_map(TEXT)), WantedConfiguration(NEW, "3.6.8-0"))
 
     etcd = {"local": {"dataDir": "/var/lib/etcd", "imageTag": "3.6.8-0"}}
-    assert found == {name: part for name, part in TREE.items() if name != "featureGates"} | {"etcd": etcd}
-    assert version_of(found) == OLD, "kubeadm writes it"
+    assert configuration == {name: part for name, part in TREE.items() if name != "featureGates"} | {"etcd": etcd}
+    assert version_of(configuration) == OLD, "kubeadm writes it"
 
 
 def test_a_configuration_that_needs_no_change_stays_as_it_is() -> None:
@@ -74,15 +74,15 @@ def test_the_parts_that_a_control_plane_asks_for_are_set_and_those_that_it_does_
         "networking": {"podSubnet": "10.0.0.0/8"},
     }
 
-    found = wanted(TREE, WantedConfiguration(OLD, "", parts))
+    configuration = wanted(TREE, WantedConfiguration(OLD, "", parts))
 
-    assert found == TREE | {
+    assert configuration == TREE | {
         "apiServer": {"certSANs": ["localhost"], "extraArgs": [{"name": "v", "value": "4"}]},
         "controllerManager": {"extraVolumes": parts["controllerManager"]["extraVolumes"]},
         "etcd": {"local": {"dataDir": "/var/lib/etcd", "imageRepository": "mirror.example", "imageTag": "v3.6.6"}},
         "featureGates": {"NodeLocalCRISocket": True},
     }
-    without = wanted(found, WantedConfiguration(OLD, "", {"etcd": {"local": {"imageTag": "v3.6.6"}}}))
+    without = wanted(configuration, WantedConfiguration(OLD, "", {"etcd": {"local": {"imageTag": "v3.6.6"}}}))
     assert without["apiServer"] == {"certSANs": ["localhost"]}
     assert "featureGates" not in without
     assert "controllerManager" not in without

@@ -29,10 +29,10 @@ def test_the_process_keeps_no_key_of_a_cluster_but_that_of_its_kubeconfig(name: 
     """Whoever reads its memory has what it needs, and no authority that makes more of it."""
     labels = {"cluster.x-k8s.io/cluster-name": "garden"}
     data = {"value": "YQ==", "tls.key": "Yg=="}
-    kept = metadata_unless(kubeconfig.cluster_of)(
+    cached = metadata_unless(kubeconfig.cluster_of)(
         made({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "labels": labels}, "data": data})
     )
-    assert ("data" in kept.tree) is is_kept
+    assert ("data" in cached.tree) is is_kept
 
 
 class Silent:

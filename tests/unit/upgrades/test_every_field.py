@@ -102,8 +102,8 @@ def refusals(kind: Any, trees: list[Tree]) -> list[set[str]]:
 def test_a_value_is_taken_or_refused_by_the_name_of_its_field(kind: type[KubeObject]) -> None:
     for value in WRONG_TYPES:
         wrong = [path for path in all_leaves(kind) if is_of_wrong_type(kind, f"spec.{path}", value)]
-        (found,) = refusals(kind, [written(kind, *wrong, value=value)])
-        assert {named(f"spec.{path}") for path in wrong} - found == set()
+        (refused_fields,) = refusals(kind, [written(kind, *wrong, value=value)])
+        assert {named(f"spec.{path}") for path in wrong} - refused_fields == set()
     for path, values in FIELDS[kind].items():
         accepted = refusals(kind, [written(kind, path, value=value) for value in values.accepted])
         assert accepted == [set()] * len(values.accepted), path
@@ -115,8 +115,8 @@ def test_a_value_is_taken_or_refused_by_the_name_of_its_field(kind: type[KubeObj
 def test_a_reference_to_something_else_is_refused_by_the_controller_if_no_webhook_was_asked(kind: Any) -> None:
     (field,) = (path.partition(".")[0] for path in FIELDS[kind] if path.endswith(".name") and "[]" not in path)
     for name, value in (("namespace", "team-a"), ("kind", "Banana"), ("apiVersion", "v1")):
-        found: Object = made(written(kind, f"{field}.{name}", value=value))
-        (violation,) = names.not_an_owner(found.decode(kind))
+        upgrade_object: Object = made(written(kind, f"{field}.{name}", value=value))
+        (violation,) = names.not_an_owner(upgrade_object.decode(kind))
         assert violation.field == f"spec.{field}.{name}"
         assert violation.found == value
 
@@ -124,7 +124,7 @@ def test_a_reference_to_something_else_is_refused_by_the_controller_if_no_webhoo
 def swept() -> Iterator[tuple[type[KubeObject], str, Values]]:
     for kind, paths in FIELDS.items():
         for path, values in paths.items():
-            wrong = [one for one in WRONG_TYPES if is_of_wrong_type(kind, f"spec.{path}", one)]
+            wrong = [value for value in WRONG_TYPES if is_of_wrong_type(kind, f"spec.{path}", value)]
             yield kind, path, Values(values.accepted, [*values.refused, *wrong])
 
 

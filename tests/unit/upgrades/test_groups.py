@@ -48,12 +48,12 @@ def scope(*, controlled: bool, version: str = "v1.36.3") -> GroupScope:
             "machineSpecData": expected.encoded(BEFORE),
         },
     }
-    found = made(upgrade)
-    decoded = found.decode(MachineDeploymentUpgrade)
+    upgrade_object = made(upgrade)
+    decoded = upgrade_object.decode(MachineDeploymentUpgrade)
     paused = {"cluster.x-k8s.io/paused": "in-place-upgrade"}
     owner = made({"kind": "MachineDeployment", "metadata": {"name": "md", "uid": "1", "annotations": paused}})
     reference, data = decoded.spec.machine_deployment, decoded.spec.machine_spec_data
-    return GroupScope(found, decoded, reference, data, "garden", None, owner, (), ())
+    return GroupScope(upgrade_object, decoded, reference, data, "garden", None, owner, (), ())
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_an_upgrade_written_by_hand_has_to_be_written_anew_when_its_owner_is_edi
     controlled: bool, asked_for: Tree, version: str, reason: str
 ) -> None:
     """Those that were made for an annotation are made anew by their controller: nobody has to act."""
-    found = shared_problem(scope(controlled=controlled, version=version), "MachineDeployment md", "v1.36.3", asked_for)
-    assert (found.reason if found else "") == reason
+    wait = shared_problem(scope(controlled=controlled, version=version), "MachineDeployment md", "v1.36.3", asked_for)
+    assert (wait.reason if wait else "") == reason
 
 
 @pytest.mark.parametrize(("replicas", "missing"), [(None, 1), (1, 1), (0, 0), (2, 2)])
@@ -141,7 +141,9 @@ def capi_objects(sets: list[Object], *of: str) -> Any:
     """These MachineSets; those that are named have a machine each."""
     return SimpleNamespace(
         controlled=lambda *_: list(sets),
-        machines_of=lambda one: [SimpleNamespace(name=f"{one.name}-x")] if one.name in of else [],
+        machines_of=lambda machine_set_: (
+            [SimpleNamespace(name=f"{machine_set_.name}-x")] if machine_set_.name in of else []
+        ),
         infrastructures=Infrastructures([]),
         template=lambda *_: None,
     )
@@ -149,9 +151,9 @@ def capi_objects(sets: list[Object], *of: str) -> Any:
 
 def test_the_set_with_the_highest_revision_is_the_one_that_stays() -> None:
     sets = [machine_set("tenth", "10"), machine_set("second", "2"), machine_set("none", "x")]
-    found = deployment_group.sets_of(capi_objects(sets, "second", "tenth"), machine_set("md", "1"))
-    assert found.latest is not None
-    assert (found.latest.name, found.older) == ("tenth", ("second",))
+    sets_of_deployment = deployment_group.sets_of(capi_objects(sets, "second", "tenth"), machine_set("md", "1"))
+    assert sets_of_deployment.latest is not None
+    assert (sets_of_deployment.latest.name, sets_of_deployment.older) == ("tenth", ("second",))
 
 
 def remaining(latest: Object | None, owner: Object | None) -> list[str]:
@@ -196,16 +198,16 @@ def test_a_machine_that_is_named_has_to_be_the_one_that_is_there(reference: Tree
     view = machine("m", version="v1.36.3")
     named = replace(view, object=made({**view.object.tree, "metadata": {"name": "m", "uid": "1"}}))
     upgrade: Any = msgspec.structs.replace(seen.upgrade, spec=spec)
-    found = shared_problem(
+    wait = shared_problem(
         replace(seen, upgrade=upgrade, members=(Member("m", named, None, None),)),
         "MachineDeployment md",
         "v1.36.3",
         BEFORE,
     )
-    assert (found.reason if found else "") == reason
+    assert (wait.reason if wait else "") == reason
 
 
-def judged(view: Any, *, uid: str = "", strangers: tuple[str, ...] = ()) -> str:
+def judged(view: Any, *, uid: str = "", foreign: tuple[str, ...] = ()) -> str:
     """The reason for which an upgrade by hand of this one machine is not made; empty when it is."""
     seen = scope(controlled=False)
     named = [ObjectReference(name="m", uid=uid)]
@@ -213,9 +215,9 @@ def judged(view: Any, *, uid: str = "", strangers: tuple[str, ...] = ()) -> str:
         seen.upgrade, spec=msgspec.structs.replace(seen.upgrade.spec, machines_require_upgrade=named)
     )
     members = (Member("m", view, None, None),)
-    seen = replace(seen, upgrade=upgrade, members=members, strangers=strangers)
-    found = shared_problem(seen, "MachineDeployment md", "v1.36.3", BEFORE)
-    return found.reason if found else ""
+    seen = replace(seen, upgrade=upgrade, members=members, foreign_node_upgrades=foreign)
+    wait = shared_problem(seen, "MachineDeployment md", "v1.36.3", BEFORE)
+    return wait.reason if wait else ""
 
 
 def test_no_group_is_upgraded_whose_machines_can_not_be_or_are_not_known() -> None:
@@ -231,7 +233,7 @@ def test_no_group_is_upgraded_whose_machines_can_not_be_or_are_not_known() -> No
     assert judged(machine("m", version="v1.37.0")) == "VersionRefused"
     assert judged(None) == "MachineNotFound"
     assert judged(None, uid="1") == "", "it was there, and is replaced"
-    assert judged(there, strangers=("m-node-upgrader",)) == "NodeUpgradeTaken"
+    assert judged(there, foreign=("m-node-upgrader",)) == "NodeUpgradeTaken"
 
 
 def test_a_machine_of_another_group_is_not_upgraded_with_this_one() -> None:
@@ -252,8 +254,8 @@ def test_a_machine_of_another_group_is_not_upgraded_with_this_one() -> None:
             seen.upgrade,
             spec=msgspec.structs.replace(seen.upgrade.spec, machines_require_upgrade=[ObjectReference(name=name)]),
         )
-        found = DeploymentGroup().problem(replace(seen, upgrade=upgrade))
-        assert (found.reason if found else "") == reason
+        wait = DeploymentGroup().problem(replace(seen, upgrade=upgrade))
+        assert (wait.reason if wait else "") == reason
 
 
 @pytest.mark.parametrize(
@@ -287,9 +289,9 @@ def test_no_control_plane_is_upgraded_by_hand_with_machines_of_another_or_etcd_e
         cluster_view=cast(Any, SimpleNamespace(capi_objects=capi_objects([]))),
         members=(Member("m", of, None, None),),
     )
-    found = ControlPlaneGroup().problem(seen)
-    assert found is not None
-    assert found.reason == reason
+    wait = ControlPlaneGroup().problem(seen)
+    assert wait is not None
+    assert wait.reason == reason
 
 
 @pytest.mark.parametrize(("versions", "due"), [("oon", ["a", "b"]), ("onnn", []), ("oonn", ["a", "b"])])
@@ -302,8 +304,8 @@ def test_machines_of_a_rollout_that_was_taken_back_are_left_to_cluster_api(versi
         machine(name, version="v1.36.3" if version == "n" else "v1.35.4", control_plane=True)
         for name, version in zip("abcd", versions, strict=False)
     ]
-    found = ControlPlaneGroup().due(objects, owner)
-    assert ([one.name for one in found.machines], found.is_due) == (due, bool(due))
+    due_machines = ControlPlaneGroup().due(objects, owner)
+    assert ([view.name for view in due_machines.machines], due_machines.is_due) == (due, bool(due))
 
 
 def lost(name: str, version: str = "v1.36.3") -> MachineView:
@@ -321,20 +323,20 @@ def test_machines_whose_configs_are_lost_are_due() -> None:
     objects = capi_objects([])
     views = [lost("a"), machine("b", version="v1.36.3"), machine("c", version="v1.35.4")]
     objects.machines_of = lambda _owner: views
-    assert [one.name for one in ControlPlaneGroup().due(objects, owner).machines] == ["a", "c"]
+    assert [view.name for view in ControlPlaneGroup().due(objects, owner).machines] == ["a", "c"]
     sets = capi_objects([machine_set("s", "1", version="v1.35.4")], "s")
     sets.machines_of = lambda _one: views
-    assert [one.name for one in DeploymentGroup().due(sets, machine_set("md", "1")).machines] == ["c", "a"]
+    assert [view.name for view in DeploymentGroup().due(sets, machine_set("md", "1")).machines] == ["c", "a"]
 
 
 @pytest.mark.parametrize(("version", "written"), [("v1.35.4", ["v1.36.3"]), ("v1.36.3", [])])
 def test_a_set_that_is_as_its_group_asks_for_is_not_brought_to_what_was_taken_back(
     version: str, written: list[str]
 ) -> None:
-    found: list[str] = []
+    versions: list[str] = []
 
     async def merge(_resource: Any, _found: Any, patch: Tree) -> None:
-        found.append(patch["spec"]["template"]["spec"]["version"])
+        versions.append(patch["spec"]["template"]["spec"]["version"])
 
     owner, latest = machine_set("md", "1"), machine_set("s", "1", version=version)
     wanted: Tree = {**owner.tree["spec"]["template"]["spec"], "version": "v1.36.3", "failureDomain": "elsewhere"}
@@ -343,7 +345,7 @@ def test_a_set_that_is_as_its_group_asks_for_is_not_brought_to_what_was_taken_ba
     asyncio.run(
         DeploymentGroup().finish(writer, cast(Any, SimpleNamespace(cluster_view=view, owner=owner, wanted=wanted)))
     )
-    assert found == written
+    assert versions == written
 
 
 def test_a_worker_without_a_node_or_with_one_that_is_not_ready_is_missing() -> None:
@@ -372,7 +374,7 @@ def test_a_machine_whose_files_are_not_those_of_its_template_is_outdated() -> No
     for content, names in (("new", []), ("old", ["m"])):
         config = made({"kind": "C", "metadata": {"name": "m"}, "spec": {"files": [{"path": "/a", "content": content}]}})
         view = replace(machine("m", version="v1.36.3"), config=config)
-        assert [one.name for one in deployment_group.outdated(objects, deployment, [view])] == names
+        assert [view_.name for view_ in deployment_group.outdated(objects, deployment, [view])] == names
 
 
 def recorded(group: Any, wanted: Tree, view: Any) -> dict[str, Tree]:
@@ -403,10 +405,10 @@ def test_all_objects_of_a_machine_say_what_was_reached_also_where_they_said_noth
     bare = made({"kind": "Any", "metadata": {"name": "m"}})
     kind = Resource("i", "v1", "dockermachines", "DockerMachine")
     view = replace(machine("m"), config=bare, infrastructure=bare, infrastructure_kind=kind)
-    found = recorded(group, wanted, view)
-    assert list(found) == ["Machine", "KubeadmConfig", "DockerMachine"]
-    assert found["Machine"]["spec"] == {"version": "v1.36.3"}
-    cloned_from = found["DockerMachine"]["metadata"]["annotations"]
+    patches = recorded(group, wanted, view)
+    assert list(patches) == ["Machine", "KubeadmConfig", "DockerMachine"]
+    assert patches["Machine"]["spec"] == {"version": "v1.36.3"}
+    cloned_from = patches["DockerMachine"]["metadata"]["annotations"]
     assert cloned_from["cluster.x-k8s.io/cloned-from-name"] == "new"
     assert list(recorded(group, wanted, machine("m"))) == ["Machine"]
     assert "DockerMachine" not in recorded(group, {}, view), "nothing is known of what it was cloned from"
@@ -423,5 +425,5 @@ def test_nodes_of_a_control_plane_get_the_version_of_etcd_that_was_asked_for() -
     kind = ControlPlaneUpgrade.resource
     upgrade = made({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "u"}, "spec": spec})
     seen: Any = SimpleNamespace(members=(), wanted={}, upgrade=upgrade.decode(ControlPlaneUpgrade))
-    found = ControlPlaneGroup().node_upgrade_extras(seen, Member("m", machine("m"), None, None))
-    assert found == {"etcdVersion": "v3.6.8", "firstNodeToBeUpgraded": True, "bootstrapChanges": ""}
+    extras = ControlPlaneGroup().node_upgrade_extras(seen, Member("m", machine("m"), None, None))
+    assert extras == {"etcdVersion": "v3.6.8", "firstNodeToBeUpgraded": True, "bootstrapChanges": ""}

@@ -38,7 +38,7 @@ NOW = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("found", "told", "taken"),
+    ("machine_view", "expected_reason", "taken"),
     [
         (None, "MachineNotFound", [""]),
         (machine("a", control_plane=True, going=True), "MachineDeleted", ["a"]),
@@ -48,16 +48,16 @@ NOW = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
 )
 @pytest.mark.parametrize("is_told_already", [False, True])
 def test_a_machine_that_is_not_there_is_reported_and_its_rights_are_taken_once(
-    found: Any, told: str, taken: list[str], is_told_already: bool, monkeypatch: pytest.MonkeyPatch
+    machine_view: Any, expected_reason: str, taken: list[str], is_told_already: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of = rights_taken(monkeypatch, node_life)
-    scope = replace(scope_of([node("a")]), machine=found)
+    scope = replace(scope_of([node("a")]), machine=machine_view)
     if is_told_already:
-        before = [Condition(type=names.READY, status="False", reason=told or "Waiting")]
+        before = [Condition(type=names.READY, status="False", reason=expected_reason or "Waiting")]
         status = msgspec.structs.replace(scope.upgrade.status, conditions=before)
         scope = replace(scope, upgrade=msgspec.structs.replace(scope.upgrade, status=status))
     outcome, _ = ended(node_life.find_machine, scope)
-    assert (reason(outcome), of) == (told, [] if is_told_already else taken)
+    assert (reason(outcome), of) == (expected_reason, [] if is_told_already else taken)
 
 
 def test_a_machine_whose_label_was_edited_is_left_alone() -> None:
@@ -80,10 +80,10 @@ def test_a_control_plane_machine_without_its_owner_is_not_upgraded_beside_others
 
 
 @pytest.mark.parametrize(
-    ("label", "told"), [("other", "LabelsChanged"), ("c", "CacheNotSynced")], ids=["edited", "not seen yet"]
+    ("label", "expected_reason"), [("other", "LabelsChanged"), ("c", "CacheNotSynced")], ids=["edited", "not seen yet"]
 )
 def test_a_machine_that_is_merely_not_found_keeps_the_rights_of_its_upgrader(
-    label: str, told: str, monkeypatch: pytest.MonkeyPatch
+    label: str, expected_reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = rights_taken(monkeypatch, node_life)
 
@@ -95,7 +95,7 @@ def test_a_machine_that_is_merely_not_found_keeps_the_rights_of_its_upgrader(
     tree["metadata"]["labels"] = {"cluster.x-k8s.io/cluster-name": label}
     tools: Any = SimpleNamespace(writer=SimpleNamespace(client=SimpleNamespace(get=get)))
     outcome = asyncio.run(node_life.find_machine(Context(tools, replace(scope, object=made(tree)))))
-    assert (reason(outcome), taken) == (told, [])
+    assert (reason(outcome), taken) == (expected_reason, [])
 
 
 @pytest.mark.parametrize(("field", "value"), [("kind", "Banana"), ("namespace", "elsewhere"), ("api_version", "v1")])
@@ -117,8 +117,8 @@ def with_pod(phase: str, states: dict[str, Tree], **status: Any) -> NodeScope:
     assert scope.pod_object is not None
     tree = scope.pod_object.tree
     inits = [
-        {"name": one["name"], "state": states.get(one["name"], {"waiting": {}})}
-        for one in tree["spec"]["initContainers"]
+        {"name": container["name"], "state": states.get(container["name"], {"waiting": {}})}
+        for container in tree["spec"]["initContainers"]
     ]
     return replace(
         scope, pod_object=made({**tree, "status": {"phase": phase, "initContainerStatuses": inits, **status}})
@@ -203,7 +203,9 @@ def test_a_pod_belongs_to_the_upgrade_that_created_it(
     """Steps of another upgrade on the node do not count, and its pod is not deleted."""
     known = scope_of([node("a")])
     tree = known.object.tree
-    found = made({**tree, "metadata": {**tree["metadata"], "labels": {"cluster.x-k8s.io/cluster-name": "garden"}}})
+    upgrade_object = made(
+        {**tree, "metadata": {**tree["metadata"], "labels": {"cluster.x-k8s.io/cluster-name": "garden"}}}
+    )
     wanted = pod.pod(pod.Upgrader(of, "a", "image", "control-plane", NEW, "account", upgrade=uid))
     present = made(wanted)
     view: Any = known.cluster_view
@@ -212,10 +214,10 @@ def test_a_pod_belongs_to_the_upgrade_that_created_it(
     monkeypatch.setattr(node_scope, "_control_plane", lambda *_: None)
     monkeypatch.setattr(node_scope, "_claimed_by", lambda *_: "")
     observer: Any = SimpleNamespace(view=lambda _cluster: view, image=lambda _version: ("image", ()))
-    scope = node_scope.observe(observer, found)
+    scope = node_scope.observe(observer, upgrade_object)
     assert (scope.pod_object is present, scope.earlier is present, scope.taken_by) == (is_own, is_earlier, taken_by)
     view.workload = None
-    assert node_scope.observe(observer, found).pod_object is None
+    assert node_scope.observe(observer, upgrade_object).pod_object is None
 
 
 @pytest.mark.parametrize(
@@ -249,24 +251,24 @@ def test_a_nodes_note_about_its_drain_is_a_line_that_fits_into_a_status(noted: s
     assert len(scope.drain_waits_for) <= node_scope.MAX_ANNOTATION
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(59, "CopyingComponents"), (60, "NodeNotReady")])
-def test_a_kubelet_silent_for_a_minute_is_reported(seconds: int, told: str) -> None:
+@pytest.mark.parametrize(("seconds", "expected_reason"), [(59, "CopyingComponents"), (60, "NodeNotReady")])
+def test_a_kubelet_silent_for_a_minute_is_reported(seconds: int, expected_reason: str) -> None:
     scope = working()
     since = timestamp(NOW - timedelta(seconds=seconds))
     conditions = [{"type": "Ready", "status": "Unknown", "lastTransitionTime": since}]
     silent = msgspec.convert({"metadata": {"name": "a"}, "status": {"conditions": conditions}}, Node)
     tools: Any = SimpleNamespace(clock=SimpleNamespace(now=lambda: NOW))
     outcome = asyncio.run(node_life.follow_pod(Context(tools, replace(scope, node=silent))))
-    assert reason(outcome) == told
+    assert reason(outcome) == expected_reason
 
 
 @pytest.mark.parametrize("text", [None, "", "- a list"])
 def test_a_kubeadm_config_that_is_none_is_reported_and_nothing_is_written(text: str | None) -> None:
     config = None if text is None else made({"metadata": {"name": "k"}, "data": {"ClusterConfiguration": text}})
     workload: Any = SimpleNamespace(kubeadm_config=config)
-    found = asyncio.run(node_life.configure(workload, scope_of([node("a")])))
-    assert isinstance(found, Wait)
-    assert found.reason == "KubeadmConfigInvalid"
+    outcome = asyncio.run(node_life.configure(workload, scope_of([node("a")])))
+    assert isinstance(outcome, Wait)
+    assert outcome.reason == "KubeadmConfigInvalid"
 
 
 @pytest.mark.parametrize("text", [None, "", "- a list"])
@@ -303,12 +305,12 @@ def owned(uid: str) -> Tree:
     return {"kind": "NodeUpgrade", "metadata": {"name": "a-node-upgrader", "ownerReferences": [owner]}}
 
 
-@pytest.mark.parametrize(("uid", "found"), [("1", {"clusterName": "garden"}), ("2", None)])
+@pytest.mark.parametrize(("uid", "configuration"), [("1", {"clusterName": "garden"}), ("2", None)])
 def test_kubeadm_config_is_that_of_the_control_plane_upgrade_that_has_the_node_upgraded(
-    uid: str, found: Tree | None
+    uid: str, configuration: Tree | None
 ) -> None:
     wanted = {"version": NEW, "kubeadmConfigSpec": {"clusterConfiguration": {"clusterName": "garden"}}}
-    whole = made(
+    upgrade_object = made(
         {
             "apiVersion": ControlPlaneUpgrade.resource.api_version,
             "kind": "ControlPlaneUpgrade",
@@ -321,18 +323,18 @@ def test_kubeadm_config_is_that_of_the_control_plane_upgrade_that_has_the_node_u
             },
         }
     )
-    observer: Any = SimpleNamespace(upgrade=lambda _kind, name: whole if name == "up" else None)
-    assert node_scope._configuration(observer, made(owned(uid)), None, NEW) == found
+    observer: Any = SimpleNamespace(upgrade=lambda _kind, name: upgrade_object if name == "up" else None)
+    assert node_scope._configuration(observer, made(owned(uid)), None, NEW) == configuration
 
 
-@pytest.mark.parametrize(("uid", "found"), [("1", {"clusterName": "garden"}), ("2", None)])
-def test_of_a_node_upgrade_by_hooks_it_is_that_of_its_machine(uid: str, found: Tree | None) -> None:
+@pytest.mark.parametrize(("uid", "configuration"), [("1", {"clusterName": "garden"}), ("2", None)])
+def test_of_a_node_upgrade_by_hooks_it_is_that_of_its_machine(uid: str, configuration: Tree | None) -> None:
     owner = {"apiVersion": "c/v1", "kind": "Machine", "name": "a", "uid": uid, "controller": True}
     asked = made({"kind": "NodeUpgrade", "metadata": {"name": "n", "ownerReferences": [owner]}})
     config = made({"spec": {"clusterConfiguration": {"clusterName": "garden"}}})
     view: Any = SimpleNamespace(object=made({"kind": "Machine", "metadata": {"name": "a", "uid": "1"}}), config=config)
     observer: Any = SimpleNamespace(upgrade=lambda _kind, _name: None)
-    assert node_scope._configuration(observer, asked, view, NEW) == found
+    assert node_scope._configuration(observer, asked, view, NEW) == configuration
 
 
 def test_a_machine_of_a_cluster_that_its_label_does_not_name_is_found_by_its_spec() -> None:

@@ -54,20 +54,20 @@ def test_a_claim_names_the_upgrade_that_controls_the_node_upgrade_or_itself(owne
 def test_a_reference_leads_to_a_machine_by_what_it_says_and_may_leave_out(
     reference: dict[str, str], fields: list[str]
 ) -> None:
-    found = names.not_a_machine("m", ObjectReference(name="one", **reference))
-    assert [violation.field for violation in found] == fields
+    violations = names.not_a_machine("m", ObjectReference(name="one", **reference))
+    assert [violation.field for violation in violations] == fields
 
 
 @pytest.mark.parametrize("mark", [IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT])
 def test_control_planes_and_worker_node_groups_have_an_annotation_each(mark: str) -> None:
     for value, is_annotated in (("true", True), ("false", False)):
-        found = Object(encode_json({"kind": "K", "metadata": {"name": "k", "annotations": {mark: value}}}))
-        assert names.is_annotated(found) is is_annotated
+        annotated = Object(encode_json({"kind": "K", "metadata": {"name": "k", "annotations": {mark: value}}}))
+        assert names.is_annotated(annotated) is is_annotated
 
 
 def test_upgrades_are_called_like_what_they_upgrade() -> None:
-    found = names.control_plane_upgrade("c"), names.deployment_upgrade("c"), names.node_upgrade("c")
-    assert found == ("c-cp-upgrade", "c-md-upgrade", "c-node-upgrader")
+    upgrade_names = names.control_plane_upgrade("c"), names.deployment_upgrade("c"), names.node_upgrade("c")
+    assert upgrade_names == ("c-cp-upgrade", "c-md-upgrade", "c-node-upgrader")
 
 
 @pytest.mark.parametrize(("name", "node"), [("a-node-upgrader", "a"), ("-node-upgrader", None), ("a", None)])

@@ -158,8 +158,8 @@ def test_kubeadm_config_is_brought_back_by_who_may_have_written_it_and_while_no_
     assert scope.control_plane is not None
     plane = scope.control_plane.tree
     wished = {"clusterConfiguration": {"apiServer": {"extraArgs": [{"name": "v", "value": "1"}]}}}
-    told = [Condition(type=one, status="True", reason="So") for one in ("UpgraderPodCreated", done)]
-    status = msgspec.structs.replace(scope.upgrade.status, conditions=told)
+    conditions = [Condition(type=type_, status="True", reason="So") for type_ in ("UpgraderPodCreated", done)]
+    status = msgspec.structs.replace(scope.upgrade.status, conditions=conditions)
     view: Any = scope.cluster_view
     text = json.dumps({"apiVersion": "kubeadm.k8s.io/v1beta4", "kubernetesVersion": version})
     view.workload.kubeadm_config = made({"metadata": {"name": "k"}, "data": {"ClusterConfiguration": text}})
@@ -171,6 +171,6 @@ def test_kubeadm_config_is_brought_back_by_who_may_have_written_it_and_while_no_
     )
     tools: Any = SimpleNamespace()
     asyncio.run(node_deletion.restore_configuration(Context(tools, scope)))
-    assert [json.loads(one)["apiServer"] for one in written] == (
+    assert [json.loads(configuration)["apiServer"] for configuration in written] == (
         [wished["clusterConfiguration"]["apiServer"]] * is_restored
     )

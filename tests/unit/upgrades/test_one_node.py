@@ -179,13 +179,13 @@ def node_upgrade(name: str, uid: str, *, completed: bool = False, pod: bool = Fa
 def claimed_by(note: str, *others: Object) -> str:
     """Who holds the control plane of node a, where it says this and these NodeUpgrades are there."""
     asking = node_upgrade("a-node-upgrader", "1")
-    found = {one.name: one for one in (asking, *others)}
+    objects_by_name = {object_.name: object_ for object_ in (asking, *others)}
 
     def upgrade(kind: Resource, name: str) -> Object | None:
-        one = found.get(name)
-        return one if one is not None and one.kind == kind.kind else None
+        object_ = objects_by_name.get(name)
+        return object_ if object_ is not None and object_.kind == kind.kind else None
 
-    nodes = [one for one in found.values() if one.kind == "NodeUpgrade"]
+    nodes = [object_ for object_ in objects_by_name.values() if object_.kind == "NodeUpgrade"]
     observer: Any = SimpleNamespace(in_cluster=lambda *_: nodes, upgrade=upgrade)
     view = cluster_view()
     view.capi_objects.machine = lambda name: machine(name, control_plane=True)
@@ -216,9 +216,11 @@ def test_a_control_plane_is_held_by_no_upgrade_of_another(of: str, holder: str) 
     }
     resource = ControlPlaneUpgrade.resource
     metadata = {"name": "whole", "namespace": "eksa-system", "uid": "7"}
-    whole = made({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec})
-    assert claimed_by("whole 7", whole) == holder
-    assert claimed_by("whole 6", whole) == "", "it is another one of the name"
+    upgrade_object = made(
+        {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
+    )
+    assert claimed_by("whole 7", upgrade_object) == holder
+    assert claimed_by("whole 6", upgrade_object) == "", "it is another one of the name"
 
 
 def test_an_upgrade_under_way_claims_nothing_anew_and_waits_for_nobody() -> None:
@@ -239,9 +241,9 @@ def test_before_a_pod_was_made_no_step_is_reported_of_a_cluster_that_does_not_an
     outcome, _ = ended(node_life.find_node, silent)
     assert outcome == Wait("WorkloadClusterUnreachable", "it does not answer")
     begun = condition("UpgraderPodCreated", "True"), condition("BinariesCopied", "False")
-    told = msgspec.structs.replace(silent.upgrade.status, conditions=list(begun))
+    status = msgspec.structs.replace(silent.upgrade.status, conditions=list(begun))
     outcome, _ = ended(
-        node_life.find_node, replace(silent, upgrade=msgspec.structs.replace(silent.upgrade, status=told))
+        node_life.find_node, replace(silent, upgrade=msgspec.structs.replace(silent.upgrade, status=status))
     )
     assert isinstance(outcome, Wait)
     assert outcome.message.startswith("step 1 of ")

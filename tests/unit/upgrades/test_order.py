@@ -19,8 +19,8 @@ from tests.support.objects.observed_upgrades import machine, node, pods
 def upgrade(reason: str, *, completed: bool = False) -> NodeUpgrade:
     spec = {"machine": {"name": "m"}, "kubernetesVersion": "v1.36.3", "nodeType": "Worker"}
     outcome = Done() if completed else Wait(reason, f"it is {reason}")
-    told = reconciling.conditions_of(outcome, "", node_upgrade.QUIET)
-    status = NodeUpgradeStatus(told, completed)
+    conditions = reconciling.conditions_of(outcome, "", node_upgrade.QUIET)
+    status = NodeUpgradeStatus(conditions, completed)
     return NodeUpgrade(metadata=ObjectMeta(name="m"), spec=msgspec.convert(spec, NodeUpgradeSpec), status=status)
 
 
@@ -30,7 +30,7 @@ def member(name: str, reason: str = "", *, done: bool = False, gone: bool = Fals
 
 
 def names(members: list[Member]) -> list[str]:
-    return [one.name for one in members]
+    return [named.name for named in members]
 
 
 def test_one_after_the_other() -> None:
@@ -68,7 +68,7 @@ def test_no_reason_is_read_back(reason: str, following: list[str]) -> None:
 
 def test_nothing_is_begun_beside_a_node_of_which_another_version_told_without_the_condition() -> None:
     made = upgrade("UpgradingKubeadmFailed")
-    made.status.conditions[:] = [one for one in made.status.conditions if one.type == "Ready"]
+    made.status.conditions[:] = [condition for condition in made.status.conditions if condition.type == "Ready"]
     members = [Member("a", machine("a"), None, made), member("c")]
     assert names(sequence.next_members(members, 2)) == []
 
@@ -86,8 +86,8 @@ def test_nothing_is_begun_beside_a_node_of_which_another_version_told_without_th
 def test_an_upgrade_that_goes_on_by_itself_is_reported_by_conditions(
     reason: str, progressing: str, accepted: str
 ) -> None:
-    found = {one.type: one.status for one in upgrade(reason).status.conditions}
-    assert found == {"Ready": "False", "Progressing": progressing, "Accepted": accepted}
+    statuses = {condition.type: condition.status for condition in upgrade(reason).status.conditions}
+    assert statuses == {"Ready": "False", "Progressing": progressing, "Accepted": accepted}
 
 
 def test_a_node_upgrade_that_was_not_reconciled_yet_is_under_way() -> None:
@@ -142,9 +142,9 @@ def test_a_control_plane_spares_a_node_when_all_others_are_well() -> None:
     ],
 )
 def test_kubeadm_takes_one_minor_at_a_time_and_never_goes_down(current: str, wanted: str, message: str) -> None:
-    found = kubernetes_versions.step_obstacle(current, wanted)
-    assert message in found
-    assert bool(found) is bool(message)
+    obstacle = kubernetes_versions.step_obstacle(current, wanted)
+    assert message in obstacle
+    assert bool(obstacle) is bool(message)
 
 
 @pytest.mark.parametrize(

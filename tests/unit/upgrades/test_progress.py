@@ -32,7 +32,8 @@ def upgrader(
 ) -> Pod:
     made = pod.pod(pod.Upgrader("a/b", "n", "image", "worker", "v1.36.3", "account", done=done, drains=drains))
     statuses = [
-        {"name": one["name"], "state": states.get(one["name"], WAITS)} for one in made["spec"]["initContainers"]
+        {"name": container["name"], "state": states.get(container["name"], WAITS)}
+        for container in made["spec"]["initContainers"]
     ]
     main = [{"name": "done", "state": states.get("done", WAITS)}]
     status = {"phase": phase, "initContainerStatuses": statuses, "containerStatuses": main}
@@ -40,7 +41,7 @@ def upgrader(
 
 
 def by_type(conditions: list[Condition]) -> dict[str, Condition]:
-    return {one.type: one for one in conditions}
+    return {condition.type: condition for condition in conditions}
 
 
 def test_steps_get_the_arguments_that_they_need() -> None:
@@ -49,7 +50,7 @@ def test_steps_get_the_arguments_that_they_need() -> None:
         "a/b", "n", "image", "worker", "v1.36.3", "account", drain_seconds=60, ignored=("Swap",), patches="/patches"
     )
     made = pod.pod(asked)["spec"]
-    commands = {one["name"]: one["command"] for one in (*made["initContainers"], *made["containers"])}
+    commands = {container["name"]: container["command"] for container in (*made["initContainers"], *made["containers"])}
     assert commands[DRAIN.container][2:] == ["--timeout", "60"]
     assert commands[KUBEADM.container][-4:] == ["--ignore-preflight-errors", "Swap", "--patches", "/patches"]
     assert "--patches" not in str(pod.pod(replace(asked, patches="")))
@@ -59,36 +60,36 @@ def test_rights_of_an_upgrader_go_with_its_role() -> None:
     role = Object(encode_json({**pod.role("n"), "metadata": {"name": "upgrader-n", "uid": "12-34"}}))
     dependents = [body for _, body in pod.role_dependents(role)]
     for body in (*dependents, pod.changes("account", role, b"{}")):
-        assert [one["uid"] for one in body["metadata"]["ownerReferences"]] == ["12-34"]
+        assert [reference["uid"] for reference in body["metadata"]["ownerReferences"]] == ["12-34"]
     assert "ownerReferences" not in pod.role("n")["metadata"]
 
 
 def test_steps_become_true_in_order() -> None:
     pod_ = upgrader({"components-copier": DONE, "containerd-upgrader": DONE, "cni-plugins-upgrader": RUNS})
-    found = by_type(progress.conditions([], pod_))
-    assert [type_ for type_, one in found.items() if one.status == "True"] == [
+    conditions = by_type(progress.conditions([], pod_))
+    assert [type_ for type_, condition in conditions.items() if condition.status == "True"] == [
         "UpgraderPodCreated",
         "BinariesCopied",
         "ContainerdUpgraded",
     ]
-    assert found["CNIPluginsUpgraded"].reason == "UpgradingCNIPlugins"
-    assert found["KubeadmUpgraded"].reason == "Waiting"
+    assert conditions["CNIPluginsUpgraded"].reason == "UpgradingCNIPlugins"
+    assert conditions["KubeadmUpgraded"].reason == "Waiting"
 
 
 def test_pods_that_block_a_drain_are_reported_while_it_drains_and_not_before() -> None:
     before = [step.container for step in itertools.takewhile(lambda step: step is not DRAIN, STEPS)]
     for ended, message in ((before, "waiting for pods: web-1"), (before[:-1], "")):
         pod_ = upgrader(dict.fromkeys(ended, DONE))
-        found = by_type(progress.conditions([], pod_, "web-1"))[DRAIN.condition]
-        assert ("waiting for pods" in found.message) is bool(message)
-        assert found.message.startswith(message)
+        condition = by_type(progress.conditions([], pod_, "web-1"))[DRAIN.condition]
+        assert ("waiting for pods" in condition.message) is bool(message)
+        assert condition.message.startswith(message)
 
 
 def test_the_last_words_of_a_container_stand_in_its_condition() -> None:
     pod_ = upgrader({"components-copier": DONE, "containerd-upgrader": failed("disk full\n", 28)}, phase="Failed")
-    found = by_type(progress.conditions([], pod_))["ContainerdUpgraded"]
-    assert (found.status, found.reason) == ("False", "UpgradingContainerdFailed")
-    assert found.message == "exit code 28: disk full"
+    condition = by_type(progress.conditions([], pod_))["ContainerdUpgraded"]
+    assert (condition.status, condition.reason) == ("False", "UpgradingContainerdFailed")
+    assert condition.message == "exit code 28: disk full"
     failure = progress.failure(pod_)
     assert failure is not None
     assert failure[0] is STEPS[1]
@@ -96,8 +97,11 @@ def test_the_last_words_of_a_container_stand_in_its_condition() -> None:
 
 def written(pod_: Pod, at: str, before: list[Condition] | None = None) -> list[Condition]:
     """Conditions of a pod as they stand in the status: dated when they became true."""
-    found = progress.conditions(before or [], pod_)
-    return [one if one.last_transition_time else msgspec.structs.replace(one, last_transition_time=at) for one in found]
+    conditions = progress.conditions(before or [], pod_)
+    return [
+        condition if condition.last_transition_time else msgspec.structs.replace(condition, last_transition_time=at)
+        for condition in conditions
+    ]
 
 
 def made_at(pod_: Pod, at: str) -> Pod:
@@ -115,8 +119,8 @@ def test_the_hours_between_a_failure_and_the_next_attempt_are_not_what_a_node_ta
     first = upgrader({STEPS[0].container: DONE, STEPS[1].container: DONE, STEPS[2].container: failed()})
     done = frozenset(step.condition for step in STEPS[:2])
     second = made_at(upgrader({step.container: DONE for step in STEPS}, done=done), "2026-01-01T15:00:00Z")
-    found = written(second, "2026-01-01T15:02:00Z", written(first, "2026-01-01T10:01:00Z"))
-    assert progress.seconds(found, second, datetime(2026, 1, 1, 15, 3, tzinfo=UTC)) is None
+    conditions = written(second, "2026-01-01T15:02:00Z", written(first, "2026-01-01T10:01:00Z"))
+    assert progress.seconds(conditions, second, datetime(2026, 1, 1, 15, 3, tzinfo=UTC)) is None
 
 
 def test_a_pod_that_failed_as_a_whole_says_why() -> None:
@@ -133,9 +137,12 @@ def test_a_pod_that_went_down_with_its_node_has_not_failed(reason: str) -> None:
     pod_ = upgrader({"components-copier": DONE, "containerd-upgrader": lost}, phase="Failed")
     assert pod_.is_lost
     assert progress.failure(pod_) is None
-    found = by_type(progress.conditions([], pod_))
-    assert found["BinariesCopied"].status == "True"
-    assert (found["ContainerdUpgraded"].status, found["ContainerdUpgraded"].reason) == ("False", "UpgradingContainerd")
+    conditions = by_type(progress.conditions([], pod_))
+    assert conditions["BinariesCopied"].status == "True"
+    assert (conditions["ContainerdUpgraded"].status, conditions["ContainerdUpgraded"].reason) == (
+        "False",
+        "UpgradingContainerd",
+    )
 
 
 @pytest.mark.parametrize("reason", ["Terminated", "NodeShutdown"])
@@ -174,9 +181,9 @@ LONG = "x" * 3 * progress.LONGEST_MESSAGE
 def test_a_workload_clusters_message_about_a_container_fits_into_a_status(state: Tree) -> None:
     """One that did not could not be written, and nobody would hear of the node again."""
     pod_ = upgrader({"components-copier": state}, phase="Failed")
-    found = by_type(progress.conditions([], pod_))["BinariesCopied"]
+    condition = by_type(progress.conditions([], pod_))["BinariesCopied"]
     step, why = progress.failure(pod_) or (None, "")
-    for text in (found.message, found.reason, why, progress.stuck(pod_)):
+    for text in (condition.message, condition.reason, why, progress.stuck(pod_)):
         assert len(text) <= 2.1 * progress.LONGEST_MESSAGE
     assert (step is STEPS[0]) is bool(state.get("terminated", {}).get("exitCode"))
 
@@ -190,25 +197,25 @@ def test_why_a_pod_failed_as_a_whole_fits_into_a_status() -> None:
 
 def test_the_wait_of_a_container_stands_in_its_condition() -> None:
     waiting: Tree = {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}
-    found = by_type(progress.conditions([], upgrader({"components-copier": waiting})))["BinariesCopied"]
-    assert (found.status, found.reason, found.message) == ("False", "ErrImagePull", "no such image")
+    condition = by_type(progress.conditions([], upgrader({"components-copier": waiting})))["BinariesCopied"]
+    assert (condition.status, condition.reason, condition.message) == ("False", "ErrImagePull", "no such image")
 
 
 def test_a_skipped_step_counts_as_done_and_says_why() -> None:
-    found = by_type(progress.conditions([], upgrader({}, drains=False)))
-    assert found["NodeDrained"].status == found["NodeUncordoned"].status == "True"
-    assert found["NodeDrained"].reason == "NothingCanMove"
+    conditions = by_type(progress.conditions([], upgrader({}, drains=False)))
+    assert conditions["NodeDrained"].status == conditions["NodeUncordoned"].status == "True"
+    assert conditions["NodeDrained"].reason == "NothingCanMove"
 
 
 def test_a_node_that_was_drained_is_uncordoned_even_where_nothing_can_move_any_longer() -> None:
-    left = pod.left({"BinariesCopied", "NodeDrained"}, drains=False)
-    assert "uncordoner" in [step.container for step in left]
+    remaining = pod.remaining_steps({"BinariesCopied", "NodeDrained"}, drains=False)
+    assert "uncordoner" in [step.container for step in remaining]
 
 
 def test_files_are_copied_again_only_for_those_that_need_them() -> None:
     all_but_last = {step.condition for step in STEPS[:-2]}
-    assert [step.container for step in pod.left(all_but_last, drains=True)] == ["uncordoner", "done"]
-    assert pod.left({STEPS[0].condition}, drains=True)[0].container == "components-copier"
+    assert [step.container for step in pod.remaining_steps(all_but_last, drains=True)] == ["uncordoner", "done"]
+    assert pod.remaining_steps({STEPS[0].condition}, drains=True)[0].container == "components-copier"
 
 
 def test_a_step_that_is_made_again_by_the_next_pod_is_reported_as_one_that_runs() -> None:
@@ -236,10 +243,10 @@ def test_conditions_never_go_back_and_a_pod_that_is_gone_takes_nothing_with_it(
 ) -> None:
     """A kubelet runs init containers in order: after the first that is not done, all wait."""
     broken = list(itertools.takewhile(lambda state: state is DONE, states))
-    told = dict(
+    states_by_container = dict(
         zip((step.container for step in STEPS), [*broken, *states[len(broken) : len(broken) + 1]], strict=False)
     )
-    first = progress.conditions([], upgrader(told, drains=drains))
+    first = progress.conditions([], upgrader(states_by_container, drains=drains))
     done = progress.done(first)
     after = progress.conditions(first, None)
     assert progress.done(after) == done

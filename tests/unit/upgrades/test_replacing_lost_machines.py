@@ -77,9 +77,9 @@ def written(lost: str, annotations: dict[str, str], *nodes: Object, noted: bool 
             },
         }
     )
-    told = asyncio.run(replace_lost(Context(tools, Group(), owner, upgrade, capi_objects)))
-    assert isinstance(told, Wait)
-    return changes, told
+    outcome = asyncio.run(replace_lost(Context(tools, Group(), owner, upgrade, capi_objects)))
+    assert isinstance(outcome, Wait)
+    return changes, outcome
 
 
 GOES_ON = [{PAUSED_ANNOTATION: None, REPLACING: "one is lost"}]
@@ -101,9 +101,9 @@ PAUSED_AGAIN = [{PAUSED_ANNOTATION: PAUSED_FOR_UPGRADE, REPLACING: None}]
 def test_only_the_pause_of_the_upgrade_is_taken_away_and_given_back(
     lost: str, annotations: dict[str, str], changes: list[Tree], reason: str
 ) -> None:
-    found, told = written(lost, annotations)
-    assert (found, told.reason) == (changes, reason)
-    assert lost in told.message
+    patches, outcome = written(lost, annotations)
+    assert (patches, outcome.reason) == (changes, reason)
+    assert lost in outcome.message
 
 
 @pytest.mark.parametrize(
@@ -151,9 +151,9 @@ def machine(name: str, *, going: bool = False, ill: bool = False) -> Any:
     ],
 )
 def test_lost_machines_are_replaced_where_others_remain(machines: list[Any], sentence: str) -> None:
-    found = control_plane_group.lost(control_plane(3), machines, ["a", "b", "c"])
-    assert found.startswith(sentence)
-    assert bool(found) is bool(sentence)
+    message = control_plane_group.lost(control_plane(3), machines, ["a", "b", "c"])
+    assert message.startswith(sentence)
+    assert bool(message) is bool(sentence)
 
 
 def test_a_machine_that_was_lost_before_the_upgrade_is_replaced_where_etcd_can_spare_none() -> None:
@@ -209,7 +209,7 @@ MARK = {IN_PLACE_CONTROL_PLANE: "true"}
 def test_the_need_to_unpause_cluster_api_is_reported_where_nobody_else_does(
     annotations: dict[str, str], reason: str
 ) -> None:
-    told = control_plane_group.replacing(control_plane(3, **annotations), "2 of 3 control plane machines exist")
-    assert told.reason == reason
-    assert told.message.startswith("2 of 3 control plane machines exist")
-    assert (f"remove annotation {PAUSED_ANNOTATION}" in told.message) is (reason == "OwnerPaused")
+    outcome = control_plane_group.replacing(control_plane(3, **annotations), "2 of 3 control plane machines exist")
+    assert outcome.reason == reason
+    assert outcome.message.startswith("2 of 3 control plane machines exist")
+    assert (f"remove annotation {PAUSED_ANNOTATION}" in outcome.message) is (reason == "OwnerPaused")

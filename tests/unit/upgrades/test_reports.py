@@ -18,11 +18,13 @@ from espalier.upgrades.node import controller as node_upgrade
 from tests.support.objects.observed_upgrades import made
 
 LIMITED = [
-    one for one in reasons.REASONS if one.limit is not None and {reasons.GROUP, reasons.NODE}.intersection(one.kinds)
+    reason
+    for reason in reasons.REASONS
+    if reason.limit is not None and {reasons.GROUP, reasons.NODE}.intersection(reason.kinds)
 ]
 
 
-@pytest.mark.parametrize("reason", LIMITED, ids=lambda one: one.name)
+@pytest.mark.parametrize("reason", LIMITED, ids=lambda reason: reason.name)
 def test_each_reason_that_outlasts_its_limit_says_since_when_and_what_helps(reason: Reason) -> None:
     """From the last step that ended, not from the creation."""
     assert reason.limit is not None
@@ -34,9 +36,11 @@ def test_each_reason_that_outlasts_its_limit_says_since_when_and_what_helps(reas
         tools: Any = SimpleNamespace(clock=SimpleNamespace(now=lambda: now))
         waiting = reconciling.conditions_of(Wait(reason.name, "so it is"), "", node_upgrade.QUIET)
         report = reconciling.Report(before, waiting, lambda conditions: (NodeUpgradeStatus(conditions), {}))
-        found = reconciling._reported(tools, upgrade, report)
-        status: Any = found.status
-        return next(one["message"] for one in status["conditions"] if one["type"] == "Ready"), found.again
+        report_of_reconcile = reconciling._reported(tools, upgrade, report)
+        status: Any = report_of_reconcile.status
+        return next(
+            condition["message"] for condition in status["conditions"] if condition["type"] == "Ready"
+        ), report_of_reconcile.again
 
     limit = reason.limit.seconds
     assert after(limit - 1) == ("so it is", 1)
@@ -56,7 +60,7 @@ def test_what_is_no_time_in_a_status_is_ignored(text: str) -> None:
     waiting = reconciling.conditions_of(Wait(LIMITED[0].name, "so it is"), "", node_upgrade.QUIET)
     report = reconciling.Report(before, waiting, lambda conditions: (NodeUpgradeStatus(conditions), {}))
     status: Any = reconciling._reported(tools, upgrade, report).status
-    message = next(one["message"] for one in status["conditions"] if one["type"] == "Ready")
+    message = next(condition["message"] for condition in status["conditions"] if condition["type"] == "Ready")
     assert message.startswith("so it is; unchanged since 2026-01-01T00:00:00Z: ")
 
 
@@ -66,9 +70,9 @@ def test_advice_that_a_message_has_already_is_not_added() -> None:
     waiting = reconciling.conditions_of(Wait(LIMITED[0].name, message), "", node_upgrade.QUIET)
     tools: Any = SimpleNamespace(clock=SimpleNamespace(now=lambda: datetime(2027, 1, 1, tzinfo=UTC)))
     report = reconciling.Report(before, waiting, lambda conditions: (NodeUpgradeStatus(conditions), {}))
-    found = reconciling._reported(tools, made({"metadata": {"name": "a", "namespace": "b"}}), report)
-    status: Any = found.status
-    assert [one["message"] for one in status["conditions"] if one["type"] == "Ready"] == [message]
+    report_of_reconcile = reconciling._reported(tools, made({"metadata": {"name": "a", "namespace": "b"}}), report)
+    status: Any = report_of_reconcile.status
+    assert [condition["message"] for condition in status["conditions"] if condition["type"] == "Ready"] == [message]
 
 
 @pytest.mark.parametrize(
@@ -87,5 +91,7 @@ def test_an_event_warns_where_somebody_has_to_act(reason: str, type_: str) -> No
     tools: Any = SimpleNamespace(clock=SimpleNamespace(now=lambda: datetime(2026, 1, 1, tzinfo=UTC)))
     now = reconciling.conditions_of(Wait(reason, "so it is"), "", node_upgrade.QUIET)
     report = reconciling.Report((), now, lambda conditions_of: (NodeUpgradeStatus(conditions_of), {}))
-    found = reconciling._reported(tools, made({"metadata": {"name": "a"}}), report)
-    assert [(one.type, one.reason, one.message) for one in found.events] == [(type_, reason, "so it is")]
+    report_of_reconcile = reconciling._reported(tools, made({"metadata": {"name": "a"}}), report)
+    assert [(event.type, event.reason, event.message) for event in report_of_reconcile.events] == [
+        (type_, reason, "so it is")
+    ]

@@ -26,7 +26,7 @@ INJECTED = (
 
 def violations(kind: type[KubeObject], spec: Any) -> list[str]:
     body = {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind, "metadata": {"name": "a"}}
-    return [one.field for one in schema.violations(kind, {**body, "spec": spec})]
+    return [violation.field for violation in schema.violations(kind, {**body, "spec": spec})]
 
 
 @pytest.mark.parametrize("kind", SPECS, ids=lambda kind: kind.__name__)
@@ -35,7 +35,7 @@ def test_upgrades_as_they_are_made_are_accepted(kind: type[KubeObject]) -> None:
 
 
 @pytest.mark.parametrize("text", INJECTED)
-@pytest.mark.parametrize(("kind", "field"), FIELDS, ids=lambda one: getattr(one, "__name__", one))
+@pytest.mark.parametrize(("kind", "field"), FIELDS, ids=lambda kind: getattr(kind, "__name__", kind))
 def test_no_version_takes_more_than_a_version(kind: type[KubeObject], field: str, text: str) -> None:
     spec = SPECS[kind]
     assert violations(kind, spec | {field: text.format(spec[field])}) == [f"spec.{field}"]

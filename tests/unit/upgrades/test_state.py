@@ -39,7 +39,7 @@ def test_the_set_one_of_init_and_join_follows_and_the_other_stays_unset() -> Non
     assert after["initConfiguration"] == {"nodeRegistration": {"criSocket": "new"}}
     assert "joinConfiguration" not in after
     assert after["clusterConfiguration"] == CONTROL_PLANE["kubeadmConfigSpec"]["clusterConfiguration"]
-    patch = expected.whole(began, after)
+    patch = expected.replacement(began, after)
     assert patch["clusterConfiguration"]["featureGates"] is None, "1.36 knows the gate no longer"
 
 
@@ -83,12 +83,12 @@ def test_a_worker_gets_all_that_its_template_says(joined: Tree) -> None:
 
 
 def test_a_machine_says_which_configuration_it_counts_as_made_with() -> None:
-    def said(control_plane: Tree) -> str:
-        found = expected.control_plane_machine(control_plane, "v1.36.3")["metadata"]["annotations"]
-        return str(found["controlplane.cluster.x-k8s.io/kubeadm-cluster-configuration"])
+    def recorded_configuration(control_plane: Tree) -> str:
+        recorded = expected.control_plane_machine(control_plane, "v1.36.3")["metadata"]["annotations"]
+        return str(recorded["controlplane.cluster.x-k8s.io/kubeadm-cluster-configuration"])
 
-    assert said(CONTROL_PLANE) == '{"etcd":{"local":{"imageTag":"v3.6.8"}},"imageRepository":"r"}'
-    assert said({"kubeadmConfigSpec": {}}) == "{}"
+    assert recorded_configuration(CONTROL_PLANE) == '{"etcd":{"local":{"imageTag":"v3.6.8"}},"imageRepository":"r"}'
+    assert recorded_configuration({"kubeadmConfigSpec": {}}) == "{}"
 
 
 def test_changes_that_a_node_has_already_are_not_made_again() -> None:
@@ -96,8 +96,8 @@ def test_changes_that_a_node_has_already_are_not_made_again() -> None:
     config = Object(encode_json({"kind": "KubeadmConfig", "metadata": {"name": "m"}, "spec": spec}))
     view = replace(machine("m"), config=config)
     assert expected.changes(view, spec) == ""
-    found = expected.decoded(expected.changes(view, {"files": [{"path": "/a", "content": "new"}]}))
-    assert [file["path"] for file in found["files"]] == ["/a"]
+    changes = expected.decoded(expected.changes(view, {"files": [{"path": "/a", "content": "new"}]}))
+    assert [file["path"] for file in changes["files"]] == ["/a"]
     assert expected.changes(machine("m"), spec) == "", "what its node has is not known"
 
 
@@ -109,17 +109,19 @@ def test_a_spec_is_carried_as_it_was_and_nothing_else_is_taken_for_one() -> None
 
 
 def bundles() -> list[Bundles]:
-    return [one for one in Releases.load().objects() if isinstance(one, Bundles)]
+    return [object_ for object_ in Releases.load().objects() if isinstance(object_, Bundles)]
 
 
 def test_every_version_of_every_release_has_an_upgrader_image() -> None:
     releases = Releases.load()
     versions = {
-        one.metadata.name: distro_of(one).version for one in releases.objects() if isinstance(one, DistroRelease)
+        object_.metadata.name: distro_of(object_).version
+        for object_ in releases.objects()
+        if isinstance(object_, DistroRelease)
     }
-    found = images.additions({}, bundles(), versions=versions)
-    wanted = {releases.distro(part).version for one in bundles() for part in one.spec.versions_bundles}
-    assert found.keys() == wanted
+    entries = images.additions({}, bundles(), versions=versions)
+    wanted = {releases.distro(part).version for bundle in bundles() for part in bundle.spec.versions_bundles}
+    assert entries.keys() == wanted
 
 
 def test_newer_bundles_win_and_what_somebody_wrote_stays() -> None:
@@ -139,22 +141,22 @@ def test_newer_bundles_win_and_what_somebody_wrote_stays() -> None:
 
 def test_a_distro_of_which_nothing_can_be_made_keeps_no_other_version_from_its_image() -> None:
     """Whoever may write EKS Distro Releases would stop all upgrades in place with one."""
-    releases = [one for one in Releases.load().objects() if isinstance(one, DistroRelease)]
-    whole, incomplete = (Object(encode_json(msgspec.to_builtins(one))) for one in releases[:2])
-    wrong = Object(encode_json({**whole.tree, "status": {"components": "none"}}))
+    releases = [object_ for object_ in Releases.load().objects() if isinstance(object_, DistroRelease)]
+    complete, incomplete = (Object(encode_json(msgspec.to_builtins(release))) for release in releases[:2])
+    wrong = Object(encode_json({**complete.tree, "status": {"components": "none"}}))
     incomplete = Object(encode_json({**incomplete.tree, "status": {**incomplete.tree["status"], "components": []}}))
     written: list[Tree] = []
 
     async def create(_resource: Any, body: Any) -> None:
         written.append(body.data)
 
-    of_bundles = [Object(encode_json(msgspec.to_builtins(one))) for one in bundles()]
+    of_bundles = [Object(encode_json(msgspec.to_builtins(bundle))) for bundle in bundles()]
     of: Any = SimpleNamespace(list=lambda: of_bundles)
-    distros: Any = SimpleNamespace(list=lambda: [wrong, incomplete, whole])
+    distros: Any = SimpleNamespace(list=lambda: [wrong, incomplete, complete])
     maps: Any = SimpleNamespace(get=lambda _key: None)
     writer: Any = SimpleNamespace(create=create)
     asyncio.run(images.Images(of, distros, maps, writer).reconcile(names.IMAGES_KEY))
-    assert [list(one) for one in written] == [[distro_of(releases[0]).version]]
+    assert [list(data) for data in written] == [[distro_of(releases[0]).version]]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Machines of a KubeadmControlPlane: upgraded one at a time, while etcd can spare one."""
+"""Machines of a KubeadmControlPlane: upgraded one at a time, while etcd can spare a member."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def lost(control_plane: Object, machines: Sequence[MachineView], named: Sequence
     """The message on machines that are to be replaced before the next node is upgraded; empty if there are none.
 
     `named` are the machines of the upgrade, one of which must be missing: a control plane that is scaled up gets its
-    new machines afterwards, unless it has two, of which etcd can spare none. Once Cluster API replaces one, it
+    new machines afterwards, unless it has two, of which etcd can spare none. Once Cluster API replaces a machine, it
     continues until all exist. If no healthy machine is left to join, none is replaced: Cluster API would initialize
     another control plane.
     """
@@ -98,7 +98,7 @@ class ControlPlaneGroup(Group):
         return names.control_plane_upgrade(owner)
 
     def upgrade(self, metadata: ObjectMeta, owner: Object, machines: list[ObjectReference]) -> ControlPlaneUpgrade:
-        """The ControlPlaneUpgrade, with the version of etcd if the control plane sets one."""
+        """The ControlPlaneUpgrade, with the version of etcd if the control plane sets it."""
         spec = owner.decode(KubeadmControlPlane).spec
         configuration = spec.kubeadm_config_spec.cluster_configuration
         local = configuration.etcd.local if configuration and configuration.etcd else None
@@ -127,7 +127,7 @@ class ControlPlaneGroup(Group):
     def due(self, capi_objects: ClusterAPIObjects, owner: Object) -> DueMachines:
         """The outdated machines; none if as many others as replicas are up to date.
 
-        Then the outdated ones are left from a reverted rollout, and Cluster API removes them first.
+        Then the outdated machines are left from a reverted rollout, and Cluster API removes them first.
         """
         control_plane = owner.decode(KubeadmControlPlane)
         staying = [view for view in capi_objects.machines_of(owner) if view.machine.metadata.deletion_timestamp is None]
@@ -192,7 +192,7 @@ class ControlPlaneGroup(Group):
                 scope.cluster_view.unreachable if scope.cluster_view else Wait("CacheNotSynced", "reading the cluster")
             )
         machines = scope.cluster_view.capi_objects.machines_of(scope.owner) if scope.owner else []
-        members = [each.name for each in scope.members]
+        members = [member.name for member in scope.members]
         missing = lost(scope.owner, machines, members) if scope.owner else ""
         if scope.owner and missing:
             return replacing(scope.owner, missing)
@@ -219,8 +219,8 @@ class ControlPlaneGroup(Group):
 
     async def record(self, writer: Writer, scope: GroupScope, machine: MachineView) -> None:
         """Update Machine, KubeadmConfig and infrastructure machine, in the order of EKS Anywhere's proposal."""
-        for resource, found, patch in _patches(scope.wanted or {}, scope.version, machine):
-            await writer.merge(resource, found, patch)
+        for resource, object_, patch in _patches(scope.wanted or {}, scope.version, machine):
+            await writer.merge(resource, object_, patch)
 
     def remaining(self, scope: GroupScope) -> list[str]:
         """The Machines that Cluster API would replace, with the fields that differ, as it compares them."""
@@ -248,7 +248,7 @@ def _patches(wanted: Tree, version: str, machine: MachineView) -> Iterator[tuple
     if machine.config is not None:
         present = machine.config.tree.get("spec") or {}
         after = expected.control_plane_config(wanted, version, present)
-        yield KubeadmConfig.resource, machine.config, {"spec": expected.whole(present, after)}
+        yield KubeadmConfig.resource, machine.config, {"spec": expected.replacement(present, after)}
     template = ((wanted.get("machineTemplate") or {}).get("spec") or {}).get("infrastructureRef")
     if machine.infrastructure is not None and template and machine.infrastructure_kind:
         yield machine.infrastructure_kind, machine.infrastructure, expected.infrastructure_machine(template)

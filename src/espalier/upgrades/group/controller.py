@@ -26,8 +26,8 @@ def controller(
 ) -> Controller:
     """The controller of one of the kinds, with its watches."""
 
-    def context_of(found: Object) -> GroupContext:
-        return GroupContext(tools, group, observe(tools.observer, group, found))
+    def context_of(upgrade: Object) -> GroupContext:
+        return GroupContext(tools, group, observe(tools.observer, group, upgrade))
 
     reconciler = reconciler_of(tools, Kind(group.resource, context_of, STEPS, DELETION, _report))
     name = group.resource.kind.lower()
@@ -38,7 +38,9 @@ def controller(
 
     def blocked_upgrades(changed: Object) -> list[Key]:
         """The upgrades that need a NodeUpgrade of this name."""
-        return [one.key for one in upgrades.list() if changed.name in _needed(one.decode(group.upgrade_type))]
+        return [
+            upgrade.key for upgrade in upgrades.list() if changed.name in _needed(upgrade.decode(group.upgrade_type))
+        ]
 
     controller_.watch(tools.observer.own[NodeUpgrade.resource], blocked_upgrades, predicate=_appears_or_goes)
     return controller_

@@ -33,7 +33,7 @@ from espalier.upgrades.group.sequence import Counts, Member
 
 
 class Sets(NamedTuple):
-    """The MachineSets of a deployment: the current one with its machines, and older ones that still have machines."""
+    """The MachineSets of a deployment: the current set with its machines, and older sets that still have machines."""
 
     latest: Object | None
     machines: tuple[MachineView, ...]
@@ -194,7 +194,7 @@ class DeploymentGroup(Group):
         return max(1, share(limit, desired_replicas(deployment), default=1))
 
     def missing(self, scope: GroupScope) -> list[str]:
-        """The messages on unavailable machines: those to be created, without a node, or with one that is not ready.
+        """The messages on unavailable machines: those to be created, without a node, or with a node that is not ready.
 
         Those whose nodes are being upgraded do not count.
         """
@@ -250,7 +250,7 @@ class DeploymentGroup(Group):
         if template is not None and machine.config is not None:
             present = machine.config.tree.get("spec") or {}
             metadata, after = expected.worker_config(template, name, present)
-            patch = {"metadata": metadata, "spec": expected.whole(present, after)}
+            patch = {"metadata": metadata, "spec": expected.replacement(present, after)}
             await writer.merge(KubeadmConfig.resource, machine.config, patch)
         wanted = (scope.wanted or {}).get("infrastructureRef")
         if machine.infrastructure is not None and wanted and machine.infrastructure_kind:
@@ -259,7 +259,7 @@ class DeploymentGroup(Group):
             )
 
     async def finish(self, writer: Writer, scope: GroupScope) -> None:
-        """Give the latest MachineSet the template of the deployment, so that it stays the current one.
+        """Give the latest MachineSet the template of the deployment, so that it stays the current set.
 
         A set that has it already is left alone: it may be newer than this upgrade, if that was reverted.
         """
@@ -270,11 +270,11 @@ class DeploymentGroup(Group):
             return
         if scope.wanted is not None:
             present = latest.tree["spec"]["template"]["spec"]
-            change = expected.whole(present, scope.wanted)
+            change = expected.replacement(present, scope.wanted)
             await writer.merge(MachineSet.resource, latest, {"spec": {"template": {"spec": change}}})
 
     def remaining(self, scope: GroupScope) -> list[str]:
-        """The MachineSet, if Cluster API would create another one for the deployment."""
+        """The MachineSet, if Cluster API would create another set for the deployment."""
         latest = (
             sets_of(scope.cluster_view.capi_objects, scope.owner).latest if scope.cluster_view and scope.owner else None
         )
@@ -290,16 +290,16 @@ class DeploymentGroup(Group):
         return MachineDeploymentUpgradeStatus(counts.left, counts.upgraded, ready, conditions, generation), {}
 
 
-def _differences(found: Object, deployment: Object) -> tuple[str, ...]:
+def _differences(machine_set: Object, deployment: Object) -> tuple[str, ...]:
     """The fields for which Cluster API would create another MachineSet."""
-    before = machine_change.of_machine_template(found.decode(MachineSet).spec.template)
+    before = machine_change.of_machine_template(machine_set.decode(MachineSet).spec.template)
     after = machine_change.of_machine_template(deployment.decode(MachineDeployment).spec.template)
     change = machine_change.machine_change(before, after)
     return tuple(change.fields) if change.kind is machine_change.ChangeKind.REPLACE else ()
 
 
-def _revision(found: Object) -> int:
-    revision = found.metadata.annotations.get(names.REVISION_ANNOTATION, "0")
+def _revision(machine_set: Object) -> int:
+    revision = machine_set.metadata.annotations.get(names.REVISION_ANNOTATION, "0")
     return int(revision) if revision.isdecimal() else 0
 
 

@@ -44,8 +44,8 @@ class GroupScope:
     owner: Object | None
     """The KubeadmControlPlane or MachineDeployment."""
     members: tuple[Member, ...]
-    strangers: tuple[str, ...]
-    """NodeUpgrades of others whose names this upgrade needs."""
+    foreign_node_upgrades: tuple[str, ...]
+    """NodeUpgrades whose names this upgrade needs, but which do not belong to it."""
     paused_cluster: Key | None = None
     """The Cluster of the machines, if people have paused it."""
     owner_metadata: Object | None = None
@@ -72,7 +72,7 @@ class GroupScope:
 
     @cached_property
     def wanted(self) -> Tree | None:
-        """The spec that was asked for; None if the upgrade has no valid one."""
+        """The spec that was asked for; None if the upgrade has no valid spec."""
         try:
             return expected.decoded(self.data)
         except ValueError:
@@ -145,7 +145,7 @@ class Group(ABC):
 
     @abstractmethod
     def obstacle(self, scope: GroupScope, member: Member | None) -> Wait | None:
-        """The reason not to start this node now; without a member, what is not healthy after the last one."""
+        """The reason not to start this node now; without a member, what is not healthy after the last node."""
 
     @abstractmethod
     def node_upgrade_extras(self, scope: GroupScope, member: Member) -> Tree:
@@ -175,8 +175,8 @@ def shared_problem(scope: GroupScope, owner: str, wanted_of_owner: str, asked_fo
     When the owner is edited, the annotation controller deletes an upgrade that the owner controls, and creates a new
     one; nobody else has to act.
 
-    A machine that is named by uid may be gone by now. One without a uid must exist, as a replaced machine could not be
-    told from one that never existed.
+    A machine that is named by uid may be gone by now. A machine without a uid must exist, as a replaced machine could
+    not be told from a machine that never existed.
     """
     annotations = scope.owner.metadata.annotations if scope.owner else {}
     if scope.wanted is None:
@@ -211,7 +211,7 @@ def shared_problem(scope: GroupScope, owner: str, wanted_of_owner: str, asked_fo
         problem = kubernetes_versions.step_obstacle(member.machine.machine.spec.version, scope.version)
         if problem:
             return Wait("VersionRefused", f"Machine {member.name}: {problem}")
-    if scope.strangers:
-        message = f"NodeUpgrade {', '.join(scope.strangers)} exists, but not for this upgrade; delete it"
+    if scope.foreign_node_upgrades:
+        message = f"NodeUpgrade {', '.join(scope.foreign_node_upgrades)} exists, but not for this upgrade; delete it"
         return Wait("NodeUpgradeTaken", message)
     return None

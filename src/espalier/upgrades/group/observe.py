@@ -56,23 +56,23 @@ class GroupContext:
         return f"{self.group.owner_resource.kind} {self.scope.object.namespace}/{self.scope.owner_reference.name}"
 
 
-def observe(observer: Observer, group: Group, found: Object) -> GroupScope:
+def observe(observer: Observer, group: Group, upgrade_object: Object) -> GroupScope:
     """Read everything about one upgrade. Raises `msgspec.ValidationError` if the object is invalid."""
-    upgrade = found.decode(group.upgrade_type)
+    upgrade = upgrade_object.decode(group.upgrade_type)
     reference, data = group.owner_of(upgrade)
-    cluster = cluster_of(found)
+    cluster = cluster_of(upgrade_object)
     cluster_view = observer.view(cluster) if cluster else None
     owner = cluster_view.capi_objects.get(group.owner_resource, reference.name) if cluster_view else None
-    ours = {one.name: one for one in observer.node_upgrades(found)}
+    ours = {node_upgrade.name: node_upgrade for node_upgrade in observer.node_upgrades(upgrade_object)}
     paused = observer.paused_cluster(owner) if owner is not None else None
     named = observer.owner(group.owner_resource, reference.name)
-    scope = GroupScope(found, upgrade, reference, data, cluster, cluster_view, owner, (), (), paused, named)
-    members, strangers = [], []
+    scope = GroupScope(upgrade_object, upgrade, reference, data, cluster, cluster_view, owner, (), (), paused, named)
+    members, foreign = [], []
     for machine in upgrade.spec.machines_require_upgrade:
         name = names.node_upgrade(machine.name)
         object_ = ours.get(name)
         if object_ is None and observer.upgrade(NodeUpgrade.resource, name) is not None:
-            strangers.append(name)
+            foreign.append(name)
         view = cluster_view.capi_objects.machine(machine.name) if cluster_view else None
         is_expected = (
             view is not None
@@ -82,4 +82,4 @@ def observe(observer: Observer, group: Group, found: Object) -> GroupScope:
         )
         decoded = object_.decode(NodeUpgrade) if object_ else None
         members.append(Member(machine.name, view, object_, decoded, is_expected))
-    return replace(scope, members=tuple(members), strangers=tuple(strangers))
+    return replace(scope, members=tuple(members), foreign_node_upgrades=tuple(foreign))

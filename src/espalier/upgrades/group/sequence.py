@@ -48,7 +48,7 @@ class Member:
         """The times at which its NodeUpgrade was created, and its steps ended."""
         if self.upgrade is None:
             return []
-        steps = [one.last_transition_time for one in self.upgrade.status.conditions]
+        steps = [condition.last_transition_time for condition in self.upgrade.status.conditions]
         return [self.upgrade.metadata.creation_timestamp or "", *steps]
 
     @property
@@ -80,8 +80,8 @@ class Member:
 
     @property
     def _progressing(self) -> str:
-        found = condition_list.get(self.upgrade.status.conditions, PROGRESSING) if self.upgrade else None
-        return found.status if found else ""
+        progressing = condition_list.get(self.upgrade.status.conditions, PROGRESSING) if self.upgrade else None
+        return progressing.status if progressing else ""
 
 
 @dataclass(frozen=True)
@@ -105,14 +105,14 @@ def to_record(members: Sequence[Member]) -> list[Member]:
 
 
 def active(members: Sequence[Member]) -> list[Member]:
-    """Machines that are being upgraded; failed ones come first, to be reported."""
-    return sorted((one for one in members if one.is_active), key=lambda member: not member.has_failed)
+    """Machines that are being upgraded; failed machines come first, to be reported."""
+    return sorted((member for member in members if member.is_active), key=lambda member: not member.has_failed)
 
 
 def next_members(members: Sequence[Member], at_once: int) -> list[Member]:
     """Machines to start now, in order, with at most `at_once` being upgraded at the same time.
 
-    A failed node stops the sequence, and so does one whose state is unknown.
+    A failed node stops the sequence, and so does a node whose state is unknown.
     """
     running = active(members)
     if any(member.has_failed or member.is_unknown for member in running):

@@ -160,11 +160,17 @@ async def delete_node_upgrades(ctx: GroupContext) -> Outcome:
 
     Those without our finalizer are left to garbage collection.
     """
-    found = ctx.tools.observer.node_upgrades(ctx.scope.object)
-    left = [one for one in found if names.NODE_FINALIZER in one.metadata.finalizers]
-    for one in left:
-        await ctx.writer.delete(NodeUpgrade.resource, one, found_by_owner)
-    return Wait("Deleting", f"waiting for {len(left)} NodeUpgrades to be deleted") if left else Continue()
+    node_upgrades = ctx.tools.observer.node_upgrades(ctx.scope.object)
+    with_finalizer = [
+        node_upgrade for node_upgrade in node_upgrades if names.NODE_FINALIZER in node_upgrade.metadata.finalizers
+    ]
+    for node_upgrade in with_finalizer:
+        await ctx.writer.delete(NodeUpgrade.resource, node_upgrade, found_by_owner)
+    return (
+        Wait("Deleting", f"waiting for {len(with_finalizer)} NodeUpgrades to be deleted")
+        if with_finalizer
+        else Continue()
+    )
 
 
 async def remove_finalizer(ctx: GroupContext) -> Outcome:

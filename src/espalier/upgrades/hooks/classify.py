@@ -144,14 +144,16 @@ def _in_place_changes(
                 _is_accepted(leaf, accepted, refused) for leaf in _leaves(field, before, after)
             ):
                 patches.setdefault(part.name, []).append(_operation((*part.place, *path), after))
-            elif field != "version" and not any(is_within(field, one) or is_within(one, field) for one in refused):
+            elif field != "version" and not any(
+                is_within(field, other) or is_within(other, field) for other in refused
+            ):
                 refused.append(field)
     return InPlaceChanges(patches, tuple(refused), obstacle)
 
 
 def _is_accepted(field: str, accepted: Iterable[str], refused: Iterable[str]) -> bool:
-    """True if a field can be changed in place with all its items: files and flags are refused one by one."""
-    return any(is_within(field, one) for one in accepted) and not any(is_within(one, field) for one in refused)
+    """True if a field can be changed in place with all its items: files and flags are refused individually."""
+    return any(is_within(field, path) for path in accepted) and not any(is_within(path, field) for path in refused)
 
 
 def _machine(spec: Tree, config: Tree, template: Template) -> MachineParts:
@@ -166,7 +168,7 @@ def _machine(spec: Tree, config: Tree, template: Template) -> MachineParts:
 def _in_order(before: Tree, after: Tree) -> list[tuple[tuple[paths.Step, ...], object, object]]:
     """The paths at which two trees differ, in order, with the old and new value; UNSET for none, as null is a value in
     a JSON patch."""
-    return sorted(paths.differences(before, after, missing=msgspec.UNSET), key=lambda found: found[0])
+    return sorted(paths.differences(before, after, missing=msgspec.UNSET), key=lambda difference: difference[0])
 
 
 def _are_equivalent(old: object, new: object) -> bool:
@@ -187,7 +189,7 @@ def _operation(path: tuple[paths.Step, ...], value: object) -> Operation:
 
 def _leaves(field: str, before: object, after: object) -> Iterator[str]:
     """The inner fields of a map that exists on one side only; otherwise the field itself."""
-    for inner in differences(*(None if one is msgspec.UNSET else one for one in (before, after))):
+    for inner in differences(*(None if value is msgspec.UNSET else value for value in (before, after))):
         separator = "." if inner and not inner.startswith("[") else ""
         yield f"{field}{separator}{inner}"
 

@@ -34,13 +34,13 @@ class NodeUpgradeCleanup:
     async def reconcile(self, key: Key) -> Outcome:
         """Delete a NodeUpgrade if it is completed and no longer needed."""
         observer = self._tools.observer
-        found = observer.upgrade(NodeUpgrade.resource, key.name)
-        if found is None or not is_ours(found) or not found.decode(NodeUpgrade).is_completed:
+        node_upgrade = observer.upgrade(NodeUpgrade.resource, key.name)
+        if node_upgrade is None or not is_ours(node_upgrade) or not node_upgrade.decode(NodeUpgrade).is_completed:
             return Done()
-        cluster_view = observer.view(cluster_of(found))
+        cluster_view = observer.view(cluster_of(node_upgrade))
         if cluster_view is None:
-            return Wait("CacheNotSynced", f"reading cluster {cluster_of(found)}")
-        machine = cluster_view.capi_objects.machine(found.decode(NodeUpgrade).spec.machine.name)
+            return Wait("CacheNotSynced", f"reading cluster {cluster_of(node_upgrade)}")
+        machine = cluster_view.capi_objects.machine(node_upgrade.decode(NodeUpgrade).spec.machine.name)
         if machine is None or UPDATE_IN_PROGRESS not in machine.object.metadata.annotations:
-            await self._tools.writer.delete(NodeUpgrade.resource, found, found_by_owner)
+            await self._tools.writer.delete(NodeUpgrade.resource, node_upgrade, found_by_owner)
         return Done()

@@ -55,27 +55,31 @@ class Updates:
         Only the machine's name is taken from the request. The rest of it only saves repeated reads.
         """
         name = desired.machine["metadata"]["name"]
-        found = self.node_upgrades.get(Key(SYSTEM_NAMESPACE, names.node_upgrade(name)))
-        node_upgrade = found.decode(NodeUpgrade) if found else None
-        if found is not None and node_upgrade is not None and _is_for(found, node_upgrade, _requested_goal(desired)):
+        node_upgrade_object = self.node_upgrades.get(Key(SYSTEM_NAMESPACE, names.node_upgrade(name)))
+        node_upgrade = node_upgrade_object.decode(NodeUpgrade) if node_upgrade_object else None
+        if (
+            node_upgrade_object is not None
+            and node_upgrade is not None
+            and _is_for(node_upgrade_object, node_upgrade, _requested_goal(desired))
+        ):
             return _progress(node_upgrade)
         wanted = await self.queries.desired_machine(name)
         if not wanted.version:
             return Progress(f"Machine {name} has no Kubernetes version", failed=True)
-        if found is None or node_upgrade is None:
+        if node_upgrade_object is None or node_upgrade is None:
             return await self._begin(wanted)
-        if _is_for(found, node_upgrade, (wanted.version, wanted.etcd, wanted.goal)):
+        if _is_for(node_upgrade_object, node_upgrade, (wanted.version, wanted.etcd, wanted.goal)):
             return _progress(node_upgrade)
-        if not is_ours(found):
+        if not is_ours(node_upgrade_object):
             version = node_upgrade.spec.kubernetes_version
             is_other = version != wanted.version
             problem = (
                 f"upgrades the node to {version}, not {wanted.version}" if is_other else "lacks some of the changes"
             )
-            message = f"NodeUpgrade {found.name} was not created by the manager, and {problem}"
+            message = f"NodeUpgrade {node_upgrade_object.name} was not created by the manager, and {problem}"
             return Progress(f"{message}: delete it to have the manager create its own", LATER)
-        await self.writer.delete(NodeUpgrade.resource, found, found_by_owner)
-        return Progress(f"waiting for an earlier NodeUpgrade {found.name} to be deleted", SOON)
+        await self.writer.delete(NodeUpgrade.resource, node_upgrade_object, found_by_owner)
+        return Progress(f"waiting for an earlier NodeUpgrade {node_upgrade_object.name} to be deleted", SOON)
 
     async def record_traits(self, machines: Sequence[Object]) -> None:
         """Annotate Machines with the traits of their nodes, before Cluster API writes the new state.
@@ -86,8 +90,8 @@ class Updates:
         pending = [machine for machine in machines if UPDATE_IN_PROGRESS not in machine.metadata.annotations]
         for machine, config in await self.queries.with_configs(pending):
             if config is not None:
-                has = json.encode(traits(config.tree.get("spec") or {}), order="sorted").decode()
-                await self.writer.merge(Machine.resource, machine, {"metadata": {"annotations": {NODE_HAS: has}}})
+                recorded = json.encode(traits(config.tree.get("spec") or {}), order="sorted").decode()
+                await self.writer.merge(Machine.resource, machine, {"metadata": {"annotations": {NODE_HAS: recorded}}})
 
     async def _begin(self, wanted: DesiredMachine) -> Progress:
         try:
@@ -141,9 +145,9 @@ def _node_has(machine: Object) -> Traits:
         ) from None
 
 
-def _is_for(found: Object, node_upgrade: NodeUpgrade, wanted: tuple[str, str | None, str]) -> bool:
-    """True if a NodeUpgrade is for this version, etcd and bootstrap configuration, which old ones do not record."""
-    recorded = found.metadata.annotations.get(GOAL, wanted[2])
+def _is_for(node_upgrade_object: Object, node_upgrade: NodeUpgrade, wanted: tuple[str, str | None, str]) -> bool:
+    """True if a NodeUpgrade is for this version, etcd and bootstrap configuration, which old upgrades do not record."""
+    recorded = node_upgrade_object.metadata.annotations.get(GOAL, wanted[2])
     return (node_upgrade.spec.kubernetes_version, node_upgrade.spec.etcd_version, recorded) == wanted
 
 

@@ -79,16 +79,16 @@ class Queries:
     async def control_plane(self, labels: Mapping[str, str]) -> Owner:
         """The control plane of a machine with these labels. Raises `Unanswerable`, `KubeError`."""
         cluster = labels.get(CLUSTER_NAME_LABEL, "")
-        for found in await self._of_cluster(KubeadmControlPlane.resource, cluster):
-            return Owner(KubeadmControlPlane.resource, found)
+        for control_plane in await self._of_cluster(KubeadmControlPlane.resource, cluster):
+            return Owner(KubeadmControlPlane.resource, control_plane)
         raise Unanswerable(f"cluster {cluster or 'without a name'} has no KubeadmControlPlane; {NAMED_BY_LABELS}")
 
     async def deployment(self, labels: Mapping[str, str]) -> Owner:
         """The MachineDeployment of a MachineSet with these labels. Raises `Unanswerable`, `KubeError`."""
         cluster, name = labels.get(CLUSTER_NAME_LABEL, ""), labels.get(DEPLOYMENT_NAME_LABEL, "")
-        for found in await self._of_cluster(MachineDeployment.resource, cluster):
-            if found.name == name:
-                return Owner(MachineDeployment.resource, found)
+        for machine_deployment in await self._of_cluster(MachineDeployment.resource, cluster):
+            if machine_deployment.name == name:
+                return Owner(MachineDeployment.resource, machine_deployment)
         raise Unanswerable(f"cluster {cluster or 'without a name'} has no MachineDeployment {name}; {NAMED_BY_LABELS}")
 
     async def desired_machine(self, machine: str) -> DesiredMachine:
@@ -116,17 +116,19 @@ class Queries:
         """
         cluster = deployment.metadata.labels.get(CLUSTER_NAME_LABEL, "")
         uids = {
-            found.metadata.uid for found in await self._of_cluster(MachineSet.resource, cluster) if found.name == set_
+            machine_set.metadata.uid
+            for machine_set in await self._of_cluster(MachineSet.resource, cluster)
+            if machine_set.name == set_
         }
         return [
-            found
-            for found in await self._of_cluster(Machine.resource, cluster)
-            if any(owner.controller and owner.uid in uids for owner in found.metadata.owner_references)
+            machine
+            for machine in await self._of_cluster(Machine.resource, cluster)
+            if any(owner.controller and owner.uid in uids for owner in machine.metadata.owner_references)
         ]
 
     async def with_configs(self, machines: Sequence[Object]) -> list[tuple[Object, Object | None]]:
         """Each machine with its KubeadmConfig, read afterwards; None if that is gone. Raises `KubeError`."""
-        refs = [found.decode(Machine).spec.bootstrap.config_ref for found in machines]
+        refs = [machine.decode(Machine).spec.bootstrap.config_ref for machine in machines]
         config_names = {ref.name for ref in refs if ref is not None}
         labels = f"{CLUSTER_NAME_LABEL}={machines[0].metadata.labels.get(CLUSTER_NAME_LABEL, '')}" if machines else ""
         fields = f"metadata.name={next(iter(config_names))}" if len(config_names) == 1 else ""
@@ -134,18 +136,18 @@ class Queries:
         if config_names:
             labels = "" if fields else labels
             listed = await self.client.list(KubeadmConfig.resource, SYSTEM_NAMESPACE, labels=labels, fields=fields)
-            configs = {found.name: found for found in listed.items}
+            configs = {config.name: config for config in listed.items}
         pairs = zip(machines, refs, strict=True)
         return [(machine, configs.get(ref.name) if ref else None) for machine, ref in pairs]
 
     async def is_first(self, name: str, version: str) -> bool:
-        """True if no control plane node of a cluster has this version or a later one.
+        """True if no control plane node of a cluster has this version or a later version.
 
         Nodes decide, not kubeadm's ConfigMap, in which the kubeadm control plane provider writes the new version before
         it has any machine upgraded. Raises `Unanswerable`, `KubeError`.
         """
         control_planes = await self._of_cluster(KubeadmControlPlane.resource, name)
-        cluster = ClusterIdentity.of_objects(name, (found.metadata for found in control_planes))
+        cluster = ClusterIdentity.of_objects(name, (control_plane.metadata for control_plane in control_planes))
         key = kubeconfig.secret_key(cluster.capi)
         secrets = (await self.client.list(SECRET, key.namespace, fields=f"metadata.name={key.name}")).items
         content = kubeconfig.content(secrets[0]) if secrets else None
@@ -155,7 +157,7 @@ class Queries:
             workload = self.remotes.get(cluster, content)
         except ValueError as error:
             raise Unanswerable(f"Secret {key} has an invalid kubeconfig: {error}") from None
-        nodes = [found.decode(Node) for found in (await workload.list(NODE, labels=CONTROL_PLANE)).items]
+        nodes = [node.decode(Node) for node in (await workload.list(NODE, labels=CONTROL_PLANE)).items]
         return all(kubernetes_versions.is_older(node.status.node_info.kubelet_version, version) for node in nodes)
 
     async def _of_cluster(self, resource: Resource, cluster: str) -> list[Object]:
@@ -171,7 +173,7 @@ def goal(bootstrap: Tree) -> str:
 
 
 def _etcd(config: KubeadmConfig) -> str | None:
-    """The tag of etcd's image, if one is set."""
+    """The tag of etcd's image, if it is set."""
     cluster = config.spec.cluster_configuration
     local = cluster.etcd.local if cluster and cluster.etcd else None
     return (local.image_tag if local else "") or None

@@ -36,9 +36,9 @@ class Extension:
 
     async def trust(self, bundle: bytes) -> None:
         """Register the hooks with this PEM bundle of certificate authorities, if the ExtensionConfig differs."""
-        found = self._cache.get(Key("", RUNTIME_EXTENSION)) if self._cache else None
+        extension = self._cache.get(Key("", RUNTIME_EXTENSION)) if self._cache else None
         body = extension_config(self._client_config, bundle)
-        if found is None or difference(found.tree["spec"], body["spec"]):
+        if extension is None or difference(extension.tree["spec"], body["spec"]):
             written = await self._client.apply(ExtensionConfig.resource, body, field_manager=names.FIELD_MANAGER)
             if self._cache is not None:
                 self._cache.wrote(written)

@@ -68,12 +68,18 @@ class PodRequest(Observed, frozen=True):
 
     @property
     def requests(self) -> Amounts:
-        """The requests that the scheduler counts: init containers run one by one, sidecars besides all others."""
-        long_running = [*self.spec.containers, *(one for one in self.spec.init_containers if one.is_sidecar)]
+        """The requests that the scheduler counts: init containers run in sequence, sidecars beside all."""
+        long_running = [
+            *self.spec.containers,
+            *(container for container in self.spec.init_containers if container.is_sidecar),
+        ]
         amounts = {}
         for resource in ("cpu", "memory"):
-            together = sum((_of(one.resources.requests, resource) for one in long_running), Decimal())
-            alone = max((_of(one.resources.requests, resource) for one in self.spec.init_containers), default=Decimal())
+            together = sum((_of(container.resources.requests, resource) for container in long_running), Decimal())
+            alone = max(
+                (_of(container.resources.requests, resource) for container in self.spec.init_containers),
+                default=Decimal(),
+            )
             amounts[resource] = max(together, alone) + _of(self.spec.overhead, resource)
         return {**amounts, "pods": Decimal(1)}
 
@@ -82,8 +88,8 @@ async def has_room(client: Client, nodes: Iterable[Node], leaving: str) -> bool:
     """True if the pods that a drain of node `leaving` evicts fit on the other nodes, or if that is unknown."""
     pods = []
     try:
-        async for one in _pods(client):
-            pods.append(one)
+        async for pod in _pods(client):
+            pods.append(pod)
             if len(pods) > MOST_PODS:
                 return True
         return fits(pods, nodes, leaving)
@@ -97,7 +103,9 @@ def fits(pods: Iterable[PodRequest], nodes: Iterable[Node], leaving: str) -> boo
     A node is assumed to have enough of a resource that is missing from its allocatable.
     """
     room = {
-        node.metadata.name: {name: _of(has, name) for name in RESOURCES if name in (has := node.status.allocatable)}
+        node.metadata.name: {
+            name: _of(allocatable, name) for name in RESOURCES if name in (allocatable := node.status.allocatable)
+        }
         for node in nodes
         if node.takes_pods and node.metadata.name != leaving
     }
@@ -112,12 +120,17 @@ def fits(pods: Iterable[PodRequest], nodes: Iterable[Node], leaving: str) -> boo
             for resource, needed in pod.requests.items():
                 used[pod.spec.node_name][resource] += needed
     free = {
-        name: {resource: has - used[name][resource] for resource, has in of_node.items()}
+        name: {resource: allocatable - used[name][resource] for resource, allocatable in of_node.items()}
         for name, of_node in room.items()
     }
     for requests in sorted(moving, key=lambda amounts: (amounts["memory"], amounts["cpu"]), reverse=True):
         node_free = next(
-            (left for left in free.values() if all(requests[name] <= amount_ for name, amount_ in left.items())), None
+            (
+                amounts_of_node
+                for amounts_of_node in free.values()
+                if all(requests[name] <= amount_ for name, amount_ in amounts_of_node.items())
+            ),
+            None,
         )
         if node_free is None:
             return False
@@ -128,8 +141,8 @@ def fits(pods: Iterable[PodRequest], nodes: Iterable[Node], leaving: str) -> boo
 
 async def _pods(client: Client) -> AsyncIterator[PodRequest]:
     async for page in client.pages(POD):
-        for found in page.items:
-            yield found.decode(PodRequest)
+        for pod in page.items:
+            yield pod.decode(PodRequest)
 
 
 def _of(amounts: Mapping[str, str | int | float], resource: str) -> Decimal:

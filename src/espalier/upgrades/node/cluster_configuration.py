@@ -37,7 +37,7 @@ class WantedConfiguration(NamedTuple):
     etcd_tag: str = ""
     """Empty keeps the tag of etcd's image."""
     parts: Tree | None = None
-    """The ClusterConfiguration of the control plane; without one, no other part changes."""
+    """The ClusterConfiguration of the control plane; without it, no other part changes."""
 
 
 def read(config_map: Tree) -> Tree:
@@ -89,7 +89,7 @@ def has_external_etcd(configuration: Tree) -> bool:
 
 
 def wanted(configuration: Tree, asked: WantedConfiguration) -> Tree:
-    """The configuration to write for kubeadm: the present one, with the parts that are asked for."""
+    """The configuration to write for kubeadm: the present configuration, with the parts that are asked for."""
     result = {**configuration}
     if asked.parts is not None:
         gates = asked.parts.get("featureGates")
@@ -98,7 +98,7 @@ def wanted(configuration: Tree, asked: WantedConfiguration) -> Tree:
         for component in COMPONENTS:
             of_component, present = _inner(asked.parts, component), _inner(result, component)
             changed = _with(present, {part: of_component.get(part) for part in COMPONENT_PARTS})
-            if changed != present:  # kubeadm writes empty ones, too
+            if changed != present:  # kubeadm writes empty components, too
                 result = _with(result, {component: changed})
     gates = {
         gate: on
@@ -113,7 +113,7 @@ def wanted(configuration: Tree, asked: WantedConfiguration) -> Tree:
 
 
 def _etcd(asked: WantedConfiguration) -> Tree:
-    """The fields of etcd.local; None for one to remove. The tag is that of the upgrade, if it names one."""
+    """The fields of etcd.local; None for a field to remove. The tag is that of the upgrade, if it names a tag."""
     parts = _inner(asked.parts or {}, "etcd", "local")
     fields: Tree = {part: parts.get(part) for part in ETCD_PARTS} if parts else {}
     return fields | ({"imageTag": asked.etcd_tag} if asked.etcd_tag else {})
@@ -143,7 +143,7 @@ _Dumper.add_representer(str, _text)
 
 
 def _inner(tree: Tree, *path: str) -> Tree:
-    """An inner map; an empty one if there is none."""
+    """An inner map; empty if there is none."""
     value: Any = tree
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None

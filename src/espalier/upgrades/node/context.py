@@ -81,7 +81,7 @@ async def delete_rbac(workload: Workload, node: str) -> None:
 
 async def delete_orphaned_rbac(workload: Workload, node: str) -> None:
     """Delete the roles of a node whose Machine is deleted (empty if it is unknown), and of all nodes that are gone."""
-    present = {one.metadata.name for one in workload.nodes()} - {node}
+    present = {node_of_cluster.metadata.name for node_of_cluster in workload.nodes()} - {node}
     for role in (await workload.client.list(CLUSTER_ROLE, labels=names.UPGRADER_LABEL)).items:
         role_node = names.node_of(role.name)
         if role_node is not None and role_node not in present:
@@ -90,9 +90,9 @@ async def delete_orphaned_rbac(workload: Workload, node: str) -> None:
 
 async def delete_pod(workload: Workload, scope: NodeScope) -> None:
     """Delete exactly the upgrader pod that was observed, if it is unchanged: its first step may have started since."""
-    found = scope.earlier or scope.pod_object
-    if found is not None:
-        await workload.writer.delete(POD, found, found_by_owner, Precondition.VERSION)
+    upgrader_pod = scope.earlier or scope.pod_object
+    if upgrader_pod is not None:
+        await workload.writer.delete(POD, upgrader_pod, found_by_owner, Precondition.VERSION)
 
 
 async def clear_node(workload: Workload, scope: NodeScope) -> None:
@@ -101,13 +101,13 @@ async def clear_node(workload: Workload, scope: NodeScope) -> None:
     await delete_rbac(workload, scope.node_name)
 
 
-async def write_configuration(workload: Workload, found: Object, asked: WantedConfiguration) -> None:
+async def write_configuration(workload: Workload, config_map: Object, asked: WantedConfiguration) -> None:
     """Write what is asked for to kubeadm-config, if it differs. Raises `ValueError` if that can't be read."""
-    present = cluster_configuration.read(found.tree)
+    present = cluster_configuration.read(config_map.tree)
     wanted = cluster_configuration.wanted(present, asked)
     if wanted != present:
-        text = cluster_configuration.text_of(wanted, found.tree["data"]["ClusterConfiguration"])
-        await workload.writer.merge(CONFIG_MAP, found, {"data": {"ClusterConfiguration": text}})
+        text = cluster_configuration.text_of(wanted, config_map.tree["data"]["ClusterConfiguration"])
+        await workload.writer.merge(CONFIG_MAP, config_map, {"data": {"ClusterConfiguration": text}})
 
 
 async def skip_remediation(ctx: Context) -> None:

@@ -27,8 +27,8 @@ def controller(
 ) -> Controller:
     """The controller of NodeUpgrades, with its watches."""
 
-    def context_of(found: Object) -> Context:
-        return Context(tools, observe(tools.observer, found))
+    def context_of(node_upgrade: Object) -> Context:
+        return Context(tools, observe(tools.observer, node_upgrade))
 
     kind = Kind(RESOURCE, context_of, STEPS, DELETION, _report, afterwards=CLEANUP, transient=TRANSIENT)
     controller_ = Controller(NAME, reconciler_of(tools, kind).reconcile, workers=workers, resync=resync, rng=rng)

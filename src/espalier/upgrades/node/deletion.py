@@ -73,16 +73,16 @@ async def restore_configuration(ctx: Context) -> Outcome:
     another version, the upgrade to that version writes it.
     """
     scope = ctx.scope
-    found = scope.workload.kubeadm_config if scope.workload else None
-    if scope.workload is None or found is None or scope.control_plane is None or not _may_have_written(scope):
+    config_map = scope.workload.kubeadm_config if scope.workload else None
+    if scope.workload is None or config_map is None or scope.control_plane is None or not _may_have_written(scope):
         return Continue()
     spec = scope.control_plane.tree["spec"]
     bootstrap = control_plane_bootstrap(spec.get("kubeadmConfigSpec") or {}, spec["version"])
     parts = bootstrap.get("clusterConfiguration") or {}
     tag = ((parts.get("etcd") or {}).get("local") or {}).get("imageTag") or ""
-    with suppress(ValueError):  # an invalid one was not written by us
-        if cluster_configuration.version_of(cluster_configuration.read(found.tree)) == spec["version"]:
-            await write_configuration(scope.workload, found, WantedConfiguration(spec["version"], tag, parts))
+    with suppress(ValueError):  # an invalid configuration was not written by us
+        if cluster_configuration.version_of(cluster_configuration.read(config_map.tree)) == spec["version"]:
+            await write_configuration(scope.workload, config_map, WantedConfiguration(spec["version"], tag, parts))
     return Continue()
 
 

@@ -58,7 +58,7 @@ class NodeScope:
     claimed_by: str
     """Another upgrade that has claimed the control plane; empty if there is none."""
     configuration: Tree | None
-    """The ClusterConfiguration of its ControlPlaneUpgrade, or with hooks of its Machine; None without one."""
+    """The ClusterConfiguration of its ControlPlaneUpgrade, or with hooks of its Machine; None without either."""
     image: str | None
     """The upgrader image of the version; None if there is none."""
     images: tuple[str, ...]
@@ -150,9 +150,11 @@ class NodeScope:
     def ignored_preflight_errors(self) -> tuple[str, ...]:
         """The preflight checks of kubeadm to ignore, by the machine's configuration, or annotations of it."""
         registrations = [section.node_registration for section in self._kubeadm]
-        checks = [name for one in registrations if one for name in one.ignore_preflight_errors]
+        checks = [
+            name for registration in registrations if registration for name in registration.ignore_preflight_errors
+        ]
         annotated = (self.machine.object, self.machine.infrastructure) if self.machine else ()
-        texts = [one.metadata.annotations.get(IGNORED_CHECKS, "") for one in annotated if one is not None]
+        texts = [object_.metadata.annotations.get(IGNORED_CHECKS, "") for object_ in annotated if object_ is not None]
         checks += [name.strip() for text in texts for name in text.split(",")]
         return tuple(dict.fromkeys(name for name in checks if name))
 
@@ -173,7 +175,7 @@ class NodeScope:
 
     @property
     def may_delete_pod(self) -> bool:
-        """True if deleting the pod, its own or the earlier one, would interrupt no step."""
+        """True if deleting the pod, its own or that of an earlier upgrade, would interrupt no step."""
         pod = self.earlier.decode(Pod) if self.earlier else self.pod
         if pod is None or pod.has_ended or not pod.has_begun:
             return True
@@ -181,10 +183,10 @@ class NodeScope:
 
     @cached_property
     def conditions(self) -> list[Condition]:
-        """UpgraderPodCreated and the conditions of the steps; the last known ones while the cluster can't be read."""
+        """UpgraderPodCreated and the conditions of the steps; the last known while the cluster can't be read."""
         before = self.upgrade.status.conditions
         if self.workload is None and before:
-            return [one for one in before if one.type != names.READY]
+            return [condition for condition in before if condition.type != names.READY]
         return status.conditions(before, self.pod, self.drain_waits_for)
 
 
@@ -193,19 +195,26 @@ def _control_plane(cluster_view: ClusterView | None, machine: MachineView | None
     if cluster_view is None or machine is None:
         return None
     kind = KubeadmControlPlane.resource.kind
-    owner = next((one for one in machine.object.metadata.owner_references if one.controller and one.kind == kind), None)
+    owner = next(
+        (
+            reference
+            for reference in machine.object.metadata.owner_references
+            if reference.controller and reference.kind == kind
+        ),
+        None,
+    )
     return cluster_view.capi_objects.get(KubeadmControlPlane.resource, owner.name) if owner else None
 
 
 def _under_way(observer: Observer, cluster_view: ClusterView, asking: Object) -> str:
     """A NodeUpgrade whose pod is, or was last seen, on another control plane node, for messages; empty if none is."""
-    for found in observer.in_cluster(NodeUpgrade.resource, cluster_of(asking)):
-        upgrade = found.decode(NodeUpgrade)
+    for node_upgrade in observer.in_cluster(NodeUpgrade.resource, cluster_of(asking)):
+        upgrade = node_upgrade.decode(NodeUpgrade)
         machine = cluster_view.capi_objects.machine(upgrade.spec.machine.name)
         is_begun = is_true(upgrade.status.conditions, POD_CREATED) and not upgrade.is_completed
-        is_other = found.metadata.uid != asking.metadata.uid and upgrade.spec.node_type == "ControlPlane"
+        is_other = node_upgrade.metadata.uid != asking.metadata.uid and upgrade.spec.node_type == "ControlPlane"
         if machine is not None and machine.machine.metadata.deletion_timestamp is None and is_begun and is_other:
-            return f"NodeUpgrade {found.name} (node {machine.node})"
+            return f"NodeUpgrade {node_upgrade.name} (node {machine.node})"
     return ""
 
 
@@ -238,12 +247,12 @@ def _claimed_by(
     return f"NodeUpgrade {name} (node {machine.node})"
 
 
-def _configuration(observer: Observer, found: Object, machine: MachineView | None, version: str) -> Tree | None:
+def _configuration(observer: Observer, node_upgrade: Object, machine: MachineView | None, version: str) -> Tree | None:
     """The ClusterConfiguration of its ControlPlaneUpgrade, with the parts that Cluster API adds for the version.
 
     If its Machine controls it (Cluster API sequences the nodes), that of the Machine's KubeadmConfig.
     """
-    owner = next((one for one in found.metadata.owner_references if one.controller), None)
+    owner = next((reference for reference in node_upgrade.metadata.owner_references if reference.controller), None)
     if owner is None:
         return None
     if owner.kind == Machine.resource.kind and machine is not None and owner.uid == machine.object.metadata.uid:
@@ -260,23 +269,23 @@ def _configuration(observer: Observer, found: Object, machine: MachineView | Non
     return spec.get("clusterConfiguration")
 
 
-def observe(observer: Observer, found: Object) -> NodeScope:
+def observe(observer: Observer, node_upgrade: Object) -> NodeScope:
     """Read everything about one NodeUpgrade. Raises `msgspec.ValidationError` if the object is invalid."""
-    upgrade = found.decode(NodeUpgrade)
-    cluster = cluster_of(found)
+    upgrade = node_upgrade.decode(NodeUpgrade)
+    cluster = cluster_of(node_upgrade)
     cluster_view = observer.view(cluster) if cluster else None
     machine = cluster_view.capi_objects.machine(upgrade.spec.machine.name) if cluster_view else None
     workload = cluster_view.workload if cluster_view else None
     node_name = machine.node if machine else ""
     present = workload.upgrader(node_name) if workload and node_name else None
     pod_upgrade = present.metadata.annotations.get(names.NODE_UPGRADE_ANNOTATION, "") if present else ""
-    is_of_name = pod_upgrade in ("", str(found.key))
+    is_of_name = pod_upgrade in ("", str(node_upgrade.key))
     pod_uid = present.decode(Pod).variable(UPGRADE) if present and is_of_name else ""
-    is_own = is_of_name and pod_uid in ("", found.metadata.uid)
+    is_own = is_of_name and pod_uid in ("", node_upgrade.metadata.uid)
     control_plane = _control_plane(cluster_view, machine)
     image, images = observer.image(upgrade.spec.kubernetes_version)
     return NodeScope(
-        object=found,
+        object=node_upgrade,
         upgrade=upgrade,
         cluster=cluster,
         cluster_view=cluster_view,
@@ -286,11 +295,13 @@ def observe(observer: Observer, found: Object) -> NodeScope:
         earlier=present if is_of_name and not is_own else None,
         taken_by="" if is_of_name else pod_upgrade,
         control_plane=control_plane,
-        control_plane_machines=tuple(one.name for one in cluster_view.capi_objects.machines_of(control_plane))
+        control_plane_machines=tuple(
+            machine_view.name for machine_view in cluster_view.capi_objects.machines_of(control_plane)
+        )
         if cluster_view and control_plane
         else (),
-        claimed_by=_claimed_by(observer, cluster_view, control_plane, found),
-        configuration=_configuration(observer, found, machine, upgrade.spec.kubernetes_version),
+        claimed_by=_claimed_by(observer, cluster_view, control_plane, node_upgrade),
+        configuration=_configuration(observer, node_upgrade, machine, upgrade.spec.kubernetes_version),
         image=image,
         images=images,
     )

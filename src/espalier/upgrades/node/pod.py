@@ -63,7 +63,7 @@ class Upgrader:
     """The directory on the node with patches for kubeadm."""
 
 
-def left(done: Collection[str], *, drains: bool) -> tuple[NodeStep, ...]:
+def remaining_steps(done: Collection[str], *, drains: bool) -> tuple[NodeStep, ...]:
     """The steps of a pod, in order: those that are not done, with copying first if any of them needs the components."""
     drains = drains or DRAIN.condition in done
     due = [step for step in STEPS if step.condition not in done and (drains or step not in (DRAIN, UNCORDON))]
@@ -73,7 +73,7 @@ def left(done: Collection[str], *, drains: bool) -> tuple[NodeStep, ...]:
 
 def pod(upgrader: Upgrader) -> Tree:
     """The pod. It runs once; to run it again, delete it."""
-    containers = [_container(upgrader, step) for step in left(upgrader.done, drains=upgrader.drains)]
+    containers = [_container(upgrader, step) for step in remaining_steps(upgrader.done, drains=upgrader.drains)]
     *init_containers, main = containers
     return _object(POD, names.upgrader(upgrader.node)) | {
         "spec": {

@@ -25,50 +25,50 @@ _IMAGE_ERRORS = ("ErrImage", "ImagePull", "InvalidImage", "CreateContainer")
 def conditions(before: Sequence[Condition], pod: Pod | None, drain_waits_for: str = "") -> list[Condition]:
     """UpgraderPodCreated and a condition for each step; `drain_waits_for` are pods that block a drain.
 
-    The step after the last finished one counts as running: that makes one change per step, not one for the end of a
-    container and another for the start of the next.
+    The step after the last finished step counts as running: that makes a single change per step, not a change for the
+    end of a container and another for the start of the next.
     """
     states = pod.states if pod else {}
     if pod is not None and pod.is_lost:  # the next pod repeats an interrupted step
         states = {name: ContainerState() if _has_failed(state) else state for name, state in states.items()}
-    found = [_pod_created(before, pod)]
+    step_conditions = [_pod_created(before, pod)]
     is_next = pod is not None
     for step in STEPS:
         of_step = _of_step(before, step, states, is_next=is_next)
         if step is DRAIN and drain_waits_for and of_step.reason == DRAIN.doing:
             of_step = _condition(step.condition, "False", DRAIN.doing, f"waiting for pods: {drain_waits_for}")
-        found.append(of_step)
-        is_next = is_next and found[-1].status == "True"
-    return found
+        step_conditions.append(of_step)
+        is_next = is_next and step_conditions[-1].status == "True"
+    return step_conditions
 
 
-def done(found: Sequence[Condition]) -> frozenset[str]:
+def done(step_conditions: Sequence[Condition]) -> frozenset[str]:
     """The conditions of the steps that are done."""
-    return frozenset(step.condition for step in STEPS if condition_list.is_true(found, step.condition))
+    return frozenset(step.condition for step in STEPS if condition_list.is_true(step_conditions, step.condition))
 
 
-def are_all_done(found: Sequence[Condition]) -> bool:
+def are_all_done(step_conditions: Sequence[Condition]) -> bool:
     """True if every step succeeded or was skipped."""
-    return len(done(found)) == len(STEPS)
+    return len(done(step_conditions)) == len(STEPS)
 
 
-def current(found: Sequence[Condition]) -> tuple[NodeStep, Condition] | None:
+def current(step_conditions: Sequence[Condition]) -> tuple[NodeStep, Condition] | None:
     """The first step that is not done."""
     for step in STEPS:
-        condition = condition_list.get(found, step.condition)
+        condition = condition_list.get(step_conditions, step.condition)
         if condition is not None and condition.status != "True":
             return step, condition
     return None
 
 
-def seconds(found: Sequence[Condition], pod: Pod | None, now: datetime) -> float | None:
+def seconds(step_conditions: Sequence[Condition], pod: Pod | None, now: datetime) -> float | None:
     """The duration of a node's upgrade; None unless one pod ran all steps, as the time between two pods is arbitrary.
 
-    `found` are the conditions of the steps, all done; one without a time counts as now.
+    `step_conditions` are all done; a condition without a time counts as now.
     """
     began = pod.metadata.creation_timestamp if pod else None
-    reached = [condition_list.get(found, step.condition) for step in STEPS]
-    if not began or any(one is None or "" < one.last_transition_time < began for one in reached):
+    reached = [condition_list.get(step_conditions, step.condition) for step in STEPS]
+    if not began or any(condition is None or "" < condition.last_transition_time < began for condition in reached):
         return None
     return (now - datetime.fromisoformat(began)).total_seconds()
 
@@ -149,10 +149,10 @@ def _last_output(state: ContainerState) -> str:
     if state.terminated is None:
         return ""
     output = state.terminated.message.strip()[-LONGEST_MESSAGE:]
-    why = f"exit code {state.terminated.exit_code}"
+    reason = f"exit code {state.terminated.exit_code}"
     if state.terminated.reason not in ("", "Error"):
-        why = f"{_cut(state.terminated.reason)}, {why}"
-    return f"{why}: {output}" if output else why
+        reason = f"{_cut(state.terminated.reason)}, {reason}"
+    return f"{reason}: {output}" if output else reason
 
 
 def _cut(text: str) -> str:

@@ -113,12 +113,12 @@ async def _changed_label(ctx: Context) -> Wait | None:
 
 
 def _orphaned(scope: NodeScope) -> str:
-    """The owner reference that a control plane machine has lost: its node would be upgraded beside others."""
+    """The owner reference that a control plane machine has lost: its node would be upgraded beside other nodes."""
     view, machine = scope.cluster_view, scope.machine
     if view is None or machine is None or controller_of(machine.machine.metadata) is not None:
         return ""
     kind = KubeadmControlPlane.resource.kind
-    owners = [one.name for one in view.capi_objects.control_planes]
+    owners = [control_plane.name for control_plane in view.capi_objects.control_planes]
     if not owners:
         return ""
     return (
@@ -188,11 +188,11 @@ async def check(ctx: Context) -> Outcome:
 def read_configuration(workload: Workload) -> tuple[Object, Tree] | Wait:
     """kubeadm's ConfigMap and its ClusterConfiguration, which kubeadm reads on every node; a wait if it is unusable."""
     name = f"ConfigMap {KUBE_SYSTEM}/{KUBEADM_CONFIG}"
-    found = workload.kubeadm_config
-    if found is None:
+    config_map = workload.kubeadm_config
+    if config_map is None:
         return Wait("KubeadmConfigInvalid", f"{name} of the workload cluster does not exist; restore it")
     try:
-        return found, cluster_configuration.read(found.tree)
+        return config_map, cluster_configuration.read(config_map.tree)
     except ValueError as error:
         return Wait("KubeadmConfigInvalid", f"{name} of the workload cluster: {error}; correct it")
 
@@ -228,7 +228,7 @@ async def recreate_pod_for_image(ctx: Context) -> Outcome:
 
 
 async def recreate_lost_pod(ctx: Context) -> Outcome:
-    """Delete a pod that went down with its node, so that another one is created: all steps can be repeated."""
+    """Delete a pod that went down with its node, so that another pod is created: all steps can be repeated."""
     scope = ctx.scope
     if scope.pod is None or scope.workload is None or not scope.pod.is_lost:
         return Continue()
@@ -249,7 +249,7 @@ async def retry(ctx: Context) -> Outcome:
 
 
 async def claim(ctx: Context) -> Outcome:
-    """Claim the control plane, once no other node of it is being upgraded and the others are healthy."""
+    """Claim the control plane, once no other node of it is being upgraded and all other nodes are healthy."""
     scope = ctx.scope
     is_done = status.are_all_done(scope.upgrade.status.conditions)
     if is_done or scope.control_plane is None or scope.workload is None:
@@ -362,11 +362,11 @@ async def follow_pod(ctx: Context) -> Outcome:
     retry_hint = status.retry_advice(scope.node_name, scope.object.name, scope.pod.metadata.name)
     failed = status.failure(scope.pod)
     if failed is not None:
-        step, why = failed
+        step, reason = failed
         if step is None:
-            return Wait("PodFailed", f"the upgrader pod on node {scope.node_name} failed: {why}; {retry_hint}")
+            return Wait("PodFailed", f"the upgrader pod on node {scope.node_name} failed: {reason}; {retry_hint}")
         return Wait(
-            f"{step.doing}Failed", f"step {step.container} failed on node {scope.node_name}: {why}; {retry_hint}"
+            f"{step.doing}Failed", f"step {step.container} failed on node {scope.node_name}: {reason}; {retry_hint}"
         )
     if stuck := status.stuck(scope.pod):
         entry = f"entry {scope.upgrade.spec.kubernetes_version} of ConfigMap {names.IMAGES_KEY}"
@@ -378,19 +378,19 @@ async def follow_pod(ctx: Context) -> Outcome:
         )
     since = scope.node.not_ready_since if scope.node else None
     if since is not None and (ctx.tools.clock.now() - since).total_seconds() >= _SILENCE_REPORTED:
-        why = f"the node has not been ready since {timestamp(since)}; if it does not recover, {_replace(ctx)}"
-        return Wait("NodeNotReady", _last_known_step(ctx, why), after=_SILENCE_REPORTED)
+        reason = f"the node has not been ready since {timestamp(since)}; if it does not recover, {_replace(ctx)}"
+        return Wait("NodeNotReady", _last_known_step(ctx, reason), after=_SILENCE_REPORTED)
     step, condition = current
     return Wait(step.doing, f"{_number(ctx, step)}: {condition.message}", after=_SILENCE_REPORTED)
 
 
-def _last_known_step(ctx: Context, why: str) -> str:
-    """The message on the last known step, and why nothing newer is known; `why` alone before the first step."""
+def _last_known_step(ctx: Context, reason: str) -> str:
+    """The message on the last known step, and why nothing newer is known; `reason` alone before the first step."""
     current = status.current(ctx.scope.conditions)
     if current is None or not condition_list.is_true(ctx.scope.conditions, POD_CREATED):
-        return why
+        return reason
     step, condition = current
-    return f"{_number(ctx, step)}: last known state: {condition.message}; {why}"
+    return f"{_number(ctx, step)}: last known state: {condition.message}; {reason}"
 
 
 def _replace(ctx: Context) -> str:

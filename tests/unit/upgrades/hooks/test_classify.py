@@ -24,14 +24,14 @@ from tests.support.histories.in_place_changes import CONTROL_PLANE_CHANGES, WORK
 def of_machine(current: Tree, desired: Tree) -> tuple[InPlaceChanges, dict[str, Any]]:
     """The judgement, and the answer that it makes when the rest is left to Cluster API."""
     objects = (msgspec.convert(current, MachineObjects), msgspec.convert(desired, MachineObjects))
-    found = classify.of_machine(*objects, infrastructures(PROVIDERS))
-    return found, msgspec.json.decode(wire.accepted(wire.CAN_UPDATE_MACHINE, found.patches))
+    changes = classify.of_machine(*objects, infrastructures(PROVIDERS))
+    return changes, msgspec.json.decode(wire.accepted(wire.CAN_UPDATE_MACHINE, changes.patches))
 
 
 def of_set(current: Tree, desired: Tree) -> tuple[InPlaceChanges, dict[str, Any]]:
     objects = (msgspec.convert(current, SetObjects), msgspec.convert(desired, SetObjects))
-    found = classify.of_set(*objects, infrastructures(PROVIDERS))
-    return found, msgspec.json.decode(wire.accepted(wire.CAN_UPDATE_MACHINE_SET, found.patches))
+    changes = classify.of_set(*objects, infrastructures(PROVIDERS))
+    return changes, msgspec.json.decode(wire.accepted(wire.CAN_UPDATE_MACHINE_SET, changes.patches))
 
 
 @pytest.mark.parametrize("versions", [("1.34", "1.35"), ("1.35", "1.36")])
@@ -51,7 +51,9 @@ def test_patches_name_exactly_what_can_be_made() -> None:
     in_place_changes, answer = of_machine(
         machine_objects(kubernetesVersion="1.35"), machine_objects(kubernetesVersion="1.36")
     )
-    paths = {name: [one.path for one in operations] for name, operations in in_place_changes.patches.items()}
+    paths = {
+        name: [operation.path for operation in operations] for name, operations in in_place_changes.patches.items()
+    }
     assert paths == {
         "machine": ["/spec/version"],
         "infrastructureMachine": ["/spec/customImage"],
@@ -112,14 +114,14 @@ def test_fields_that_cluster_api_compares_and_ours_never_set_are_refused_as_well
 
 
 @pytest.mark.parametrize(
-    ("version", "said"),
+    ("version", "sentence"),
     [("v1.37.0", "go to v1.36 first"), ("v1.34.4", "kubeadm does not downgrade"), ("latest", "must be like v1.36.3")],
 )
-def test_a_version_that_kubeadm_does_not_go_to_is_refused_and_not_covered(version: str, said: str) -> None:
+def test_a_version_that_kubeadm_does_not_go_to_is_refused_and_not_covered(version: str, sentence: str) -> None:
     current, desired = machine_objects(kubernetesVersion="1.35"), machine_objects(kubernetesVersion="1.35")
     desired["machine"]["spec"]["version"] = version
     in_place_changes, answer = of_machine(current, desired)
-    assert said in in_place_changes.sentence("Machine garden-abcde")
+    assert sentence in in_place_changes.sentence("Machine garden-abcde")
     assert compared(patched(current, answer)) == compared(current)
 
 

@@ -84,9 +84,9 @@ class Environment:
         body = {"apiVersion": wire.API_VERSION, "kind": f"{hook}Request", "settings": {}, **request}
         status, answer = await self.post(wire.path_of(hook), msgspec.json.encode(body))
         assert status == 200, answer
-        found: dict[str, Any] = msgspec.json.decode(answer)
-        assert (found["apiVersion"], found["kind"]) == (wire.API_VERSION, f"{hook}Response")
-        return found
+        response: dict[str, Any] = msgspec.json.decode(answer)
+        assert (response["apiVersion"], response["kind"]) == (wire.API_VERSION, f"{hook}Response")
+        return response
 
     async def owner(self, type_: type[KubeObject], fallback: str | None) -> Object:
         """The control plane or worker node group of the example cluster, marked for the hooks or not."""
@@ -96,13 +96,13 @@ class Environment:
             *plan.control_plane(render_input, ClusterAPIObjects()),
             *plan.worker_groups(render_input, ClusterAPIObjects()),
         ]
-        (wanted,) = (one for one in made if isinstance(one, type_))
+        (wanted,) = (object_ for object_ in made if isinstance(object_, type_))
         wanted.metadata.annotations = {IN_PLACE_HOOKS: fallback} if fallback else {}
         return await self.client.apply(type_.resource, wanted)
 
     async def refusal(self, type_: type[KubeObject], name: str) -> str:
-        found = await self.client.get(type_.resource, name, SYSTEM_NAMESPACE)
-        return found.metadata.annotations.get(IN_PLACE_REFUSED, "")
+        owner_object = await self.client.get(type_.resource, name, SYSTEM_NAMESPACE)
+        return owner_object.metadata.annotations.get(IN_PLACE_REFUSED, "")
 
     async def store(self, objects: Tree) -> None:
         """A Machine and its KubeadmConfig."""
@@ -110,8 +110,8 @@ class Environment:
             await self.client.apply(kind.resource, objects[name])
 
     async def node_has(self, name: str = "garden-abcde") -> Traits:
-        found = await self.client.get(Machine.resource, name, SYSTEM_NAMESPACE)
-        return msgspec.json.decode(found.metadata.annotations[NODE_HAS], type=Traits)
+        machine_object = await self.client.get(Machine.resource, name, SYSTEM_NAMESPACE)
+        return msgspec.json.decode(machine_object.metadata.annotations[NODE_HAS], type=Traits)
 
     async def node_upgrade(self) -> NodeUpgrade:
         return (await self.client.get(NodeUpgrade.resource, NODE_UPGRADE, SYSTEM_NAMESPACE)).decode(NodeUpgrade)
@@ -122,14 +122,16 @@ class Environment:
         Before the pod is there, and after the kubelet, it says `CacheNotSynced` and `UncordoningNode`; else it is
         between.
         """
-        told = reconciling.conditions_of(Done() if completed else Wait(reason, message), message, node_upgrade.QUIET)
+        conditions = reconciling.conditions_of(
+            Done() if completed else Wait(reason, message), message, node_upgrade.QUIET
+        )
         is_begun, is_late = reason != "CacheNotSynced", reason == "UncordoningNode"
-        told.append(Condition(POD_CREATED, "True" if is_begun else "False", reason))
-        told.append(Condition(KUBELET.condition, "True" if is_late else "False", reason))
-        for condition in told:
+        conditions.append(Condition(POD_CREATED, "True" if is_begun else "False", reason))
+        conditions.append(Condition(KUBELET.condition, "True" if is_late else "False", reason))
+        for condition in conditions:
             condition.reason = "OfAnotherVersion"
             condition.last_transition_time = "2026-01-01T00:00:00Z"
-        patch = {"status": {"conditions": msgspec.to_builtins(told), "completed": completed}}
+        patch = {"status": {"conditions": msgspec.to_builtins(conditions), "completed": completed}}
         await self.client.patch(
             NodeUpgrade.resource,
             NODE_UPGRADE,
@@ -143,10 +145,10 @@ class Environment:
     async def follow(self) -> None:
         """Wait until the manager's cache has the NodeUpgrade as it is stored."""
         stored = (await self.client.list(NodeUpgrade.resource, SYSTEM_NAMESPACE)).items
-        versions = [one.resource_version for one in stored if one.name == NODE_UPGRADE]
+        versions = [stored_object.resource_version for stored_object in stored if stored_object.name == NODE_UPGRADE]
 
-        def is_stored(found: Object | None) -> bool:
-            return [one.resource_version for one in (found,) if one is not None] == versions
+        def is_stored(cached: Object | None) -> bool:
+            return [object_.resource_version for object_ in (cached,) if object_ is not None] == versions
 
         await until(self.node_upgrades, Key(SYSTEM_NAMESPACE, NODE_UPGRADE), is_stored)
 
@@ -186,24 +188,24 @@ async def env() -> AsyncIterator[Environment]:
 
 def versions(make: Any, *names: str) -> dict[str, Tree]:
     """A request from 1.35 to 1.36."""
-    found = zip((*names, "x", "x"), ("1.35", "1.36"), strict=False)
-    objects = [make(*((name,) if names else ()), kubernetesVersion=version) for name, version in found]
+    pairs = zip((*names, "x", "x"), ("1.35", "1.36"), strict=False)
+    objects = [make(*((name,) if names else ()), kubernetesVersion=version) for name, version in pairs]
     return {"current": objects[0], "desired": objects[1]}
 
 
 async def test_discovery_reports_three_hooks_that_stop_cluster_api_when_they_fail() -> None:
     async with env() as here:
         status, body = await here.post(wire.DISCOVERY_PATH, b'{"kind":"DiscoveryRequest"}')
-        found = msgspec.json.decode(body)
-        assert (status, found["kind"], found["status"]) == (200, "DiscoveryResponse", "Success")
-        assert [one["requestHook"]["hook"] for one in found["handlers"]] == [
+        response = msgspec.json.decode(body)
+        assert (status, response["kind"], response["status"]) == (200, "DiscoveryResponse", "Success")
+        assert [handler["requestHook"]["hook"] for handler in response["handlers"]] == [
             "CanUpdateMachine",
             "CanUpdateMachineSet",
             "UpdateMachine",
         ]
-        assert {one["failurePolicy"] for one in found["handlers"]} == {"Fail"}
-        for one in found["handlers"]:
-            path = f"/{wire.API_VERSION}/{one['requestHook']['hook'].lower()}/{one['name']}"
+        assert {handler["failurePolicy"] for handler in response["handlers"]} == {"Fail"}
+        for handler in response["handlers"]:
+            path = f"/{wire.API_VERSION}/{handler['requestHook']['hook'].lower()}/{handler['name']}"
             assert (await here.post(path, b"not JSON"))[0] == 400
 
 
@@ -309,9 +311,9 @@ async def test_a_machine_is_updated_by_a_node_upgrade_that_is_asked_about_until_
             made.spec.etcd_version
             == desired["bootstrapConfig"]["spec"]["clusterConfiguration"]["etcd"]["local"]["imageTag"]
         )
-        assert [(one.kind, one.name, one.controller) for one in made.metadata.owner_references] == [
-            ("Machine", "garden-abcde", True)
-        ]
+        assert [
+            (reference.kind, reference.name, reference.controller) for reference in made.metadata.owner_references
+        ] == [("Machine", "garden-abcde", True)]
         answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
         assert answer["retryAfterSeconds"] == SOON, "nothing was told of it yet"
         for reason, again in (("CacheNotSynced", SOON), ("UpgradingKubelet", LATER), ("UncordoningNode", SOON)):
@@ -458,7 +460,7 @@ async def test_a_file_that_cluster_api_has_overwritten_reaches_the_node_all_the_
         assert await here.node_has() == had, "what the node has is not told by what it is to become"
         await here.ask(wire.UPDATE_MACHINE, desired=desired)
         changes = expected.decoded((await here.node_upgrade()).spec.bootstrap_changes)
-        assert [(one["path"], base64.b64decode(one["content"]).decode()) for one in changes["files"]] == [
+        assert [(file["path"], base64.b64decode(file["content"]).decode()) for file in changes["files"]] == [
             ("/etc/kubernetes/audit-policy.yaml", POLICY)
         ]
 
@@ -475,7 +477,7 @@ async def test_a_node_upgrade_for_other_files_of_the_same_version_is_not_taken_f
         await here.follow()
         await here.ask(wire.UPDATE_MACHINE, desired=desired)
         changes = expected.decoded((await here.node_upgrade()).spec.bootstrap_changes)
-        assert "/etc/kubernetes/a" in [one["path"] for one in changes["files"]]
+        assert "/etc/kubernetes/a" in [file["path"] for file in changes["files"]]
 
 
 async def test_a_machine_whose_node_is_unknown_is_left_alone_and_the_answer_says_what_helps() -> None:

@@ -31,8 +31,8 @@ def test_only_completed_node_upgrades_of_the_hooks_are_cleared_away(owners: list
     """Others answer the questions of the upgrade of a group, or of who wrote them."""
     gone: list[str] = []
 
-    async def delete(_resource: Any, found: Any, *_: Any) -> None:
-        gone.append(found.name)
+    async def delete(_resource: Any, object_: Any, *_: Any) -> None:
+        gone.append(object_.name)
 
     node_upgrade = made(
         {

@@ -50,11 +50,11 @@ def test_the_extension_is_registered_before_it_is_served_and_made_again_when_som
         certificate.begin()
 
         async def registered() -> tuple[bytes, str]:
-            found = await client.get(ExtensionConfig.resource, RUNTIME_EXTENSION)
-            spec = found.tree["spec"]
+            extension = await client.get(ExtensionConfig.resource, RUNTIME_EXTENSION)
+            spec = extension.tree["spec"]
             assert spec["clientConfig"]["service"] == {"namespace": SYSTEM_NAMESPACE, "name": "s", "port": 443}
             assert spec["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": SYSTEM_NAMESPACE}}
-            return base64.b64decode(spec["clientConfig"]["caBundle"]), found.resource_version
+            return base64.b64decode(spec["clientConfig"]["caBundle"]), extension.resource_version
 
         async with running(certificate.caches, certificate.controller):
             await asyncio.sleep(5)
