@@ -15,6 +15,7 @@ from espalier.api.resource import Key, Resource
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.cli.local.environment.gardens import Garden, GardenSeed
+from espalier.cli.programs.garden_components import BUCKET_PROVIDERS
 from espalier.kube.client import Client
 from espalier.kube.errors import Unreachable
 from espalier.kube.retry import Retry
@@ -159,6 +160,7 @@ class FastSeed(GardenSeed):
             garden=to_garden,
             renderer=ControlPlane(),
             call=self._call_agent,
+            bucket_providers=BUCKET_PROVIDERS,
             connect=self._garden.control_planes.connect(self.links.bucket),
             random_keys=False,
         )

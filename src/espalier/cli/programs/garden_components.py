@@ -10,6 +10,7 @@ from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.runtime.component import Component
 from espalier.shoots.admission import setup as admission
+from espalier.shoots.bucket_providers import PUBLIC_CLOUDS, BucketProviders
 from espalier.shoots.control_plane.programs import ControlPlane
 from espalier.shoots.etcd import setup as etcds
 from espalier.shoots.garden import setup as garden
@@ -17,9 +18,11 @@ from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.gardenlet import setup as gardenlet
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.context import Call, Connect, ReadBackup, ShootAPIs
+from espalier.shoots.local_provider import backups as local_buckets
 
 VALIDATING_WEBHOOKS = "espalier-garden-validating-webhook-configuration"
 SERVICE = "espalier-garden-webhook-service"
+BUCKET_PROVIDERS: BucketProviders = {**PUBLIC_CLOUDS, **local_buckets.DECLARED}
 
 
 _APPLY = "apply the output of `espalier manifests --of garden` (in seeds `--of seed`), which"
@@ -38,7 +41,7 @@ def hint(resource: Resource, error: Exception) -> str:
 
 def of_garden(config: GardenConfig | None = None) -> tuple[Component, ...]:
     """The components of a garden: its controllers, and its admission where webhooks are served."""
-    return (garden.component(config), admission.garden())
+    return (garden.component(config), admission.garden(BUCKET_PROVIDERS))
 
 
 def webhook_configuration(url: str = "") -> Tree:
@@ -69,6 +72,7 @@ def of_gardenlet(
         garden=to_garden,
         renderer=ControlPlane(),
         call=call,
+        bucket_providers=BUCKET_PROVIDERS,
         read_backup=read_backup,
         connect=connect,
         shoots=shoots,

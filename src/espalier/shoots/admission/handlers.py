@@ -35,6 +35,7 @@ from espalier.shoots.admission import (
     users,
 )
 from espalier.shoots.admission.shoots import Garden
+from espalier.shoots.bucket_providers import BucketProviders
 from espalier.shoots.state import pieces
 from espalier.shoots.technical_ids import BY_TECHNICAL_ID, technical_ids
 
@@ -70,8 +71,10 @@ K = TypeVar("K", bound=KubeObject)
 class Admission:
     """The handlers. They read from caches only. `unready` says why the garden is not ready."""
 
-    def __init__(self, caches: Caches, *, unready: Callable[[], str] = lambda: "") -> None:
-        self._unready = unready
+    def __init__(
+        self, caches: Caches, bucket_providers: BucketProviders, *, unready: Callable[[], str] = lambda: ""
+    ) -> None:
+        self._unready, self._bucket_providers = unready, bucket_providers
         by = {
             BY_SEED: seeds_of,
             BY_NAME: lambda found: (found.name,),
@@ -123,7 +126,9 @@ class Admission:
 
             def violations(new: Object) -> Iterator[Violation]:
                 old = request.old.decode(Seed) if request.old is not None else None
-                return seed_objects.violations(old, new.decode(Seed), has_shoots=bool(shoot_keys))
+                return seed_objects.violations(
+                    old, new.decode(Seed), self._bucket_providers, has_shoots=bool(shoot_keys)
+                )
 
             return reviewed(request, Seed, violations)
         if shoot_keys:

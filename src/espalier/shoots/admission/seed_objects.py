@@ -24,8 +24,14 @@ from espalier.api.violations import Violation
 from espalier.shoots.admission import messages
 from espalier.shoots.admission.seeds import is_lost
 from espalier.shoots.admission.specs import NETWORKS, network_of
-from espalier.shoots.local_provider.backups import BUCKET, BucketConfig, endpoint_fault, url_fault
-from espalier.shoots.local_provider.cloud import TYPE
+from espalier.shoots.bucket_providers import (
+    BUCKET,
+    UNDECLARED,
+    BucketConfig,
+    BucketProviders,
+    endpoint_fault,
+    url_fault,
+)
 
 MOST_NAMED = 5
 """The largest number of shoots that a message names."""
@@ -33,7 +39,9 @@ SCHEMES = ("file", "s3", "gs", "az")
 """The schemes of URLs of stores."""
 
 
-def violations(old: Seed | None, new: Seed, *, has_shoots: bool) -> Iterator[Violation]:
+def violations(
+    old: Seed | None, new: Seed, bucket_providers: BucketProviders, *, has_shoots: bool
+) -> Iterator[Violation]:
     """The problems of a write of a Seed."""
     before, after = old.spec if old is not None else None, new.spec
     for name in NETWORKS:
@@ -45,17 +53,17 @@ def violations(old: Seed | None, new: Seed, *, has_shoots: bool) -> Iterator[Vio
         yield Violation("spec.provider.type", after.provider.type, before.provider.type, messages.STAYS_WITH_SHOOTS)
     present_backup = before.backup if before is not None else None
     if after.backup is not None and after.backup != present_backup:
-        yield from _backup(after.backup)
+        yield from _backup(after.backup, bucket_providers)
     if has_shoots and present_backup is not None:
         yield from _moved(present_backup, after.backup)
 
 
-def _backup(backup: SeedBackup) -> Iterator[Violation]:
+def _backup(backup: SeedBackup, providers: BucketProviders) -> Iterator[Violation]:
     for field, reference in (("credentialsRef", backup.credentials_ref), ("secretRef", backup.secret_ref)):
         if reference is not None and reference.kind not in ("", SECRET.kind):
             yield Violation(f"spec.backup.{field}.kind", reference.kind, SECRET.kind, messages.IN_SECRETS)
-    if backup.provider != TYPE:
-        return  # its providerConfig is not ours
+    if not providers.get(backup.provider, UNDECLARED).uses_bucket_config:
+        return  # only the provider's extension can read its providerConfig
     config = _config(backup)
     if config is None:
         yield Violation("spec.backup.providerConfig", "", "url and endpoint, both text", messages.NO_STORE)

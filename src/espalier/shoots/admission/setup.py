@@ -9,14 +9,16 @@ from espalier.api.gardener.shoot import Shoot
 from espalier.kube.rbac import FOLLOW, Right, Rights
 from espalier.runtime.component import Component, Host
 from espalier.shoots.admission import handlers
+from espalier.shoots.bucket_providers import BucketProviders
 
 
-def garden() -> Component:
-    """The webhooks of the garden."""
+def garden(bucket_providers: BucketProviders) -> Component:
+    """The webhooks of the garden. `bucket_providers`: what the providers of buckets declare."""
 
     def build(host: Host) -> None:
         if host.webhooks is not None:
-            handlers.Admission(host.caches, unready=lambda: host.manager.unready).serve(host.webhooks)
+            admission = handlers.Admission(host.caches, bucket_providers, unready=lambda: host.manager.unready)
+            admission.serve(host.webhooks)
 
     rights = Rights(
         watched=(Right((Shoot.resource,), FOLLOW),),

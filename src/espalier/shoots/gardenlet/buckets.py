@@ -31,13 +31,13 @@ from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.runtime.predicates import generation_changed
 from espalier.runtime.writer import Precondition, found_by_owner
+from espalier.shoots.bucket_providers import UNDECLARED
 from espalier.shoots.gardenlet import reach, servers
 from espalier.shoots.gardenlet.comparison import is_as_rendered, stamped
 from espalier.shoots.gardenlet.context import Tools
 from espalier.shoots.gardenlet.credentials import credentials_problem
 from espalier.shoots.gardenlet.names import FINALIZER, GARDEN_NAMESPACE
 from espalier.shoots.gardenlet.observe import Observer
-from espalier.shoots.local_provider.cloud import TYPE
 
 SOON = 5.0
 """Seconds until a retry where no event is sure to come."""
@@ -195,8 +195,11 @@ class Backups:
             status = bytes(bucket_of_entry.status.provider_status)
             seeds = [one.decode(Seed) for one in self._observer.garden[Seed.resource].list()]
             previous = self._previous_status(live.name)
-            if provider.type == TYPE:
-                wanted["backupBucketProviderStatus"] = reach.trusted_location(status, bucket.name, seeds, previous)
+            providers = self._tools.bucket_providers
+            if providers.get(provider.type, UNDECLARED).uses_bucket_config:
+                wanted["backupBucketProviderStatus"] = reach.trusted_location(
+                    status, bucket.name, seeds, previous, providers
+                )
             else:
                 wanted["backupBucketProviderStatus"] = tree = json_trees.decode(status)
                 if message := self._untrusted(tree, bucket_of_entry, seeds, previous):
@@ -220,7 +223,8 @@ class Backups:
         backup = seed.spec.backup if seed is not None else None
         raw = backup.provider_config if backup is not None else None
         config = json_trees.decode(bytes(raw)) if raw else {}
-        found = servers.untrusted(status, config, bucket.spec.provider.type, name, previous)
+        provider = self._tools.bucket_providers.get(bucket.spec.provider.type, UNDECLARED)
+        found = servers.untrusted(status, config, provider.domains, name, previous)
         of_seed = f"Seed {seed.metadata.name}" if seed is not None else f"the Seed of bucket {name}, which is gone"
         allowed = f"servers of the provider, or those that spec.backup.providerConfig of {of_seed} names"
         return f"BackupBucket {name}: {'; '.join(found)}; allowed: {allowed}" if found else ""

@@ -40,12 +40,12 @@ from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.reconciler import Reconciled, Reconciler, Report, replanned
 from espalier.runtime.writer import Precondition
+from espalier.shoots.bucket_providers import ENDPOINT, with_endpoint
 from espalier.shoots.gardenlet import reach
 from espalier.shoots.gardenlet.context import Live, ShootHealth, Tools
 from espalier.shoots.gardenlet.health import BackupHealth, conditions, is_control_plane_healthy
 from espalier.shoots.gardenlet.observe import Observer
 from espalier.shoots.gardenlet.scope import Scope
-from espalier.shoots.local_provider.backups import ENDPOINT, with_endpoint
 
 LARGEST_ANSWER = 64 * 1024
 SILENT_RECHECK = 10.0
@@ -271,7 +271,8 @@ class Care:
             return f"{secret_name} does not exist: no other seed can read bucket {name}", True, False
         except KubeError:
             return None
-        data, endpoint = secret.decode(Secret).data, reach.endpoint_of(scope.seed)
+        data = secret.decode(Secret).data
+        endpoint = reach.endpoint_of(scope.seed, self._tools.bucket_providers)
         if endpoint is None and not data.get(ENDPOINT):
             address = reach.address_of(scope.seed) if scope.seed is not None else None
             why = address.unknown if address is not None else "its Seed does not exist"

@@ -17,6 +17,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.clock import Clock
 from espalier.runtime.sources import Expiry
 from espalier.runtime.writer import Writer
+from espalier.shoots.bucket_providers import BucketProviders
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.rendering import Rendered
@@ -89,6 +90,7 @@ class Tools:
     """The generator of keys; None in production."""
     renderer: Renderer
     call: Call
+    bucket_providers: BucketProviders
     states: ShootStates
     lease_waits: Expiry
     """The leases of sources that this process has waited for; a restart waits for them again."""

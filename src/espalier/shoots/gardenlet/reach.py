@@ -32,22 +32,23 @@ from espalier.runtime import reconciler
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.shoots.admission import seeds
+from espalier.shoots.bucket_providers import (
+    BUCKET,
+    ENDPOINT,
+    UNDECLARED,
+    URL,
+    BucketConfig,
+    BucketProviders,
+    BucketStatus,
+    endpoint_fault,
+    url_fault,
+)
 from espalier.shoots.etcd.settings import scheme_of
 from espalier.shoots.garden.readiness import unready
 from espalier.shoots.gardenlet.context import Connect, Tools
 from espalier.shoots.gardenlet.health import ReachReport
 from espalier.shoots.gardenlet.observe import Observer
 from espalier.shoots.gardenlet.seed_status import SeedObservation, report
-from espalier.shoots.local_provider.backups import (
-    BUCKET,
-    ENDPOINT,
-    URL,
-    BucketConfig,
-    BucketStatus,
-    endpoint_fault,
-    url_fault,
-)
-from espalier.shoots.local_provider.cloud import TYPE
 
 _log = structlog.get_logger("espalier.gardenlet")
 
@@ -161,11 +162,11 @@ def reports(shoot: Shoot, source: str, seed_list: Iterable[Seed]) -> tuple[Reach
     return tuple(sorted(result, key=lambda one: one.seed))
 
 
-def endpoint_of(seed: Seed | None) -> str | None:
-    """The endpoint that operators have set for a seed's store of type `local`; empty if they have set none. None if it
-    is not known: the Seed is gone, or its configuration is invalid."""
+def endpoint_of(seed: Seed | None, providers: BucketProviders) -> str | None:
+    """The endpoint that operators have set for a seed's store; empty if they have set none, or its provider has its own
+    configuration. None if it is not known: the Seed is gone, or its configuration is invalid."""
     backup = seed.spec.backup if seed is not None else None
-    if backup is None or backup.provider != TYPE:
+    if backup is None or not providers.get(backup.provider, UNDECLARED).uses_bucket_config:
         return "" if seed is not None else None
     try:
         endpoint = json_trees.decode(backup.provider_config or b"{}", BucketConfig).endpoint
@@ -189,13 +190,15 @@ def _server(url: str) -> str:
     return server.removesuffix(":443" if server.startswith("https:") else ":80")
 
 
-def trusted_location(status: bytes, bucket: str, seeds: Iterable[Seed], before: Tree) -> Tree:
-    """The URL and endpoint of a bucket of type `local`, to which agents will connect. Those in the Seed count, as
+def trusted_location(
+    status: bytes, bucket: str, seeds: Iterable[Seed], before: Tree, providers: BucketProviders
+) -> Tree:
+    """The URL and endpoint of a bucket with a `BucketStatus`, to which agents will connect. Those in the Seed count, as
     operators write them; then those of `before`, the last result: neither a typo in a Seed nor its deletion may
     disconnect agents, whose etcds would end. The URL in `status`, which another seed's gardenlet writes, comes last,
     and only if it is of this very bucket."""
     seed = next((one for one in seeds if names.bucket(one.metadata.uid) == bucket), None)
-    endpoint = endpoint_of(seed)
+    endpoint = endpoint_of(seed, providers)
     if endpoint is None:
         endpoint = before.get(ENDPOINT, "")
     urls = (_url_of(seed, bucket), before.get(URL, ""), _status(status).url)

@@ -1,4 +1,4 @@
-"""Servers that the status of another seed's bucket names, for providers whose fields are unknown here.
+"""Servers that the status of another seed's bucket names, for providers that do not declare its fields.
 
 The gardenlet of a seed writes the status of its bucket. The seed to which a shoot moves connects to what it names, with
 credentials: a malicious gardenlet could have it connect anywhere. So each server in it must be one that operators have
@@ -8,21 +8,13 @@ named in the Seed, or one of the provider itself. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 from espalier.api import paths
 from espalier.api.printable import quoted
-
-PROVIDER_DOMAINS: Mapping[str, tuple[str, ...]] = {
-    "alicloud": ("aliyuncs.com",),
-    "aws": ("amazonaws.com", "amazonaws.com.cn"),
-    "azure": ("core.windows.net", "core.chinacloudapi.cn", "core.usgovcloudapi.net"),
-    "gcp": ("googleapis.com", "gserviceaccount.com"),
-}
-"""Domains in which everything is the provider's own store. A store of OpenStack or another installation has none."""
 
 _NOT_ADDRESSES = frozenset({"apiVersion", "kind"})
 _HOST = re.compile(r"(?=.{1,253}\Z)[a-z0-9_]([a-z0-9_-]*[a-z0-9])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9])?)*", re.ASCII)
@@ -31,11 +23,11 @@ _SERVER_FIELDS = ("address", "domain", "endpoint", "host", "proxy", "server", "u
 _SHOWN = 100
 
 
-def untrusted(status: Any, config: Any, provider: str, bucket: str, before: Any) -> list[str]:
+def untrusted(status: Any, config: Any, domains: Sequence[str], bucket: str, before: Any) -> list[str]:
     """The fields of a status with servers that are not trusted, each with what was found; empty if there are none.
 
-    `config` is the configuration of the store in the Seed; `before` the status that is in use already: neither a typo
-    in a Seed nor its deletion may disconnect anybody.
+    `config` is the configuration of the store in the Seed; `domains` are those of the provider's stores; `before` is
+    the status that is in use already: neither a typo in a Seed nor its deletion may disconnect anybody.
     """
     known = {host for _, text in _texts(config) for host in hosts(text)}
     accepted = dict(_texts(before))
@@ -45,7 +37,7 @@ def untrusted(status: Any, config: Any, provider: str, bucket: str, before: Any)
         if is_metadata or accepted.get(path) == text:
             continue
         named = hosts(text) or ([text] if text and _names_server(path) else [])
-        wrong = [one for one in named if one not in known and one != bucket and not _is_of(provider, one)]
+        wrong = [one for one in named if one not in known and one != bucket and not _is_in(domains, one)]
         if wrong or ("@" in text and "://" in text):
             found.append(f"status.providerStatus.{paths.render(path)}: found {quoted(text, _SHOWN)}")
     return found
@@ -82,8 +74,8 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _is_of(provider: str, host: str) -> bool:
-    return any(host.endswith(f".{domain}") for domain in PROVIDER_DOMAINS.get(provider, ()))
+def _is_in(domains: Sequence[str], host: str) -> bool:
+    return any(host.endswith(f".{domain}") for domain in domains)
 
 
 def _texts(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:

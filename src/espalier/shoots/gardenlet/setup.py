@@ -14,6 +14,7 @@ from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.component import Component, Host
 from espalier.runtime.sources import Expiry
 from espalier.runtime.writer import Writer
+from espalier.shoots.bucket_providers import BucketProviders
 from espalier.shoots.gardenlet import care, controller, known_states, leases, orphans, reach, remains
 from espalier.shoots.gardenlet.buckets import Backups
 from espalier.shoots.gardenlet.config import GardenletConfig
@@ -31,6 +32,7 @@ def component(
     garden: Client,
     renderer: Renderer,
     call: Call,
+    bucket_providers: BucketProviders,
     read_backup: ReadBackup | None = None,
     connect: Connect | None = None,
     shoots: ShootAPIs | None = None,
@@ -39,8 +41,8 @@ def component(
     """The component of a process whose manager has the seed's API server.
 
     `garden` reaches the garden, with the rights of this seed. `call` reaches agents of etcd in the seed, `shoots` the
-    API servers of shoots, `read_backup` their buckets, `connect` the stores of other seeds. Without `random_keys` keys
-    come from the manager's generator: for simulation only.
+    API servers of shoots, `read_backup` their buckets, `connect` the stores of other seeds. `bucket_providers`: what
+    the providers of buckets declare. Without `random_keys` keys come from the manager's generator: for simulation only.
     """
 
     def build(host: Host) -> None:
@@ -57,6 +59,7 @@ def component(
             rng=None if random_keys else manager.rng,
             renderer=renderer,
             call=call,
+            bucket_providers=bucket_providers,
             states=states,
             lease_waits=Expiry(),
             handovers=Expiry(),

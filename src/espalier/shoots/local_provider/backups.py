@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -13,19 +12,30 @@ from espalier.api.core import NAMESPACE, SECRET, Secret
 from espalier.api.gardener import names
 from espalier.api.gardener.extension_backups import BackupBucket, BackupEntry, BackupEntrySpec
 from espalier.api.gardener.operations import ErrorCode, OperationType, SecretReference
-from espalier.api.meta import ObjectMeta, Observed
+from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Key
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
 from espalier.runtime.writer import Writer, found_by_owner
+from espalier.shoots.bucket_providers import (
+    BUCKET,
+    ENDPOINT,
+    URL,
+    BucketCapabilities,
+    BucketConfig,
+    BucketProviders,
+    BucketStatus,
+    endpoint_fault,
+    url_fault,
+    with_endpoint,
+)
 from espalier.shoots.extension import Extension, OperationFailed, Request, Result, StatelessActuator
 from espalier.shoots.local_provider.cloud import TYPE
 
-BUCKET_NAME, URL, ENDPOINT = "bucketName", "url", "endpoint"
-"""Keys of the Secrets `etcd-backup` and `source-etcd-backup`, besides those of the credentials, which may also have an
-endpoint."""
-LONGEST_URL = 300
-BUCKET = "{bucket}"
+BUCKET_NAME = "bucketName"
+"""Key of the Secrets `etcd-backup` and `source-etcd-backup`, besides `URL` and those of the credentials, which may also
+have an `ENDPOINT`."""
+DECLARED: BucketProviders = {TYPE: BucketCapabilities(uses_bucket_config=True)}
 
 
 class Stores(Protocol):
@@ -39,60 +49,6 @@ class Stores(Protocol):
 
     async def delete_folder(self, url: str, folder: str, credentials: Mapping[str, bytes]) -> None:
         """Delete everything below a folder of a bucket."""
-
-
-class BucketConfig(Observed, frozen=True):
-    """`spec.providerConfig` of a BackupBucket: the URL of buckets, as `s3://{bucket}` or `file:///backups/{bucket}`."""
-
-    url: str = ""
-    endpoint: str = ""
-    """URL of their server, where it is not the provider's own."""
-
-
-class BucketStatus(Observed, frozen=True):
-    """`status.providerStatus` of a BackupBucket, which gardenlets pass on to BackupEntries."""
-
-    url: str = ""
-    endpoint: str = ""
-
-
-def endpoint_fault(endpoint: str) -> str:
-    """The problem of an endpoint; empty if there is none, or no endpoint. It never repeats a password."""
-    if not endpoint:
-        return ""
-    allowed = "allowed: an http or https URL without credentials, query and fragment"
-    try:
-        split = urlsplit(endpoint)
-        is_url = split.scheme in ("http", "https") and bool(split.hostname) and split.port != 0
-    except ValueError:  # its port, or what is in brackets
-        return f"found no URL, {allowed}"
-    if "@" in endpoint:
-        return f"found credentials in it, {allowed}; put them into the Secret"
-    if not (is_url and _is_plain(endpoint)):
-        return f"found {endpoint[:100]!r}, {allowed}, of at most {LONGEST_URL} characters"
-    return ""
-
-
-def url_fault(url: str, bucket: str) -> str:
-    """The problem of a bucket's URL; empty if there is none. It never repeats a password."""
-    allowed = f"allowed: a URL of bucket {bucket}, as s3://{bucket}, of at most {LONGEST_URL} characters"
-    try:
-        split = urlsplit(url)
-    except ValueError:  # what is in brackets
-        return f"found no URL, {allowed}"
-    if "@" in url:
-        return f"found credentials in it, {allowed}; put them into the Secret"
-    is_place = split.scheme and bucket in split.netloc + split.path and ".." not in split.path.split("/")
-    return "" if is_place and _is_plain(url) else f"found {url[:100]!r}, {allowed}"
-
-
-def _is_plain(url: str) -> bool:
-    return len(url) <= LONGEST_URL and url.isascii() and url.isprintable() and not set(url) & set(" ?#\\")
-
-
-def with_endpoint(credentials: Mapping[str, bytes], endpoint: str) -> Mapping[str, bytes]:
-    """The files of credentials as clients of the store get them: with this endpoint, unless they have one."""
-    return credentials if credentials.get(ENDPOINT) or not endpoint else {**credentials, ENDPOINT: endpoint.encode()}
 
 
 class BackupBucketActuator(StatelessActuator[None]):

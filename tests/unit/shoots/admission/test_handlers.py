@@ -66,7 +66,7 @@ async def garden() -> AsyncIterator[Client]:
         Shoot.resource, "x", NAMESPACE_NAME, patch={"status": status}, type=PatchType.MERGE, subresource="status"
     )
     caches = Caches(client, rng=random.Random(1))
-    Admission(caches).serve(webhooks)
+    Admission(caches, {}).serve(webhooks)
     configuration = {
         "metadata": {"name": "garden"},
         "webhooks": [webhook_tree("https://garden.example.com", one, SERVICE) for one in handlers.WEBHOOKS],

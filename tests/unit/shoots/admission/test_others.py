@@ -33,7 +33,10 @@ from espalier.api.gardener.shoot_state import (
 from espalier.api.meta import ObjectMeta, OwnerReference
 from espalier.kube.wire import User
 from espalier.shoots.admission import backup_buckets, backup_entries, messages, seed_objects, shoot_states
+from espalier.shoots.bucket_providers import BucketCapabilities
 
+DECLARED = BucketCapabilities(uses_bucket_config=True)
+PROVIDERS = {"local": DECLARED}
 ENTRY, SOURCE = "shoot--core--x--1", "source-shoot--core--x--1"
 
 
@@ -160,14 +163,26 @@ def a_seed(networks: SeedNetworks | None = None, kind: str = "Secret", type: str
 )
 def test_a_seed_with_which_nothing_can_be_stored_is_refused(wrong: Seed, field: str) -> None:
     for old in (None, a_seed()):
-        assert [one.field for one in seed_objects.violations(old, wrong, has_shoots=False)] == [f"spec.{field}"]
-    assert list(seed_objects.violations(wrong, wrong, has_shoots=True)) == [], "it was stored before"
-    assert list(seed_objects.violations(None, a_seed(SeedNetworks(pods="10.4.0.0/16")), has_shoots=False)) == []
+        assert [one.field for one in seed_objects.violations(old, wrong, PROVIDERS, has_shoots=False)] == [
+            f"spec.{field}"
+        ]
+    assert list(seed_objects.violations(wrong, wrong, PROVIDERS, has_shoots=True)) == [], "it was stored before"
+    assert (
+        list(seed_objects.violations(None, a_seed(SeedNetworks(pods="10.4.0.0/16")), PROVIDERS, has_shoots=False)) == []
+    )
+
+
+def test_a_store_is_reviewed_for_declared_providers() -> None:
+    for type in ("local", "acme"):
+        new = a_seed(provider=type, config={"url": 5})
+        fields = [one.field for one in seed_objects.violations(None, new, {type: DECLARED}, has_shoots=False)]
+        assert fields == ["spec.backup.providerConfig"]
+        assert list(seed_objects.violations(None, new, {}, has_shoots=False)) == []
 
 
 def test_where_backups_are_stays_while_a_seed_has_shoots_and_credentials_are_renewed() -> None:
     def changed(new: Seed, *, has_shoots: bool = True) -> list[str]:
-        return [one.field for one in seed_objects.violations(a_seed(), new, has_shoots=has_shoots)]
+        return [one.field for one in seed_objects.violations(a_seed(), new, PROVIDERS, has_shoots=has_shoots)]
 
     without = a_seed()
     without.spec.backup = None

@@ -72,7 +72,7 @@ async def garden() -> AsyncIterator[Garden]:
     for namespace in (PROJECT, names.STATE_NAMESPACE, SEED_LEASES):
         await client.create(NAMESPACE, {"metadata": {"name": namespace}})
     caches = Caches(client, rng=random.Random(1))
-    Admission(caches).serve(webhooks)
+    Admission(caches, {}).serve(webhooks)
     roles = Roles(caches, Writer(client, {}, "garden")).controller()
     running = [asyncio.ensure_future(caches.run()), asyncio.ensure_future(roles.run())]
     await caches.wait_synced()

@@ -17,6 +17,7 @@ from espalier.api.resource import Key, Resource
 from espalier.kube.errors import Conflict, Forbidden, NotFound
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.shoots.bucket_providers import BucketCapabilities
 from espalier.shoots.gardenlet import buckets
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.context import Tools
@@ -108,6 +109,7 @@ class World:
     def __init__(self, *found: Object) -> None:
         self.garden, self.seed = Spy("garden"), Spy("seed")
         self.now = NOW
+        self.providers = {"local": BucketCapabilities(uses_bucket_config=True)}
 
         def cached(resource: Resource) -> Cached:
             return Cached(tuple(one for one in found if (one.kind, one.tree["apiVersion"]) == _of(resource)))
@@ -129,6 +131,7 @@ class World:
             garden=self.garden,
             seed=self.seed,
             clock=SimpleNamespace(now=lambda: self.now),
+            bucket_providers=self.providers,
             rng=None,
         )
         self.backups = buckets.Backups(cast(Observer, observer), cast(Tools, tools))
@@ -154,6 +157,17 @@ def bucket(state: str = "Succeeded", name: str = BUCKET, provider: str = "local"
     }
     status = {"lastOperation": {"type": "Reconcile", "state": state}, "providerStatus": {"url": URL, "more": 1}}
     return an_object(BackupBucket.resource, name, spec=spec, status=status)
+
+
+@pytest.mark.parametrize("provider", ["local", "acme"])
+async def test_a_declared_status_is_reduced_to_its_place(provider: str) -> None:
+    world = World(entry(), bucket(provider=provider), namespace(), *map(secret, SECRETS))
+    world.providers.clear()
+    await world.entry()
+    assert world.seed.applied[-1]["spec"]["backupBucketProviderStatus"] == {"url": URL, "more": 1}
+    world.providers[provider] = BucketCapabilities(uses_bucket_config=True)
+    await world.entry()
+    assert world.seed.applied[-1]["spec"]["backupBucketProviderStatus"] == {"url": URL}
 
 
 async def test_an_entry_does_not_lead_to_a_server_that_only_another_seed_names() -> None:

@@ -34,7 +34,9 @@ def caring(epochs: Ownership = STARTED, claims: str = "", *, invalid: bool = Fal
         return scope(epochs, object=live.shoot)
 
     observer = SimpleNamespace(scope=observed, technical_id_conflict=lambda _shoot: claims)
-    tools = SimpleNamespace(config=GardenletConfig("a"), clock=SystemClock(), shoots=None, read_backup=None)
+    tools = SimpleNamespace(
+        config=GardenletConfig("a"), clock=SystemClock(), shoots=None, read_backup=None, bucket_providers={}
+    )
     return Care(cast(Any, observer), cast(Any, tools), random.Random(1), lambda: renewed)
 
 
@@ -118,7 +120,8 @@ async def test_a_missing_secret_is_reported_and_a_garden_that_is_not_reached_cha
         raise error
 
     of = caring()
-    of._tools = cast(Any, SimpleNamespace(garden=SimpleNamespace(client=SimpleNamespace(get=get)), read_backup=None))
+    writer = SimpleNamespace(client=SimpleNamespace(get=get))
+    of._tools = cast(Any, SimpleNamespace(garden=writer, read_backup=None, bucket_providers={}))
     reference = {"name": "backup-a", "namespace": "garden"}
     spec = {"provider": {"type": "local", "region": "here"}, "seedName": "a", "credentialsRef": reference}
     bucket = an_object(BackupBucket.resource, "bucket-a", spec=spec).decode(BackupBucket)

@@ -18,11 +18,13 @@ from espalier.api.meta import Tree
 from espalier.kube.objects import Object
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.writer import Precondition
+from espalier.shoots.bucket_providers import BucketCapabilities
 from espalier.shoots.gardenlet.health import ReachReport
 from espalier.shoots.gardenlet.reach import (
     Reach,
     StoreAddress,
     address_of,
+    endpoint_of,
     is_elsewhere,
     reported_conditions,
     reported_urls,
@@ -35,6 +37,7 @@ from tests.support.gardens.gardenlet_scopes import an_object, shoot
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ENDPOINT = "https://store.example:9000"
+PROVIDERS = {"local": BucketCapabilities(uses_bucket_config=True)}
 
 
 def seed(name: str = "east", *, says: Condition | None = None, ready: str = "True", **backup: Any) -> Seed:
@@ -171,7 +174,7 @@ LIES: tuple[Any, ...] = (
 
 
 def given(status: Any, found: list[Seed], before: Tree | None = None) -> Tree:
-    return trusted_location(msgspec.json.encode(status), BUCKET, found, before or {})
+    return trusted_location(msgspec.json.encode(status), BUCKET, found, before or {}, PROVIDERS)
 
 
 @pytest.mark.parametrize("status", [HONEST, *LIES])
@@ -209,6 +212,14 @@ def test_only_a_place_that_is_the_buckets_own_is_passed_on_from_a_seed_that_is_g
 def test_a_bucket_without_a_place_in_its_seed_keeps_the_one_it_has() -> None:
     """Its Seed is corrected while agents use it."""
     assert given(HONEST, [config(url="s3://all")], {"url": f"s3://former/{BUCKET}"}) == {"url": f"s3://former/{BUCKET}"}
+
+
+def test_endpoints_are_read_for_declared_providers() -> None:
+    for type in ("local", "acme"):
+        found = config(type, url="s3://{bucket}", endpoint=ENDPOINT)
+        assert endpoint_of(found, {type: BucketCapabilities(uses_bucket_config=True)}) == ENDPOINT
+        assert endpoint_of(found, {type: BucketCapabilities(domains=("store.example",))}) == ""
+        assert endpoint_of(found, {}) == ""
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from espalier.shoots.gardenlet.servers import PROVIDER_DOMAINS, untrusted
+from espalier.shoots.bucket_providers import PUBLIC_CLOUDS, UNDECLARED
+from espalier.shoots.gardenlet.servers import untrusted
 
+AWS = PUBLIC_CLOUDS["aws"].domains
 BUCKET = "b-1"
 TEXTS = (
     "https://evil.example/x",
@@ -42,22 +44,23 @@ def test_no_server_is_trusted_wherever_it_stands(place: str, text: str) -> None:
         "list": {"stores": ["s3.eu-west-1.amazonaws.com", text]},
         "key": {"stores": {text: 1}},
     }[place]
-    (found,) = untrusted(status, {}, "aws", BUCKET, {})
+    (found,) = untrusted(status, {}, AWS, BUCKET, {})
     assert found.startswith("status.providerStatus.")
     assert "found " in found
 
 
 @pytest.mark.parametrize("field", ["endpoint", "storageHost", "proxyURL", "server"])
 def test_a_field_for_a_server_names_one_in_a_single_word(field: str) -> None:
-    assert untrusted({field: "evil"}, {}, "aws", BUCKET, {}) == [f"status.providerStatus.{field}: found evil"]
-    assert untrusted({"phase": "ready"}, {}, "aws", BUCKET, {}) == []
+    assert untrusted({field: "evil"}, {}, AWS, BUCKET, {}) == [f"status.providerStatus.{field}: found evil"]
+    assert untrusted({"phase": "ready"}, {}, AWS, BUCKET, {}) == []
 
 
-@pytest.mark.parametrize("provider", [*PROVIDER_DOMAINS, "acme"])
+@pytest.mark.parametrize("provider", [*PUBLIC_CLOUDS, "acme"])
 def test_servers_of_the_provider_are_its_own_alone(provider: str) -> None:
-    for other, domains in PROVIDER_DOMAINS.items():
-        for domain in domains:
-            is_trusted = not untrusted({"url": f"https://store.{domain}/x"}, {}, provider, BUCKET, {})
+    own = PUBLIC_CLOUDS.get(provider, UNDECLARED).domains
+    for other, declared in PUBLIC_CLOUDS.items():
+        for domain in declared.domains:
+            is_trusted = not untrusted({"url": f"https://store.{domain}/x"}, {}, own, BUCKET, {})
             assert is_trusted is (provider == other)
 
 
@@ -65,15 +68,15 @@ def test_servers_of_the_provider_are_its_own_alone(provider: str) -> None:
     "url", ["https://evil-amazonaws.com/x", "https://amazonaws.com/x", "https://evil@s3.amazonaws.com/x"]
 )
 def test_a_name_that_ends_like_the_providers_or_an_account_is_not_its_own(url: str) -> None:
-    assert untrusted({"url": "https://s3.amazonaws.com/x"}, {}, "aws", BUCKET, {}) == []
-    assert len(untrusted({"url": url}, {}, "aws", BUCKET, {})) == 1
+    assert untrusted({"url": "https://s3.amazonaws.com/x"}, {}, AWS, BUCKET, {}) == []
+    assert len(untrusted({"url": url}, {}, AWS, BUCKET, {})) == 1
 
 
 def test_servers_named_in_the_seed_and_those_in_use_are_trusted() -> None:
     status = {"apiVersion": "acme.provider.example/v1", "kind": "Status", "url": "https://store.acme.example:9000/b"}
-    assert len(untrusted(status, {}, "acme", BUCKET, {})) == 1
-    assert untrusted(status, {"endpoints": ["https://store.acme.example"]}, "acme", BUCKET, {}) == []
-    assert untrusted(status, {}, "acme", BUCKET, status) == []
-    assert len(untrusted({**status, "url": "https://other.acme.example"}, {}, "acme", BUCKET, status)) == 1
+    assert len(untrusted(status, {}, (), BUCKET, {})) == 1
+    assert untrusted(status, {"endpoints": ["https://store.acme.example"]}, (), BUCKET, {}) == []
+    assert untrusted(status, {}, (), BUCKET, status) == []
+    assert len(untrusted({**status, "url": "https://other.acme.example"}, {}, (), BUCKET, status)) == 1
     harmless = {"bucket": BUCKET, "url": f"s3://{BUCKET}", "version": "1.2.3", "count": 3, "text": "it is ready"}
-    assert untrusted(harmless, {}, "acme", BUCKET, {}) == []
+    assert untrusted(harmless, {}, (), BUCKET, {}) == []

@@ -8,7 +8,7 @@ from espalier.api.core import SECRET, Secret
 from espalier.api.gardener.extension_backups import BackupBucket, BackupEntry
 from espalier.api.meta import ObjectMeta
 from espalier.runtime.virtual import Simulation
-from espalier.shoots.local_provider.backups import endpoint_fault, url_fault
+from espalier.shoots.bucket_providers import endpoint_fault, url_fault
 from tests.support.environments.simulated_loop import simulate
 from tests.support.gardens.clouds import new_world
 from tests.support.gardens.extensions import SHOOT, failed, succeeded
