@@ -22,7 +22,8 @@ def draw(flow: Flow[Any], status: FlowStatus) -> str:
     lines = [f"{flow.name}: {status.progress} % of {len(flow.tasks)} tasks"]
     for name, task in flow.tasks.items():
         task_status = status.tasks[name]
-        after = f"  after {', '.join(task.after)}" if task_status.state is TaskState.BLOCKED and task.after else ""
+        names = ", ".join(before.name for before in task.after)
+        after = f"  after {names}" if task_status.state is TaskState.BLOCKED and names else ""
         lines.append(f"{'  ' * flow.depth[name]}{SYMBOLS[task_status.state]} {name}{_detail(task_status)}{after}")
     return "\n".join(lines)
 

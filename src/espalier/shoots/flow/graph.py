@@ -1,36 +1,48 @@
-"""The graph of a flow: the dependencies of tasks, validated when it is made."""
+"""The graph of a flow: tasks, each added after those on which it depends."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
-from espalier.shoots.flow.task import Task
+from espalier.shoots.flow.task import ACTION_TIMEOUT, Task, Verdict, never
 
 S = TypeVar("S")
 
 
 class FlowError(ValueError):
-    """The tasks are no acyclic graph; the message names them."""
+    """A task can't be added; the message names it."""
 
 
 class Flow(Generic[S]):
-    """Tasks in an order in which each comes after its dependencies. Raises `FlowError` if there is none."""
+    """Tasks in an order in which each comes after its dependencies: a task can only depend on one that was added before
+    it, so there are no cycles."""
 
-    def __init__(self, name: str, tasks: Iterable[Task[S]]) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        task_list = list(tasks)
-        by_name = {task.name: task for task in task_list}
-        if len(by_name) < len(task_list):
-            duplicates = sorted(
-                {task.name for task in task_list if sum(task.name == other.name for other in task_list) > 1}
-            )
-            raise FlowError(f"flow {name}: several tasks are named {', '.join(duplicates)}")
-        for task in task_list:
-            if unknown := [before for before in task.after if before not in by_name]:
-                raise FlowError(f"flow {name}: {task.name} depends on {', '.join(unknown)}, which does not exist")
-        self.tasks: Mapping[str, Task[S]] = {task: by_name[task] for task in _ordered(name, by_name)}
-        self.depth: Mapping[str, int] = _depths(self.tasks)
+        self.tasks: dict[str, Task[S]] = {}
+        """By name."""
+        self.depth: dict[str, int] = {}
+        """By name: 0 for a task without dependencies, else one more than the deepest of them."""
+
+    def add(
+        self,
+        name: str,
+        evaluate: Callable[[S], Verdict],
+        *,
+        after: Sequence[Task[S]] = (),
+        skip: Callable[[S], str] = never,
+        action_timeout: float = ACTION_TIMEOUT,
+    ) -> Task[S]:
+        """Add a task (see `Task`), and return it, for those that depend on it. Raises `FlowError` if there is one of
+        this name, or if it depends on a task of another flow."""
+        if name in self.tasks:
+            raise FlowError(f"flow {self.name}: several tasks are named {name}")
+        if foreign := [before.name for before in after if self.tasks.get(before.name) is not before]:
+            raise FlowError(f"flow {self.name}: {name} depends on {', '.join(foreign)} of another flow")
+        task = self.tasks[name] = Task(name, evaluate, tuple(after), skip, action_timeout)
+        self.depth[name] = max((self.depth[before.name] + 1 for before in after), default=0)
+        return task
 
     @property
     def names(self) -> frozenset[str]:
@@ -42,37 +54,6 @@ class Flow(Generic[S]):
         dependents: set[str] = set()
         start = set(names)
         for name, task in self.tasks.items():
-            if any(before in dependents or before in start for before in task.after):
+            if any(before.name in dependents or before.name in start for before in task.after):
                 dependents.add(name)
         return frozenset(dependents)
-
-
-def _ordered(flow: str, tasks: Mapping[str, Task[S]]) -> list[str]:
-    """Names so that each comes after its dependencies; of several candidates, the one that was given first."""
-    ordered: dict[str, None] = {}
-    remaining = dict(tasks)
-    while remaining:
-        ready = next(
-            (name for name, task in remaining.items() if all(before in ordered for before in task.after)), None
-        )
-        if ready is None:
-            raise FlowError(f"flow {flow}: tasks depend on each other in a cycle: {' -> '.join(_cycle(remaining))}")
-        ordered[ready] = None
-        del remaining[ready]
-    return list(ordered)
-
-
-def _cycle(remaining: Mapping[str, Task[S]]) -> list[str]:
-    path: list[str] = []
-    name = next(iter(remaining))
-    while name not in path:
-        path.append(name)
-        name = next(before for before in remaining[name].after if before in remaining)
-    return [*path[path.index(name) :], name][::-1]
-
-
-def _depths(tasks: Mapping[str, Task[S]]) -> dict[str, int]:
-    depths: dict[str, int] = {}
-    for name, task in tasks.items():
-        depths[name] = max((depths[before] + 1 for before in task.after), default=0)
-    return depths

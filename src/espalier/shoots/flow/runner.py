@@ -48,7 +48,7 @@ def _verdicts(flow: Flow[S], scope: S, acted: dict[str, Verdict]) -> Verdicts:
     verdicts: Verdicts = {}
     over: set[str] = set()
     for name, task in flow.tasks.items():
-        if not over.issuperset(task.after):
+        if not all(before.name in over for before in task.after):
             continue
         verdicts[name] = verdict = task.skip(scope) or _verdict(task, scope, acted.get(name))
         if isinstance(verdict, str | Done):

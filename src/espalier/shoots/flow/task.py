@@ -62,11 +62,12 @@ class Overdue:
 Verdict: TypeAlias = Done | Action | Wait | Overdue | Failure
 
 
-def _never(_scope: object) -> str:
+def never(_scope: object) -> str:
+    """No reason to skip a task."""
     return ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Task(Generic[S]):
     """A named task. Nothing about it is remembered between reconciles: `evaluate` derives its state from objects."""
 
@@ -74,8 +75,8 @@ class Task(Generic[S]):
     """Also the `taskID` in errors, so it never changes."""
     evaluate: Callable[[S], Verdict]
     """Pure: reads the scope and nothing else."""
-    after: tuple[str, ...] = ()
-    """Names of the tasks on which it depends."""
-    skip: Callable[[S], str] = _never
+    after: tuple[Task[S], ...] = ()
+    """The tasks on which it depends."""
+    skip: Callable[[S], str] = never
     """The reason why there is nothing to do in this case; empty if there is something."""
     action_timeout: float = ACTION_TIMEOUT

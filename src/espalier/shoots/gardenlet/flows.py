@@ -1,4 +1,4 @@
-"""The flows of a gardenlet, as data.
+"""The flows of a gardenlet, as data. Names of tasks are the IDs in statuses of Shoots: they never change.
 
 Reconcile and restore are one graph (G4): tasks that only a moved shoot needs are skipped for others. Only observed
 objects decide whether a task is done, so any process can continue a flow wherever it was left.
@@ -14,7 +14,6 @@ from espalier.api.gardener.network import Network
 from espalier.api.gardener.operating_system_config import OperatingSystemConfig
 from espalier.api.gardener.worker import Worker
 from espalier.shoots.flow.graph import Flow
-from espalier.shoots.flow.task import Task
 from espalier.shoots.gardenlet.context import Context
 from espalier.shoots.gardenlet.names import (
     AFTER_API_SERVER,
@@ -30,173 +29,205 @@ from espalier.shoots.gardenlet.tasks import backups, control_plane, extensions, 
 
 ALL_EXTENSIONS = (*BEFORE_API_SERVER, *AFTER_API_SERVER)
 
-RECONCILE: Flow[Context] = Flow(
-    "Reconcile",
-    [
-        Task("Wait for ownership epoch", backups.wait_for_ownership),
-        Task("Generate secrets", secrets.generate, after=("Wait for ownership epoch",)),
-        Task("Deploy namespace", control_plane.deploy_namespace, after=("Wait for ownership epoch",)),
-        Task("Deploy secrets", secrets.deploy, after=("Generate secrets", "Deploy namespace")),
-        Task("Derive secrets", secrets.derive, after=("Deploy secrets",)),
-        Task(
-            "Deploy provider credentials",
-            secrets.deploy_credentials,
-            after=("Deploy namespace",),
-            skip=secrets.skip_credentials,
-        ),
-        Task("Deploy backup entry", backups.deploy_backup_entry, after=("Deploy namespace",)),
-        Task(
-            "Deploy source backup entry",
-            backups.deploy_source_backup_entry,
-            after=("Deploy namespace",),
-            skip=lambda ctx: backups.skip_copy(ctx) or ("all backups are copied" if ctx.scope.is_copied else ""),
-        ),
-        Task(
-            "Copy backups",
-            backups.copy_backups,
-            after=("Deploy backup entry", "Deploy source backup entry", "Derive secrets"),
-            skip=backups.skip_copy,
-        ),
-        Task("Remove copying etcd", backups.delete_copy_etcd, after=("Copy backups",)),
-        Task("Remove source backup entry", backups.delete_source_backup_entry, after=("Remove copying etcd",)),
-        Task(
-            "Wait for lease of source",
-            backups.wait_for_source_lease,
-            after=("Copy backups",),
-            skip=backups.skip_lease_wait,
-        ),
-        Task(
-            "Take ownership",
-            backups.record_start,
-            after=(
-                "Remove source backup entry",
-                "Wait for lease of source",
-                "Deploy backup entry",
-                "Deploy provider credentials",
-                "Derive secrets",
-            ),
-        ),
-        Task("Deploy etcd", backups.deploy_etcd, after=("Take ownership",)),
-        Task("Deploy services", control_plane.deploy_services, after=("Deploy namespace",)),
-        Task("Deploy infrastructure", extensions.deploy(Infrastructure), after=("Take ownership",)),
-        Task("Deploy kube-apiserver", control_plane.deploy(API_SERVER), after=("Deploy etcd", "Deploy services")),
-        Task("Deploy network", extensions.deploy(Network), after=("Deploy infrastructure",)),
-        Task("Deploy control plane", extensions.deploy(ControlPlane), after=("Deploy infrastructure",)),
-        Task("Deploy operating system configs", extensions.deploy(OperatingSystemConfig), after=("Take ownership",)),
-        Task("Deploy extensions", extensions.deploy(Extension), after=("Deploy kube-apiserver",)),
-        Task("Deploy DNS records", extensions.deploy(DNSRecord), after=("Deploy kube-apiserver",)),
-        Task(
-            "Wait for nodes", control_plane.wait_for_nodes, after=("Deploy DNS records",), skip=control_plane.skip_nodes
-        ),
-        Task(
-            "Release leases of controllers",
-            control_plane.release_leases,
-            after=("Deploy kube-apiserver",),
-            skip=control_plane.skip_leases,
-        ),
-        Task(
-            "Deploy kube-controller-manager",
-            control_plane.deploy(CONTROLLER_MANAGER),
-            after=("Release leases of controllers", "Wait for nodes"),
-        ),
-        Task("Deploy kube-scheduler", control_plane.deploy(SCHEDULER), after=("Release leases of controllers",)),
-        Task(
-            "Deploy machine-controller-manager",
-            control_plane.deploy_machine_controller_manager,
-            after=("Deploy kube-apiserver", "Deploy control plane"),
-        ),
-        Task(
-            "Deploy worker",
-            extensions.deploy(Worker),
-            after=("Deploy machine-controller-manager", "Deploy operating system configs", "Deploy network"),
-        ),
-        Task(
-            "Start machine-controller-manager", control_plane.start_machine_controller_manager, after=("Deploy worker",)
-        ),
-        Task("Remove stale extension resources", extensions.delete_stale, after=("Deploy extensions", "Deploy worker")),
-    ],
-)
+
+def _reconcile() -> Flow[Context]:
+    flow: Flow[Context] = Flow("Reconcile")
+    wait_for_ownership_epoch = flow.add("Wait for ownership epoch", backups.wait_for_ownership)
+    generate_secrets = flow.add("Generate secrets", secrets.generate, after=[wait_for_ownership_epoch])
+    deploy_namespace = flow.add("Deploy namespace", control_plane.deploy_namespace, after=[wait_for_ownership_epoch])
+    deploy_secrets = flow.add(
+        "Deploy secrets",
+        secrets.deploy,
+        after=[generate_secrets, deploy_namespace],
+    )
+    derive_secrets = flow.add("Derive secrets", secrets.derive, after=[deploy_secrets])
+    deploy_provider_credentials = flow.add(
+        "Deploy provider credentials",
+        secrets.deploy_credentials,
+        after=[deploy_namespace],
+        skip=secrets.skip_credentials,
+    )
+    deploy_backup_entry = flow.add("Deploy backup entry", backups.deploy_backup_entry, after=[deploy_namespace])
+    deploy_source_backup_entry = flow.add(
+        "Deploy source backup entry",
+        backups.deploy_source_backup_entry,
+        after=[deploy_namespace],
+        skip=lambda ctx: backups.skip_copy(ctx) or ("all backups are copied" if ctx.scope.is_copied else ""),
+    )
+    copy_backups = flow.add(
+        "Copy backups",
+        backups.copy_backups,
+        after=[deploy_backup_entry, deploy_source_backup_entry, derive_secrets],
+        skip=backups.skip_copy,
+    )
+    remove_copying_etcd = flow.add("Remove copying etcd", backups.delete_copy_etcd, after=[copy_backups])
+    remove_source_backup_entry = flow.add(
+        "Remove source backup entry", backups.delete_source_backup_entry, after=[remove_copying_etcd]
+    )
+    wait_for_lease_of_source = flow.add(
+        "Wait for lease of source", backups.wait_for_source_lease, after=[copy_backups], skip=backups.skip_lease_wait
+    )
+    take_ownership = flow.add(
+        "Take ownership",
+        backups.record_start,
+        after=[
+            remove_source_backup_entry,
+            wait_for_lease_of_source,
+            deploy_backup_entry,
+            deploy_provider_credentials,
+            derive_secrets,
+        ],
+    )
+    deploy_etcd = flow.add("Deploy etcd", backups.deploy_etcd, after=[take_ownership])
+    deploy_services = flow.add("Deploy services", control_plane.deploy_services, after=[deploy_namespace])
+    deploy_infrastructure = flow.add("Deploy infrastructure", extensions.deploy(Infrastructure), after=[take_ownership])
+    deploy_api_server = flow.add(
+        "Deploy kube-apiserver",
+        control_plane.deploy(API_SERVER),
+        after=[deploy_etcd, deploy_services],
+    )
+    deploy_network = flow.add("Deploy network", extensions.deploy(Network), after=[deploy_infrastructure])
+    deploy_control_plane = flow.add(
+        "Deploy control plane", extensions.deploy(ControlPlane), after=[deploy_infrastructure]
+    )
+    deploy_operating_system_configs = flow.add(
+        "Deploy operating system configs", extensions.deploy(OperatingSystemConfig), after=[take_ownership]
+    )
+    deploy_extensions = flow.add("Deploy extensions", extensions.deploy(Extension), after=[deploy_api_server])
+    deploy_dns_records = flow.add("Deploy DNS records", extensions.deploy(DNSRecord), after=[deploy_api_server])
+    wait_for_nodes = flow.add(
+        "Wait for nodes", control_plane.wait_for_nodes, after=[deploy_dns_records], skip=control_plane.skip_nodes
+    )
+    release_leases_of_controllers = flow.add(
+        "Release leases of controllers",
+        control_plane.release_leases,
+        after=[deploy_api_server],
+        skip=control_plane.skip_leases,
+    )
+    flow.add(
+        "Deploy kube-controller-manager",
+        control_plane.deploy(CONTROLLER_MANAGER),
+        after=[release_leases_of_controllers, wait_for_nodes],
+    )
+    flow.add("Deploy kube-scheduler", control_plane.deploy(SCHEDULER), after=[release_leases_of_controllers])
+    deploy_machine_controller_manager = flow.add(
+        "Deploy machine-controller-manager",
+        control_plane.deploy_machine_controller_manager,
+        after=[deploy_api_server, deploy_control_plane],
+    )
+    deploy_worker = flow.add(
+        "Deploy worker",
+        extensions.deploy(Worker),
+        after=[deploy_machine_controller_manager, deploy_operating_system_configs, deploy_network],
+    )
+    flow.add("Start machine-controller-manager", control_plane.start_machine_controller_manager, after=[deploy_worker])
+    flow.add(
+        "Remove stale extension resources",
+        extensions.delete_stale,
+        after=[deploy_extensions, deploy_worker],
+    )
+    return flow
+
+
+def _migrate() -> Flow[Context]:
+    flow: Flow[Context] = Flow("Migrate")
+    check_extension_state = flow.add("Check extension state", extensions.check_states)
+    destination_ready = flow.add(
+        DESTINATION_READY,
+        control_plane.wait_for_destination,
+        after=[check_extension_state],
+        skip=control_plane.skip_destination,
+    )
+    wake_etcd = flow.add("Wake etcd", backups.wake_etcd, after=[destination_ready], skip=backups.skip_wake)
+    stop_controllers = flow.add("Stop controllers", control_plane.stop(*CONTROLLERS), after=[wake_etcd])
+    stop_api_server = flow.add("Stop kube-apiserver", control_plane.stop(API_SERVER), after=[stop_controllers])
+    migrate_extension_resources = flow.add(
+        "Migrate extension resources", extensions.migrate(*ALL_EXTENSIONS), after=[stop_api_server]
+    )
+    persist_extension_state = flow.add(
+        "Persist extension state", extensions.wait_until_persisted, after=[migrate_extension_resources]
+    )
+    remove_extension_resources = flow.add(
+        "Remove extension resources", extensions.delete_migrated(*ALL_EXTENSIONS), after=[persist_extension_state]
+    )
+    hand_over_etcd = flow.add("Hand over etcd", backups.hand_over_etcd, after=[remove_extension_resources])
+    flow.add("Release", backups.record_release, after=[hand_over_etcd])
+    return flow
+
+
+def _leave() -> Flow[Context]:
+    flow: Flow[Context] = Flow("Leave")
+    stop_controllers = flow.add("Stop controllers", control_plane.stop(*CONTROLLERS))
+    stop_api_server = flow.add("Stop kube-apiserver", control_plane.stop(API_SERVER))
+    migrate_extension_resources = flow.add("Migrate extension resources", extensions.migrate(*ALL_EXTENSIONS))
+    remove_extension_resources = flow.add(
+        "Remove extension resources",
+        extensions.delete_migrated(*ALL_EXTENSIONS),
+        after=[migrate_extension_resources, stop_controllers],
+    )
+    wait_for_successor = flow.add("Wait for successor", backups.wait_for_successor)
+    remove_etcd = flow.add(
+        "Remove etcd",
+        backups.delete_etcd,
+        after=[wait_for_successor, stop_api_server],
+    )
+    remove_namespace = flow.add(
+        "Remove namespace",
+        control_plane.delete_namespace,
+        after=[remove_etcd, remove_extension_resources],
+    )
+    flow.add("Remove cluster", control_plane.delete_cluster, after=[remove_namespace])
+    return flow
+
+
+def _delete() -> Flow[Context]:
+    flow: Flow[Context] = Flow("Delete")
+    delete_extensions = flow.add("Delete extensions", extensions.delete(Extension))
+    delete_worker = flow.add("Delete worker", extensions.delete(Worker))
+    stop_machine_controller_manager = flow.add(
+        "Stop machine-controller-manager", control_plane.stop(MACHINE_CONTROLLER_MANAGER), after=[delete_worker]
+    )
+    stop_controllers = flow.add(
+        "Stop controllers", control_plane.stop(*CONTROLLERS), after=[stop_machine_controller_manager]
+    )
+    delete_dns_records = flow.add("Delete DNS records", extensions.delete(DNSRecord), after=[delete_worker])
+    stop_api_server = flow.add(
+        "Stop kube-apiserver",
+        control_plane.stop(API_SERVER),
+        after=[stop_controllers, delete_extensions],
+    )
+    delete_network_and_control_plane = flow.add(
+        "Delete network and control plane",
+        extensions.delete(Network, ControlPlane, OperatingSystemConfig),
+        after=[stop_controllers],
+    )
+    delete_infrastructure = flow.add(
+        "Delete infrastructure",
+        extensions.delete(Infrastructure),
+        after=[delete_network_and_control_plane, delete_dns_records, delete_extensions],
+    )
+    delete_etcd = flow.add("Delete etcd", backups.delete_etcd, after=[stop_api_server])
+    delete_backup_entries = flow.add("Delete backup entries", backups.delete_backup_entries, after=[delete_etcd])
+    delete_namespace = flow.add(
+        "Delete namespace",
+        control_plane.delete_namespace,
+        after=[delete_infrastructure, delete_etcd, delete_backup_entries],
+    )
+    flow.add("Delete cluster", control_plane.delete_cluster, after=[delete_namespace])
+    return flow
+
+
+RECONCILE = _reconcile()
 """Creation, reconcile and restore."""
 
-MIGRATE: Flow[Context] = Flow(
-    "Migrate",
-    [
-        Task("Check extension state", extensions.check_states),
-        Task(
-            DESTINATION_READY,
-            control_plane.wait_for_destination,
-            after=("Check extension state",),
-            skip=control_plane.skip_destination,
-        ),
-        Task("Wake etcd", backups.wake_etcd, after=(DESTINATION_READY,), skip=backups.skip_wake),
-        Task("Stop controllers", control_plane.stop(*CONTROLLERS), after=("Wake etcd",)),
-        Task("Stop kube-apiserver", control_plane.stop(API_SERVER), after=("Stop controllers",)),
-        Task("Migrate extension resources", extensions.migrate(*ALL_EXTENSIONS), after=("Stop kube-apiserver",)),
-        Task("Persist extension state", extensions.wait_until_persisted, after=("Migrate extension resources",)),
-        Task(
-            "Remove extension resources",
-            extensions.delete_migrated(*ALL_EXTENSIONS),
-            after=("Persist extension state",),
-        ),
-        Task("Hand over etcd", backups.hand_over_etcd, after=("Remove extension resources",)),
-        Task("Release", backups.record_release, after=("Hand over etcd",)),
-    ],
-)
+MIGRATE = _migrate()
 """At the source. When it is done, `status.seedName` changes to the next seed; `LEAVE` removes what is left once that
 seed runs the shoot."""
 
-LEAVE: Flow[Context] = Flow(
-    "Leave",
-    [
-        Task("Stop controllers", control_plane.stop(*CONTROLLERS)),
-        Task("Stop kube-apiserver", control_plane.stop(API_SERVER)),
-        Task("Migrate extension resources", extensions.migrate(*ALL_EXTENSIONS)),
-        Task(
-            "Remove extension resources",
-            extensions.delete_migrated(*ALL_EXTENSIONS),
-            after=("Migrate extension resources", "Stop controllers"),
-        ),
-        Task("Wait for successor", backups.wait_for_successor),
-        Task("Remove etcd", backups.delete_etcd, after=("Wait for successor", "Stop kube-apiserver")),
-        Task("Remove namespace", control_plane.delete_namespace, after=("Remove etcd", "Remove extension resources")),
-        Task("Remove cluster", control_plane.delete_cluster, after=("Remove namespace",)),
-    ],
-)
+LEAVE = _leave()
 """At a seed that no longer has the shoot: after a migration, and when it returns after it was given up."""
 
-DELETE: Flow[Context] = Flow(
-    "Delete",
-    [
-        Task("Delete extensions", extensions.delete(Extension)),
-        Task("Delete worker", extensions.delete(Worker)),
-        Task(
-            "Stop machine-controller-manager",
-            control_plane.stop(MACHINE_CONTROLLER_MANAGER),
-            after=("Delete worker",),
-        ),
-        Task("Stop controllers", control_plane.stop(*CONTROLLERS), after=("Stop machine-controller-manager",)),
-        Task("Delete DNS records", extensions.delete(DNSRecord), after=("Delete worker",)),
-        Task("Stop kube-apiserver", control_plane.stop(API_SERVER), after=("Stop controllers", "Delete extensions")),
-        Task(
-            "Delete network and control plane",
-            extensions.delete(Network, ControlPlane, OperatingSystemConfig),
-            after=("Stop controllers",),
-        ),
-        Task(
-            "Delete infrastructure",
-            extensions.delete(Infrastructure),
-            after=("Delete network and control plane", "Delete DNS records", "Delete extensions"),
-        ),
-        Task("Delete etcd", backups.delete_etcd, after=("Stop kube-apiserver",)),
-        Task("Delete backup entries", backups.delete_backup_entries, after=("Delete etcd",)),
-        Task(
-            "Delete namespace",
-            control_plane.delete_namespace,
-            after=("Delete infrastructure", "Delete etcd", "Delete backup entries"),
-        ),
-        Task("Delete cluster", control_plane.delete_cluster, after=("Delete namespace",)),
-    ],
-)
+DELETE = _delete()
 
 FLOWS = {flow.name: flow for flow in (RECONCILE, MIGRATE, LEAVE, DELETE)}
 """By name; Create, Reconcile and Restore are one."""

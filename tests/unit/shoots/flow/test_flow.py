@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -16,7 +17,7 @@ from espalier.shoots.flow.drawing import draw
 from espalier.shoots.flow.graph import Flow, FlowError
 from espalier.shoots.flow.runner import run
 from espalier.shoots.flow.status import FlowStatus, TaskState, read
-from espalier.shoots.flow.task import Action, Failure, Task, Verdict
+from espalier.shoots.flow.task import ACTION_TIMEOUT, Action, Failure, Task, Verdict
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 World = dict[str, int]
@@ -30,13 +31,16 @@ class Worlds:
         self.asked = 0
         self.dies_at: int | None = None
 
-    def task(self, name: str, *after: str, then: Continue | Wait | Failure | None = None) -> Task[Worlds]:
-        async def write() -> Continue | Wait | Failure:
+    def add(self, flow: Flow[Worlds], name: str, *after: Task[Worlds]) -> Task[Worlds]:
+        async def write() -> Continue:
             self.write(name)
             await asyncio.sleep(1)
-            return then or Continue()
+            return Continue()
 
-        return Task(name, lambda world: Done() if name in world.made else Action(f"make {name}", write), after)
+        def evaluate(world: Worlds) -> Verdict:
+            return Done() if name in world.made else Action(f"make {name}", write)
+
+        return flow.add(name, evaluate, after=after)
 
     def write(self, name: str) -> None:
         self.asked += 1
@@ -51,8 +55,15 @@ class Died(BaseException):
     """The process is gone."""
 
 
-def says(name: str, verdict: Verdict, *after: str) -> Task[World]:
-    return Task(name, lambda _: verdict, after)
+def says(flow: Flow[World], name: str, verdict: Verdict, *after: Task[World]) -> Task[World]:
+    return flow.add(name, lambda _: verdict, after=after)
+
+
+def flow_of(evaluate: Callable[[Worlds], Verdict], action_timeout: float = ACTION_TIMEOUT) -> Flow[Worlds]:
+    """A flow of one task."""
+    flow: Flow[Worlds] = Flow("f")
+    flow.add("a", evaluate, action_timeout=action_timeout)
+    return flow
 
 
 def ran(flow: Flow[Worlds], worlds: Worlds) -> tuple[FlowStatus, float]:
@@ -67,24 +78,27 @@ def status_of(flow: Flow[World]) -> FlowStatus:
     return virtual.run(lambda _: run(flow, dict), epoch=NOW, seed=1)
 
 
-def test_a_circle_is_refused_with_its_tasks() -> None:
-    with pytest.raises(FlowError, match=r"flow f: tasks depend on each other in a cycle: a -> b -> a|b -> a -> b"):
-        Flow("f", [says("a", Done(), "b"), says("b", Done(), "a"), says("c", Done())])
-
-
-def test_an_unknown_dependency_is_refused_with_its_name() -> None:
-    with pytest.raises(FlowError, match="flow f: a depends on gone, which does not exist"):
-        Flow("f", [says("a", Done(), "gone")])
+def test_a_task_of_another_flow_is_refused() -> None:
+    flow: Flow[World] = Flow("f")
+    says(flow, "b", Done())
+    for name in ("b", "gone"):
+        foreign = says(Flow("other"), name, Done())
+        with pytest.raises(FlowError, match=f"flow f: a depends on {name} of another flow"):
+            says(flow, "a", Done(), foreign)
+    assert flow.names == {"b"}
 
 
 def test_two_tasks_of_one_name_are_refused() -> None:
+    flow: Flow[World] = Flow("f")
+    says(flow, "a", Done())
     with pytest.raises(FlowError, match="several tasks are named a"):
-        Flow("f", [says("a", Done()), says("a", Done())])
+        says(flow, "a", Done())
 
 
 def test_tasks_that_do_not_wait_for_each_other_act_at_the_same_time() -> None:
     worlds = Worlds()
-    flow = Flow("f", [worlds.task("a"), worlds.task("b"), worlds.task("c", "a", "b")])
+    flow: Flow[Worlds] = Flow("f")
+    worlds.add(flow, "c", worlds.add(flow, "a"), worlds.add(flow, "b"))
     status, seconds = ran(flow, worlds)
     assert status.is_done
     assert seconds == 2
@@ -97,7 +111,11 @@ def test_a_failing_task_stops_those_behind_it_and_no_others() -> None:
     def fail(_: Worlds) -> Verdict:
         return Failure("no quota", ("ERR_INFRA_QUOTA_EXCEEDED",))
 
-    flow = Flow("f", [Task("a", fail), worlds.task("b"), worlds.task("c", "a"), worlds.task("d", "b")])
+    flow: Flow[Worlds] = Flow("f")
+    failing = flow.add("a", fail)
+    first = worlds.add(flow, "b")
+    worlds.add(flow, "c", failing)
+    worlds.add(flow, "d", first)
     status, _ = ran(flow, worlds)
     assert worlds.made == ["b", "d"]
     assert {name: task.state for name, task in status.tasks.items()} == {
@@ -117,8 +135,7 @@ def test_a_lost_connection_fails_the_task_and_is_retried() -> None:
     async def lost() -> Continue:
         raise Unreachable("no route")
 
-    flow: Flow[Worlds] = Flow("f", [Task("a", lambda _: Action("ask", lost))])
-    status, _ = ran(flow, Worlds())
+    status, _ = ran(flow_of(lambda _: Action("ask", lost)), Worlds())
     assert status.outcome == Fault("TaskFailed", "a: no route", terminal=False)
 
 
@@ -127,8 +144,7 @@ def test_an_action_that_hangs_is_ended() -> None:
         await asyncio.sleep(10_000)
         return Continue()
 
-    flow: Flow[Worlds] = Flow("f", [Task("a", lambda _: Action("ask", hang), action_timeout=5)])
-    status, seconds = ran(flow, Worlds())
+    status, seconds = ran(flow_of(lambda _: Action("ask", hang), action_timeout=5), Worlds())
     assert seconds == 5
     assert status.errors[0].description == "ask: no answer within 5 seconds"
 
@@ -140,15 +156,16 @@ def test_a_task_acts_once_in_a_reconcile_even_if_the_world_does_not_show_it() ->
         calls.append(1)
         return Wait("NotShown", "the cache is behind", after=1)
 
-    flow: Flow[Worlds] = Flow("f", [Task("a", lambda _: Action("write", act))])
-    status, _ = ran(flow, Worlds())
+    status, _ = ran(flow_of(lambda _: Action("write", act)), Worlds())
     assert calls == [1]
     assert status.outcome == Wait("NotShown", "a: the cache is behind", after=1)
 
 
 def test_a_guard_is_asked_before_each_action_and_can_hold_it() -> None:
     worlds = Worlds()
-    flow = Flow("f", [worlds.task("a"), worlds.task("b")])
+    flow: Flow[Worlds] = Flow("f")
+    worlds.add(flow, "a")
+    worlds.add(flow, "b")
 
     async def guard() -> Wait:
         return Wait("NotOurs", "the shoot is another's", after=None)
@@ -162,7 +179,8 @@ def test_a_guard_is_asked_before_each_action_and_can_hold_it() -> None:
 
 
 def test_a_skipped_task_counts_as_over_and_says_why() -> None:
-    flow: Flow[World] = Flow("f", [Task("a", lambda _: Done(), skip=lambda _: "hibernated"), says("b", Done(), "a")])
+    flow: Flow[World] = Flow("f")
+    says(flow, "b", Done(), flow.add("a", lambda _: Done(), skip=lambda _: "hibernated"))
     status = status_of(flow)
     assert status.is_done
     assert status.progress == 100
@@ -170,14 +188,10 @@ def test_a_skipped_task_counts_as_over_and_says_why() -> None:
 
 
 def test_the_drawing_shows_what_stands_where() -> None:
-    flow: Flow[World] = Flow(
-        "Migrate",
-        [
-            says("Stop API server", Done()),
-            says("Hand over etcd", Wait("NotReady", "the copy operation is Initial"), "Stop API server"),
-            says("Delete namespace", Done(), "Hand over etcd"),
-        ],
-    )
+    flow: Flow[World] = Flow("Migrate")
+    stop = says(flow, "Stop API server", Done())
+    hand_over = says(flow, "Hand over etcd", Wait("NotReady", "the copy operation is Initial"), stop)
+    says(flow, "Delete namespace", Done(), hand_over)
     assert draw(flow, status_of(flow)) == (
         "Migrate: 33 % of 3 tasks\n"
         "[x] Stop API server\n"
@@ -197,12 +211,12 @@ def verdicts() -> st.SearchStrategy[Verdict]:
 
 @st.composite
 def flows(draw: st.DrawFn) -> Flow[World]:
-    names = [f"task {number}" for number in range(draw(st.integers(1, 9)))]
-    tasks: list[Task[World]] = []
-    for at, name in enumerate(names):
-        after = draw(st.lists(st.sampled_from(names[:at]), unique=True, max_size=3)) if at else []
-        tasks.append(says(name, draw(verdicts()), *after))
-    return Flow("f", draw(st.permutations(tasks)))
+    flow: Flow[World] = Flow("f")
+    for number in range(draw(st.integers(1, 9))):
+        tasks = list(flow.tasks.values())
+        after = draw(st.lists(st.sampled_from(tasks), unique=True, max_size=3)) if tasks else []
+        says(flow, f"task {number}", draw(verdicts()), *after)
+    return flow
 
 
 @given(flows())
@@ -226,7 +240,9 @@ SHAPE = {"a": (), "b": ("a",), "c": ("a",), "d": ("b", "c"), "e": ()}
 def test_whenever_it_dies_it_goes_on_where_the_world_is(dies_at: int) -> None:
     worlds = Worlds()
     worlds.dies_at = dies_at
-    flow = Flow("f", [worlds.task(name, *after) for name, after in SHAPE.items()])
+    flow: Flow[Worlds] = Flow("f")
+    for name, after in SHAPE.items():
+        worlds.add(flow, name, *(flow.tasks[before] for before in after))
     with pytest.raises(Died):
         ran(flow, worlds)
     worlds.dies_at = None
