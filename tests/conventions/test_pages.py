@@ -164,7 +164,7 @@ def test_each_condition_of_gardeners_kinds_is_in_the_table() -> None:
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Condition":
                 given = ast.unparse(node.args[0])
                 value = _text(node.args[0], path) or given
-                assert value in types | {"type", "one.type", "names.LEASE_VALID"}, path
+                assert value in types | {"type", "condition.type", "names.LEASE_VALID"}, path
 
 
 def test_each_column_of_gardeners_kinds_that_shows_a_condition_can_be_filled() -> None:

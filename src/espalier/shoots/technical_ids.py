@@ -12,5 +12,5 @@ BY_TECHNICAL_ID = "technical ID"
 
 def technical_ids(shoot: Object) -> Iterable[str]:
     """Index: the technical ID in the status. It is written before anything of the shoot is in a seed."""
-    found = shoot.decode(Shoot).status.technical_id
-    return (found,) if found else ()
+    technical_id = shoot.decode(Shoot).status.technical_id
+    return (technical_id,) if technical_id else ()

@@ -55,6 +55,6 @@ def violations(old: BackupBucket | None, new: BackupBucket, user: User, seed: Se
             yield Violation(f"spec.provider.{field}", named or "nothing", of_seed or "nothing", messages.BUCKET_OF_SEED)
     for field, reference in (("credentialsRef", new.spec.credentials_ref), ("secretRef", new.spec.secret_ref)):
         if reference is not None and reference != given:
-            found = f"{reference.namespace}/{reference.name}"
+            named_secret = f"{reference.namespace}/{reference.name}"
             allowed = f"{given.namespace}/{given.name}" if given is not None else "nothing"
-            yield Violation(f"spec.{field}", found, allowed, messages.BUCKET_OF_SEED)
+            yield Violation(f"spec.{field}", named_secret, allowed, messages.BUCKET_OF_SEED)

@@ -16,7 +16,7 @@ from espalier.shoots.admission import messages
 def violations(old: BackupEntry | None, new: BackupEntry, shoots: Iterable[Shoot]) -> Iterator[Violation]:
     """The problems of an entry. `shoots` are those of its namespace."""
     name = new.metadata.name
-    shoot = next((one for one in shoots if _entry_of(one) == names.original_backup_entry(name)), None)
+    shoot = next((candidate for candidate in shoots if _entry_of(candidate) == names.original_backup_entry(name)), None)
     if old is not None:
         yield from _changed(old, new, shoot)
         return
@@ -45,7 +45,7 @@ def _changed(old: BackupEntry, new: BackupEntry, shoot: Shoot | None) -> Iterato
 
 def is_in_use(name: str, shoots: Iterable[Shoot]) -> bool:
     """True if the deletion of an entry would delete the backups of a Shoot that stays."""
-    return any(_entry_of(one) == name and one.metadata.deletion_timestamp is None for one in shoots)
+    return any(_entry_of(shoot) == name and shoot.metadata.deletion_timestamp is None for shoot in shoots)
 
 
 def _moves(entry: BackupEntry, shoot: Shoot | None) -> bool:

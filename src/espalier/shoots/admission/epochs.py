@@ -17,8 +17,8 @@ def violations(old: Mapping[str, str], new: Mapping[str, str], user: User) -> It
     """The changes of a Shoot's annotations that a user may not make."""
     if old.get(metadata_keys.FORCE_RESTORE) != new.get(metadata_keys.FORCE_RESTORE) and not users.may_move(user):
         field = f"metadata.annotations[{metadata_keys.FORCE_RESTORE}]"
-        found, before = new.get(metadata_keys.FORCE_RESTORE), old.get(metadata_keys.FORCE_RESTORE)
-        yield Violation(field, _text(found), _text(before), messages.FORCED)
+        after, before = new.get(metadata_keys.FORCE_RESTORE), old.get(metadata_keys.FORCE_RESTORE)
+        yield Violation(field, _text(after), _text(before), messages.FORCED)
     changed = [
         key
         for key in dict.fromkeys((*old, *new))
@@ -47,10 +47,10 @@ def _reported(key: str, new: Mapping[str, str], seed: str) -> Iterator[Violation
     except OwnershipError:
         current = None
     own = str(current.epoch) if current is not None and current.seed == seed else None
-    found = new.get(key)
-    if found is None or found != own:
+    released = new.get(key)
+    if released is None or released != own:
         field = f"metadata.annotations[{key}]"
-        yield Violation(field, _text(found), _text(own), messages.NOT_YOUR_RELEASE)
+        yield Violation(field, _text(released), _text(own), messages.NOT_YOUR_RELEASE)
 
 
 def _existing(key: str, new: Mapping[str, str]) -> Iterator[Violation]:
@@ -59,10 +59,10 @@ def _existing(key: str, new: Mapping[str, str]) -> Iterator[Violation]:
         current = ownership.parse(new.get(metadata_keys.OWNERSHIP)).current
     except OwnershipError:
         return
-    found, newest = new.get(key), current.epoch if current is not None else 0
-    if found is not None and not (found.isdecimal() and len(found) < 16 and int(found) <= newest):
+    epoch, newest = new.get(key), current.epoch if current is not None else 0
+    if epoch is not None and not (epoch.isdecimal() and len(epoch) < 16 and int(epoch) <= newest):
         field = f"metadata.annotations[{key}]"
-        yield Violation(field, _text(found), f"up to {newest}", messages.NO_SUCH_EPOCH)
+        yield Violation(field, _text(epoch), f"up to {newest}", messages.NO_SUCH_EPOCH)
 
 
 def _epochs(old: str | None, new: str | None, seed: str | None) -> Iterator[Violation]:

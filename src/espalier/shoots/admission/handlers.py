@@ -77,7 +77,7 @@ class Admission:
         self._unready, self._bucket_providers = unready, bucket_providers
         by = {
             BY_SEED: seeds_of,
-            BY_NAME: lambda found: (found.name,),
+            BY_NAME: lambda object_: (object_.name,),
             BY_TECHNICAL_ID: technical_ids,
             pieces.BY_SHOOT_UID: pieces.shoot_uids,
         }
@@ -121,7 +121,7 @@ class Admission:
         could find their backups."""
         if request.operation != "CREATE" and not self._shoots.synced:
             return not_ready("garden", self._unready())
-        shoot_keys = [str(one.key) for one in self._shoots.by_index(BY_SEED, request.name)]
+        shoot_keys = [str(shoot.key) for shoot in self._shoots.by_index(BY_SEED, request.name)]
         if request.operation != "DELETE":
 
             def violations(new: Object) -> Iterator[Violation]:
@@ -134,7 +134,7 @@ class Admission:
         if shoot_keys:
             return AdmissionResponse(False, seed_objects.deletion_refusal(request.name, shoot_keys))
         seed = request.old.decode(Seed) if request.old is not None else None
-        left = seed_objects.remains(seed, [one.decode(Shoot) for one in self._shoots.list()]) if seed else ""
+        left = seed_objects.remains(seed, [shoot.decode(Shoot) for shoot in self._shoots.list()]) if seed else ""
         return AdmissionResponse(not left, left)
 
     def backup_entry(self, request: AdmissionRequest) -> AdmissionResponse:
@@ -144,7 +144,7 @@ class Admission:
 
         def violations(new: Object) -> Iterator[Violation]:
             old = request.old.decode(BackupEntry) if request.old is not None else None
-            namespace_shoots = [one.decode(Shoot) for one in self._shoots.list(new.namespace)]
+            namespace_shoots = [shoot.decode(Shoot) for shoot in self._shoots.list(new.namespace)]
             return backup_entries.violations(old, new.decode(BackupEntry), namespace_shoots)
 
         return self._review(request, BackupEntry, violations)
@@ -152,7 +152,7 @@ class Admission:
     def _entry_deleted(self, request: AdmissionRequest) -> AdmissionResponse:
         if not self._shoots.synced:
             return not_ready("garden", self._unready())
-        namespace_shoots = [one.decode(Shoot) for one in self._shoots.list(request.namespace)]
+        namespace_shoots = [shoot.decode(Shoot) for shoot in self._shoots.list(request.namespace)]
         if not backup_entries.is_in_use(request.name, namespace_shoots):
             return AdmissionResponse()
         key = Key(request.namespace, request.name)
@@ -163,7 +163,7 @@ class Admission:
         if request.operation == "DELETE":
             if not self._shoots.synced:
                 return not_ready("garden", self._unready())
-            if not backup_buckets.is_in_use(request.name, (one.decode(Shoot) for one in self._shoots.list())):
+            if not backup_buckets.is_in_use(request.name, (shoot.decode(Shoot) for shoot in self._shoots.list())):
                 return AdmissionResponse()
             return AdmissionResponse(False, f"BackupBucket {request.name} can't be deleted: {messages.BUCKET_HELD}")
         seed = _typed(self._seeds, users.seed_of(request.user) or "", Seed)
@@ -198,7 +198,7 @@ class Admission:
         return AdmissionResponse.refuse(new, violations) if new is not None and violations else AdmissionResponse()
 
     def _with_uid(self, uid: str) -> Shoot | None:
-        return next((one.decode(Shoot) for one in self._shoots.by_index(pieces.BY_SHOOT_UID, uid)), None)
+        return next((shoot.decode(Shoot) for shoot in self._shoots.by_index(pieces.BY_SHOOT_UID, uid)), None)
 
     def _shoot_state_violations(self, state: ShootState, request: AdmissionRequest) -> Iterator[Violation]:
         shoot = self._shoots.get(Key(request.namespace, state.metadata.name))
@@ -216,16 +216,16 @@ class Admission:
 
     def _project(self, namespace: str) -> str:
         projects = self._projects.by_index(BY_NAMESPACE, namespace)
-        return project_of(namespace, (one.decode(Project) for one in projects))
+        return project_of(namespace, (project.decode(Project) for project in projects))
 
     def _is_taken(self, shoot: Shoot, technical_id: str) -> bool:
         """True if another shoot has a technical ID, or will have it: that of a shoot that no gardenlet has started
         follows from its name."""
         key = Key(shoot.metadata.namespace, shoot.metadata.name)
-        if any(one.key != key for one in self._shoots.by_index(BY_TECHNICAL_ID, technical_id)):
+        if any(other.key != key for other in self._shoots.by_index(BY_TECHNICAL_ID, technical_id)):
             return True
-        same = [one for one in self._shoots.by_index(BY_NAME, shoot.metadata.name) if one.key != key]
-        return any(not any(technical_ids(one)) and self._will_have(one) == technical_id for one in same)
+        same = [other for other in self._shoots.by_index(BY_NAME, shoot.metadata.name) if other.key != key]
+        return any(not any(technical_ids(other)) and self._will_have(other) == technical_id for other in same)
 
     def _will_have(self, shoot: Object) -> str:
         return names.technical_id(self._project(shoot.namespace), shoot.name)
@@ -242,7 +242,7 @@ def reviewed(
     try:
         violations = list(rules(new))
     except msgspec.MsgspecError as error:
-        fields = [replace(one, found="") for one in schema.violations(kind, new.tree)]  # it may be a secret
+        fields = [replace(violation, found="") for violation in schema.violations(kind, new.tree)]  # it may be a secret
         return AdmissionResponse.refuse(new, fields or [Violation("", "", "", str(error))])
     if violations:
         return AdmissionResponse.refuse(new, violations)
@@ -285,5 +285,5 @@ def namespaces(project: Object) -> Iterable[str]:
 
 
 def _typed(cache: Cache, name: str, kind: type[K]) -> K | None:
-    found = cache.get(Key("", name))
-    return found.decode(kind) if found is not None else None
+    object_ = cache.get(Key("", name))
+    return object_.decode(kind) if object_ is not None else None

@@ -87,7 +87,7 @@ def _moved(before: SeedBackup, after: SeedBackup | None) -> Iterator[Violation]:
     if after is None:
         yield Violation("spec.backup", "nothing", before.provider, messages.STAYS_WITH_SHOOTS)
         return
-    urls = [config.url if (config := _config(one)) is not None else "" for one in (before, after)]
+    urls = [config.url if (config := _config(backup)) is not None else "" for backup in (before, after)]
     for field, present, wanted in (
         ("provider", before.provider, after.provider),
         ("region", before.region, after.region),
@@ -121,7 +121,7 @@ def remains(seed: Seed, shoots: Iterable[Shoot]) -> str:
     if is_deletion_confirmed(metadata):
         return ""
     reported = condition_list.get(seed.status.conditions, SHOOTS_REMOVED)
-    former = sorted(f"{one.metadata.namespace}/{one.metadata.name}" for one in shoots if _was_in(one, name))
+    former = sorted(f"{shoot.metadata.namespace}/{shoot.metadata.name}" for shoot in shoots if _was_in(shoot, name))
     why = ""
     if reported is not None and reported.status != "True":
         why = reported.message
@@ -142,4 +142,4 @@ def _was_in(shoot: Shoot, seed: str) -> bool:
         epochs = ownership.parse(shoot.metadata.annotations.get(OWNERSHIP)).epochs
     except OwnershipError:
         return False
-    return any(one.seed == seed and one.started for one in epochs[:-1])
+    return any(epoch.seed == seed and epoch.started for epoch in epochs[:-1])

@@ -32,7 +32,10 @@ def unfit(
     if seed.spec.backup is None:
         yield Violation(FIELD, name, "", messages.SEED_WITHOUT_BACKUP)
     for taint in seed.spec.taints:
-        if not any(one.key == taint.key and one.value in (None, taint.value) for one in shoot.spec.tolerations):
+        if not any(
+            toleration.key == taint.key and toleration.value in (None, taint.value)
+            for toleration in shoot.spec.tolerations
+        ):
             text = f"{taint.key}={taint.value}" if taint.value else taint.key
             yield Violation(FIELD, f"{name} with taint {text}", "", messages.NOT_TOLERATED)
     yield from _unselected(shoot, name, seed, profile)

@@ -24,7 +24,7 @@ def made_by_another_seed(state: ShootState, shoot: Shoot | None, user: User) -> 
     if own is None:
         return
     owner = _owner(shoot)
-    uids = [one.uid for one in state.metadata.owner_references if one.kind == Shoot.resource.kind]
+    uids = [reference.uid for reference in state.metadata.owner_references if reference.kind == Shoot.resource.kind]
     if shoot is None or owner is None or owner[1] != own or uids != [shoot.metadata.uid]:
         yield Violation("metadata.name", state.metadata.name, "", messages.STATE_OF_OTHER_SEED)
 
@@ -34,8 +34,8 @@ def violations(state: ShootState) -> Iterator[Violation]:
     metadata = state.metadata
     owners = [owner for owner in metadata.owner_references if owner.kind == Shoot.resource.kind and owner.controller]
     if [owner.name for owner in owners] != [metadata.name]:
-        found = ", ".join(owner.name for owner in owners) or "nothing"
-        yield Violation("metadata.ownerReferences", found, metadata.name, messages.STATE_OF_NO_SHOOT)
+        owner_names = ", ".join(owner.name for owner in owners) or "nothing"
+        yield Violation("metadata.ownerReferences", owner_names, metadata.name, messages.STATE_OF_NO_SHOOT)
     names: set[str] = set()
     for place, secret in enumerate(state.gardenlet.secrets):
         if secret.name in names:
@@ -48,8 +48,7 @@ def violations(state: ShootState) -> Iterator[Violation]:
     for place, entry in enumerate(state.extensions):
         key_of_entry = entry.kind, entry.name, entry.purpose
         if key_of_entry in entries:
-            found = " ".join(filter(None, key_of_entry))
-            yield Violation(f"extensions[{place}]", found, "", messages.TWICE)
+            yield Violation(f"extensions[{place}]", " ".join(filter(None, key_of_entry)), "", messages.TWICE)
         entries.add(key_of_entry)
         if entry.state is not None and entry.state_ref is not None:
             yield Violation(f"extensions[{place}].stateRef", "", "", messages.STATE_AND_REFERENCE)
@@ -78,9 +77,9 @@ def piece_of_another_seed(secret: Object, user: User, find: Callable[[str], Shoo
         return
     labels = {metadata_keys.SHOOT_UID: origin.shoot_uid, metadata_keys.EPOCH: str(origin.epoch)}
     for label, allowed in labels.items():
-        found = secret.metadata.labels.get(label, "")
-        if found != allowed:
-            yield Violation(f"metadata.labels[{label}]", found or "nothing", allowed, messages.PIECE_LABELS)
+        value = secret.metadata.labels.get(label, "")
+        if value != allowed:
+            yield Violation(f"metadata.labels[{label}]", value or "nothing", allowed, messages.PIECE_LABELS)
     if secret.metadata.owner_references:
         yield Violation("metadata.ownerReferences", "", "nothing", messages.PIECE_LABELS)
 

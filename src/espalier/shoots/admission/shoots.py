@@ -61,9 +61,9 @@ def violations(old: Object | None, new: Object, user: User, garden: Garden) -> I
             yield Violation(seeds.FIELD, wanted or "nothing", present, messages.MAY_NOT_MOVE)
             return
         source = garden.seed(before.status.seed_name) if before.status.seed_name else None
-        found = list(moves.violations(before, shoot, source, garden.seed(present) if present else None))
-        yield from found
-        if found:
+        problems = list(moves.violations(before, shoot, source, garden.seed(present) if present else None))
+        yield from problems
+        if problems:
             return
     if wanted and not (before is not None and wanted == before.status.seed_name):  # it stays where it is
         yield from unfit(shoot, wanted, garden)
@@ -82,8 +82,8 @@ def _of_gardenlet(old: Object, new: Object, *, is_responsible: bool) -> Iterator
             yield Violation(f"metadata.{name}", "", "", messages.SPEC_OF_GARDENLET)
     changed = set(before.finalizers) ^ set(after.finalizers)
     if changed - {FINALIZER} or (FINALIZER in set(before.finalizers) - set(after.finalizers) and not is_responsible):
-        found, allowed = (", ".join(one.finalizers) or "none" for one in (after, before))
-        yield Violation("metadata.finalizers", found, allowed, messages.FINALIZERS_OF_GARDENLET)
+        finalizers, allowed = (", ".join(metadata.finalizers) or "none" for metadata in (after, before))
+        yield Violation("metadata.finalizers", finalizers, allowed, messages.FINALIZERS_OF_GARDENLET)
 
 
 def _spec(shoot: Object) -> Any:
@@ -100,8 +100,8 @@ def unmovable(shoot: Shoot, garden: Garden) -> list[Violation]:
         return []
     source = garden.seed(shoot.status.seed_name) if shoot.status.seed_name else None
     stayed = msgspec.structs.replace(shoot, spec=msgspec.structs.replace(shoot.spec, seed_name=shoot.status.seed_name))
-    found = [] if moves.has_begun(shoot) else list(moves.violations(stayed, shoot, source, None))
-    return [*found, *unfit(shoot, wanted, garden)]
+    problems = [] if moves.has_begun(shoot) else list(moves.violations(stayed, shoot, source, None))
+    return [*problems, *unfit(shoot, wanted, garden)]
 
 
 def unfit(shoot: Shoot, seed: str, garden: Garden) -> Iterator[Violation]:
@@ -120,12 +120,12 @@ def _name(shoot: Shoot, project: str, is_taken: Callable[[Shoot, str], bool]) ->
     if "--" in metadata.name or metadata.name.startswith("-"):
         yield Violation("metadata.name", metadata.name, "a name without --", messages.DOUBLE_HYPHEN)
     if "--" in project or project.startswith("-") or project.endswith("-"):
-        found = f"{metadata.namespace} of project {project}"
-        yield Violation("metadata.namespace", found, "a project without --", messages.DOUBLE_HYPHEN)
+        value = f"{metadata.namespace} of project {project}"
+        yield Violation("metadata.namespace", value, "a project without --", messages.DOUBLE_HYPHEN)
     technical_id = names.technical_id(project, metadata.name)
     if len(technical_id) > names.LONGEST_NAMESPACE:
         most = names.LONGEST_NAMESPACE - len(technical_id) + len(metadata.name)
-        found = f"{metadata.name}: {len(metadata.name)} characters"
-        yield Violation("metadata.name", found, f"{max(most, 0)} characters in this project", messages.TOO_LONG)
+        value = f"{metadata.name}: {len(metadata.name)} characters"
+        yield Violation("metadata.name", value, f"{max(most, 0)} characters in this project", messages.TOO_LONG)
     if is_taken(shoot, technical_id):
         yield Violation("metadata.name", f"{metadata.name}, which gives {technical_id}", "", messages.NAME_TAKEN)

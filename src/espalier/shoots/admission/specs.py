@@ -28,7 +28,7 @@ def violations(old: Shoot | None, new: Shoot, profile: CloudProfile | None) -> I
     is_begun = old is not None and bool(old.status.technical_id or old.status.seed_name)
     yield from _version(old, new, profile, is_begun=is_begun)
     yield from _networks(old, new, is_begun=is_begun)
-    before = {one.name: one for one in old.spec.provider.workers} if old is not None else {}
+    before = {pool.name: pool for pool in old.spec.provider.workers} if old is not None else {}
     for place, worker in enumerate(new.spec.provider.workers):
         if worker.minimum > worker.maximum and before.get(worker.name) != worker:
             field = f"spec.provider.workers[{place}].minimum"
@@ -40,7 +40,7 @@ def _version(old: Shoot | None, new: Shoot, profile: CloudProfile | None, *, is_
     version, before = new.spec.kubernetes.version, old.spec.kubernetes.version if old is not None else ""
     if version == before:
         return
-    offered = [one.version for one in profile.spec.kubernetes.versions] if profile is not None else []
+    offered = [offer.version for offer in profile.spec.kubernetes.versions] if profile is not None else []
     wanted, present = parsed(version), parsed(before)
     if wanted is None:
         yield Violation(_VERSION, version or "nothing", "a version like 1.34.2", messages.NO_VERSION)
@@ -51,7 +51,7 @@ def _version(old: Shoot | None, new: Shoot, profile: CloudProfile | None, *, is_
 
 
 def _networks(old: Shoot | None, new: Shoot, *, is_begun: bool) -> Iterator[Violation]:
-    present, wanted = (_texts(one) if one is not None else dict.fromkeys(NETWORKS, "") for one in (old, new))
+    present, wanted = (_texts(shoot) if shoot is not None else dict.fromkeys(NETWORKS, "") for shoot in (old, new))
     if present == wanted:
         return
     networks: dict[str, IPv4Network | IPv6Network] = {}
@@ -64,10 +64,10 @@ def _networks(old: Shoot | None, new: Shoot, *, is_begun: bool) -> Iterator[Viol
             yield Violation(field, text, "a range like 10.0.0.0/16", messages.NO_RANGE)
         elif network is not None:
             networks[name] = network
-    for one, other in combinations(networks, 2):
-        if networks[one].version == networks[other].version and networks[one].overlaps(networks[other]):
-            ranges = f"{wanted[one]}, and {other} {wanted[other]}"
-            yield Violation(f"spec.networking.{one}", ranges, "", messages.NETWORKS_OVERLAP)
+    for first, second in combinations(networks, 2):
+        if networks[first].version == networks[second].version and networks[first].overlaps(networks[second]):
+            ranges = f"{wanted[first]}, and {second} {wanted[second]}"
+            yield Violation(f"spec.networking.{first}", ranges, "", messages.NETWORKS_OVERLAP)
 
 
 def network_of(text: str) -> IPv4Network | IPv6Network | None:

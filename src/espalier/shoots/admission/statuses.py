@@ -40,8 +40,8 @@ def violations(old: Object, new: Object, user: User, garden: Garden) -> Iterator
     elif not users.is_garden(user):
         yield from _by_others(old, new)
         return
-    is_kept = seed is not None and before.status.technical_id
-    if not is_kept and after.status.technical_id not in ("", before.status.technical_id):
+    is_assigned = seed is not None and before.status.technical_id
+    if not is_assigned and after.status.technical_id not in ("", before.status.technical_id):
         yield from _technical_id(after, garden)
 
 
@@ -73,11 +73,11 @@ def _identity(before: Shoot, after: Shoot) -> Iterator[Violation]:
 
 
 def _technical_id(shoot: Shoot, garden: Garden) -> Iterator[Violation]:
-    found, allowed = shoot.status.technical_id, garden.technical_id(shoot)
-    if found != allowed:
-        yield Violation(_TECHNICAL_ID, found, allowed, messages.TECHNICAL_ID)
-    elif garden.is_taken(shoot, found):
-        yield Violation(_TECHNICAL_ID, found, "", messages.TECHNICAL_ID_TAKEN)
+    technical_id, allowed = shoot.status.technical_id, garden.technical_id(shoot)
+    if technical_id != allowed:
+        yield Violation(_TECHNICAL_ID, technical_id, allowed, messages.TECHNICAL_ID)
+    elif garden.is_taken(shoot, technical_id):
+        yield Violation(_TECHNICAL_ID, technical_id, "", messages.TECHNICAL_ID_TAKEN)
 
 
 def _by_others(old: Object, new: Object) -> Iterator[Violation]:

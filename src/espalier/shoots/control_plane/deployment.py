@@ -128,7 +128,7 @@ def _container(program: Program) -> Tree:
 
 
 def _arguments(flags: Mapping[str, str | Sequence[str]]) -> Sequence[str]:
-    pairs = [(name, value) for name, found in flags.items() for value in ([found] if isinstance(found, str) else found)]
+    pairs = [(name, value) for name, flag in flags.items() for value in ([flag] if isinstance(flag, str) else flag)]
     return [f"--{name}={value}" for name, value in pairs]
 
 

@@ -31,8 +31,8 @@ def controller(host: Host, *, timing: Timing | None = None, workers: int = 10, r
     caches = {Etcd.resource: observer.etcds, **observer.owned, PERSISTENT_VOLUME_CLAIM: observer.claims}
     writer = Writer(host.client, caches, field_manager=FIELD_MANAGER)
 
-    def observe(found: Object) -> Context:
-        return Context(observer.observe(found), writer, found, timing)
+    def observe(etcd: Object) -> Context:
+        return Context(observer.observe(etcd), writer, etcd, timing)
 
     def report(ctx: Context, outcome: Outcome) -> Report:
         wanted = status(ctx.scope, outcome, host.manager.clock.now())

@@ -64,17 +64,17 @@ class Scope:
         """True if deletion was requested."""
         return self.object.metadata.deletion_timestamp is not None
 
-    def owns(self, found: Object) -> bool:
+    def owns(self, object_: Object) -> bool:
         """True if this very Etcd controls the object; False for a recreated Etcd of the same name."""
         return any(
-            owner.controller and owner.uid == self.object.metadata.uid for owner in found.metadata.owner_references
+            owner.controller and owner.uid == self.object.metadata.uid for owner in object_.metadata.owner_references
         )
 
-    def belongs(self, _resource: Resource, found: Object) -> str:
+    def belongs(self, _resource: Resource, object_: Object) -> str:
         """The owner of an object, for people; empty if it is this Etcd."""
-        if self.owns(found):
+        if self.owns(object_):
             return ""
-        controller = next((owner for owner in found.metadata.owner_references if owner.controller), None)
+        controller = next((owner for owner in object_.metadata.owner_references if owner.controller), None)
         return f"of {controller.kind} {controller.name} {controller.uid}" if controller else "of nobody"
 
 
@@ -86,18 +86,18 @@ class Observer:
         self.owned: dict[Resource, Cache] = {resource: caches.of(resource, labels=LABELS) for resource in OWNED}
         self.claims = caches.of(PERSISTENT_VOLUME_CLAIM, labels=LABELS)
 
-    def observe(self, found: Object) -> Scope:
+    def observe(self, etcd_object: Object) -> Scope:
         """The scope of an Etcd. Raises `msgspec.ValidationError` for an invalid one."""
-        etcd = found.decode(Etcd)
+        etcd = etcd_object.decode(Etcd)
         live = {
             (resource, name): present
             for resource, cache in self.owned.items()
-            for name in _names(found.name)
-            if (present := cache.get(Key(found.namespace, name))) is not None
+            for name in _names(etcd_object.name)
+            if (present := cache.get(Key(etcd_object.namespace, name))) is not None
         }
-        claim = self.claims.get(Key(found.namespace, names.claim(found.name)))
-        is_own = claim is not None and claim.metadata.labels.get(names.INSTANCE) == found.name
-        return Scope(found, etcd, live, (claim,) if claim is not None and is_own else ())
+        claim = self.claims.get(Key(etcd_object.namespace, names.claim(etcd_object.name)))
+        is_own = claim is not None and claim.metadata.labels.get(names.INSTANCE) == etcd_object.name
+        return Scope(etcd_object, etcd, live, (claim,) if claim is not None and is_own else ())
 
 
 def _names(etcd: str) -> tuple[str, ...]:

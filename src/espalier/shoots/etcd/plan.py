@@ -35,15 +35,19 @@ class Plan:
 
 def plan(scope: Scope, timing: Timing | None = None) -> Plan:
     """Plan how an Etcd gets its objects. Raises `InvalidEtcd`."""
-    wanted = [_stamped(one) for one in rendering.rendered(scope.etcd, owner_reference(scope.object), timing)]
-    names = {(one.resource, one.name) for one in wanted}
+    wanted = [_stamped(rendered) for rendered in rendering.rendered(scope.etcd, owner_reference(scope.object), timing)]
+    names = {(rendered.resource, rendered.name) for rendered in wanted}
     live = scope.live
     return Plan(
         tuple(
-            found for one in wanted if (found := live.get((one.resource, one.name))) and _must_be_recreated(one, found)
+            present
+            for rendered in wanted
+            if (present := live.get((rendered.resource, rendered.name))) and _must_be_recreated(rendered, present)
         ),
-        tuple(one for one in wanted if not _is_as_wanted(live.get((one.resource, one.name)), one)),
-        tuple((key[0], found) for key, found in live.items() if key not in names and scope.owns(found)),
+        tuple(
+            rendered for rendered in wanted if not _is_as_wanted(live.get((rendered.resource, rendered.name)), rendered)
+        ),
+        tuple((key[0], present) for key, present in live.items() if key not in names and scope.owns(present)),
     )
 
 
@@ -61,10 +65,10 @@ def _is_as_wanted(live: Object | None, wanted: Rendered) -> bool:
     return live is not None and live.metadata.deletion_timestamp is None and _holds(live.tree, wanted.body)
 
 
-def _stamped(one: Rendered) -> Rendered:
-    digest = hashlib.sha256(encode_json(one.body)).hexdigest()[:16]
-    metadata: Tree = {**one.body["metadata"], "annotations": {DIGEST: digest}}
-    return Rendered(one.resource, {**one.body, "metadata": metadata})
+def _stamped(rendered: Rendered) -> Rendered:
+    digest = hashlib.sha256(encode_json(rendered.body)).hexdigest()[:16]
+    metadata: Tree = {**rendered.body["metadata"], "annotations": {DIGEST: digest}}
+    return Rendered(rendered.resource, {**rendered.body, "metadata": metadata})
 
 
 def _holds(live: Any, wanted: Any) -> bool:

@@ -66,15 +66,15 @@ def rendered(etcd: Etcd, owner: OwnerReference, timing: Timing | None = None) ->
     if not is_copy(etcd):
         objects += [_client_service(etcd), _peer_service(etcd)]
     objects.append(_stateful_set(etcd, agent_command(etcd, timed=timing is not None), files))
-    for one in objects:
-        one.body["metadata"]["ownerReferences"] = [msgspec.to_builtins(owner)]
+    for rendered_object in objects:
+        rendered_object.body["metadata"]["ownerReferences"] = [msgspec.to_builtins(owner)]
     return objects
 
 
 def epoch_in(stateful_set: Tree) -> str | None:
     """The epoch with which the agent of a StatefulSet runs; None if it can't be found."""
     containers = stateful_set["spec"].get("template", {}).get("spec", {}).get("containers", [])
-    words = (word for one in containers for word in one.get("command") or ())
+    words = (word for container in containers for word in container.get("command") or ())
     return next((word.removeprefix(_EPOCH) for word in words if word.startswith(_EPOCH)), None)
 
 
@@ -184,12 +184,14 @@ def _agent(etcd: Etcd, command: list[str], *, configured: bool) -> Tree:
         mounts.append({"name": names.DATA_VOLUME, "mountPath": names.DATA_PATH})
         mounts.append({"name": names.RUN_VOLUME, "mountPath": names.RUN_PATH})
     mounts += [_CONFIGURED] if configured else []
-    mounts += [{"name": one.volume, "mountPath": one.path, "readOnly": True} for one in _credentials(etcd)]
+    mounts += [
+        {"name": credential.volume, "mountPath": credential.path, "readOnly": True} for credential in _credentials(etcd)
+    ]
     container: Tree = {
         "name": names.AGENT_CONTAINER,
         "image": etcd.spec.backup.image or images.tagged(images.AGENT, VERSION),
         "command": command,
-        "env": [{"name": one.variable, "value": one.path} for one in _credentials(etcd)],
+        "env": [{"name": credential.variable, "value": credential.path} for credential in _credentials(etcd)],
         "ports": [{"name": "agent", "containerPort": agent_port(etcd)}],
         "volumeMounts": mounts,
     }
@@ -202,7 +204,9 @@ def _probe(etcd: Etcd, *, failures: int) -> Tree:
 
 
 def _volumes(etcd: Etcd, *, configured: bool) -> list[Tree]:
-    volumes: list[Tree] = [{"name": one.volume, "secret": {"secretName": one.secret}} for one in _credentials(etcd)]
+    volumes: list[Tree] = [
+        {"name": credential.volume, "secret": {"secretName": credential.secret}} for credential in _credentials(etcd)
+    ]
     if not is_copy(etcd):
         volumes.append({"name": names.RUN_VOLUME, "emptyDir": {"medium": "Memory"}})
     if configured:

@@ -44,9 +44,9 @@ def check(etcd: Etcd) -> None:
             "spec.backup.store: found none; set it, as an etcd without backups can't move to another seed"
         )
     for key in (metadata_keys.EPOCH, *((metadata_keys.SOURCE_EPOCH,) if is_copy(etcd) else ())):
-        found = etcd.metadata.annotations.get(key, "")
-        if not (found.isascii() and found.isdigit() and len(found) <= 16 and int(found) >= 1):
-            raise InvalidEtcd(f"annotation {key}: found {found!r}, allowed is the number of an ownership epoch")
+        epoch = etcd.metadata.annotations.get(key, "")
+        if not (epoch.isascii() and epoch.isdigit() and len(epoch) <= 16 and int(epoch) >= 1):
+            raise InvalidEtcd(f"annotation {key}: found {epoch!r}, allowed is the number of an ownership epoch")
     source = etcd.spec.backup.source_store
     if source is not None and source.place == etcd.spec.backup.store.place:
         raise InvalidEtcd("spec.backup.sourceStore: found the same as spec.backup.store, allowed is another store")

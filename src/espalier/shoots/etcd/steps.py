@@ -46,14 +46,14 @@ async def write_objects(ctx: Context) -> Outcome:
         due = plan(ctx.scope, ctx.timing)
     except InvalidEtcd as error:
         return Fault("InvalidSpec", str(error), terminal=True)
-    for found in due.replace:
-        await ctx.writer.delete(STATEFUL_SET, found, ctx.scope.belongs)
-    for resource, found in due.remove:
-        await ctx.writer.delete(resource, found, ctx.scope.belongs)
+    for object_ in due.replace:
+        await ctx.writer.delete(STATEFUL_SET, object_, ctx.scope.belongs)
+    for resource, object_ in due.remove:
+        await ctx.writer.delete(resource, object_, ctx.scope.belongs)
     if due.replace:
         return Wait("StatefulSetReplaced", f"StatefulSet {ctx.object.name} is deleted and will be recreated")
-    for one in due.apply:
-        await _apply(ctx, one)
+    for rendered in due.apply:
+        await _apply(ctx, rendered)
     if due.apply:
         return Wait("PodsPending", f"StatefulSet {ctx.object.name} was written")
     return Continue()
@@ -62,11 +62,11 @@ async def write_objects(ctx: Context) -> Outcome:
 def _other_epoch(scope: Scope) -> str:
     """The problem of an Etcd whose epoch was changed; empty if it was not. An etcd that gets another epoch is another
     Etcd: pods that restart with it would ask the bucket for what is not theirs."""
-    live, found = scope.stateful_set_object, scope.object.metadata.annotations.get(EPOCH, "")
+    live, epoch = scope.stateful_set_object, scope.object.metadata.annotations.get(EPOCH, "")
     started = epoch_in(live.tree) if live is not None else None
-    if started is None or started == found:
+    if started is None or started == epoch:
         return ""
-    return f"annotation {EPOCH}: found {found!r}, allowed is {started}, for which its pods run; set it again"
+    return f"annotation {EPOCH}: found {epoch!r}, allowed is {started}, for which its pods run; set it again"
 
 
 async def _apply(ctx: Context, rendered: Rendered) -> None:
@@ -123,12 +123,12 @@ async def stop_pods(ctx: Context) -> Outcome:
 
 async def delete_objects(ctx: Context) -> Outcome:
     """Delete its objects. A later Etcd of the same name creates its own."""
-    owned = [(resource, found) for (resource, _), found in ctx.scope.live.items() if ctx.scope.owns(found)]
-    for resource, found in owned:
-        await ctx.writer.delete(resource, found, ctx.scope.belongs)
+    owned = [(resource, object_) for (resource, _), object_ in ctx.scope.live.items() if ctx.scope.owns(object_)]
+    for resource, object_ in owned:
+        await ctx.writer.delete(resource, object_, ctx.scope.belongs)
     if owned:
         return Wait(
-            "Deleting", f"waiting for {', '.join(f'{resource.kind} {found.name}' for resource, found in owned)}"
+            "Deleting", f"waiting for {', '.join(f'{resource.kind} {object_.name}' for resource, object_ in owned)}"
         )
     return Continue()
 
@@ -162,6 +162,6 @@ def steps_of(ctx: Context) -> tuple[Step[Context], ...]:
     return DELETION_STEPS if names.FINALIZER in ctx.object.metadata.finalizers else ()
 
 
-def _is_observed(scope: Scope, found: StatefulSet) -> bool:
+def _is_observed(scope: Scope, stateful_set: StatefulSet) -> bool:
     live = scope.stateful_set_object
-    return live is not None and found.status.observed_generation >= live.metadata.generation
+    return live is not None and stateful_set.status.observed_generation >= live.metadata.generation

@@ -87,12 +87,12 @@ class _Status(Observed, frozen=True):
 class Attempt(Generic[S]):
     """One attempt. `object` is as observed, or as a step of this attempt wrote it."""
 
-    def __init__(self, tools: Tools[S], found: Object) -> None:
+    def __init__(self, tools: Tools[S], object_: Object) -> None:
         self.tools = tools
-        self.object = found
-        self.seen = found.decode(ExtensionObject)
-        self.operation = operation_of(found.metadata, self.seen.status.last_operation)
-        self.cluster = tools.extension.cluster_of(found)
+        self.object = object_
+        self.seen = object_.decode(ExtensionObject)
+        self.operation = operation_of(object_.metadata, self.seen.status.last_operation)
+        self.cluster = tools.extension.cluster_of(object_)
         self.codes: Sequence[ErrorCode] = ()
         """The codes of the error that ended the attempt."""
         self.status: Tree = {}
@@ -181,7 +181,7 @@ class Attempt(Generic[S]):
         now = timestamp(self.tools.clock.now())
         since = before.last_transition_time if before is not None and before.status == status else now
         condition = Condition(LEASE_VALID, status, reason, message, last_transition_time=since, last_update_time=now)
-        others = [one for one in present if one.type != LEASE_VALID]
+        others = [other for other in present if other.type != LEASE_VALID]
         return {"conditions": msgspec.to_builtins([*others, condition])}
 
     async def write(self, change: Tree, *, is_first: bool = False) -> None:

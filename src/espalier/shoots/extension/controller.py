@@ -58,11 +58,11 @@ def controller_of(extension: Extension[S], host: Host, leases: Leases, timing: T
     )
     running: dict[Key, Attempt[S]] = {}
 
-    def observe(found: Object) -> Attempt[S] | None:
-        attempt = Attempt(tools, found)
+    def observe(object_: Object) -> Attempt[S] | None:
+        attempt = Attempt(tools, object_)
         if attempt.seen.spec.type != extension.type:
             return None
-        running[found.key] = attempt
+        running[object_.key] = attempt
         return attempt
 
     reconciled = Reconciled(
@@ -96,16 +96,16 @@ def _waiting(extension: Extension[Any], tools: Tools[Any]) -> ToKeys:
     def to_keys(cluster: Object) -> Iterable[Key]:
         namespace = cluster.name if extension.resource.namespaced else None
         return [
-            found.key
-            for found in tools.cache.list(namespace)
-            if extension.cluster_of(found) == cluster.name and _is_due(found)
+            object_.key
+            for object_ in tools.cache.list(namespace)
+            if extension.cluster_of(object_) == cluster.name and _is_due(object_)
         ]
 
     return to_keys
 
 
-def _is_due(found: Object) -> bool:
-    return operation_of(found.metadata, found.decode(ExtensionObject).status.last_operation) is not None
+def _is_due(object_: Object) -> bool:
+    return operation_of(object_.metadata, object_.decode(ExtensionObject).status.last_operation) is not None
 
 
 def _report(attempt: Attempt[Any], outcome: Outcome) -> Report | None:
@@ -156,9 +156,9 @@ def _with_progress(attempt: Attempt[Any], state: OperationState, description: st
     return attempt.last_operation(state, last.progress if last else 1, description)
 
 
-def _unreadable(found: Object, error: Exception) -> tuple[Outcome, Report]:
+def _unreadable(object_: Object, error: Exception) -> tuple[Outcome, Report]:
     message = f"the resource can't be read: {error}"
-    status = found.tree.get("status")
+    status = object_.tree.get("status")
     present = status if isinstance(status, dict) else {}
     return Fault("Invalid", message, terminal=True), Report({**present, "lastError": {"description": message}})
 

@@ -33,5 +33,5 @@ def operation_of(metadata: ObjectMeta, last: LastOperation | None) -> OperationT
     if last is None:
         return OperationType.CREATE
     if not is_done:
-        return next((one for one in _RESUMED if one == last.type), OperationType.RECONCILE)
+        return next((operation for operation in _RESUMED if operation == last.type), OperationType.RECONCILE)
     return OperationType.RECONCILE if wanted == keys.RECONCILE else None

@@ -125,7 +125,7 @@ async def end_request(attempt: Attempt[Any]) -> Outcome:
             metadata |= _without_request()["metadata"]
         finalizer = keys.finalizer(attempt.resource.kind)
         if attempt.operation is OperationType.MIGRATE and finalizer in live.metadata.finalizers:
-            metadata["finalizers"] = [one for one in live.metadata.finalizers if one != finalizer]
+            metadata["finalizers"] = [other for other in live.metadata.finalizers if other != finalizer]
         try:
             attempt.object = await attempt.tools.writer.merge(attempt.resource, live, {"metadata": metadata})
             return Done()

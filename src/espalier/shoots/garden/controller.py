@@ -58,7 +58,9 @@ class Garden:
         scheduler = Controller("shoot-scheduler", replanned(self._schedule), workers=2)
         scheduler.watch(self._shoots)
         for cache in (self._seeds, self._profiles):
-            scheduler.watch(cache, lambda _found: [one.key for one in self._shoots.list() if _is_unscheduled(one)])
+            scheduler.watch(
+                cache, lambda _found: [shoot.key for shoot in self._shoots.list() if _is_unscheduled(shoot)]
+            )
         migration = Controller("shoot-migration", replanned(self._migrate), workers=5)
         migration.watch(self._shoots)
         migration.watch(self._seeds, self._shoots_assigned_to)
@@ -68,14 +70,14 @@ class Garden:
     def _shoots_assigned_to(self, seed: Object) -> list[Key]:
         """The shoots assigned to a seed that migrate there, or have no epoch of it yet."""
         return [
-            one.key
-            for one in self._shoots.list()
-            if (typed := one.decode(Shoot)).spec.seed_name == seed.name
-            and (migrating(typed) or not _is_owner(one, seed.name))
+            shoot.key
+            for shoot in self._shoots.list()
+            if (typed := shoot.decode(Shoot)).spec.seed_name == seed.name
+            and (migrating(typed) or not _is_owner(shoot, seed.name))
         ]
 
     def _migrating_shoots(self, _bucket: Object) -> list[Key]:
-        return [one.key for one in self._shoots.list() if migrating(one.decode(Shoot))]
+        return [shoot.key for shoot in self._shoots.list() if migrating(shoot.decode(Shoot))]
 
     # Seeds.
 
@@ -107,14 +109,14 @@ class Garden:
     async def _report_unknown(self, seed: str) -> None:
         """Set the conditions of a silent seed's shoots to Unknown; its gardenlet reports them again when it is back."""
         message = f"the gardenlet of seed {seed} has stopped renewing its Lease"
-        for found in self._shoots.list():
-            status = found.decode(Shoot).status
+        for shoot in self._shoots.list():
+            status = shoot.decode(Shoot).status
             if status.seed_name == seed:
                 wanted = msgspec.structs.replace(
                     status, conditions=_unknown(status, "StatusUnknown", message, self._clock.now())
                 )
                 with suppress(Conflict, NotFound):  # the next reconcile tries again
-                    await self._writer.status(Shoot.resource, found, wanted, Precondition.VERSION, before=status)
+                    await self._writer.status(Shoot.resource, shoot, wanted, Precondition.VERSION, before=status)
 
     # Seeds of new shoots.
 
@@ -125,7 +127,7 @@ class Garden:
         typed = live.decode(Shoot)
         counts = placed(other.decode(Shoot) for other in self._shoots.list())
         profile = self._profile(typed.spec.cloud_profile_name)
-        chosen, why = choose(typed, [one.decode(Seed) for one in self._seeds.list()], counts, profile)
+        chosen, why = choose(typed, [candidate.decode(Seed) for candidate in self._seeds.list()], counts, profile)
         if chosen is None:
             last = LastOperation(
                 OperationType.CREATE, OperationState.PENDING, f"no seed can take the shoot: {why}"[:2048]
@@ -179,14 +181,16 @@ class Garden:
         """The violations of a move that has not begun: it may have been requested while no webhook was called."""
         if moves.has_begun(shoot) or shoot.metadata.deletion_timestamp is not None:
             return ""
-        others = placed(one.decode(Shoot) for one in self._shoots.list() if one.metadata.uid != shoot.metadata.uid)
+        others = placed(
+            other.decode(Shoot) for other in self._shoots.list() if other.metadata.uid != shoot.metadata.uid
+        )
 
         def seed(name: str) -> Seed | None:
-            found = self._seeds.get(Key("", name))
-            return found.decode(Seed) if found is not None else None
+            live = self._seeds.get(Key("", name))
+            return live.decode(Seed) if live is not None else None
 
         lookups = Lookups(seed, self._profile, others.__getitem__)
-        refusals = "; ".join(str(one) for one in unmovable(shoot, lookups))
+        refusals = "; ".join(str(violation) for violation in unmovable(shoot, lookups))
         return (
             refusals and f"{refusals}. Name seed {shoot.status.seed_name} again, or another one that can have the shoot"
         )
@@ -231,8 +235,8 @@ class Garden:
 
     async def _remove_constraint(self, live: Object) -> Object:
         status = live.decode(Shoot).status
-        kept = [one for one in status.constraints if one.type != READY_FOR_MIGRATION]
-        wanted = msgspec.structs.replace(status, constraints=kept)
+        constraints = [constraint for constraint in status.constraints if constraint.type != READY_FOR_MIGRATION]
+        wanted = msgspec.structs.replace(status, constraints=constraints)
         live = await self._writer.status(Shoot.resource, live, wanted, Precondition.VERSION, before=status)
         if FORCE_RESTORE in live.metadata.annotations:  # it was for the finished move; the next one needs its own
             patch = {"metadata": {"annotations": {FORCE_RESTORE: None}}}
@@ -269,5 +273,5 @@ def _is_owner(shoot: Object, seed: str) -> bool:
 
 def _unknown(status: ShootStatus, reason: str, message: str, now: datetime) -> list[Condition]:
     """The conditions, with those that the gardenlet reports set to Unknown."""
-    types = [one.type for one in status.conditions if one.type in REPORTED_BY_GARDENLET]
+    types = [condition.type for condition in status.conditions if condition.type in REPORTED_BY_GARDENLET]
     return merged(status.conditions, [Condition(type, "Unknown", reason, message) for type in types], now)

@@ -51,16 +51,16 @@ def next_moves(
     `refused`: shoots whose move was rejected, and why. They stay, and do not count as running.
     """
     all_shoots, all_seeds = list(shoots), list(seeds)
-    source_is_lost = is_lost(next((one for one in all_seeds if one.metadata.name == seed), None))
-    targets = [one for one in all_seeds if one.metadata.name != seed]
+    source_is_lost = is_lost(next((candidate for candidate in all_seeds if candidate.metadata.name == seed), None))
+    targets = [candidate for candidate in all_seeds if candidate.metadata.name != seed]
     if destination is not None:
-        targets = [one for one in targets if one.metadata.name == destination]
+        targets = [candidate for candidate in targets if candidate.metadata.name == destination]
     counts = placed(all_shoots)
     running = sum(1 for shoot in all_shoots if (migrating(shoot) or restoring(shoot)) and not _failed(shoot))
     remaining = [shoot for shoot in all_shoots if shoot.spec.seed_name == seed or _is_stuck(shoot, seed)]
     moves: list[Move] = []
     blocked: dict[str, str] = {}
-    for shoot in sorted(remaining, key=lambda one: (one.metadata.namespace, one.metadata.name)):
+    for shoot in sorted(remaining, key=lambda moved: (moved.metadata.namespace, moved.metadata.name)):
         key = f"{shoot.metadata.namespace}/{shoot.metadata.name}"
         if key in refused:
             blocked[key] = refused[key]

@@ -41,7 +41,7 @@ class OrphanedStates:
         return orphans
 
     def _pieces_of(self, shoot: Object) -> list[Key]:
-        return [one.key for one in self._pieces.list() if _shoot_of(one) == shoot.metadata.uid]
+        return [piece.key for piece in self._pieces.list() if _shoot_of(piece) == shoot.metadata.uid]
 
     async def _reconcile(self, key: Key) -> Outcome:
         known = self._pieces.get(key)
@@ -54,7 +54,7 @@ class OrphanedStates:
                 "ShootMissing", f"no Shoot has the UID {uid}: it will be deleted unless one appears", after=remaining
             )
         client = self._writer.client
-        if any(one.metadata.uid == uid for one in (await client.list(Shoot.resource)).items):
+        if any(shoot.metadata.uid == uid for shoot in (await client.list(Shoot.resource)).items):
             return Wait("ShootNotObserved", "its Shoot exists but is not in the cache yet", after=60)
         try:
             live = await client.get(core.SECRET, key.name, key.namespace)

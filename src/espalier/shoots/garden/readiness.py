@@ -41,7 +41,8 @@ def unfit(shoot: Shoot, seed: Seed, profile: CloudProfile | None, count: int) ->
     if settings is not None and settings.scheduling is not None and not settings.scheduling.visible:
         return f"{seed.metadata.name}: it is hidden from the scheduler"
     return "; ".join(
-        f"{one.found}: {one.message}" for one in seeds.unfit(shoot, seed.metadata.name, seed, profile, count)
+        f"{violation.found}: {violation.message}"
+        for violation in seeds.unfit(shoot, seed.metadata.name, seed, profile, count)
     )
 
 

@@ -58,12 +58,12 @@ def everywhere(seed: Seed) -> list[Right]:
 def in_project(seed: str, shoots: Iterable[Object]) -> list[Right]:
     """Rights in the namespace of a project, given its Shoots; none if the seed has none of them."""
     assigned, owned, bound = [], [], set()
-    for found in shoots:
-        typed = found.decode(Shoot)
+    for shoot in shoots:
+        typed = shoot.decode(Shoot)
         if seed in (typed.spec.seed_name, typed.status.seed_name):
-            assigned.append(found.name)
-        if owner_of(found) == seed:
-            owned.append(found.name)
+            assigned.append(shoot.name)
+        if owner_of(shoot) == seed:
+            owned.append(shoot.name)
             bound.add(typed.spec.credentials_binding_name or typed.spec.secret_binding_name)
     if not assigned:
         return []
@@ -82,12 +82,12 @@ def in_project(seed: str, shoots: Iterable[Object]) -> list[Right]:
 def on_entries(seed: str, shoots: Iterable[Object], entries: Iterable[Object]) -> list[Right]:
     """Rights on BackupEntries: those of the seed, and those of shoots whose newest epoch is the seed's, which it moves
     to its bucket."""
-    owned = {one.metadata.uid for one in shoots if owner_of(one) == seed}
+    owned = {shoot.metadata.uid for shoot in shoots if owner_of(shoot) == seed}
     own_names = {
-        one.name
-        for one in entries
-        if one.decode(BackupEntry).spec.seed_name == seed
-        or any(owner.uid in owned for owner in one.metadata.owner_references)
+        entry.name
+        for entry in entries
+        if entry.decode(BackupEntry).spec.seed_name == seed
+        or any(owner.uid in owned for owner in entry.metadata.owner_references)
     }
     if not own_names:
         return []
@@ -133,11 +133,11 @@ class Roles:
         roles_controller = Controller("seed-rights", replanned(self._reconcile), workers=1)
         roles_controller.watch(self._seeds)
         roles_controller.watch(self._shoots, _keys_of)
-        roles_controller.watch(self._entries, lambda _entry: [one.key for one in self._seeds.list()])
+        roles_controller.watch(self._entries, lambda _entry: [seed.key for seed in self._seeds.list()])
         roles_controller.watch(self._pieces, self._seeds_of_piece)
         for cache in self._roles.values():
             roles_controller.watch(cache, _seeds_named, predicate=_is_edited)
-        roles_controller.watch(self._buckets, lambda _bucket: [one.key for one in self._seeds.list()])
+        roles_controller.watch(self._buckets, lambda _bucket: [seed.key for seed in self._seeds.list()])
         return roles_controller
 
     def _seeds_of_piece(self, secret: Object) -> list[Key]:
@@ -147,13 +147,13 @@ class Roles:
 
     def _pieces_of(self, seed: str) -> list[str]:
         """Secrets with state of shoots whose newest epoch is the seed's."""
-        owned = {one.metadata.uid for one in self._shoots.list() if owner_of(one) == seed}
-        origins = {one.name: pieces.origin_of(one.name) for one in self._pieces.list()}
+        owned = {shoot.metadata.uid for shoot in self._shoots.list() if owner_of(shoot) == seed}
+        origins = {piece.name: pieces.origin_of(piece.name) for piece in self._pieces.list()}
         return [name for name, origin in origins.items() if origin is not None and origin.shoot_uid in owned]
 
     async def _reconcile(self, key: Key) -> Outcome:
         live, name = self._seeds.get(key), key.name
-        if live is None and any(name in _seeds_of(one) for one in self._shoots.list()):
+        if live is None and any(name in _seeds_of(shoot) for shoot in self._shoots.list()):
             return Done()  # its gardenlet still has to migrate or delete the shoots
         if live is None:
             await self._delete_roles(name)
@@ -217,9 +217,9 @@ class Roles:
     def _bucket_secrets(self, seed: str) -> dict[str, list[str]]:
         """Secrets of the buckets of the seed's entries."""
         used = {
-            one.decode(BackupEntry).spec.bucket_name
-            for one in self._entries.list()
-            if one.decode(BackupEntry).spec.seed_name == seed
+            entry.decode(BackupEntry).spec.bucket_name
+            for entry in self._entries.list()
+            if entry.decode(BackupEntry).spec.seed_name == seed
         }
         names_by_namespace: dict[str, set[str]] = {}
         for bucket in self._buckets.list():
@@ -261,7 +261,7 @@ def _seeds_named(role: Object) -> list[Key]:
         return []
     seed = role.name.removeprefix(before).removesuffix(after)
     possible = (seed, seed.removesuffix(BACKUP), seed.removesuffix(FORMER_BACKUP))
-    return [Key("", one) for one in dict.fromkeys(possible)]
+    return [Key("", name) for name in dict.fromkeys(possible)]
 
 
 def _subjects(seed: str) -> list[Tree]:

@@ -45,13 +45,19 @@ RIGHTS = Rights(
         Right((BackupEntry.resource,), FOLLOW),
         Right((core.LEASE,), ("list",)),
         Right((core.CORE_EVENT,), APPLY),
-        Right(tuple(one for one in WRITTEN if one.namespaced), (*FOLLOW, *APPLY, "delete", "escalate", "bind")),
+        Right(
+            tuple(resource for resource in WRITTEN if resource.namespaced),
+            (*FOLLOW, *APPLY, "delete", "escalate", "bind"),
+        ),
     ),
     cluster_scoped=(
         Right((core.NAMESPACE,), ("get", "create")),
         Right((Seed.resource, BackupBucket.resource, CloudProfile.resource), FOLLOW),
         Right((Seed.resource,), ("patch",), "status"),
-        Right(tuple(one for one in WRITTEN if not one.namespaced), (*FOLLOW, *APPLY, "delete", "escalate", "bind")),
+        Right(
+            tuple(resource for resource in WRITTEN if not resource.namespaced),
+            (*FOLLOW, *APPLY, "delete", "escalate", "bind"),
+        ),
     ),
 )
 """It grants gardenlets rights that it does not have itself, such as on ShootStates: hence `escalate` and `bind`."""

@@ -70,29 +70,29 @@ class Backups:
         entries.watch(observer.seed[SECRET], self._entries_of_secret, predicate=lambda _old, new: new is None)
         return [buckets, entries]
 
-    def _entry_of(self, found: Object) -> list[Key]:
+    def _entry_of(self, resource: Object) -> list[Key]:
         """The keys of the entries of an extension resource, and its own name, because its entry may be gone. The
         reconcile looks up which entry it is, because caches fill in any order."""
-        return [Key("", found.name), *(one.key for one in self._entries_named(found.name))]
+        return [Key("", resource.name), *(entry.key for entry in self._entries_named(resource.name))]
 
     def _entries_of_bucket(self, bucket: Object) -> list[Key]:
         entries = self._observer.garden[BackupEntry.resource].list()
-        return [one.key for one in entries if one.decode(BackupEntry).spec.bucket_name == bucket.name]
+        return [entry.key for entry in entries if entry.decode(BackupEntry).spec.bucket_name == bucket.name]
 
     def _entries_of_seed(self, seed: Object) -> list[Key]:
         name = names.bucket(seed.metadata.uid)
         entries = self._observer.garden[BackupEntry.resource].list()
-        return [one.key for one in entries if one.decode(BackupEntry).spec.bucket_name == name]
+        return [entry.key for entry in entries if entry.decode(BackupEntry).spec.bucket_name == name]
 
     def _entries_named(self, name: str) -> list[Object]:
-        return [one for one in self._observer.garden[BackupEntry.resource].list() if one.name == name]
+        return [entry for entry in self._observer.garden[BackupEntry.resource].list() if entry.name == name]
 
     def _entries_in(self, namespace: Object) -> list[Key]:
         return self._entries_of(namespace.name)
 
     def _entries_of(self, technical_id: str) -> list[Key]:
         entries = self._observer.garden[BackupEntry.resource].list()
-        return [one.key for one in entries if _technical_id(one.name) == technical_id]
+        return [entry.key for entry in entries if _technical_id(entry.name) == technical_id]
 
     def _entries_of_secret(self, secret: Object) -> list[Key]:
         """The entries whose Secret in a shoot's namespace was deleted, though nothing else of them changed."""
@@ -193,7 +193,7 @@ class Backups:
         }
         if bucket_of_entry.status.provider_status:
             status = bytes(bucket_of_entry.status.provider_status)
-            seeds = [one.decode(Seed) for one in self._observer.garden[Seed.resource].list()]
+            seeds = [seed.decode(Seed) for seed in self._observer.garden[Seed.resource].list()]
             previous = self._previous_status(live.name)
             providers = self._tools.bucket_providers
             if providers.get(provider.type, UNDECLARED).uses_bucket_config:
@@ -219,15 +219,15 @@ class Backups:
         name, own = bucket.metadata.name, self._observer.own_seed
         if own is not None and names.bucket(own.metadata.uid) == name:
             return ""  # written by this gardenlet
-        seed = next((one for one in seeds if names.bucket(one.metadata.uid) == name), None)
+        seed = next((candidate for candidate in seeds if names.bucket(candidate.metadata.uid) == name), None)
         backup = seed.spec.backup if seed is not None else None
         raw = backup.provider_config if backup is not None else None
         config = json_trees.decode(bytes(raw)) if raw else {}
         provider = self._tools.bucket_providers.get(bucket.spec.provider.type, UNDECLARED)
-        found = servers.untrusted(status, config, provider.domains, name, previous)
+        untrusted = servers.untrusted(status, config, provider.domains, name, previous)
         of_seed = f"Seed {seed.metadata.name}" if seed is not None else f"the Seed of bucket {name}, which is gone"
         allowed = f"servers of the provider, or those that spec.backup.providerConfig of {of_seed} names"
-        return f"BackupBucket {name}: {'; '.join(found)}; allowed: {allowed}" if found else ""
+        return f"BackupBucket {name}: {'; '.join(untrusted)}; allowed: {allowed}" if untrusted else ""
 
     def _previous_status(self, entry: str) -> Tree:
         """The part of the bucket's status that the extension resource of this entry has now."""
@@ -363,8 +363,8 @@ class Backups:
         return Done()
 
 
-def _typed(resource: Resource, found: Object) -> BackupBucket | BackupEntry:
-    return found.decode(BackupEntry) if resource == BackupEntry.resource else found.decode(BackupBucket)
+def _typed(resource: Resource, object_: Object) -> BackupBucket | BackupEntry:
+    return object_.decode(BackupEntry) if resource == BackupEntry.resource else object_.decode(BackupBucket)
 
 
 T = TypeVar("T", LastOperation, LastError)

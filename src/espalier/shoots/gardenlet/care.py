@@ -90,20 +90,20 @@ def controller(
     care_controller = Controller("shoot-care", replanned(reconciler.reconcile), workers=5, rng=rng)
     care_controller.watch(observer.garden[Shoot.resource])
 
-    def of_namespace(found: Object) -> list[Key]:
-        key = observer.shoot_of(found.namespace)
+    def of_namespace(object_: Object) -> list[Key]:
+        key = observer.shoot_of(object_.namespace)
         return [key] if key is not None else []
 
-    def of_seed(found: Object) -> list[Key]:
+    def of_seed(seed: Object) -> list[Key]:
         """All shoots of this seed: another seed may have reported whether it reaches their bucket."""
-        if found.name == observer.seed_name:
+        if seed.name == observer.seed_name:
             return []
-        return [one.key for one in observer.shoots() if one.decode(Shoot).status.seed_name == observer.seed_name]
+        return [shoot.key for shoot in observer.shoots() if shoot.decode(Shoot).status.seed_name == observer.seed_name]
 
     care_controller.watch(observer.garden[Seed.resource], of_seed)
     care_controller.watch(
         observer.garden[Seed.resource],
-        lambda found: [one.key for one in observer.shoots()] if found.name == observer.seed_name else [],
+        lambda seed: [shoot.key for shoot in observer.shoots()] if seed.name == observer.seed_name else [],
         predicate=lambda old, new: old is None or new is None,
     )
     care_controller.watch(observer.seed[DEPLOYMENT], of_namespace)
@@ -143,9 +143,9 @@ class Care:
         self._checks: dict[Key, _Checks] = {}
         """After a restart everything is checked again; until then conditions stay as they are."""
 
-    def observe(self, found: Object) -> _Observation | None:
+    def observe(self, shoot: Object) -> _Observation | None:
         """The observation of a shoot of this seed."""
-        return _Observation(found) if self._is_ours(found) else None
+        return _Observation(shoot) if self._is_ours(shoot) else None
 
     def forget(self, key: Key) -> None:
         """Drop the results of a shoot that is gone."""
@@ -153,7 +153,7 @@ class Care:
 
     async def check(self, observation: _Observation) -> Outcome:
         """Make the requests that are due, and set the conditions."""
-        found, key = observation.object, observation.object.key
+        live, key = observation.object, observation.object.key
         if not self._is_lease_renewed():
             return Wait(
                 "SeedLeaseNotRenewed",
@@ -161,7 +161,7 @@ class Care:
                 after=SILENT_RECHECK,
             )
         try:
-            scope = self._observer.scope(Live(found, None), self._tools.clock.now())
+            scope = self._observer.scope(Live(live, None), self._tools.clock.now())
         except OwnershipError:
             return Done()  # its flow reports it
         if not scope.is_owner:
@@ -176,10 +176,10 @@ class Care:
         after = self._tools.config.care if backups is None else max(1.0, due)
         return Wait("BackupCheckScheduled", "its backups will be checked again", after=after)
 
-    def _is_ours(self, found: Object) -> bool:
-        typed, seed = found.decode(Shoot), self._tools.config.seed
-        is_whole = typed.status.seed_name == seed == seed_of(typed) and typed.status.last_operation is not None
-        return is_whole and not migrating(typed) and not self._observer.technical_id_conflict(found)
+    def _is_ours(self, live: Object) -> bool:
+        typed, seed = live.decode(Shoot), self._tools.config.seed
+        is_here = typed.status.seed_name == seed == seed_of(typed) and typed.status.last_operation is not None
+        return is_here and not migrating(typed) and not self._observer.technical_id_conflict(live)
 
     async def _backups(self, key: Key, scope: Scope) -> BackupHealth | None:
         """The state of backups, requested again if due; None until all of it is known."""
@@ -209,7 +209,7 @@ class Care:
             return None
         status, at = checks.answer or (None, None)
         unreadable, is_checked, is_elsewhere = checks.bucket
-        seeds = (one.decode(Seed) for one in self._observer.garden[Seed.resource].list())
+        seeds = (seed.decode(Seed) for seed in self._observer.garden[Seed.resource].list())
         others = reach.reports(scope.shoot, scope.seed_name, seeds)
         return BackupHealth(status, at, unreadable, is_checked, others, is_elsewhere, self._state_problem(key))
 

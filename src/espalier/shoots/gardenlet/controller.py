@@ -36,16 +36,20 @@ def controller(observer: Observer, tools: Tools, *, workers: int = 20, resync: f
     shoots_controller.watch(observer.garden[Shoot.resource])
     shoots_controller.watch(
         observer.garden[Project.resource],  # technical IDs have its name
-        lambda found: [one.key for one in observer.garden[Shoot.resource].list(namespace_of(found.decode(Project)))],
+        lambda project: [
+            shoot.key for shoot in observer.garden[Shoot.resource].list(namespace_of(project.decode(Project)))
+        ],
         predicate=lambda old, new: old is None or new is None or old.tree.get("spec") != new.tree.get("spec"),
     )
     shoots_controller.watch(
         observer.garden[BackupEntry.resource],
-        lambda found: [Key(found.namespace, name)] if (name := found.metadata.labels.get(OWNER_LABEL)) else [],
+        lambda shoot_object: (
+            [Key(shoot_object.namespace, name)] if (name := shoot_object.metadata.labels.get(OWNER_LABEL)) else []
+        ),
     )
 
-    def of_namespace(found: Object) -> list[Key]:
-        return observer.claimants(found.namespace or found.name)
+    def of_namespace(object_: Object) -> list[Key]:
+        return observer.claimants(object_.namespace or object_.name)
 
     for resource, cache in observer.seed.items():
         if resource.namespaced or resource == NAMESPACE:
@@ -61,11 +65,11 @@ def controller(observer: Observer, tools: Tools, *, workers: int = 20, resync: f
 def reconciler(observer: Observer, tools: Tools) -> Reconciler[Attempt]:
     """The reconciler of the Shoots that this seed is responsible for, or has objects of."""
 
-    def observe(found: Object) -> Attempt | None:
-        is_ours = seed_of(found.decode(Shoot)) == tools.config.seed
-        if not is_ours and not observer.is_here(observer.technical_id(found)):
+    def observe(shoot: Object) -> Attempt | None:
+        is_ours = seed_of(shoot.decode(Shoot)) == tools.config.seed
+        if not is_ours and not observer.is_here(observer.technical_id(shoot)):
             return None
-        return Attempt(observer, tools, Live(found, None), tools.clock.now())
+        return Attempt(observer, tools, Live(shoot, None), tools.clock.now())
 
     shoots = Reconciled(
         Shoot.resource,

@@ -66,13 +66,13 @@ def extension_types(shoot: Shoot) -> list[tuple[str, str]]:
     """Kinds and types of the extensions that a shoot needs in any seed, each once. Those for backups follow from the
     Seed, which has a bucket only if they run."""
     spec = shoot.spec
-    found = [(kind.resource.kind, spec.provider.type) for kind in (ControlPlane, Infrastructure, Worker)]
+    needed = [(kind.resource.kind, spec.provider.type) for kind in (ControlPlane, Infrastructure, Worker)]
     if spec.networking is not None and spec.networking.type:
-        found.append((Network.resource.kind, spec.networking.type))
+        needed.append((Network.resource.kind, spec.networking.type))
     images = [pool.machine.image for pool in spec.provider.workers]
-    found += [(OperatingSystemConfig.resource.kind, image.name) for image in images if image is not None]
-    found += [(Extension.resource.kind, one.type) for one in spec.extensions if not one.disabled]
-    return list(dict.fromkeys(found))
+    needed += [(OperatingSystemConfig.resource.kind, image.name) for image in images if image is not None]
+    needed += [(Extension.resource.kind, extension.type) for extension in spec.extensions if not extension.disabled]
+    return list(dict.fromkeys(needed))
 
 
 async def _extensions(garden: Client, shoot: Shoot, seed_name: str) -> list[Need]:
@@ -88,7 +88,11 @@ async def _extensions(garden: Client, shoot: Shoot, seed_name: str) -> list[Need
         return [Need(what, problem=None, note="you may not list ControllerRegistrations and ControllerInstallations")]
     if not registrations:
         return []
-    there = {one.spec.registration_ref.name: one for one in installations if one.spec.seed_ref.name == seed_name}
+    there = {
+        installation.spec.registration_ref.name: installation
+        for installation in installations
+        if installation.spec.seed_ref.name == seed_name
+    }
     return [_extension(registrations, there, kind, type_) for kind, type_ in extension_types(shoot)]
 
 
@@ -97,9 +101,9 @@ def _extension(
 ) -> Need:
     what = f"an extension for {kind} of type {type_}"
     suitable = [
-        one.metadata.name
-        for one in registrations
-        if any((resource.kind, resource.type) == (kind, type_) for resource in one.spec.resources)
+        registration.metadata.name
+        for registration in registrations
+        if any((resource.kind, resource.type) == (kind, type_) for resource in registration.spec.resources)
     ]
     if not suitable:
         return Need(what, problem=None, note="no ControllerRegistration has this kind and type")
@@ -119,15 +123,17 @@ def _installation_problem(registration: str, installation: ControllerInstallatio
 
 def _untrue(installation: ControllerInstallation, types: Iterable[str]) -> Iterator[str]:
     for type_ in types:
-        found = conditions.get(installation.status.conditions, type_)
-        if found is None or found.status != "True":
-            state = f"{found.status}: {found.message or found.reason}" if found is not None else "nothing"
+        condition = conditions.get(installation.status.conditions, type_)
+        if condition is None or condition.status != "True":
+            state = (
+                f"{condition.status}: {condition.message or condition.reason}" if condition is not None else "nothing"
+            )
             name = installation.metadata.name
             yield f"ControllerInstallation {name}: condition {type_}: found {state}, allowed: True"
 
 
 async def _all(garden: Client, kind: type[K]) -> list[K]:
-    return [one.decode(kind) for one in (await garden.list(kind.resource)).items]
+    return [object_.decode(kind) for object_ in (await garden.list(kind.resource)).items]
 
 
 async def _of_seed(garden: Client, name: str) -> list[Need]:

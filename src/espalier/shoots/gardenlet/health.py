@@ -165,10 +165,10 @@ def ready_for_disaster(scope: Scope, backups: BackupHealth) -> Condition:
     if backups.unreadable:
         return not_restorable("BucketUnreadable", backups.unreadable)
     others = () if backups.is_elsewhere else backups.others
-    if others and all(one.problem for one in others):
-        problems = _listed([f"seed {one.seed}: {one.problem}" for one in others], "; ")
+    if others and all(report.problem for report in others):
+        problems = _listed([f"seed {report.seed}: {report.problem}" for report in others], "; ")
         return not_restorable("BucketNotReachedByOthers", f"no other seed reaches its bucket: {problems}")
-    reached = [one.seed for one in others if not one.problem]
+    reached = [report.seed for report in others if not report.problem]
     access = (
         "the garden's credentials can read the bucket" if backups.is_checked else "access to the bucket was not tested"
     )

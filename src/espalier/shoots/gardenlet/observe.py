@@ -73,7 +73,7 @@ class Observer:
 
     def project_of(self, namespace: str) -> str:
         """The project of a namespace of the garden."""
-        return project_of(namespace, (one.decode(Project) for one in self.garden[Project.resource].list()))
+        return project_of(namespace, (project.decode(Project) for project in self.garden[Project.resource].list()))
 
     def technical_id(self, shoot: Object) -> str:
         """The shoot's namespace: as in its status, or as it will be."""
@@ -93,7 +93,9 @@ class Observer:
             )
         typed, uid = shoot.decode(Shoot), uid_of(shoot)
         marked = self._marked_otherwise(present, uid)
-        others = [one for one in self.garden[Shoot.resource].by_index("technicalID", present) if one.key != shoot.key]
+        others = [
+            other for other in self.garden[Shoot.resource].by_index("technicalID", present) if other.key != shoot.key
+        ]
         if (others and not typed.status.technical_id) or (marked is not None and self._is_anothers(shoot, marked)):
             return (
                 f"status.technicalID: {present} belongs to another shoot; create this shoot "
@@ -105,22 +107,24 @@ class Observer:
         """The namespace or the Cluster of this technical ID, if it is annotated with another UID."""
         key = Key("", technical_id)
         here = (self.seed[core.NAMESPACE].get(key), self.seed[Cluster.resource].get(key))
-        marked = (one for one in here if one is not None)
-        return next((one for one in marked if one.metadata.annotations.get(SHOOT_UID) not in (None, uid)), None)
+        marked = (object_ for object_ in here if object_ is not None)
+        return next(
+            (object_ for object_ in marked if object_.metadata.annotations.get(SHOOT_UID) not in (None, uid)), None
+        )
 
     def _is_anothers(self, shoot: Object, marked: Object) -> bool:
         """True if another Shoot has the UID with which an object is annotated, or the name that leads to it."""
         uid = marked.metadata.annotations.get(SHOOT_UID)
-        others = [one for one in self.shoots() if one.key != shoot.key]
-        return any(uid == uid_of(one) or self.technical_id(one) == marked.name for one in others)
+        others = [other for other in self.shoots() if other.key != shoot.key]
+        return any(uid == uid_of(other) or self.technical_id(other) == marked.name for other in others)
 
     def _wrong_uid(self, shoot: Object, marked: Object) -> str:
         """The message for an object with the UID of no Shoot: somebody changed it, or `status.uid`."""
-        uid, found = uid_of(shoot), marked.metadata.annotations.get(SHOOT_UID)
-        status = f'{{"status":{{"uid":"{found}"}}}}'
+        uid, holder = uid_of(shoot), marked.metadata.annotations.get(SHOOT_UID)
+        status = f'{{"status":{{"uid":"{holder}"}}}}'
         return (
             f"status.uid: found {uid}, but {marked.kind} {marked.name} of seed {self.seed_name} is annotated "
-            f"{SHOOT_UID}={found}, which is the UID of no other Shoot. If status.uid was changed: kubectl patch shoot "
+            f"{SHOOT_UID}={holder}, which is the UID of no other Shoot. If status.uid was changed: kubectl patch shoot "
             f"{shoot.name} -n {shoot.namespace} --subresource status --type merge -p '{status}'; if the annotation "
             f"was: kubectl annotate --overwrite {marked.kind.lower()} {marked.name} {SHOOT_UID}={uid}, in the seed"
         )
@@ -131,11 +135,11 @@ class Observer:
     def shoot_of(self, technical_id: str) -> Key | None:
         """The key of the Shoot with this technical ID."""
         shoots = self.garden[Shoot.resource].by_index("technicalID", technical_id)
-        return next((one.key for one in shoots if not self.technical_id_conflict(one)), None)
+        return next((shoot.key for shoot in shoots if not self.technical_id_conflict(shoot)), None)
 
     def claimants(self, technical_id: str) -> list[Key]:
         """The keys of all Shoots with this technical ID; one that must not act says why."""
-        return [one.key for one in self.garden[Shoot.resource].by_index("technicalID", technical_id)]
+        return [shoot.key for shoot in self.garden[Shoot.resource].by_index("technicalID", technical_id)]
 
     def is_here(self, technical_id: str) -> bool:
         """True if the seed has the namespace or the Cluster of this shoot."""
@@ -151,9 +155,9 @@ class Observer:
         entries, seed = self.garden[BackupEntry.resource], self.own_seed
 
         def inside(resource: Resource) -> dict[str, Object]:
-            return {one.name: one for one in self.seed[resource].list(technical_id)}
+            return {object_.name: object_ for object_ in self.seed[resource].list(technical_id)}
 
-        found_seed = seed.decode(Seed) if seed is not None else None
+        typed_seed = seed.decode(Seed) if seed is not None else None
         bucket = (
             self.garden[BackupBucket.resource].get(Key("", names.bucket(seed.metadata.uid)))
             if seed is not None
@@ -165,7 +169,7 @@ class Observer:
             seed_name=self.seed_name,
             project=self.project_of(shoot.namespace),
             technical_id=technical_id,
-            seed=found_seed,
+            seed=typed_seed,
             ownership=ownership.parse(shoot.metadata.annotations.get(OWNERSHIP)),
             state=live.state,
             bucket=bucket.decode(BackupBucket) if bucket is not None else None,
@@ -177,10 +181,10 @@ class Observer:
             secrets=inside(core.SECRET),
             deployments=inside(core.DEPLOYMENT),
             services=inside(core.SERVICE),
-            pod_roles=frozenset(one.metadata.labels.get(ROLE, "") for one in self.pods.list(technical_id)),
+            pod_roles=frozenset(pod.metadata.labels.get(ROLE, "") for pod in self.pods.list(technical_id)),
             extensions=tuple(
-                ExtensionResource(kind, one)
+                ExtensionResource(kind, object_)
                 for kind in SHOOT_EXTENSION_KINDS
-                for one in self.seed[kind.resource].list(technical_id)
+                for object_ in self.seed[kind.resource].list(technical_id)
             ),
         )

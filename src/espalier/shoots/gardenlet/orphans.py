@@ -54,7 +54,7 @@ def controller(observer: Observer, tools: Tools) -> Controller:
     )
     for resource, cache in observer.seed.items():
         if resource.namespaced:
-            orphans.watch(cache, lambda found: [Key("", found.namespace)], predicate=lambda _old, new: new is None)
+            orphans.watch(cache, lambda object_: [Key("", object_.namespace)], predicate=lambda _old, new: new is None)
     return orphans
 
 

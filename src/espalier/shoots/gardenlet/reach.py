@@ -108,18 +108,20 @@ def reported_conditions(
     tried, why it is not reached, empty if it is. Conditions on stores that were not tried stay; those on seeds that
     are gone are removed."""
     types = {BUCKET_REACHABLE + name for name in others}
-    kept = [one for one in before if not one.type.startswith(BUCKET_REACHABLE) or one.type in types]
+    present = [
+        condition for condition in before if not condition.type.startswith(BUCKET_REACHABLE) or condition.type in types
+    ]
     reported = [
         _condition(name, place, problems.get(place.url, ""))
         for name, place in sorted(others.items())
         if place.unknown or place.url in problems
     ]
-    return merged(kept, reported, now)
+    return merged(present, reported, now)
 
 
 def reported_urls(seed: Seed, others: Mapping[str, StoreAddress]) -> set[str]:
     """The URLs on which the conditions of a Seed report; not that of a store that has another address by now."""
-    reported = {one.type.removeprefix(BUCKET_REACHABLE): one for one in seed.status.conditions}
+    reported = {condition.type.removeprefix(BUCKET_REACHABLE): condition for condition in seed.status.conditions}
     return {address.url for name, address in others.items() if name in reported and _is_about(reported[name], address)}
 
 
@@ -144,7 +146,7 @@ def _condition(seed: str, address: StoreAddress, problem: str) -> Condition:
 def reports(shoot: Shoot, source: str, seed_list: Iterable[Seed]) -> tuple[ReachReport, ...]:
     """The reports on the present store of the source, by other seeds that are ready and could take the shoot."""
     result, seed_list = [], tuple(seed_list)
-    address = next((address_of(one) for one in seed_list if one.metadata.name == source), None)
+    address = next((address_of(candidate) for candidate in seed_list if candidate.metadata.name == source), None)
     for seed in seed_list:
         name = seed.metadata.name
         condition = condition_list.get(seed.status.conditions, BUCKET_REACHABLE + source)
@@ -159,7 +161,7 @@ def reports(shoot: Shoot, source: str, seed_list: Iterable[Seed]) -> tuple[Reach
         if not unready(seed, is_deleted=is_deleted)[0] and not any(seeds.unfit(shoot, name, seed)):
             problem = quoted(condition.message.rsplit("; ", 1)[0], LONGEST_PROBLEM)
             result.append(ReachReport(name, "" if condition.status == "True" else problem))
-    return tuple(sorted(result, key=lambda one: one.seed))
+    return tuple(sorted(result, key=lambda report: report.seed))
 
 
 def endpoint_of(seed: Seed | None, providers: BucketProviders) -> str | None:
@@ -182,7 +184,7 @@ def is_elsewhere(credentials: Mapping[str, bytes], seed: Seed | None) -> bool:
     servers = [values[ENDPOINT], values[ENDPOINT_OF_GCS]]
     if domain := values["domain"]:  # of Azure
         servers.append(f"https://{values['storageAccount']}.{domain}")
-    return address is not None and any(_server(one) != _server(address.url) for one in servers if one)
+    return address is not None and any(_server(server) != _server(address.url) for server in servers if server)
 
 
 def _server(url: str) -> str:
@@ -197,12 +199,12 @@ def trusted_location(
     operators write them; then those of `before`, the last result: neither a typo in a Seed nor its deletion may
     disconnect agents, whose etcds would end. The URL in `status`, which another seed's gardenlet writes, comes last,
     and only if it is of this very bucket."""
-    seed = next((one for one in seeds if names.bucket(one.metadata.uid) == bucket), None)
+    seed = next((candidate for candidate in seeds if names.bucket(candidate.metadata.uid) == bucket), None)
     endpoint = endpoint_of(seed, providers)
     if endpoint is None:
         endpoint = before.get(ENDPOINT, "")
     urls = (_url_of(seed, bucket), before.get(URL, ""), _status(status).url)
-    url = next((one for one in urls if one and not url_fault(one, bucket)), "")
+    url = next((candidate for candidate in urls if candidate and not url_fault(candidate, bucket)), "")
     return {name: value for name, value in ((URL, url), (ENDPOINT, endpoint)) if value}
 
 
@@ -257,27 +259,27 @@ class Reach:
         own = observation.object
         others = self._others(own)
         await self._connect_due(
-            {one.url for one in others.values() if one.url}, reported_urls(own.decode(Seed), others)
+            {address.url for address in others.values() if address.url}, reported_urls(own.decode(Seed), others)
         )
         observation.object = self._observer.own_seed or own  # connecting takes a while
         status = observation.object.decode(Seed).status
-        problems = {url: one.problem for url, one in self._attempts.items() if one.problem is not None}
+        problems = {url: attempt.problem for url, attempt in self._attempts.items() if attempt.problem is not None}
         wanted = reported_conditions(status.conditions, others, problems, self._tools.clock.now())
         observation.status = msgspec.structs.replace(status, conditions=wanted)
         if not self._attempts:
             return Done()
-        due = min(one.due for one in self._attempts.values()) - self._tools.clock.monotonic()
+        due = min(attempt.due for attempt in self._attempts.values()) - self._tools.clock.monotonic()
         return Wait("StoreCheckScheduled", "stores of other seeds will be tried again", after=max(1.0, due))
 
     def _others(self, own: Object) -> dict[str, StoreAddress]:
-        seeds = (one.decode(Seed) for one in self._observer.garden[Seed.resource].list() if one.key != own.key)
-        return {one.metadata.name: address for one in seeds if (address := address_of(one)) is not None}
+        seeds = (seed.decode(Seed) for seed in self._observer.garden[Seed.resource].list() if seed.key != own.key)
+        return {seed.metadata.name: address for seed in seeds if (address := address_of(seed)) is not None}
 
     async def _connect_due(self, urls: Collection[str], known: Collection[str]) -> None:
         """Connect to each store that is due, of these URLs. The first attempts at `known` ones, on which an earlier
         process has reported, are spread: otherwise all seeds would connect to all stores after a restart."""
         now, config = self._tools.clock.monotonic(), self._tools.config
-        self._attempts = {url: one for url, one in self._attempts.items() if url in urls}
+        self._attempts = {url: attempt for url, attempt in self._attempts.items() if url in urls}
         for url in urls:
             if url not in self._attempts:
                 is_known = not self._has_begun and url in known

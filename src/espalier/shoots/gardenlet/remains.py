@@ -69,24 +69,25 @@ def _comes_or_goes(old: Object | None, new: Object | None) -> bool:
 
 def remains(observer: Observer) -> Iterator[str]:
     """The remains of shoots that this seed no longer has, and which seed has each of them now."""
-    marked = (one for one in observer.seed[NAMESPACE].list() if SHOOT_UID in one.metadata.annotations)
-    for name in sorted({one.name for one in (*marked, *observer.seed[Cluster.resource].list())}):
+    marked = (namespace for namespace in observer.seed[NAMESPACE].list() if SHOOT_UID in namespace.metadata.annotations)
+    for name in sorted({object_.name for object_ in (*marked, *observer.seed[Cluster.resource].list())}):
         key = observer.shoot_of(name)
         shoot = observer.shoot(key) if key is not None else None
         if shoot is None:
             yield f"{name} (its Shoot is gone)"
         elif (seed := seed_of(shoot.decode(Shoot))) != observer.seed_name:
             yield f"{name} (now in seed {seed})"
-    entries = {one.name: one.decode(BackupEntry) for one in observer.garden[BackupEntry.resource].list()}
-    for found in observer.seed[extension_backups.BackupEntry.resource].list():
-        entry = entries.get(found.name)
+    present = observer.garden[BackupEntry.resource].list()
+    entries = {object_.name: object_.decode(BackupEntry) for object_ in present}
+    for resource in observer.seed[extension_backups.BackupEntry.resource].list():
+        entry = entries.get(resource.name)
         if entry is None or entry.spec.seed_name != observer.seed_name:
-            yield f"BackupEntry {found.name}"
+            yield f"BackupEntry {resource.name}"
 
 
-def condition(found: list[str]) -> Condition:
+def condition(names: list[str]) -> Condition:
     """The condition for these remains."""
-    if not found:
+    if not names:
         return Condition(SHOOTS_REMOVED, "True", "NothingLeft", "")
-    message = f"to be removed from this seed: {first(found, MOST_NAMED)}"
+    message = f"to be removed from this seed: {first(names, MOST_NAMED)}"
     return Condition(SHOOTS_REMOVED, "False", "ShootsLeft", message)

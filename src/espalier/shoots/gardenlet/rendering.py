@@ -204,9 +204,11 @@ def _kubelet_files(scope: Scope, domain: str) -> list[Tree]:
 
 
 def _extensions(scope: Scope) -> Iterator[Rendered]:
-    for one in scope.shoot.spec.extensions:
-        if not one.disabled:
-            yield _extension(scope, Extension, one.type, {"type": one.type, **_config(one.provider_config)})
+    for extension in scope.shoot.spec.extensions:
+        if not extension.disabled:
+            yield _extension(
+                scope, Extension, extension.type, {"type": extension.type, **_config(extension.provider_config)}
+            )
 
 
 def _worker(scope: Scope) -> Rendered:

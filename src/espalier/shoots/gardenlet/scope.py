@@ -170,7 +170,7 @@ class Scope:
     def leftover_epoch(self) -> int | None:
         """The newest epoch in annotations of the namespace, the Cluster and the Etcd, up to the current one; None if
         none of them has one. Each of them may have been edited: one that looks older does not make the rest so."""
-        return max((one for one in self._epochs_in_seed if one <= self.epoch), default=None)
+        return max((epoch for epoch in self._epochs_in_seed if epoch <= self.epoch), default=None)
 
     @property
     def later_epoch(self) -> int | None:
@@ -183,17 +183,19 @@ class Scope:
     @property
     def _epochs_in_seed(self) -> list[int]:
         texts = (
-            one.metadata.annotations.get(metadata_keys.EPOCH, "")
-            for one in (self.namespace, self.cluster, self.etcd)
-            if one is not None
+            object_.metadata.annotations.get(metadata_keys.EPOCH, "")
+            for object_ in (self.namespace, self.cluster, self.etcd)
+            if object_ is not None
         )
         return [int(text) for text in texts if text.isdecimal() and len(text) < 16]
 
-    def holder_of(self, found: Object) -> str | None:
+    def holder_of(self, object_: Object) -> str | None:
         """The UID of the shoot that a namespace or a Cluster belongs to: by its annotation, by that of the other one if
         somebody has removed it, or by the Shoot in the Cluster; None if all are missing."""
         uids = [
-            one.metadata.annotations.get(SHOOT_UID) for one in (found, self.namespace, self.cluster) if one is not None
+            part.metadata.annotations.get(SHOOT_UID)
+            for part in (object_, self.namespace, self.cluster)
+            if part is not None
         ]
         return next(filter(None, uids), None) or _uid_in(self.cluster)
 

@@ -31,16 +31,16 @@ def untrusted(status: Any, config: Any, domains: Sequence[str], bucket: str, bef
     """
     known = {host for _, text in _texts(config) for host in hosts(text)}
     accepted = dict(_texts(before))
-    found = []
+    untrusted_fields = []
     for path, text in _texts(status):
         is_metadata = len(path) == 1 and path[0] in _NOT_ADDRESSES
         if is_metadata or accepted.get(path) == text:
             continue
         named = hosts(text) or ([text] if text and _names_server(path) else [])
-        wrong = [one for one in named if one not in known and one != bucket and not _is_in(domains, one)]
+        wrong = [host for host in named if host not in known and host != bucket and not _is_in(domains, host)]
         if wrong or ("@" in text and "://" in text):
-            found.append(f"status.providerStatus.{paths.render(path)}: found {quoted(text, _SHOWN)}")
-    return found
+            untrusted_fields.append(f"status.providerStatus.{paths.render(path)}: found {quoted(text, _SHOWN)}")
+    return untrusted_fields
 
 
 def hosts(text: str) -> list[str]:

@@ -87,9 +87,9 @@ def handed_over(scope: Scope, now: datetime) -> ShootStatus:
     description = f"seed {scope.seed_name} has handed the shoot over to seed {scope.shoot.spec.seed_name}"
     message = f"seed {scope.shoot.spec.seed_name} has the shoot now, and its gardenlet has not reported yet"
     unknown = [
-        Condition(one.type, "Unknown", HANDED_OVER, message)
-        for one in before.conditions
-        if one.type in REPORTED_BY_GARDENLET
+        Condition(condition.type, "Unknown", HANDED_OVER, message)
+        for condition in before.conditions
+        if condition.type in REPORTED_BY_GARDENLET
     ]
     return msgspec.structs.replace(
         before,
@@ -140,10 +140,10 @@ def _timed(before: ShootStatus, after: ShootStatus, now: datetime) -> ShootStatu
     if operation is None:
         return after
     is_same = last is not None and msgspec.structs.replace(last, last_update_time="") == operation
-    kept = {(error.task_id, error.description): error.last_update_time for error in errors}
+    times = {(error.task_id, error.description): error.last_update_time for error in errors}
     at = timestamp(now)
     timed = [
-        msgspec.structs.replace(error, last_update_time=kept.get((error.task_id, error.description), at))
+        msgspec.structs.replace(error, last_update_time=times.get((error.task_id, error.description), at))
         for error in after.last_errors
     ]
     return msgspec.structs.replace(

@@ -131,10 +131,10 @@ async def check_epochs(attempt: Attempt) -> Outcome:
     if scope.later_epoch is None or seed_of(scope.shoot) != attempt.seed:
         return Continue()
     attempt.not_started = OperationType.MIGRATE if migrating(scope.shoot) else OperationType.RECONCILE
-    found = f"epoch {scope.epoch}" if scope.epoch else "none"
+    epoch = f"epoch {scope.epoch}" if scope.epoch else "none"
     return Fault(
         FLOW_NOT_STARTED,
-        f"metadata.annotations[{OWNERSHIP}]: found {found}, but the objects of the shoot in seed {attempt.seed} are of "
+        f"metadata.annotations[{OWNERSHIP}]: found {epoch}, but the objects of the shoot in seed {attempt.seed} are of "
         f"epoch {scope.later_epoch}; restore it from a backup of the garden; nothing is done for the shoot until then",
     )
 
@@ -226,14 +226,14 @@ async def claim_state(attempt: Attempt) -> Outcome:
 
 def _older_state(shoot: Object, state: Object) -> str:
     """The reason why a ShootState may not be restored: its last seed had stored a later one; empty if it may."""
-    found, reported = revision_of(state), revision_of(shoot)
-    if found >= reported:
+    stored, reported = revision_of(state), revision_of(shoot)
+    if stored >= reported:
         return ""
     return (
-        f"ShootState {state.key}: metadata.annotations[{STATE_REVISION}]: found {found or 'none'}, allowed: {reported} "
-        "or more, which its last seed reported; this is an older one. Restore a newer one from a backup of the garden. "
-        f"If there is none, and what the shoot got since may be lost: kubectl annotate shootstate {state.name} "
-        f"-n {state.namespace} --overwrite {STATE_REVISION}={reported}"
+        f"ShootState {state.key}: metadata.annotations[{STATE_REVISION}]: found {stored or 'none'}, allowed: "
+        f"{reported} or more, which its last seed reported; this is an older one. Restore a newer one from a backup "
+        f"of the garden. If there is none, and what the shoot got since may be lost: kubectl annotate shootstate "
+        f"{state.name} -n {state.namespace} --overwrite {STATE_REVISION}={reported}"
     )
 
 

@@ -94,8 +94,8 @@ class BackupEntryActuator(StatelessActuator[None]):
         """Apply the Secret, with the present credentials."""
         spec = request.object.decode(BackupEntry).spec
         namespace = technical_id_of(request.object)
-        found = await request.read(NAMESPACE, Key("", namespace))
-        if found is None or found.metadata.deletion_timestamp is not None:
+        live_namespace = await request.read(NAMESPACE, Key("", namespace))
+        if live_namespace is None or live_namespace.metadata.deletion_timestamp is not None:
             return Result()  # the namespace is gone, or not created yet: then the entry is reconciled again
         bucket = _bucket(spec)
         credentials = with_endpoint(await _credentials(request, spec.secret_ref), bucket.endpoint)

@@ -81,7 +81,7 @@ class Cloud:
 
     async def create(self, item: Created) -> Created:
         """Create a resource, which must have the shoot's tags."""
-        return next(one for one in await self._request(Create(item)) if isinstance(one, type(item)))
+        return next(created for created in await self._request(Create(item)) if isinstance(created, type(item)))
 
     async def delete(self, item: Network | VirtualMachine) -> None:
         """Delete a resource of the shoot. A missing one is no error."""
@@ -127,8 +127,8 @@ def credentials_of(secret: Object | None, name: str) -> Credentials:
     data = secret.decode(Secret).data if secret is not None else {}
     account, token = (data.get(field, b"").decode(errors="replace") for field in ("account", "token"))
     if not account or not token:
-        found = "found no such Secret" if secret is None else f"found {first(sorted(data), 10) or 'nothing'}"
-        message = f"Secret {name}: {found}; allowed: data with account and token of the cloud; correct it"
+        problem = "found no such Secret" if secret is None else f"found {first(sorted(data), 10) or 'nothing'}"
+        message = f"Secret {name}: {problem}; allowed: data with account and token of the cloud; correct it"
         raise OperationFailed(message, ErrorCode.UNAUTHENTICATED, reason="CredentialsMissing")
     return Credentials(account, token)
 

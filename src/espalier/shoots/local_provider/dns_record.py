@@ -58,7 +58,7 @@ class DNSRecordActuator(StatelessActuator[None]):
 
 
 def _find(records: list[Record], spec: DNSRecordSpec) -> Record | None:
-    return next((one for one in records if (one.name, one.type) == (spec.name, spec.record_type)), None)
+    return next((record for record in records if (record.name, record.type) == (spec.name, spec.record_type)), None)
 
 
 def extension(call: CallCloud) -> Extension[None]:

@@ -40,7 +40,7 @@ class TerraformState(Struct, frozen=True):
     @property
     def network(self) -> str:
         """ID of the network; empty if none was created yet."""
-        return next((one.id for one in self.resources if one.type == NETWORK), "")
+        return next((resource.id for resource in self.resources if resource.type == NETWORK), "")
 
     def with_network(self, network: Network) -> TerraformState:
         """The state with this network; itself if it has it."""
@@ -71,7 +71,9 @@ class InfrastructureActuator:
         cloud, config = await self._begin(request)
         state = request.state or TerraformState(lineage=request.object.metadata.uid)
         networks = await cloud.networks()
-        network = next((one for one in networks if one.id == state.network), networks[0] if networks else None)
+        network = next(
+            (candidate for candidate in networks if candidate.id == state.network), networks[0] if networks else None
+        )
         if network is None:
             wanted = Network(name=request.object.namespace, tags=cloud.tags, cidr=config.networks.workers)
             network = await cloud.create(wanted)
@@ -85,7 +87,7 @@ class InfrastructureActuator:
         state = request.state
         if state is None or not state.network:
             raise StateInvalid("status.state: found no network in it; allowed: the state that the source seed saved")
-        network = next((one for one in await cloud.networks() if one.id == state.network), None)
+        network = next((candidate for candidate in await cloud.networks() if candidate.id == state.network), None)
         if network is None and request.is_of_deleted_shoot:
             network = Network(id=state.network, name=request.object.namespace, cidr=config.networks.workers)
         if network is None:

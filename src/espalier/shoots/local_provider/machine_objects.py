@@ -73,7 +73,7 @@ class WorkerState(msgspec.Struct, frozen=True):
     @property
     def provider_ids(self) -> list[str]:
         """IDs of the virtual machines in the state."""
-        return [id_ for one in self.machines if (id_ := provider_id_of(one.content))]
+        return [id_ for machine in self.machines if (id_ := provider_id_of(machine.content))]
 
 
 def state_of(objects: dict[Resource, list[Object]]) -> WorkerState:
@@ -185,13 +185,13 @@ def deployment_tree(namespace: str, pool: WorkerPool, network: str, replicas: in
 
 
 def _saved(objects: list[Object]) -> list[Saved]:
-    return [_save(found) for found in sorted(objects, key=lambda one: one.name)]
+    return [_save(object_) for object_ in sorted(objects, key=lambda object_: object_.name)]
 
 
-def _save(found: Object) -> Saved:
-    metadata = found.metadata
-    owner = next((one.name for one in metadata.owner_references if one.controller), "")
+def _save(object_: Object) -> Saved:
+    metadata = object_.metadata
+    owner = next((reference.name for reference in metadata.owner_references if reference.controller), "")
     content = {
-        name: value for name, value in found.tree.items() if name not in ("apiVersion", "kind", "metadata", "status")
+        name: value for name, value in object_.tree.items() if name not in ("apiVersion", "kind", "metadata", "status")
     }
-    return Saved(found.name, owner, metadata.labels, metadata.annotations, content)
+    return Saved(object_.name, owner, metadata.labels, metadata.annotations, content)

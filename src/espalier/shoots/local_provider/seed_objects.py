@@ -34,8 +34,8 @@ class OperatingSystemConfigActuator(StatelessActuator[None]):
             return Result()
         content = user_data(spec)
         if len(content) > LONGEST_USER_DATA:
-            found = f"spec.files: found {len(content)} bytes of user data, allowed: up to {LONGEST_USER_DATA}"
-            raise OperationFailed(f"{found}; use fewer or smaller files", ErrorCode.CONFIGURATION)
+            problem = f"spec.files: found {len(content)} bytes of user data, allowed: up to {LONGEST_USER_DATA}"
+            raise OperationFailed(f"{problem}; use fewer or smaller files", ErrorCode.CONFIGURATION)
         name = f"osc-result-{request.object.name}"[:253]
         await write_owned(request, SECRET, name, msgspec.to_builtins(Secret(data={USER_DATA: content})))
         return Result(status={"cloudConfig": {"secretRef": {"name": name, "namespace": request.object.namespace}}})
@@ -48,9 +48,11 @@ class OperatingSystemConfigActuator(StatelessActuator[None]):
 def user_data(spec: OperatingSystemConfigSpec) -> bytes:
     """Units and files in the format of simulated machines."""
     files = [
-        {"path": one.path, "content": one.content.inline.data} for one in spec.files if one.content.inline is not None
+        {"path": file.path, "content": file.content.inline.data}
+        for file in spec.files
+        if file.content.inline is not None
     ]
-    return msgspec.json.encode({"files": files, "units": [one.name for one in spec.units]}, order="deterministic")
+    return msgspec.json.encode({"files": files, "units": [unit.name for unit in spec.units]}, order="deterministic")
 
 
 class ControlPlaneActuator(StatelessActuator[None]):

@@ -77,7 +77,7 @@ class WorkerActuator:
         """Apply a MachineClass and a MachineDeployment for each pool; wait until all machines are available."""
         spec, network = _begin(request)
         await self._deploy(request, spec, network)
-        if unready := [name for name, found in self._deployments(request) if not _is_rolled_out(found)]:
+        if unready := [name for name, deployment in self._deployments(request) if not _is_rolled_out(deployment)]:
             return Wait("MachinesNotReady", f"waiting for the machines of {', '.join(unready)}", after=5.0)
         await self._delete_stale(request, spec, network)
         return self._result(request, spec)
@@ -104,8 +104,8 @@ class WorkerActuator:
         """Release machines: their objects are deleted with the shoot's namespace, and their virtual machines stay."""
         writer = writer.with_caches(self._views.caches)
         for resource in (Machine.resource, MachineClass.resource):
-            for found in self._views.caches[resource].list(object.namespace):
-                await writer.remove_finalizer(resource, found, kinds.FINALIZER)
+            for object_ in self._views.caches[resource].list(object.namespace):
+                await writer.remove_finalizer(resource, object_, kinds.FINALIZER)
         return None
 
     async def delete(self, request: Request[WorkerState]) -> Wait | None:
@@ -113,12 +113,12 @@ class WorkerActuator:
         namespace = request.object.namespace
         writer = request.writer.with_caches(self._views.caches)
         for resource in (MachineDeployment.resource, MachineSet.resource, Machine.resource):
-            for found in self._views.caches[resource].list(namespace):
-                await writer.delete(resource, found, found_by_owner)
-        if remaining := [one.name for one in self._views.caches[Machine.resource].list(namespace)]:
+            for object_ in self._views.caches[resource].list(namespace):
+                await writer.delete(resource, object_, found_by_owner)
+        if remaining := [machine.name for machine in self._views.caches[Machine.resource].list(namespace)]:
             return Wait("MachinesDeleting", f"waiting for the deletion of {first(remaining, 5)}", after=5.0)
-        for found in self._views.caches[MachineClass.resource].list(namespace):
-            await self._delete_class(request, found)
+        for object_ in self._views.caches[MachineClass.resource].list(namespace):
+            await self._delete_class(request, object_)
         return None
 
     async def _deploy(self, request: Request[WorkerState], spec: WorkerSpec, network: str) -> None:
@@ -177,30 +177,30 @@ class WorkerActuator:
         namespace = request.object.namespace
         writer = request.writer.with_caches(self._views.caches)
         wanted = {objects.deployment_name(namespace, pool) for pool in spec.pools}
-        for name, found in self._deployments(request):
+        for name, object_ in self._deployments(request):
             if name not in wanted:
-                await writer.delete(MachineDeployment.resource, found, found_by_owner)
+                await writer.delete(MachineDeployment.resource, object_, found_by_owner)
         used = {objects.class_name(namespace, pool, network) for pool in spec.pools}
         for resource, kind in ((MachineSet.resource, MachineSet), (MachineDeployment.resource, MachineDeployment)):
-            for found in self._views.caches[resource].list(namespace):
-                used.add(found.decode(kind).spec.template.spec.class_.name)  # type: ignore[attr-defined]
+            for object_ in self._views.caches[resource].list(namespace):
+                used.add(object_.decode(kind).spec.template.spec.class_.name)  # type: ignore[attr-defined]
         used |= {
-            found.decode(Machine).spec.class_.name for found in self._views.caches[Machine.resource].list(namespace)
+            machine.decode(Machine).spec.class_.name for machine in self._views.caches[Machine.resource].list(namespace)
         }
-        for found in self._views.caches[MachineClass.resource].list(namespace):
-            if found.name not in used:
-                await self._delete_class(request, found)
+        for object_ in self._views.caches[MachineClass.resource].list(namespace):
+            if object_.name not in used:
+                await self._delete_class(request, object_)
 
-    async def _delete_class(self, request: Request[WorkerState], found: Object) -> None:
+    async def _delete_class(self, request: Request[WorkerState], machine_class: Object) -> None:
         writer = request.writer.with_caches(self._views.caches)
-        secret = await request.read(SECRET, found.key)
+        secret = await request.read(SECRET, machine_class.key)
         if secret is not None:
             await writer.delete(SECRET, secret, found_by_owner)
-        await writer.delete(MachineClass.resource, found, found_by_owner)
+        await writer.delete(MachineClass.resource, machine_class, found_by_owner)
 
     def _deployments(self, request: Request[WorkerState]) -> list[tuple[str, Object]]:
         deployments = self._views.caches[MachineDeployment.resource].list(request.object.namespace)
-        return [(one.name, one) for one in deployments]
+        return [(deployment.name, deployment) for deployment in deployments]
 
     def _result(self, request: Request[WorkerState], spec: WorkerSpec) -> Result[WorkerState]:
         namespace = request.object.namespace
@@ -244,8 +244,8 @@ def _with_later_machines(
                 "correct the state, or the credentials if they belong to another account"
             )
         state = msgspec.structs.replace(state, machines=[])
-    names = {one.name for one in state.machines}
-    sets = {one.name: one for one in state.machinesets}
+    names = {saved.name for saved in state.machines}
+    sets = {saved.name: saved for saved in state.machinesets}
     later: list[Saved] = []
     restored: list[Saved] = []
     for machine in virtual_machines:
@@ -254,21 +254,25 @@ def _with_later_machines(
         machine_set = sets.get(machine.tags.get(objects.SET_TAG, ""))
         if machine_set is None:  # its set was created later, too: the newest one of its deployment adopts it
             deployment = machine.tags.get(objects.DEPLOYMENT_TAG, "")
-            machine_set = next((one for one in reversed(state.machinesets) if one.owner == deployment), None)
+            machine_set = next(
+                (candidate for candidate in reversed(state.machinesets) if candidate.owner == deployment), None
+            )
         if machine_set is None:
             continue  # left to the collection of orphans
         template = (machine_set.content.get("spec") or {}).get("template") or {}
         machine_ = msgspec.structs.replace(objects.adopted(machine, template), owner=machine_set.name)
         (restored if machine_.name in names else later).append(machine_)
-    replaced = {one.name: one for one in restored}  # saved before its virtual machine was created
-    machines = [replaced.get(one.name, one) for one in state.machines] + later
+    replaced = {saved.name: saved for saved in restored}  # saved before its virtual machine was created
+    machines = [replaced.get(saved.name, saved) for saved in state.machines] + later
     return msgspec.structs.replace(
         state,
         machines=machines,
-        machinesets=[_with_enough_replicas(one, machines) for one in state.machinesets],
+        machinesets=[_with_enough_replicas(saved, machines) for saved in state.machinesets],
         machinedeployments=[
-            _with_enough_replicas(one, machines, {two.name for two in state.machinesets if two.owner == one.name})
-            for one in state.machinedeployments
+            _with_enough_replicas(
+                saved, machines, {set_.name for set_ in state.machinesets if set_.owner == saved.name}
+            )
+            for saved in state.machinedeployments
         ],
     )
 
@@ -278,8 +282,8 @@ def _without_lost_machines(state: WorkerState, virtual_machines: list[VirtualMac
     ids = {objects.provider_id(machine) for machine in virtual_machines}
     return msgspec.structs.replace(
         state,
-        machines=[one for one in state.machines if objects.provider_id_of(one.content) in ids],
-        machinedeployments=[_with_replicas(one, 0) for one in state.machinedeployments],
+        machines=[machine for machine in state.machines if objects.provider_id_of(machine.content) in ids],
+        machinedeployments=[_with_replicas(deployment, 0) for deployment in state.machinedeployments],
     )
 
 
@@ -287,7 +291,7 @@ def _with_enough_replicas(saved: Saved, machines: list[Saved], sets: set[str] | 
     """The saved object with at least as many replicas as machines: surplus ones would be deleted."""
     owners = {saved.name} if sets is None else sets
     spec = saved.content.get("spec") or {}
-    count = sum(1 for one in machines if one.owner in owners)
+    count = sum(1 for machine in machines if machine.owner in owners)
     if not isinstance(spec.get("replicas", 0), int) or spec.get("replicas", 0) >= count:
         return saved
     return _with_replicas(saved, count)
@@ -298,8 +302,8 @@ def _with_replicas(saved: Saved, count: int) -> Saved:
     return msgspec.structs.replace(saved, content={**saved.content, "spec": {**spec, "replicas": count}})
 
 
-def _is_rolled_out(found: Object) -> bool:
-    deployment = found.decode(MachineDeployment)
+def _is_rolled_out(deployment_object: Object) -> bool:
+    deployment = deployment_object.decode(MachineDeployment)
     wanted, status = deployment.spec.replicas, deployment.status
     is_seen = status.observed_generation >= deployment.metadata.generation
     return is_seen and status.updated_replicas == status.replicas == status.available_replicas == wanted

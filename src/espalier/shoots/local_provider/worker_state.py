@@ -46,8 +46,8 @@ def controller(host: Host, views: MachineViews, leases: Leases) -> Controller:
     writer = Writer(host.client, {Worker.resource: workers})
     codec = SavedState(WorkerState)
 
-    def observe(found: Object) -> _Observation | None:
-        return _Observation(found) if _is_settled(found) and leases.of(found.namespace).is_valid else None
+    def observe(worker: Object) -> _Observation | None:
+        return _Observation(worker) if _is_settled(worker) and leases.of(worker.namespace).is_valid else None
 
     def report(observation: _Observation, _outcome: Outcome) -> Report | None:
         worker = observation.object
@@ -68,14 +68,14 @@ def controller(host: Host, views: MachineViews, leases: Leases) -> Controller:
 
 
 def _workers_beside(workers: Cache) -> ToKeys:
-    def to_keys(found: Object) -> Iterable[Key]:
-        return [worker.key for worker in workers.list(found.namespace)]
+    def to_keys(object_: Object) -> Iterable[Key]:
+        return [worker.key for worker in workers.list(object_.namespace)]
 
     return to_keys
 
 
-def _is_settled(found: Object) -> bool:
-    extension = found.decode(ExtensionObject)
+def _is_settled(object_: Object) -> bool:
+    extension = object_.decode(ExtensionObject)
     last = extension.status.last_operation
-    is_due = operation_of(found.metadata, last) is not None
+    is_due = operation_of(object_.metadata, last) is not None
     return extension.spec.type == TYPE and not is_due and last is not None and last.type in _SETTLED

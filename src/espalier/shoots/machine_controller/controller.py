@@ -127,16 +127,16 @@ class MachineController:
         workers = self._workers.list(namespace)
         if not workers:
             return Wait("WorkerMissing", f"there is no Worker in {namespace}: its machines are left unchanged")
-        for found in workers:
-            extension = found.decode(ExtensionObject)
+        for worker in workers:
+            extension = worker.decode(ExtensionObject)
             last = extension.status.last_operation
-            due = operation_of(found.metadata, last)
+            due = operation_of(worker.metadata, last)
             is_moving = due in (OperationType.MIGRATE, OperationType.RESTORE)
-            is_released = is_deleted_unconfirmed(found.metadata)
+            is_released = is_deleted_unconfirmed(worker.metadata)
             if last is None or is_moving or is_released or (last.type == OperationType.MIGRATE and last.finished):
                 return Wait(
                     "WorkerOperationInProgress",
-                    f"Worker {found.key} is being created, restored, migrated, or deleted without confirmation: its "
+                    f"Worker {worker.key} is being created, restored, migrated, or deleted without confirmation: its "
                     "machines are left unchanged",
                 )
         lease = self._leases.of(namespace)
@@ -158,7 +158,7 @@ class MachineController:
             virtual_machines,
         )
         actions = list(plan(snapshot, self._rng))
-        if any(isinstance(one, Terminate) for one in actions) and await self._is_terminating(namespace):
+        if any(isinstance(due, Terminate) for due in actions) and await self._is_terminating(namespace):
             message = f"namespace {namespace} is being deleted, and nobody has confirmed the deletion of machines"
             return Wait("NamespaceBeingDeleted", f"{message}: they are left unchanged")
         calls: list[Provide | Terminate] = []
@@ -175,7 +175,7 @@ class MachineController:
 
         await together(limited(action) for action in calls)
         orphans = await self._collect(namespace, snapshot.orphans, cloud, writer)
-        if any(one.phase == PENDING for one in snapshot.views):
+        if any(view.phase == PENDING for view in snapshot.views):
             return Wait("MachinesStarting", "waiting for virtual machines to run", after=BOOT_POLL_INTERVAL)
         return Wait("OrphanCheckScheduled", "nothing to do", after=ORPHAN_GRACE if orphans else ORPHAN_PERIOD)
 
@@ -223,16 +223,16 @@ class MachineController:
             raise OperationFailed(f"MachineClass {class_.key}: found no user data in its Secret")
         if self._tokens is not None:
             user_data = await self._tokens.inject(user_data, view.object.name)
-        owner = next((one.name for one in view.object.metadata.owner_references if one.controller), "")
-        machine_set = self._views.get(MachineSet.resource, view.object.namespace, owner)
+        owner_name = next((owner.name for owner in view.object.metadata.owner_references if owner.controller), "")
+        machine_set = self._views.get(MachineSet.resource, view.object.namespace, owner_name)
         deployment = (
-            next((one.name for one in machine_set.metadata.owner_references if one.controller), "")
+            next((owner.name for owner in machine_set.metadata.owner_references if owner.controller), "")
             if machine_set
             else ""
         )
         tags = {
             objects.MACHINE_TAG: view.object.name,
-            objects.SET_TAG: owner,
+            objects.SET_TAG: owner_name,
             objects.DEPLOYMENT_TAG: deployment,
             **cloud.tags,
         }
@@ -252,7 +252,7 @@ class MachineController:
         """Delete virtual machines that have had no Machine for a while; checked live before each."""
         now = self._clock.monotonic()
         before = self._orphans.get(namespace, {})
-        first_seen = self._orphans[namespace] = {one.id: before.get(one.id, now) for one in orphans}
+        first_seen = self._orphans[namespace] = {orphan.id: before.get(orphan.id, now) for orphan in orphans}
         for virtual in orphans:
             if now - first_seen[virtual.id] < ORPHAN_GRACE:
                 continue
@@ -279,5 +279,5 @@ async def _write(writer: Writer, action: Action) -> None:
             raise TypeError("that is a call to the cloud")
 
 
-def _namespace(found: Object) -> Iterable[Key]:
-    return (Key("", found.namespace),)
+def _namespace(object_: Object) -> Iterable[Key]:
+    return (Key("", object_.namespace),)

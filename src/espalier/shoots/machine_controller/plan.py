@@ -28,7 +28,7 @@ class MachineView:
     @property
     def owner(self) -> str:
         """UID of its set."""
-        return next((one.uid for one in self.object.metadata.owner_references if one.controller), "")
+        return next((reference.uid for reference in self.object.metadata.owner_references if reference.controller), "")
 
     @property
     def is_deleted(self) -> bool:
@@ -56,7 +56,7 @@ class SetView:
     @property
     def available(self) -> int:
         """The number of machines that run and will stay: surplus ones are about to be deleted."""
-        running = sum(1 for one in self.machines if one.phase == RUNNING)
+        running = sum(1 for machine in self.machines if machine.phase == RUNNING)
         return min(running, self.set.spec.replicas)
 
 
@@ -71,36 +71,36 @@ class Snapshot:
     views: tuple[MachineView, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        by_id = {objects.provider_id(one): one for one in self.virtual}
-        by_tag = {one.tags.get(objects.MACHINE_TAG, ""): one for one in self.virtual}
+        by_id = {objects.provider_id(item): item for item in self.virtual}
+        by_tag = {item.tags.get(objects.MACHINE_TAG, ""): item for item in self.virtual}
         views = []
-        for found in self.machines:
-            machine = found.decode(Machine)
+        for object_ in self.machines:
+            machine = object_.decode(Machine)
             id_ = machine.spec.provider_id
-            virtual = by_id.get(id_) if id_ else by_tag.get(found.name)
-            views.append(MachineView(found, machine, virtual))
+            virtual = by_id.get(id_) if id_ else by_tag.get(object_.name)
+            views.append(MachineView(object_, machine, virtual))
         object.__setattr__(self, "views", tuple(views))
 
     def set_views(self) -> list[SetView]:
         """The sets that are not being deleted."""
         return [
-            SetView(found, found.decode(MachineSet), self._of(found))
-            for found in self.sets
-            if found.metadata.deletion_timestamp is None
+            SetView(object_, object_.decode(MachineSet), self._of(object_))
+            for object_ in self.sets
+            if object_.metadata.deletion_timestamp is None
         ]
 
     def _of(self, owner: Object) -> tuple[MachineView, ...]:
-        return tuple(one for one in self.views if one.owner == owner.metadata.uid and not one.is_deleted)
+        return tuple(view for view in self.views if view.owner == owner.metadata.uid and not view.is_deleted)
 
     @property
     def orphans(self) -> list[VirtualMachine]:
         """Virtual machines of the shoot without a Machine."""
-        names = {one.name for one in self.machines}
-        ids = {one.machine.spec.provider_id for one in self.views}
+        names = {machine.name for machine in self.machines}
+        ids = {view.machine.spec.provider_id for view in self.views}
         return [
-            one
-            for one in self.virtual
-            if objects.provider_id(one) not in ids and one.tags.get(objects.MACHINE_TAG, "") not in names
+            machine
+            for machine in self.virtual
+            if objects.provider_id(machine) not in ids and machine.tags.get(objects.MACHINE_TAG, "") not in names
         ]
 
 
@@ -157,38 +157,38 @@ Action: TypeAlias = CreateObject | Resize | DeleteObject | Report | Provide | Te
 def plan(snapshot: Snapshot, rng: random.Random) -> Iterator[Action]:
     """The actions that are due: of deployments first, then sets, then machines."""
     sets = snapshot.set_views()
-    for found in snapshot.deployments:
-        if found.metadata.deletion_timestamp is None:
-            owned = [one for one in sets if _is_of(one.object, found)]
-            yield from _deployment(found, found.decode(MachineDeployment), owned)
-    for one in sets:
-        yield from _set(one, rng)
+    for object_ in snapshot.deployments:
+        if object_.metadata.deletion_timestamp is None:
+            owned = [view for view in sets if _is_of(view.object, object_)]
+            yield from _deployment(object_, object_.decode(MachineDeployment), owned)
+    for set_view in sets:
+        yield from _set(set_view, rng)
     for view in snapshot.views:
         yield from _machine(view)
 
 
-def _deployment(found: Object, deployment: MachineDeployment, sets: Sequence[SetView]) -> Iterator[Action]:
+def _deployment(object_: Object, deployment: MachineDeployment, sets: Sequence[SetView]) -> Iterator[Action]:
     spec = deployment.spec
     wanted_class = spec.template.spec.class_.name
-    new = next((one for one in sets if one.set.spec.template.spec.class_.name == wanted_class), None)
-    old = [one for one in sets if one is not new]
+    new = next((view for view in sets if view.set.spec.template.spec.class_.name == wanted_class), None)
+    old = [view for view in sets if view is not new]
     if not spec.paused:
         if new is None:
-            yield CreateObject(MachineSet.resource, _set_tree(found, wanted_class, 0 if old else spec.replicas))
+            yield CreateObject(MachineSet.resource, _set_tree(object_, wanted_class, 0 if old else spec.replicas))
         else:
             yield from _roll(deployment, new, old)
     everything = [*old, *([new] if new else [])]
-    replicas = sum(len(one.machines) for one in everything)
-    available = sum(one.available for one in everything)
+    replicas = sum(len(view.machines) for view in everything)
+    available = sum(view.available for view in everything)
     status: Tree = {
-        "observedGeneration": found.metadata.generation,
+        "observedGeneration": object_.metadata.generation,
         "replicas": replicas,
         "updatedReplicas": len(new.machines) if new else 0,
         "readyReplicas": available,
         "availableReplicas": available,
         "unavailableReplicas": max(0, spec.replicas - available),
     }
-    yield Report(MachineDeployment.resource, found, status)
+    yield Report(MachineDeployment.resource, object_, status)
 
 
 def _roll(deployment: MachineDeployment, new: SetView, old: Sequence[SetView]) -> Iterator[Action]:
@@ -197,34 +197,34 @@ def _roll(deployment: MachineDeployment, new: SetView, old: Sequence[SetView]) -
     rolling = deployment.spec.strategy.rolling_update if deployment.spec.strategy else None
     surge = share(rolling.max_surge if rolling else None, replicas, default="1", round_up=True)
     missing = share(rolling.max_unavailable if rolling else None, replicas, default="0")
-    of_old = sum(one.set.spec.replicas for one in old)
+    of_old = sum(view.set.spec.replicas for view in old)
     room = replicas + max(surge, 0 if missing else 1) - of_old
     grown = replicas if not of_old else min(replicas, max(new.set.spec.replicas, room))
     if new.set.spec.replicas != grown:
         yield Resize(new.object, grown)
-    removable = max(0, sum(one.available for one in (*old, new)) - (replicas - missing))
-    for one in old:
-        unavailable = max(0, one.set.spec.replicas - one.available)
-        take = min(one.set.spec.replicas, unavailable + removable)
+    removable = max(0, sum(view.available for view in (*old, new)) - (replicas - missing))
+    for view in old:
+        unavailable = max(0, view.set.spec.replicas - view.available)
+        take = min(view.set.spec.replicas, unavailable + removable)
         removable -= max(0, take - unavailable)
         if take:
-            yield Resize(one.object, one.set.spec.replicas - take)
-        elif not one.set.spec.replicas and not one.machines:
-            yield DeleteObject(MachineSet.resource, one.object)
+            yield Resize(view.object, view.set.spec.replicas - take)
+        elif not view.set.spec.replicas and not view.machines:
+            yield DeleteObject(MachineSet.resource, view.object)
 
 
 def _set(view: SetView, rng: random.Random) -> Iterator[Action]:
-    for one in view.machines:
-        if one.phase == FAILED:
-            yield DeleteObject(Machine.resource, one.object)
-    alive = [one for one in view.machines if one.phase != FAILED]
+    for machine in view.machines:
+        if machine.phase == FAILED:
+            yield DeleteObject(Machine.resource, machine.object)
+    alive = [machine for machine in view.machines if machine.phase != FAILED]
     for _ in range(view.set.spec.replicas - len(alive)):
         yield CreateObject(Machine.resource, _machine_tree(view, rng))
     surplus = len(alive) - view.set.spec.replicas
     if surplus > 0:
-        order = sorted(alive, key=lambda one: one.object.metadata.creation_timestamp or "", reverse=True)
-        for one in sorted(order, key=lambda one: one.phase == RUNNING)[:surplus]:
-            yield DeleteObject(Machine.resource, one.object)
+        order = sorted(alive, key=lambda machine: machine.object.metadata.creation_timestamp or "", reverse=True)
+        for machine in sorted(order, key=lambda machine: machine.phase == RUNNING)[:surplus]:
+            yield DeleteObject(Machine.resource, machine.object)
     status: Tree = {
         "observedGeneration": view.object.metadata.generation,
         "replicas": len(view.machines),
@@ -248,8 +248,10 @@ def _machine(view: MachineView) -> Iterator[Action]:
         yield Report(Machine.resource, view.object, {"currentStatus": {"phase": view.phase}})
 
 
-def _is_of(found: Object, owner: Object) -> bool:
-    return any(one.uid == owner.metadata.uid and one.controller for one in found.metadata.owner_references)
+def _is_of(object_: Object, owner: Object) -> bool:
+    return any(
+        reference.uid == owner.metadata.uid and reference.controller for reference in object_.metadata.owner_references
+    )
 
 
 def _set_tree(deployment: Object, class_: str, replicas: int) -> Tree:
@@ -289,4 +291,6 @@ def _machine_tree(view: SetView, rng: random.Random) -> Tree:
 def class_of(view: MachineView, classes: Sequence[Object]) -> Object | None:
     """The MachineClass of a Machine."""
     name = view.machine.spec.class_.name
-    return next((one for one in classes if one.name == name and one.kind == MachineClass.resource.kind), None)
+    return next(
+        (class_ for class_ in classes if class_.name == name and class_.kind == MachineClass.resource.kind), None
+    )

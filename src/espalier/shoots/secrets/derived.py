@@ -40,7 +40,7 @@ def _server(name: str, *services: str) -> Callable[[Authority, str, datetime], K
     def issue(ca: Authority, namespace: str, now: datetime) -> KeyPair:
         dns_names = [
             "localhost",
-            *(f"{one}{rest}" for one in services for rest in ("", f".{namespace}", f".{namespace}.svc")),
+            *(f"{service}{rest}" for service in services for rest in ("", f".{namespace}", f".{namespace}.svc")),
         ]
         return ca.issue_server(name, names=dns_names, now=now, days=DAYS)
 
@@ -73,11 +73,14 @@ def outdated(persisted: Mapping[str, Data], present: Mapping[str, Data], now: da
     if not _is_fresh(present.get(names.CA_ETCD), "ca.crt", None, now):
         return NAMES
     secrets = {**persisted, names.CA_ETCD: present[names.CA_ETCD]}
-    authorities = {name: authority_of(secrets[name]).certificate for name in {one.ca for one in CERTIFICATES.values()}}
+    authorities = {
+        name: authority_of(secrets[name]).certificate
+        for name in {certificate.ca for certificate in CERTIFICATES.values()}
+    }
     return tuple(
         name
-        for name, one in CERTIFICATES.items()
-        if not _is_fresh(present.get(name), f"{name}.crt", authorities[one.ca], now)
+        for name, certificate in CERTIFICATES.items()
+        if not _is_fresh(present.get(name), f"{name}.crt", authorities[certificate.ca], now)
     )
 
 
@@ -98,11 +101,11 @@ def derive(
     authorities = {**persisted, **present, **derived}
     for name in due:
         if name in CERTIFICATES:
-            one = CERTIFICATES[name]
-            ca = authority_of(authorities[one.ca], rng)
-            pair = one.issue(ca, namespace, now)
+            certificate = CERTIFICATES[name]
+            ca = authority_of(authorities[certificate.ca], rng)
+            pair = certificate.issue(ca, namespace, now)
             derived[name] = pair_data(name, pair, ca.certificate)
-            if one.kubeconfig:
+            if certificate.kubeconfig:
                 derived[name]["kubeconfig"] = _kubeconfig(namespace, name, ca, pair)
     return derived
 

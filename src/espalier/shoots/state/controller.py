@@ -78,7 +78,7 @@ class Observer:
         return [
             (kind, resource)
             for kind, cache in sorted(self._resources.items(), key=lambda item: item[0].resource.plural)
-            for resource in sorted(cache.list(namespace), key=lambda one: one.name)
+            for resource in sorted(cache.list(namespace), key=lambda live: live.name)
         ]
 
 

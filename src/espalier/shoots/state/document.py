@@ -55,7 +55,7 @@ class Document:
             self._parts = _parts(raw)
             self._gardenlet: _Parts = _parts(_part(self._parts, "gardenlet", b"{}"))
             secrets = _items(_part(self._gardenlet, "secrets", b"[]"))
-            self.secrets = {one.name: one for one in map(_secret, map(bytes, secrets))}
+            self.secrets = {secret.name: secret for secret in map(_secret, map(bytes, secrets))}
             self._raw_secrets = secrets
             items = map(bytes, _items(_part(self._parts, "extensions", b"[]")))
             self.entries = tuple(Entry(_entry(item), item) for item in items)

@@ -15,7 +15,7 @@ from espalier.api.meta import Observed
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object
 
-_KNOWN = {one.resource.plural: one for one in EXTENSION_KINDS}
+_KNOWN = {kind.resource.plural: kind for kind in EXTENSION_KINDS}
 _NO_SHOOTS = frozenset({Cluster.resource.plural})
 
 

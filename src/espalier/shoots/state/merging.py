@@ -65,29 +65,29 @@ def task_of(shoot: Shoot, seed: str) -> Task | None:
     return Task(Mode.EXACT if settled else Mode.MERGE, current.epoch if current else 0)
 
 
-def is_current(cached: Sequence[ExtensionState], found: SeedStates, mode: Mode, epoch: int = 0) -> bool:
+def is_current(cached: Sequence[ExtensionState], seed_states: SeedStates, mode: Mode, epoch: int = 0) -> bool:
     """True if a cached ShootState has all states of a seed, so that nothing has to be read or written."""
-    entries = {StateKey(one.kind, one.name, one.purpose): one for one in cached}
-    epochs = {key: one.epoch for key, one in entries.items()}
-    return not _stale_keys(epochs, found, Task(mode, epoch)) and all(
-        _is_stored(entries.get(one.key), one, mode) for one in _counted(found, mode)
+    entries = {StateKey(entry.kind, entry.name, entry.purpose): entry for entry in cached}
+    epochs = {key: entry.epoch for key, entry in entries.items()}
+    return not _stale_keys(epochs, seed_states, Task(mode, epoch)) and all(
+        _is_stored(entries.get(state.key), state, mode) for state in _counted(seed_states, mode)
     )
 
 
 def merged(
-    entries: Sequence[Entry], found: SeedStates, task: Task, shoot_uid: str, others: int
+    entries: Sequence[Entry], seed_states: SeedStates, task: Task, shoot_uid: str, others: int
 ) -> tuple[list[Entry], list[Tree]]:
     """All entries, and the Secrets of those that are too large. `others`: bytes of the other parts of the ShootState.
 
     Unchanged entries are kept, in their places.
     """
     by_key = {entry.key: entry for entry in entries}
-    for key in _stale_keys({key: entry.state.epoch for key, entry in by_key.items()}, found, task):
+    for key in _stale_keys({key: entry.state.epoch for key, entry in by_key.items()}, seed_states, task):
         del by_key[key]
-    for one in _counted(found, task.mode):
-        entry = _merged_entry(by_key.get(one.key), one, task)
+    for resource_state in _counted(seed_states, task.mode):
+        entry = _merged_entry(by_key.get(resource_state.key), resource_state, task)
         if entry is not None:
-            by_key[one.key] = entry
+            by_key[resource_state.key] = entry
     secrets: list[Tree] = []
     inline = {key: len(entry.raw) for key, entry in by_key.items() if entry.state.state is not None}
     size = others + _OVERHEAD + sum(len(entry.raw) for entry in by_key.values())
@@ -102,43 +102,45 @@ def merged(
     return list(by_key.values()), secrets
 
 
-def _stale_keys(epochs: Mapping[StateKey, int], found: SeedStates, task: Task) -> list[StateKey]:
+def _stale_keys(epochs: Mapping[StateKey, int], seed_states: SeedStates, task: Task) -> list[StateKey]:
     """Entries, given with their epochs, of resources that no longer have a state, or are deleted on purpose, and of
     kinds that gardenlets do not render those that are gone. Those of such kinds that an earlier epoch has written are
     not gone: nobody has created their resources here yet.
 
     An emptied namespace is no reason to delete entries: other resources must still be there.
     """
-    if task.mode is Mode.MERGE or not found.states:
+    if task.mode is Mode.MERGE or not seed_states.states:
         return []
-    kept = {one.key for one in _counted(found, task.mode) if one.text or one.problem or one.waits}
-    present = {one.key for one in found.states}
+    counted = {state.key for state in _counted(seed_states, task.mode) if state.text or state.problem or state.waits}
+    present = {state.key for state in seed_states.states}
     return [
         key
         for key, epoch in epochs.items()
-        if key.kind in found.kinds
-        and key not in kept
+        if key.kind in seed_states.kinds
+        and key not in counted
         and (key in present or (key.kind not in RENDERED_KINDS and epoch >= task.epoch))
     ]
 
 
-def _counted(found: SeedStates, mode: Mode) -> Iterable[ResourceState]:
+def _counted(seed_states: SeedStates, mode: Mode) -> Iterable[ResourceState]:
     """The states that are stored: of a settled shoot not those of resources that are deleted on purpose."""
-    return (one for one in found.states if mode is Mode.MERGE or not one.is_deleted)
+    return (state for state in seed_states.states if mode is Mode.MERGE or not state.is_deleted)
 
 
-def _merged_entry(present: Entry | None, one: ResourceState, task: Task) -> Entry | None:
+def _merged_entry(present: Entry | None, resource_state: ResourceState, task: Task) -> Entry | None:
     """The entry of a resource; None if there is none."""
-    if _is_stored(_digested(present), one, task.mode):
+    if _is_stored(_digested(present), resource_state, task.mode):
         return present
-    if one.problem:
+    if resource_state.problem:
         state = (
             present.state
             if present is not None
-            else ExtensionState(kind=one.key.kind, name=one.key.name, purpose=one.key.purpose)
+            else ExtensionState(
+                kind=resource_state.key.kind, name=resource_state.key.name, purpose=resource_state.key.purpose
+            )
         )
-        return Entry.of(msgspec.structs.replace(state, outdated=one.problem))
-    return Entry.of(_state(one, task.epoch))
+        return Entry.of(msgspec.structs.replace(state, outdated=resource_state.problem))
+    return Entry.of(_state(resource_state, task.epoch))
 
 
 def _digested(entry: Entry | None) -> ExtensionState | None:
@@ -149,21 +151,21 @@ def _digested(entry: Entry | None) -> ExtensionState | None:
         return None
 
 
-def _state(one: ResourceState, epoch: int) -> ExtensionState:
-    kind, name, purpose = one.key
-    return ExtensionState(kind=kind, name=name, purpose=purpose, state=Raw(one.text), epoch=epoch)
+def _state(state: ResourceState, epoch: int) -> ExtensionState:
+    kind, name, purpose = state.key
+    return ExtensionState(kind=kind, name=name, purpose=purpose, state=Raw(state.text), epoch=epoch)
 
 
-def _is_stored(cached: ExtensionState | None, one: ResourceState, mode: Mode) -> bool:
+def _is_stored(cached: ExtensionState | None, state: ResourceState, mode: Mode) -> bool:
     """True if nothing of a resource has to be written."""
-    if one.waits:
+    if state.waits:
         return True
-    if one.problem:
-        return cached is not None and cached.outdated == one.problem
-    if not one.text:
+    if state.problem:
+        return cached is not None and cached.outdated == state.problem
+    if not state.text:
         return cached is None or mode is Mode.MERGE
     if cached is None or cached.outdated:
         return False
     if cached.state_ref is not None:
-        return digest_of(cached) == one.text_digest
-    return not one.is_large and digest_of(cached) == one.digest
+        return digest_of(cached) == state.text_digest
+    return not state.is_large and digest_of(cached) == state.digest

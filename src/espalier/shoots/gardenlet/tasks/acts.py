@@ -34,8 +34,8 @@ def of_shoot(ctx: Context) -> OtherOwner:
     """Return the check that a write to a namespace or a Cluster makes first: it refuses objects of other shoots."""
     scope = ctx.scope
 
-    def other_owner(_resource: Resource, found: Object) -> str:
-        uid = scope.holder_of(found)
+    def other_owner(_resource: Resource, object_: Object) -> str:
+        uid = scope.holder_of(object_)
         if uid == scope.uid:
             return ""
         if uid:
@@ -79,10 +79,10 @@ def combined(verdicts: Iterable[Verdict]) -> Verdict:
     results = list(verdicts)
     actions = [verdict for verdict in results if isinstance(verdict, Action)]
     if actions:
-        what = "; ".join(one.what for one in actions)
+        what = "; ".join(action.what for action in actions)
 
         async def run() -> Continue | Wait | Failure:
-            outcomes = [await one.run() for one in actions]
+            outcomes = [await action.run() for action in actions]
             unfinished = [outcome for outcome in outcomes if not isinstance(outcome, Continue)]
             failures = (outcome for outcome in unfinished if isinstance(outcome, Failure))
             return next(failures, unfinished[0] if unfinished else Continue())

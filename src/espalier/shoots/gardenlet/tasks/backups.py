@@ -54,8 +54,8 @@ def wait_for_ownership(ctx: Context) -> Verdict:
     if scope.is_owner:
         return Done()
     current = scope.ownership.current
-    found = f"epoch {current.epoch} of seed {current.seed}" if current is not None else "none"
-    return Wait("EpochMissing", f"waiting for the garden to add an ownership epoch for this seed; it has {found}", SOON)
+    owner = f"epoch {current.epoch} of seed {current.seed}" if current is not None else "none"
+    return Wait("EpochMissing", f"waiting for the garden to add an ownership epoch for this seed; it has {owner}", SOON)
 
 
 def deploy_backup_entry(ctx: Context) -> Verdict:
@@ -181,8 +181,8 @@ async def _record_copied(ctx: Context, entry: Object) -> Continue | Wait | Failu
         problem = f"etcd-main is ready, but its agent does not confirm the copy: {error or type(error).__name__}"
         return Wait("AgentUnreachable", problem, ctx.tools.config.agent_poll)
     if answer.epoch != epoch or answer.message:
-        found = answer.message or f"it copies for epoch {answer.epoch}, not {epoch}"
-        return Wait("Copying", f"copying backups of epoch {_source_epoch(ctx.scope)}: {found}", SOON)
+        reason = answer.message or f"it copies for epoch {answer.epoch}, not {epoch}"
+        return Wait("Copying", f"copying backups of epoch {_source_epoch(ctx.scope)}: {reason}", SOON)
     patch: Tree = {"metadata": {"annotations": {COPIED_EPOCH: str(epoch)}}}
     await ctx.tools.garden.merge(BackupEntry.resource, entry, patch, Precondition.UID)
     return Wait("ObjectWritten", f"the copy for epoch {epoch} is recorded as complete", SOON)

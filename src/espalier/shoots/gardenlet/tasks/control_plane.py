@@ -43,8 +43,8 @@ async def _check_needs(ctx: Context) -> Continue | Wait:
     """Wait for what the destination lacks, as read in the garden: it could not restore the shoot. All is named at
     once. What this seed may not read is left to the destination."""
     seed_name = ctx.scope.shoot.spec.seed_name or ""
-    lacking = [one for one in await needs(ctx.tools.garden.client, ctx.live.shoot, seed_name) if one.problem]
-    message = "; ".join(f"{one.what}: {one.problem}" for one in lacking)
+    lacking = [need for need in await needs(ctx.tools.garden.client, ctx.live.shoot, seed_name) if need.problem]
+    message = "; ".join(f"{need.what}: {need.problem}" for need in lacking)
     return Wait(lacking[0].reason, f"seed {seed_name} lacks {message}", SOON) if lacking else Continue()
 
 
@@ -71,7 +71,7 @@ def deploy_services(ctx: Context) -> Verdict:
     """The Services of the control plane are as rendered."""
     rendered = ctx.tools.renderer.services(ctx.scope.shoot, ctx.namespace)
     return combined(
-        apply_object(ctx, SERVICE, ctx.scope.services.get(one["metadata"]["name"]), one) for one in rendered
+        apply_object(ctx, SERVICE, ctx.scope.services.get(service["metadata"]["name"]), service) for service in rendered
     )
 
 
@@ -166,7 +166,7 @@ def _awaits_restore(ctx: Context, live: Object | None) -> bool:
         is_restored = requested in (metadata_keys.WAIT_FOR_STATE, metadata_keys.RESTORE, metadata_keys.MIGRATE)
         return is_restored or is_deleted_unconfirmed(live.metadata)
     persisted = ctx.scope.persisted
-    return persisted is not None and any(one.kind == Worker.resource.kind for one in persisted.extensions)
+    return persisted is not None and any(extension.kind == Worker.resource.kind for extension in persisted.extensions)
 
 
 def _is_restored(live: Object) -> bool:

@@ -48,7 +48,7 @@ def deploy(*kinds: type[Extended]) -> Callable[[Context], Verdict]:
     """All resources of these kinds are as rendered, and their extensions have succeeded."""
 
     def task(ctx: Context) -> Verdict:
-        return combined(_deploy(ctx, one) for one in ctx.rendered if one.kind in kinds)
+        return combined(_deploy(ctx, rendered) for rendered in ctx.rendered if rendered.kind in kinds)
 
     return task
 
@@ -56,44 +56,50 @@ def deploy(*kinds: type[Extended]) -> Callable[[Context], Verdict]:
 def delete_stale(ctx: Context) -> Verdict:
     """Resources that are no longer rendered are deleted, with what their extensions created for them, and so are their
     states in the ShootState."""
-    wanted = {(one.kind, one.name) for one in ctx.rendered}
-    verdict = combined(_delete(ctx, one) for one in ctx.scope.extensions if (one.kind, one.object.name) not in wanted)
+    wanted = {(rendered.kind, rendered.name) for rendered in ctx.rendered}
+    verdict = combined(
+        _delete(ctx, extension)
+        for extension in ctx.scope.extensions
+        if (extension.kind, extension.object.name) not in wanted
+    )
     return _drop_states(ctx) if isinstance(verdict, Done) else verdict
 
 
 def _drop_states(ctx: Context) -> Verdict:
     """The ShootState has no states of resources that the shoot no longer needs. Only here they are dropped: a resource
     that is merely gone is restored with its state."""
-    wanted = {(one.kind.__name__, one.name) for one in ctx.rendered}
-    present = {(one.object.kind, one.object.name) for one in ctx.scope.extensions}
+    wanted = {(rendered.kind.__name__, rendered.name) for rendered in ctx.rendered}
+    present = {(extension.object.kind, extension.object.name) for extension in ctx.scope.extensions}
     persisted = ctx.scope.persisted
     stale = {
-        (one.kind, one.name)
-        for one in (persisted.extensions if persisted is not None else ())
-        if one.kind in RENDERED_KINDS and one.name and (one.kind, one.name) not in wanted | present
+        (extension.kind, extension.name)
+        for extension in (persisted.extensions if persisted is not None else ())
+        if extension.kind in RENDERED_KINDS
+        and extension.name
+        and (extension.kind, extension.name) not in wanted | present
     }
     if not stale:
         return Done()
 
     def edit(document: Document) -> None:
-        document.set_entries(one for one in document.entries if (one.state.kind, one.state.name) not in stale)
+        document.set_entries(entry for entry in document.entries if (entry.state.kind, entry.state.name) not in stale)
 
     async def drop() -> Continue:
         ctx.live.state = await ctx.tools.states.change(ctx.live.shoot, ctx.scope.epoch, edit)
         return Continue()
 
-    return Action(f"drop the states of {', '.join(' '.join(one) for one in sorted(stale))}", drop)
+    return Action(f"drop the states of {', '.join(' '.join(key) for key in sorted(stale))}", drop)
 
 
 def migrate(*kinds: type[Extended]) -> Callable[[Context], Verdict]:
     """All resources of these kinds were migrated: no extension acts on them any longer."""
-    return lambda ctx: combined(_migrate(ctx, one) for one in _of_kinds(ctx, kinds))
+    return lambda ctx: combined(_migrate(ctx, extension) for extension in _of_kinds(ctx, kinds))
 
 
 def check_states(ctx: Context) -> Verdict:
     """All states can be stored in the ShootState, and it has them and the secrets: checked before anything is
     stopped."""
-    problems = [f"{one.key}: {one.problem}" for one in _states_in_seed(ctx) if one.problem]
+    problems = [f"{state.key}: {state.problem}" for state in _states_in_seed(ctx) if state.problem]
     if problems:
         return Failure(f"the shoot can't be restored in another seed: {'; '.join(problems)}")
     return combined((secrets.check(ctx), wait_until_persisted(ctx)))
@@ -104,9 +110,9 @@ def wait_until_persisted(ctx: Context) -> Verdict:
     live = ctx.scope.state
     stored = digested(Object(live.raw)).decode(ShootState).extensions if live is not None else []
     missing = [
-        str(one.key)
-        for one in _states_in_seed(ctx)
-        if not is_current(stored, SeedStates((one,), frozenset()), Mode.MERGE)
+        str(state.key)
+        for state in _states_in_seed(ctx)
+        if not is_current(stored, SeedStates((state,), frozenset()), Mode.MERGE)
     ]
     if missing:
         return Wait("StateNotPersisted", f"the state of {', '.join(missing)} is not in the ShootState yet", after=SOON)
@@ -116,22 +122,22 @@ def wait_until_persisted(ctx: Context) -> Verdict:
 
 
 def _states_in_seed(ctx: Context) -> list[ResourceState]:
-    return [state_of(one.object, one.kind) for one in ctx.scope.extensions]
+    return [state_of(extension.object, extension.kind) for extension in ctx.scope.extensions]
 
 
 def delete_migrated(*kinds: type[Extended]) -> Callable[[Context], Verdict]:
     """All migrated resources of these kinds are gone. One that was not migrated is not deleted: its extension would
     delete the infrastructure behind it."""
-    return lambda ctx: combined(_delete_migrated(ctx, one) for one in _of_kinds(ctx, kinds))
+    return lambda ctx: combined(_delete_migrated(ctx, extension) for extension in _of_kinds(ctx, kinds))
 
 
 def delete(*kinds: type[Extended]) -> Callable[[Context], Verdict]:
     """All resources of these kinds are gone, and with them what their extensions created."""
-    return lambda ctx: combined(_delete(ctx, one) for one in _of_kinds(ctx, kinds))
+    return lambda ctx: combined(_delete(ctx, extension) for extension in _of_kinds(ctx, kinds))
 
 
 def _of_kinds(ctx: Context, kinds: Kinds) -> Iterable[ExtensionResource]:
-    return (one for one in ctx.scope.extensions if one.kind in kinds)
+    return (extension for extension in ctx.scope.extensions if extension.kind in kinds)
 
 
 def _deploy(ctx: Context, wanted: Rendered) -> Verdict:
@@ -190,10 +196,10 @@ def _release(ctx: Context, kind: type[Extended], live: Object, status: Extension
 def release_all(ctx: Context) -> Verdict:
     """All resources that are being deleted without confirmation, as with their namespace, are released."""
     return combined(
-        _release(ctx, one.kind, one.object, one.typed.status)
-        for one in ctx.scope.extensions
-        if is_deleted_unconfirmed(one.object.metadata)
-        and metadata_keys.finalizer(one.object.kind) in one.object.metadata.finalizers
+        _release(ctx, extension.kind, extension.object, extension.typed.status)
+        for extension in ctx.scope.extensions
+        if is_deleted_unconfirmed(extension.object.metadata)
+        and metadata_keys.finalizer(extension.object.kind) in extension.object.metadata.finalizers
     )
 
 
@@ -249,8 +255,8 @@ def _requested_at(ctx: Context, live: Object) -> datetime | None:
     began, metadata = ctx.scope.shoot.status.retry_cycle_start_time, live.metadata
     requested = metadata.annotations.get(metadata_keys.TIMESTAMP)
     texts = (began, requested, metadata.creation_timestamp, metadata.deletion_timestamp)
-    times = [past_time(one, ctx.scope.now) for one in texts]
-    return max((one for one in times if one is not None), default=None) if times[0] is not None else None
+    times = [past_time(text, ctx.scope.now) for text in texts]
+    return max((time for time in times if time is not None), default=None) if times[0] is not None else None
 
 
 def _is_requested_since(ctx: Context, live: Object, error: LastError | None) -> bool:
@@ -270,7 +276,7 @@ def _stored_state(ctx: Context, wanted: Rendered) -> bytes | None:
 def _has_entry(ctx: Context, wanted: Rendered) -> bool:
     persisted, kind = ctx.scope.persisted, wanted.kind.__name__
     entries = persisted.extensions if persisted is not None else []
-    return any((one.kind, one.name or wanted.name) == (kind, wanted.name) for one in entries)
+    return any((entry.kind, entry.name or wanted.name) == (kind, wanted.name) for entry in entries)
 
 
 async def _deploy_with_state(ctx: Context, wanted: Rendered) -> Continue | Wait | Failure:

@@ -133,9 +133,9 @@ def _credentials_name(ctx: Context) -> str:
 
 
 def _data_in_seed(secrets: dict[str, Object] | object) -> dict[str, Data]:
-    found = secrets if isinstance(secrets, dict) else {}
+    stored = secrets if isinstance(secrets, dict) else {}
     return {
-        name: {key: b64decode(value) for key, value in (one.tree.get("data") or {}).items()}
-        for name, one in found.items()
+        name: {key: b64decode(value) for key, value in (data.tree.get("data") or {}).items()}
+        for name, data in stored.items()
         if name in names.PERSISTED or name in derived.NAMES
     }
