@@ -17,8 +17,8 @@ from espalier.api.kinds import KubeObject
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.shoots.state.document import Document, Entry, digested
-from espalier.shoots.state.found import state_of
 from espalier.shoots.state.merging import Mode, SeedStates, Task, is_current, merged
+from espalier.shoots.state.resource_states import state_of
 from espalier.shoots.state.store import ShootStates
 from tests.support.servers.widgets import served
 

@@ -20,9 +20,9 @@ from espalier.runtime.writer import Precondition, Writer
 from espalier.shoots.state import digests
 from espalier.shoots.state.controller import Observer
 from espalier.shoots.state.document import UnreadableShootState
-from espalier.shoots.state.found import state_of
 from espalier.shoots.state.merging import RENDERED_KINDS
 from espalier.shoots.state.pieces import TruncatedState
+from espalier.shoots.state.resource_states import state_of
 from espalier.shoots.state.store import ShootStates
 from espalier.shoots.state.stored import StaleState, StoredState
 

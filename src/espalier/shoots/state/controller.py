@@ -19,10 +19,10 @@ from espalier.runtime.cache import Cache, Caches
 from espalier.runtime.events import Recorder
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.shoots.state.document import Document, UnreadableShootState, revision_of
-from espalier.shoots.state.found import ResourceState, state_of
 from espalier.shoots.state.kinds import kinds_of
 from espalier.shoots.state.merging import SeedStates, Task, is_current, merged, task_of
 from espalier.shoots.state.pieces import TruncatedState
+from espalier.shoots.state.resource_states import ResourceState, state_of
 from espalier.shoots.state.store import EpochOver, ShootStates
 from espalier.shoots.state.stored import StaleState
 from espalier.shoots.technical_ids import BY_TECHNICAL_ID

@@ -16,7 +16,7 @@ from espalier.api.gardener.shoot_state import ExtensionState, PersistedSecret
 from espalier.api.meta import ABSENT
 from espalier.kube.objects import Object, encode_json
 from espalier.shoots.state import digests
-from espalier.shoots.state.found import StateKey
+from espalier.shoots.state.resource_states import StateKey
 
 _Parts = dict[str, Raw]
 _parts: Callable[[bytes], _Parts] = json_trees.decoder(_Parts)

@@ -17,8 +17,8 @@ from espalier.api.gardener.shoot_state import ExtensionState
 from espalier.api.meta import Tree
 from espalier.shoots.state import pieces
 from espalier.shoots.state.document import Entry, digest_of, digested_state
-from espalier.shoots.state.found import ResourceState, StateKey
 from espalier.shoots.state.limits import LARGEST_INLINE, LARGEST_SHOOT_STATE
+from espalier.shoots.state.resource_states import ResourceState, StateKey
 
 _OVERHEAD = 64 * 1024
 """Bytes for the API server's additions, mainly managed fields."""

@@ -13,8 +13,8 @@ from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object
 from espalier.shoots.state import pieces
 from espalier.shoots.state.document import Document, epoch_of
-from espalier.shoots.state.found import StateKey
 from espalier.shoots.state.pieces import TruncatedState
+from espalier.shoots.state.resource_states import StateKey
 
 
 class StaleState(ValueError):

@@ -15,9 +15,9 @@ from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ExtensionState
 from espalier.shoots.state import pieces
 from espalier.shoots.state.document import Entry, digested_state
-from espalier.shoots.state.found import ResourceState, StateKey
 from espalier.shoots.state.limits import LARGEST_SHOOT_STATE
 from espalier.shoots.state.merging import Mode, SeedStates, Task, is_current, merged, task_of
+from espalier.shoots.state.resource_states import ResourceState, StateKey
 from tests.support.gardens.gardenlet_scopes import shoot
 
 KEYS = st.builds(StateKey, st.sampled_from(["Infrastructure", "Worker", "Other"]), st.sampled_from(["", "a", "b"]))

@@ -35,9 +35,9 @@ from espalier.shoots.gardenlet.tasks import secrets
 from espalier.shoots.gardenlet.tasks.acts import SOON, combined, delete_object, write_action
 from espalier.shoots.state import digests
 from espalier.shoots.state.document import Document, UnreadableShootState, digested, revision_of
-from espalier.shoots.state.found import ResourceState, state_of
 from espalier.shoots.state.merging import RENDERED_KINDS, Mode, SeedStates, is_current
 from espalier.shoots.state.pieces import TruncatedState
+from espalier.shoots.state.resource_states import ResourceState, state_of
 from espalier.shoots.state.stored import StaleState
 
 Kinds = tuple[type[Extended], ...]

@@ -5,8 +5,8 @@ import pytest
 from espalier.api.gardener.infrastructure import Infrastructure
 from espalier.api.gardener.operating_system_config import OperatingSystemConfig
 from espalier.kube.objects import Object
-from espalier.shoots.state.found import StateKey, state_of
 from espalier.shoots.state.kinds import kinds_of
+from espalier.shoots.state.resource_states import StateKey, state_of
 
 
 def resource(status: bytes, spec: bytes = b'{"type":"local"}', annotations: bytes = b"{}") -> Object:
