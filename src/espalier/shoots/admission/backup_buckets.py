@@ -45,7 +45,7 @@ def violations(old: BackupBucket | None, new: BackupBucket, user: User, seed: Se
     if new.spec.seed_name != own:
         yield Violation("spec.seedName", new.spec.seed_name or "nothing", own, messages.BUCKET_OF_SEED)
     backup = seed.spec.backup
-    given = (backup.credentials_ref or backup.secret_ref) if backup is not None else None
+    seed_reference = (backup.credentials_ref or backup.secret_ref) if backup is not None else None
     type_, region = (backup.provider, backup.region) if backup is not None else ("", "")
     for field, named, of_seed in (
         ("type", new.spec.provider.type, type_),
@@ -54,7 +54,7 @@ def violations(old: BackupBucket | None, new: BackupBucket, user: User, seed: Se
         if named != of_seed:
             yield Violation(f"spec.provider.{field}", named or "nothing", of_seed or "nothing", messages.BUCKET_OF_SEED)
     for field, reference in (("credentialsRef", new.spec.credentials_ref), ("secretRef", new.spec.secret_ref)):
-        if reference is not None and reference != given:
+        if reference is not None and reference != seed_reference:
             named_secret = f"{reference.namespace}/{reference.name}"
-            allowed = f"{given.namespace}/{given.name}" if given is not None else "nothing"
+            allowed = f"{seed_reference.namespace}/{seed_reference.name}" if seed_reference is not None else "nothing"
             yield Violation(f"spec.{field}", named_secret, allowed, messages.BUCKET_OF_SEED)

@@ -91,14 +91,14 @@ def _is_start(before: Ownership, after: Ownership, seed: str) -> bool:
 def _is_continuation(before: Ownership, after: Ownership) -> bool:
     """True if epochs that remain are the same except that they may have started, if epochs are added at the end only,
     and if none is removed that still counts."""
-    known = {epoch.epoch: epoch for epoch in before.epochs}
+    present_epochs = {epoch.epoch: epoch for epoch in before.epochs}
     newest = before.current.epoch if before.current is not None else 0
     for epoch in after.epochs:
-        same = known.get(epoch.epoch)
-        if same is None and epoch.epoch <= newest:
+        present = present_epochs.get(epoch.epoch)
+        if present is None and epoch.epoch <= newest:
             return False
-        if same is not None and (
-            (same.seed, same.bucket) != (epoch.seed, epoch.bucket) or same.started > epoch.started
+        if present is not None and (
+            (present.seed, present.bucket) != (epoch.seed, epoch.bucket) or present.started > epoch.started
         ):
             return False
     if before.current is not None and after.of(before.current.epoch) is None:

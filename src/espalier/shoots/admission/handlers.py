@@ -224,8 +224,8 @@ class Admission:
         key = Key(shoot.metadata.namespace, shoot.metadata.name)
         if any(other.key != key for other in self._shoots.by_index(BY_TECHNICAL_ID, technical_id)):
             return True
-        same = [other for other in self._shoots.by_index(BY_NAME, shoot.metadata.name) if other.key != key]
-        return any(not any(technical_ids(other)) and self._will_have(other) == technical_id for other in same)
+        namesakes = [other for other in self._shoots.by_index(BY_NAME, shoot.metadata.name) if other.key != key]
+        return any(not any(technical_ids(other)) and self._will_have(other) == technical_id for other in namesakes)
 
     def _will_have(self, shoot: Object) -> str:
         return names.technical_id(self._project(shoot.namespace), shoot.name)

@@ -88,16 +88,16 @@ async def _extensions(garden: Client, shoot: Shoot, seed_name: str) -> list[Need
         return [Need(what, problem=None, note="you may not list ControllerRegistrations and ControllerInstallations")]
     if not registrations:
         return []
-    there = {
+    installed = {
         installation.spec.registration_ref.name: installation
         for installation in installations
         if installation.spec.seed_ref.name == seed_name
     }
-    return [_extension(registrations, there, kind, type_) for kind, type_ in extension_types(shoot)]
+    return [_extension(registrations, installed, kind, type_) for kind, type_ in extension_types(shoot)]
 
 
 def _extension(
-    registrations: Iterable[ControllerRegistration], there: dict[str, ControllerInstallation], kind: str, type_: str
+    registrations: Iterable[ControllerRegistration], installed: dict[str, ControllerInstallation], kind: str, type_: str
 ) -> Need:
     what = f"an extension for {kind} of type {type_}"
     suitable = [
@@ -107,7 +107,7 @@ def _extension(
     ]
     if not suitable:
         return Need(what, problem=None, note="no ControllerRegistration has this kind and type")
-    problems = [_installation_problem(name, there.get(name)) for name in suitable]
+    problems = [_installation_problem(name, installed.get(name)) for name in suitable]
     if "" in problems:
         return Need(what, note=f"ControllerInstallation of {suitable[problems.index('')]} is healthy")
     advice = "install it there, or name another seed"

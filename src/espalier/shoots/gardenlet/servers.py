@@ -29,7 +29,7 @@ def untrusted(status: Any, config: Any, domains: Sequence[str], bucket: str, bef
     `config` is the configuration of the store in the Seed; `domains` are those of the provider's stores; `before` is
     the status that is in use already: neither a typo in a Seed nor its deletion may disconnect anybody.
     """
-    known = {host for _, text in _texts(config) for host in hosts(text)}
+    named_hosts = {host for _, text in _texts(config) for host in hosts(text)}
     accepted = dict(_texts(before))
     untrusted_fields = []
     for path, text in _texts(status):
@@ -37,8 +37,10 @@ def untrusted(status: Any, config: Any, domains: Sequence[str], bucket: str, bef
         if is_metadata or accepted.get(path) == text:
             continue
         named = hosts(text) or ([text] if text and _names_server(path) else [])
-        wrong = [host for host in named if host not in known and host != bucket and not _is_in(domains, host)]
-        if wrong or ("@" in text and "://" in text):
+        untrusted_hosts = [
+            host for host in named if host not in named_hosts and host != bucket and not _is_in(domains, host)
+        ]
+        if untrusted_hosts or ("@" in text and "://" in text):
             untrusted_fields.append(f"status.providerStatus.{paths.render(path)}: found {quoted(text, _SHOWN)}")
     return untrusted_fields
 

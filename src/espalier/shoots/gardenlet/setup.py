@@ -97,8 +97,8 @@ def component(
             manager.add(reach.controller(observer, tools, connect, manager.rng))
         manager.add(orphans.controller(observer, tools))
         manager.add(remains.controller(observer, tools))
-        for made in Backups(observer, tools).controllers():
-            manager.add(made)
+        for backup_controller in Backups(observer, tools).controllers():
+            manager.add(backup_controller)
 
     return Component("gardenlet", build, KINDS, RIGHTS)
 

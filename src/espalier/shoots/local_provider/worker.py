@@ -236,11 +236,11 @@ def _with_later_machines(
     a state.
     """
     ids = {objects.provider_id(machine) for machine in virtual_machines}
-    known = set(state.provider_ids)
-    if known and not known & ids:
+    known_ids = set(state.provider_ids)
+    if known_ids and not known_ids & ids:
         if are_wanted:
             raise StateInvalid(
-                f"status.state: none of its {len(known)} machines is in the cloud, and no new ones are created: "
+                f"status.state: none of its {len(known_ids)} machines is in the cloud, and no new ones are created: "
                 "correct the state, or the credentials if they belong to another account"
             )
         state = msgspec.structs.replace(state, machines=[])
@@ -249,7 +249,7 @@ def _with_later_machines(
     later: list[Saved] = []
     restored: list[Saved] = []
     for machine in virtual_machines:
-        if objects.provider_id(machine) in known:
+        if objects.provider_id(machine) in known_ids:
             continue
         machine_set = sets.get(machine.tags.get(objects.SET_TAG, ""))
         if machine_set is None:  # its set was created later, too: the newest one of its deployment adopts it

@@ -177,9 +177,9 @@ def _deployment(object_: Object, deployment: MachineDeployment, sets: Sequence[S
             yield CreateObject(MachineSet.resource, _set_tree(object_, wanted_class, 0 if old else spec.replicas))
         else:
             yield from _roll(deployment, new, old)
-    everything = [*old, *([new] if new else [])]
-    replicas = sum(len(view.machines) for view in everything)
-    available = sum(view.available for view in everything)
+    all_sets = [*old, *([new] if new else [])]
+    replicas = sum(len(view.machines) for view in all_sets)
+    available = sum(view.available for view in all_sets)
     status: Tree = {
         "observedGeneration": object_.metadata.generation,
         "replicas": replicas,

@@ -358,13 +358,13 @@ def hand_over_etcd(ctx: Context) -> Verdict:
     if live.metadata.annotations.get(metadata_keys.EPOCH) != str(epoch):  # somebody has changed it
         mark: Tree = {"metadata": {"annotations": {metadata_keys.EPOCH: str(epoch)}}}
         return write_action("correct the epoch of etcd-main", lambda: tools.seed.merge(Etcd.resource, live, mark))
-    key, asked = ctx.live.shoot.key, f"hand over {scope.uid}/{scope.epoch}"
-    if tools.handovers.has_expired(key, asked):
+    key, handover = ctx.live.shoot.key, f"hand over {scope.uid}/{scope.epoch}"
+    if tools.handovers.has_expired(key, handover):
         return Done()  # its agent can't reach its store, so it serves nothing; the destination goes on without it
 
     async def initiate() -> Continue | Wait | Failure:
-        if not tools.handovers.is_valid(key, asked):
-            tools.handovers.keep(key, asked, tools.config.timing.copy_timeout)
+        if not tools.handovers.is_valid(key, handover):
+            tools.handovers.keep(key, handover, tools.config.timing.copy_timeout)
         ended = control_plane.api_servers_ended(ctx)
         request = InitiateCopyOperation(epoch, ended, min(tools.config.agent_poll, LONGEST_HOLD))
         body = msgspec.json.encode(request)

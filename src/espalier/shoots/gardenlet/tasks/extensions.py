@@ -212,9 +212,9 @@ def _has_corrected_state(live: Object, kind: type[Extended], state: bytes) -> bo
     present = state_of(live, kind)
     if present.problem:
         return False
-    given, wanted = live.metadata.annotations.get(metadata_keys.GIVEN_STATE, ""), digests.of_value(state)
+    given_digest, wanted = live.metadata.annotations.get(metadata_keys.GIVEN_STATE, ""), digests.of_value(state)
     digest = present.digest if present.text else ""
-    return wanted != given and digest in (given, wanted)
+    return wanted != given_digest and digest in (given_digest, wanted)
 
 
 def _wait_until_succeeded(ctx: Context, live: Object, status: ExtensionStatus, requested: str) -> Verdict:
