@@ -69,7 +69,7 @@ async def garden() -> AsyncIterator[Client]:
     Admission(caches, {}).serve(webhooks)
     configuration = {
         "metadata": {"name": "garden"},
-        "webhooks": [webhook_tree("https://garden.example.com", one, SERVICE) for one in handlers.WEBHOOKS],
+        "webhooks": [webhook_tree("https://garden.example.com", webhook, SERVICE) for webhook in handlers.WEBHOOKS],
     }
     await client.create(VALIDATING_WEBHOOK_CONFIGURATION, configuration)
     following = asyncio.ensure_future(caches.run())
@@ -148,7 +148,7 @@ def test_a_field_that_does_nothing_is_kept_with_a_warning_when_it_is_set() -> No
 
 def test_only_some_of_many_shoots_are_named() -> None:
     assert "shoots a/0, a/1, a/2, a/3, a/4 and 2 more" in seed_objects.deletion_refusal(
-        "b", [f"a/{one}" for one in range(7)]
+        "b", [f"a/{number}" for number in range(7)]
     )
 
 

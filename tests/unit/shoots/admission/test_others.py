@@ -114,7 +114,7 @@ def bucket_refused(
         provider=BucketProvider(type=provider, region=region), seed_name=seed, credentials_ref=reference
     )
     new = BackupBucket(metadata=ObjectMeta(name=name), spec=spec)
-    return [one.field for one in backup_buckets.violations(None, new, user, SEED)]
+    return [violation.field for violation in backup_buckets.violations(None, new, user, SEED)]
 
 
 def test_a_gardenlet_chooses_no_secret_that_the_garden_would_let_it_read_nor_who_uses_it_elsewhere() -> None:
@@ -136,7 +136,7 @@ def test_a_bucket_is_never_given_to_another_seed() -> None:
         return BackupBucket(metadata=ObjectMeta(name="y"), spec=spec)
 
     def refused(old: str | None, new: str | None) -> list[str]:
-        return [one.message for one in backup_buckets.violations(of(old), of(new), admin, None)]
+        return [violation.message for violation in backup_buckets.violations(of(old), of(new), admin, None)]
 
     assert refused("a", "b") == refused("a", None) == [messages.SEED_OF_BUCKET]
     assert refused("a", "a") == refused(None, "a") == []
@@ -163,7 +163,7 @@ def a_seed(networks: SeedNetworks | None = None, kind: str = "Secret", type: str
 )
 def test_a_seed_with_which_nothing_can_be_stored_is_refused(wrong: Seed, field: str) -> None:
     for old in (None, a_seed()):
-        assert [one.field for one in seed_objects.violations(old, wrong, PROVIDERS, has_shoots=False)] == [
+        assert [violation.field for violation in seed_objects.violations(old, wrong, PROVIDERS, has_shoots=False)] == [
             f"spec.{field}"
         ]
     assert list(seed_objects.violations(wrong, wrong, PROVIDERS, has_shoots=True)) == [], "it was stored before"
@@ -175,14 +175,18 @@ def test_a_seed_with_which_nothing_can_be_stored_is_refused(wrong: Seed, field: 
 def test_a_store_is_reviewed_for_declared_providers() -> None:
     for type in ("local", "acme"):
         new = a_seed(provider=type, config={"url": 5})
-        fields = [one.field for one in seed_objects.violations(None, new, {type: DECLARED}, has_shoots=False)]
+        fields = [
+            violation.field for violation in seed_objects.violations(None, new, {type: DECLARED}, has_shoots=False)
+        ]
         assert fields == ["spec.backup.providerConfig"]
         assert list(seed_objects.violations(None, new, {}, has_shoots=False)) == []
 
 
 def test_where_backups_are_stays_while_a_seed_has_shoots_and_credentials_are_renewed() -> None:
     def changed(new: Seed, *, has_shoots: bool = True) -> list[str]:
-        return [one.field for one in seed_objects.violations(a_seed(), new, PROVIDERS, has_shoots=has_shoots)]
+        return [
+            violation.field for violation in seed_objects.violations(a_seed(), new, PROVIDERS, has_shoots=has_shoots)
+        ]
 
     without = a_seed()
     without.spec.backup = None
@@ -216,7 +220,7 @@ def test_a_gardenlet_makes_no_shoot_state_of_a_shoot_of_another_seed() -> None:
 
     def refused(user: User, found: Shoot | None, uid: str = "1") -> list[str]:
         owner = OwnerReference(api_version="core.gardener.cloud/v1beta1", kind="Shoot", name="x", uid=uid)
-        return [one.message for one in shoot_states.made_by_another_seed(state([owner]), found, user)]
+        return [violation.message for violation in shoot_states.made_by_another_seed(state([owner]), found, user)]
 
     own, theirs = shoot(), shoot(owned=Ownership().add("a", "x"))
     own.metadata.uid = theirs.metadata.uid = "1"
@@ -261,7 +265,7 @@ def state(owners: list[OwnerReference] | None = None, **parts: Any) -> ShootStat
 
 
 def wrong(found: ShootState) -> list[tuple[str, str]]:
-    return [(one.field, one.message) for one in shoot_states.violations(found)]
+    return [(violation.field, violation.message) for violation in shoot_states.violations(found)]
 
 
 def test_the_shape_of_a_shoot_state() -> None:
@@ -278,9 +282,9 @@ def test_the_shape_of_a_shoot_state() -> None:
 
 def test_no_value_of_a_secret_is_ever_told() -> None:
     secret = PersistedSecret(name="ca", data={"ca.key": "a secret!"})
-    (found,) = shoot_states.violations(state(gardenlet=GardenletState(secrets=[secret])))
-    assert found.field == "gardenlet.secrets[0].data[ca.key]"
-    assert "a secret" not in str(found)
+    (violation,) = shoot_states.violations(state(gardenlet=GardenletState(secrets=[secret])))
+    assert violation.field == "gardenlet.secrets[0].data[ca.key]"
+    assert "a secret" not in str(violation)
 
 
 def test_state_is_here_or_in_secrets() -> None:

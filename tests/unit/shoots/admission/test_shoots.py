@@ -87,7 +87,7 @@ def shoot(
 
 
 def found(old: Object | None, new: Object, user: User = ADMIN) -> list[tuple[str, str]]:
-    return [(one.field, one.message) for one in violations(old, new, user, GARDEN)]
+    return [(violation.field, violation.message) for violation in violations(old, new, user, GARDEN)]
 
 
 def refused(message: str, field: str = "spec.seedName") -> list[tuple[str, str]]:
@@ -302,7 +302,7 @@ def of_spec(old: Object | None, annotations: dict[str, str] | None = None, **spe
     tree["metadata"]["annotations"] = annotations or {}
     new = Object(msgspec.json.encode(tree))
     garden = Garden(SEEDS.get, lambda _name: PROFILE)
-    return {one.field: one.message for one in violations(old, new, ADMIN, garden)}
+    return {violation.field: violation.message for violation in violations(old, new, ADMIN, garden)}
 
 
 @pytest.mark.parametrize(
@@ -418,15 +418,17 @@ def test_a_gardenlet_reports_on_no_epoch_but_its_own_newest_one(report: str) -> 
         return shoot("b", "a", owned=owned, annotations=marks)
 
     field = f"metadata.annotations[espalier.gardener.cloud/{report}]"
-    one, two = ONE.start(1, "a"), ONE.start(1, "a").add("b", "y")
-    assert found(released(None, one), released("1", one), gardenlet("a")) == []
-    for owned, epoch, seed in ((one, "1", "b"), (two, "1", "a"), (two, "1", "b"), (one, "2", "a")):
+    first, second = ONE.start(1, "a"), ONE.start(1, "a").add("b", "y")
+    assert found(released(None, first), released("1", first), gardenlet("a")) == []
+    for owned, epoch, seed in ((first, "1", "b"), (second, "1", "a"), (second, "1", "b"), (first, "2", "a")):
         write = released(None, owned), released(epoch, owned)
         assert found(*write, gardenlet(seed)) == refused(messages.NOT_YOUR_RELEASE, field)
         assert found(*write, SCHEDULER) == (
-            refused(messages.NO_SUCH_EPOCH, field) if epoch == "2" and owned is one else []
+            refused(messages.NO_SUCH_EPOCH, field) if epoch == "2" and owned is first else []
         )
-    assert found(released("1", one), released(None, one), gardenlet("a")) == refused(messages.NOT_YOUR_RELEASE, field)
+    assert found(released("1", first), released(None, first), gardenlet("a")) == refused(
+        messages.NOT_YOUR_RELEASE, field
+    )
 
 
 def test_epochs_do_not_go_back() -> None:
@@ -460,7 +462,7 @@ def test_epochs_that_nobody_can_read_can_be_put_right_by_the_garden_alone() -> N
     ],
 )
 def test_controllers_ask_the_same_where_no_webhook_did(case: Object, message: str | None) -> None:
-    assert [one.message for one in unmovable(case.decode(Shoot), GARDEN)] == ([message] if message else [])
+    assert [violation.message for violation in unmovable(case.decode(Shoot), GARDEN)] == ([message] if message else [])
 
 
 def named(name: str, namespace: str) -> Object:
@@ -502,5 +504,5 @@ def test_a_profile_names_the_providers_of_its_seeds(types: list[str], is_refused
         spec=CloudProfileSpec(type="local", seed_selector=SeedSelector(provider_types=types)),
     )
     garden = msgspec.structs.replace(GARDEN, profile=lambda _name: profile)
-    found = [one.message for one in unmovable(moved(SETTLED, "b").decode(Shoot), garden)]
-    assert found == ([messages.WRONG_PROVIDER] if is_refused else [])
+    refusals = [violation.message for violation in unmovable(moved(SETTLED, "b").decode(Shoot), garden)]
+    assert refusals == ([messages.WRONG_PROVIDER] if is_refused else [])

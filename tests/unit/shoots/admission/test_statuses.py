@@ -39,7 +39,7 @@ def refused(old: Object, user: User, **status: Any) -> list[tuple[str, str]]:
     merged = {**tree["status"], **status}
     tree["status"] = {field: value for field, value in merged.items() if value is not None}
     new = Object(msgspec.json.encode(tree))
-    return [(one.field, one.message) for one in statuses.violations(old, new, user, GARDEN)]
+    return [(violation.field, violation.message) for violation in statuses.violations(old, new, user, GARDEN)]
 
 
 NEW = shoot("a")
@@ -58,12 +58,12 @@ def test_the_seed_that_was_chosen_takes_a_new_shoot_and_says_who_it_is() -> None
 def test_the_seed_that_has_a_shoot_passes_it_on_when_it_has_migrated_it_and_where_people_want_it() -> None:
     passed = {"seedName": "b", "lastOperation": MIGRATED}
     assert refused(MOVING, gardenlet("a"), **passed) == []
-    kept = [("status.seedName", messages.SEED_HANDS_OVER)]
-    assert refused(MOVING, gardenlet("a"), seedName="b") == kept
-    assert refused(MOVING, gardenlet("a"), seedName="b", lastOperation={**MIGRATED, "state": "Processing"}) == kept
-    assert refused(MOVING, gardenlet("a"), seedName="c", lastOperation=MIGRATED) == kept
-    assert refused(MOVING, gardenlet("a"), seedName=None, lastOperation=MIGRATED) == kept
-    assert refused(SETTLED, gardenlet("a"), seedName="b", lastOperation=MIGRATED) == kept
+    allowed = [("status.seedName", messages.SEED_HANDS_OVER)]
+    assert refused(MOVING, gardenlet("a"), seedName="b") == allowed
+    assert refused(MOVING, gardenlet("a"), seedName="b", lastOperation={**MIGRATED, "state": "Processing"}) == allowed
+    assert refused(MOVING, gardenlet("a"), seedName="c", lastOperation=MIGRATED) == allowed
+    assert refused(MOVING, gardenlet("a"), seedName=None, lastOperation=MIGRATED) == allowed
+    assert refused(SETTLED, gardenlet("a"), seedName="b", lastOperation=MIGRATED) == allowed
 
 
 def test_no_seed_takes_a_shoot_from_another_one_nor_writes_its_status_late() -> None:
@@ -83,15 +83,15 @@ def test_the_identity_of_a_shoot_follows_from_its_content() -> None:
     assert refused(NEW, gardenlet("a"), technicalID="shoot--core--y") == [("status.technicalID", messages.TECHNICAL_ID)]
     assert refused(NEW, gardenlet("a"), uid="2") == [("status.uid", messages.UID)]
     taken = shoot("a", name="taken")
-    found = refused(taken, gardenlet("a"), technicalID="shoot--core--taken")
-    assert found == [("status.technicalID", messages.TECHNICAL_ID_TAKEN)]
+    refusals = refused(taken, gardenlet("a"), technicalID="shoot--core--taken")
+    assert refusals == [("status.technicalID", messages.TECHNICAL_ID_TAKEN)]
 
 
 def test_people_write_conditions_and_nothing_that_decides() -> None:
     assert refused(SETTLED, MEMBER, conditions=[{"type": "Nice", "status": "True"}]) == []
     for field, value in (("seedName", "b"), ("lastOperation", MIGRATED), ("constraints", []), ("uid", "2")):
-        found = refused(SETTLED, MEMBER, **{field: value})
-        assert found == ([(f"status.{field}", messages.STATUS_DECIDES)] if value else [])
+        refusals = refused(SETTLED, MEMBER, **{field: value})
+        assert refusals == ([(f"status.{field}", messages.STATUS_DECIDES)] if value else [])
 
 
 def test_operators_and_the_garden_put_right_what_was_written_wrong_but_give_no_name_that_nothing_acts_on() -> None:

@@ -54,7 +54,7 @@ def container(tree: Tree) -> Tree:
 def test_every_file_that_a_flag_names_is_in_a_secret_that_is_mounted(name: str) -> None:
     tree = rendered(name)
     mounts = {mount["mountPath"] for mount in container(tree)["volumeMounts"]}
-    files = [found for word in container(tree)["args"] for found in re.findall(r"=(/.*)/[^/]+$", word)]
+    files = [folder for word in container(tree)["args"] for folder in re.findall(r"=(/.*)/[^/]+$", word)]
     assert files
     assert set(files) == mounts
     volumes = {volume["name"]: volume["secret"]["secretName"] for volume in tree["spec"]["template"]["spec"]["volumes"]}

@@ -85,8 +85,8 @@ class Story:
             return None
 
     async def status(self) -> Tree:
-        found = await self.etcd()
-        return {} if found is None else dict(found.tree.get("status") or {})
+        present = await self.etcd()
+        return {} if present is None else dict(present.tree.get("status") or {})
 
     async def reason(self) -> str:
         conditions = (await self.status()).get("conditions") or [{}]
@@ -108,7 +108,7 @@ class Story:
         return await self.etcd() is None
 
     async def claims(self) -> list[str]:
-        return [found.name for found in (await self.client.list(PERSISTENT_VOLUME_CLAIM, SHOOT)).items]
+        return [claim.name for claim in (await self.client.list(PERSISTENT_VOLUME_CLAIM, SHOOT)).items]
 
 
 def etcd(*, copy: bool = False, epoch: int = 2) -> Tree:
@@ -158,10 +158,10 @@ def test_an_etcd_becomes_ready_when_its_agent_says_that_it_serves() -> None:
         here.agents.health = 200
         await here.becomes(here.is_ready)
 
-        found = (await here.client.get(STATEFUL_SET, "etcd-main", SHOOT)).tree
-        assert containers(found) == ["etcd", "backup-restore"]
-        assert found["spec"]["template"]["spec"]["shareProcessNamespace"] is True
-        services = {one.name: one.tree["spec"] for one in (await here.client.list(SERVICE, SHOOT)).items}
+        stateful_set = (await here.client.get(STATEFUL_SET, "etcd-main", SHOOT)).tree
+        assert containers(stateful_set) == ["etcd", "backup-restore"]
+        assert stateful_set["spec"]["template"]["spec"]["shareProcessNamespace"] is True
+        services = {service.name: service.tree["spec"] for service in (await here.client.list(SERVICE, SHOOT)).items}
         assert services["etcd-main-agent"]["publishNotReadyAddresses"] is True
         assert not services["etcd-main-client"].get("publishNotReadyAddresses")
         assert await here.has_arguments("run", "s3://bucket-b/entry/etcd-main/2", "--epoch=2")

@@ -34,17 +34,17 @@ def etcd(*, replicas: int = 1, annotations: dict[str, str] | None = None, **back
 
 
 def stateful_set(made: Etcd) -> Tree:
-    [found] = [one.body for one in rendered(made, OWNER) if one.resource == STATEFUL_SET]
-    return found
+    [body] = [object_.body for object_ in rendered(made, OWNER) if object_.resource == STATEFUL_SET]
+    return body
 
 
 def containers(made: Etcd) -> dict[str, Tree]:
-    return {one["name"]: one for one in stateful_set(made)["spec"]["template"]["spec"]["containers"]}
+    return {container["name"]: container for container in stateful_set(made)["spec"]["template"]["spec"]["containers"]}
 
 
 def test_an_etcd_has_a_pod_of_two_that_share_processes_a_claim_a_configuration_and_services() -> None:
-    found: list[Rendered] = rendered(etcd(), OWNER)
-    assert {(one.resource, one.name) for one in found} == {
+    objects: list[Rendered] = rendered(etcd(), OWNER)
+    assert {(object_.resource, object_.name) for object_ in objects} == {
         (STATEFUL_SET, "etcd-main"),
         (CONFIG_MAP, "etcd-main-config"),
         (SERVICE, "etcd-main-client"),
@@ -58,7 +58,7 @@ def test_an_etcd_has_a_pod_of_two_that_share_processes_a_claim_a_configuration_a
 
 
 def test_a_single_member_is_elected_at_once_where_etcds_own_times_make_it_wait_for_half_a_second() -> None:
-    [configuration] = [one for one in rendered(etcd(), OWNER) if one.resource == CONFIG_MAP]
+    [configuration] = [object_ for object_ in rendered(etcd(), OWNER) if object_.resource == CONFIG_MAP]
     settings = yaml.safe_load(configuration.body["data"]["etcd.conf.yaml"])
     heartbeat, election = settings["heartbeat-interval"], settings["election-timeout"]
     assert 5 * heartbeat <= election <= 250, "etcd refuses less than five heartbeats"
@@ -68,8 +68,8 @@ def test_a_copy_version_is_the_agent_alone_and_has_no_data() -> None:
     copy = etcd(sourceStore=SOURCE)
     assert list(containers(copy)) == ["backup-restore"]
     assert "volumeClaimTemplates" not in stateful_set(copy)["spec"]
-    assert [one.name for one in rendered(copy, OWNER) if one.resource == SERVICE] == ["etcd-main-agent"]
-    environment = {one["name"]: one["value"] for one in containers(copy)["backup-restore"]["env"]}
+    assert [object_.name for object_ in rendered(copy, OWNER) if object_.resource == SERVICE] == ["etcd-main-agent"]
+    environment = {container["name"]: container["value"] for container in containers(copy)["backup-restore"]["env"]}
     assert environment == {
         "AWS_APPLICATION_CREDENTIALS": "/var/etcd-backup",
         "SOURCE_GOOGLE_APPLICATION_CREDENTIALS": "/var/source-etcd-backup",
@@ -88,14 +88,14 @@ def test_the_command_of_the_agent_is_one_that_it_understands(made: Etcd) -> None
 @pytest.mark.parametrize("made", [etcd(), etcd(sourceStore=SOURCE)])
 def test_an_agent_reads_the_times_of_its_garden(made: Etcd) -> None:
     timing = Timing(lease_wait=300)
-    found = {one.resource: one.body for one in rendered(made, OWNER, timing)}
-    pod = found[STATEFUL_SET]["spec"]["template"]["spec"]
-    agent = next(one for one in pod["containers"] if one["name"] == "backup-restore")
+    bodies = {object_.resource: object_.body for object_ in rendered(made, OWNER, timing)}
+    pod = bodies[STATEFUL_SET]["spec"]["template"]["spec"]
+    agent = next(container for container in pod["containers"] if container["name"] == "backup-restore")
     _, _, verb, *words = agent["command"]
     path = etcd_agent.commands[verb].make_context(verb, words).params["timing"]
-    [mount] = [one for one in agent["volumeMounts"] if one["mountPath"] == str(path.parent)]
+    [mount] = [volume_mount for volume_mount in agent["volumeMounts"] if volume_mount["mountPath"] == str(path.parent)]
     assert {"name": mount["name"], "configMap": {"name": "etcd-main-config"}} in pod["volumes"]
-    assert msgspec.json.decode(found[CONFIG_MAP]["data"][path.name], type=Timing) == timing
+    assert msgspec.json.decode(bodies[CONFIG_MAP]["data"][path.name], type=Timing) == timing
 
 
 def test_every_setting_of_backups_reaches_the_agent() -> None:

@@ -25,7 +25,7 @@ class Acme:
         self.made = 0
 
     async def list(self, shoot: str) -> list[str]:
-        return [one for one, owner in self.networks.items() if owner == shoot]
+        return [network for network, owner in self.networks.items() if owner == shoot]
 
     async def create(self, shoot: str) -> str:
         self.made += 1

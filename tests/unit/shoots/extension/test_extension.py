@@ -130,13 +130,13 @@ def status_of(tree: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_new_resource_is_created_and_says_so() -> None:
     async def story(simulation: Simulation) -> None:
-        one = await begin(simulation)
-        await one.seed.renew()
-        async with running(one.seed, [one.component()]):
-            await one.make(asks="reconcile")
-            tree = await one.until(succeeded("Create"))
+        world = await begin(simulation)
+        await world.seed.renew()
+        async with running(world.seed, [world.component()]):
+            await world.make(asks="reconcile")
+            tree = await world.until(succeeded("Create"))
         status = status_of(tree)
-        assert one.provider.calls == ["dig shoot--garden--rose", "fill shoot--garden--rose"]
+        assert world.provider.calls == ["dig shoot--garden--rose", "fill shoot--garden--rose"]
         assert status["state"] == {"pond": "shoot--garden--rose"}
         assert (status["observedGeneration"], status["nodesCIDR"]) == (1, "10.0.0.0/16")
         assert status["lastOperation"]["progress"] == 100
@@ -147,16 +147,16 @@ def test_a_new_resource_is_created_and_says_so() -> None:
 
 def test_a_settled_resource_is_neither_called_for_nor_written() -> None:
     async def story(simulation: Simulation) -> None:
-        one = await begin(simulation)
-        one.seed.keep_renewing()
-        async with running(one.seed, [one.component()]):
-            await one.make(asks="reconcile")
-            tree = await one.until(succeeded("Create"))
-            await one.seed.patch(POND, "pond", {"spec": {"region": "elsewhere"}})
+        world = await begin(simulation)
+        world.seed.keep_renewing()
+        async with running(world.seed, [world.component()]):
+            await world.make(asks="reconcile")
+            tree = await world.until(succeeded("Create"))
+            await world.seed.patch(POND, "pond", {"spec": {"region": "elsewhere"}})
             await settle(3600)
-            later = (await one.seed.get(POND, "pond")).tree
+            later = (await world.seed.get(POND, "pond")).tree
         assert later["status"] == tree["status"]
-        assert len(one.provider.calls) == 2
+        assert len(world.provider.calls) == 2
 
     simulate(story)
 
@@ -171,21 +171,21 @@ class SlowPonds(Ponds):
 
 def test_a_wait_stays_reported_during_the_next_reconcile() -> None:
     async def story(simulation: Simulation) -> None:
-        one = await begin(simulation)
-        one.actuator = SlowPonds(one.provider)
-        one.seed.keep_renewing()
+        world = await begin(simulation)
+        world.actuator = SlowPonds(world.provider)
+        world.seed.keep_renewing()
         told = []
-        async with running(one.seed, [one.component()]):
-            await one.make(asks="reconcile")
-            await one.until(lambda tree: description_of(tree) == "the pond fills")
-            found = await one.seed.client.list(POND)
-            watch = one.seed.client.watch(POND, resource_version=found.resource_version)
+        async with running(world.seed, [world.component()]):
+            await world.make(asks="reconcile")
+            await world.until(lambda tree: description_of(tree) == "the pond fills")
+            ponds = await world.seed.client.list(POND)
+            watch = world.seed.client.watch(POND, resource_version=ponds.resource_version)
             with suppress(TimeoutError):
                 async with asyncio.timeout(60):
                     async for event in watch:
                         if event.type == "MODIFIED":
                             told.append(description_of(event.object.tree))
-        assert len(one.provider.calls) > 50
+        assert len(world.provider.calls) > 50
         assert set(told) <= {"the pond fills"}
 
     simulate(story)
@@ -198,16 +198,16 @@ def description_of(tree: dict[str, Any]) -> str:
 
 def test_a_failure_is_reported_with_its_codes_and_tried_again() -> None:
     async def story(simulation: Simulation) -> None:
-        one = await begin(simulation)
-        one.seed.keep_renewing()
-        one.provider.breaks = True
-        async with running(one.seed, [one.component()]):
-            await one.make(asks="reconcile")
-            tree = await one.until(failed)
+        world = await begin(simulation)
+        world.seed.keep_renewing()
+        world.provider.breaks = True
+        async with running(world.seed, [world.component()]):
+            await world.make(asks="reconcile")
+            tree = await world.until(failed)
             assert tree["status"]["lastError"]["codes"] == ["ERR_INFRA_DEPENDENCIES"]
             assert "get another one" in tree["status"]["lastError"]["description"]
-            one.provider.breaks = False
-            tree = await one.until(succeeded("Create"))
+            world.provider.breaks = False
+            tree = await world.until(succeeded("Create"))
         assert "lastError" not in tree["status"]
 
     simulate(story)
@@ -217,39 +217,39 @@ def test_migrate_stops_a_resource_in_an_error_loop_for_good() -> None:
     """G28: no further call, also when the spec is touched, the controller restarts, or a reconcile is asked for."""
 
     async def story(simulation: Simulation) -> None:
-        one = await begin(simulation)
-        one.seed.keep_renewing()
-        one.provider.breaks = True
-        async with running(one.seed, [one.component()]):
-            await one.make(asks="reconcile")
+        world = await begin(simulation)
+        world.seed.keep_renewing()
+        world.provider.breaks = True
+        async with running(world.seed, [world.component()]):
+            await world.make(asks="reconcile")
             await settle(300)
-            await one.seed.ask(POND, "pond", "migrate")
-            before = len(one.provider.calls)
-            tree = await one.until(succeeded("Migrate"))
+            await world.seed.ask(POND, "pond", "migrate")
+            before = len(world.provider.calls)
+            tree = await world.until(succeeded("Migrate"))
             assert not tree["metadata"].get("finalizers")
-            await one.seed.patch(POND, "pond", {"spec": {"region": "elsewhere"}})
-            await one.seed.ask(POND, "pond", "reconcile")
+            await world.seed.patch(POND, "pond", {"spec": {"region": "elsewhere"}})
+            await world.seed.ask(POND, "pond", "reconcile")
             await settle(300)
-        async with running(one.seed, [one.component()]):
+        async with running(world.seed, [world.component()]):
             await settle(300)
-            await one.seed.delete(POND, "pond")
-            await one.until(is_gone)
-        assert (len(one.provider.calls), one.actuator.migrated) == (before, ["pond"])
+            await world.seed.delete(POND, "pond")
+            await world.until(is_gone)
+        assert (len(world.provider.calls), world.actuator.migrated) == (before, ["pond"])
 
     simulate(story)
 
 
 def test_migrate_ends_a_call_that_is_under_way() -> None:
     async def story(simulation: Simulation) -> None:
-        one = await begin(simulation)
-        one.seed.keep_renewing()
-        one.provider.takes = 60
-        async with running(one.seed, [one.component()]):
-            await one.make(asks="reconcile")
+        world = await begin(simulation)
+        world.seed.keep_renewing()
+        world.provider.takes = 60
+        async with running(world.seed, [world.component()]):
+            await world.make(asks="reconcile")
             await settle(10)
-            await one.seed.ask(POND, "pond", "migrate")
-            await one.until(succeeded("Migrate"))
-        assert one.provider.calls == ["dig shoot--garden--rose"]
+            await world.seed.ask(POND, "pond", "migrate")
+            await world.until(succeeded("Migrate"))
+        assert world.provider.calls == ["dig shoot--garden--rose"]
         assert simulation.clock.monotonic() < 20
 
     simulate(story)
@@ -259,14 +259,14 @@ def test_restore_takes_over_what_the_state_names() -> None:
     """G24: adopted, not made; the state is as it was."""
 
     async def story(simulation: Simulation) -> None:
-        one = await begin(simulation)
-        await one.seed.renew()
-        one.provider.ponds = ["old"]
-        async with running(one.seed, [one.component()]):
-            await one.make(asks="restore", state={"pond": "old"})
-            tree = await one.until(succeeded("Restore"))
+        world = await begin(simulation)
+        await world.seed.renew()
+        world.provider.ponds = ["old"]
+        async with running(world.seed, [world.component()]):
+            await world.make(asks="restore", state={"pond": "old"})
+            tree = await world.until(succeeded("Restore"))
         assert tree["status"]["state"] == {"pond": "old"}
-        assert one.provider.calls == ["fill old"]
+        assert world.provider.calls == ["fill old"]
 
     simulate(story)
 
@@ -276,17 +276,17 @@ def test_restore_without_a_state_that_can_be_read_is_an_error_and_makes_nothing(
     """G24: and once the state is right, it goes on by itself."""
 
     async def story(simulation: Simulation) -> None:
-        one = await begin(simulation)
-        one.seed.keep_renewing()
-        one.provider.ponds = ["old"]
-        async with running(one.seed, [one.component()]):
-            await one.make(asks="restore", state=state)
-            tree = await one.until(failed)
+        world = await begin(simulation)
+        world.seed.keep_renewing()
+        world.provider.ponds = ["old"]
+        async with running(world.seed, [world.component()]):
+            await world.make(asks="restore", state=state)
+            tree = await world.until(failed)
             assert "status.state" in tree["status"]["lastError"]["description"]
             assert tree["metadata"]["annotations"][keys.OPERATION] == "restore"
-            assert one.provider.calls == []
-            await one.seed.patch(POND, "pond", {"status": {"state": {"pond": "old"}}}, "status")
-            await one.until(succeeded("Restore"))
+            assert world.provider.calls == []
+            await world.seed.patch(POND, "pond", {"status": {"state": {"pond": "old"}}}, "status")
+            await world.until(succeeded("Restore"))
 
     simulate(story)
 
@@ -295,16 +295,16 @@ def test_the_annotation_stays_while_a_restore_is_half_done() -> None:
     """G27: a restart repeats the restore."""
 
     async def story(simulation: Simulation) -> None:
-        one = await begin(simulation)
-        one.seed.keep_renewing()
-        one.provider.ponds, one.provider.takes = ["old"], 50
-        async with running(one.seed, [one.component()]):
-            await one.make(asks="restore", state={"pond": "old"})
+        world = await begin(simulation)
+        world.seed.keep_renewing()
+        world.provider.ponds, world.provider.takes = ["old"], 50
+        async with running(world.seed, [world.component()]):
+            await world.make(asks="restore", state={"pond": "old"})
             await settle(10)
-        assert (await one.seed.get(POND, "pond")).metadata.annotations[keys.OPERATION] == "restore"
-        async with running(one.seed, [one.component()]):
-            await one.until(succeeded("Restore"))
-        assert one.provider.calls == ["fill old", "fill old"]
+        assert (await world.seed.get(POND, "pond")).metadata.annotations[keys.OPERATION] == "restore"
+        async with running(world.seed, [world.component()]):
+            await world.until(succeeded("Restore"))
+        assert world.provider.calls == ["fill old", "fill old"]
 
     simulate(story)
 
@@ -313,13 +313,13 @@ def test_without_a_valid_lease_a_resource_is_skipped_and_says_why() -> None:
     """G78: no error state; renewed, it is reconciled."""
 
     async def story(simulation: Simulation) -> None:
-        one = await begin(simulation)
-        await one.seed.renew(seconds=-1)
-        async with running(one.seed, [one.component()]):
-            await one.make(asks="reconcile")
+        world = await begin(simulation)
+        await world.seed.renew(seconds=-1)
+        async with running(world.seed, [world.component()]):
+            await world.make(asks="reconcile")
             await settle(600)
-            status = status_of((await one.seed.get(POND, "pond")).tree)
-            assert one.provider.calls == []
+            status = status_of((await world.seed.get(POND, "pond")).tree)
+            assert world.provider.calls == []
             assert set(status) == {"conditions"}
             (condition,) = status["conditions"]
             assert (condition["type"], condition["status"], condition["reason"]) == (
@@ -327,8 +327,8 @@ def test_without_a_valid_lease_a_resource_is_skipped_and_says_why() -> None:
                 "False",
                 "LeaseExpired",
             )
-            await one.seed.renew()
-            tree = await one.until(succeeded("Create"))
+            await world.seed.renew()
+            tree = await world.until(succeeded("Create"))
             assert tree["status"]["conditions"][0]["status"] == "True"
 
     simulate(story)
@@ -338,46 +338,50 @@ def test_the_time_of_an_order_stays_when_it_was_taken_and_an_error_of_it_is_repo
     """By that time a gardenlet knows how long it has waited."""
 
     async def story(simulation: Simulation) -> None:
-        one = await begin(simulation)
-        one.seed.keep_renewing()
-        async with running(one.seed, [one.component()]):
-            await one.make(asks="reconcile")
-            await one.until(succeeded("Create"))
-            one.provider.breaks = True
-            ordered = (await one.seed.ask(POND, "pond", "reconcile")).metadata.annotations[keys.TIMESTAMP]
+        world = await begin(simulation)
+        world.seed.keep_renewing()
+        async with running(world.seed, [world.component()]):
+            await world.make(asks="reconcile")
+            await world.until(succeeded("Create"))
+            world.provider.breaks = True
+            ordered = (await world.seed.ask(POND, "pond", "reconcile")).metadata.annotations[keys.TIMESTAMP]
             await settle(600)
-            found = await one.seed.get(POND, "pond")
-            assert found.metadata.annotations == {keys.TIMESTAMP: ordered}
-            assert failed(found.tree)
-            calls = len(one.provider.calls)
+            pond = await world.seed.get(POND, "pond")
+            assert pond.metadata.annotations == {keys.TIMESTAMP: ordered}
+            assert failed(pond.tree)
+            calls = len(world.provider.calls)
             await settle(600)
-            assert (await one.seed.get(POND, "pond")).resource_version == found.resource_version
-            assert len(one.provider.calls) > calls, "it is retried"
+            assert (await world.seed.get(POND, "pond")).resource_version == pond.resource_version
+            assert len(world.provider.calls) > calls, "it is retried"
 
     simulate(story)
 
 
 def test_the_condition_of_the_lease_keeps_its_transition_time_while_it_is_false_and_has_the_newest_message() -> None:
     async def story(simulation: Simulation) -> None:
-        one = await begin(simulation)
-        await one.seed.renew(seconds=-1)
-        async with running(one.seed, [one.component()]):
-            await one.make(asks="reconcile")
+        world = await begin(simulation)
+        await world.seed.renew(seconds=-1)
+        async with running(world.seed, [world.component()]):
+            await world.make(asks="reconcile")
             await settle(600)
-            (expired,) = status_of((await one.seed.get(POND, "pond")).tree)["conditions"]
-            await one.seed.renew(seconds=-1)
+            (expired,) = status_of((await world.seed.get(POND, "pond")).tree)["conditions"]
+            await world.seed.renew(seconds=-1)
             await settle(600)
-            (again,) = status_of((await one.seed.get(POND, "pond")).tree)["conditions"]
-            await one.seed.renew(seconds=3600)
+            (again,) = status_of((await world.seed.get(POND, "pond")).tree)["conditions"]
+            await world.seed.renew(seconds=3600)
             await settle(600)
-            found = await one.seed.get(POND, "pond")
-            (skewed,) = status_of(found.tree)["conditions"]
+            pond = await world.seed.get(POND, "pond")
+            (skewed,) = status_of(pond.tree)["conditions"]
             await settle(600)
-            assert (await one.seed.get(POND, "pond")).resource_version == found.resource_version
-        assert [one["reason"] for one in (expired, again, skewed)] == ["LeaseExpired", "LeaseExpired", "ClockSkew"]
+            assert (await world.seed.get(POND, "pond")).resource_version == pond.resource_version
+        assert [condition["reason"] for condition in (expired, again, skewed)] == [
+            "LeaseExpired",
+            "LeaseExpired",
+            "ClockSkew",
+        ]
         assert again["message"] != expired["message"]
-        assert len({one["lastTransitionTime"] for one in (expired, again, skewed)}) == 1
-        assert len({one["lastUpdateTime"] for one in (expired, again, skewed)}) == 3
+        assert len({condition["lastTransitionTime"] for condition in (expired, again, skewed)}) == 1
+        assert len({condition["lastUpdateTime"] for condition in (expired, again, skewed)}) == 3
 
     simulate(story)
 
@@ -386,18 +390,18 @@ def test_an_operation_that_would_outlive_its_lease_is_ended() -> None:
     """G78: what began in time does not act after the lease; it is no error, and goes on when the lease is renewed."""
 
     async def story(simulation: Simulation) -> None:
-        one = await begin(simulation)
-        await one.seed.renew(seconds=30)
-        one.provider.takes = 20
-        async with running(one.seed, [one.component()]):
-            await one.make(asks="reconcile")
+        world = await begin(simulation)
+        await world.seed.renew(seconds=30)
+        world.provider.takes = 20
+        async with running(world.seed, [world.component()]):
+            await world.make(asks="reconcile")
             await settle(600)
-            assert one.provider.calls == ["dig shoot--garden--rose", "fill shoot--garden--rose"]
-            tree = (await one.seed.get(POND, "pond")).tree
+            assert world.provider.calls == ["dig shoot--garden--rose", "fill shoot--garden--rose"]
+            tree = (await world.seed.get(POND, "pond")).tree
             assert (tree["status"]["lastOperation"]["state"], "lastError" in tree["status"]) == ("Processing", False)
             assert tree["status"]["conditions"][0]["reason"] == "LeaseExpired"
-            one.seed.keep_renewing()
-            await one.until(succeeded("Create"))
+            world.seed.keep_renewing()
+            await world.until(succeeded("Create"))
 
     simulate(story)
 
@@ -406,35 +410,35 @@ def test_retries_end_with_the_lease() -> None:
     """G79: gardenlet cut from the garden, extension in an error loop."""
 
     async def story(simulation: Simulation) -> None:
-        one = await begin(simulation)
-        renewing = one.seed.keep_renewing()
-        one.provider.breaks = True
-        async with running(one.seed, [one.component()]):
-            await one.make(asks="reconcile")
+        world = await begin(simulation)
+        renewing = world.seed.keep_renewing()
+        world.provider.breaks = True
+        async with running(world.seed, [world.component()]):
+            await world.make(asks="reconcile")
             await settle(1000)
             renewing.cancel()
             ends = simulation.clock.monotonic() + TIMING.lease_validity
             await settle(3600)
-        assert one.provider.log[-1][0] < ends
-        assert one.provider.log[-1][0] > 1000
+        assert world.provider.log[-1][0] < ends
+        assert world.provider.log[-1][0] > 1000
 
     simulate(story)
 
 
 def test_a_delete_is_called_for_only_within_the_lease() -> None:
     async def story(simulation: Simulation) -> None:
-        one = await begin(simulation)
-        await one.seed.renew()
-        async with running(one.seed, [one.component()]):
-            await one.make(asks="reconcile")
-            await one.until(succeeded("Create"))
+        world = await begin(simulation)
+        await world.seed.renew()
+        async with running(world.seed, [world.component()]):
+            await world.make(asks="reconcile")
+            await world.until(succeeded("Create"))
             await settle(600)
-            await one.seed.delete(POND, "pond")
+            await world.seed.delete(POND, "pond")
             await settle(600)
-            assert one.provider.calls[2:] == []
-            await one.seed.renew()
-            await one.until(is_gone)
-        assert one.provider.calls[2:] == ["fill up"]
+            assert world.provider.calls[2:] == []
+            await world.seed.renew()
+            await world.until(is_gone)
+        assert world.provider.calls[2:] == ["fill up"]
 
     simulate(story)
 
@@ -443,12 +447,12 @@ def test_a_state_that_is_too_large_is_reported_and_the_earlier_one_stays() -> No
     """G22."""
 
     async def story(simulation: Simulation) -> None:
-        one = await begin(simulation)
-        one.seed.keep_renewing()
-        one.actuator.size = 4 * 2**20
-        async with running(one.seed, [one.component()]):
-            await one.make(asks="reconcile")
-            tree = await one.until(failed)
+        world = await begin(simulation)
+        world.seed.keep_renewing()
+        world.actuator.size = 4 * 2**20
+        async with running(world.seed, [world.component()]):
+            await world.make(asks="reconcile")
+            tree = await world.until(failed)
         assert tree["status"]["state"] == {"pond": "shoot--garden--rose"}
         assert "found 4.00 MiB, allowed: up to 1.37 MiB" in tree["status"]["lastError"]["description"]
 

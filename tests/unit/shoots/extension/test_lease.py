@@ -231,8 +231,8 @@ def attempt(world: World, requested: str = "", last: str = "Create Processing", 
         "spec": {"type": "local"},
         "status": {"lastOperation": {"type": kind, "state": state}},
     }
-    found = Object(msgspec.json.encode(tree))
-    world.caches.put(found)
+    shoot_object = Object(msgspec.json.encode(tree))
+    world.caches.put(shoot_object)
     extension: Extension[Any] = Extension(
         Infrastructure.resource,
         "local",
@@ -241,7 +241,7 @@ def attempt(world: World, requested: str = "", last: str = "Create Processing", 
     )
     cache = world.caches.of(Infrastructure.resource)
     tools = Tools(extension, cache, cast(Writer, None), world.leases, world.clocks, longest=60)
-    return Attempt(tools, found)
+    return Attempt(tools, shoot_object)
 
 
 def test_an_operation_may_last_as_long_as_its_lease() -> None:

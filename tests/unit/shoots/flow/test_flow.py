@@ -124,7 +124,7 @@ def test_a_failing_task_stops_those_behind_it_and_no_others() -> None:
         "c": TaskState.BLOCKED,
         "d": TaskState.DONE,
     }
-    assert [(one.task_id, one.description, one.codes) for one in status.errors] == [
+    assert [(error.task_id, error.description, error.codes) for error in status.errors] == [
         ("a", "no quota", ("ERR_INFRA_QUOTA_EXCEEDED",))
     ]
     assert status.is_failed

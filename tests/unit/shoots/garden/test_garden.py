@@ -109,7 +109,7 @@ def test_a_seed_that_admission_would_refuse_is_not_chosen_by_scheduler_or_evacua
     apple = shoot("apple", "a", "a")
     apple.spec.networking = Networking(type="local", pods="10.0.0.0/24")
     assert choose(apple, [near, far], {})[0] == "c"
-    assert [one.destination for one in next_moves("a", [apple], [seed("a"), near, far], limit=1).moves] == ["c"]
+    assert [move.destination for move in next_moves("a", [apple], [seed("a"), near, far], limit=1).moves] == ["c"]
     apple.spec.cloud_profile_name = "metal"
     profile = CloudProfile(spec=CloudProfileSpec(type="metal", seed_selector=SeedSelector(provider_types=["metal"])))
     chosen, why = choose(apple, [near, far], {}, profile)
@@ -120,17 +120,17 @@ def test_a_seed_that_admission_would_refuse_is_not_chosen_by_scheduler_or_evacua
 
 def test_a_shoot_whose_move_is_refused_takes_no_place_of_others_that_leave_a_seed() -> None:
     shoots = [shoot(name, "a", "a") for name in ("apple", "pear")]
-    found = next_moves("a", shoots, [seed("a"), seed("b")], limit=1, refused={"garden-dev/apple": "for a reason"})
-    assert [one.shoot for one in found.moves] == ["pear"]
-    assert found.blocked == {"garden-dev/apple": "for a reason"}
+    evacuation = next_moves("a", shoots, [seed("a"), seed("b")], limit=1, refused={"garden-dev/apple": "for a reason"})
+    assert [move.shoot for move in evacuation.moves] == ["pear"]
+    assert evacuation.blocked == {"garden-dev/apple": "for a reason"}
 
 
 def test_a_move_that_has_failed_takes_no_place_of_others_and_its_seed_is_not_called_empty() -> None:
     shoots = [shoot("apple", "b", "a", "Migrate Failed"), shoot("pear", "a", "a")]
-    found = next_moves("a", shoots, [seed("a"), seed("b")], limit=1)
-    assert [one.shoot for one in found.moves] == ["pear"]
-    assert (found.running, found.remaining) == (0, 2)
-    assert "move to seed b has failed" in found.blocked["garden-dev/apple"]
+    evacuation = next_moves("a", shoots, [seed("a"), seed("b")], limit=1)
+    assert [move.shoot for move in evacuation.moves] == ["pear"]
+    assert (evacuation.running, evacuation.remaining) == (0, 2)
+    assert "move to seed b has failed" in evacuation.blocked["garden-dev/apple"]
     begins = [shoot("apple", "b", "a", "Reconcile Failed")]
     assert next_moves("a", begins, [seed("a"), seed("b")], limit=1).running == 1
 
@@ -142,7 +142,7 @@ def test_a_shoot_that_is_deleted_leaves_a_seed_that_is_lost_for_one_that_can_del
         "garden-dev/apple": "it is being deleted"
     }
     lost = next_moves("a", [going], [seed("a", ready=False), seed("b")], limit=1)
-    assert [one.destination for one in lost.moves] == ["b"]
+    assert [move.destination for move in lost.moves] == ["b"]
 
 
 def test_a_seed_that_is_missing_or_being_deleted_is_not_ready() -> None:
@@ -154,16 +154,16 @@ def test_a_seed_that_is_missing_or_being_deleted_is_not_ready() -> None:
 def test_a_seed_is_evacuated_a_few_shoots_at_a_time() -> None:
     shoots = [shoot(f"apple-{number}", "a", "a") for number in range(6)]
     shoots += [shoot("moving", "b", "a", "Migrate Processing"), shoot("new", "a", "a", "Create Processing")]
-    found = next_moves("a", shoots, [seed("a"), seed("b"), seed("c")], limit=3)
-    assert [(move.shoot, move.destination) for move in found.moves] == [("apple-0", "c"), ("apple-1", "b")]
-    assert (found.running, found.remaining) == (1, 7)
-    assert found.blocked == {"garden-dev/new": "its creation has not finished"}
+    evacuation = next_moves("a", shoots, [seed("a"), seed("b"), seed("c")], limit=3)
+    assert [(move.shoot, move.destination) for move in evacuation.moves] == [("apple-0", "c"), ("apple-1", "b")]
+    assert (evacuation.running, evacuation.remaining) == (1, 7)
+    assert evacuation.blocked == {"garden-dev/new": "its creation has not finished"}
 
 
 def test_an_evacuation_without_a_seed_that_fits_says_so_for_each_shoot() -> None:
-    found = next_moves("a", [shoot("apple", "a", "a")], [seed("a"), seed("b", ready=False)], limit=3)
-    assert found.moves == ()
-    assert found.blocked == {"garden-dev/apple": "b: seed b is not ready: it is silent"}
+    evacuation = next_moves("a", [shoot("apple", "a", "a")], [seed("a"), seed("b", ready=False)], limit=3)
+    assert evacuation.moves == ()
+    assert evacuation.blocked == {"garden-dev/apple": "b: seed b is not ready: it is silent"}
 
 
 @given(st.integers(1, 5), st.lists(st.sampled_from(["here", "leaving", "arriving", "failed"]), max_size=12))
@@ -175,10 +175,10 @@ def test_an_evacuation_never_has_more_under_way_than_its_limit(limit: int, state
         "failed": ("b", "b", "Restore Failed"),
     }
     shoots = [shoot(f"apple-{at}", *made[state]) for at, state in enumerate(states)]
-    found = next_moves("a", shoots, [seed("a"), seed("b")], limit)
+    evacuation = next_moves("a", shoots, [seed("a"), seed("b")], limit)
     under_way = states.count("leaving") + states.count("arriving")
-    assert found.running == under_way
-    assert len(found.moves) == max(0, min(states.count("here"), limit - under_way))
+    assert evacuation.running == under_way
+    assert len(evacuation.moves) == max(0, min(states.count("here"), limit - under_way))
 
 
 def test_silence_counts_from_what_was_seen_without_a_break() -> None:
@@ -266,9 +266,9 @@ async def test_a_move_begins_once_the_bucket_of_its_destination_is_ready(found: 
     writer = cast(Writer, SimpleNamespace(status=status))
     silences = cast(SeedLeases, SimpleNamespace(silence=lambda _seed: 0.0))
     garden = Garden(cast(Caches, caches), writer, SystemClock(), GardenConfig(), silences)
-    for one in (moving, destination, found):
-        if one is not None:
-            caches.put(one if isinstance(one, Object) else Object(msgspec.json.encode(one)))
+    for object_ in (moving, destination, found):
+        if object_ is not None:
+            caches.put(object_ if isinstance(object_, Object) else Object(msgspec.json.encode(object_)))
     await garden._migrate(Key("garden-dev", "apple"))
     (constraint,) = (one for one in written[0].constraints if one.type == READY_FOR_MIGRATION)
     assert (constraint.status, constraint.message) == ("False" if problem else "True", problem)

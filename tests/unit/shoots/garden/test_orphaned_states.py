@@ -32,8 +32,8 @@ def piece(shoot_uid: str, number: int) -> Tree:
 
 def foreign(number: int, **changed: Tree | str) -> Tree:
     """One that only looks like a Secret of ours."""
-    found = piece(GONE, number)
-    return {**found, **changed, "metadata": {**found["metadata"], **changed.get("metadata", {})}}  # type: ignore[dict-item]
+    secret = piece(GONE, number)
+    return {**secret, **changed, "metadata": {**secret["metadata"], **changed.get("metadata", {})}}  # type: ignore[dict-item]
 
 
 def test_state_of_a_shoot_that_is_gone_is_deleted_once_its_shoot_does_not_appear() -> None:
@@ -61,11 +61,11 @@ def test_state_of_a_shoot_that_is_gone_is_deleted_once_its_shoot_does_not_appear
             await asyncio.sleep(GRACE - 60)
             assert await left() == everything
             await asyncio.sleep(120)
-            kept = everything - {made[1]["metadata"]["name"]}
-            assert await left() == kept
+            remaining = everything - {made[1]["metadata"]["name"]}
+            assert await left() == remaining
             await client.delete(Shoot.resource, "apple", PROJECT)
             await asyncio.sleep(60)
-            assert await left() == {one["metadata"]["name"] for one in others}
+            assert await left() == {other["metadata"]["name"] for other in others}
         await server.close()
 
     virtual.run(main, epoch=datetime(2026, 1, 1, tzinfo=UTC), seed=1)

@@ -132,8 +132,8 @@ async def test_the_garden_keeps_what_a_gardenlet_has_said_in_its_seed_since_it_w
     async with moving() as (client, _shoot):
         await client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(Seed))
         seen = await client.create(Seed.resource, {"metadata": {"name": "a"}, "spec": SPEC})
-        said = {"type": f"{BUCKET_REACHABLE}{'b' * 63}", "status": "True"}
-        patch = {"status": {"conditions": [said]}}
+        reported = {"type": f"{BUCKET_REACHABLE}{'b' * 63}", "status": "True"}
+        patch = {"status": {"conditions": [reported]}}
         await client.patch(Seed.resource, "a", patch=patch, type=PatchType.MERGE, subresource="status")
         alive = SimpleNamespace(is_observed=True, has_lease=lambda _seed: True, silence=lambda _seed: 0.0)
         nothing = Caches(client, rng=random.Random(1))
@@ -141,8 +141,8 @@ async def test_the_garden_keeps_what_a_gardenlet_has_said_in_its_seed_since_it_w
         garden._seeds = cast(Cache, SimpleNamespace(get={seen.key: seen}.get))
         with pytest.raises(Conflict):
             await garden._seed(seen.key)
-        found = (await client.get(Seed.resource, "a")).decode(Seed).status.conditions
-        assert [one.type for one in found] == [said["type"]]
+        conditions = (await client.get(Seed.resource, "a")).decode(Seed).status.conditions
+        assert [condition.type for condition in conditions] == [reported["type"]]
 
 
 def migrated(client: Client, shoot: Object) -> steps.Attempt:

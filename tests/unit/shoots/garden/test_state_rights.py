@@ -109,10 +109,10 @@ class Garden:
     async def rules(self, seed: str, namespace: str = PROJECT) -> list[Tree]:
         """The rules of a seed's Role; none if there is no Role."""
         try:
-            found = await self.client.get(ROLE, ROLE_OF_GARDENLET.format(seed=seed), namespace)
+            role = await self.client.get(ROLE, ROLE_OF_GARDENLET.format(seed=seed), namespace)
         except NotFound:
             return []
-        return found.tree.get("rules") or []
+        return role.tree.get("rules") or []
 
     async def own(self, name: str, epochs: Ownership) -> None:
         """Write epochs, and wait until the Roles follow."""
@@ -150,8 +150,8 @@ async def test_a_large_state_moves_with_its_shoot_and_no_other_seed_gets_at_it()
         a, b = world.seeds["a"], world.seeds["b"]
         await a.get(SECRET, secrets[0], names.STATE_NAMESPACE)
         await none_of(b, secrets[0])
-        one = Ownership().add("a", "bucket-a").start(1, "a")
-        await world.own("apple", one.add("b", "bucket-b"))
+        ownership = Ownership().add("a", "bucket-a").start(1, "a")
+        await world.own("apple", ownership.add("b", "bucket-b"))
         await none_of(a, secrets[0])
         live = await world.shoot("apple")
         claimed = await ShootStates(b, "b").claim(live, 2)
@@ -212,7 +212,7 @@ async def test_leftovers_of_a_crash_are_found_by_the_seed_that_may_delete_them()
         used = await world.store("a", "apple", json_of(MIB))
         await ShootStates(world.seeds["a"], "a").sweep(apple, used, 1)
         left = (await world.client.list(SECRET, names.STATE_NAMESPACE)).items
-        assert sorted(one.name for one in left) == sorted(used)
+        assert sorted(object_.name for object_ in left) == sorted(used)
 
 
 @pytest.mark.soak
@@ -307,7 +307,7 @@ async def test_a_seed_that_is_deleted_keeps_its_rights_only_while_it_has_shoots(
             await world.seeds["a"].list(Shoot.resource, PROJECT)
         await world.seeds["b"].list(Shoot.resource, PROJECT)
         for kind in WRITTEN:  # and nothing of it stays
-            left = {one.name for one in (await world.client.list(kind)).items}
+            left = {object_.name for object_ in (await world.client.list(kind)).items}
             assert ROLE_OF_GARDENLET.format(seed="b") in left
             assert not [name for name in left if name.startswith(ROLE_OF_GARDENLET.format(seed="a"))]
 

@@ -37,7 +37,7 @@ class Cached:
     """A cache with these objects."""
 
     def __init__(self, found: tuple[Object, ...] = ()) -> None:
-        self.found = {one.key: one for one in found}
+        self.found = {object_.key: object_ for object_ in found}
 
     def get(self, key: Key) -> Object | None:
         return self.found.get(key)
@@ -112,7 +112,9 @@ class World:
         self.providers = {"local": BucketCapabilities(uses_bucket_config=True)}
 
         def cached(resource: Resource) -> Cached:
-            return Cached(tuple(one for one in found if (one.kind, one.tree["apiVersion"]) == _of(resource)))
+            return Cached(
+                tuple(object_ for object_ in found if (object_.kind, object_.tree["apiVersion"]) == _of(resource))
+            )
 
         of_garden = (Seed.resource, BackupBucket.resource, BackupEntry.resource)
         of_seed = (
@@ -122,9 +124,9 @@ class World:
             extension_backups.BackupEntry.resource,
         )
         observer = SimpleNamespace(
-            garden={one: cached(one) for one in of_garden},
-            seed={one: cached(one) for one in of_seed},
-            own_seed=next((one for one in found if one.kind == "Seed" and one.name == "a"), None),
+            garden={resource: cached(resource) for resource in of_garden},
+            seed={resource: cached(resource) for resource in of_seed},
+            own_seed=next((object_ for object_ in found if object_.kind == "Seed" and object_.name == "a"), None),
         )
         tools = SimpleNamespace(
             config=GardenletConfig("a"),
@@ -176,7 +178,7 @@ async def test_an_entry_does_not_lead_to_a_server_that_only_another_seed_names()
     tree["status"]["providerStatus"] = {"endpoint": "https://evil.example"}
     world = World(entry(), Object(encode_json(tree)), namespace(), *map(secret, SECRETS))
     assert of(await world.entry()) == "BucketNotTrusted"
-    assert world.seed.applied == [one for one in world.seed.applied if one["kind"] == "Secret"]
+    assert world.seed.applied == [body for body in world.seed.applied if body["kind"] == "Secret"]
     description = world.garden.said["lastError"]["description"]
     assert "status.providerStatus.endpoint: found https://evil.example; allowed: servers of the provider" in description
     config = {"endpoint": "https://evil.example"}
@@ -188,7 +190,7 @@ async def test_an_entry_does_not_lead_to_a_server_that_only_another_seed_names()
     )
     world = World(entry(), Object(encode_json(tree)), namespace(), seed, *map(secret, SECRETS))
     await world.entry()
-    given = next(one for one in world.seed.applied if one["kind"] == "BackupEntry")["spec"]
+    given = next(body for body in world.seed.applied if body["kind"] == "BackupEntry")["spec"]
     assert given["backupBucketProviderStatus"] == config
 
 
@@ -324,7 +326,7 @@ async def test_an_extension_resource_gets_an_order_only_if_something_has_to_be_d
     settled = Object(encode_json({**rendered, "status": status}))
     world = World(entry(), bucket(), settled, *there)
     assert of(await world.entry()) == "Done"
-    orders = [one for one in world.seed.log if "BackupEntry" in one]
+    orders = [entry_log for entry_log in world.seed.log if "BackupEntry" in entry_log]
     assert orders == ([f"apply, to {order} BackupEntry {ENTRY}"] if order else [])
 
 
@@ -332,7 +334,7 @@ async def test_credentials_are_written_again_only_if_they_have_changed() -> None
     first = World(entry(), bucket())
     await first.entry()
     assert first.seed.log[:2] == ["create Namespace garden", f"apply Secret entry-{ENTRY}"]
-    copied, made = (Object(encode_json(one)) for one in first.seed.applied)
+    copied, made = (Object(encode_json(body)) for body in first.seed.applied)
     world = World(entry(), bucket(), copied, made, an_object(NAMESPACE, GARDEN_NAMESPACE))
     await world.entry()
     assert world.seed.log == []
@@ -349,10 +351,10 @@ async def test_the_secret_of_a_source_entry_is_another_one() -> None:
 
 
 async def test_whatever_an_entry_has_made_in_the_seed_leads_back_to_it_also_when_the_entry_is_gone() -> None:
-    found = World(entry()).backups
-    assert found._entry_of(in_seed()) == [Key("", ENTRY), Key("garden-dev", ENTRY)]
-    assert found._entries_of_secret(secret(names.BACKUP_SECRET)) == [Key("garden-dev", ENTRY)]
-    assert found._entries_of_secret(secret("other")) == []
+    backups = World(entry()).backups
+    assert backups._entry_of(in_seed()) == [Key("", ENTRY), Key("garden-dev", ENTRY)]
+    assert backups._entries_of_secret(secret(names.BACKUP_SECRET)) == [Key("garden-dev", ENTRY)]
+    assert backups._entries_of_secret(secret("other")) == []
     assert World().backups._entry_of(in_seed()) == [Key("", ENTRY)]
 
 
@@ -363,7 +365,7 @@ async def test_an_extension_resource_that_is_being_deleted_is_created_anew_only_
     for metadata, log in ((confirmed, []), (unconfirmed, [f"migrate BackupEntry {ENTRY}"])):
         world = World(entry(), bucket(), in_seed(**DELETED, **metadata), namespace())
         assert of(await world.entry()) == "BeingDeleted"
-        assert [one for one in world.seed.log if "BackupEntry" in one] == log
+        assert [line for line in world.seed.log if "BackupEntry" in line] == log
 
 
 @pytest.mark.parametrize(
@@ -376,8 +378,8 @@ async def test_an_extension_resource_that_is_being_deleted_is_created_anew_only_
 )
 async def test_an_entry_is_ready_once_its_extension_has_nothing_left_to_do(last: str, order: str, state: str) -> None:
     world = World()
-    found = in_seed(last, order).decode(extension_backups.BackupEntry)
-    await world.backups._report(BackupEntry.resource, entry(), found, requested=order)
+    resource = in_seed(last, order).decode(extension_backups.BackupEntry)
+    await world.backups._report(BackupEntry.resource, entry(), resource, requested=order)
     assert world.garden.said["lastOperation"]["state"] == state
     assert world.garden.said["seedName"] == "a"
 
@@ -386,11 +388,11 @@ async def test_a_bucket_says_where_it_is_as_its_extension_says() -> None:
     world = World()
     kind = extension_backups.BackupBucket
     status = {"lastOperation": {"type": "Create", "state": "Succeeded"}, "providerStatus": {"url": URL}}
-    found = an_object(kind.resource, BUCKET, spec={"type": "local"}, status=status).decode(kind)
-    await world.backups._report(BackupBucket.resource, bucket("Processing"), found, requested="")
+    resource = an_object(kind.resource, BUCKET, spec={"type": "local"}, status=status).decode(kind)
+    await world.backups._report(BackupBucket.resource, bucket("Processing"), resource, requested="")
     assert world.garden.said["providerStatus"] == {"url": URL}
     world.garden.conflicts = True
-    assert of(await world.backups._report(BackupBucket.resource, bucket(), found, requested="")) == "ObjectChanged"
+    assert of(await world.backups._report(BackupBucket.resource, bucket(), resource, requested="")) == "ObjectChanged"
 
 
 def seed(name: str = "a", **backup: Any) -> Object:
@@ -415,12 +417,12 @@ async def test_a_bucket_says_which_secret_it_lacks_and_is_tried_again_in_a_momen
     outcome = await world.backups._reconcile_bucket(Key("", BUCKET))
     assert isinstance(outcome, Wait)
     assert (outcome.reason, outcome.after) == ("CredentialsMissing", buckets.SOON)
-    said = world.garden.said
-    assert said["lastOperation"]["state"] == "Pending"
-    assert said["lastOperation"]["lastUpdateTime"] == "2026-01-01T00:00:00Z"
+    status = world.garden.said
+    assert status["lastOperation"]["state"] == "Pending"
+    assert status["lastOperation"]["lastUpdateTime"] == "2026-01-01T00:00:00Z"
     missing = "Secret garden/backup-a of the garden, which gives access to it, does not exist; create it"
-    assert said["lastError"]["description"] == said["lastOperation"]["description"] == missing
-    assert said["providerStatus"] == {"url": URL, "more": 1}, "what is known of it stays"
+    assert status["lastError"]["description"] == status["lastOperation"]["description"] == missing
+    assert status["providerStatus"] == {"url": URL, "more": 1}, "what is known of it stays"
     assert world.seed.log == []
 
 
@@ -448,8 +450,8 @@ async def test_the_time_of_an_operation_changes_with_the_operation_alone() -> No
         world = World()
         world.now = NOW + later
         status = {"lastOperation": {"type": "Create", "state": state}, "providerStatus": {"url": URL}, **more}
-        found = an_object(kind.resource, BUCKET, spec={"type": "local"}, status=status).decode(kind)
-        await world.backups._report(BackupBucket.resource, before, found, requested="")
+        resource = an_object(kind.resource, BUCKET, spec={"type": "local"}, status=status).decode(kind)
+        await world.backups._report(BackupBucket.resource, before, resource, requested="")
         return Object(encode_json({**before.tree, "status": world.garden.said}))
 
     hour = timedelta(hours=1)

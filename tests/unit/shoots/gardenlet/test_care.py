@@ -51,7 +51,7 @@ async def test_conditions_are_written_to_the_version_that_was_seen() -> None:
     """The garden writes conditions beside them."""
     outcome, report = await checked(caring(), shoot())
     assert isinstance(outcome, Wait)
-    assert CONTROL_PLANE_HEALTHY in [one.type for one in report.status.conditions]
+    assert CONTROL_PLANE_HEALTHY in [condition.type for condition in report.status.conditions]
     assert report.precondition is Precondition.VERSION
 
 
@@ -88,15 +88,15 @@ def test_a_shoot_that_leaves_or_is_another_seeds_is_not_observed(found: Object, 
 
 async def test_what_was_asked_goes_with_the_shoot_and_with_its_epoch() -> None:
     """Answers about another etcd than the present one say nothing."""
-    of, found = caring(), shoot()
-    await checked(of, found)
-    asked = of._checks[found.key]
-    await checked(of, found)
-    assert of._checks[found.key] is asked
+    of, live = caring(), shoot()
+    await checked(of, live)
+    asked = of._checks[live.key]
+    await checked(of, live)
+    assert of._checks[live.key] is asked
     asked.epoch += 1
-    await checked(of, found)
-    assert of._checks[found.key] is not asked
-    of.forget(found.key)
+    await checked(of, live)
+    assert of._checks[live.key] is not asked
+    of.forget(live.key)
     assert of._checks == {}
 
 
@@ -127,6 +127,6 @@ async def test_a_missing_secret_is_reported_and_a_garden_that_is_not_reached_cha
     bucket = an_object(BackupBucket.resource, "bucket-a", spec=spec).decode(BackupBucket)
     stored = {"replicas": 1, "backup": {"store": {"container": "a"}}}
     etcd = an_object(Etcd.resource, "etcd-main", TECHNICAL_ID, spec=stored)
-    said = await of._bucket(scope(etcd=etcd, bucket=bucket))
-    assert (said is None) is (problem is None)
-    assert said is None or (str(problem) in said[0] and said[1:] == (True, False))
+    result = await of._bucket(scope(etcd=etcd, bucket=bucket))
+    assert (result is None) is (problem is None)
+    assert result is None or (str(problem) in result[0] and result[1:] == (True, False))

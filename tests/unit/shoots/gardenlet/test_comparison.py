@@ -38,7 +38,7 @@ def test_an_object_holds_another_if_they_differ_in_extra_fields_only(live: Any, 
         if isinstance(live, dict) and isinstance(wanted, dict):
             return {name: without_others(live[name], wanted[name]) for name in live if name in wanted}
         if isinstance(live, list) and isinstance(wanted, list) and len(live) == len(wanted):
-            return [without_others(one, other) for one, other in zip(live, wanted, strict=True)]
+            return [without_others(item, other) for item, other in zip(live, wanted, strict=True)]
         return live
 
     assert holds(live, wanted) == (without_others(live, wanted) == wanted)

@@ -112,8 +112,8 @@ def test_a_lease_that_keeps_the_extension_from_acting_is_the_cause() -> None:
     assert not isinstance(verdict, Overdue), "a task that migrates orders to migrate"
     kept = extensions._or_overdue(
         of(infrastructure(at(LONG), metadata_keys.RESTORE)),
-        (found := infrastructure(at(LONG), metadata_keys.RESTORE, conditions=[invalid])).object,
-        found.typed.status,
+        (resource := infrastructure(at(LONG), metadata_keys.RESTORE, conditions=[invalid])).object,
+        resource.typed.status,
         Wait("ExtensionNotReady", "Infrastructure apple: its extension has not finished"),
     )
     assert isinstance(kept, Overdue)
@@ -134,7 +134,7 @@ def test_what_is_overdue_is_an_error_that_never_ends_the_operation() -> None:
     reported = status.reported(days, OperationType.RECONCILE, flow_status(OVERDUE), 12 * 3600)
     assert reported.last_operation is not None
     assert reported.last_operation.state == "Error"
-    assert [(one.task_id, one.description) for one in reported.last_errors] == [
+    assert [(last_error.task_id, last_error.description) for last_error in reported.last_errors] == [
         ("Deploy infrastructure", OVERDUE.message)
     ]
     assert flow_status(OVERDUE).outcome == Wait("ExtensionNotReady", f"Deploy infrastructure: {OVERDUE.message}", 5.0)
@@ -147,17 +147,17 @@ def test_what_is_overdue_is_an_error_that_never_ends_the_operation() -> None:
 
 def test_what_stays_overdue_is_written_once() -> None:
     def written(of: Object, now: datetime) -> Object:
-        found = status.reported(scope(object=of, now=now), OperationType.RECONCILE, flow_status(OVERDUE), 12 * 3600)
-        return Object(encode_json({**of.tree, "status": msgspec.to_builtins(found)}))
+        reported = status.reported(scope(object=of, now=now), OperationType.RECONCILE, flow_status(OVERDUE), 12 * 3600)
+        return Object(encode_json({**of.tree, "status": msgspec.to_builtins(reported)}))
 
     once = written(begun(LONG), NOW)
     assert written(once, NOW + LONG).tree == once.tree
 
 
 def test_what_is_overdue_can_be_read_back() -> None:
-    found = read(RECONCILE, flow_status(OVERDUE).description, {"Deploy infrastructure": OVERDUE.message})
-    assert found.tasks["Deploy infrastructure"].state is TaskState.OVERDUE
-    assert found.tasks["Deploy infrastructure"].reason == "ExtensionNotReady"
+    flow = read(RECONCILE, flow_status(OVERDUE).description, {"Deploy infrastructure": OVERDUE.message})
+    assert flow.tasks["Deploy infrastructure"].state is TaskState.OVERDUE
+    assert flow.tasks["Deploy infrastructure"].reason == "ExtensionNotReady"
     failed = read(RECONCILE, "", {"Deploy infrastructure": "no quota"})
     assert failed.tasks["Deploy infrastructure"].state is TaskState.FAILED
 
@@ -195,5 +195,5 @@ def test_an_invalid_lease_keeps_no_extension_from_migrating() -> None:
 def test_an_error_of_the_attempt_before_the_order_is_no_failure(failed: timedelta, fails: bool) -> None:
     """An order to retry would end the operation again before its extension has begun."""
     error = {"description": "no quota", "lastUpdateTime": timestamp(NOW - failed)}
-    found = infrastructure(at(SHORT), lastError=error, lastOperation={"type": "Migrate", "state": "Error"})
-    assert isinstance(migrated(found), Failure if fails else Wait)
+    resource = infrastructure(at(SHORT), lastError=error, lastOperation={"type": "Migrate", "state": "Error"})
+    assert isinstance(migrated(resource), Failure if fails else Wait)

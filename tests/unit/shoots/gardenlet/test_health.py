@@ -50,17 +50,20 @@ def scope(*, available: tuple[str, ...] = PROGRAMS, etcd: bool = True, state: st
         status=status,
     )
     main = typed(Etcd, {"name": "etcd-main"}, spec={"replicas": 1}, status={"ready": etcd})
-    running = {one: Object(encode_json({"status": {"availableReplicas": int(one in available)}})) for one in PROGRAMS}
-    found: dict[str, Any] = dict.fromkeys(Scope.__dataclass_fields__)
+    running = {
+        program: Object(encode_json({"status": {"availableReplicas": int(program in available)}}))
+        for program in PROGRAMS
+    }
+    fields: dict[str, Any] = dict.fromkeys(Scope.__dataclass_fields__)
     return Scope(
-        **found
+        **fields
         | {"object": shoot, "now": NOW, "seed_name": "east", "ownership": Ownership(()), "etcd": main, "seed": SEED}
         | {"deployments": running, "pod_roles": frozenset(), "extensions": ()}
     )
 
 
 def said(of: Scope, backups: BackupHealth | None = None) -> dict[str, tuple[str, str]]:
-    return {one.type: (one.status, one.reason) for one in conditions(of, backups)}
+    return {condition.type: (condition.status, condition.reason) for condition in conditions(of, backups)}
 
 
 def test_a_control_plane_is_healthy_only_with_all_its_parts() -> None:
@@ -69,9 +72,9 @@ def test_a_control_plane_is_healthy_only_with_all_its_parts() -> None:
         CONTROL_PLANE_HEALTHY: ("True", "ControlPlaneRunning"),
     }
     for lacking in PROGRAMS:
-        found = said(scope(available=tuple(one for one in PROGRAMS if one != lacking)))
-        assert found[CONTROL_PLANE_HEALTHY] == ("False", "ComponentsNotReady")
-        assert (found[API_SERVER_AVAILABLE][0] == "False") is (lacking == API_SERVER)
+        reported = said(scope(available=tuple(program for program in PROGRAMS if program != lacking)))
+        assert reported[CONTROL_PLANE_HEALTHY] == ("False", "ComponentsNotReady")
+        assert (reported[API_SERVER_AVAILABLE][0] == "False") is (lacking == API_SERVER)
     assert said(scope(etcd=False))[CONTROL_PLANE_HEALTHY][0] == "False"
 
 
@@ -103,15 +106,15 @@ WORKERS = {"type": "local", "workers": [{"name": "pool", "machine": {"type": "m"
 def test_nodes_and_system_components_are_as_the_api_server_of_the_shoot_says(
     shoot: ShootHealth, nodes: str, components: str, message: str
 ) -> None:
-    found = {one.type: one for one in conditions(scope(provider=WORKERS), None, shoot)}
-    assert (found[EVERY_NODE_READY].status, found[SYSTEM_COMPONENTS_HEALTHY].status) == (nodes, components)
-    assert message in found[EVERY_NODE_READY].message + found[SYSTEM_COMPONENTS_HEALTHY].message
+    reported = {condition.type: condition for condition in conditions(scope(provider=WORKERS), None, shoot)}
+    assert (reported[EVERY_NODE_READY].status, reported[SYSTEM_COMPONENTS_HEALTHY].status) == (nodes, components)
+    assert message in reported[EVERY_NODE_READY].message + reported[SYSTEM_COMPONENTS_HEALTHY].message
 
 
 def test_an_api_server_that_fails_in_another_way_each_time_is_reported_once() -> None:
-    one, other = (ShootHealth(unreachable=why) for why in ("connection refused", "no answer"))
-    assert conditions(scope(), None, one) == conditions(scope(), None, other)
-    under_way = {one.status for one in conditions(scope(state="Processing"), None, one)[2:]}
+    first, other = (ShootHealth(unreachable=why) for why in ("connection refused", "no answer"))
+    assert conditions(scope(), None, first) == conditions(scope(), None, other)
+    under_way = {condition.status for condition in conditions(scope(state="Processing"), None, first)[2:]}
     assert under_way == {"Progressing"}
 
 
@@ -133,9 +136,9 @@ def test_a_shoot_is_ready_for_disaster_or_it_is_said_why_not(
     changed: dict[str, Any], backups: dict[str, Any], status: str, reason: str
 ) -> None:
     asked = replace(BackupHealth(msgspec.structs.replace(CURRENT, **changed), NOW), **backups)
-    found = ready_for_disaster(scope(), asked)
-    assert (found.status, found.reason) == (status, reason)
-    assert found.message
+    reported = ready_for_disaster(scope(), asked)
+    assert (reported.status, reported.reason) == (status, reason)
+    assert reported.message
 
 
 @pytest.mark.parametrize(
@@ -156,31 +159,31 @@ def test_one_other_seed_has_to_reach_the_bucket_once_one_has_tried(
     others: tuple[ReachReport, ...], status: str, end: str
 ) -> None:
     for shoot in (scope(), scope(hibernation={"enabled": True})):
-        found = ready_for_disaster(shoot, BackupHealth(CURRENT, NOW, others=others))
-        assert found.status == status
-        assert found.message.endswith(end)
-        assert (found.reason == "BucketNotReachedByOthers") is (status == "False")
+        reported = ready_for_disaster(shoot, BackupHealth(CURRENT, NOW, others=others))
+        assert reported.status == status
+        assert reported.message.endswith(end)
+        assert (reported.reason == "BucketNotReachedByOthers") is (status == "False")
 
 
 def test_reports_about_a_place_that_is_not_the_buckets_do_not_count() -> None:
-    found = ready_for_disaster(
+    reported = ready_for_disaster(
         scope(), BackupHealth(CURRENT, NOW, others=(ReachReport("west", "refused"),), is_elsewhere=True)
     )
-    assert found.status == "True"
-    assert "other seeds can't try it: spec.backup.providerConfig of its Seed lacks the endpoint" in found.message
+    assert reported.status == "True"
+    assert "other seeds can't try it: spec.backup.providerConfig of its Seed lacks the endpoint" in reported.message
 
 
 def test_a_shoot_whose_seed_was_deleted_says_so_whatever_its_agent_answers() -> None:
     for backups in (None, BackupHealth(CURRENT, NOW)):
-        found = conditions(replace(scope(), seed=None), backups)[-1]
-        assert (found.type, found.status, found.reason) == (READY_FOR_DISASTER, "False", "SeedMissing")
-        assert "there is no Seed east any more" in found.message
+        reported = conditions(replace(scope(), seed=None), backups)[-1]
+        assert (reported.type, reported.status, reported.reason) == (READY_FOR_DISASTER, "False", "SeedMissing")
+        assert "there is no Seed east any more" in reported.message
 
 
 def test_a_bucket_that_nobody_has_tried_is_not_said_to_be_good() -> None:
     untested = BackupHealth(CURRENT, NOW, is_checked=False)
-    found = ready_for_disaster(scope(), untested)
-    assert (found.status, found.reason) == ("Unknown", "BucketNotTested")
+    reported = ready_for_disaster(scope(), untested)
+    assert (reported.status, reported.reason) == ("Unknown", "BucketNotTested")
     assert ready_for_disaster(scope(), replace(untested, others=(ReachReport("west"),))).status == "True"
 
 

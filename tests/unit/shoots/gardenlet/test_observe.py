@@ -34,7 +34,7 @@ def conflict(annotated: str | None, *others: Object, of: Object | None = None) -
     namespace = an_object(NAMESPACE, TECHNICAL_ID, metadata=marks)
     observer = Observer.__new__(Observer)
     observer.seed_name = "a"
-    by_index = lambda _index, value: [one for one in shoots if value in technical_ids(one)]  # noqa: E731
+    by_index = lambda _index, value: [shoot for shoot in shoots if value in technical_ids(shoot)]  # noqa: E731
     garden = {Shoot.resource: SimpleNamespace(list=lambda: shoots, by_index=by_index)}
     observer.garden = cast(Any, {**garden, Project.resource: SimpleNamespace(list=list)})
     nothing = SimpleNamespace(get=lambda _key: None)

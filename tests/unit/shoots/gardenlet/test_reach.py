@@ -92,8 +92,8 @@ def test_where_the_seed_does_not_tell_it_is_said_which_field_would(found: Seed) 
     assert place.url == ""
     assert place.unknown.startswith("spec.backup.providerConfig of Seed east")
     assert "rosebud" not in place.unknown
-    [said] = reported_conditions([], {"east": place}, {}, NOW)
-    assert (said.status, said.reason) == ("Unknown", "EndpointUnknown")
+    [condition] = reported_conditions([], {"east": place}, {}, NOW)
+    assert (condition.status, condition.reason) == ("Unknown", "EndpointUnknown")
 
 
 def test_a_seed_without_backups_has_no_store() -> None:
@@ -106,7 +106,7 @@ def test_the_message_changes_with_the_attempt_and_with_nothing_else() -> None:
     others = {"east": StoreAddress(ENDPOINT), "north": StoreAddress("http://b")}
     own = Condition(GARDENLET_READY, "True")
     first = reported_conditions([own], others, {ENDPOINT: ""}, NOW)
-    assert [(one.type, one.status) for one in first] == [
+    assert [(condition.type, condition.status) for condition in first] == [
         (GARDENLET_READY, "True"),
         (f"{BUCKET_REACHABLE}east", "True"),
     ], "what was not tried is not told"
@@ -138,7 +138,7 @@ def says(status: str, message: str = f"{ENDPOINT}: refused; do something") -> Co
 def test_seeds_count_that_are_ready_and_could_take_the_shoot_and_have_tried() -> None:
     tainted = seed("tainted", says=says("False"))
     tainted.spec.taints = [SeedTaint(key="closed")]
-    found = [
+    seeds = [
         seed("west", says=says("False")),
         seed("north", says=says("True", f"{ENDPOINT} answers")),
         seed("elsewhere", says=says("True", "https://former.example answers")),
@@ -149,15 +149,15 @@ def test_seeds_count_that_are_ready_and_could_take_the_shoot_and_have_tried() ->
         tainted,
         EAST,
     ]
-    assert reports(apple(), "east", found) == (ReachReport("north"), ReachReport("west", f"{ENDPOINT}: refused"))
+    assert reports(apple(), "east", seeds) == (ReachReport("north"), ReachReport("west", f"{ENDPOINT}: refused"))
 
 
 def test_another_seeds_message_is_one_short_line() -> None:
-    [said] = reports(
+    [report] = reports(
         apple(), "east", [EAST, seed("west", says=says("False", f"{ENDPOINT}: \x1b[2J\n" + "x" * 100_000))]
     )
-    assert len(said.problem) < 150
-    assert said.problem.isprintable()
+    assert len(report.problem) < 150
+    assert report.problem.isprintable()
 
 
 BUCKET = names.bucket("uid-of-east")
@@ -216,10 +216,10 @@ def test_a_bucket_without_a_place_in_its_seed_keeps_the_one_it_has() -> None:
 
 def test_endpoints_are_read_for_declared_providers() -> None:
     for type in ("local", "acme"):
-        found = config(type, url="s3://{bucket}", endpoint=ENDPOINT)
-        assert endpoint_of(found, {type: BucketCapabilities(uses_bucket_config=True)}) == ENDPOINT
-        assert endpoint_of(found, {type: BucketCapabilities(domains=("store.example",))}) == ""
-        assert endpoint_of(found, {}) == ""
+        named = config(type, url="s3://{bucket}", endpoint=ENDPOINT)
+        assert endpoint_of(named, {type: BucketCapabilities(uses_bucket_config=True)}) == ENDPOINT
+        assert endpoint_of(named, {type: BucketCapabilities(domains=("store.example",))}) == ""
+        assert endpoint_of(named, {}) == ""
 
 
 @pytest.mark.parametrize(
@@ -243,8 +243,8 @@ def test_credentials_that_name_another_server_are_noticed(credentials: dict[str,
 
 @pytest.mark.parametrize(("short", "whole"), [("https://a", "https://a:443/b"), ("http://a", "http://a:80")])
 def test_the_port_that_a_url_implies_names_no_other_server(short: str, whole: str) -> None:
-    for one, other in ((short, whole), (whole, short)):
-        assert not is_elsewhere({"endpoint": one.encode()}, config(url="s3://{bucket}", endpoint=other))
+    for first, other in ((short, whole), (whole, short)):
+        assert not is_elsewhere({"endpoint": first.encode()}, config(url="s3://{bucket}", endpoint=other))
 
 
 def test_a_condition_of_an_earlier_process_counts_while_it_tells_of_the_present_url() -> None:
@@ -260,9 +260,9 @@ def test_a_condition_of_an_earlier_process_counts_while_it_tells_of_the_present_
 
 def test_why_a_store_is_not_reached_is_reported_without_the_advice() -> None:
     url = "https://a.example/b;c"
-    (said,) = reported_conditions([], {"east": StoreAddress(url)}, {url: "connection refused"}, NOW)
-    (found,) = reports(apple(), "east", [config(url="s3://{bucket}", endpoint=url), seed("west", says=said)])
-    assert found.problem == f"{url}: connection refused"
+    (condition,) = reported_conditions([], {"east": StoreAddress(url)}, {url: "connection refused"}, NOW)
+    (report,) = reports(apple(), "east", [config(url="s3://{bucket}", endpoint=url), seed("west", says=condition)])
+    assert report.problem == f"{url}: connection refused"
 
 
 async def test_a_store_that_can_not_be_tried_keeps_no_other_one_from_being_tried() -> None:
@@ -275,7 +275,7 @@ async def test_a_store_that_can_not_be_tried_keeps_no_other_one_from_being_tried
     observer: Any = None
     reach = Reach(observer, tools, connect, random.Random(1))
     await reach._connect_due(["https://odd", "https://a"], [])
-    problems = {url: one.problem for url, one in reach._attempts.items()}
+    problems = {url: attempt.problem for url, attempt in reach._attempts.items()}
     assert problems == {"https://odd": "the attempt failed (ValueError)", "https://a": "connection refused"}
 
 
@@ -286,7 +286,7 @@ async def test_conditions_are_written_to_the_version_of_the_seed_that_is_present
         return ""
 
     def own(version: str, *said: str) -> Object:
-        conditions = [{"type": one, "status": "True"} for one in said]
+        conditions = [{"type": type_, "status": "True"} for type_ in said]
         spec, metadata = {"provider": {"type": "local"}}, {"resourceVersion": version}
         return an_object(Seed.resource, "own", metadata=metadata, spec=spec, status={"conditions": conditions})
 
@@ -298,5 +298,5 @@ async def test_conditions_are_written_to_the_version_of_the_seed_that_is_present
     report = reported(observation, outcome)
     assert report is not None
     assert observation.object.resource_version == "2"
-    assert [one.type for one in cast(SeedStatus, report.status).conditions] == [GARDENLET_READY]
+    assert [condition.type for condition in cast(SeedStatus, report.status).conditions] == [GARDENLET_READY]
     assert report.precondition is Precondition.VERSION

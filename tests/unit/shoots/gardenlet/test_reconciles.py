@@ -96,7 +96,7 @@ async def test_a_shoot_whose_epochs_are_unreadable_says_so() -> None:
     last = after.status.last_operation
     assert last is not None
     assert (last.type, last.state, last.description) == ("Reconcile", "Error", outcome.message)
-    assert [one.description for one in after.status.last_errors] == [outcome.message]
+    assert [last_error.description for last_error in after.status.last_errors] == [outcome.message]
     _, _, again = await reconciled(client, Seen(shoot))
     _, _, once_more = await reconciled(client, Seen(shoot))
     assert again.resource_version == once_more.resource_version, "the same is not written again"
@@ -125,12 +125,12 @@ async def test_a_shoot_with_another_ones_technical_id_is_told_so_by_its_seed_alo
     await server.start()
     client = client_of(server)
     shoot = await a_shoot(client, seed)
-    outcome, after, found = await reconciled(client, Seen(shoot, "it is another's", is_here=True))
+    outcome, after, observed = await reconciled(client, Seen(shoot, "it is another's", is_here=True))
     assert isinstance(outcome, Wait if reason else Done)
     assert getattr(outcome, "reason", "") == reason
     told = after.status.last_operation
     assert (told.description if told is not None else "") == ("it is another's" if reason else "")
-    assert found.metadata.finalizers == []
+    assert observed.metadata.finalizers == []
     await server.close()
 
 
@@ -144,8 +144,8 @@ async def test_a_gardenlet_that_does_not_reach_the_garden_does_nothing() -> None
         async def get(self, *_: object) -> Object:
             raise Unreachable("no answer")
 
-    outcome, _, found = await reconciled(client, Seen(shoot), cast(Client, Silent()))
+    outcome, _, observed = await reconciled(client, Seen(shoot), cast(Client, Silent()))
     assert isinstance(outcome, Fault)
     assert outcome.reason == "GardenUnreachable"
-    assert found.resource_version == shoot.resource_version
+    assert observed.resource_version == shoot.resource_version
     await server.close()

@@ -52,6 +52,6 @@ async def test_conditions_that_others_wrote_meanwhile_stay(monkeypatch: pytest.M
     assert (await client.get(Seed.resource, "a")).resource_version == later.resource_version
     cached.append(later)
     await made._reconcile(Key("", "a"))
-    found = (await client.get(Seed.resource, "a")).decode(Seed).status.conditions
-    assert {one.type for one in found} == {OTHERS["type"], SHOOTS_REMOVED}
+    conditions = (await client.get(Seed.resource, "a")).decode(Seed).status.conditions
+    assert {condition.type for condition in conditions} == {OTHERS["type"], SHOOTS_REMOVED}
     await server.close()

@@ -44,9 +44,9 @@ def test_no_server_is_trusted_wherever_it_stands(place: str, text: str) -> None:
         "list": {"stores": ["s3.eu-west-1.amazonaws.com", text]},
         "key": {"stores": {text: 1}},
     }[place]
-    (found,) = untrusted(status, {}, AWS, BUCKET, {})
-    assert found.startswith("status.providerStatus.")
-    assert "found " in found
+    (problem,) = untrusted(status, {}, AWS, BUCKET, {})
+    assert problem.startswith("status.providerStatus.")
+    assert "found " in problem
 
 
 @pytest.mark.parametrize("field", ["endpoint", "storageHost", "proxyURL", "server"])

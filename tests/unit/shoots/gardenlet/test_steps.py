@@ -85,10 +85,10 @@ def attempted(
 def infrastructure(last: str, **metadata: Any) -> ExtensionResource:
     kind, state = last.split()
     status = {"lastOperation": {"type": kind, "state": state}}
-    found = an_object(
+    live = an_object(
         Infrastructure.resource, "apple", TECHNICAL_ID, metadata=metadata, spec={"type": "local"}, status=status
     )
-    return ExtensionResource(Infrastructure, found)
+    return ExtensionResource(Infrastructure, live)
 
 
 DELETED: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a"]}
@@ -108,7 +108,7 @@ async def test_an_order_wakes_no_extension_that_has_released_what_another_seed_r
     live: Object, found: ExtensionResource, is_told: bool
 ) -> None:
     attempt, place = attempted(live, extensions=(found,))
-    for step in (one for one in steps.STEPS if one in (steps.decide, steps.pass_on_request)):
+    for step in (candidate for candidate in steps.STEPS if candidate in (steps.decide, steps.pass_on_request)):
         assert isinstance(await step(attempt), Continue)
     assert ("merge Infrastructure reconcile" in place.log) is is_told
 
@@ -259,7 +259,7 @@ async def test_a_migration_alone_reads_the_shoot_before_each_task(
     monkeypatch.setattr(steps, "run", run)
     attempt, _ = attempted(shoot(wanted="b"))
     await steps._run(steps._flow(operation), attempt, operation)
-    assert [one is not None for one in guards] == [operation is OperationType.MIGRATE]
+    assert [guard is not None for guard in guards] == [operation is OperationType.MIGRATE]
 
 
 def of_generation(live: Object, generation: int, seen: int) -> Object:

@@ -146,8 +146,8 @@ def test_a_resource_whose_last_state_is_not_stored_is_not_deleted(stored: str | 
 
 
 def test_a_resource_that_waits_for_a_state_which_the_garden_has_not_gets_no_order() -> None:
-    found = infrastructure("Reconcile Succeeded", metadata_keys.WAIT_FOR_STATE)
-    ctx = context(scope(extensions=(found,)), OperationType.RESTORE)
+    resource = infrastructure("Reconcile Succeeded", metadata_keys.WAIT_FOR_STATE)
+    ctx = context(scope(extensions=(resource,)), OperationType.RESTORE)
     verdict = extensions.deploy(Infrastructure)(ctx)
     assert isinstance(verdict, Failure)
     assert "restore the ShootState; it is not recreated without its state" in verdict.message
@@ -178,9 +178,9 @@ async def test_a_resource_has_its_state_before_it_is_told_to_restore_it() -> Non
         assert isinstance(verdict, Action)
         with suppress(asyncio.CancelledError):
             await verdict.run()
-        found = await client.get(Infrastructure.resource, "apple", TECHNICAL_ID)
-        assert found.tree["status"]["state"] == {"id": 7}
-        assert found.metadata.annotations[metadata_keys.OPERATION] == order
+        resource = await client.get(Infrastructure.resource, "apple", TECHNICAL_ID)
+        assert resource.tree["status"]["state"] == {"id": 7}
+        assert resource.metadata.annotations[metadata_keys.OPERATION] == order
     await server.close()
 
 
@@ -232,7 +232,7 @@ async def test_etcd_is_handed_over_once_the_operation_of_its_own_epoch_is_ready(
     verdict = backups.hand_over_etcd(of)
     assert isinstance(verdict, Action)
     assert isinstance(await verdict.run(), Continue if is_over else Wait)
-    assert [one.epoch for one in asked] == [1]
+    assert [call.epoch for call in asked] == [1]
 
 
 def test_a_move_is_not_taken_back_once_etcd_was_handed_over() -> None:
@@ -243,8 +243,8 @@ def test_a_move_is_not_taken_back_once_etcd_was_handed_over() -> None:
         return steps.operation_of(scope(object=taken_back, etcd=live))
 
     assert operation(etcd()) is OperationType.RESTORE
-    for found in (operation(etcd(1, **{INITIATED_AT: NOW.isoformat()})), operation(None)):
-        assert getattr(found, "reason", "") == "HandedOver"
+    for copy in (operation(etcd(1, **{INITIATED_AT: NOW.isoformat()})), operation(None)):
+        assert getattr(copy, "reason", "") == "HandedOver"
 
 
 def test_a_seed_that_was_named_and_never_counted_releases_no_epoch_of_another_one() -> None:
@@ -521,7 +521,7 @@ async def test_only_an_entry_that_is_created_for_a_shoot_that_is_being_deleted_s
         )
         assert isinstance(verdict, Action)
         await verdict.run()
-    assert [one["metadata"]["annotations"] for one in created] == [{BACKUPS_SINCE: "2"}, {}, {}]
+    assert [entry["metadata"]["annotations"] for entry in created] == [{BACKUPS_SINCE: "2"}, {}, {}]
 
 
 @pytest.mark.parametrize("error", ["", "spec.backup.store: found none"])
@@ -545,11 +545,11 @@ async def test_an_etcd_that_does_not_start_says_why_and_one_that_has_just_begun_
 
 @pytest.mark.parametrize("of_shoot", [DELETED, {}], ids=["deleted", "kept"])
 async def test_a_copy_that_waits_says_for_what_and_of_a_deleted_shoot_what_makes_it_unnecessary(of_shoot: Tree) -> None:
-    said = "epoch 1 has no first-start marker in s3://bucket-b"
+    problem = "epoch 1 has no first-start marker in s3://bucket-b"
 
     async def answers(_namespace: str, path: str, _body: bytes) -> bytes:
         assert path == "copyop/status"
-        return msgspec.json.encode(CopyOperationStatus(2, False, None, said))
+        return msgspec.json.encode(CopyOperationStatus(2, False, None, problem))
 
     async def silent(*_: object) -> bytes:
         raise ConnectionError("no route to host")
@@ -560,7 +560,7 @@ async def test_a_copy_that_waits_says_for_what_and_of_a_deleted_shoot_what_makes
     looked = replace(looked, etcd=Object(encode_json(copy)))
     assert isinstance(backups.copy_backups(context(looked, OperationType.RESTORE)), Wait)  # it has only just begun
     looked = replace(looked, now=NOW + timedelta(minutes=1))
-    for call, why in ((answers, said), (silent, "the agent of etcd-main: no route to host")):
+    for call, why in ((answers, problem), (silent, "the agent of etcd-main: no route to host")):
         verdict = backups.copy_backups(context(looked, OperationType.RESTORE, call=call))
         assert isinstance(verdict, Action)
         outcome = await verdict.run()

@@ -99,8 +99,8 @@ def test_a_bucket_with_a_bad_place_names_the_field(config: dict[str, str], says:
         async with world.extensions("a"):
             await seed.make(BackupBucket.resource, "bucket-1", spec, asks="reconcile")
             told = await seed.until(BackupBucket.resource, "bucket-1", failed)
-        said = told["status"]["lastError"]["description"]
-        assert f"spec.providerConfig.{says}" in said
+        description = told["status"]["lastError"]["description"]
+        assert f"spec.providerConfig.{says}" in description
         assert world.stores.log == []
 
     simulate(story)

@@ -53,8 +53,8 @@ async def by_hand(world: World, call: Create | Delete) -> None:
 
 
 def machines_of(world: World) -> list[VirtualMachine]:
-    found = world.cloud.inventory.all("VirtualMachine")
-    return [one for one in found if isinstance(one, VirtualMachine)]
+    items = world.cloud.inventory.all("VirtualMachine")
+    return [item for item in items if isinstance(item, VirtualMachine)]
 
 
 async def move(world: World, state: Any, crash: Crash | None = None) -> dict[str, Any]:
@@ -85,15 +85,15 @@ def test_a_pool_is_scaled_and_rolled_within_its_surge() -> None:
         seed.keep_renewing()
         async with world.extensions("a"):
             await with_machines(world, seed)
-            first = {one.name for one in machines_of(world)}
+            first = {machine.name for machine in machines_of(world)}
             await change(seed, minimum=3)
             assert len(machines_of(world)) == 3
-            assert first < {one.name for one in machines_of(world)}
+            assert first < {machine.name for machine in machines_of(world)}
             most: list[int] = []
             world.cloud.observe(lambda _item, _is_there: most.append(len(machines_of(world))))
             await change(seed, minimum=3, machineType="large")
             await settle(60)
-        assert {one.size for one in machines_of(world)} == {"large"}
+        assert {machine.size for machine in machines_of(world)} == {"large"}
         assert (max(most), min(most)) == (4, 3)
         assert len(await names_in(seed, MachineSet.resource)) == 1
 
@@ -113,7 +113,7 @@ def test_a_machine_that_is_lost_is_replaced() -> None:
             )
             await settle(2 * ORPHAN_PERIOD)
         assert len(machines_of(world)) == 2
-        assert lost.name not in {one.name for one in machines_of(world)}
+        assert lost.name not in {machine.name for machine in machines_of(world)}
 
     simulate(story)
 
@@ -146,7 +146,7 @@ def test_a_machine_is_created_once_though_the_cloud_refuses_another_one_meanwhil
             await with_machines(world, seed)
             await settle(60)
         assert refused == 1
-        names = [one.name for one in machines_of(world)]
+        names = [machine.name for machine in machines_of(world)]
         assert sorted(names) == sorted(set(names))
         assert len(names) == 2
 
@@ -167,7 +167,7 @@ def test_the_state_of_a_worker_follows_its_machines_without_a_reconcile() -> Non
             state = state_in((await seed.get(Worker.resource, "rose")).tree)
             assert len(state["machines"]) == 4
             for kind in KINDS:
-                assert [one["name"] for one in state[kind.plural]] == sorted(await names_in(seed, kind))
+                assert [entry["name"] for entry in state[kind.plural]] == sorted(await names_in(seed, kind))
 
     simulate(story)
 
@@ -236,7 +236,7 @@ def test_a_crash_after_any_write_of_a_restore_makes_and_deletes_no_machine(first
             changes, crash = len(world.changes), Crash(number)
             await move(world, state, crash)
             assert world.changes[changes:] == []
-            names = [one["name"] for one in state["machines"]]
+            names = [machine["name"] for machine in state["machines"]]
             assert sorted(await names_in(world.seeds["b"], Machine.resource)) == names
             if not crash.died.is_set():
                 return
@@ -304,8 +304,8 @@ def test_a_shoot_that_is_being_deleted_is_restored_with_what_is_left_and_nothing
         world.seeds["a"].keep_renewing()
         async with world.extensions("a"):
             state = state_in(await with_machines(world, world.seeds["a"]))
-        for one in machines_of(world)[:lost]:
-            await by_hand(world, Delete("VirtualMachine", one.id))
+        for machine in machines_of(world)[:lost]:
+            await by_hand(world, Delete("VirtualMachine", machine.id))
         if lost == 2:
             for network in world.cloud.inventory.all("Network"):
                 await by_hand(world, Delete("Network", network.id))
@@ -346,13 +346,13 @@ def test_an_orphan_is_deleted_after_a_while_and_only_within_the_lease() -> None:
             await with_machines(world, seed)
             await lose()
             await settle(ORPHAN_GRACE - 10)
-            assert "orphan" in {one.name for one in machines_of(world)}
+            assert "orphan" in {machine.name for machine in machines_of(world)}
             await settle(ORPHAN_PERIOD + ORPHAN_GRACE)
-            assert "orphan" not in {one.name for one in machines_of(world)}
+            assert "orphan" not in {machine.name for machine in machines_of(world)}
             await lose()
             renewing.cancel()
             await settle(3 * ORPHAN_PERIOD)
-            assert "orphan" in {one.name for one in machines_of(world)}
+            assert "orphan" in {machine.name for machine in machines_of(world)}
 
     simulate(story)
 
@@ -371,6 +371,6 @@ def test_machines_of_other_shoots_are_never_touched() -> None:
             )
             await by_hand(world, Create(other))
             await settle(3 * ORPHAN_PERIOD)
-        assert "other" in {one.name for one in machines_of(world)}
+        assert "other" in {machine.name for machine in machines_of(world)}
 
     simulate(story)

@@ -33,13 +33,13 @@ async def test_each_machine_joins_with_a_token_of_its_own_that_the_shoot_knows_f
     tokens = BootstrapTokens(shoot, clock)
     data = f"token: {BOOTSTRAP_TOKEN}".encode()
     given = {await tokens.inject(data, f"machine-{number}") for number in range(2)}
-    known = [one.decode(Secret).data for one in (await shoot.list(SECRET, "kube-system")).items]
+    known = [secret.decode(Secret).data for secret in (await shoot.list(SECRET, "kube-system")).items]
     assert len(given) == 2
     assert {b"token: %b.%b" % (one["token-id"], one["token-secret"]) for one in known} == given
     for one in known:
         left = datetime.fromisoformat(one["expiration"].decode()) - clock.now()
         assert VALIDITY * 0.9 < left <= VALIDITY
-    assert {one.name for one in (await shoot.list(CLUSTER_ROLE_BINDING)).items} >= GROUPS_BY_ROLE.keys()
+    assert {binding.name for binding in (await shoot.list(CLUSTER_ROLE_BINDING)).items} >= GROUPS_BY_ROLE.keys()
 
 
 async def test_user_data_without_a_place_for_a_token_need_none(shoot: Client) -> None:

@@ -24,7 +24,7 @@ def test_a_failed_machine_is_deleted() -> None:
     failed = Object(b'{"kind":"Machine","metadata":{"name":"failed"}}')
     runs = Object(b'{"kind":"Machine","metadata":{"name":"runs"}}')
     machines = [SimpleNamespace(object=failed, phase=plan.FAILED), SimpleNamespace(object=runs, phase="Running")]
-    one = SimpleNamespace(spec=SimpleNamespace(replicas=1))
-    view: Any = SimpleNamespace(machines=machines, set=one, object=runs, available=1)
+    machine_set = SimpleNamespace(spec=SimpleNamespace(replicas=1))
+    view: Any = SimpleNamespace(machines=machines, set=machine_set, object=runs, available=1)
     action, _ = plan._set(view, random.Random(1))
     assert action == plan.DeleteObject(Machine.resource, failed)

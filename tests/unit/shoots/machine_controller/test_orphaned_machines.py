@@ -30,11 +30,11 @@ async def test_a_virtual_machine_is_kept_if_its_machine_exists_though_no_cache_s
     now = [0.0]
     made._clock = cast(Any, SimpleNamespace(monotonic=lambda: now[0]))
     made._orphans = {}
-    found = [VirtualMachine(name="apple", network="n", size="s", image="linux")]
+    machines = [VirtualMachine(name="apple", network="n", size="s", image="linux")]
     for now[0] in (0.0, controller.ORPHAN_GRACE):
         assert deleted == []
         tools = cast(Any, SimpleNamespace(delete=delete)), cast(Any, SimpleNamespace(read=read))
-        await made._collect("shoot--dev--apple", found, *tools)
+        await made._collect("shoot--dev--apple", machines, *tools)
     assert deleted == ([] if is_there else ["apple"])
 
 

@@ -90,7 +90,7 @@ def test_certificates_near_their_end_are_derived_again() -> None:
 def test_certificates_of_another_authority_are_derived_again() -> None:
     present = derived.derive(generated(9), {}, namespace=SPACE, now=NOW, rng=random.Random(3))
     due = derived.outdated(ALL, present, NOW)
-    assert set(due) == {name for name, one in derived.CERTIFICATES.items() if one.ca != names.CA_ETCD}
+    assert set(due) == {name for name, certificate in derived.CERTIFICATES.items() if certificate.ca != names.CA_ETCD}
 
 
 @pytest.mark.parametrize(

@@ -81,8 +81,10 @@ async def test_control_planes_of_two_purposes_are_two_entries(world: World) -> N
             ControlPlane.resource, {**made.tree, "status": {"state": purpose}}, subresource="status"
         )
     async with world.syncing():
-        found = [(one["purpose"], one["state"]) for one in (await world.shoot_state())["extensions"]]
-        assert found == [("normal", "normal"), ("exposure", "exposure")]
+        entries = [
+            (extension["purpose"], extension["state"]) for extension in (await world.shoot_state())["extensions"]
+        ]
+        assert entries == [("normal", "normal"), ("exposure", "exposure")]
 
 
 @told
@@ -235,10 +237,10 @@ async def test_only_the_secrets_of_the_state_that_is_there_remain(world: World) 
     """G21: and only what changed was written."""
     await world.set_state(json_of(700_000))
     async with world.syncing():
-        first = {one.name for one in (await world.garden.client.list(SECRET, names.STATE_NAMESPACE)).items}
+        first = {secret.name for secret in (await world.garden.client.list(SECRET, names.STATE_NAMESPACE)).items}
         await world.set_state(json_of(800_000))
         await world.settled()
-        second = {one.name for one in (await world.garden.client.list(SECRET, names.STATE_NAMESPACE)).items}
+        second = {secret.name for secret in (await world.garden.client.list(SECRET, names.STATE_NAMESPACE)).items}
         assert len(second) == 1
         assert not first & second
         await world.set_state("small")
@@ -296,9 +298,9 @@ def test_a_gardenlet_that_dies_after_any_write_leaves_what_the_next_one_complete
             stored = await StoredState.read(
                 world.garden.client, await world.garden.client.get(ShootState.resource, NAME, PROJECT)
             )
-            found = stored.state_for("Infrastructure", "infrastructure")
-            assert found is not None
-            assert msgspec.json.decode(found) in (before, after)  # never half of one
+            state = stored.state_for("Infrastructure", "infrastructure")
+            assert state is not None
+            assert msgspec.json.decode(state) in (before, after)  # never half of one
         async with world.granting(), world.syncing():
             await world.set_state("small")
             await world.settled()

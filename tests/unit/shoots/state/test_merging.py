@@ -37,10 +37,10 @@ def cached(entries: list[Entry]) -> list[ExtensionState]:
 def test_a_merged_state_is_current_and_merging_again_changes_nothing(steps: list[tuple[SeedStates, Mode]]) -> None:
     """G32: whatever was there before."""
     entries: list[Entry] = []
-    for found, mode in steps:
-        entries, _ = merged(entries, found, Task(mode, 1), "uid", 1000)
-        assert is_current(cached(entries), found, mode)
-        again, secrets = merged(entries, found, Task(mode, 2), "uid", 1000)
+    for seed_states, mode in steps:
+        entries, _ = merged(entries, seed_states, Task(mode, 1), "uid", 1000)
+        assert is_current(cached(entries), seed_states, mode)
+        again, secrets = merged(entries, seed_states, Task(mode, 2), "uid", 1000)
         assert (again, secrets) == (entries, [])
 
 
@@ -62,19 +62,19 @@ def test_a_stored_state_fits_in_an_object_and_is_complete(sizes: list[int], othe
     entries, secrets = merged([], SeedStates(states, frozenset()), Task(Mode.EXACT, 1), "uid", others)
     assert sum(len(entry.raw) for entry in entries) + others < LARGEST_SHOOT_STATE
     by_name = {secret["metadata"]["name"]: secret for secret in secrets}
-    for entry, one in zip(entries, states, strict=True):
+    for entry, state in zip(entries, states, strict=True):
         reference = entry.state.state_ref
         if reference is None:
-            assert bytes(entry.state.state) == one.text
+            assert bytes(entry.state.state) == state.text
         else:
-            assert pieces.join(reference, [by_name[name] for name in reference.secrets]) == one.text
+            assert pieces.join(reference, [by_name[name] for name in reference.secrets]) == state.text
 
 
 def test_an_entry_that_nobody_can_read_is_replaced() -> None:
     """Somebody wrote it by hand."""
     deep = ExtensionState(kind="Worker", name="a", state=msgspec.Raw(b"[" * 200 + b"]" * 200))
-    found = SeedStates((ResourceState(StateKey("Worker", "a"), b"1"),), frozenset({"Worker"}))
-    (entry,), _ = merged([Entry.of(deep)], found, Task(Mode.EXACT, 1), "uid", 0)
+    seed_states = SeedStates((ResourceState(StateKey("Worker", "a"), b"1"),), frozenset({"Worker"}))
+    (entry,), _ = merged([Entry.of(deep)], seed_states, Task(Mode.EXACT, 1), "uid", 0)
     assert bytes(entry.state.state) == b"1"
 
 
@@ -93,5 +93,5 @@ EPOCHS = Ownership().add("a", "bucket-a").start(1, "a")
     ids=["settled", "leaving", "another seed has it", "the garden counted another seed", "nobody can tell"],
 )
 def test_the_seed_that_has_a_shoot_keeps_its_state(wanted: str, has: str, epochs: str, expected: Task | None) -> None:
-    found = shoot(wanted, has, **{metadata_keys.OWNERSHIP: epochs})
-    assert task_of(found.decode(Shoot), "a") == expected
+    live = shoot(wanted, has, **{metadata_keys.OWNERSHIP: epochs})
+    assert task_of(live.decode(Shoot), "a") == expected

@@ -39,7 +39,7 @@ def test_split_pieces_join_to_the_same_state(text: bytes) -> None:
 def test_a_large_state_has_several_pieces_each_small_enough_for_a_secret() -> None:
     reference, secrets = pieces.split(msgspec.json.encode(json_of(5_000_000)), "uid")
     assert len(secrets) == len(reference.secrets) > 4
-    assert all(len(base64.b64decode(one["data"]["state"])) <= PIECE for one in secrets)
+    assert all(len(base64.b64decode(secret["data"]["state"])) <= PIECE for secret in secrets)
     assert pieces.join(reference, secrets) == msgspec.json.encode(json_of(5_000_000))
 
 

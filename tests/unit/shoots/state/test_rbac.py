@@ -29,7 +29,10 @@ def revealing(rights: Iterable[Right]) -> list[Right]:
     return [
         right
         for right in rights
-        if any(one.group in (state.group, "*") and one.plural in (state.plural, "*") for one in right.resources)
+        if any(
+            resource.group in (state.group, "*") and resource.plural in (state.plural, "*")
+            for resource in right.resources
+        )
     ]
 
 
@@ -66,7 +69,7 @@ async def test_an_admin_of_the_project_sees_his_shoots_and_secrets_and_no_state(
 async def test_a_viewer_of_the_project_reads_its_shoots_and_writes_nothing(world: World) -> None:
     await grant(world, ALICE, PROJECT, "gardener.cloud:system:project-viewer")
     alice = client_of(world.garden.server, ALICE)
-    assert [one.name for one in (await alice.list(Shoot.resource, PROJECT)).items] == [NAME]
+    assert [shoot.name for shoot in (await alice.list(Shoot.resource, PROJECT)).items] == [NAME]
     for refused in (
         alice.list(SECRET, PROJECT),
         alice.delete(Shoot.resource, NAME, PROJECT),

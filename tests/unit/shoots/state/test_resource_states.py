@@ -17,9 +17,9 @@ def resource(status: bytes, spec: bytes = b'{"type":"local"}', annotations: byte
 
 
 def test_a_state_is_the_bytes_that_the_extension_wrote() -> None:
-    found = state_of(resource(b'{"state":{"b":1.0,"a":null, "n":9223372036854775807}}'), Infrastructure)
-    assert found.text == b'{"b":1.0,"a":null, "n":9223372036854775807}'
-    assert found.key == StateKey("Infrastructure", "x")
+    state = state_of(resource(b'{"state":{"b":1.0,"a":null, "n":9223372036854775807}}'), Infrastructure)
+    assert state.text == b'{"b":1.0,"a":null, "n":9223372036854775807}'
+    assert state.key == StateKey("Infrastructure", "x")
 
 
 @pytest.mark.parametrize("status", [b"{}", b'{"state":null}'])
@@ -28,8 +28,8 @@ def test_no_state_is_none(status: bytes) -> None:
 
 
 def test_a_purpose_tells_resources_of_a_kind_apart() -> None:
-    found = state_of(resource(b"{}", b'{"type":"local","purpose":"provision"}'), OperatingSystemConfig)
-    assert found.key == StateKey("OperatingSystemConfig", "x", "provision")
+    state = state_of(resource(b"{}", b'{"type":"local","purpose":"provision"}'), OperatingSystemConfig)
+    assert state.key == StateKey("OperatingSystemConfig", "x", "provision")
 
 
 @pytest.mark.parametrize("order", [b"restore", b"wait-for-state"])
@@ -52,10 +52,10 @@ def test_state_that_can_not_be_carried_has_a_problem_in_words(status: bytes, pro
         hostile = resource(status)
     except ValueError:
         return  # it does not even get into a cache
-    found = state_of(hostile, Infrastructure)
-    assert found.problem.startswith(problem)
-    assert found.problem
-    assert len(found.problem) < 400
+    state = state_of(hostile, Infrastructure)
+    assert state.problem.startswith(problem)
+    assert state.problem
+    assert len(state.problem) < 400
 
 
 @pytest.mark.parametrize(

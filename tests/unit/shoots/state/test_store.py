@@ -107,9 +107,9 @@ async def test_a_claim_of_a_state_just_read_does_not_read_it_again(world: World)
     shoot, states = await world.shoot(), world.states("b")
     await world.states("a").persist(shoot, [CA], 1)
     await states.claim(shoot, 2)
-    found = await states.read(shoot)
+    state = await states.read(shoot)
     before = reads(world)
-    assert (await states.claim(shoot, 2, found)).secrets == {"ca": CA}
+    assert (await states.claim(shoot, 2, state)).secrets == {"ca": CA}
     assert reads(world) == before
 
 
