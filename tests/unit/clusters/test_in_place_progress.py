@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import MachineDeployment
 from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy
 from espalier.api.eksa.upgrades import (
     IN_PLACE_CONTROL_PLANE,
@@ -25,6 +26,7 @@ from espalier.api.meta import Tree
 from espalier.clusterapi.classification import Classification, MachineEffect
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.clusters.design import names
+from espalier.clusters.design.render.layered import rendered
 from espalier.clusters.observe import in_place_progress
 from espalier.clusters.plan import in_place, plan
 from espalier.kube.objects import Object
@@ -198,7 +200,7 @@ def test_machines_that_are_held_already_are_compared_with_nothing() -> None:
     wanted = msgspec.structs.replace(live, spec=msgspec.structs.replace(live.spec, version="v1.36.3"))
     change = in_place.OwnerChange(wanted, live, ControlPlaneUpgradeRolloutStrategy(type="InPlace"), compare)
     for front_end in FrontEnd:
-        in_place.request_upgrade(change, front_end)
+        assert in_place.with_upgrade_requested(change, front_end).spec == wanted.spec
         assert in_place.obstacle(change, front_end, None) is None
     assert in_place.postponed(change, has_cni=False) == ""
 
@@ -221,12 +223,33 @@ def test_cluster_api_is_paused_unless_a_person_has_or_it_replaces_a_lost_machine
         msgspec.structs.replace(held(), metadata=msgspec.structs.replace(held().metadata, annotations=found))
         for found in (mark | annotations, {})
     )
-    in_place.request_upgrade(
+    requested = in_place.with_upgrade_requested(
         in_place.OwnerChange(wanted, live, ControlPlaneUpgradeRolloutStrategy(type="InPlace"), Classification),
         FrontEnd.ANNOTATIONS,
     )
-    assert wanted.metadata.annotations[IN_PLACE_CONTROL_PLANE] == "true"
-    assert wanted.metadata.annotations.get(PAUSED_ANNOTATION) == paused
+    assert requested.metadata.annotations[IN_PLACE_CONTROL_PLANE] == "true"
+    assert requested.metadata.annotations.get(PAUSED_ANNOTATION) == paused
+
+
+@pytest.mark.parametrize("front_end", FrontEnd)
+def test_a_requested_upgrade_changes_nothing_rendered(front_end: FrontEnd) -> None:
+    spec: Tree = {
+        "controlPlaneConfiguration": {"count": 3, "upgradeRolloutStrategy": {"type": "InPlace"}},
+        "workerNodeGroupConfigurations": [
+            {"name": "md-0", "count": 1, "upgradeRolloutStrategy": {"type": "InPlace"}},
+        ],
+    }
+    scope = made(objects=objects(front_end=front_end, **spec), front_end=front_end, kubernetesVersion="1.36", **spec)
+    assert scope.render_input is not None
+    before = msgspec.json.encode(rendered(scope.render_input))
+    asked_for = [
+        one.metadata.annotations
+        for made_by in (plan.control_plane, plan.worker_groups)
+        for one in made_by(scope.render_input, scope.capi_objects)
+        if isinstance(one, KubeadmControlPlane | MachineDeployment)
+    ]
+    assert all(asked_for), "the upgrade of each owner is requested"
+    assert msgspec.json.encode(rendered(scope.render_input)) == before
 
 
 def test_an_owner_not_upgraded_by_hooks_does_not_wait_for_them() -> None:

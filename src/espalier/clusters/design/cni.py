@@ -9,7 +9,7 @@ import msgspec
 
 from espalier.api.core import DAEMON_SET
 from espalier.clusters.design.provider import RenderInput
-from espalier.clusters.design.render.layered import rendered_once
+from espalier.clusters.design.render.layered import rendered
 from espalier.clusters.design.rendered import Manifest
 
 __all__ = ["Manifest", "content_hash", "objects"]
@@ -17,7 +17,7 @@ __all__ = ["Manifest", "content_hash", "objects"]
 
 def objects(render_input: RenderInput) -> list[Manifest]:
     """The objects to apply to the workload cluster, in order; empty when no CNI is configured. Shared, to read."""
-    return list(rendered_once(render_input).cni)
+    return list(rendered(render_input).cni)
 
 
 def content_hash(manifests: Sequence[Manifest]) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.etcdadm import EtcdadmCluster, EtcdRegistryMirror
@@ -14,6 +15,8 @@ from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
+
+T = TypeVar("T", bound=KubeObject)
 
 
 class Manifest(NamedTuple):
@@ -77,3 +80,10 @@ class Rendered(msgspec.Struct, frozen=True):
     """The provider's objects in the workload cluster, in the order in which they are applied."""
     extras: tuple[KubeObject, ...] = ()
     """Objects that the provider adds, in order; the others may refer to them."""
+
+
+def annotated(object_: T, annotations: Mapping[str, str]) -> T:
+    """A copy of a rendered object with more annotations."""
+    return replace(
+        object_, metadata=replace(object_.metadata, annotations={**object_.metadata.annotations, **annotations})
+    )

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from espalier.api import conditions as condition_list
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.capi.runtime import DISCOVERED, ExtensionConfig
 from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, RUNTIME_EXTENSION, FrontEnd
 from espalier.clusterapi.contract import desired_replicas
+from espalier.clusters.design.rendered import annotated
 from espalier.kube.objects import Object
 
 FEWEST = 3
@@ -28,16 +31,20 @@ def _is_extension(one: Object) -> bool:
     return (one.kind, one.name) == (ExtensionConfig.resource.kind, RUNTIME_EXTENSION)
 
 
-def leave_to(wanted: Owner, fallback: str) -> None:
-    """Let Cluster API call the hooks, and set surge to 0: it would create surge machines before it calls them."""
-    strategy = wanted.spec.rollout.strategy if wanted.spec.rollout else None
+def left_to(wanted: Owner, fallback: str) -> Owner:
+    """The object with which Cluster API calls the hooks. Surge is 0: it would create surge machines before it calls
+    them.
+    """
+    rollout = wanted.spec.rollout
+    strategy = rollout.strategy if rollout else None
     limits = strategy.rolling_update if strategy else None
-    if limits is None or is_too_small(wanted):
-        return
-    limits.max_surge = 0
+    if rollout is None or strategy is None or limits is None or is_too_small(wanted):
+        return wanted
+    limits = replace(limits, max_surge=0)
     if isinstance(wanted, MachineDeployment):
-        limits.max_unavailable = limits.max_unavailable or 1
-    wanted.metadata.annotations = {**wanted.metadata.annotations, IN_PLACE_HOOKS: fallback}
+        limits = replace(limits, max_unavailable=limits.max_unavailable or 1)
+    rollout = replace(rollout, strategy=replace(strategy, rolling_update=limits))
+    return annotated(replace(wanted, spec=replace(wanted.spec, rollout=rollout)), {IN_PLACE_HOOKS: fallback})
 
 
 def is_too_small(owner: Owner) -> bool:

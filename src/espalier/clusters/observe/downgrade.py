@@ -15,6 +15,7 @@ from espalier.api.eksa.distro import DistroRelease
 from espalier.clusterapi import contract
 from espalier.clusterapi.kubernetes_versions import after, minor, minor_of
 from espalier.clusters.design import gate, names, release_content
+from espalier.clusters.design.rendered import annotated
 from espalier.clusters.observe import in_place_progress
 from espalier.clusters.observe.scope import ClusterAPIObjects
 from espalier.kube.objects import Object
@@ -55,18 +56,19 @@ def allowed_downgrades(capi_objects: ClusterAPIObjects) -> AllowedDowngrades:
     return AllowedDowngrades(frozenset(versions), groups)
 
 
-def allow_coredns_downgrade(wanted: KubeadmControlPlane, live: KubeadmControlPlane | None) -> None:
-    """Let Cluster API accept the CoreDNS version of an earlier Kubernetes, which it would reject as a downgrade.
+def allowing_coredns_downgrade(wanted: KubeadmControlPlane, live: KubeadmControlPlane | None) -> KubeadmControlPlane:
+    """The control plane, with which Cluster API accepts the CoreDNS version of an earlier Kubernetes: it would reject
+    that as a downgrade.
 
     No newer CoreDNS was installed, because it is updated after the last machine. The next reconcile finds no downgrade
     and removes the annotation.
     """
     if live is None or contract.SKIP_COREDNS_ANNOTATION in live.metadata.annotations:
-        return
+        return wanted
     earlier, later = minor_of(wanted.spec.version), minor_of(live.spec.version)
     if earlier and later and minor(earlier) < minor(later):
-        annotations = {contract.SKIP_COREDNS_ANNOTATION: "true"}
-        wanted.metadata.annotations = {**wanted.metadata.annotations, **annotations}
+        return annotated(wanted, {contract.SKIP_COREDNS_ANNOTATION: "true"})
+    return wanted
 
 
 def is_unused(annotations: Mapping[str, str], wanted: Mapping[str, str]) -> bool:

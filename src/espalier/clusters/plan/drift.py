@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 import msgspec
-from msgspec.structs import replace
 
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
@@ -81,10 +80,10 @@ def of_capi_objects(
     owners = [
         one for kind in (KubeadmControlPlane, MachineDeployment) for one in capi_objects.of(kind.resource).values()
     ]
-    render_input = replace(render_input, front_end=runtime_hooks.chosen(owners))
+    front_end = runtime_hooks.chosen(owners)
     wanted = [
-        *plan.control_plane(render_input, capi_objects, name_in_use),
-        *plan.worker_groups(render_input, capi_objects, name_in_use),
+        *plan.control_plane(render_input, capi_objects, name_in_use, front_end),
+        *plan.worker_groups(render_input, capi_objects, name_in_use, front_end),
     ]
     found = [_changed(change, capi_objects) for change in plan.changes(wanted, capi_objects)]
     found += [

@@ -44,6 +44,7 @@ from espalier.clusters.design import names, ownership, runtime_hooks
 from espalier.clusters.design.object_names import is_template
 from espalier.clusters.design.provider import RenderInput
 from espalier.clusters.design.render_input import group_name
+from espalier.clusters.design.rendered import annotated
 from espalier.clusters.design.runtime_hooks import Owner
 from espalier.clusters.observe.in_place_progress import REFUSED, is_upgrading, progress, upgrade_annotation
 from espalier.clusters.observe.scope import ClusterAPIObjects
@@ -193,19 +194,18 @@ def refused(changes: Iterable[OwnerChange]) -> Wait | None:
     return Wait(REFUSED, "; ".join(refusals)) if refusals else None
 
 
-def request_upgrade(change: OwnerChange, front_end: FrontEnd) -> None:
-    """Annotate an object to write for an in-place upgrade of its machines.
+def with_upgrade_requested(change: OwnerChange, front_end: FrontEnd) -> Owner:
+    """The object to write, annotated for an in-place upgrade of its machines.
 
     An upgrade by annotations in progress also ends by annotations.
     """
     wanted, live, strategy = change.wanted, change.live, change.strategy
     if front_end is FrontEnd.HOOKS and not (live and is_upgrading(live)):
-        runtime_hooks.leave_to(wanted, strategy.fallback or "Fail")
-        return
+        return runtime_hooks.left_to(wanted, strategy.fallback or "Fail")
     if live is None or not (
         is_upgrading(live) or change.classified.effect in (MachineEffect.IN_PLACE, MachineEffect.REFUSED)
     ):
-        return
+        return wanted
     annotations = {upgrade_annotation(wanted): "true"}
     present = live.metadata.annotations
     goes_on = REPLACING in present and PAUSED_ANNOTATION not in present  # Cluster API replaces a lost machine
@@ -213,7 +213,7 @@ def request_upgrade(change: OwnerChange, front_end: FrontEnd) -> None:
         annotations[PAUSED_ANNOTATION] = PAUSED_FOR_UPGRADE
     if strategy.fallback == "RollingUpdate":
         annotations[FALLBACK_ANNOTATION] = "RollingUpdate"
-    wanted.metadata.annotations = {**wanted.metadata.annotations, **annotations}
+    return annotated(wanted, annotations)
 
 
 def obstacle(change: OwnerChange, front_end: FrontEnd, extension: Object | None) -> Wait | None:

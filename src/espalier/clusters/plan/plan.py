@@ -4,28 +4,32 @@ live ones."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
+from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, external_etcd, infrastructure, templates
 from espalier.clusters.design import names, ownership
 from espalier.clusters.design.provider import Name, RenderInput
-from espalier.clusters.design.render.layered import rendered, rendered_once
+from espalier.clusters.design.render.layered import rendered
 from espalier.clusters.design.render_input import group_name
-from espalier.clusters.design.rendered import Rendered
+from espalier.clusters.design.rendered import Rendered, annotated
 from espalier.clusters.observe import downgrade
 from espalier.clusters.observe.scope import ClusterAPIObjects
 from espalier.clusters.plan import in_place
 from espalier.kube import fields as field_sets
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
+
+T = TypeVar("T", bound=KubeObject)
 
 
 class Change(NamedTuple):
@@ -65,30 +69,62 @@ Naming: TypeAlias = Callable[[ClusterAPIObjects, KubeObject, str | None], str]
 
 
 def control_plane(
-    render_input: RenderInput, capi_objects: ClusterAPIObjects, naming: Naming = fresh_name
+    render_input: RenderInput,
+    capi_objects: ClusterAPIObjects,
+    naming: Naming = fresh_name,
+    front_end: FrontEnd | None = None,
 ) -> list[KubeObject]:
-    """The objects that the cluster has once; referenced objects come first."""
-    wanted = rendered(render_input)
+    """The objects that the cluster has once; referenced objects come first. Upgrades in place are requested by the
+    manager's front end, or by `front_end`.
+    """
+    objects = rendered(render_input)
     live = capi_objects.control_plane
     referenced = live.spec.machine_template.spec.infrastructure_ref.name if live else None
-    _keep_endpoint(wanted.infrastructure, capi_objects)
-    template = wanted.machine_template
-    template.metadata.name = naming(capi_objects, template, referenced)
-    of_machines = wanted.control_plane.spec.machine_template.spec
-    of_machines.infrastructure_ref.name = template.metadata.name
-    downgrade.allow_coredns_downgrade(wanted.control_plane, live)
-    own = [template, wanted.infrastructure, wanted.control_plane, wanted.cluster, wanted.health_check]
-    wanted_objects = [*wanted.extras, *_etcd(wanted, capi_objects, naming), *own]
-    return _with_upgrades_requested(wanted_objects, render_input, capi_objects)
+    template = _named(objects.machine_template, naming(capi_objects, objects.machine_template, referenced))
+    own = [
+        template,
+        _with_endpoint(objects.infrastructure, capi_objects),
+        downgrade.allowing_coredns_downgrade(_control_plane(objects, template.metadata.name, capi_objects), live),
+        objects.cluster,
+        objects.health_check,
+    ]
+    wanted = [*objects.extras, *_etcd(objects, capi_objects, naming), *own]
+    return _with_upgrades_requested(wanted, render_input, capi_objects, front_end)
 
 
 def _with_upgrades_requested(
-    wanted: list[KubeObject], render_input: RenderInput, capi_objects: ClusterAPIObjects
+    wanted: list[KubeObject], render_input: RenderInput, capi_objects: ClusterAPIObjects, front_end: FrontEnd | None
 ) -> list[KubeObject]:
     """The objects; those whose machines are upgraded in place get the annotation that requests it."""
-    for change in in_place.owner_changes(wanted, render_input, capi_objects):
-        in_place.request_upgrade(change, render_input.front_end)
-    return wanted
+    requested = {
+        id(change.wanted): in_place.with_upgrade_requested(change, front_end or render_input.front_end)
+        for change in in_place.owner_changes(wanted, render_input, capi_objects)
+    }
+    return [requested.get(id(one), one) for one in wanted]
+
+
+def _named(template: T, name: str) -> T:
+    """A template under another name than the rendered one."""
+    return replace(template, metadata=replace(template.metadata, name=name))
+
+
+def _control_plane(objects: Rendered, template: str, capi_objects: ClusterAPIObjects) -> KubeadmControlPlane:
+    """The control plane with its template; it leaves the endpoints of external etcd to Cluster API."""
+    wanted, live = objects.control_plane, next(iter(capi_objects.of(KubeadmControlPlane.resource).values()), None)
+    machines = wanted.spec.machine_template
+    reference = replace(machines.spec.infrastructure_ref, name=template)
+    spec = replace(
+        wanted.spec, machine_template=replace(machines, spec=replace(machines.spec, infrastructure_ref=reference))
+    )
+    kubeadm = spec.kubeadm_config_spec
+    configuration = kubeadm.cluster_configuration
+    known = external_etcd.endpoints(capi_objects.control_plane) if capi_objects.control_plane else ()
+    etcd = configuration.etcd if configuration else None
+    if live is not None and configuration and etcd and etcd.external and known:
+        external = replace(etcd.external, endpoints=list(known) if _owns(live, *_ENDPOINTS) else [])
+        configuration = replace(configuration, etcd=replace(etcd, external=external))
+        spec = replace(spec, kubeadm_config_spec=replace(kubeadm, cluster_configuration=configuration))
+    return replace(wanted, spec=spec)
 
 
 def owner_changes(render_input: RenderInput, capi_objects: ClusterAPIObjects) -> list[in_place.OwnerChange]:
@@ -103,23 +139,17 @@ def owner_changes(render_input: RenderInput, capi_objects: ClusterAPIObjects) ->
     return in_place.owner_changes(wanted, render_input, capi_objects)
 
 
-def _etcd(wanted: Rendered, capi_objects: ClusterAPIObjects, naming: Naming) -> list[KubeObject]:
-    """External etcd; the control plane leaves its endpoints to Cluster API."""
-    if wanted.etcd is None:
+def _etcd(objects: Rendered, capi_objects: ClusterAPIObjects, naming: Naming) -> list[KubeObject]:
+    """External etcd with its template."""
+    if objects.etcd is None:
         return []
-    live, template = capi_objects.etcd, wanted.etcd.machine_template
-    template.metadata.name = naming(capi_objects, template, live.spec.infrastructure_template.name if live else None)
-    wanted.etcd.cluster.spec.infrastructure_template.name = template.metadata.name
-    etcd = capi_objects.of(external_etcd.RESOURCE).get(wanted.etcd.cluster.metadata.name)
+    live, first, wanted = capi_objects.etcd, objects.etcd.machine_template, objects.etcd.cluster
+    template = _named(first, naming(capi_objects, first, live.spec.infrastructure_template.name if live else None))
+    reference = replace(wanted.spec.infrastructure_template, name=template.metadata.name)
+    etcd = capi_objects.of(external_etcd.RESOURCE).get(wanted.metadata.name)
     if etcd is not None and _owns(etcd, "metadata", "annotations", external_etcd.UPGRADING):
-        wanted.etcd.cluster.metadata.annotations[external_etcd.UPGRADING] = "true"  # its controller takes it away
-    control_plane = next(iter(capi_objects.of(KubeadmControlPlane.resource).values()), None)
-    configuration = wanted.control_plane.spec.kubeadm_config_spec.cluster_configuration
-    known = external_etcd.endpoints(capi_objects.control_plane) if capi_objects.control_plane else ()
-    external = configuration.etcd.external if configuration and configuration.etcd else None
-    if control_plane is not None and external is not None and known:
-        external.endpoints = list(known) if _owns(control_plane, *_ENDPOINTS) else []
-    return [template, wanted.etcd.cluster]
+        wanted = annotated(wanted, {external_etcd.UPGRADING: "true"})  # its controller takes it away
+    return [template, replace(wanted, spec=replace(wanted.spec, infrastructure_template=reference))]
 
 
 _ENDPOINTS = ("spec", "kubeadmConfigSpec", "clusterConfiguration", "etcd", "external", "endpoints")
@@ -143,19 +173,20 @@ def of_etcd(wanted: Iterable[KubeObject]) -> list[KubeObject]:
     ]
 
 
-def _keep_endpoint(infrastructure: KubeObject, capi_objects: ClusterAPIObjects) -> None:
-    """Give recreated infrastructure the existing control plane endpoint.
+def _with_endpoint(infrastructure: KubeObject, capi_objects: ClusterAPIObjects) -> KubeObject:
+    """The infrastructure; if it is recreated, with the existing control plane endpoint.
 
     Kubeconfigs and certificates contain it, and Cluster API never changes it; if omitted, the provider chooses another
     one. An endpoint that the provider set on the existing object stays the provider's field.
     """
     spec = getattr(infrastructure, "spec", None)
     known = capi_objects.cluster.spec.control_plane_endpoint if capi_objects.cluster else None
-    if known is None or not known.host or getattr(spec, "control_plane_endpoint", known) is not None:
-        return
+    if spec is None or known is None or not known.host or getattr(spec, "control_plane_endpoint", known) is not None:
+        return infrastructure
     live = capi_objects.of(infrastructure.resource).get(infrastructure.metadata.name)
-    if live is None or _owns(live, "spec", "controlPlaneEndpoint"):
-        infrastructure.spec.control_plane_endpoint = known  # type: ignore[attr-defined]
+    if live is not None and not _owns(live, "spec", "controlPlaneEndpoint"):
+        return infrastructure
+    return replace(infrastructure, spec=replace(spec, control_plane_endpoint=known))
 
 
 def postponed(wanted: Iterable[KubeObject], render_input: RenderInput, capi_objects: ClusterAPIObjects) -> str:
@@ -179,7 +210,10 @@ def carriers(render_input: RenderInput, capi_objects: ClusterAPIObjects) -> list
 
 
 def worker_groups(
-    render_input: RenderInput, capi_objects: ClusterAPIObjects, naming: Naming = fresh_name
+    render_input: RenderInput,
+    capi_objects: ClusterAPIObjects,
+    naming: Naming = fresh_name,
+    front_end: FrontEnd | None = None,
 ) -> list[KubeObject]:
     """The objects of the worker node groups; referenced objects come first."""
     wanted: list[KubeObject] = []
@@ -187,15 +221,22 @@ def worker_groups(
         live = capi_objects.typed_deployments.get(group.deployment.metadata.name)
         spec = live.spec.template.spec if live else None
         machines, bootstrap = group.machine_template, group.config_template
-        machines.metadata.name = naming(capi_objects, machines, spec.infrastructure_ref.name if spec else None)
+        machines = _named(machines, naming(capi_objects, machines, spec.infrastructure_ref.name if spec else None))
         referenced = spec.bootstrap.config_ref.name if spec and spec.bootstrap.config_ref else None
-        bootstrap.metadata.name = naming(capi_objects, bootstrap, referenced)
-        of_machines = group.deployment.spec.template.spec
-        of_machines.infrastructure_ref.name = machines.metadata.name
-        if of_machines.bootstrap.config_ref is not None:
-            of_machines.bootstrap.config_ref.name = bootstrap.metadata.name
-        wanted += [machines, bootstrap, group.deployment, group.health_check]
-    return _with_upgrades_requested(wanted, render_input, capi_objects)
+        bootstrap = _named(bootstrap, naming(capi_objects, bootstrap, referenced))
+        deployment = _deployment(group.deployment, machines.metadata.name, bootstrap.metadata.name)
+        wanted += [machines, bootstrap, deployment, group.health_check]
+    return _with_upgrades_requested(wanted, render_input, capi_objects, front_end)
+
+
+def _deployment(wanted: MachineDeployment, machines: str, bootstrap: str) -> MachineDeployment:
+    """The worker node group with the names of its templates."""
+    template = wanted.spec.template
+    spec = replace(template.spec, infrastructure_ref=replace(template.spec.infrastructure_ref, name=machines))
+    config = spec.bootstrap.config_ref
+    if config is not None:
+        spec = replace(spec, bootstrap=replace(spec.bootstrap, config_ref=replace(config, name=bootstrap)))
+    return replace(wanted, spec=replace(wanted.spec, template=replace(template, spec=spec)))
 
 
 def obstacle(wanted: Iterable[KubeObject], render_input: RenderInput, capi_objects: ClusterAPIObjects) -> Wait | None:
@@ -295,7 +336,7 @@ def unused_templates(capi_objects: ClusterAPIObjects) -> list[Removal]:
 def superfluous_extras(render_input: RenderInput, capi_objects: ClusterAPIObjects) -> list[Removal]:
     """Extra objects that are no longer rendered. Only valid once no machine uses an old template."""
     kinds = render_input.provider.extras.kinds
-    wanted = {Name(one.resource, one.metadata.name) for one in rendered_once(render_input).extras} if kinds else set()
+    wanted = {Name(one.resource, one.metadata.name) for one in rendered(render_input).extras} if kinds else set()
     return [
         removal
         for kind in kinds

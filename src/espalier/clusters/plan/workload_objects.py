@@ -16,7 +16,7 @@ from espalier.api.core import SECRET
 from espalier.api.resource import Key, Resource
 from espalier.clusters.design import names
 from espalier.clusters.design.provider import RenderInput
-from espalier.clusters.design.render.layered import rendered_once
+from espalier.clusters.design.render.layered import rendered
 from espalier.clusters.design.rendered import Manifest
 from espalier.clusters.observe.scope import Scope
 
@@ -42,7 +42,7 @@ class Installed(NamedTuple):
 
 def wanted(render_input: RenderInput | None) -> list[Manifest]:
     """The objects, in the order in which they are applied. Shared: must not be modified."""
-    return list(rendered_once(render_input).workload) if render_input is not None else []
+    return list(rendered(render_input).workload) if render_input is not None else []
 
 
 def placed(manifests: Sequence[Manifest]) -> tuple[WorkloadObject, ...]:

@@ -15,21 +15,23 @@ from espalier.clusters.design.rendered import Rendered, RenderedGroup
 
 
 def rendered(render_input: RenderInput) -> Rendered:
-    """All objects of a cluster, rendered again at each call. Equal render inputs give equal objects."""
-    found = base(render_input)
+    """All objects of a cluster, rendered at the first call and held by the render input. They are shared: whoever
+    needs another field makes a copy. Equal render inputs give equal objects.
+    """
+    held = vars(render_input)
+    if "rendered" not in held:
+        held["rendered"] = render(render_input)
+    objects: Rendered = held["rendered"]
+    return objects
+
+
+def render(render_input: RenderInput) -> Rendered:
+    """All objects of a cluster: the base, then its layers in order. `rendered` saves the second time."""
+    objects = base(render_input)
     for layer in render_input.layers:
         for function in layer.functions:
-            found = function(found)
-    return found
-
-
-def rendered_once(render_input: RenderInput) -> Rendered:
-    """As `rendered`, but cached per render input and shared: must not be modified."""
-    kept = vars(render_input)
-    if "rendered" not in kept:
-        kept["rendered"] = rendered(render_input)
-    found: Rendered = kept["rendered"]
-    return found
+            objects = function(objects)
+    return objects
 
 
 def base(render_input: RenderInput) -> Rendered:
