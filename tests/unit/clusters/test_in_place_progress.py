@@ -25,6 +25,7 @@ from espalier.api.eksa.upgrades import (
 from espalier.api.meta import Tree
 from espalier.clusterapi.classification import Classification, MachineEffect
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
+from espalier.clusters.act.step import decisions_of
 from espalier.clusters.design import names
 from espalier.clusters.design.render.layered import rendered
 from espalier.clusters.observe import in_place_progress
@@ -273,7 +274,7 @@ def changes(strategy: Tree, front_end: FrontEnd = FrontEnd.ANNOTATIONS, **change
     more = {name: value for name, value in changed.items() if name not in after}
     scope = made(objects=objects(front_end=front_end, **before), front_end=front_end, **{**before, **after, **more})
     assert scope.render_input is not None
-    return plan.owner_changes(scope.render_input, scope.capi_objects)
+    return decisions_of(scope).owner_changes
 
 
 def effects(found: list[in_place.OwnerChange]) -> list[MachineEffect]:
@@ -323,7 +324,7 @@ def test_defaults_of_the_api_server_are_no_change() -> None:
             tree["spec"]["template"]["spec"]["bootstrapTimeout"] = "3m"
     scope = made(objects=live, kubernetesVersion="1.36", **spec)
     assert scope.render_input is not None
-    assert effects(plan.owner_changes(scope.render_input, scope.capi_objects)) == [MachineEffect.IN_PLACE]
+    assert effects(decisions_of(scope).owner_changes) == [MachineEffect.IN_PLACE]
 
 
 @pytest.mark.parametrize(("is_upgrading", "effect"), [(True, MachineEffect.NOTHING), (False, MachineEffect.REFUSED)])
@@ -341,5 +342,5 @@ def test_an_edit_by_others_of_what_is_held_is_brought_back(is_upgrading: bool, e
         tree["metadata"].setdefault("annotations", {})[IN_PLACE_CONTROL_PLANE] = "true"
     scope = made(objects=live, **spec)
     assert scope.render_input is not None
-    (found,) = plan.owner_changes(scope.render_input, scope.capi_objects)
+    (found,) = decisions_of(scope).owner_changes
     assert found.classified.effect is effect

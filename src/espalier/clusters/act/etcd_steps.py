@@ -5,7 +5,7 @@ from __future__ import annotations
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.clusterapi import contract, external_etcd
 from espalier.clusters.act.context import Context
-from espalier.clusters.act.step import Decision, Write, render_input_of, write
+from espalier.clusters.act.step import Decision, Write, decisions_of, write
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.plan import plan
 from espalier.clusters.plan.plan import Change, Removal
@@ -17,8 +17,8 @@ def change_etcd(scope: Scope) -> Decision:
     """Change external etcd before anything else; a new one is created together with the other objects."""
     if scope.capi_objects.etcd is None:
         return Continue()
-    wanted = plan.of_etcd(plan.control_plane(render_input_of(scope), scope.capi_objects))
-    return Write(plan.changes(wanted, scope.capi_objects), "EtcdApplied")
+    decisions = decisions_of(scope)
+    return Write(decisions.changes(plan.of_etcd(decisions.control_plane)), "EtcdApplied")
 
 
 async def write_etcd(ctx: Context, decision: Decision) -> Outcome:

@@ -11,7 +11,7 @@ from espalier.api.kinds import KubeObject
 from espalier.clusterapi import contract, external_etcd, remediation
 from espalier.clusters.act.cni_steps import AGAIN
 from espalier.clusters.act.context import Context
-from espalier.clusters.act.step import Decision, Write, render_input_of
+from espalier.clusters.act.step import Decision, Write, decisions_of, render_input_of
 from espalier.clusters.design import names
 from espalier.clusters.observe import in_place_progress
 from espalier.clusters.observe.scope import Scope
@@ -23,11 +23,11 @@ from espalier.runtime.outcome import Continue, Outcome, Wait
 
 def make_control_plane(scope: Scope) -> Decision:
     """Write the objects of the control plane; one that upgrades in place is created completely before it is changed."""
-    render_input, capi_objects = render_input_of(scope), scope.capi_objects
-    wanted = plan.control_plane(render_input, capi_objects)
-    if not scope.is_simulated and plan.postponed(wanted, render_input, capi_objects):
+    decisions = decisions_of(scope)
+    wanted = decisions.control_plane
+    if not scope.is_simulated and decisions.postponed:
         wanted = [one for one in wanted if not isinstance(one, KubeadmControlPlane)]
-    return _obstacle(scope, wanted) or Write(plan.changes(_timely(scope, wanted), capi_objects), "ControlPlaneApplied")
+    return _obstacle(scope, wanted) or Write(decisions.changes(_timely(scope, wanted)), "ControlPlaneApplied")
 
 
 def begin_workers(scope: Scope) -> Decision:
@@ -37,17 +37,16 @@ def begin_workers(scope: Scope) -> Decision:
     Groups are only created here, and only while the whole control plane has its version: no node may be newer than its
     API server. Changes of groups come later.
     """
-    capi_objects, render_input = scope.capi_objects, render_input_of(scope)
+    capi_objects, decisions = scope.capi_objects, decisions_of(scope)
     cluster, control_plane = capi_objects.cluster, capi_objects.control_plane
     if cluster is None or contract.is_control_plane_initialized(cluster):
         return Continue()
-    if control_plane is None or control_plane.spec.version != render_input.of_control_plane.version:
+    if control_plane is None or control_plane.spec.version != decisions.render_input.of_control_plane.version:
         return Continue()
     if not contract.is_up_to_date(control_plane):
         return Continue()
-    wanted = plan.worker_groups(render_input, capi_objects)
-    new = [one for one in wanted if one.metadata.name not in capi_objects.of(one.resource)]
-    return Write(plan.changes(_timely(scope, new), capi_objects), "WorkersApplied")
+    new = [one for one in decisions.worker_groups if one.metadata.name not in capi_objects.of(one.resource)]
+    return Write(decisions.changes(_timely(scope, new)), "WorkersApplied")
 
 
 def await_control_plane(scope: Scope) -> Decision:
@@ -76,15 +75,15 @@ def await_control_plane(scope: Scope) -> Decision:
 
 def await_creation(scope: Scope) -> Decision:
     """Wait while changes of the control plane wait for its creation; the steps that follow write them."""
-    postponed = plan.waiting_for_creation(render_input_of(scope), scope.capi_objects)
+    postponed = decisions_of(scope).postponed
     return Wait(in_place_progress.UPGRADING, postponed) if postponed else Continue()
 
 
 def make_workers(scope: Scope) -> Decision:
     """Write the objects of all worker node groups."""
-    capi_objects = scope.capi_objects
-    wanted = plan.worker_groups(render_input_of(scope), capi_objects)
-    return _obstacle(scope, wanted) or Write(plan.changes(_timely(scope, wanted), capi_objects), "WorkersApplied")
+    decisions = decisions_of(scope)
+    wanted = decisions.worker_groups
+    return _obstacle(scope, wanted) or Write(decisions.changes(_timely(scope, wanted)), "WorkersApplied")
 
 
 def remove_workers(scope: Scope) -> Decision:
@@ -116,10 +115,10 @@ def remove_superfluous_extras(scope: Scope) -> Decision:
 
 def make_health_checks(scope: Scope) -> Decision:
     """Create all MachineHealthChecks. Most exist already, from when the first node was ready."""
-    render_input, capi_objects = render_input_of(scope), scope.capi_objects
-    wanted = [*plan.control_plane(render_input, capi_objects), *plan.worker_groups(render_input, capi_objects)]
+    decisions = decisions_of(scope)
+    wanted = [*decisions.control_plane, *decisions.worker_groups]
     checks = [one for one in wanted if one.resource == MachineHealthCheck.resource]
-    return Write(plan.changes(checks, capi_objects), "HealthChecksApplied")
+    return Write(decisions.changes(checks), "HealthChecksApplied")
 
 
 async def limit_remediation(ctx: Context) -> Outcome:
@@ -159,7 +158,7 @@ RETRIES = 2
 
 def _obstacle(scope: Scope, wanted: Iterable[KubeObject]) -> Wait | None:
     """Why these objects may not be written yet; in a preview, only what needs somebody to act."""
-    found = plan.obstacle(wanted, render_input_of(scope), scope.capi_objects)
+    found = decisions_of(scope).obstacle(wanted)
     if found is None or (scope.is_simulated and found.reason not in names.FAILURES):
         return None
     return found

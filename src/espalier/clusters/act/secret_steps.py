@@ -11,12 +11,12 @@ from espalier.api import core
 from espalier.api.meta import ObjectMeta
 from espalier.clusters.act import authenticator_secrets, kubeconfig_copies
 from espalier.clusters.act.context import Context
-from espalier.clusters.act.step import Decision, Write, render_input_of
+from espalier.clusters.act.step import Decision, Write, decisions_of
 from espalier.clusters.design import names, object_names
 from espalier.clusters.observe.references import GateKey
 from espalier.clusters.observe.rules import messages
 from espalier.clusters.observe.scope import Scope
-from espalier.clusters.plan import drift, plan
+from espalier.clusters.plan import drift
 from espalier.clusters.report.validity import problem
 from espalier.runtime.outcome import Continue, Outcome, Wait
 
@@ -66,10 +66,10 @@ def carry_credentials(scope: Scope) -> Decision:
     found = problem(scope)
     if found:
         return found
-    return Write(
-        plan.changes(plan.carriers(render_input_of(scope), scope.capi_objects), scope.capi_objects),
-        "CredentialsApplied",
-    )
+    decisions = decisions_of(scope)
+    carriers = decisions.render_input.provider.links.carriers
+    wanted = [one for one in decisions.control_plane if one.resource in carriers]
+    return Write(decisions.changes(wanted), "CredentialsApplied")
 
 
 async def copy_kubeconfig(ctx: Context) -> Outcome:

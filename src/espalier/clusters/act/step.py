@@ -13,6 +13,8 @@ from espalier.api.eksa import cluster as eksa
 from espalier.clusters.act.context import Context
 from espalier.clusters.design.provider import RenderInput
 from espalier.clusters.observe.scope import Scope
+from espalier.clusters.plan import decisions
+from espalier.clusters.plan.decisions import Decisions
 from espalier.clusters.plan.plan import Change, Removal
 from espalier.runtime.outcome import Continue, Outcome
 
@@ -58,8 +60,14 @@ class Step:
         return await self._act(ctx, self.decide(ctx.scope))
 
 
+def decisions_of(scope: Scope) -> Decisions:
+    """What the plan decides, which there is for every Cluster after step `check`."""
+    found = decisions.of(scope)
+    if found is None:
+        raise AssertionError("step `check` passes no Cluster without a render input")
+    return found
+
+
 def render_input_of(scope: Scope) -> RenderInput:
     """The render input, which every Cluster has after step `check`."""
-    if scope.render_input is None:
-        raise AssertionError("step `check` passes no Cluster without a render input")
-    return scope.render_input
+    return decisions_of(scope).render_input

@@ -34,7 +34,7 @@ from espalier.clusters.act.secret_steps import (
     make_gate_key,
     read_left_over_secrets,
 )
-from espalier.clusters.act.step import CLUSTER, Decision, Step, render_input_of, write
+from espalier.clusters.act.step import CLUSTER, Decision, Step, decisions_of, write
 from espalier.clusters.act.workload_steps import (
     begin_workload_objects,
     carry_credentials_there,
@@ -45,7 +45,7 @@ from espalier.clusters.design import names
 from espalier.clusters.observe.rules import messages
 from espalier.clusters.observe.rules.sharing import linked
 from espalier.clusters.observe.scope import Scope, read
-from espalier.clusters.plan import deleted, in_place, plan
+from espalier.clusters.plan import deleted
 from espalier.clusters.report import readiness
 from espalier.clusters.report.validity import (
     children_problem,
@@ -172,7 +172,7 @@ def check(scope: Scope) -> Decision:
 
 def check_in_place(scope: Scope) -> Decision:
     """Reject all changes that can't be made in place at once, before anything is written or paused."""
-    return in_place.refused(plan.owner_changes(render_input_of(scope), scope.capi_objects)) or Continue()
+    return decisions_of(scope).refused or Continue()
 
 
 async def settle(ctx: Context) -> Outcome:

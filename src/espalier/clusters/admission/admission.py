@@ -46,7 +46,7 @@ from espalier.clusters.observe.rules import (
     warnings,
 )
 from espalier.clusters.observe.scope import ClusterAPIObjects, is_self_managed, read
-from espalier.clusters.plan import in_place, plan
+from espalier.clusters.plan import decisions, in_place
 from espalier.kube.objects import Object
 from espalier.releases import IncompleteDistro, distro_of, kubernetes_versions
 from espalier.runtime.admission import (
@@ -236,9 +236,10 @@ class Admission:
 
     def _owner_changes(self, asked: Object) -> Iterable[in_place.OwnerChange]:
         scope = self._observer.scope_of(asked)
-        if scope.render_input is None or scope.is_paused or scope.is_settled or scope.is_self_managed:
+        planned = decisions.of(scope)
+        if planned is None or scope.is_paused or scope.is_settled or scope.is_self_managed:
             return ()
-        return plan.owner_changes(scope.render_input, scope.capi_objects)
+        return planned.owner_changes
 
     def _deletion(self, record: Object) -> AdmissionResponse:
         """Reject the deletion of the management cluster's record while it manages clusters."""

@@ -20,9 +20,9 @@ from espalier.clusters.design.gate import Isolation
 from espalier.clusters.design.provider import RenderInput
 from espalier.clusters.effects.diff import ObjectChange, field_changes
 from espalier.clusters.observe.scope import ClusterAPIObjects, Scope
-from espalier.clusters.plan import drift, workload_objects
+from espalier.clusters.plan import decisions, drift, workload_objects
 from espalier.clusters.plan.in_place import OwnerChange
-from espalier.clusters.plan.plan import Change, Removal, owner_changes
+from espalier.clusters.plan.plan import Change, Removal
 from espalier.clusters.report import synced
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.outcome import Done, Wait
@@ -77,10 +77,9 @@ def simulate(scope: Scope, last: RenderInput | None = None) -> Simulated:
     not, unless the plan changes their cause. `last` is the render input of the last reconcile, if known: it determines
     the changes in the workload cluster, which is not read.
     """
-    changes = (
-        owner_changes(scope.render_input, scope.capi_objects) if scope.render_input and not scope.is_settled else ()
-    )
-    here = Simulated(scope.capi_objects, scope.capi_objects, owner_changes=tuple(changes))
+    planned = decisions.of(scope) if not scope.is_settled else None
+    changes = tuple(planned.owner_changes) if planned is not None else ()
+    here = Simulated(scope.capi_objects, scope.capi_objects, owner_changes=changes)
     if scope.is_deleted:
         return replace(here, stops="Deleting: the cluster is being deleted")
     sequence = steps_of(scope)

@@ -107,6 +107,15 @@ def owner_changes(
     return found
 
 
+def is_asked_for(render_input: RenderInput) -> bool:
+    """True if the machines of the control plane or of a group are upgraded in place."""
+    strategies = [
+        render_input.control_plane.upgrade_rollout_strategy,
+        *(group.upgrade_rollout_strategy for group in render_input.groups),
+    ]
+    return any(one is not None and one.type == "InPlace" for one in strategies)
+
+
 def _strategy(owner: Owner, render_input: RenderInput) -> tuple[str, UpgradeRolloutStrategy | None]:
     """The worker node group of an owner (empty for the control plane), and its upgrade strategy."""
     if isinstance(owner, KubeadmControlPlane):

@@ -127,18 +127,6 @@ def _control_plane(objects: Rendered, template: str, capi_objects: ClusterAPIObj
     return replace(wanted, spec=spec)
 
 
-def owner_changes(render_input: RenderInput, capi_objects: ClusterAPIObjects) -> list[in_place.OwnerChange]:
-    """The pending changes of the control plane and all groups whose machines are upgraded in place."""
-    strategies = [
-        render_input.control_plane.upgrade_rollout_strategy,
-        *(group.upgrade_rollout_strategy for group in render_input.groups),
-    ]
-    if capi_objects.control_plane is None or not any(one and one.type == "InPlace" for one in strategies):
-        return []
-    wanted = [*control_plane(render_input, capi_objects), *worker_groups(render_input, capi_objects)]
-    return in_place.owner_changes(wanted, render_input, capi_objects)
-
-
 def _etcd(objects: Rendered, capi_objects: ClusterAPIObjects, naming: Naming) -> list[KubeObject]:
     """External etcd with its template."""
     if objects.etcd is None:
@@ -189,26 +177,6 @@ def _with_endpoint(infrastructure: KubeObject, capi_objects: ClusterAPIObjects) 
     return replace(infrastructure, spec=replace(spec, control_plane_endpoint=known))
 
 
-def postponed(wanted: Iterable[KubeObject], render_input: RenderInput, capi_objects: ClusterAPIObjects) -> str:
-    """The reason why changes of the control plane wait for the end of its creation; empty if they needn't."""
-    has_cni = bool(capi_objects.installed_cni)
-    messages = (in_place.postponed(one, has_cni) for one in in_place.owner_changes(wanted, render_input, capi_objects))
-    return next(filter(None, messages), "")
-
-
-def waiting_for_creation(render_input: RenderInput, capi_objects: ClusterAPIObjects) -> str:
-    """As `postponed`, for the control plane as rendered now; rendered only until its creation is complete."""
-    if not in_place.lacking(capi_objects.control_plane, bool(capi_objects.installed_cni)):
-        return ""
-    return postponed(control_plane(render_input, capi_objects), render_input, capi_objects)
-
-
-def carriers(render_input: RenderInput, capi_objects: ClusterAPIObjects) -> list[KubeObject]:
-    """The objects that the cluster has once and that carry credentials."""
-    kinds = render_input.provider.links.carriers
-    return [one for one in control_plane(render_input, capi_objects) if one.resource in kinds]
-
-
 def worker_groups(
     render_input: RenderInput,
     capi_objects: ClusterAPIObjects,
@@ -250,14 +218,16 @@ def obstacle(wanted: Iterable[KubeObject], render_input: RenderInput, capi_objec
 
 def changes(wanted: Iterable[KubeObject], capi_objects: ClusterAPIObjects) -> list[Change]:
     """The changes that make our fields of the live objects the desired ones."""
-    found = []
-    for object_ in wanted:
-        body: Tree = msgspec.to_builtins(object_)
-        live = capi_objects.of(object_.resource).get(object_.metadata.name)
-        fields = tuple(ownership.differences(body, live)) if live else ()
-        if live is None or fields:
-            found.append(Change(object_.resource, body, fields))
-    return found
+    found = (change(object_, capi_objects) for object_ in wanted)
+    return [one for one in found if one is not None]
+
+
+def change(wanted: KubeObject, capi_objects: ClusterAPIObjects) -> Change | None:
+    """The change of one object; None if it is as desired."""
+    body: Tree = msgspec.to_builtins(wanted)
+    live = capi_objects.of(wanted.resource).get(wanted.metadata.name)
+    fields = tuple(ownership.differences(body, live)) if live else ()
+    return Change(wanted.resource, body, fields) if live is None or fields else None
 
 
 def superfluous_workers(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, partial
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from espalier.api import conditions as condition_list
 from espalier.api import listing
@@ -24,7 +23,8 @@ from espalier.clusters.design.render_input import group_count
 from espalier.clusters.observe import in_place_progress
 from espalier.clusters.observe.rules import messages
 from espalier.clusters.observe.scope import Scope
-from espalier.clusters.plan import deleted, in_place, plan
+from espalier.clusters.plan import decisions, deleted, in_place
+from espalier.clusters.plan.decisions import Decisions
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
 
@@ -97,9 +97,6 @@ _CONTROL_PLANE = "control plane"
 _NOT_REPORTED = "Cluster API has not observed the last change yet; if this persists, check that its controllers run"
 
 
-Changes: TypeAlias = Callable[[], Sequence[in_place.OwnerChange]]
-
-
 class Counts(NamedTuple):
     """Numbers of machines: `expected` in the Cluster's spec, `desired` in the Cluster API object's spec; the others
     exist.
@@ -121,10 +118,9 @@ def conditions(scope: Scope) -> list[Condition]:
     """ControlPlaneInitialized, ControlPlaneReady, DefaultCNIConfigured and WorkersReady."""
     if scope.capi_objects.cluster is None and is_management_cluster_record(scope):
         return _of_this_api(scope)
-    changes = cache(partial(_changes, scope))  # several conditions may need them, and most need none
     initialized = _control_plane_initialized(scope)
-    control_plane = _control_plane_ready(scope, initialized, changes)
-    parts = [initialized, control_plane, _cni_configured(scope), _workers_ready(scope, initialized, changes)]
+    control_plane = _control_plane_ready(scope, initialized)
+    parts = [initialized, control_plane, _cni_configured(scope), _workers_ready(scope, initialized)]
     held = [part for part in parts if part.status != "True" and part.reason in _MADE_BY_CLUSTER_API]
     if held and (why := _held(scope)) is not None:
         for part in held:
@@ -236,7 +232,7 @@ def control_plane_counts(scope: Scope, control_plane: KubeadmControlPlane) -> Co
     )
 
 
-def _control_plane_ready(scope: Scope, initialized: Condition, changes: Changes) -> Condition:
+def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
     type_ = names.CONTROL_PLANE_READY
     control_plane = scope.capi_objects.control_plane
     if initialized.status != "True":
@@ -262,10 +258,10 @@ def _control_plane_ready(scope: Scope, initialized: Condition, changes: Changes)
     upgrade = in_place_progress.progress(control_plane, scope.capi_objects.upgrades)
     if upgrade is not None:
         return _false(type_, upgrade)
-    if refused := _refused(changes(), KubeadmControlPlane.resource.kind):
+    if refused := _refused(_changes(scope), KubeadmControlPlane.resource.kind):
         return _false(type_, refused)
     wanted = scope.components.version if scope.components and not scope.is_settled else control_plane.spec.version
-    if wanted != control_plane.spec.version and (refused := in_place.refused(changes())):
+    if wanted != control_plane.spec.version and (refused := in_place.refused(_changes(scope))):
         return _false(type_, refused)
     if not contract.is_observed(control_plane) or (wanted != control_plane.spec.version and not scope.is_paused):
         return _condition(type_, "False", OUTDATED, f"control plane: {_NOT_REPORTED}")
@@ -301,16 +297,19 @@ def _absent(scope: Scope, absent: str) -> Wait:
 
 def _postponed(scope: Scope) -> str:
     """The change of the control plane that waits for the end of its creation."""
-    if scope.render_input is None or scope.is_paused or scope.is_settled:
-        return ""
-    return plan.waiting_for_creation(scope.render_input, scope.capi_objects)
+    planned = _pending_decisions(scope)
+    return planned.postponed if planned is not None else ""
 
 
 def _changes(scope: Scope) -> Sequence[in_place.OwnerChange]:
     """The pending changes in place; none of them is made while any is refused."""
-    if scope.render_input is None or scope.is_paused or scope.is_settled:
-        return ()
-    return plan.owner_changes(scope.render_input, scope.capi_objects)
+    planned = _pending_decisions(scope)
+    return planned.owner_changes if planned is not None else ()
+
+
+def _pending_decisions(scope: Scope) -> Decisions | None:
+    """What the plan decides; None while nothing of it is done."""
+    return decisions.of(scope) if not (scope.is_paused or scope.is_settled) else None
 
 
 def _refused(changes: Iterable[in_place.OwnerChange], kind: str) -> Wait | None:
@@ -403,11 +402,10 @@ def _outside_limits(deployments: Mapping[str, MachineDeployment]) -> str:
 def _pending(scope: Scope) -> frozenset[str]:
     """MachineDeployments whose next template replaces all their machines, and is not written yet."""
     live = scope.capi_objects.typed_deployments
-    if not live or scope.render_input is None or scope.is_settled or scope.is_paused or scope.unresolved:
+    planned = _pending_decisions(scope) if live and not scope.unresolved else None
+    if planned is None:
         return frozenset()
-    wanted = (
-        one for one in plan.worker_groups(scope.render_input, scope.capi_objects) if isinstance(one, MachineDeployment)
-    )
+    wanted = (one for one in planned.worker_groups if isinstance(one, MachineDeployment))
     return frozenset(
         name for one in wanted if (name := one.metadata.name) in live and _machines(one) != _machines(live[name])
     )
@@ -430,20 +428,20 @@ def _outdated(scope: Scope) -> dict[str, int]:
     return found
 
 
-def _later(scope: Scope, changes: Changes, outdated: Mapping[str, int]) -> tuple[int, int]:
+def _later(scope: Scope, outdated: Mapping[str, int]) -> tuple[int, int]:
     """The numbers of machines that will be upgraded in place as soon as their group may be written, and of outdated
     ones in other groups.
 
     The strategy does not decide that: with a fallback, machines may be replaced. All machines of a group are upgraded,
     even if their version stays.
     """
-    held = {one.wanted.metadata.name for one in changes() if one.classified.effect is MachineEffect.IN_PLACE}
+    held = {one.wanted.metadata.name for one in _changes(scope) if one.classified.effect is MachineEffect.IN_PLACE}
     deployments = scope.capi_objects.typed_deployments
     others = sum(number for name, number in outdated.items() if name not in held)
     return sum(deployments[name].status.replicas or 0 for name in held & deployments.keys()), others
 
 
-def _workers_ready(scope: Scope, initialized: Condition, changes: Changes) -> Condition:
+def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
     type_ = names.WORKERS_READY
     if initialized.status != "True":
         return _condition(type_, "False", NOT_INITIALIZED, "workers join when the control plane is available")
@@ -451,7 +449,7 @@ def _workers_ready(scope: Scope, initialized: Condition, changes: Changes) -> Co
     upgrades = [
         in_place_progress.progress(deployment, scope.capi_objects.upgrades) for deployment in deployments.values()
     ]
-    upgrades.append(_refused(changes(), MachineDeployment.resource.kind))
+    upgrades.append(_refused(_changes(scope), MachineDeployment.resource.kind))
     # A stopped upgrade matters more than progress.
     progress = sorted((wait for wait in upgrades if wait is not None), key=_priority)
     if progress:
@@ -463,9 +461,9 @@ def _workers_ready(scope: Scope, initialized: Condition, changes: Changes) -> Co
         return _condition(type_, "False", AUTOSCALER_CONSTRAINT, message)
     outdated = _outdated(scope)
     counts = _worker_counts(scope, sum(outdated.values()))
-    later, replaced = _later(scope, changes, outdated)
+    later, replaced = _later(scope, outdated)
     if later:
-        if refused := in_place.refused(changes()):
+        if refused := in_place.refused(_changes(scope)):
             return _false(type_, refused)
         others = f", and {replaced} replaced" if replaced else ""
         message = f"{later} worker machines are upgraded in place after the control plane{others}"
