@@ -42,7 +42,7 @@ class Settings:
 
 
 class Backups:
-    """Takes snapshots of a member while it leads, deletes old ones, defragments all members."""
+    """Takes snapshots of a member while it leads, deletes old snapshots, defragments all members."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class Backups:
                     self._etcd, self._client_of, self._clock, self._measures, schedule.defragmentation
                 )
             )
-        tasks = [asyncio.create_task(one) for one in work]
+        tasks = [asyncio.create_task(coroutine) for coroutine in work]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -155,5 +155,5 @@ class Backups:
                 return
 
     def _may_collect(self) -> bool:
-        """True once a snapshot was taken that makes older ones unneeded, unless a copy may still need them."""
+        """True once a snapshot was taken that makes older snapshots unneeded, unless a copy may still need them."""
         return not self._snapshotter.inactive and self._may_delete()

@@ -149,10 +149,10 @@ async def _translate_errors(request: web.Request, handler: Handler) -> web.Strea
 
 
 def _flag(request: web.Request, name: str) -> bool:
-    found = request.query.get(name, "").lower()
-    if found not in (*_YES, *_NO):
-        raise web.HTTPBadRequest(text=f"{name}: found {found[:64]!r}, allowed are true and false\n")
-    return found in _YES
+    value = request.query.get(name, "").lower()
+    if value not in (*_YES, *_NO):
+        raise web.HTTPBadRequest(text=f"{name}: found {value[:64]!r}, allowed are true and false\n")
+    return value in _YES
 
 
 def _snapshot(stored: StoredSnapshot | None) -> web.Response:

@@ -27,7 +27,7 @@ class Options:
     """Which etcd to back up, and where to listen."""
 
     etcd: str
-    """The endpoint of the one member beside which the agent runs."""
+    """The endpoint of the member beside which the agent runs."""
     tls: TlsFiles | None
     host: str
     port: int
@@ -68,13 +68,13 @@ def _clients(member: Member) -> tuple[str, ...]:
 
 
 def reloading(files: ServerFiles | None, context: ssl.SSLContext | None) -> list[Coroutine[object, object, object]]:
-    """The task that reloads a certificate, if there is one."""
+    """The task that reloads a certificate, if any."""
     return [files.reloading(context)] if files is not None and context is not None else []
 
 
 async def until_stopped(stop: asyncio.Event, *work: Coroutine[object, object, object]) -> None:
     """Run all tasks until `stop` is set. Raises the error of a task that ends early."""
-    tasks = [asyncio.create_task(one) for one in work]
+    tasks = [asyncio.create_task(coroutine) for coroutine in work]
     stopping = asyncio.create_task(stop.wait())
     try:
         done, _ = await asyncio.wait((*tasks, stopping), return_when=asyncio.FIRST_COMPLETED)

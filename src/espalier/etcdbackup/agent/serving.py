@@ -58,7 +58,7 @@ class ServerFiles:
                 log.warning("keeping the old certificates", error=str(error))
             else:
                 known = now
-                # Authorities can't be removed from a context: handshakes get the new one instead.
+                # Authorities can't be removed from a context: handshakes get the new context instead.
                 context.sni_callback = partial(_use_renewed, renewed)
                 log.info("reloaded certificates")
 

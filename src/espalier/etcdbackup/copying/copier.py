@@ -32,8 +32,8 @@ ATTEMPTS, PAUSE = 3, 2.0
 class Damaged(Corrupt):
     """A snapshot of the source is damaged; nothing of it was stored."""
 
-    def __init__(self, where: str, found: str, stored: StoredSnapshot) -> None:
-        super().__init__(where, found, "it was not copied; have the source take a full snapshot")
+    def __init__(self, where: str, finding: str, stored: StoredSnapshot) -> None:
+        super().__init__(where, finding, "it was not copied; have the source take a full snapshot")
         self.stored = stored
 
 
@@ -106,11 +106,11 @@ class Copier:
         planned = plan(source, target, choice, self._clock.now())
         if planned.conflicting and not is_listed:
             names = first([stored.name for stored in planned.conflicting], 3)
-            found = f"it holds {names}, which a restore would use instead of the copy"
-            raise Refused(self._target.where, found, "copy to an empty prefix, or delete them")
-        for one in planned.sets:
-            await self._copy_all(one.deltas)
-            await self._copy_all((one.full,))
+            finding = f"it holds {names}, which a restore would use instead of the copy"
+            raise Refused(self._target.where, finding, "copy to an empty prefix, or delete them")
+        for set_copy in planned.sets:
+            await self._copy_all(set_copy.deltas)
+            await self._copy_all((set_copy.full,))
         latest = source.latest
         reach = latest.reach if latest is not None else None
         return Copied(tuple(self._copied), tuple(self._present), self._size, is_final(source), reach)

@@ -11,7 +11,7 @@ from espalier.etcdbackup.snapshots.sets import Inventory, SnapshotSet, StoredSna
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Selects the sets to copy. The latest one is always copied, however old: without it the target would seem
+    """Selects the sets to copy. The latest set is always copied, however old: without it the target would seem
     empty."""
 
     most: int | None = None
@@ -66,7 +66,7 @@ class Plan:
     @property
     def copies(self) -> tuple[Copy, ...]:
         """All of them."""
-        return tuple(copy for one in self.sets for copy in one.all)
+        return tuple(copy for set_copy in self.sets for copy in set_copy.all)
 
 
 def plan(source: Inventory, target: Inventory, choice: Choice, now: datetime) -> Plan:
@@ -76,20 +76,27 @@ def plan(source: Inventory, target: Inventory, choice: Choice, now: datetime) ->
         return Plan(())
     present = {stored.key: stored for stored in target.snapshots}
     copies: dict[str, Copy] = {}
-    for stored in (stored for one in chosen for stored in one.members):
+    for stored in (stored for snapshot_set in chosen for stored in snapshot_set.members):
         name = stored.snapshot.without_final()
         known = present.get(name.key)
         copies[stored.key] = Copy(stored, name, known if known is not None and known.size == stored.size else None)
-    sets = tuple(SetCopy(tuple(copies[delta.key] for delta in one.deltas), copies[one.full.key]) for one in chosen)
+    sets = tuple(
+        SetCopy(tuple(copies[delta.key] for delta in snapshot_set.deltas), copies[snapshot_set.full.key])
+        for snapshot_set in chosen
+    )
     copied = {copy.target.key for copy in copies.values()}
     first = chosen[-1].full.order
-    return Plan(sets, tuple(one for one in target.snapshots if one.order >= first and one.key not in copied))
+    return Plan(
+        sets, tuple(stored for stored in target.snapshots if stored.order >= first and stored.key not in copied)
+    )
 
 
 def _select(source: Inventory, choice: Choice, now: datetime) -> list[SnapshotSet]:
     sets = list(source.sets)
     if choice.age is not None:
-        sets = [one for one in sets[:-1] if now - one.full.snapshot.time < choice.age] + sets[-1:]
+        sets = [
+            snapshot_set for snapshot_set in sets[:-1] if now - snapshot_set.full.snapshot.time < choice.age
+        ] + sets[-1:]
     if choice.most is not None:
         sets = sets[-choice.most :]
     return sets

@@ -15,7 +15,8 @@ class Observe(msgspec.Struct, frozen=True):
 class PutOperation(msgspec.Struct, frozen=True):
     """Put the CopyOperation with a new nonce: `PutEnded`.
 
-    If the store supports conditions, only if its version is still `version`; without one, only if there is no object.
+    If the store supports conditions, only if its version is still `version`; if `version` is empty, only if
+    there is no object.
     """
 
     operation: CopyOperation
@@ -55,7 +56,7 @@ class TakeFinalSnapshot(msgspec.Struct, frozen=True):
 
 
 class Copy(msgspec.Struct, frozen=True):
-    """Copy the latest set, which must have the snapshot `final` if one is named: `Copied` or `CopyFailed`.
+    """Copy the latest set, which must have the snapshot `final` if it is named: `Copied` or `CopyFailed`.
 
     The list of objects is made when the copy begins; later snapshots in the source are not copied.
     """

@@ -235,7 +235,7 @@ def _admit_clients(settings: Settings, agent: Agent, began: float, marker: First
     until = began + min(settings.timing.validity, promised)
     if (
         until <= at or agent.proxy is ProxyState.SHUTTING
-    ):  # an answer that is under way must not be taken for a later one
+    ):  # an answer that is under way must not be taken for a later answer
         return agent, ()
     agent = replace(
         agent,
@@ -276,8 +276,8 @@ def _record_shut(agent: Agent, at: float, idle_since: float | None) -> Agent:
 def silent_from(timing: Timing, agent: Agent) -> float:
     """The time from which API servers answer nothing, not even from their caches; infinity while they may be connected.
 
-    An API server without a connection continues for `servingGrace`. One that has ended does not; the gardenlet reports
-    that from the objects in the seed, so it holds only if the proxy has seen no API server since.
+    An API server without a connection continues for `servingGrace`. An API server that has ended does not; the
+    gardenlet reports that from the objects in the seed, so it holds only if the proxy has seen no API server since.
     """
     if agent.shut_since is None or agent.idle_since is None:
         return float("inf")

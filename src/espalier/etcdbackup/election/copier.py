@@ -57,7 +57,7 @@ class Settings(msgspec.Struct, frozen=True):
     epoch: int
     """The destination's own epoch."""
     predecessor: int
-    """The epoch that has the data: the last earlier one that the garden allowed to start."""
+    """The epoch that has the data: the last earlier epoch that the garden allowed to start."""
     cluster: str
     timing: Timing
 
@@ -145,10 +145,10 @@ def _apply_event(settings: Settings, copier: Copier, event: events.CopierEvent, 
             return copier, ()
 
 
-def _apply_own_marker(copier: Copier, found: bool, marker: object, at: float) -> Copier:
+def _apply_own_marker(copier: Copier, is_present: bool, marker: object, at: float) -> Copier:
     if isinstance(marker, FirstStart):
         return replace(copier, phase=Phase.FINISHED, read_due=at)
-    if not found and copier.phase is Phase.CHECKING:
+    if not is_present and copier.phase is Phase.CHECKING:
         return replace(copier, phase=Phase.WAITING, read_due=at)
     return copier
 

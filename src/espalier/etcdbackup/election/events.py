@@ -46,7 +46,7 @@ class EtcdEnded(msgspec.Struct, frozen=True):
 class ProxyShut(msgspec.Struct, frozen=True):
     """The guard has confirmed that nothing passes any more.
 
-    `idle_since`: the time since which no client is connected, silent ones included. None if that is not known.
+    `idle_since`: the time since which no client is connected, silent clients included. None if that is not known.
     """
 
     idle_since: float | None = None
@@ -61,7 +61,7 @@ class SnapshotProgressed(msgspec.Struct, frozen=True):
 class SnapshotStored(msgspec.Struct, frozen=True):
     """The final snapshot is stored and was verified.
 
-    `complete` if its etcd has the data directory in which all was acknowledged, not one restored from backups.
+    `complete` if its etcd has the data directory in which all was acknowledged, not data restored from backups.
     """
 
     name: str

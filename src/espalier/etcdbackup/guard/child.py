@@ -13,7 +13,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Child:
-    """One program that may run."""
+    """A program that may run."""
 
     def __init__(self, command: Sequence[str], *, patience: float) -> None:
         self.ended: Callable[[int], None] = lambda _code: None
@@ -57,7 +57,7 @@ class Child:
     def _signal(self, process: asyncio.subprocess.Process, number: signal.Signals) -> None:
         try:
             process.send_signal(number)
-            process.send_signal(signal.SIGCONT)  # also one that is stopped
+            process.send_signal(signal.SIGCONT)  # also a process that is stopped
         except ProcessLookupError:
             pass
 

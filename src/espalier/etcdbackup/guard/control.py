@@ -8,7 +8,7 @@
                                                 {"ended": 0}    it has ended, by itself or not
     anything else                               {"id": 6, "error": "..."}
 
-Only the agent that connected last is served. Requests of an earlier one that were not read yet are dropped.
+Only the agent that connected last is served. Requests of an earlier agent that were not read yet are dropped.
 """
 
 from __future__ import annotations
@@ -130,10 +130,10 @@ class Control:
         await self._child.stop()
         self._send(writer, answer)
 
-    def _send(self, writer: asyncio.StreamWriter | None, what: dict[str, Any]) -> None:
+    def _send(self, writer: asyncio.StreamWriter | None, message: dict[str, Any]) -> None:
         if writer is not None and not writer.is_closing():
             with contextlib.suppress(ConnectionError):
-                writer.write(json.dumps(what).encode() + b"\n")
+                writer.write(json.dumps(message).encode() + b"\n")
 
 
 def _lock(path: Path) -> int:

@@ -1,7 +1,7 @@
 """Passes clients' connections to the unix socket of an etcd, until a deadline.
 
 Before each chunk, in both directions, the deadline is compared with `CLOCK_BOOTTIME`. A timer cuts idle connections. So
-a guard that was frozen and resumes passes at most the one chunk that it had already compared. At most one chunk is held
+a guard that was frozen and resumes passes at most the chunk that it had already compared. At most one chunk is held
 for each direction: nothing is read in advance for a slow reader.
 """
 
@@ -75,7 +75,7 @@ class Proxy:
         return len(self._connections)
 
     def open(self, until: float) -> None:
-        """Let clients pass until this time. Raises `ValueError` for an implausible one."""
+        """Let clients pass until this time. Raises `ValueError` for an implausible time."""
         ahead = until - self._now()
         if not math.isfinite(until) or ahead > MAX_AHEAD:
             raise ValueError(f"until: found {ahead:g} s ahead, allowed are {MAX_AHEAD:g}")
@@ -191,7 +191,7 @@ class _Connection:
         return self._proxy.passes
 
     def ended(self) -> None:
-        """One direction has ended; once both have, the connection has."""
+        """One direction has ended; once both directions have, the connection has."""
         if all(pump.is_over for pump in self._pumps):
             self._close()
             self._client.close()

@@ -138,12 +138,12 @@ def _empty(folder: Path) -> None:
         shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 
 
-def _exchange(one: Path, other: Path) -> None:
+def _exchange(first: Path, second: Path) -> None:
     """Exchange two names in one step (renameat2 of Linux): each of them has data, even if it is interrupted."""
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE):
+    if libc.renameat2(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE):
         number = ctypes.get_errno()
-        raise OSError(number, f"two folders can't be swapped here: {os.strerror(number)}", str(other))
+        raise OSError(number, f"two folders can't be swapped here: {os.strerror(number)}", str(second))
 
 
 def flush_folder(folder: Path) -> None:

@@ -79,18 +79,18 @@ def membership(
     if sorted(urls[name]) != sorted(advertised):
         mismatch = f"found {', '.join(advertised)}, but --initial-cluster has {', '.join(urls[name])} for {name}"
         raise ValueError(f"--initial-advertise-peer-urls: {mismatch}; they must match")
-    members = {member: Member.of(member, tuple(its), token) for member, its in urls.items()}
+    members = {member: Member.of(member, tuple(urls_of_member), token) for member, urls_of_member in urls.items()}
     if len({member.id for member in members.values()}) < len(members):
         raise ValueError("--initial-cluster: found the same URLs for two members")
     return Membership(tuple(sorted(members.values(), key=lambda member: member.id)), members[name])
 
 
 def _urls(text: str, flag: str) -> list[str]:
-    found = [url.strip() for url in text.split(",")]
-    for url in found:
+    urls = [url.strip() for url in text.split(",")]
+    for url in urls:
         if not _URL.fullmatch(url):
             raise ValueError(f"{flag}: found {url!r}, allowed is http://HOST:PORT, https://HOST:PORT or unix://PATH")
-    return found
+    return urls
 
 
 def _number(content: bytes) -> int:

@@ -34,11 +34,11 @@ def target(inventory: Inventory) -> int:
 def full_snapshots(
     inventory: Inventory, *, partial: bool = False, where: str = "the store"
 ) -> tuple[StoredSnapshot, ...]:
-    """The candidates, newest first: the latest set, and older ones whose deltas lead as far, or, if `partial`, all.
+    """The candidates, newest first: the latest set, and older sets whose deltas lead as far, or, if `partial`, all.
 
     `where` is the store, for messages. Raises `NothingToRestore`.
     """
-    fulls = [one.full for one in reversed(inventory.sets)]
+    fulls = [snapshot_set.full for snapshot_set in reversed(inventory.sets)]
     if not fulls:
         raise NothingToRestore(f"no full snapshot found in {where}")
     latest, *older = fulls
@@ -53,10 +53,10 @@ def path(full: StoredSnapshot, revision: int, inventory: Inventory, *, partial: 
     `revision` is that of its content, which may differ from its name: etcd accepts writes between the query of its
     revision and the snapshot. Deltas of all sets count. Raises `Incomplete` for a gap, unless `partial`.
     """
-    found = _set(full, revision, inventory)
-    if found.reach < target(inventory) and not partial:
-        raise Incomplete(_missing(full, revision, found.reach, inventory))
-    return Path(full, found.chain)
+    snapshot_set = _set(full, revision, inventory)
+    if snapshot_set.reach < target(inventory) and not partial:
+        raise Incomplete(_missing(full, revision, snapshot_set.reach, inventory))
+    return Path(full, snapshot_set.chain)
 
 
 def is_final(inventory: Inventory) -> bool:
@@ -74,7 +74,12 @@ def _missing(full: StoredSnapshot, revision: int, reach: int, inventory: Invento
     if revision != full.snapshot.last:
         sentence += f", whose content ends at revision {revision}, not {full.snapshot.last},"
     after = next(
-        (one for one in inventory.snapshots if one.snapshot.kind is Kind.DELTA and one.snapshot.last > reach), None
+        (
+            stored
+            for stored in inventory.snapshots
+            if stored.snapshot.kind is Kind.DELTA and stored.snapshot.last > reach
+        ),
+        None,
     )
     if after is not None and after.snapshot.start > reach + 1:
         sentence += (

@@ -29,8 +29,8 @@ class History:
     def records(self, events: Sequence[Event]) -> Iterator[tuple[bytes, bytes]]:
         """The records of events in the order of their revisions, with all events of a revision together.
 
-        Raises `Malformed` for a missing revision, because each change of etcd has the next one; and for an event that
-        etcd never makes.
+        Raises `Malformed` for a missing revision, because each change of etcd has the next revision; and for an event
+        that etcd never makes.
         """
         known = self.revision
         for event in events:
@@ -73,5 +73,5 @@ class History:
 
     def _check(self, kv: KeyValue) -> None:
         if not (0 < kv.create_revision <= kv.mod_revision and kv.version > 0):
-            found = f"create revision {kv.create_revision} and version {kv.version}"
-            raise Malformed(f"an event of revision {kv.mod_revision} has {found}, which etcd never assigns")
+            counters = f"create revision {kv.create_revision} and version {kv.version}"
+            raise Malformed(f"an event of revision {kv.mod_revision} has {counters}, which etcd never assigns")

@@ -33,9 +33,9 @@ def damage(folder: Path) -> str:
     crc = 0
     for path in segments:
         with path.open("rb") as file:
-            crc, found = _read(file, path.stat().st_size, crc, is_last=path is segments[-1])
-        if found:
-            return f"{path}: {found}"
+            crc, problem = _read(file, path.stat().st_size, crc, is_last=path is segments[-1])
+        if problem:
+            return f"{path}: {problem}"
     return ""
 
 

@@ -180,14 +180,14 @@ class AgentRun:
             while True:
                 event, at = await self._queue.next(agent.due(self._settings, state))
                 before = state
-                state, what = agent.step(self._settings, state, event, at)
+                state, next_actions = agent.step(self._settings, state, event, at)
                 self._state = state
                 if state.operation is not None and state.operation.status is not Status.INITIAL:
                     self._ended.set()
                 if state.phase is not before.phase:
                     log.info("the agent's state changed", epoch=self._settings.epoch, state=state.phase.value)
                 self._record_event(event)
-                for action in what:
+                for action in next_actions:
                     self._execute(action)
                 self._run_backups(state)
         finally:
@@ -199,8 +199,8 @@ class AgentRun:
         runs = await guard.is_running()
         if runs:
             self._start_etcd()
-        found = agent.Etcd.STARTING if runs else agent.Etcd.ENDED
-        return agent.start(self._settings, found, await data.is_present(), self._clock.monotonic())
+        etcd_state = agent.Etcd.STARTING if runs else agent.Etcd.ENDED
+        return agent.start(self._settings, etcd_state, await data.is_present(), self._clock.monotonic())
 
     def _record_event(self, event: events.AgentEvent) -> None:
         if isinstance(event, events.Observed):
@@ -208,10 +208,10 @@ class AgentRun:
             if isinstance(event.marker, FirstStart) and marker is not None and not marker.done():
                 marker.set_result(event.marker)
             ended = agent.Phase.HANDING_OVER.value, agent.Phase.HANDED_OVER.value
-            found = "" if self.phase in ended else _ownership_problem(self._settings, event)
-            if found and found != self._object_problem:
-                log.warning("no proof that this epoch is the owner", epoch=self._settings.epoch, error=found)
-            self._object_problem = found
+            problem = "" if self.phase in ended else _ownership_problem(self._settings, event)
+            if problem and problem != self._object_problem:
+                log.warning("no proof that this epoch is the owner", epoch=self._settings.epoch, error=problem)
+            self._object_problem = problem
 
     def _execute(self, action: actions.AgentAction) -> None:
         queue, objects = self._queue, self._objects
@@ -368,7 +368,7 @@ class _ProxyControl:
                 opening = self._queue.start_task(self._open(), "admitting clients to etcd")
 
     async def _open(self) -> None:
-        """Send the newest time, until there is no newer one."""
+        """Send the newest time, until there is no newer time."""
         sent = None
         while self._until is not None and self._until != sent and not self._is_held:
             sent = self._until

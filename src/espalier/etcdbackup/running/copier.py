@@ -92,11 +92,11 @@ class CopierRun:
                 event, at = await self._queue.next(copier.due(self._settings, state))
                 before = state
                 self._record_event(event)
-                state, what = copier.step(self._settings, state, event, at)
+                state, next_actions = copier.step(self._settings, state, event, at)
                 self._state = state
                 if state.phase is not before.phase:
                     log.info("the copy's state changed", epoch=self._settings.epoch, state=state.phase.value)
-                for action in what:
+                for action in next_actions:
                     self._queue.start_task(self._add_result(self._execute(action)), type(action).__name__)
         finally:
             await self._queue.stop()
@@ -143,12 +143,12 @@ class CopierRun:
         source = self._parts.source
         inventory = await read_inventory(source)
         latest = inventory.latest
-        if final is not None and (latest is None or final not in {one.name for one in latest.members}):
+        if final is not None and (latest is None or final not in {stored.name for stored in latest.members}):
             raise Corrupt(source.where, f"the final snapshot {final} is not in its latest set", _WITHOUT_FINAL)
         if latest is None:
             if await self._source_objects.served() is not None:
-                found = "no full snapshot, and clients have written to this etcd"
-                raise Corrupt(source.where, found, "find its backups: an etcd that had data never starts empty")
+                finding = "no full snapshot, and clients have written to this etcd"
+                raise Corrupt(source.where, finding, "find its backups: an etcd that had data never starts empty")
             return ()
         done, around = await self._copy_intact(inventory)
         names = {*done.copied, *done.present}
@@ -158,8 +158,8 @@ class CopierRun:
         return tuple(sorted(names))
 
     async def _copy_intact(self, inventory: Inventory) -> tuple[Copied, frozenset[str]]:
-        """Copy what leads to the last revision, around damaged snapshots: an older full one and deltas may lead as far.
-        Gives the names of the damaged ones, too.
+        """Copy what leads to the last revision, around damaged snapshots: an older full snapshot and deltas may lead as
+        far. Gives the names of the damaged snapshots, too.
 
         Raises `Corrupt` if nothing does: an epoch that starts from less would lose writes without consent.
         """
@@ -187,7 +187,9 @@ def _require_all(inventory: Inventory, damaged: Mapping[str, Damaged], where: st
     if latest is None:
         raise Corrupt(where, f"no intact full snapshot: {causes[0]}", "find backups of it elsewhere")
     causes += [finding.message for finding in latest.findings() if finding.is_fault]
-    later = [one.name for one in inventory.snapshots if one.snapshot.last > latest.reach or one.key in damaged]
+    later = [
+        stored.name for stored in inventory.snapshots if stored.snapshot.last > latest.reach or stored.key in damaged
+    ]
     raise Corrupt(
         where,
         f"revision {latest.reach} can be restored, but the last one was {last}: {causes[0]}",

@@ -111,9 +111,9 @@ def _create_empty(folder: Path, origin: Origin) -> None:
 def _clear(folder: Path, cluster: str) -> None:
     """Delete the data that were replaced before if they are this cluster's, and a folder with at most a note."""
     replaced = folder.with_name(f"{folder.name}.replaced")
-    kept = _origin(replaced)
+    origin = _origin(replaced)
     try:
-        if kept is not None and kept.cluster == cluster:
+        if origin is not None and origin.cluster == cluster:
             shutil.rmtree(replaced)
         if folder.is_dir() and not _has_data(folder):
             with contextlib.suppress(FileNotFoundError):

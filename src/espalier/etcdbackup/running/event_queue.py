@@ -1,4 +1,4 @@
-"""Delivers events to a state machine one after the other, and `Due` at the time that it has set."""
+"""Delivers events to a state machine in sequence, and `Due` at the time that it has set."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Initialization:
 
     def __init__(self, store: Store, folder: Path, members: Membership) -> None:
         self.trouble = ""
-        """The reason why the last one failed."""
+        """The reason why the last initialization failed."""
         self._store = store
         self._folder = folder
         self._members = members
@@ -49,7 +49,7 @@ class Initialization:
         self._work: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start, unless an initialization runs or the result of the last one was not read yet."""
+        """Start, unless an initialization runs or the last result was not read yet."""
         if self._outcome is Outcome.NEW:
             self._outcome, self.trouble = Outcome.PROGRESS, ""
             self._work = asyncio.create_task(self._run(), name="initialization of etcd's data")

@@ -37,15 +37,19 @@ def usable_snapshots(inventory: Inventory, marker: FirstStart, served: Served | 
         return inventory
     listed = frozenset(marker.snapshots)
     own = served.revision if served is not None else None
-    found = [one for one in inventory.snapshots if one.name in listed or (own is not None and one.snapshot.last >= own)]
-    missing = listed - {one.name for one in found}
+    usable = [
+        stored
+        for stored in inventory.snapshots
+        if stored.name in listed or (own is not None and stored.snapshot.last >= own)
+    ]
+    missing = listed - {stored.name for stored in usable}
     if missing and own is None:
         names = first(sorted(missing), 3)
         raise NotStarted(
             f"{names} was copied for epoch {marker.epoch} but is not in its store: bring it back with "
             "`espalier etcd-agent copy`"
         )
-    return replace(inventory, snapshots=tuple(found))
+    return replace(inventory, snapshots=tuple(usable))
 
 
 class Starting:
@@ -116,12 +120,12 @@ class Starting:
                 )
             return True
         if origin.cluster != settings.cluster or origin.epoch > settings.epoch:
-            found = f"epoch {origin.epoch} of {origin.cluster}"
-            raise NotStarted(f"the data belong to {found}, not to epoch {settings.epoch} of {settings.cluster}")
+            owner = f"epoch {origin.epoch} of {origin.cluster}"
+            raise NotStarted(f"the data belong to {owner}, not to epoch {settings.epoch} of {settings.cluster}")
         return origin.epoch == settings.epoch
 
     async def _restore(self, marker: FirstStart) -> None:
-        """Restore the data directory from backups; create an empty one only if nothing was ever written."""
+        """Restore the data directory from backups; create an empty directory only if nothing was ever written."""
         settings, data = self._settings, self._parts.data
         is_first = self._served is None
         origin = Origin(settings.epoch, settings.cluster, is_first)

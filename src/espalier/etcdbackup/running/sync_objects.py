@@ -71,8 +71,8 @@ class SyncObjects:
         version = (
             (self._last_operation.version or self._last_operation.etag) if self._last_operation is not None else ""
         )
-        found = _parse(operation, lambda text: read_copy_operation(text, self._epoch))
-        return Observed(began, found, _parse(marker, self._first_start), version)
+        copy_operation = _parse(operation, lambda text: read_copy_operation(text, self._epoch))
+        return Observed(began, copy_operation, _parse(marker, self._first_start), version)
 
     async def own_marker(self) -> OwnMarkerRead | StoreFailed:
         """Read the first-start marker alone."""
@@ -87,23 +87,25 @@ class SyncObjects:
 
     async def served(self) -> Served | None:
         """The served record; None if there is none. Raises `StoreError`, also for a record that can't be parsed."""
-        found = await self._read(served_key(self._epoch))
-        record = _parse(found, lambda text: read_served(text, self._epoch, self._cluster))
+        content = await self._read(served_key(self._epoch))
+        record = _parse(content, lambda text: read_served(text, self._epoch, self._cluster))
         if isinstance(record, Unreadable):
             where = f"{self._store.where}/{served_key(self._epoch)}"
             raise Corrupt(where, record.why, "etcd stays stopped until it is repaired")
         return record
 
     async def put_operation(self, action: PutOperation) -> PutEnded:
-        """Put the CopyOperation if it is still the one that was read, or if there is none."""
+        """Put the CopyOperation if it is unchanged since it was read, or if there is none."""
         operation = replace(action.operation, nonce=self._nonce())
-        seen = self._last_operation
-        if action.version and (seen is None or action.version != (seen.version or seen.etag)):
+        last_operation = self._last_operation
+        if action.version and (
+            last_operation is None or action.version != (last_operation.version or last_operation.etag)
+        ):
             return PutEnded()  # another read came in between, and its result decides
         data = encoded(operation)
-        if seen is None or not action.version:
+        if last_operation is None or not action.version:
             return await self._put(lambda: self._store.create(copy_operation_key(self._epoch), data))
-        return await self._put(lambda: self._store.replace(seen, data))
+        return await self._put(lambda: self._store.replace(last_operation, data))
 
     async def put_marker(self, marker: FirstStart) -> PutEnded:
         """Put the first-start marker, if there is none."""
@@ -111,14 +113,14 @@ class SyncObjects:
         return await self._put(lambda: self._store.create(first_start_key(self._epoch), data))
 
     async def put_served(self, revision: int) -> None:
-        """Put the served record. Raises `StoreError`: `Conflict` if there is one."""
+        """Put the served record. Raises `StoreError`: `Conflict` if the store has it already."""
         record = Served(self._epoch, self._cluster, revision, self._nonce())
         await self._store.create(served_key(self._epoch), encoded(record))
 
-    async def _put(self, put: Callable[[], Awaitable[StoredObject]]) -> PutEnded:
+    async def _put(self, write: Callable[[], Awaitable[StoredObject]]) -> PutEnded:
         try:
             async with asyncio.timeout(self._seconds):
-                await put()
+                await write()
         except (StoreError, TimeoutError) as error:
             self._record_failure("put", error)
         return PutEnded()
@@ -134,15 +136,15 @@ class SyncObjects:
     def _first_start(self, text: bytes) -> FirstStart | Unreadable:
         return read_first_start(text, self._epoch, self._cluster)
 
-    def _record_failure(self, what: str, error: Exception) -> None:
+    def _record_failure(self, action: str, error: Exception) -> None:
         self.trouble = str(error) or f"{self._store.where} did not answer within {self._seconds:g} s"
-        log.warning("a sync object could not be " + what, epoch=self._epoch, error=self.trouble)
+        log.warning("a sync object could not be " + action, epoch=self._epoch, error=self.trouble)
 
     def _nonce(self) -> str:
         return f"{self._rng.getrandbits(128):032x}"
 
 
 def _parse(
-    found: Content | Unreadable | None, read: Callable[[bytes], Record | Unreadable]
+    content: Content | Unreadable | None, read: Callable[[bytes], Record | Unreadable]
 ) -> Record | Unreadable | None:
-    return read(found.data) if isinstance(found, Content) else found
+    return read(content.data) if isinstance(content, Content) else content

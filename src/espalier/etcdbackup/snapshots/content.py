@@ -34,8 +34,8 @@ class Trailer:
     def read(self, data: bytes) -> bytes:
         """The bytes that are certainly content by now."""
         self.size += len(data)
-        whole = self._tail + data
-        content, self._tail = whole[:-HASH], whole[-HASH:]
+        buffer = self._tail + data
+        content, self._tail = buffer[:-HASH], buffer[-HASH:]
         self._hash.update(content)
         return content
 

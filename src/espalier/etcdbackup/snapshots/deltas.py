@@ -28,7 +28,7 @@ LARGEST_EVENT = 64 << 20
 """Bytes of JSON within which a whole event must fit. Requests to etcd have 1.5 MiB, or 10 at other limits."""
 _NANOSECONDS = 10**9
 _BETWEEN = re.compile(rb'\}\s*,\s*(?=\{\s*"etcdEvent"\s*:)')
-"""The separator of two events. JSON strings contain no unescaped quote, so it never occurs within one."""
+"""The separator of two events. JSON strings contain no unescaped quote, so it never occurs within an event."""
 
 
 _Number = Annotated[int, msgspec.Meta(ge=0, le=LAST_REVISION)]
@@ -63,8 +63,8 @@ class Event(msgspec.Struct, frozen=True, rename={"etcd_event": "etcdEvent"}, gc=
     @property
     def revision(self) -> int:
         """The revision of the event."""
-        found = self.etcd_event.kv
-        return found.mod_revision if found is not None else 0
+        key_value = self.etcd_event.kv
+        return key_value.mod_revision if key_value is not None else 0
 
 
 _DECODER = msgspec.json.Decoder(list[Event])
@@ -72,8 +72,8 @@ _DECODER = msgspec.json.Decoder(list[Event])
 
 def rfc3339(nanoseconds: int) -> str:
     """Nanoseconds since 1970 as Go writes them in UTC: RFC 3339 without trailing zeros in the fraction."""
-    seconds, rest = divmod(nanoseconds, _NANOSECONDS)
-    fraction = f".{rest:09d}".rstrip("0") if rest else ""
+    seconds, remainder = divmod(nanoseconds, _NANOSECONDS)
+    fraction = f".{remainder:09d}".rstrip("0") if remainder else ""
     return f"{_second(seconds)}{fraction}Z"
 
 
@@ -92,9 +92,9 @@ class DeltaWriter:
 
     def __init__(self) -> None:
         self.first = 0
-        """Revision of the first event; 0 before there is one."""
+        """Revision of the first event; 0 before the first event."""
         self.last = 0
-        """Revision of the last one."""
+        """Revision of the last event."""
         self.is_finished = False
         self._hash = hashlib.sha256()
         self._encoder = msgspec.json.Encoder()
@@ -109,10 +109,10 @@ class DeltaWriter:
             raise ValueError("events: found some after the end of the delta; start a new delta")
         if not events:
             return b""
-        revisions = [one.revision for one in events]
+        revisions = [item.revision for item in events]
         if not self.last < revisions[0] <= revisions[-1] <= LAST_REVISION or revisions != sorted(revisions):
-            found = f"{revisions[0]} to {revisions[-1]} after {self.last}"
-            raise ValueError(f"revisions of events: found {found}, allowed are rising ones, each at once")
+            range_ = f"{revisions[0]} to {revisions[-1]} after {self.last}"
+            raise ValueError(f"revisions of events: found {range_}, allowed are rising ones, each at once")
         text = self._encoder.encode(list(events))
         content = (b"," if self.first else b"[") + text[1:-1]
         self.first, self.last = self.first or revisions[0], revisions[-1]
@@ -134,23 +134,23 @@ async def read_events(content: AsyncIterable[bytes], snapshot: Snapshot) -> Asyn
     Raises `Malformed` if the content is not JSON of events, if revisions decrease or are outside of those of the name,
     or if the last event has another revision than the name: something is missing.
     """
-    held: list[Event] = []
+    pending: list[Event] = []
     last = 0
     async for batch in _batches(content):
-        revisions = [one.revision for one in batch]
+        revisions = [item.revision for item in batch]
         if revisions != sorted(revisions) or revisions[0] < max(last, snapshot.start) or revisions[-1] > snapshot.last:
             raise Malformed(_out_of_order(revisions, last, snapshot))
         before, last = last, revisions[-1]
         split = bisect_left(revisions, last)  # from there on, more of the same revision may come
         if split or before != last:
-            if done := held + batch[:split]:
+            if done := pending + batch[:split]:
                 yield done
-            held = batch[split:]
+            pending = batch[split:]
         else:
-            held += batch
+            pending += batch
     if last != snapshot.last:
         raise Malformed(f"its last event has revision {last}, but its name says {snapshot.last}")
-    yield held
+    yield pending
 
 
 async def _batches(content: AsyncIterable[bytes]) -> AsyncGenerator[list[Event], None]:
@@ -179,12 +179,12 @@ async def _batches(content: AsyncIterable[bytes]) -> AsyncGenerator[list[Event],
 
 
 def _last_boundary(waiting: bytearray) -> tuple[int, int] | None:
-    """Where the last whole event ends, and where the next one begins."""
+    """Where the last whole event ends, and where the next event begins."""
     at = waiting.rfind(b'"etcdEvent"')
     while at >= 0:
-        found = _BETWEEN.search(waiting, max(0, at - 64), min(len(waiting), at + 64))
-        if found is not None:
-            return found.start() + 1, found.end()
+        boundary = _BETWEEN.search(waiting, max(0, at - 64), min(len(waiting), at + 64))
+        if boundary is not None:
+            return boundary.start() + 1, boundary.end()
         at = waiting.rfind(b'"etcdEvent"', 0, at)
     return None
 

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class Malformed(Exception):
-    """The bytes are not a snapshot, or not the one in the name. The message says why."""
+    """The bytes are not a snapshot, or not the snapshot in the name. The message says why."""

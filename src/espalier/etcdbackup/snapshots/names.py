@@ -100,18 +100,18 @@ _LEGACY_FOLDER = re.compile(r"Backup-\d{1,12}", re.ASCII)
 
 
 def parse(name: str) -> Snapshot | None:
-    """Parse a snapshot's name; None for a string that is not one: `str()` of the result is the name."""
-    found = _NAME.fullmatch(name)
-    if found is None:
+    """Parse a snapshot's name; None for another string: `str()` of the result is the name."""
+    match = _NAME.fullmatch(name)
+    if match is None:
         return None
     try:
         snapshot = Snapshot(
-            Kind(found["kind"]),
-            int(found["start"]),
-            int(found["last"]),
-            int(found["created"]),
-            Compression(found["compression"] or ""),
-            found["final"] is not None,
+            Kind(match["kind"]),
+            int(match["start"]),
+            int(match["last"]),
+            int(match["created"]),
+            Compression(match["compression"] or ""),
+            match["final"] is not None,
         )
     except ValueError:
         return None
@@ -119,7 +119,7 @@ def parse(name: str) -> Snapshot | None:
 
 
 def parse_key(key: str) -> Snapshot | Chunk | None:
-    """Parse a key below the prefix of a store: a snapshot, a chunk of one, or None for anything else."""
+    """Parse a key below the prefix of a store: a snapshot, a chunk of a snapshot, or None for anything else."""
     layout, *path = key.split("/")
     if layout == LEGACY_LAYOUT and path and _LEGACY_FOLDER.fullmatch(path[0]):
         path = path[1:]

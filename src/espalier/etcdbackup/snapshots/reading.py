@@ -26,7 +26,7 @@ LARGEST_FULL, LARGEST_DELTA = 32 << 30, 2 << 30
 """The largest content in bytes, decompressed: etcd recommends 8 GiB at most for a database; Gardener's deltas are cut
 at 100 MiB."""
 IN_MEMORY = 16 << 20
-"""Bytes of a delta that are kept in memory until its hash is verified; larger ones go to a temporary file."""
+"""Bytes of a delta that are kept in memory until its hash is verified; larger deltas go to a temporary file."""
 ADVICE = "nothing of it was used; take a full snapshot, or restore from an older set"
 
 Progress = Callable[[int], None]

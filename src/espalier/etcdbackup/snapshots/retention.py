@@ -17,7 +17,7 @@ from espalier.etcdbackup.snapshots.sets import Inventory, SnapshotSet, StoredChu
 DAILY_DAYS = 7
 """The number of days before today for which one full snapshot each is kept."""
 WEEKLY_WEEKS = 4
-"""The number of weeks before those days for which one each is kept."""
+"""The number of weeks before those days for which one snapshot each is kept."""
 LAST_OF_A_HISTORY = timedelta(days=7)
 """How long the last set before a loss is kept complete, counted from the full snapshot that begins the next set."""
 LOSS = 10**9
@@ -51,68 +51,70 @@ def deletable(
 
     Deltas of all sets but the latest are deleted once they are older than `delta_retention`, and a full snapshot is
     kept as long as one of its deltas. A full snapshot without content is ignored: nothing is deleted because of it. A
-    set that the next one does not continue is kept complete for a week: it may have what the next one lacks.
+    set that the next set does not continue is kept complete for a week: it may have what the next set lacks.
     """
-    sets = [one for one in inventory.sets if one.full.size]
+    sets = [snapshot_set for snapshot_set in inventory.sets if snapshot_set.full.size]
     if not sets:
         return []
     ends, begins = _ends_of_histories(sets, inventory, now)
-    kept = _keys_to_keep(sets, policy, now) | begins
+    keys_to_keep = _keys_to_keep(sets, policy, now) | begins
     oldest = now - delta_retention
-    found: list[StoredSnapshot | StoredChunk] = [one for one in inventory.stray if one.snapshot.time <= oldest]
+    deletable_objects: list[StoredSnapshot | StoredChunk] = [
+        stored for stored in inventory.stray if stored.snapshot.time <= oldest
+    ]
     latest = sets[-1]
-    for one in inventory.sets:
-        if one.full.order >= latest.full.order:
+    for snapshot_set in inventory.sets:
+        if snapshot_set.full.order >= latest.full.order:
             break
-        if one.full.key in ends:
+        if snapshot_set.full.key in ends:
             continue
-        deltas = [delta for delta in one.deltas if delta.snapshot.time <= oldest]
-        found += deltas
-        if one.full.key not in kept and len(deltas) == len(one.deltas):
-            found.append(one.full)
-    return found + _chunks(inventory, latest)
+        deltas = [delta for delta in snapshot_set.deltas if delta.snapshot.time <= oldest]
+        deletable_objects += deltas
+        if snapshot_set.full.key not in keys_to_keep and len(deltas) == len(snapshot_set.deltas):
+            deletable_objects.append(snapshot_set.full)
+    return deletable_objects + _chunks(inventory, latest)
 
 
 def _ends_of_histories(sets: list[SnapshotSet], inventory: Inventory, now: datetime) -> tuple[set[str], set[str]]:
-    """Keys of the full snapshots of sets that the next one does not continue, if the next one began within a week; and
-    those of the next ones, which are kept as well: the week counts from them.
+    """Keys of the full snapshots of sets that the next set does not continue, if the next set began within a week;
+    and those of the next sets, which are kept as well: the week counts from them.
 
     Deltas that lead across the next full snapshot prove that it continues the set. A set without deltas may have had
     them: such a set is the end of a history only if revisions were skipped after it, as by a restore.
     """
     deltas = tuple(stored for stored in inventory.snapshots if stored.snapshot.kind is Kind.DELTA)
     ends, begins = set[str](), set[str]()
-    for one, following in pairwise(sets):
+    for snapshot_set, following in pairwise(sets):
         begun = following.full.snapshot
-        reach = SnapshotSet(one.full, deltas).reach if one.deltas else one.full.snapshot.last
-        is_end = reach < begun.last if one.deltas else begun.last - reach >= LOSS
+        reach = SnapshotSet(snapshot_set.full, deltas).reach if snapshot_set.deltas else snapshot_set.full.snapshot.last
+        is_end = reach < begun.last if snapshot_set.deltas else begun.last - reach >= LOSS
         if is_end and now - begun.time < LAST_OF_A_HISTORY:
-            ends.add(one.full.key)
+            ends.add(snapshot_set.full.key)
             begins.add(following.full.key)
     return ends, begins
 
 
 def _keys_to_keep(sets: list[SnapshotSet], policy: Policy, now: datetime) -> set[str]:
-    newest_first = [one.full for one in reversed(sets)]
+    newest_first = [snapshot_set.full for snapshot_set in reversed(sets)]
     if isinstance(policy, Newest):
         return {full.key for full in newest_first[: policy.count]}
-    kept, windows = set(), set[Hashable]()
+    keys, windows = set(), set[Hashable]()
     for full in newest_first:
         window = _window(full.snapshot.time, now.astimezone(UTC))
         if window is None or (window in windows and not _is_this_hour(window, now)):
             continue
         windows.add(window)
-        kept.add(full.key)
-    return kept
+        keys.add(full.key)
+    return keys
 
 
-def _window(taken: datetime, now: datetime) -> tuple[str, date | int, int] | None:
+def _window(time: datetime, now: datetime) -> tuple[str, date | int, int] | None:
     """The window of which one snapshot is kept; None for a snapshot that is too old."""
-    days = (now.date() - taken.date()).days
+    days = (now.date() - time.date()).days
     if days <= 0:  # also times in the future, by another machine's clock
-        return ("hour", taken.date(), taken.hour)
+        return ("hour", time.date(), time.hour)
     if days <= DAILY_DAYS:
-        return ("day", taken.date(), 0)
+        return ("day", time.date(), 0)
     week = (days - 1) // 7
     return ("week", week, 0) if week <= WEEKLY_WEEKS else None
 
@@ -124,9 +126,9 @@ def _is_this_hour(window: tuple[str, date | int, int], now: datetime) -> bool:
 
 def _chunks(inventory: Inventory, latest: SnapshotSet) -> list[StoredSnapshot | StoredChunk]:
     """Chunks that were combined, or that are older than the latest set, and so belong to no running upload."""
-    whole = {stored.name for stored in inventory.snapshots}
+    combined = {stored.name for stored in inventory.snapshots}
     return [
         stored
         for stored in inventory.chunks
-        if str(stored.chunk.snapshot) in whole or stored.chunk.snapshot.last < latest.full.snapshot.last
+        if str(stored.chunk.snapshot) in combined or stored.chunk.snapshot.last < latest.full.snapshot.last
     ]

@@ -1,4 +1,4 @@
-"""Sets of snapshots, each a full one and the deltas after it: the revision that each leads to, and gaps.
+"""Sets of snapshots, each a full snapshot and the deltas after it: the revision that each leads to, and gaps.
 
 The order is by last revision, then deltas before full snapshots, then by time; the latest
 set is the last full snapshot and every delta after it. A final snapshot has no special rank. etcd-backup-restore orders
@@ -54,22 +54,22 @@ class Inventory:
     """In order."""
     chunks: tuple[StoredChunk, ...] = ()
     foreign: tuple[str, ...] = ()
-    """Keys that are not a snapshot's: sync objects, or objects of others."""
+    """Keys that are not a snapshot's: sync objects, or objects of other programs."""
 
     def without(self, keys: Collection[str]) -> Inventory:
         """The same without some snapshots."""
-        return replace(self, snapshots=tuple(one for one in self.snapshots if one.key not in keys))
+        return replace(self, snapshots=tuple(stored for stored in self.snapshots if stored.key not in keys))
 
     @property
     def sets(self) -> tuple[SnapshotSet, ...]:
         """The sets, oldest first. Deltas before the first full snapshot are in none (`stray`)."""
-        found: list[tuple[StoredSnapshot, list[StoredSnapshot]]] = []
+        sets: list[tuple[StoredSnapshot, list[StoredSnapshot]]] = []
         for stored in self.snapshots:
             if stored.snapshot.kind is Kind.FULL:
-                found.append((stored, []))
-            elif found:
-                found[-1][1].append(stored)
-        return tuple(SnapshotSet(full, tuple(deltas)) for full, deltas in found)
+                sets.append((stored, []))
+            elif sets:
+                sets[-1][1].append(stored)
+        return tuple(SnapshotSet(full, tuple(deltas)) for full, deltas in sets)
 
     @property
     def latest(self) -> SnapshotSet | None:
@@ -80,7 +80,7 @@ class Inventory:
     @property
     def stray(self) -> tuple[StoredSnapshot, ...]:
         """Deltas before the first full snapshot."""
-        first = next((at for at, one in enumerate(self.snapshots) if one.snapshot.kind is Kind.FULL), None)
+        first = next((at for at, stored in enumerate(self.snapshots) if stored.snapshot.kind is Kind.FULL), None)
         return self.snapshots[:first]
 
 
@@ -95,7 +95,7 @@ def inventory_of(objects: Iterable[StoredObject]) -> Inventory:
                 chunks.append(StoredChunk(chunk, stored.key, stored.size))
             case None:
                 foreign.append(stored.key)
-    snapshots.sort(key=lambda one: one.order)
+    snapshots.sort(key=lambda stored: stored.order)
     return Inventory(tuple(snapshots), tuple(chunks), tuple(sorted(foreign)))
 
 
@@ -177,7 +177,7 @@ class SnapshotSet:
     def chain(self) -> tuple[StoredSnapshot, ...]:
         """The deltas that lead furthest from the full snapshot, in the order in which they are applied.
 
-        Deltas that add nothing are left out; a delta may begin with revisions that an earlier one has.
+        Deltas that add nothing are left out; a delta may begin with revisions that an earlier delta has.
         """
         return _chain(self.full.snapshot.last, self.deltas)
 
@@ -189,7 +189,7 @@ class SnapshotSet:
 
     def findings(self) -> list[Finding]:
         """The findings about the set."""
-        found = [
+        findings = [
             Finding(FindingReason.EMPTY, f"{stored.name} is empty: delete it, and take a full snapshot")
             for stored in self.members
             if not stored.size
@@ -197,39 +197,39 @@ class SnapshotSet:
         applied = (self.full, *self.chain)
         for previous, stored in pairwise(applied):
             if stored.snapshot.created < previous.snapshot.created:
-                found.append(_fork(previous, stored))
-        found += [_overlap(shared) for shared in self.shared]
+                findings.append(_fork(previous, stored))
+        findings += [_overlap(shared) for shared in self.shared]
         reach, previous = applied[-1].snapshot.last, applied[-1]
         for stored in self.deltas:
             if stored.snapshot.last <= reach:
                 continue
             if stored.snapshot.start > reach + 1:
-                found.append(_gap(previous, stored, reach))
+                findings.append(_gap(previous, stored, reach))
             reach, previous = stored.snapshot.last, stored
-        return found
+        return findings
 
     @property
     def shared(self) -> tuple[SharedRevisions, ...]:
-        """The deltas that begin before the end of another, each with the one that begins before it and ends last."""
-        found: list[SharedRevisions] = []
+        """The deltas that begin before the end of another, each with the delta that begins before it and ends last."""
+        shared: list[SharedRevisions] = []
         furthest: StoredSnapshot | None = None
         for stored in sorted(self.deltas, key=lambda delta: (delta.snapshot.start, -delta.snapshot.last, delta.order)):
             if furthest is not None and stored.snapshot.start <= furthest.snapshot.last:
-                found.append(SharedRevisions(furthest, stored))
+                shared.append(SharedRevisions(furthest, stored))
             if furthest is None or stored.snapshot.last > furthest.snapshot.last:
                 furthest = stored
-        return tuple(found)
+        return tuple(shared)
 
 
 def _chain(reach: int, deltas: Sequence[StoredSnapshot]) -> tuple[StoredSnapshot, ...]:
-    """Of the deltas that begin by the next revision, take the one that ends last; and so on."""
+    """Of the deltas that begin by the next revision, take the delta that ends last; and so on."""
     chain: list[StoredSnapshot] = []
-    left = sorted(deltas, key=lambda one: one.snapshot.start)
+    remaining = sorted(deltas, key=lambda delta: delta.snapshot.start)
     at = 0
     best: StoredSnapshot | None = None
     while True:
-        while at < len(left) and left[at].snapshot.start <= reach + 1:
-            best = left[at] if best is None or left[at].order > best.order else best
+        while at < len(remaining) and remaining[at].snapshot.start <= reach + 1:
+            best = remaining[at] if best is None or remaining[at].order > best.order else best
             at += 1
         if best is None or best.snapshot.last <= reach:
             return tuple(chain)

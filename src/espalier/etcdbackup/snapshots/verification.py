@@ -54,16 +54,16 @@ class Verdict:
     @property
     def problems(self) -> list[str]:
         """All reasons why the set does not lead to its last revision."""
-        broken = [one.problem for one in self.checked if one.problem]
+        broken = [checked.problem for checked in self.checked if checked.problem]
         return broken + [finding.message for finding in self.findings if finding.is_fault]
 
     @property
     def reach(self) -> int | None:
         """The revision that can be restored from intact objects; None without an intact full snapshot."""
-        whole = {one.stored.key for one in self.checked if not one.problem}
-        if self.snapshots.full.key not in whole:
+        intact_keys = {checked.stored.key for checked in self.checked if not checked.problem}
+        if self.snapshots.full.key not in intact_keys:
             return None
-        deltas = tuple(stored for stored in self.snapshots.deltas if stored.key in whole)
+        deltas = tuple(stored for stored in self.snapshots.deltas if stored.key in intact_keys)
         return SnapshotSet(self.snapshots.full, deltas).reach
 
 
@@ -80,7 +80,7 @@ async def verify(store: Store, snapshots: SnapshotSet, progress: Progress = sile
 
 
 async def _in_parallel(store: Store, snapshots: SnapshotSet, progress: Progress) -> list[Checked]:
-    found: dict[str, Checked] = {}
+    results: dict[str, Checked] = {}
     members = snapshots.members
     waiting = iter(members)
     ranges: dict[str, set[Revisions]] = {}
@@ -90,7 +90,7 @@ async def _in_parallel(store: Store, snapshots: SnapshotSet, progress: Progress)
 
     async def work() -> None:
         for stored in waiting:
-            found[stored.key] = await check(store, stored, progress, ranges.get(stored.key, ()))
+            results[stored.key] = await check(store, stored, progress, ranges.get(stored.key, ()))
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -98,7 +98,7 @@ async def _in_parallel(store: Store, snapshots: SnapshotSet, progress: Progress)
                 group.create_task(work())
     except ExceptionGroup as errors:  # Python before 3.11.4 regroups what is raised in `except*`
         raise errors.exceptions[0] from None
-    return [found[stored.key] for stored in members]
+    return [results[stored.key] for stored in members]
 
 
 async def check(

@@ -19,7 +19,7 @@ from espalier.etcdbackup.snapshots.sets import StoredSnapshot
 from espalier.etcdbackup.stores.store import CHUNK, Store
 
 IN_MEMORY = 16 << 20
-"""Bytes of a delta, compressed, that are kept in memory until it is stored; larger ones go to a temporary file."""
+"""Bytes of a delta, compressed, that are kept in memory until it is stored; larger deltas go to a temporary file."""
 
 
 async def store_full(store: Store, snapshot: Snapshot, chunks: AsyncIterable[bytes]) -> StoredSnapshot:
@@ -64,7 +64,7 @@ class DeltaBuilder:
 
     @property
     def last(self) -> int:
-        """Revision of the last event; 0 before there is one."""
+        """Revision of the last event; 0 before the first event."""
         return self._writer.last
 
     def add(self, events: Sequence[Event]) -> None:
@@ -75,7 +75,7 @@ class DeltaBuilder:
         """End it, and store it as the delta from `start` on, taken at `created` (seconds since 1970).
 
         May be called again if the store failed, also with another time. Raises `ValueError` if there are no events, or
-        if one is before `start`.
+        if an event is before `start`.
         """
         if not self._writer.is_finished:
             self._append(self._writer.finish())

@@ -37,7 +37,7 @@ async def collect(
     """Delete what is not needed, while that is allowed; return the number of deleted objects. Raises `StoreError` if
     the store can't be listed.
 
-    An object that can't be deleted, such as one under an object lock, is left to the next run. So is the full snapshot
+    An object that can't be deleted, such as an object under a lock, is left to the next run. So is the full snapshot
     of a delta that was left, because the delta needs it.
     """
     deleted, is_delta_left = 0, False

@@ -18,7 +18,7 @@ from espalier.etcdbackup.stores.errors import Corrupt, NotFound
 from espalier.etcdbackup.stores.store import Store
 
 PATIENCE = 10.0
-"""Seconds to wait for a revision that etcd has; one that was just compacted may not arrive at all."""
+"""Seconds to wait for a revision that etcd has; a revision that was just compacted may not arrive at all."""
 
 NO_WRITES = 1
 """Revision of an etcd that was never written to: its history is complete, whichever etcd writes it."""
@@ -28,16 +28,16 @@ Write = tuple[bool, bytes, bytes]
 
 
 class Incomparable(Exception):
-    """There is no proof that etcd is still the one whose writes were stored."""
+    """There is no proof that etcd is still the etcd whose writes were stored."""
 
 
 class OtherHistory(Incomparable):
-    """etcd lost its data, or is another one."""
+    """etcd lost its data, or is another etcd."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastWrites:
-    """The writes of one revision, the last one known. An etcd that has them has everything before."""
+    """The writes of the last known revision. An etcd that has them has everything before."""
 
     revision: int
     writes: frozenset[Write]
@@ -45,10 +45,10 @@ class LastWrites:
     @staticmethod
     def of_events(events: Iterable[Event]) -> LastWrites | None:
         """From the events of a watch; None if there are none."""
-        found = tuple(events)
-        if not found:
+        changes = tuple(events)
+        if not changes:
             return None
-        return LastWrites(found[-1].item.mod_revision, _writes(found, found[-1].item.mod_revision))
+        return LastWrites(changes[-1].item.mod_revision, _writes(changes, changes[-1].item.mod_revision))
 
 
 async def last_written(etcd: Client) -> LastWrites | None:
@@ -73,10 +73,10 @@ async def last_stored(store: Store, latest: SnapshotSet) -> LastWrites:
     try:
         async with aclosing(reading.events(store, last)) as batches:
             async for batch in batches:
-                for one in batch:
-                    key_value = one.etcd_event.kv
+                for event in batch:
+                    key_value = event.etcd_event.kv
                     if key_value is not None and key_value.mod_revision == revision:
-                        writes.add((one.etcd_event.type == DELETE, key_value.key, key_value.value))
+                        writes.add((event.etcd_event.type == DELETE, key_value.key, key_value.value))
     except (Corrupt, NotFound) as error:
         raise Incomparable(f"the last delta can't be read: {error}") from None
     return LastWrites(revision, frozenset(writes))
@@ -91,10 +91,10 @@ async def compare(etcd: Client, known: LastWrites) -> None:
         return
     try:
         async with asyncio.timeout(PATIENCE):
-            found = await _writes_at(etcd, known.revision)
+            writes = await _writes_at(etcd, known.revision)
     except (Compacted, TimeoutError):
         raise Incomparable(f"revision {known.revision} was compacted and can't be compared") from None
-    if found != known.writes:
+    if writes != known.writes:
         raise OtherHistory(
             f"the writes of revision {known.revision} differ from the backup: this is another etcd, or it lost its data"
         )
@@ -111,5 +111,7 @@ async def _writes_at(etcd: Client, revision: int) -> frozenset[Write]:
 
 def _writes(events: Iterable[Event], revision: int) -> frozenset[Write]:
     return frozenset(
-        (one.type == "DELETE", one.item.key, one.item.value) for one in events if one.item.mod_revision == revision
+        (event.type == "DELETE", event.item.key, event.item.value)
+        for event in events
+        if event.item.mod_revision == revision
     )

@@ -1,4 +1,4 @@
-"""Defragments all members, one after the other: a member answers nothing meanwhile."""
+"""Defragments all members in sequence: a member answers nothing meanwhile."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ MAX_WAIT = 60.0
 
 
 async def defragment(own: Client, client_of: Callable[[Member], Client], clock: Clock, measures: Measures) -> None:
-    """Defragment all members, the one of `own` last, because it leads. Raises `EtcdError` for the first that fails.
+    """Defragment all members, the member of `own` last, because it leads. Raises `EtcdError` for the first that fails.
 
     Nothing is defragmented while a member does not answer, or while an alarm other than NOSPACE is on: then the cluster
     may not be able to spare a member.
     """
     status = await own.status()
-    others = [member for member in await own.members() if member.id != status.header.member_id]
+    other_members = [member for member in await own.members() if member.id != status.header.member_id]
     for alarm in await own.alarms():
         if alarm.type != "NOSPACE":
             log.warning("not defragmented: etcd has an alarm", alarm=alarm.type)
             return
-    clients = [client_of(member) for member in others]
+    clients = [client_of(member) for member in other_members]
     try:
         for client in clients:
             await client.status()

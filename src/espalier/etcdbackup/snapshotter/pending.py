@@ -72,8 +72,8 @@ class Pending:
             self._delta = DeltaBuilder(self._compression).__enter__()
             self._due = self._clock.monotonic() + self._schedule.delta_period
         now = int(self._clock.now().timestamp() * 10**9)
-        size = sum(len(one.item.key) + len(one.item.value) for one in changes.events)
-        converted = [_event(one, now) for one in changes.events]
+        size = sum(len(change.item.key) + len(change.item.value) for change in changes.events)
+        converted = [_event(change, now) for change in changes.events]
         await in_thread(partial(self._delta.add, converted), size)
 
     async def store(self, store: Store) -> StoredSnapshot:

@@ -48,7 +48,7 @@ class SnapshotRequests:
         self._waiting: list[SnapshotRequest] = []
 
     async def wait_for(self, request: SnapshotRequest) -> StoredSnapshot | None:
-        """The requested snapshot. Raises `Inactive` if no requests are accepted, and the error of a failed one."""
+        """The requested snapshot. Raises `Inactive` if no requests are accepted, and the error of a failed snapshot."""
         if self.closed:
             raise Inactive(f"no snapshots are taken: {self.closed}")
         self._waiting.append(request)
@@ -61,7 +61,7 @@ class SnapshotRequests:
 
     def waiting_for(self, kind: Kind) -> list[SnapshotRequest]:
         """Requests that still wait."""
-        return [one for one in self._waiting if one.kind is kind and not one.result.done()]
+        return [request for request in self._waiting if request.kind is kind and not request.result.done()]
 
     def fail(self, kind: Kind, error: Exception) -> None:
         """Fail all requests of a kind."""

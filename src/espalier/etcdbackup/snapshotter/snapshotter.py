@@ -159,7 +159,7 @@ class Snapshotter:
         inventory = await read_inventory(self._store)
         self._measures.record_inventory(inventory)
         if inventory.latest is not None:
-            self.latest = {one.snapshot.kind: one.snapshot.time for one in inventory.latest.members}
+            self.latest = {stored.snapshot.kind: stored.snapshot.time for stored in inventory.latest.members}
         revision, latest = await newest_revision(self._etcd), inventory.latest
         if latest is not None and (revision < latest.last or (self._was_behind and revision == latest.last)):
             self._was_behind = True
@@ -283,7 +283,7 @@ class Snapshotter:
             raise
 
     def _is_due(self, kind: Kind, is_time: bool) -> bool:
-        """True if a snapshot is due: its time has come, it was requested, or a failed one can be retried."""
+        """True if a snapshot is due: its time has come, it was requested, or a failed snapshot can be retried."""
         failed = self._failures.get(kind)
         if failed is not None:
             return self._clock.monotonic() >= failed.retry

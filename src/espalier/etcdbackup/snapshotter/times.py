@@ -26,7 +26,9 @@ class Times:
 
     def of_full(self, last: int, stored: Iterable[StoredSnapshot]) -> int:
         """The time of a full snapshot of `last` revision that begins now, given what the store has."""
-        equal = (one.snapshot.created for one in stored if one.snapshot.last == last)
+        equal = (
+            stored_snapshot.snapshot.created for stored_snapshot in stored if stored_snapshot.snapshot.last == last
+        )
         created = min(LAST_SECOND, max(self._now(), self._delta + 1, *(before + 1 for before in equal)))
         self._full = (last, created)
         return created

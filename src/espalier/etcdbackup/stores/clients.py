@@ -90,8 +90,8 @@ class Access:
         try:
             return Clients(build(settings, small, quick), build(settings, long, patient))
         except (BaseError, ValueError) as error:
-            found = str(error).partition("\n")[0]
-            raise Refused(str(self._location), f"its client can't be made: {found}", "check its credentials") from None
+            reason = str(error).partition("\n")[0]
+            raise Refused(str(self._location), f"its client can't be made: {reason}", "check its credentials") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +121,11 @@ class _Settings:
     @property
     def endpoint(self) -> str:
         """URL of the server, without a slash at its end; empty: the provider's."""
-        given = (self.endpoint_override, *self._endpoints(), self.get("endpoint"))
-        found = next((one for one in given if one), "").rstrip("/")
-        if found and urlsplit(found).scheme not in ("http", "https"):
-            raise Refused(str(self.location), f"found the endpoint {found!r}", "allowed is an http or https URL")
-        return found
+        candidates = (self.endpoint_override, *self._endpoints(), self.get("endpoint"))
+        endpoint_url = next((candidate for candidate in candidates if candidate), "").rstrip("/")
+        if endpoint_url and urlsplit(endpoint_url).scheme not in ("http", "https"):
+            raise Refused(str(self.location), f"found the endpoint {endpoint_url!r}", "allowed is an http or https URL")
+        return endpoint_url
 
     def _endpoints(self) -> Iterator[str]:
         match self.location.kind:
@@ -212,8 +212,8 @@ def _is_service_account(account: str, folder: Path) -> bool:
     try:
         tree = json_trees.decode(account, dict[str, Any])
     except msgspec.MsgspecError:
-        found = "the service account is not a JSON object"
-        raise Refused(str(folder), found, "use the key file from the Google Cloud console") from None
+        finding = "the service account is not a JSON object"
+        raise Refused(str(folder), finding, "use the key file from the Google Cloud console") from None
     return bool(tree.get("type", "service_account") == "service_account")
 
 

@@ -92,8 +92,8 @@ def find(kind: Kind, environ: Mapping[str, str], *, source: bool = False) -> Cre
         return CredentialFiles(kind, None)
     named = _named(variable, environ, SOURCE if source else "")
     if named is None and source and _named(variable, environ, "") is not None:
-        found = f"{variable} is set, for the target, but {SOURCE}{variable} is not"
-        raise Refused("credentials of the source", found, "set it; the same path if the two share credentials")
+        finding = f"{variable} is set, for the target, but {SOURCE}{variable} is not"
+        raise Refused("credentials of the source", finding, "set it; the same path if the two share credentials")
     return CredentialFiles(kind, named)
 
 

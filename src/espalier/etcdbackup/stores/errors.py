@@ -4,7 +4,7 @@ StoreError
 ├── NotFound      no object of this key, in a store that answered
 ├── Refused       credentials, permissions, bucket, or a request that the store does not take: trying again is no use
 ├── Unavailable   no answer in time, or a failure of the store: a write may have happened or not
-├── Conflict      a conditional put lost: the object is there, or is another one than expected
+├── Conflict      a conditional put lost: the object is there, or is another than expected
 └── Corrupt       what was read is not what was written, or not as long as the store said
 """
 
@@ -14,8 +14,8 @@ from __future__ import annotations
 class StoreError(Exception):
     """A request to a store failed."""
 
-    def __init__(self, where: str, found: str, advice: str = "") -> None:
-        super().__init__(f"{where}: {found}" + (f"; {advice}" if advice else ""))
+    def __init__(self, where: str, finding: str, advice: str = "") -> None:
+        super().__init__(f"{where}: {finding}" + (f"; {advice}" if advice else ""))
         self.where = where
         """URL of the object, or of the store."""
 

@@ -35,8 +35,8 @@ T = TypeVar("T")
 LOCK, UPLOADS = ".lock", ".uploads"
 """Names in the folder that are not objects."""
 HASHED = 1 << 20
-"""Files up to this size have an ETag of their content. Larger ones have one of inode, time and size: a file system may
-repeat those within a tick of its clock, which does no harm where nothing is updated conditionally."""
+"""Files up to this size have an ETag of their content. Larger files have an ETag of inode, time and size: a file
+system may repeat those within a tick of its clock, which does no harm where nothing is updated conditionally."""
 _THREADS = ThreadPoolExecutor(16, "local-store")
 """Of all local stores: a file system that hangs keeps threads, and those of the loop have names to resolve."""
 _ABANDONED = 24 * 3600.0
@@ -63,8 +63,8 @@ class LocalStore:
 
     async def list(self, folder: str = "", *, most: int = MOST_LISTED) -> AsyncGenerator[StoredObject, None]:
         """See `Store`. Symbolic links are not followed and, like pipes and sockets, are not objects."""
-        found = await self._in_thread(folder, lambda: list(self._walk(folder, most)), limited=False)
-        for stored in found:
+        objects = await self._in_thread(folder, lambda: list(self._walk(folder, most)), limited=False)
+        for stored in objects:
             yield stored
 
     async def head(self, key: str) -> StoredObject:
@@ -193,8 +193,8 @@ class LocalStore:
                 return await self._in_thread(key, attempt)
             except _LockHeld:
                 if loop.time() + wait > deadline:
-                    found = f"another writer has held {self._folder / LOCK} for {self.retries.total:g} s"
-                    raise Unavailable(self._url(key), found, "find its process with `fuser`") from None
+                    finding = f"another writer has held {self._folder / LOCK} for {self.retries.total:g} s"
+                    raise Unavailable(self._url(key), finding, "find its process with `fuser`") from None
             await asyncio.sleep(wait)
             wait = min(wait * 2, 0.2)
 
@@ -214,8 +214,8 @@ class LocalStore:
             await self._close(file, temporary)
 
     async def _close(self, file: BufferedRandom | BufferedReader, temporary: Path | None = None) -> None:
-        """Close a file, and remove a temporary one. A thread that gave no answer in time may still hold it: then
-        another one waits for that, not the loop."""
+        """Close a file, and remove a temporary file. A thread that gave no answer in time may still hold it: then
+        another thread waits for that, not the loop."""
 
         def end() -> None:
             with contextlib.suppress(OSError):  # buffered bytes that can't be written
@@ -289,15 +289,15 @@ class LocalStore:
         except FileNotFoundError:
             if device is None:
                 return False
-            found = "the folder has disappeared"
+            finding = "the folder has disappeared"
         else:
             if not stat.S_ISDIR(state.st_mode):
                 raise Refused(self.where, "it is not a folder", "name a folder")
             if device in (None, state.st_dev):
                 self._device = state.st_dev
                 return True
-            found = "the folder is on another file system than before"
-        raise Unavailable(self.where, found, "mount its file system; then it resumes by itself")
+            finding = "the folder is on another file system than before"
+        raise Unavailable(self.where, finding, "mount its file system; then it resumes by itself")
 
     def _open(self, key: str) -> BufferedReader:
         if not self._exists():
@@ -373,10 +373,10 @@ def _make_folder(folder: Path) -> None:
     missing = [folder]
     while not missing[-1].parent.exists():
         missing.append(missing[-1].parent)
-    for one in reversed(missing):
+    for new_folder in reversed(missing):
         with contextlib.suppress(FileExistsError):
-            one.mkdir(0o700)
-            _flush_folder(one.parent)
+            new_folder.mkdir(0o700)
+            _flush_folder(new_folder.parent)
 
 
 def _raise(error: OSError) -> None:

@@ -25,8 +25,8 @@ class MemoryStore:
     async def list(self, folder: str = "", *, most: int = MOST_LISTED) -> AsyncGenerator[StoredObject, None]:
         """See `Store`."""
         start = f"{folder}/" if folder else ""
-        found = [content.stored for key, content in self.objects.items() if key.startswith(start)]
-        for count, stored in enumerate(found):
+        objects = [content.stored for key, content in self.objects.items() if key.startswith(start)]
+        for count, stored in enumerate(objects):
             if count == most:
                 raise Refused(self.where, f"more than {most} objects below {folder or 'it'}", "use a prefix of its own")
             yield stored
@@ -78,9 +78,9 @@ class MemoryStore:
 
     def copy(self) -> MemoryStore:
         """A store with the same objects."""
-        same = MemoryStore(self._clock, where=self.where, retries=self.retries)
-        same.objects = {key: replace(content) for key, content in self.objects.items()}
-        return same
+        copied = MemoryStore(self._clock, where=self.where, retries=self.retries)
+        copied.objects = {key: replace(content) for key, content in self.objects.items()}
+        return copied
 
     def _url(self, key: str) -> str:
         return f"{self.where.rstrip('/')}/{key}"

@@ -176,10 +176,10 @@ class RemoteStore:
         """See `Store`. The MD5 that is an ETag in S3 proves the bytes; otherwise they are read back."""
         path = self._path(key)
         sent = _SentDigests()
-        first, rest = await _split(sent.counted(chunks))
+        first, remaining = await _split(sent.counted(chunks))
         try:
             async with self._with_timeout(key, None):
-                result = await self._send(path, first, rest)
+                result = await self._send(path, first, remaining)
         except StoreError:
             if sent.failure is not None:  # the store's error is only about the aborted upload
                 raise sent.failure from None
@@ -190,12 +190,12 @@ class RemoteStore:
             await self._compare(key, sent)
         return stored
 
-    async def _send(self, path: str, first: bytes, rest: AsyncIterable[bytes] | None) -> PutResult:
+    async def _send(self, path: str, first: bytes, remaining: AsyncIterable[bytes] | None) -> PutResult:
         client = self._access.clients().long
-        if rest is None:
+        if remaining is None:
             return await obstore.put_async(client, path, first, use_multipart=False)
         return await obstore.put_async(
-            client, path, rest, use_multipart=True, chunk_size=PART, max_concurrency=PARALLEL
+            client, path, remaining, use_multipart=True, chunk_size=PART, max_concurrency=PARALLEL
         )
 
     async def _compare(self, key: str, sent: _SentDigests) -> None:
@@ -224,9 +224,9 @@ class RemoteStore:
         key = meta["path"].removeprefix(self._prefix)
         return StoredObject(key, meta["size"], meta["last_modified"], meta["e_tag"] or "", meta["version"] or "")
 
-    def _require_size(self, key: str, found: int, expected: int) -> None:
-        if found != expected:
-            raise Corrupt(self._url(key), f"{found} bytes, but {expected} were announced")
+    def _require_size(self, key: str, actual: int, expected: int) -> None:
+        if actual != expected:
+            raise Corrupt(self._url(key), f"{actual} bytes, but {expected} were announced")
 
     @asynccontextmanager
     async def _with_timeout(self, key: str, seconds: float | None = 0.0) -> AsyncIterator[None]:
@@ -270,10 +270,10 @@ class _SentDigests:
         """True if the ETag is the MD5 of what was sent, as in S3 without encryption by KMS: of all of it, or of the
         MD5s of its parts."""
         parts = [*self._parts, self._part.digest()] if self._left < PART else self._parts
-        whole = parts[0].hex() if len(parts) == 1 else ""
+        md5 = parts[0].hex() if len(parts) == 1 else ""
         of_parts = f"{hashlib.md5(b''.join(parts), usedforsecurity=False).hexdigest()}-{len(parts)}"
         etag = stored.etag.strip('"')
-        return etag == (result["e_tag"] or "").strip('"') and etag in (whole, of_parts)
+        return etag == (result["e_tag"] or "").strip('"') and etag in (md5, of_parts)
 
     def _add(self, chunk: bytes) -> None:
         self.size += len(chunk)
@@ -289,7 +289,7 @@ class _SentDigests:
 
 
 async def _split(chunks: AsyncGenerator[bytes, None]) -> tuple[bytes, AsyncIterable[bytes] | None]:
-    """All of a small object, or the chunks of a larger one (including those that were read to find out)."""
+    """All of a small object, or the chunks of a larger object (including those that were read to find out)."""
     head = bytearray()
     async for chunk in chunks:
         head += chunk
@@ -311,7 +311,7 @@ def _store_error(where: str, error: Exception) -> StoreError:
     """The `StoreError` for an error of obstore."""
     text = str(error)
     reason = _reason(text)
-    status = int(found[1]) if (found := _STATUS.search(text)) else 0
+    status = int(match[1]) if (match := _STATUS.search(text)) else 0
     if any(code in text for code in _NO_BUCKET):
         return Refused(where, f"there is no such bucket ({reason})", "create it, or check the URL")
     match error:

@@ -10,7 +10,7 @@ class Retries:
     """Limits for operations of a store, in seconds.
 
     A small operation (anything but `stream` and `upload`) ends within `total`, retries included, so that pollers can
-    compare it with their period. Long ones end when nothing moves: no byte for `stall`, or no part of an upload for
+    compare it with their period. Long requests end when nothing moves: no byte for `stall`, or no part of an upload for
     `part`.
     """
 

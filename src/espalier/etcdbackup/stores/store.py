@@ -13,7 +13,7 @@ MOST_LISTED = 200_000
 """The largest number of objects in a listing: an hourly full snapshot and a delta every 20 s make 130,000 in a
 month."""
 CHUNK = 1 << 20
-"""The smallest number of bytes of a chunk of `stream`, except the last one."""
+"""The smallest number of bytes of a chunk of `stream`, except the last chunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class StoredObject:
     modified: datetime
     """Timezone-aware; by the store's clock."""
     etag: str = ""
-    """Identifies the content, as in HTTP. It may be its MD5: equal contents may have equal ones."""
+    """Identifies the content, as in HTTP. It may be its MD5: equal contents may have equal ETags."""
     version: str = ""
     """The generation, if the store counts them."""
 
@@ -90,4 +90,4 @@ class Store(Protocol):
         """
 
     async def delete(self, key: str) -> None:
-        """Delete an object. A missing one is no error."""
+        """Delete an object. A missing object is no error."""
