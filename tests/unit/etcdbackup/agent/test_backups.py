@@ -22,33 +22,33 @@ from tests.support.etcd.snapshotting import HOUR, MINUTE, Setting, simulated
 
 @pytest.mark.soak
 def test_over_a_day_so_many_sets_are_kept_and_the_latest_leads_to_the_newest_write() -> None:
-    async def story(one: Setting) -> None:
-        async with backing_up(one):
+    async def story(setting: Setting) -> None:
+        async with backing_up(setting):
             for _ in range(24 * 4):
-                await one.write()
+                await setting.write()
                 await asyncio.sleep(15 * MINUTE)
-            inventory = await one.inventory()
+            inventory = await setting.inventory()
             assert len(inventory.sets) == 3
-            assert [len(found.deltas) for found in inventory.sets[:-1]] == [0, 0]
+            assert [len(snapshot_set.deltas) for snapshot_set in inventory.sets[:-1]] == [0, 0]
             assert not inventory.stray
-            last = await one.write()
+            last = await setting.write()
             await asyncio.sleep(MINUTE)
-            assert await one.reach() == last
-            assert one.measured("etcdbr_snapshot_gc_total", "Full") == 25 - 3
+            assert await setting.reach() == last
+            assert setting.measured("etcdbr_snapshot_gc_total", "Full") == 25 - 3
 
     simulated(story)
 
 
 @pytest.mark.parametrize("policy", [Newest(1)])
 def test_nothing_is_deleted_while_a_copy_may_need_it(policy: Policy) -> None:
-    async def story(one: Setting) -> None:
+    async def story(setting: Setting) -> None:
         may = [False]
-        async with backing_up(one, Retention(policy), lambda: may[0]):
+        async with backing_up(setting, Retention(policy), lambda: may[0]):
             await asyncio.sleep(5 * HOUR)
-            assert len((await one.inventory()).sets) == 6
+            assert len((await setting.inventory()).sets) == 6
             may[0] = True
             await asyncio.sleep(2 * MINUTE)
-            assert len((await one.inventory()).sets) == 1
+            assert len((await setting.inventory()).sets) == 1
 
     simulated(story)
 
@@ -60,38 +60,39 @@ def test_nothing_is_deleted_before_snapshots_are_taken(monkeypatch: pytest.Monke
         await asyncio.Event().wait()
         return 0
 
-    async def story(one: Setting) -> None:
-        await put(one.bucket, full(1, 0), full(5, 3600), full(6, 7200))
+    async def story(setting: Setting) -> None:
+        await put(setting.bucket, full(1, 0), full(5, 3600), full(6, 7200))
         monkeypatch.setattr(snapshotter, "newest_revision", hangs)
-        async with backing_up(one, Retention(Newest(1))):
+        async with backing_up(setting, Retention(Newest(1))):
             await asyncio.sleep(10 * MINUTE)
-            assert len((await one.inventory()).sets) == 3
+            assert len((await setting.inventory()).sets) == 3
 
     simulated(story)
 
 
 @pytest.mark.parametrize("held", [full(1, 0), delta(2, 5, 60)], ids=["full", "delta"])
 def test_an_object_that_the_store_holds_stays_with_what_it_needs_and_others_go(held: Snapshot) -> None:
-    async def story(one: Setting) -> None:
+    async def story(setting: Setting) -> None:
         old = [
-            stored.key for stored in await put(one.bucket, full(1, 0), delta(2, 5, 60), full(5, 3600), full(6, 7200))
+            stored.key
+            for stored in await put(setting.bucket, full(1, 0), delta(2, 5, 60), full(5, 3600), full(6, 7200))
         ]
-        one.store.before["delete"] = lambda key: Refused(key, "it is held") if key == held.key else None
-        async with backing_up(one, Retention(Newest(1))):
-            await one.write(6)
+        setting.store.before["delete"] = lambda key: Refused(key, "it is held") if key == held.key else None
+        async with backing_up(setting, Retention(Newest(1))):
+            await setting.write(6)
             await asyncio.sleep(5 * MINUTE)
-            left = [key for key in old if key in one.bucket.objects]
+            left = [key for key in old if key in setting.bucket.objects]
             assert left == ([held.key] if held.kind is Kind.FULL else old[:2])
 
     simulated(story)
 
 
 def test_while_etcd_is_away_the_agent_says_so() -> None:
-    async def story(one: Setting) -> None:
-        async with backing_up(one) as backups:
+    async def story(setting: Setting) -> None:
+        async with backing_up(setting) as backups:
             await asyncio.sleep(1)
             assert not backups.trouble
-            await one.member.close()
+            await setting.member.close()
             await asyncio.sleep(MINUTE)
             assert backups.trouble
             with pytest.raises(Inactive):
@@ -101,19 +102,19 @@ def test_while_etcd_is_away_the_agent_says_so() -> None:
 
 
 def test_trouble_with_the_store_is_reported_and_ends_with_it() -> None:
-    async def story(one: Setting) -> None:
-        one.store.before["list"] = lambda key: Refused("s3://backups", "the credentials are wrong")
-        async with backing_up(one) as backups:
+    async def story(setting: Setting) -> None:
+        setting.store.before["list"] = lambda key: Refused("s3://backups", "the credentials are wrong")
+        async with backing_up(setting) as backups:
             await asyncio.sleep(MINUTE)
             assert "the credentials are wrong" in backups.trouble
-            one.store.before.clear()
+            setting.store.before.clear()
             await asyncio.sleep(10)
             assert not backups.trouble
-            one.store.before["upload"] = lambda key: Unavailable("s3://backups", "no answer")
-            await one.write()
+            setting.store.before["upload"] = lambda key: Unavailable("s3://backups", "no answer")
+            await setting.write()
             await asyncio.sleep(MINUTE)
             assert "no answer" in backups.trouble
-            one.store.before.clear()
+            setting.store.before.clear()
             await asyncio.sleep(10)
             assert not backups.trouble
 
@@ -121,10 +122,10 @@ def test_trouble_with_the_store_is_reported_and_ends_with_it() -> None:
 
 
 def test_members_are_defragmented_by_the_schedule() -> None:
-    async def story(one: Setting) -> None:
-        async with backing_up(one):
+    async def story(setting: Setting) -> None:
+        async with backing_up(setting):
             await asyncio.sleep(3 * HOUR)
-        counts = [line for line in one.measures.exposition().decode().splitlines() if "defragmentation" in line]
+        counts = [line for line in setting.measures.exposition().decode().splitlines() if "defragmentation" in line]
         assert 'etcdbr_defragmentation_duration_seconds_count{succeeded="true"} 3.0' in counts
 
     simulated(story, Schedule(defragmentation="15 * * * *"))
@@ -132,26 +133,26 @@ def test_members_are_defragmented_by_the_schedule() -> None:
 
 @pytest.mark.soak
 def test_an_etcd_that_is_behind_its_backups_is_trouble_and_nothing_is_deleted() -> None:
-    async def story(one: Setting) -> None:
-        await put(one.bucket, full(500, 0), full(600, 88_000_000), full(700, 88_100_000), full(800, 88_200_000))
-        async with backing_up(one) as backups:
+    async def story(setting: Setting) -> None:
+        await put(setting.bucket, full(500, 0), full(600, 88_000_000), full(700, 88_100_000), full(800, 88_200_000))
+        async with backing_up(setting) as backups:
             await asyncio.sleep(HOUR)
             assert "etcd has revision 1, but its backups" in backups.trouble
-            assert len(one.bucket.objects) == 4
+            assert len(setting.bucket.objects) == 4
 
     simulated(story)
 
 
 def test_an_etcd_that_was_behind_its_backups_is_not_taken_for_what_follows_them() -> None:
-    async def story(one: Setting) -> None:
-        await put(one.bucket, full(10, 88_000_000), delta(11, 20, 88_000_060))
-        async with backing_up(one) as backups:
+    async def story(setting: Setting) -> None:
+        await put(setting.bucket, full(10, 88_000_000), delta(11, 20, 88_000_060))
+        async with backing_up(setting) as backups:
             await asyncio.sleep(MINUTE)
             assert "etcd has revision 1, but its backups" in backups.trouble
-            last = await one.write(40)
+            last = await setting.write(40)
             await asyncio.sleep(MINUTE)
             assert not backups.trouble
-        assert (await one.names())[-1] == f"Full-0-{last}"
+        assert (await setting.names())[-1] == f"Full-0-{last}"
 
     simulated(story)
 
@@ -160,38 +161,40 @@ def test_no_room_for_temporary_files_is_trouble_and_ends_with_it(monkeypatch: py
     def is_full(*_given: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    async def story(one: Setting) -> None:
-        async with backing_up(one) as backups:
+    async def story(setting: Setting) -> None:
+        async with backing_up(setting) as backups:
             await asyncio.sleep(1)
             with monkeypatch.context() as patched:
                 patched.setattr(DeltaBuilder, "add", is_full)
-                await one.write()
+                await setting.write()
                 await asyncio.sleep(MINUTE)
                 assert "No space left on device" in backups.trouble
             await asyncio.sleep(MINUTE)
             assert not backups.trouble
-            assert await one.reach() == 2
+            assert await setting.reach() == 2
 
     simulated(story)
 
 
 def test_deleting_stops_at_the_object_before_which_a_copy_began() -> None:
-    async def story(one: Setting) -> None:
-        await put(one.bucket, full(1, 0), full(5, 3600), full(6, 7200), full(7, 10800))
+    async def story(setting: Setting) -> None:
+        await put(setting.bucket, full(1, 0), full(5, 3600), full(6, 7200), full(7, 10800))
         may = iter((True, False))
-        kept = Retention(Newest(1))
-        assert await collect(one.store, one.simulation.clock, kept, one.measures, lambda: next(may)) == 1
-        assert len(one.bucket.objects) == 3
+        retention = Retention(Newest(1))
+        assert (
+            await collect(setting.store, setting.simulation.clock, retention, setting.measures, lambda: next(may)) == 1
+        )
+        assert len(setting.bucket.objects) == 3
 
     simulated(story)
 
 
 def test_deleting_stops_when_the_store_is_away_rather_than_waiting_for_it_once_for_each_object() -> None:
-    async def story(one: Setting) -> None:
-        await put(one.bucket, full(1, 0), full(5, 3600), full(6, 7200))
-        one.store.before["delete"] = lambda key: Unavailable(key, "no answer")
-        kept = Retention(Newest(1))
-        assert await collect(one.store, one.simulation.clock, kept, one.measures, lambda: True) == 0
-        assert [operation for operation, _ in one.store.seen].count("delete") == 1
+    async def story(setting: Setting) -> None:
+        await put(setting.bucket, full(1, 0), full(5, 3600), full(6, 7200))
+        setting.store.before["delete"] = lambda key: Unavailable(key, "no answer")
+        retention = Retention(Newest(1))
+        assert await collect(setting.store, setting.simulation.clock, retention, setting.measures, lambda: True) == 0
+        assert [operation for operation, _ in setting.store.seen].count("delete") == 1
 
     simulated(story)

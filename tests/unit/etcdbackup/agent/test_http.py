@@ -108,8 +108,8 @@ async def test_other_methods_take_nothing(method: str) -> None:
 async def test_a_flag_that_is_none_is_refused_and_named() -> None:
     recorder = Recorder()
     async with served(recorder) as port:
-        status, said = await asked(port, "/snapshot/full?final=perhaps")
-        assert (status, said) == (400, "final: found 'perhaps', allowed are true and false\n")
+        status, message = await asked(port, "/snapshot/full?final=perhaps")
+        assert (status, message) == (400, "final: found 'perhaps', allowed are true and false\n")
         assert not recorder.asked
 
 
@@ -124,8 +124,8 @@ async def test_errors_are_answered_with_their_sentence(error: Exception, status:
 
 async def test_nobody_waits_for_ever() -> None:
     async with served(Recorder(hangs=True)) as port:
-        status, said = await asked(port, "/snapshot/full")
-        assert (status, said) == (504, "it did not finish within 0.2 s; it may still finish\n")
+        status, message = await asked(port, "/snapshot/full")
+        assert (status, message) == (504, "it did not finish within 0.2 s; it may still finish\n")
 
 
 async def test_the_latest_set_is_that_of_the_store() -> None:
@@ -133,16 +133,16 @@ async def test_the_latest_set_is_that_of_the_store() -> None:
     async with served(Recorder(), store) as port:
         assert await asked(port, "/snapshot/latest") == (200, {"fullSnapshot": None, "deltaSnapshots": []})
         await put(store, full(10, 0), delta(11, 20, 60), full(20, 100), delta(21, 25, 160), delta(26, 30, 220))
-        _, found = await asked(port, "/snapshot/latest")
-        assert found["fullSnapshot"]["lastRevision"] == 20
-        assert [one["startRevision"] for one in found["deltaSnapshots"]] == [21, 26]
+        _, latest = await asked(port, "/snapshot/latest")
+        assert latest["fullSnapshot"]["lastRevision"] == 20
+        assert [delta_snapshot["startRevision"] for delta_snapshot in latest["deltaSnapshots"]] == [21, 26]
 
 
 async def test_health_says_why_not() -> None:
-    said = ["etcd has revision 1, and its backups lead to 120"]
-    async with served(Recorder(), trouble=lambda: said[0]) as port:
-        assert await asked(port, "/healthz") == (503, {"health": False, "message": said[0]})
-        said[0] = ""
+    messages = ["etcd has revision 1, and its backups lead to 120"]
+    async with served(Recorder(), trouble=lambda: messages[0]) as port:
+        assert await asked(port, "/healthz") == (503, {"health": False, "message": messages[0]})
+        messages[0] = ""
         assert await asked(port, "/healthz") == (200, {"health": True})
 
 
@@ -172,7 +172,7 @@ async def test_a_certificate_that_does_not_fit_leaves_the_one_before_at_work(
         await asyncio.sleep(0)
         with capture_logs() as logs:
             files.certificate.write_bytes((client / "client.crt").read_bytes())
-            await eventually(lambda: [one for one in logs if one["event"] == "keeping the old certificates"])
+            await eventually(lambda: [entry for entry in logs if entry["event"] == "keeping the old certificates"])
         assert (await asked(port, "/healthz", ssl=trusting))[0] == 200
         reloading.cancel()
 

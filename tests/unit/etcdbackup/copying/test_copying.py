@@ -50,10 +50,10 @@ def test_the_latest_set_is_copied_byte_by_byte() -> None:
         source, target = stores(simulation)
         await put(source, *OLD, *NEW)
         done = await copied(simulation, source, target)
-        assert sorted(target.objects) == sorted(one.key for one in NEW)
-        assert all(target.objects[one.key].data == content_of(one) for one in NEW)
+        assert sorted(target.objects) == sorted(snapshot.key for snapshot in NEW)
+        assert all(target.objects[snapshot.key].data == content_of(snapshot) for snapshot in NEW)
         assert (done.copied[-1], done.present, done.reach, done.is_final) == (str(NEW[0]), (), 50, False)
-        assert done.size == sum(len(content_of(one)) for one in NEW)
+        assert done.size == sum(len(content_of(snapshot)) for snapshot in NEW)
 
     simulated(story)
 
@@ -101,7 +101,7 @@ def test_foreign_objects_stay_where_they_are() -> None:
         await source.put("copyoperation.json", b"{}")
         await source.put(f"{NEW[0].key}/0000000001", b"part")
         await copied(simulation, source, target, Choice())
-        assert sorted(target.objects) == sorted(one.key for one in NEW)
+        assert sorted(target.objects) == sorted(snapshot.key for snapshot in NEW)
 
     simulated(story)
 
@@ -130,10 +130,10 @@ def test_a_copy_that_ends_anywhere_is_finished_by_the_next(at: int) -> None:
 
         with pytest.raises(Refused) if at < 6 else nullcontext():
             await copied(simulation, source, FaultyStore(target, {"upload": dies}), Choice())
-        for one in (await read_inventory(target)).sets:  # a set that is there is whole
-            assert not one.findings() or one.full.snapshot.last == 10
+        for snapshot_set in (await read_inventory(target)).sets:  # a set that is there is whole
+            assert not snapshot_set.findings() or snapshot_set.full.snapshot.last == 10
         await copied(simulation, source, target, Choice())
-        assert sorted(target.objects) == sorted(one.key for one in (*OLD, *NEW))
+        assert sorted(target.objects) == sorted(snapshot.key for snapshot in (*OLD, *NEW))
 
     simulated(story)
 
@@ -159,7 +159,7 @@ def test_a_copy_that_was_torn_before_is_made_again() -> None:
         await target.put(NEW[1].key, content_of(NEW[1])[:-1] + b"!")
         done = await copied(simulation, source, target)
         assert (set(done.copied), done.present) == ({str(NEW[0]), str(NEW[1])}, (str(NEW[2]),))
-        assert all(target.objects[one.key].data == content_of(one) for one in NEW)
+        assert all(target.objects[snapshot.key].data == content_of(snapshot) for snapshot in NEW)
 
     simulated(story)
 
@@ -170,8 +170,8 @@ def test_damaged_objects_in_the_source_are_named_and_not_copied(damaged: Snapsho
         source, target = stores(simulation)
         await put(source, *NEW)
         key = f"v2/{damaged}"
-        whole = source.objects[key].data
-        await source.put(key, whole[: len(whole) // 2] + b"!" + whole[len(whole) // 2 + 1 :])
+        content = source.objects[key].data
+        await source.put(key, content[: len(content) // 2] + b"!" + content[len(content) // 2 + 1 :])
         with pytest.raises(Corrupt, match=rf"s3://source/etcd-main/{key}: .*not copied"):
             await copied(simulation, source, target)
         assert key not in target.objects
@@ -203,7 +203,7 @@ def test_a_lasting_failure_is_reported() -> None:
         refusing = FaultyStore(target, {"upload": lambda _key: Refused(target.where, "read only")})
         with pytest.raises(Refused, match="read only"):
             await copied(simulation, source, refusing)
-        assert len([one for one in refusing.seen if one[0] == "upload"]) <= copier.PARALLEL
+        assert len([call for call in refusing.seen if call[0] == "upload"]) <= copier.PARALLEL
 
     simulated(story)
 
@@ -232,15 +232,15 @@ def test_the_final_snapshot_is_waited_for() -> None:
     async def story(simulation: Simulation) -> tuple[bool, float]:
         source, _ = stores(simulation)
         await put(source, *NEW)
-        said: list[str] = []
+        notices: list[str] = []
         failures: list[StoreError | None] = [None, Unavailable(source.where, "no answer"), *[None] * 99]
         faulty = FaultyStore(source, {"list": lambda _key: failures.pop(0)})
-        waiting = asyncio.create_task(wait_for_final(faulty, timeout=600, notice=said.append))
+        waiting = asyncio.create_task(wait_for_final(faulty, timeout=600, notice=notices.append))
         await asyncio.sleep(100)
         await put(source, FINAL)
-        found = await waiting
-        assert "no answer" in said[1]
-        return found, simulation.clock.monotonic()
+        is_final = await waiting
+        assert "no answer" in notices[1]
+        return is_final, simulation.clock.monotonic()
 
     assert simulated(story) == (True, 105.0)
 
@@ -249,7 +249,7 @@ def test_a_wait_in_vain_is_reported() -> None:
     async def story(simulation: Simulation) -> tuple[bool, float]:
         source, _ = stores(simulation)
         await put(source, *NEW)
-        return await wait_for_final(source, timeout=50, notice=lambda _said: None), simulation.clock.monotonic()
+        return await wait_for_final(source, timeout=50, notice=lambda _notice: None), simulation.clock.monotonic()
 
     assert simulated(story) == (False, 50.0)
 
@@ -266,7 +266,7 @@ def test_sets_are_chosen_by_number_and_age_and_the_latest_always_is() -> None:
 
         def chosen(choice: Choice) -> list[int]:
             now = datetime.fromtimestamp(EPOCH, UTC)
-            return [one.full.target.last for one in plan(source, Inventory(), choice, now).sets]
+            return [set_copy.full.target.last for set_copy in plan(source, Inventory(), choice, now).sets]
 
         assert chosen(Choice()) == [10, 20, 30, 40, 50]
         assert chosen(LATEST) == [50]
@@ -300,7 +300,7 @@ def test_a_restore_from_the_copy_leads_as_far_as_from_the_source(
         assert (there is None) == (origin is None)
         if there is not None and origin is not None:
             assert there.reach == origin.reach == done.reach
-            assert all(not one.problem for one in (await verify(target, there)).checked)
+            assert all(not checked.problem for checked in (await verify(target, there)).checked)
         assert (await copied(simulation, source, target, Choice(most=most))).copied == ()
 
     simulated(story)

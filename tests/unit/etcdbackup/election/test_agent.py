@@ -51,221 +51,221 @@ class Told:
 
 
 def owner() -> Told:
-    told = Told()
-    told(events.Due())
-    told(ABSENT)
-    told(events.EtcdStarted(), 101)
-    return told
+    machine = Told()
+    machine(events.Due())
+    machine(ABSENT)
+    machine(events.EtcdStarted(), 101)
+    return machine
 
 
 def handing_over() -> Told:
     """One that has been asked to end, with its proxy shut and its final snapshot under way."""
-    told = owner()
-    told(seen(INITIAL, 105), 106)
-    told(events.ProxyShut(), 107)
-    return told
+    machine = owner()
+    machine(seen(INITIAL, 105), 106)
+    machine(events.ProxyShut(), 107)
+    return machine
 
 
-def silent(told: Told) -> float:
+def silent(machine: Told) -> float:
     """When this one takes API servers to have ended all that they serve."""
-    return agent.silent_from(told.settings.timing, told.state)
+    return agent.silent_from(machine.settings.timing, machine.state)
 
 
 def test_api_servers_answer_for_the_grace_after_the_last_of_them_was_connected() -> None:
-    told = owner()
-    told(seen(INITIAL, 105), 106)
-    assert silent(told) == float("inf"), "the proxy may be open yet"
-    told(events.ProxyShut(idle_since=103), 107)
-    assert silent(told) == 103 + TIMING.serving_grace
+    machine = owner()
+    machine(seen(INITIAL, 105), 106)
+    assert silent(machine) == float("inf"), "the proxy may be open yet"
+    machine(events.ProxyShut(idle_since=103), 107)
+    assert silent(machine) == 103 + TIMING.serving_grace
 
 
 def test_a_guard_that_does_not_know_since_when_counts_from_its_answer() -> None:
-    told = owner()
-    told(seen(INITIAL, 105), 106)
-    told(events.ProxyShut(), 107)
-    assert silent(told) == 107 + TIMING.serving_grace
+    machine = owner()
+    machine(seen(INITIAL, 105), 106)
+    machine(events.ProxyShut(), 107)
+    assert silent(machine) == 107 + TIMING.serving_grace
 
 
 def test_api_servers_that_have_ended_are_not_waited_for_unless_one_has_connected_since() -> None:
     for idle_since, end in ((105.9, 107), (106.5, 106.5 + TIMING.serving_grace)):
-        told = owner()
-        told(events.InitiateCalled(api_servers_ended=True), 106)
-        told(seen(INITIAL, 106), 106.2)
-        told(events.ProxyShut(idle_since), 107)
-        assert silent(told) == end
+        machine = owner()
+        machine(events.InitiateCalled(api_servers_ended=True), 106)
+        machine(seen(INITIAL, 106), 106.2)
+        machine(events.ProxyShut(idle_since), 107)
+        assert silent(machine) == end
 
 
 def test_that_they_have_ended_may_be_said_when_the_proxy_is_shut_already() -> None:
-    told = owner()
-    told(seen(INITIAL, 105), 106)
-    told(events.ProxyShut(106.5), 107)
-    told(events.SnapshotStored("final"), 108)
-    told(events.EtcdEnded(), 108)
-    done = told(events.InitiateCalled(api_servers_ended=True), 109)
+    machine = owner()
+    machine(seen(INITIAL, 105), 106)
+    machine(events.ProxyShut(106.5), 107)
+    machine(events.SnapshotStored("final"), 108)
+    machine(events.EtcdEnded(), 108)
+    done = machine(events.InitiateCalled(api_servers_ended=True), 109)
     assert any(isinstance(action, PutOperation) and action.operation.status is Status.READY for action in done)
 
 
 def test_a_proxy_that_opens_again_forgets_who_was_connected_before() -> None:
-    told = owner()
-    told(events.Due(), 115)
-    told(events.ProxyShut(101), 116)
-    told(seen(None, 130), 131)
-    assert silent(told) == float("inf")
+    machine = owner()
+    machine(events.Due(), 115)
+    machine(events.ProxyShut(101), 116)
+    machine(seen(None, 130), 131)
+    assert silent(machine) == float("inf")
 
 
 def test_an_agent_reads_before_it_starts_etcd() -> None:
-    told = Told()
-    assert told.due() == 100
-    assert told(events.Due()) == (Observe(),)
-    assert told(ABSENT, 101) == (OpenProxy(115), StartEtcd())
-    assert not told.state.serves
-    told(events.EtcdStarted(), 102)
-    assert told.state.serves
+    machine = Told()
+    assert machine.due() == 100
+    assert machine(events.Due()) == (Observe(),)
+    assert machine(ABSENT, 101) == (OpenProxy(115), StartEtcd())
+    assert not machine.state.serves
+    machine(events.EtcdStarted(), 102)
+    assert machine.state.serves
 
 
 def test_the_proxy_opens_from_the_start_of_a_read_not_from_its_answer() -> None:
-    told = owner()
-    assert OpenProxy(118) in told(seen(None, 103), 107)
+    machine = owner()
+    assert OpenProxy(118) in machine(seen(None, 103), 107)
 
 
 def test_an_answer_that_comes_after_its_time_opens_nothing() -> None:
-    told = Told()
-    told(events.Due())
-    assert told(ABSENT, 115) == (ShutProxy(), Observe())
-    assert told.state.phase is Phase.UNDECIDED
+    machine = Told()
+    machine(events.Due())
+    assert machine(ABSENT, 115) == (ShutProxy(), Observe())
+    assert machine.state.phase is Phase.UNDECIDED
 
 
 def test_without_its_store_an_agent_ends_etcd_when_the_proxy_has_shut_and_not_on_one_failed_read() -> None:
-    told = owner()
-    told(events.Due(), 105)
-    told(events.StoreFailed(), 109)
-    assert told.state.serves
-    told(events.Due(), 110)
-    told(events.StoreFailed(), 114)
-    assert told.due() == 115
-    assert told(events.Due(), 115) == (ShutProxy(), StopEtcd(), Observe())
-    assert not told.state.serves
+    machine = owner()
+    machine(events.Due(), 105)
+    machine(events.StoreFailed(), 109)
+    assert machine.state.serves
+    machine(events.Due(), 110)
+    machine(events.StoreFailed(), 114)
+    assert machine.due() == 115
+    assert machine(events.Due(), 115) == (ShutProxy(), StopEtcd(), Observe())
+    assert not machine.state.serves
 
 
 def test_when_the_store_is_back_without_a_copy_operation_the_agent_serves_again() -> None:
-    told = owner()
-    told(events.Due(), 115)
-    told(events.EtcdEnded(), 116)
-    told(events.ProxyShut(), 116)
-    told(seen(None, 130), 131)
-    assert told.did == (OpenProxy(145), StartEtcd(), Observe())
+    machine = owner()
+    machine(events.Due(), 115)
+    machine(events.EtcdEnded(), 116)
+    machine(events.ProxyShut(), 116)
+    machine(seen(None, 130), 131)
+    assert machine.did == (OpenProxy(145), StartEtcd(), Observe())
 
 
 def test_an_agent_does_not_open_a_proxy_while_an_order_to_shut_it_is_unanswered() -> None:
-    told = owner()
-    told(events.Due(), 115)
-    assert told.state.proxy is agent.ProxyState.SHUTTING
-    assert not any(isinstance(action, OpenProxy) for action in told(seen(None, 116), 117))
+    machine = owner()
+    machine(events.Due(), 115)
+    assert machine.state.proxy is agent.ProxyState.SHUTTING
+    assert not any(isinstance(action, OpenProxy) for action in machine(seen(None, 116), 117))
 
 
 def test_a_restarted_agent_leaves_an_open_proxy_alone_until_it_knows() -> None:
-    told = Told(etcd=Etcd.RUNNING)
-    assert told(events.Due()) == (Observe(),)
-    assert told(events.StoreFailed(), 104) == ()
-    assert ShutProxy() in told(events.Due(), 115)
+    machine = Told(etcd=Etcd.RUNNING)
+    assert machine(events.Due()) == (Observe(),)
+    assert machine(events.StoreFailed(), 104) == ()
+    assert ShutProxy() in machine(events.Due(), 115)
 
 
 def test_without_its_marker_absence_means_nothing() -> None:
-    told = Told()
-    told(events.Due())
-    assert told(events.Observed(100, None, None)) == ()
+    machine = Told()
+    machine(events.Due())
+    assert machine(events.Observed(100, None, None)) == ()
     other = events.Observed(105, None, Unreadable("it is of another cluster"))
-    told(events.Due(), 105)
-    assert told(other, 106) == (ShutProxy(),)
+    machine(events.Due(), 105)
+    assert machine(other, 106) == (ShutProxy(),)
 
 
 def test_an_object_that_is_not_understood_shuts_the_proxy_at_once() -> None:
-    told = owner()
-    assert told(seen(Unreadable("its status is Paused")), 106) == (ShutProxy(), StopEtcd(), Observe())
+    machine = owner()
+    assert machine(seen(Unreadable("its status is Paused")), 106) == (ShutProxy(), StopEtcd(), Observe())
 
 
 def test_the_first_agent_of_a_new_cluster_makes_the_marker_and_reads_it_before_it_serves() -> None:
     founding = Settings(1, "shoot--a--b", TIMING, founding=True)
-    told = Told(founding, has_data=False)
-    told(events.Due())
+    machine = Told(founding, has_data=False)
+    machine(events.Due())
     marker = FirstStart(1, "shoot--a--b", 25)
-    assert told(events.Observed(100, None, None)) == (PutMarker(marker),)
-    assert told(events.PutEnded(), 101) == (Observe(),)
-    assert told(events.Observed(101, None, marker), 102) == (OpenProxy(116), StartEtcd())
+    assert machine(events.Observed(100, None, None)) == (PutMarker(marker),)
+    assert machine(events.PutEnded(), 101) == (Observe(),)
+    assert machine(events.Observed(101, None, marker), 102) == (OpenProxy(116), StartEtcd())
 
 
 def test_where_data_lies_or_a_cluster_was_moved_no_marker_is_made() -> None:
-    for told in (Told(Settings(1, "x", TIMING, founding=True), has_data=True), Told(has_data=False)):
-        told(events.Due())
-        assert told(events.Observed(100, None, None)) == ()
+    for machine in (Told(Settings(1, "x", TIMING, founding=True), has_data=True), Told(has_data=False)):
+        machine(events.Due())
+        assert machine(events.Observed(100, None, None)) == ()
 
 
 def test_an_agent_keeps_what_its_marker_has_promised_whatever_its_configuration_says() -> None:
     longer = Settings(3, "shoot--a--b", Timing(validity=30, progress_timeout=120))
-    told = Told(longer)
-    told(events.Due())
-    assert told(ABSENT)[0] == OpenProxy(115)
+    machine = Told(longer)
+    machine(events.Due())
+    assert machine(ABSENT)[0] == OpenProxy(115)
 
 
 def test_handing_over_goes_in_the_order_of_the_proposal() -> None:
-    told = owner()
-    assert told(seen(INITIAL, 105), 106) == (ShutProxy(), Observe())
-    assert not told.state.serves
-    assert told(events.ProxyShut(), 107) == (TakeFinalSnapshot(),)
-    assert told(events.SnapshotStored("final"), 110) == (StopEtcd(),)
-    told(events.EtcdEnded(), 111)
-    assert told.due() is not None
+    machine = owner()
+    assert machine(seen(INITIAL, 105), 106) == (ShutProxy(), Observe())
+    assert not machine.state.serves
+    assert machine(events.ProxyShut(), 107) == (TakeFinalSnapshot(),)
+    assert machine(events.SnapshotStored("final"), 110) == (StopEtcd(),)
+    machine(events.EtcdEnded(), 111)
+    assert machine.due() is not None
     ready = CopyOperation(3, Status.READY, Writer.SOURCE, "final")
-    assert PutOperation(ready, "etag") not in told(events.Due(), 116)
-    assert PutOperation(ready, "etag") in told(events.Due(), 117)  # API servers have forgotten by now
-    told(events.PutEnded(), 118)
-    told(seen(ready, 118), 119)
-    assert told.state.phase is Phase.HANDED_OVER
+    assert PutOperation(ready, "etag") not in machine(events.Due(), 116)
+    assert PutOperation(ready, "etag") in machine(events.Due(), 117)  # API servers have forgotten by now
+    machine(events.PutEnded(), 118)
+    machine(seen(ready, 118), 119)
+    assert machine.state.phase is Phase.HANDED_OVER
 
 
 def test_a_guard_that_does_not_answer_has_shut_the_proxy_by_its_deadline() -> None:
-    told = owner()
-    told(seen(INITIAL, 105), 106)
-    assert told(events.Due(), 114) == ()
-    assert TakeFinalSnapshot() in told(events.Due(), 115)
+    machine = owner()
+    machine(seen(INITIAL, 105), 106)
+    assert machine(events.Due(), 114) == ()
+    assert TakeFinalSnapshot() in machine(events.Due(), 115)
 
 
 def test_a_source_that_starts_and_finds_initial_takes_the_final_snapshot_behind_a_shut_proxy() -> None:
-    told = Told()
-    told(events.Due())
-    assert told(seen(INITIAL)) == (ShutProxy(), StartEtcd())
-    told(events.EtcdStarted(), 101)
-    assert told(events.ProxyShut(), 102) == (TakeFinalSnapshot(),)
-    assert not told.state.serves
+    machine = Told()
+    machine(events.Due())
+    assert machine(seen(INITIAL)) == (ShutProxy(), StartEtcd())
+    machine(events.EtcdStarted(), 101)
+    assert machine(events.ProxyShut(), 102) == (TakeFinalSnapshot(),)
+    assert not machine.state.serves
 
 
 def test_a_source_that_starts_and_finds_ready_starts_nothing() -> None:
-    told = Told()
-    told(events.Due())
-    assert told(seen(READY)) == (ShutProxy(),)
-    assert not any(isinstance(action, StartEtcd | OpenProxy) for action in told(seen(None, 106), 107))
+    machine = Told()
+    machine(events.Due())
+    assert machine(seen(READY)) == (ShutProxy(),)
+    assert not any(isinstance(action, StartEtcd | OpenProxy) for action in machine(seen(None, 106), 107))
 
 
 def test_progress_is_written_while_bytes_are_stored_and_not_otherwise() -> None:
-    told = handing_over()
-    told(events.SnapshotProgressed(1000), 110)
-    assert told.due() == 116
-    assert told(events.Due(), 115) == ()
+    machine = handing_over()
+    machine(events.SnapshotProgressed(1000), 110)
+    assert machine.due() == 116
+    assert machine(events.Due(), 115) == ()
     written = CopyOperation(3, Status.INITIAL, Writer.SOURCE, None, 1000)
-    assert PutOperation(written, "etag") in told(events.Due(), 116)
-    told(events.PutEnded(), 117)
-    told(seen(written, 117, "etag 2"), 118)
-    assert not any(isinstance(action, PutOperation) for action in told(events.Due(), 140))
+    assert PutOperation(written, "etag") in machine(events.Due(), 116)
+    machine(events.PutEnded(), 117)
+    machine(seen(written, 117, "etag 2"), 118)
+    assert not any(isinstance(action, PutOperation) for action in machine(events.Due(), 140))
 
 
 def test_a_final_snapshot_has_no_timer_until_it_fails() -> None:
     """A timer that is over already would call the agent again and again."""
-    told = owner()
-    told(seen(INITIAL, 105), 106)
-    assert told.due() == 115, "then the proxy is shut in any case"
-    told(events.ProxyShut(), 107)
-    assert told.did == (TakeFinalSnapshot(),)
-    assert told.due() is None
+    machine = owner()
+    machine(seen(INITIAL, 105), 106)
+    assert machine.due() == 115, "then the proxy is shut in any case"
+    machine(events.ProxyShut(), 107)
+    assert machine.did == (TakeFinalSnapshot(),)
+    assert machine.due() is None
     starting = Told()
     starting(events.Due())
     starting(seen(INITIAL))
@@ -276,59 +276,59 @@ def test_a_final_snapshot_has_no_timer_until_it_fails() -> None:
 
 
 def test_a_final_snapshot_that_fails_is_taken_again_after_a_while() -> None:
-    told = handing_over()
-    assert TakeFinalSnapshot() not in told(events.SnapshotFailed(), 108)
-    assert told.due() == 113, "whether or not a read of the store ends"
-    assert TakeFinalSnapshot() in told(events.Due(), 113)
+    machine = handing_over()
+    assert TakeFinalSnapshot() not in machine(events.SnapshotFailed(), 108)
+    assert machine.due() == 113, "whether or not a read of the store ends"
+    assert TakeFinalSnapshot() in machine(events.Due(), 113)
 
 
 def test_a_snapshot_of_a_restored_data_directory_is_not_called_final() -> None:
-    told = handing_over()
-    told(events.SnapshotStored("full", complete=False), 108)
-    assert PutOperation(CopyOperation(3, Status.READY, Writer.SOURCE), "etag") in told(events.Due(), 117)
+    machine = handing_over()
+    machine(events.SnapshotStored("full", complete=False), 108)
+    assert PutOperation(CopyOperation(3, Status.READY, Writer.SOURCE), "etag") in machine(events.Due(), 117)
 
 
 def test_initiate_writes_initial_after_a_fresh_read_and_counts_once_it_is_read_back() -> None:
-    told = owner()
-    assert told(events.InitiateCalled(), 106) == (Observe(),)
+    machine = owner()
+    assert machine(events.InitiateCalled(), 106) == (Observe(),)
     asked = CopyOperation(3, Status.INITIAL, Writer.SOURCE)
-    assert PutOperation(asked, "") in told(seen(None, 106), 107)
-    assert told.state.phase is Phase.OWNER
-    assert told(events.PutEnded(), 108) == (Observe(),)
-    assert ShutProxy() in told(seen(asked, 108), 109)
+    assert PutOperation(asked, "") in machine(seen(None, 106), 107)
+    assert machine.state.phase is Phase.OWNER
+    assert machine(events.PutEnded(), 108) == (Observe(),)
+    assert ShutProxy() in machine(seen(asked, 108), 109)
 
 
 def test_the_status_of_a_copy_operation_is_reported_in_every_phase() -> None:
-    told = owner()
-    assert agent.status(SETTINGS, told.state).initiated is False
-    told(seen(INITIAL, 105), 106)
-    assert agent.status(SETTINGS, told.state) == CopyOperationStatus(3, True, INITIAL)
-    told(seen(READY, 110), 111)
-    assert agent.status(SETTINGS, told.state).copy_operation == READY
+    machine = owner()
+    assert agent.status(SETTINGS, machine.state).initiated is False
+    machine(seen(INITIAL, 105), 106)
+    assert agent.status(SETTINGS, machine.state) == CopyOperationStatus(3, True, INITIAL)
+    machine(seen(READY, 110), 111)
+    assert agent.status(SETTINGS, machine.state).copy_operation == READY
 
 
 def test_snapshots_are_deleted_by_an_owner_alone() -> None:
-    told = owner()
-    assert told.state.may_delete_snapshots
-    told(seen(INITIAL, 105), 106)
-    assert not told.state.may_delete_snapshots
+    machine = owner()
+    assert machine.state.may_delete_snapshots
+    machine(seen(INITIAL, 105), 106)
+    assert not machine.state.may_delete_snapshots
 
 
 def test_ready_that_was_overwritten_by_a_late_put_is_written_again() -> None:
-    told = handing_over()
-    told(events.SnapshotStored("final"), 108)
-    told(seen(READY, 120), 121)
-    assert told.state.phase is Phase.HANDED_OVER
-    assert PutOperation(READY, "late") in told(seen(INITIAL, 125, "late"), 126)
+    machine = handing_over()
+    machine(events.SnapshotStored("final"), 108)
+    machine(seen(READY, 120), 121)
+    assert machine.state.phase is Phase.HANDED_OVER
+    assert PutOperation(READY, "late") in machine(seen(INITIAL, 125, "late"), 126)
 
 
 def test_an_etcd_that_ended_is_started_again_after_a_while() -> None:
-    told = owner()
-    assert StartEtcd() not in told(events.EtcdEnded(), 102)
-    assert told.due() == 105
-    told(events.Due(), 106)
-    told(seen(None, 106), 107)
-    assert told.state.etcd is Etcd.STARTING
+    machine = owner()
+    assert StartEtcd() not in machine(events.EtcdEnded(), 102)
+    assert machine.due() == 105
+    machine(events.Due(), 106)
+    machine(seen(None, 106), 107)
+    assert machine.state.etcd is Etcd.STARTING
 
 
 EVENTS = st.one_of(
@@ -359,14 +359,14 @@ EVENTS = st.one_of(
 def test_after_any_events_the_end_is_final_and_no_timer_is_in_the_past(
     history: list[tuple[events.AgentEvent, float]],
 ) -> None:
-    told, at, ended = Told(), 100.0, False
+    machine, at, ended = Told(), 100.0, False
     for event, after in history:
         at += after
-        told(event, at)
-        told(events.Due(), at)
+        machine(event, at)
+        machine(events.Due(), at)
         ended = ended or (isinstance(event, events.Observed) and isinstance(event.operation, CopyOperation))
-        due = told.due()
+        due = machine.due()
         assert due is None or due > at
         if ended:
-            assert told.state.phase in (Phase.HANDING_OVER, Phase.HANDED_OVER)
-            assert not told.state.serves
+            assert machine.state.phase in (Phase.HANDING_OVER, Phase.HANDED_OVER)
+            assert not machine.state.serves

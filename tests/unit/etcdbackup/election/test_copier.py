@@ -43,132 +43,132 @@ class Told:
 
 def waiting() -> Told:
     """One that has read its own `Initial` at 100."""
-    told = Told()
-    told(events.Due())
-    told(events.OwnMarkerRead(None))
-    told(seen(INITIAL))
-    return told
+    machine = Told()
+    machine(events.Due())
+    machine(events.OwnMarkerRead(None))
+    machine(seen(INITIAL))
+    return machine
 
 
 def test_a_copy_asks_the_source_to_end_and_believes_it_once_it_is_read() -> None:
-    told = Told()
-    assert told(events.Due()) == (ReadOwnMarker(),)
-    assert told(events.OwnMarkerRead(None)) == (Observe(),)
-    assert told(seen(None, "")) == (PutOperation(INITIAL, ""),)
-    assert told.state.seen_since is None
-    assert told(events.PutEnded(), 101) == (Observe(),)
-    told(seen(INITIAL), 102)
-    assert told.state.seen_since == 102
+    machine = Told()
+    assert machine(events.Due()) == (ReadOwnMarker(),)
+    assert machine(events.OwnMarkerRead(None)) == (Observe(),)
+    assert machine(seen(None, "")) == (PutOperation(INITIAL, ""),)
+    assert machine.state.seen_since is None
+    assert machine(events.PutEnded(), 101) == (Observe(),)
+    machine(seen(INITIAL), 102)
+    assert machine.state.seen_since == 102
 
 
 def test_an_object_that_is_there_is_left_as_it_is() -> None:
-    told = waiting()
-    assert not any(isinstance(action, PutOperation) for action in told.did)
+    machine = waiting()
+    assert not any(isinstance(action, PutOperation) for action in machine.did)
 
 
 def test_a_final_snapshot_that_waits_is_copied_at_once() -> None:
-    told = Told()
-    told(events.Due())
-    told(events.OwnMarkerRead(None))
-    assert told(seen(READY)) == (Copy("full.final"),)
+    machine = Told()
+    machine(events.Due())
+    machine(events.OwnMarkerRead(None))
+    assert machine(seen(READY)) == (Copy("full.final"),)
 
 
 def test_a_copy_ends_with_its_marker_and_says_done() -> None:
-    told = Told()
-    told(events.Due())
-    told(events.OwnMarkerRead(None))
-    told(seen(READY))
+    machine = Told()
+    machine(events.Due())
+    machine(events.OwnMarkerRead(None))
+    machine(seen(READY))
     marker = FirstStart(3, "shoot--a--b", 25, 2, ("full",), lossless=True)
-    assert told(events.Copied(("full",)), 110) == (PutMarker(marker),)
-    assert not told.state.ready
-    assert told(events.PutEnded(), 111) == (ReadOwnMarker(),)
-    assert told(events.OwnMarkerRead(marker), 112) == (Observe(),)
-    assert told.state.ready
+    assert machine(events.Copied(("full",)), 110) == (PutMarker(marker),)
+    assert not machine.state.ready
+    assert machine(events.PutEnded(), 111) == (ReadOwnMarker(),)
+    assert machine(events.OwnMarkerRead(marker), 112) == (Observe(),)
+    assert machine.state.ready
     done = CopyOperation(2, Status.DONE, Writer.DESTINATION, "full.final")
-    assert told(seen(READY), 113) == (PutOperation(done, "etag"),)
-    told(events.PutEnded(), 114)
-    told(seen(done), 115)
-    assert told.due() is None
+    assert machine(seen(READY), 113) == (PutOperation(done, "etag"),)
+    machine(events.PutEnded(), 114)
+    machine(seen(done), 115)
+    assert machine.due() is None
 
 
 def test_a_copy_that_starts_again_after_its_end_copies_nothing() -> None:
-    told = Told()
-    told(events.Due())
-    told(events.OwnMarkerRead(OWN))
-    assert told.state.ready
+    machine = Told()
+    machine(events.Due())
+    machine(events.OwnMarkerRead(OWN))
+    assert machine.state.ready
 
 
 def test_without_progress_the_destination_goes_on_alone_and_calls_nothing_final() -> None:
-    told = waiting()
-    assert not any(isinstance(action, PutOperation) for action in told(seen(INITIAL), 159))
-    assert PutOperation(GIVEN_UP, "etag") in told(seen(INITIAL), 160)
-    told(events.PutEnded(), 161)
-    assert told(seen(GIVEN_UP), 162) == (Copy(None),)
-    (put,) = told(events.Copied(("full", "delta")), 170)
+    machine = waiting()
+    assert not any(isinstance(action, PutOperation) for action in machine(seen(INITIAL), 159))
+    assert PutOperation(GIVEN_UP, "etag") in machine(seen(INITIAL), 160)
+    machine(events.PutEnded(), 161)
+    assert machine(seen(GIVEN_UP), 162) == (Copy(None),)
+    (put,) = machine(events.Copied(("full", "delta")), 170)
     assert isinstance(put, PutMarker)
     assert put.marker.lossless is False
 
 
 def test_progress_makes_the_destination_wait_but_not_for_ever() -> None:
-    told, at = waiting(), 100.0
+    machine, at = waiting(), 100.0
     while at < 1270:
         at += 30
-        told(seen(CopyOperation(2, Status.INITIAL, Writer.SOURCE, None, int(at))), at)
-        assert told.did == (Observe(),)
-    assert any(isinstance(action, PutOperation) for action in told(seen(INITIAL), 1300))
+        machine(seen(CopyOperation(2, Status.INITIAL, Writer.SOURCE, None, int(at))), at)
+        assert machine.did == (Observe(),)
+    assert any(isinstance(action, PutOperation) for action in machine(seen(INITIAL), 1300))
 
 
 def test_a_source_that_is_ready_after_all_is_taken_at_its_word() -> None:
-    told = waiting()
-    told(seen(INITIAL), 160)
-    told(events.PutEnded(), 161)  # refused: the source was faster
-    assert told(seen(READY), 162) == (Copy("full.final"),)
+    machine = waiting()
+    machine(seen(INITIAL), 160)
+    machine(events.PutEnded(), 161)  # refused: the source was faster
+    assert machine(seen(READY), 162) == (Copy("full.final"),)
 
 
 def test_the_promise_of_the_sources_marker_counts_not_the_own_configuration() -> None:
-    told = Told()
-    told(events.Due())
-    told(events.OwnMarkerRead(None))
+    machine = Told()
+    machine(events.Due())
+    machine(events.OwnMarkerRead(None))
     slow = FirstStart(2, "shoot--a--b", 1000)
-    told(events.Observed(100, INITIAL, slow, "etag"))
-    assert copier.gives_up_at(TIMING, told.state) == pytest.approx(1110)
+    machine(events.Observed(100, INITIAL, slow, "etag"))
+    assert copier.gives_up_at(TIMING, machine.state) == pytest.approx(1110)
 
 
 @pytest.mark.parametrize("marker", [None, Unreadable("it is of another cluster")], ids=str)
 def test_in_a_container_without_the_sources_marker_nothing_is_put_and_nothing_counts(
     marker: Unreadable | None,
 ) -> None:
-    told = Told()
-    told(events.Due())
-    told(events.OwnMarkerRead(None))
-    assert told(events.Observed(100, None, marker)) == ()
-    assert told(events.Observed(100, READY, marker)) == ()
-    assert told.state.seen_since is None
+    machine = Told()
+    machine(events.Due())
+    machine(events.OwnMarkerRead(None))
+    assert machine(events.Observed(100, None, marker)) == ()
+    assert machine(events.Observed(100, READY, marker)) == ()
+    assert machine.state.seen_since is None
 
 
 def test_an_object_that_is_not_understood_is_neither_absent_nor_ready() -> None:
-    told = Told()
-    told(events.Due())
-    told(events.OwnMarkerRead(None))
-    assert told(seen(Unreadable("its status is Paused"))) == ()
+    machine = Told()
+    machine(events.Due())
+    machine(events.OwnMarkerRead(None))
+    assert machine(seen(Unreadable("its status is Paused"))) == ()
 
 
 def test_an_own_marker_that_can_not_be_read_is_not_taken_for_none() -> None:
-    told = Told()
-    told(events.Due())
-    told(events.OwnMarkerRead(Unreadable("it is of another cluster")))
-    assert told.state.phase is Phase.CHECKING
-    assert told(events.Due(), 105) == (ReadOwnMarker(),)
+    machine = Told()
+    machine(events.Due())
+    machine(events.OwnMarkerRead(Unreadable("it is of another cluster")))
+    assert machine.state.phase is Phase.CHECKING
+    assert machine(events.Due(), 105) == (ReadOwnMarker(),)
 
 
 def test_a_copy_that_failed_begins_again_after_a_while() -> None:
-    told = Told()
-    told(events.Due())
-    told(events.OwnMarkerRead(None))
-    told(seen(READY))
-    assert told(events.CopyFailed(), 110) == ()
-    assert told.due() == 115
-    assert told(events.Due(), 115) == (Copy("full.final"),)
+    machine = Told()
+    machine(events.Due())
+    machine(events.OwnMarkerRead(None))
+    machine(seen(READY))
+    assert machine(events.CopyFailed(), 110) == ()
+    assert machine.due() == 115
+    assert machine(events.Due(), 115) == (Copy("full.final"),)
 
 
 def test_an_epoch_does_not_take_over_from_itself_or_a_later_one() -> None:
@@ -201,12 +201,14 @@ EVENTS = st.one_of(
 def test_after_any_events_no_timer_is_in_the_past_and_none_gives_up_early(
     history: list[tuple[events.CopierEvent, float]],
 ) -> None:
-    told, at = Told(), 100.0
+    machine, at = Told(), 100.0
     for event, after in history:
         at += after
-        did = told(event, at)
-        gave_up = any(isinstance(one, PutOperation) and one.operation == GIVEN_UP for one in did)
-        assert not gave_up or (told.state.seen_since is not None and at >= told.state.seen_since + TIMING.fence(25))
-        told(events.Due(), at)
-        due = told.due()
+        did = machine(event, at)
+        gave_up = any(isinstance(action, PutOperation) and action.operation == GIVEN_UP for action in did)
+        assert not gave_up or (
+            machine.state.seen_since is not None and at >= machine.state.seen_since + TIMING.fence(25)
+        )
+        machine(events.Due(), at)
+        due = machine.due()
         assert due is None or due > at

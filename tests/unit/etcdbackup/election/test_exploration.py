@@ -35,26 +35,26 @@ SLOW_TO_FIND = (
 
 @pytest.mark.parametrize("bounds", sampled(EXPLORED, 0, 3))
 def test_in_all_orders_of_events_no_invariant_breaks_and_the_move_can_end(bounds: Bounds) -> None:
-    found = explored(bounds.scenario, most=5_000_000)
-    print(f"{bounds.name}: {found.states} states, {found.transitions} transitions")
-    assert found.violation is None
-    assert found.goals > 0
-    assert found.stuck is None, [said for said, _ in found.stuck]
-    assert row(bounds, found) in TEXT, AGAIN
+    exploration = explored(bounds.scenario, most=5_000_000)
+    print(f"{bounds.name}: {exploration.states} states, {exploration.transitions} transitions")
+    assert exploration.violation is None
+    assert exploration.goals > 0
+    assert exploration.stuck is None, [event for event, _ in exploration.stuck]
+    assert row(bounds, exploration) in TEXT, AGAIN
 
 
 @pytest.mark.parametrize(
-    "closure", sampled(CLOSURES, *(at for at, one in enumerate(CLOSURES) if one not in SLOW_TO_FIND))
+    "closure", sampled(CLOSURES, *(at for at, hole in enumerate(CLOSURES) if hole not in SLOW_TO_FIND))
 )
 def test_without_a_closure_an_invariant_breaks(closure: Closure) -> None:
     hole = CLOSURES[closure]
     assert hole.scenario.closures == ALL - {closure}
-    _found_and_told(hole)
+    _assert_documented_break(hole)
 
 
 @pytest.mark.parametrize("hole", sampled(OF_THE_PROPOSAL, 0, 3, 5, 6, 9))
 def test_the_proposal_without_closures_has_this_hole(hole: Hole) -> None:
-    _found_and_told(hole)
+    _assert_documented_break(hole)
 
 
 @pytest.mark.soak
@@ -73,9 +73,13 @@ SMALL = Scenario(writes=0, validity=1, grace=0)
 def test_packed_states_are_those_of_the_system(scenario: Scenario) -> None:
     """Results computed once for parts of a state hold in the whole of it."""
     system = System(scenario)
-    whole = explore(system.first(), system.successors, {}, most=100_000)
+    unpacked = explore(system.first(), system.successors, {}, most=100_000)
     packed = explored(scenario)
-    assert (whole.states, whole.transitions, whole.happened) == (packed.states, packed.transitions, packed.happened)
+    assert (unpacked.states, unpacked.transitions, unpacked.happened) == (
+        packed.states,
+        packed.transitions,
+        packed.happened,
+    )
 
 
 def test_every_closure_is_left_out_by_a_test() -> None:
@@ -100,14 +104,14 @@ def test_a_destination_that_waits_a_tick_less_than_the_fence_breaks_the_first_in
     bounds: dict[str, int],
 ) -> None:
     short = Scenario(writes=0, slow=True, shortfall=1, **bounds)  # type: ignore[arg-type]
-    found = explored(short, only="I1", ends=False)
-    assert found.violation is not None
+    exploration = explored(short, only="I1", ends=False)
+    assert exploration.violation is not None
 
 
 def test_a_destination_with_less_patience_than_a_healthy_source_needs_loses_a_write() -> None:
-    found = explored(Scenario(patience=4), ends=False)
-    assert found.violation is not None
-    assert found.violation.invariant.startswith("I4 where nothing fails")
+    exploration = explored(Scenario(patience=4), ends=False)
+    assert exploration.violation is not None
+    assert exploration.violation.invariant.startswith("I4 where nothing fails")
 
 
 @pytest.mark.parametrize("name", LEASES)
@@ -120,15 +124,15 @@ def test_leases_keep_the_extensions_of_both_seeds_apart_only_with_all_their_rule
 @pytest.mark.soak
 def test_every_kind_of_misfortune_happens_in_some_exploration() -> None:
     """An event that never happens would prove nothing."""
-    told = " ".join(
-        said
+    happened = " ".join(
+        event
         for scenario in (
             Scenario(patience=6),
             Scenario(writes=0, crashes=True, validity=1, grace=0),
             Scenario(writes=0, store_fails=True, late_puts=1, validity=1, grace=0),
             Scenario(writes=0, astray=True, initiates=True, validity=1, grace=0),
         )
-        for said in explored(scenario, ends=False).happened
+        for event in explored(scenario, ends=False).happened
     )
     for words in (
         "gets no answer to its read",
@@ -146,10 +150,10 @@ def test_every_kind_of_misfortune_happens_in_some_exploration() -> None:
         "shuts the proxy",
         "epoch 2 starts",
     ):
-        assert words in told
+        assert words in happened
 
 
-def _found_and_told(hole: Hole) -> None:
-    found = explored(hole.scenario, only=hole.breaks, ends=False)
-    assert found.violation is not None
-    assert story(hole, found.violation) in TEXT, AGAIN
+def _assert_documented_break(hole: Hole) -> None:
+    exploration = explored(hole.scenario, only=hole.breaks, ends=False)
+    assert exploration.violation is not None
+    assert story(hole, exploration.violation) in TEXT, AGAIN

@@ -18,26 +18,26 @@ def counter(at: int) -> Iterator[tuple[str, int]]:
 
 
 def test_every_state_is_seen_once() -> None:
-    found = explore(0, counter, {}, most=100)
-    assert (found.states, found.transitions, found.violation) == (10, 24, None)
+    exploration = explore(0, counter, {}, most=100)
+    assert (exploration.states, exploration.transitions, exploration.violation) == (10, 24, None)
 
 
 def test_a_violation_has_the_shortest_trace() -> None:
-    found = explore(0, counter, {"never eight": lambda at: at != 8}, most=100)
-    assert found.violation is not None
-    assert [said for said, _ in found.violation.trace] == ["", "one more", "one more", "twice", "twice"]
+    exploration = explore(0, counter, {"never eight": lambda at: at != 8}, most=100)
+    assert exploration.violation is not None
+    assert [step for step, _ in exploration.violation.trace] == ["", "one more", "one more", "twice", "twice"]
 
 
 def test_a_first_state_that_is_wrong_is_a_trace_of_its_own() -> None:
-    found = explore(0, counter, {"positive": lambda at: at > 0}, most=100)
-    assert found.violation is not None
-    assert found.violation.trace == (("", 0),)
+    exploration = explore(0, counter, {"positive": lambda at: at > 0}, most=100)
+    assert exploration.violation is not None
+    assert exploration.violation.trace == (("", 0),)
 
 
 def test_a_state_from_which_the_goal_is_out_of_reach_is_reported() -> None:
     trap = {"a": [("on", "b"), ("aside", "c")], "b": [("done", "goal")], "c": [("round", "c")], "goal": []}
-    found = explore("a", lambda at: trap[at], {}, most=10, goal=lambda at: at == "goal")
-    assert found.stuck == (("", "a"), ("aside", "c"))
+    exploration = explore("a", lambda at: trap[at], {}, most=10, goal=lambda at: at == "goal")
+    assert exploration.stuck == (("", "a"), ("aside", "c"))
     assert explore("b", lambda at: trap[at], {}, most=10, goal=lambda at: at == "goal").stuck is None
 
 

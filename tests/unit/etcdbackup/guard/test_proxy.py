@@ -262,7 +262,7 @@ async def test_however_often_the_deadline_is_moved_there_is_one_timer() -> None:
         for seconds in range(1, 10):
             setting.proxy.open(setting.hand.now + seconds)
             timers.append(setting.proxy._timer)
-        assert [one is not None and one.cancelled() for one in timers] == [*[True] * 8, False]
+        assert [timer is not None and timer.cancelled() for timer in timers] == [*[True] * 8, False]
 
 
 async def test_no_files_left_means_a_pause_and_not_a_busy_loop(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ from espalier.etcdbackup.restore.members import membership
 
 def test_ids_are_those_that_etcd_has_with_its_default_flags() -> None:
     """Every etcd that is started without flags logs these two."""
-    found = membership()
-    assert (f"{found.own.id:x}", f"{found.cluster_id:x}") == ("8e9e05c52164694d", "cdf818194e3a8c32")
+    default = membership()
+    assert (f"{default.own.id:x}", f"{default.cluster_id:x}") == ("8e9e05c52164694d", "cdf818194e3a8c32")
 
 
 def test_a_member_is_stored_as_etcd_stores_it() -> None:
@@ -30,7 +30,7 @@ def test_members_are_those_of_the_initial_cluster_whoever_begins_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         ({"initial_cluster": "a"}, "--initial-cluster: found 'a', allowed is NAME=URL"),
         ({"initial_cluster": "a=http://a:1"}, "found members a, but not --name default"),
@@ -43,6 +43,6 @@ def test_members_are_those_of_the_initial_cluster_whoever_begins_it() -> None:
         ),
     ],
 )
-def test_a_flag_that_etcd_would_not_take_is_named(flags: dict[str, str], said: str) -> None:
-    with pytest.raises(ValueError, match=said.replace("[", r"\[")):
+def test_a_flag_that_etcd_would_not_take_is_named(flags: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message.replace("[", r"\[")):
         membership(**flags)

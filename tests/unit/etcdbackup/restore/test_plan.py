@@ -17,21 +17,21 @@ from tests.support.etcd.backups import delta, full
 
 
 def inventory(*snapshots: Snapshot) -> Inventory:
-    return inventory_of(StoredObject(one.key, 100, datetime(2026, 1, 1, tzinfo=UTC)) for one in snapshots)
+    return inventory_of(StoredObject(snapshot.key, 100, datetime(2026, 1, 1, tzinfo=UTC)) for snapshot in snapshots)
 
 
 def test_deltas_lead_from_the_revision_that_the_content_has() -> None:
     held = inventory(full(10, 0), delta(11, 20, 1), delta(21, 30, 2))
     (latest,) = plan.full_snapshots(held)
-    assert [one.snapshot.last for one in plan.path(latest, 10, held).deltas] == [20, 30]
-    assert [one.snapshot.last for one in plan.path(latest, 25, held).deltas] == [30]
+    assert [delta_.snapshot.last for delta_ in plan.path(latest, 10, held).deltas] == [20, 30]
+    assert [delta_.snapshot.last for delta_ in plan.path(latest, 25, held).deltas] == [30]
     assert plan.path(latest, 31, held).deltas == ()
 
 
 def test_a_full_snapshot_with_less_than_its_name_says_is_completed_by_deltas_before_it() -> None:
     held = inventory(full(5, 0), delta(6, 12, 1), full(12, 2), delta(13, 20, 3))
     latest = plan.full_snapshots(held)[0]
-    assert [one.snapshot.last for one in plan.path(latest, 10, held).deltas] == [12, 20]
+    assert [delta_.snapshot.last for delta_ in plan.path(latest, 10, held).deltas] == [12, 20]
 
 
 def test_missing_snapshots_are_named() -> None:
@@ -46,10 +46,10 @@ def test_missing_snapshots_are_named() -> None:
 
 def test_an_older_full_snapshot_is_tried_only_if_deltas_lead_from_it_as_far() -> None:
     all_there = inventory(full(5, 0), delta(6, 10, 1), full(10, 2), delta(11, 20, 3))
-    assert [one.snapshot.last for one in plan.full_snapshots(all_there)] == [10, 5]
+    assert [stored.snapshot.last for stored in plan.full_snapshots(all_there)] == [10, 5]
     collected = inventory(full(5, 0), full(10, 2), delta(11, 20, 3))
-    assert [one.snapshot.last for one in plan.full_snapshots(collected)] == [10]
-    assert [one.snapshot.last for one in plan.full_snapshots(collected, partial=True)] == [10, 5]
+    assert [stored.snapshot.last for stored in plan.full_snapshots(collected)] == [10]
+    assert [stored.snapshot.last for stored in plan.full_snapshots(collected, partial=True)] == [10, 5]
 
 
 def test_a_store_without_full_snapshots_is_refused() -> None:
@@ -67,9 +67,13 @@ ranges = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 10)), max_size=8)
 
 
 @given(ranges, st.integers(1, 30), st.integers(1, 40))
-def test_a_path_has_every_revision_or_is_refused(found: list[tuple[int, int]], last: int, revision: int) -> None:
-    held = inventory(full(last, 0), *(delta(start, start + more, at) for at, (start, more) in enumerate(found)))
-    there = {one for start, more in found for one in range(start, start + more + 1)}
+def test_a_path_has_every_revision_or_is_refused(
+    ranges_of_deltas: list[tuple[int, int]], last: int, revision: int
+) -> None:
+    held = inventory(
+        full(last, 0), *(delta(start, start + more, at) for at, (start, more) in enumerate(ranges_of_deltas))
+    )
+    there = {number for start, more in ranges_of_deltas for number in range(start, start + more + 1)}
     wanted = range(revision + 1, plan.target(held) + 1)
     latest = plan.full_snapshots(held)[0]
     try:
@@ -77,5 +81,5 @@ def test_a_path_has_every_revision_or_is_refused(found: list[tuple[int, int]], l
     except Incomplete:
         assert not there.issuperset(wanted)
         return
-    led = {one for stored in path.deltas for one in range(stored.snapshot.start, stored.snapshot.last + 1)}
+    led = {number for stored in path.deltas for number in range(stored.snapshot.start, stored.snapshot.last + 1)}
     assert led.issuperset(wanted)

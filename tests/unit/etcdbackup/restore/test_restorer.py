@@ -71,10 +71,10 @@ async def backed_up(
         await put_delta(store, delta(start, last, last, compression), between(model, start, last))
 
 
-def found(folder: Path) -> tuple[list[Record], State]:
-    with Database.open(database(folder)) as one:
-        check(one)
-        return list(read_records(one)), read_state(one)
+def restored(folder: Path) -> tuple[list[Record], State]:
+    with Database.open(database(folder)) as opened:
+        check(opened)
+        return list(read_records(opened)), read_state(opened)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -90,10 +90,10 @@ async def test_all_records_come_back_with_their_numbers(store: MemoryStore, tmp_
     model = played(STORY)
     await backed_up(store, model, 4, [(5, 6), (7, 10)], state=State(revision=4, leases={9: 60}, index=77, term=5))
     done = await restore(store, tmp_path / "data", AGAIN)
-    back, state = found(tmp_path / "data")
+    back, state = restored(tmp_path / "data")
     assert back == records(model.events)
     assert (state.revision, state.leases, state.index, state.term) == (10, {7: 3600, 9: 60}, 1, 1)
-    assert [one.snapshot.last for one in done.deltas] == [6, 10]
+    assert [stored.snapshot.last for stored in done.deltas] == [6, 10]
     assert (done.contents.leases, done.is_whole, done.passed_over) == ((7,), True, ())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
 
@@ -121,7 +121,7 @@ def test_any_cut_of_a_history_leads_to_the_same_records(data: st.DataObject) -> 
             return await restore(store, folder / "data", AGAIN)
 
         done = asyncio.run(story())
-        assert found(folder / "data")[0] == records(model.events)
+        assert restored(folder / "data")[0] == records(model.events)
         assert done.contents.revision == last
 
 
@@ -131,13 +131,13 @@ async def test_revisions_are_skipped_and_compacted_unless_the_snapshot_is_final(
     model = played(STORY)
     await backed_up(store, model, 10, [])
     done = await restore(store, tmp_path / "data", Options())
-    back, state = found(tmp_path / "data")
+    back, state = restored(tmp_path / "data")
     assert (done.contents.revision, done.contents.served) == (10, 10 + 10**9)
     assert (back[-1].main, back[-1].kv.key, state.compacted) == (10 + 10**9, b"", 10 + 10**9)
     final = MemoryStore(SystemClock())
     await backed_up(final, model, 10, [], final=True)
     done = await restore(final, tmp_path / "final", Options())
-    assert (done.contents.served, found(tmp_path / "final")[1].compacted) == (10, NEVER_COMPACTED)
+    assert (done.contents.served, restored(tmp_path / "final")[1].compacted) == (10, NEVER_COMPACTED)
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
@@ -158,7 +158,7 @@ async def test_a_damaged_object_is_named_and_nothing_is_changed(
     (tmp_path / "data/member").mkdir(parents=True)
     (tmp_path / "data/member/kept").write_text("as it was")
     before = contents(tmp_path)
-    key = sorted([one.key async for one in store.list()], key=lambda key: key.split("-")[2])[which]
+    key = sorted([stored.key async for stored in store.list()], key=lambda key: key.split("-")[2])[which]
     await store.put(key, DAMAGES[damage]((await store.read(key, most=1 << 20)).data))
     with pytest.raises(Corrupt, match=key):
         await restore(store, tmp_path / "data", Options(replace=True))
@@ -173,9 +173,9 @@ async def test_a_damaged_full_snapshot_is_passed_over_if_deltas_lead_past_it(
     await backed_up(store, model, 4, [(5, 7), (8, 10)])
     await store.put(full(7, 7).key, b"damaged")
     done = await restore(store, tmp_path / "data", AGAIN)
-    assert found(tmp_path / "data")[0] == records(model.events)
+    assert restored(tmp_path / "data")[0] == records(model.events)
     assert (done.full.snapshot.last, done.is_whole) == (4, True)
-    assert [full(7, 7).key in said for said in done.passed_over] == [True]
+    assert [full(7, 7).key in cause for cause in done.passed_over] == [True]
 
 
 async def test_a_gap_is_refused_unless_less_is_wanted(store: MemoryStore, tmp_path: Path) -> None:
@@ -198,14 +198,14 @@ async def test_a_revision_that_is_missing_inside_of_a_delta_is_named(store: Memo
         await restore(store, tmp_path / "data", AGAIN)
 
 
-@pytest.mark.parametrize("kept", [Options(), Options(partial=True)])
-async def test_a_store_without_a_backup_is_refused(store: MemoryStore, tmp_path: Path, kept: Options) -> None:
+@pytest.mark.parametrize("options", [Options(), Options(partial=True)])
+async def test_a_store_without_a_backup_is_refused(store: MemoryStore, tmp_path: Path, options: Options) -> None:
     await store.put("v2/readme", b"foreign")
     with pytest.raises(NothingToRestore):
-        await restore(store, tmp_path / "data", kept)
+        await restore(store, tmp_path / "data", options)
     await backed_up(store, Model(), 1, [])
     with pytest.raises(NothingToRestore, match="an empty etcd"):
-        await restore(store, tmp_path / "data", kept)
+        await restore(store, tmp_path / "data", options)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -237,7 +237,7 @@ async def test_data_that_are_there_are_put_aside_only_when_told(store: MemorySto
     done = await restore(store, data, Options(replace=True))
     assert done.replaced == tmp_path / "data.replaced"
     assert database(tmp_path / "data.replaced").read_bytes() == b"old"
-    assert found(data)[1].revision == 10 + 10**9
+    assert restored(data)[1].revision == 10 + 10**9
     with pytest.raises(Occupied, match="holds data replaced by an earlier restore"):
         await restore(store, data, Options(replace=True))
 

@@ -13,12 +13,12 @@ THREE = membership("b", "a=http://a:1,b=http://b:1,c=http://c:1", "token", "http
 
 def fields(message: bytes) -> dict[int, int | bytes]:
     """A message of protobuf with numbers and bytes only."""
-    found: dict[int, int | bytes] = {}
+    values: dict[int, int | bytes] = {}
     rest = iter(message)
     for tag in rest:
         number = _varint(next(rest), rest)
-        found[tag >> 3] = bytes(next(rest) for _ in range(number)) if tag & 7 else number
-    return found
+        values[tag >> 3] = bytes(next(rest) for _ in range(number)) if tag & 7 else number
+    return values
 
 
 def _varint(byte: int, rest: Iterator[int]) -> int:
@@ -27,7 +27,7 @@ def _varint(byte: int, rest: Iterator[int]) -> int:
 
 def records(segment: bytes) -> list[tuple[int, bytes]]:
     """Kinds and data of all records, each of whose sums is compared."""
-    found, at, before = [], 0, b""
+    records_of_segment, at, before = [], 0, b""
     while at < len(segment):
         padding = segment[at + 7] & 0x7F
         size = int.from_bytes(segment[at : at + 7], "little")
@@ -39,20 +39,20 @@ def records(segment: bytes) -> list[tuple[int, bytes]]:
         assert record[2] == crc32c([before])
         kind = record[1]
         assert isinstance(kind, int)
-        found.append((kind, data))
+        records_of_segment.append((kind, data))
         at += 8 + size + padding
-    return found
+    return records_of_segment
 
 
 def test_a_log_says_who_the_member_is_and_adds_all_members() -> None:
-    found = records(wal.segment(THREE))
-    assert [kind for kind, _ in found] == [4, 1, 5, 2, 2, 2, 3]
-    assert fields(found[1][1]) == {1: THREE.own.id, 2: THREE.cluster_id}
-    assert fields(found[2][1]) == {1: 0, 2: 0}
-    for index, (member, (_, data)) in enumerate(zip(THREE.members, found[3:6], strict=True), 1):
+    records_of_log = records(wal.segment(THREE))
+    assert [kind for kind, _ in records_of_log] == [4, 1, 5, 2, 2, 2, 3]
+    assert fields(records_of_log[1][1]) == {1: THREE.own.id, 2: THREE.cluster_id}
+    assert fields(records_of_log[2][1]) == {1: 0, 2: 0}
+    for index, (member, (_, data)) in enumerate(zip(THREE.members, records_of_log[3:6], strict=True), 1):
         entry = fields(data)
         assert (entry[1], entry[2], entry[3]) == (1, wal.TERM, index)
         change = entry[4]
         assert isinstance(change, bytes)
         assert fields(change) == {1: 0, 2: 0, 3: member.id, 4: member.encode()}
-    assert fields(found[6][1]) == {1: wal.TERM, 2: THREE.members[0].id, 3: wal.last_index(THREE)}
+    assert fields(records_of_log[6][1]) == {1: wal.TERM, 2: THREE.members[0].id, 3: wal.last_index(THREE)}

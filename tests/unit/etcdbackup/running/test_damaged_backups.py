@@ -36,10 +36,10 @@ async def no_damage(_source: Seat, _latest: SnapshotSet) -> None:
 async def damaged_full(source: Seat, latest: SnapshotSet) -> None:
     """There is a newer full snapshot, and its end is missing."""
     newer = replace(latest.full.snapshot, last=latest.last, created=latest.newest + 1)
-    whole = source.bucket.objects[latest.full.key].data
+    content = source.bucket.objects[latest.full.key].data
 
     async def half() -> AsyncIterator[bytes]:
-        yield whole[: len(whole) // 2]
+        yield content[: len(content) // 2]
 
     await source.bucket.upload(newer.key, half())
 
@@ -94,8 +94,8 @@ def test_an_epoch_does_not_start_from_a_part_until_the_rest_was_deleted(damage: 
         assert not copy.ready
         assert_names(copy, latest, cause)
         assert not [key for key in destination.bucket.objects if key.startswith("ownership/")]
-        for one in latest.deltas[1:]:
-            source.bucket.objects.pop(one.key, None)
+        for stored in latest.deltas[1:]:
+            source.bucket.objects.pop(stored.key, None)
         await moves.until(lambda: copy.ready)
         assert copy.trouble == ""
         run = destination.start_agent()
@@ -107,13 +107,13 @@ def test_an_epoch_does_not_start_from_a_part_until_the_rest_was_deleted(damage: 
 
 def assert_names(copy: CopierRun, latest: SnapshotSet, cause: str) -> None:
     first, second, third, *_ = latest.deltas
-    said = copy.status().message
-    assert f"revision {first.snapshot.last} can be restored, but the last one was {latest.last}: " in said
-    assert cause in said
-    assert f"if writes after revision {first.snapshot.last} may be lost, delete " in said
-    assert third.name in said
-    assert (second.name in said.partition("delete ")[2]) == (cause != "missing between")
-    assert len(said) < 2000
+    message = copy.status().message
+    assert f"revision {first.snapshot.last} can be restored, but the last one was {latest.last}: " in message
+    assert cause in message
+    assert f"if writes after revision {first.snapshot.last} may be lost, delete " in message
+    assert third.name in message
+    assert (second.name in message.partition("delete ")[2]) == (cause != "missing between")
+    assert len(message) < 2000
 
 
 def test_without_any_intact_full_snapshot_nothing_starts() -> None:
@@ -139,10 +139,10 @@ async def closed_source(moves: Moves, *, is_quiet: bool) -> tuple[Seat, str]:
         await asyncio.sleep(2 * moves.schedule.delta_period)
     await moves.initiated(source)
     (final,) = [key for key in source.bucket.objects if key.endswith(".final")]
-    whole = source.bucket.objects[final].data
+    content = source.bucket.objects[final].data
 
     async def half() -> AsyncIterator[bytes]:
-        yield whole[: len(whole) // 2]
+        yield content[: len(content) // 2]
 
     await source.bucket.delete(final)
     await source.bucket.upload(final, half())

@@ -78,8 +78,12 @@ async def test_initiate_makes_the_object_once_and_status_reports_it() -> None:
         assert await agent_.ask("GET", "/copyop/status") == (200, {"epoch": 3, "initiated": False})
         assert (await agent_.ask("POST", "/copyop/initiate", json={"epoch": 3}))[0] == 200
         await eventually(lambda: not agent_.run.ready and agent_.run.phase == "HandedOver")
-        status, told = await agent_.ask("GET", "/copyop/status")
-        assert (status, told["copyOperation"]["status"], told["copyOperation"]["writtenBy"]) == (200, "Ready", "Source")
+        status, answer = await agent_.ask("GET", "/copyop/status")
+        assert (status, answer["copyOperation"]["status"], answer["copyOperation"]["writtenBy"]) == (
+            200,
+            "Ready",
+            "Source",
+        )
         stored = agent_.store.objects[copy_operation_key(3)]
         assert (await agent_.ask("POST", "/copyop/initiate", json={"epoch": 3}))[1]["initiated"]
         assert agent_.store.objects[copy_operation_key(3)] == stored, "a second call changes nothing"
@@ -91,18 +95,18 @@ async def test_initiate_may_hold_its_answer_back_until_etcd_is_handed_over() -> 
     async with answering() as agent_:
         await eventually(lambda: agent_.run.ready)
         asked_for = {"epoch": 3, "apiServersEnded": True, "waitSeconds": 10}
-        _, told = await agent_.ask("POST", "/copyop/initiate", json=asked_for)
-        assert told["copyOperation"]["status"] == "Ready"
+        _, answer = await agent_.ask("POST", "/copyop/initiate", json=asked_for)
+        assert answer["copyOperation"]["status"] == "Ready"
 
 
 async def test_backup_status_reports_what_would_be_lost() -> None:
     async with answering() as agent_:
         await eventually(lambda: agent_.run.ready and bool(agent_.run.backups.latest))
         for method in ("GET", "POST"):
-            status, told = await agent_.ask(method, "/backup/status")
-            assert (status, told["epoch"], told["serves"], told["deltaPeriod"]) == (200, 3, True, 20)
-            assert told["latestFull"]
-            assert "unstoredSince" not in told
+            status, answer = await agent_.ask(method, "/backup/status")
+            assert (status, answer["epoch"], answer["serves"], answer["deltaPeriod"]) == (200, 3, True, 20)
+            assert answer["latestFull"]
+            assert "unstoredSince" not in answer
 
 
 async def test_calls_for_others_and_what_is_not_understood_change_nothing() -> None:
@@ -144,11 +148,11 @@ async def test_a_copy_is_ready_when_its_epoch_may_start() -> None:
         server = HttpServer(copier_application(run), "127.0.0.1", 0)
         await server.start()
         try:
-            status, told = await asked(server.port, "GET", "/healthz")
-            assert (status, told["health"]) == (503, False)
+            status, answer = await asked(server.port, "GET", "/healthz")
+            assert (status, answer["health"]) == (503, False)
             for method in ("GET", "POST"):
-                status, told = await asked(server.port, method, "/copyop/status")
-                assert (status, told["message"]) == (200, "it is Checking")
+                status, answer = await asked(server.port, method, "/copyop/status")
+                assert (status, answer["message"]) == (200, "it is Checking")
             running = asyncio.create_task(run.run())
             await eventually(lambda: run.ready)
             assert (await asked(server.port, "GET", "/healthz"))[0] == 200

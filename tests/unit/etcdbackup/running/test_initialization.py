@@ -91,8 +91,10 @@ def test_etcds_configuration_is_completed_with_what_the_member_is(tmp_path: Path
         "name: another\nquota-backend-bytes: 8589934592\ninitial-cluster-state: existing\n"
     )
     members = membership("a", "b=http://b:2380,a=http://a:2380", "etcd-main", "http://a:2380")
-    told = yaml.safe_load(EtcdConfiguration(members, "etcd-main", tmp_path / "data", tmp_path / "etcd.yaml").text())
-    assert told == {
+    configuration = yaml.safe_load(
+        EtcdConfiguration(members, "etcd-main", tmp_path / "data", tmp_path / "etcd.yaml").text()
+    )
+    assert configuration == {
         "data-dir": str(tmp_path / "data"),
         "initial-advertise-peer-urls": "http://a:2380",
         "initial-cluster": "a=http://a:2380,b=http://b:2380",

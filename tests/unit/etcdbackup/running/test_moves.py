@@ -496,14 +496,14 @@ def test_data_with_less_than_their_backups_are_replaced() -> None:
 
 
 @pytest.mark.parametrize(
-    ("origin", "said"),
+    ("origin", "message"),
     [
         (Origin(1, "shoot--other--garden/9a", True), "epoch 1 of shoot--other--garden/9a, not to epoch 1 of"),
         (Origin(2, CLUSTER, True), f"epoch 2 of {CLUSTER}, not to epoch 1 of"),
     ],
     ids=["of another cluster", "of a later epoch"],
 )
-def test_data_of_others_are_not_touched(origin: Origin, said: str) -> None:
+def test_data_of_others_are_not_touched(origin: Origin, message: str) -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
         await asyncio.sleep(30)
@@ -513,7 +513,7 @@ def test_data_of_others_are_not_touched(origin: Origin, said: str) -> None:
         assert run is not None
         await asyncio.sleep(60)
         assert not run.ready
-        assert said in run.trouble
+        assert message in run.trouble
         assert await source.data.origin() == origin, "nothing was restored in their place"
 
     moving(story)

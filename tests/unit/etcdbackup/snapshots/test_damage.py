@@ -45,15 +45,15 @@ def without_content(snapshot: Snapshot, size: int) -> set[int]:
 
 @pytest.fixture
 async def store() -> MemoryStore:
-    found = MemoryStore(SystemClock(), where="s3://backups/etcd-main")
-    await put(found, *SET)
-    return found
+    memory_store = MemoryStore(SystemClock(), where="s3://backups/etcd-main")
+    await put(memory_store, *SET)
+    return memory_store
 
 
 async def latest(store: MemoryStore) -> SnapshotSet:
-    found = (await read_inventory(store)).latest
-    assert found is not None
-    return found
+    latest_set = (await read_inventory(store)).latest
+    assert latest_set is not None
+    return latest_set
 
 
 async def bytes_of(store: MemoryStore, stored: StoredSnapshot) -> bytes:
@@ -64,7 +64,7 @@ async def bytes_of(store: MemoryStore, stored: StoredSnapshot) -> bytes:
 async def test_a_whole_set_is_verified(store: MemoryStore) -> None:
     verdict = await verify(store, await latest(store))
     assert verdict.problems == []
-    assert (verdict.reach, sum(one.events for one in verdict.checked)) == (40, 30 + 6)
+    assert (verdict.reach, sum(checked.events for checked in verdict.checked)) == (40, 30 + 6)
 
 
 def unpacked(snapshot: Snapshot, data: bytes) -> bytes:
@@ -81,50 +81,54 @@ async def damaged(snapshot: Snapshot, data: bytes) -> str:
 @pytest.mark.parametrize("mask", sampled([1 << bit for bit in range(8)] + [0xFF], 0, 7))
 @pytest.mark.parametrize("snapshot", OBJECTS, ids=str)
 async def test_every_flipped_byte_is_found(snapshot: Snapshot, mask: int) -> None:
-    whole = content_of(snapshot)
-    assert await damaged(snapshot, whole) == ""
-    for at in range(len(whole)):
-        flipped = bytearray(whole)
+    content = content_of(snapshot)
+    assert await damaged(snapshot, content) == ""
+    for at in range(len(content)):
+        flipped = bytearray(content)
         flipped[at] ^= mask
-        said = await damaged(snapshot, bytes(flipped))
-        if said:
-            assert said.startswith(f"s3://backups/etcd-main/{snapshot.key}: ")
+        problem = await damaged(snapshot, bytes(flipped))
+        if problem:
+            assert problem.startswith(f"s3://backups/etcd-main/{snapshot.key}: ")
         else:
-            assert at in without_content(snapshot, len(whole))
-            assert unpacked(snapshot, bytes(flipped)) == unpacked(snapshot, whole)
+            assert at in without_content(snapshot, len(content))
+            assert unpacked(snapshot, bytes(flipped)) == unpacked(snapshot, content)
 
 
 @pytest.mark.parametrize("snapshot", OBJECTS, ids=str)
 async def test_every_truncation_is_found(snapshot: Snapshot) -> None:
-    whole = content_of(snapshot)
-    for end in range(len(whole)):
-        assert snapshot.key in await damaged(snapshot, whole[:end])
+    content = content_of(snapshot)
+    for end in range(len(content)):
+        assert snapshot.key in await damaged(snapshot, content[:end])
 
 
 @pytest.mark.parametrize("snapshot", OBJECTS, ids=str)
 async def test_appended_bytes_are_found(snapshot: Snapshot) -> None:
-    whole = content_of(snapshot)
-    for more in (b"\0", bytes(512), whole):
-        assert snapshot.key in await damaged(snapshot, whole + more)
+    content = content_of(snapshot)
+    for more in (b"\0", bytes(512), content):
+        assert snapshot.key in await damaged(snapshot, content + more)
 
 
 @pytest.mark.parametrize("snapshot", OBJECTS, ids=str)
 async def test_regions_that_changed_places_are_found(snapshot: Snapshot) -> None:
-    whole, rng = content_of(snapshot), random.Random(0)
+    content, rng = content_of(snapshot), random.Random(0)
     for _ in range(60):
-        one, other = sorted(rng.sample(range(10, len(whole) - 8), 2))
+        first, second = sorted(rng.sample(range(10, len(content) - 8), 2))
         swapped = (
-            whole[:one] + whole[other : other + 8] + whole[one + 8 : other] + whole[one : one + 8] + whole[other + 8 :]
+            content[:first]
+            + content[second : second + 8]
+            + content[first + 8 : second]
+            + content[first : first + 8]
+            + content[second + 8 :]
         )
-        if swapped != whole and other - one >= 8:
+        if swapped != content and second - first >= 8:
             assert snapshot.key in await damaged(snapshot, swapped)
 
 
 async def test_deltas_that_changed_names_are_found(store: MemoryStore) -> None:
-    one, other = SET[1].key, SET[2].key
-    store.objects[one], store.objects[other] = store.objects[other], store.objects[one]
+    first, second = SET[1].key, SET[2].key
+    store.objects[first], store.objects[second] = store.objects[second], store.objects[first]
     verdict = await verify(store, await latest(store))
-    assert [key for key in (one, other) if any(key in problem for problem in verdict.problems)] == [one, other]
+    assert [key for key in (first, second) if any(key in problem for problem in verdict.problems)] == [first, second]
     assert verdict.reach == 10
 
 
@@ -137,10 +141,10 @@ async def test_a_delta_with_the_compression_of_another_name_is_found(store: Memo
 
 
 async def test_an_event_that_is_missing_at_the_end_of_a_delta_is_found() -> None:
-    whole = SET[1]
+    snapshot = SET[1]
     shorter = packed(full_content(), Compression.GZIP)
-    assert whole.key in await damaged(whole, shorter)
-    assert "its name says 21" in await damaged(replace(whole, last=21), content_of(whole))
+    assert snapshot.key in await damaged(snapshot, shorter)
+    assert "its name says 21" in await damaged(replace(snapshot, last=21), content_of(snapshot))
 
 
 async def test_a_full_snapshot_that_is_no_file_of_etcd_is_found() -> None:
@@ -181,17 +185,17 @@ async def test_foreign_objects_change_nothing(store: MemoryStore) -> None:
 
 
 async def test_an_object_that_goes_while_it_is_verified_is_a_problem(store: MemoryStore) -> None:
-    found = await latest(store)
+    latest_set = await latest(store)
     await store.delete(SET[1].key)
-    (problem,) = (await verify(store, found)).problems
+    (problem,) = (await verify(store, latest_set)).problems
     assert f"{SET[1].key}: it was listed but no longer exists" in problem
 
 
 async def test_a_store_that_is_away_says_nothing_about_a_set(store: MemoryStore) -> None:
-    found = await latest(store)
+    latest_set = await latest(store)
     faulty = FaultyStore(store, {"stream": lambda _key: Unavailable(store.where, "no answer")})
     with pytest.raises(Unavailable, match="no answer"):
-        await verify(faulty, found)
+        await verify(faulty, latest_set)
 
 
 def changes() -> Iterator[Callable[[bytes], bytes]]:
@@ -217,11 +221,11 @@ async def test_nothing_is_left_of_a_download_that_is_not_whole(
 
 async def test_no_event_is_handed_out_before_the_hash_is_verified(store: MemoryStore) -> None:
     (stored,) = await put(store, SET[2])
-    whole = content_of(SET[2])
-    await store.put(stored.key, whole[:-1] + bytes((whole[-1] ^ 1,)))
+    content = content_of(SET[2])
+    await store.put(stored.key, content[:-1] + bytes((content[-1] ^ 1,)))
     came: list[Event] = []
     with pytest.raises(Corrupt, match="SHA-256"):
-        came += [one async for batch in reading.events(store, stored) for one in batch]
+        came += [item async for batch in reading.events(store, stored) for item in batch]
     assert came == []
 
 

@@ -45,13 +45,13 @@ def test_events_are_written_as_go_writes_them() -> None:
 
 
 async def test_events_of_go_are_read() -> None:
-    assert [one for batch in await read(OF_GO, 2, 4) for one in batch] == SAME
+    assert [item for batch in await read(OF_GO, 2, 4) for item in batch] == SAME
 
 
 def test_a_delta_may_be_written_bit_by_bit() -> None:
     made = events(2, 60)
     writer = DeltaWriter()
-    text = b"".join(writer.write([one for one in made if one.revision == revision]) for revision in range(2, 61))
+    text = b"".join(writer.write([item for item in made if item.revision == revision]) for revision in range(2, 61))
     assert (writer.first, writer.last) == (2, 60)
     assert text + writer.finish() == delta_content(made)
 
@@ -93,9 +93,9 @@ async def test_written_deltas_are_read_in_whole_revisions(made: list[Event], siz
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(deltas, "BATCH", batch)
         batches = await read(delta_content(made)[:-32], made[0].revision, made[-1].revision, size)
-    assert [one for batch in batches for one in batch] == made
+    assert [item for batch in batches for item in batch] == made
     assert all(before[-1].revision < after[0].revision for before, after in pairwise(batches))
-    if batch == 1 and size < 50 and len({one.revision for one in made}) > 2:
+    if batch == 1 and size < 50 and len({item.revision for item in made}) > 2:
         assert len(batches) > 1
 
 
@@ -104,9 +104,9 @@ async def test_json_in_the_style_of_others_is_read_as_well(made: list[Event]) ->
     tree = json.loads(delta_content(made)[:-32])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(deltas, "BATCH", 100)
-        for text in (json.dumps(tree, indent=3), json.dumps([{**one, "more": [1]} for one in tree])):
-            found = await read(text.encode(), made[0].revision, made[-1].revision, 70)
-            assert [one for batch in found for one in batch] == made
+        for text in (json.dumps(tree, indent=3), json.dumps([{**entry, "more": [1]} for entry in tree])):
+            batches = await read(text.encode(), made[0].revision, made[-1].revision, 70)
+            assert [item for batch in batches for item in batch] == made
 
 
 def test_times_are_those_of_go() -> None:
@@ -116,12 +116,12 @@ def test_times_are_those_of_go() -> None:
 
 
 def text_of(revisions: Sequence[int]) -> bytes:
-    found = [{"etcdEvent": {"kv": {"key": "YQ==", "mod_revision": one}}, "time": ""} for one in revisions]
-    return json.dumps(found).encode()
+    entries = [{"etcdEvent": {"kv": {"key": "YQ==", "mod_revision": revision}}, "time": ""} for revision in revisions]
+    return json.dumps(entries).encode()
 
 
 @pytest.mark.parametrize(
-    ("revisions", "said"),
+    ("revisions", "message"),
     [
         ([5, 6], "its last event has revision 6, but its name says 7"),
         ([4, 7], "an event has revision 4, but the name says 5 to 7"),
@@ -132,10 +132,10 @@ def text_of(revisions: Sequence[int]) -> bytes:
 )
 @pytest.mark.parametrize("batch", [1, 10_000])
 async def test_events_that_the_name_does_not_fit_are_named(
-    revisions: list[int], said: str, batch: int, monkeypatch: pytest.MonkeyPatch
+    revisions: list[int], message: str, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deltas, "BATCH", batch)
-    with pytest.raises(Malformed, match=said):
+    with pytest.raises(Malformed, match=message):
         await read(text_of(revisions), 5, 7, 10)
 
 

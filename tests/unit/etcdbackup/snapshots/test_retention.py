@@ -25,63 +25,65 @@ def delta(taken: datetime, start: int, last: int) -> Snapshot:
 
 
 def inventory(*snapshots: Snapshot, empty: tuple[Snapshot, ...] = (), chunks: tuple[str, ...] = ()) -> Inventory:
-    made = [StoredObject(one.key, 0 if one in empty else 9, NOW) for one in snapshots]
+    made = [StoredObject(snapshot.key, 0 if snapshot in empty else 9, NOW) for snapshot in snapshots]
     return inventory_of([*made, *(StoredObject(key, 9, NOW) for key in chunks)])
 
 
 def fulls(*taken: datetime) -> list[Snapshot]:
-    return [full(one, 100 + at) for at, one in enumerate(sorted(taken))]
+    return [full(time, 100 + at) for at, time in enumerate(sorted(taken))]
 
 
-def gone(found: Inventory, policy: Policy, now: datetime = NOW, retention: timedelta = timedelta()) -> list[str]:
-    return [one.key for one in deletable(found, policy, now, delta_retention=retention)]
+def gone(
+    store_inventory: Inventory, policy: Policy, now: datetime = NOW, retention: timedelta = timedelta()
+) -> list[str]:
+    return [stored.key for stored in deletable(store_inventory, policy, now, delta_retention=retention)]
 
 
-def kept(taken: list[datetime], policy: Policy) -> list[datetime]:
-    found = inventory(*fulls(*taken))
-    left = {stored.key for stored in found.snapshots} - set(gone(found, policy))
-    return [stored.snapshot.time for stored in found.snapshots if stored.key in left]
+def retained(taken: list[datetime], policy: Policy) -> list[datetime]:
+    store_inventory = inventory(*fulls(*taken))
+    left = {stored.key for stored in store_inventory.snapshots} - set(gone(store_inventory, policy))
+    return [stored.snapshot.time for stored in store_inventory.snapshots if stored.key in left]
 
 
 def test_all_of_this_hour_and_the_last_of_each_hour_of_today_are_kept() -> None:
     at = [NOW.replace(hour=hour, minute=minute) for hour in (13, 14, 15) for minute in (0, 10, 20)]
-    assert kept(at, Exponential()) == [at[2], at[5], *at[6:]]
+    assert retained(at, Exponential()) == [at[2], at[5], *at[6:]]
 
 
 def test_the_last_of_each_of_seven_days_and_of_each_of_four_weeks_is_kept() -> None:
     at = [NOW.replace(hour=hour) - timedelta(days=days) for days in range(45) for hour in (3, 9)]
-    found = [(NOW.date() - one.date()).days for one in kept(at, Exponential())]
-    assert found == [29, 22, 15, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0]
-    assert {one.hour for one in kept(at, Exponential())} == {3, 9}
+    ages = [(NOW.date() - time.date()).days for time in retained(at, Exponential())]
+    assert ages == [29, 22, 15, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0]
+    assert {time.hour for time in retained(at, Exponential())} == {3, 9}
 
 
 def test_by_count_the_newest_are_kept() -> None:
     at = [NOW - timedelta(days=days) for days in range(10)]
-    assert kept(at, Newest(3)) == sorted(at[:3])
+    assert retained(at, Newest(3)) == sorted(at[:3])
     with pytest.raises(ValueError, match="found 0, allowed is 1 or more"):
         Newest(0)
 
 
 def test_the_only_set_is_kept_however_old_it_is() -> None:
     old = NOW - timedelta(days=400)
-    found = inventory(full(old, 10), delta(old, 11, 20))
-    assert gone(found, Exponential()) == gone(found, Newest(1)) == []
+    store_inventory = inventory(full(old, 10), delta(old, 11, 20))
+    assert gone(store_inventory, Exponential()) == gone(store_inventory, Newest(1)) == []
 
 
 def test_deltas_go_before_their_full_snapshot_and_those_of_the_latest_set_stay() -> None:
     old = NOW - timedelta(days=50)
     first, of_first, second, of_second = full(old, 10), delta(old, 11, 20), full(NOW, 20), delta(NOW, 21, 30)
-    found = inventory(first, of_first, second, of_second)
-    assert gone(found, Exponential()) == [of_first.key, first.key]
-    assert gone(found, Newest(2)) == [of_first.key]
+    store_inventory = inventory(first, of_first, second, of_second)
+    assert gone(store_inventory, Exponential()) == [of_first.key, first.key]
+    assert gone(store_inventory, Newest(2)) == [of_first.key]
 
 
 def test_deltas_within_their_retention_stay_and_so_does_what_they_need() -> None:
     at = NOW - timedelta(hours=2)
     first, early, late = full(at, 10), delta(at, 11, 15), delta(NOW - timedelta(minutes=5), 16, 20)
-    found = inventory(first, early, late, full(NOW, 20))
-    assert gone(found, Newest(1), retention=timedelta(hours=1)) == [early.key]
-    assert gone(found, Newest(1), retention=timedelta(minutes=1)) == [early.key, late.key, first.key]
+    store_inventory = inventory(first, early, late, full(NOW, 20))
+    assert gone(store_inventory, Newest(1), retention=timedelta(hours=1)) == [early.key]
+    assert gone(store_inventory, Newest(1), retention=timedelta(minutes=1)) == [early.key, late.key, first.key]
 
 
 WEEK = timedelta(days=7)
@@ -94,17 +96,17 @@ def test_snapshots_stored_before_a_loss_stay_complete_for_a_week(policy: Policy,
     lost, begun = NOW - WEEK - timedelta(days=2), NOW - WEEK + timedelta(minutes=1)
     first, of_first = full(lost, 10), delta(lost, 11, 20)
     restored, later = full(begun, after), [full(begun + timedelta(days=day), after + day) for day in (1, 2)]
-    deltas = [delta(one.time, one.last, one.last + 1) for one in (restored, later[0])]
-    found = inventory(first, of_first, restored, *later, *deltas)
-    assert not {first.key, of_first.key} & set(gone(found, policy))
-    assert {first.key, of_first.key} <= set(gone(found, Newest(1), NOW + timedelta(minutes=2)))
+    deltas = [delta(snapshot.time, snapshot.last, snapshot.last + 1) for snapshot in (restored, later[0])]
+    store_inventory = inventory(first, of_first, restored, *later, *deltas)
+    assert not {first.key, of_first.key} & set(gone(store_inventory, policy))
+    assert {first.key, of_first.key} <= set(gone(store_inventory, Newest(1), NOW + timedelta(minutes=2)))
 
 
 def test_a_full_snapshot_before_skipped_revisions_stays_as_well() -> None:
     lost, begun = NOW - timedelta(hours=9), NOW - timedelta(hours=8)
-    found = inventory(full(lost, 10), full(begun, 10 + 10**9), full(NOW, 12 + 10**9))
-    assert gone(found, Newest(1)) == []
-    assert gone(found, Newest(1), begun + WEEK) == [full(lost, 10).key, full(begun, 10 + 10**9).key]
+    store_inventory = inventory(full(lost, 10), full(begun, 10 + 10**9), full(NOW, 12 + 10**9))
+    assert gone(store_inventory, Newest(1)) == []
+    assert gone(store_inventory, Newest(1), begun + WEEK) == [full(lost, 10).key, full(begun, 10 + 10**9).key]
 
 
 def test_the_week_counts_from_the_first_full_snapshot_after_the_loss_whatever_goes_meanwhile() -> None:
@@ -113,10 +115,12 @@ def test_the_week_counts_from_the_first_full_snapshot_after_the_loss_whatever_go
     for day in range(7):
         there.append(full(NOW + timedelta(days=day), 41 + day))
         keys = gone(inventory(*there), Newest(1), NOW + timedelta(days=day))
-        there = [one for one in there if one.key not in keys]
+        there = [snapshot for snapshot in there if snapshot.key not in keys]
         assert there[:3] == [lost, of_lost, full(NOW, 41)]
     there.append(full(NOW + WEEK, 48))
-    assert gone(inventory(*there), Newest(1), NOW + WEEK) == [one.key for one in (of_lost, lost, *there[2:-1])]
+    assert gone(inventory(*there), Newest(1), NOW + WEEK) == [
+        snapshot.key for snapshot in (of_lost, lost, *there[2:-1])
+    ]
 
 
 def test_a_full_snapshot_that_was_taken_while_deltas_went_on_makes_those_before_it_unneeded() -> None:
@@ -129,8 +133,8 @@ def test_a_full_snapshot_that_was_taken_while_deltas_went_on_makes_those_before_
 def test_a_full_snapshot_without_content_is_no_reason_to_delete_the_one_before() -> None:
     first, of_first = full(NOW - timedelta(days=50), 10), delta(NOW - timedelta(days=49), 11, 20)
     for torn in (full(NOW, 20), full(NOW, 21)):  # deltas lead to the first of them: no history ends there
-        found = inventory(first, of_first, torn, empty=(torn,))
-        assert gone(found, Newest(1)) == gone(found, Exponential()) == []
+        store_inventory = inventory(first, of_first, torn, empty=(torn,))
+        assert gone(store_inventory, Newest(1)) == gone(store_inventory, Exponential()) == []
 
 
 def test_deltas_that_no_full_snapshot_precedes_go_once_there_is_one() -> None:
@@ -142,18 +146,22 @@ def test_deltas_that_no_full_snapshot_precedes_go_once_there_is_one() -> None:
 def test_chunks_go_when_they_were_put_together_or_are_outdated_and_not_while_an_upload_goes_on() -> None:
     first, second = full(NOW - timedelta(days=1), 10), full(NOW, 20)
     coming = full(NOW, 30), full(NOW + timedelta(seconds=1), 20)
-    chunks = tuple(f"{one.key}/0000000001" for one in (full(NOW - timedelta(days=2), 5), second, *coming))
-    found = inventory(first, second, chunks=chunks)
-    assert [one.key for one in deletable(found, Newest(9), NOW) if isinstance(one, StoredChunk)] == list(chunks[:2])
+    chunks = tuple(f"{snapshot.key}/0000000001" for snapshot in (full(NOW - timedelta(days=2), 5), second, *coming))
+    store_inventory = inventory(first, second, chunks=chunks)
+    assert [
+        stored.key for stored in deletable(store_inventory, Newest(9), NOW) if isinstance(stored, StoredChunk)
+    ] == list(chunks[:2])
 
 
 def test_snapshots_dated_in_the_future_stay() -> None:
-    assert len(kept([NOW + timedelta(hours=1), NOW + timedelta(days=3), NOW], Exponential())) == 3
+    assert len(retained([NOW + timedelta(hours=1), NOW + timedelta(days=3), NOW], Exponential())) == 3
 
 
 def test_a_clock_in_another_zone_keeps_the_same() -> None:
-    found = inventory(*fulls(*(NOW - timedelta(hours=hours) for hours in range(300))))
-    assert gone(found, Exponential()) == gone(found, Exponential(), NOW.astimezone(timezone(timedelta(hours=-9))))
+    store_inventory = inventory(*fulls(*(NOW - timedelta(hours=hours) for hours in range(300))))
+    assert gone(store_inventory, Exponential()) == gone(
+        store_inventory, Exponential(), NOW.astimezone(timezone(timedelta(hours=-9)))
+    )
 
 
 SNAPSHOTS = st.lists(
@@ -172,15 +180,17 @@ def test_nothing_goes_that_the_latest_set_needs(
         else delta(NOW - timedelta(minutes=ago * 20), max(0, last - length), last)
         for is_full, last, length, ago in made
     ]  # fmt: skip
-    found = inventory(*dict.fromkeys(taken))
-    keys = gone(found, policy, retention=timedelta(minutes=retention))
+    store_inventory = inventory(*dict.fromkeys(taken))
+    keys = gone(store_inventory, policy, retention=timedelta(minutes=retention))
     assert len(set(keys)) == len(keys)
-    latest = found.latest
+    latest = store_inventory.latest
     assert latest is not None or not keys
-    left = inventory_of(StoredObject(one.key, one.size, NOW) for one in found.snapshots if one.key not in keys)
+    left = inventory_of(
+        StoredObject(stored.key, stored.size, NOW) for stored in store_inventory.snapshots if stored.key not in keys
+    )
     assert left.latest == latest
     if latest is not None:
-        assert not {one.key for one in latest.members} & set(keys)
+        assert not {stored.key for stored in latest.members} & set(keys)
         assert gone(left, policy, retention=timedelta(minutes=retention)) == []
-        for one in left.sets:
-            assert one.full in found.snapshots
+        for snapshot_set in left.sets:
+            assert snapshot_set.full in store_inventory.snapshots

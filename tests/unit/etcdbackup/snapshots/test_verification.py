@@ -36,17 +36,17 @@ async def verdict_of(*deltas: tuple[Snapshot, list[Event]]) -> Verdict:
 def changed(made: list[Event], revision: int) -> list[Event]:
     """The same events, but for a value at this revision."""
     return [
-        msgspec.structs.replace(one, etcd_event=event(msgspec.structs.replace(kv, value=b"other"), 0).etcd_event)
-        if (kv := one.etcd_event.kv) is not None and one.revision == revision and kv.version
-        else one
-        for one in made
+        msgspec.structs.replace(item, etcd_event=event(msgspec.structs.replace(kv, value=b"other"), 0).etcd_event)
+        if (kv := item.etcd_event.kv) is not None and item.revision == revision and kv.version
+        else item
+        for item in made
     ]
 
 
 @pytest.mark.parametrize("pair", [NESTED, STAGGERED])
 async def test_the_same_events_are_no_conflict(pair: tuple[Snapshot, Snapshot]) -> None:
     before, after = pair
-    later = [msgspec.structs.replace(one, time="2026-01-01T00:00:00Z") for one in events(after.start, after.last)]
+    later = [msgspec.structs.replace(item, time="2026-01-01T00:00:00Z") for item in events(after.start, after.last)]
     verdict = await verdict_of((before, events(before.start, before.last)), (after, later))
     assert verdict.problems == []
 

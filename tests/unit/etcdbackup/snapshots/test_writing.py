@@ -48,11 +48,11 @@ async def test_a_delta_grows_and_is_stored_under_its_revisions(store: MemoryStor
     made = events(13, 40)
     with DeltaBuilder(compression) as builder:
         for revision in range(13, 41):
-            builder.add([one for one in made if one.revision == revision])
+            builder.add([item for item in made if item.revision == revision])
         assert (builder.last, builder.size > 1000) == (40, True)
         stored = await builder.store(store, 11, EPOCH + 60)
     assert stored.snapshot == delta(11, 40, 60, compression)
-    assert [one async for batch in reading.events(store, stored) for one in batch] == made
+    assert [item async for batch in reading.events(store, stored) for item in batch] == made
 
 
 async def test_the_bytes_are_those_of_one_piece(store: MemoryStore) -> None:
@@ -74,7 +74,7 @@ async def test_a_delta_is_stored_later_when_the_store_was_away(store: MemoryStor
         with pytest.raises(ValueError, match="after the end"):
             builder.add(events(21, 22))
         stored = await builder.store(faulty, 11, EPOCH + 5)
-    assert [one async for batch in reading.events(store, stored) for one in batch] == events(11, 20)
+    assert [item async for batch in reading.events(store, stored) for item in batch] == events(11, 20)
 
 
 async def test_a_delta_without_events_or_with_earlier_ones_is_not_stored(store: MemoryStore) -> None:
@@ -96,7 +96,7 @@ def test_lzw_is_not_written() -> None:
 async def test_deltas_in_a_row_hold_every_event_once(sizes: list[int], compression: Compression, memory: int) -> None:
     store = MemoryStore(SystemClock())
     await store_full(store, full(10, 0), chunks(full_content()))
-    start, found = 11, list[Event]()
+    start, read_events = 11, list[Event]()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writing, "IN_MEMORY", memory)
         for size in sizes:
@@ -109,5 +109,5 @@ async def test_deltas_in_a_row_hold_every_event_once(sizes: list[int], compressi
     verdict = await verify(store, latest)
     assert (verdict.problems, verdict.reach) == ([], start - 1)
     for stored in latest.chain:
-        found += [one async for batch in reading.events(store, stored) for one in batch]
-    assert found == events(11, start - 1)
+        read_events += [item async for batch in reading.events(store, stored) for item in batch]
+    assert read_events == events(11, start - 1)

@@ -24,63 +24,63 @@ from tests.support.etcd.snapshotting import HOUR, MINUTE, MORNING, Setting, simu
 
 
 def test_a_full_snapshot_comes_first_and_then_a_delta_for_each_period_with_writes() -> None:
-    async def story(one: Setting) -> None:
-        await one.write(5)
-        async with one.running():
+    async def story(setting: Setting) -> None:
+        await setting.write(5)
+        async with setting.running():
             await asyncio.sleep(1)
-            assert await one.names() == ["Full-0-6"]
+            assert await setting.names() == ["Full-0-6"]
             await asyncio.sleep(MINUTE)
-            assert await one.names() == ["Full-0-6"]  # nothing was written: no delta
-            await one.write(3)
+            assert await setting.names() == ["Full-0-6"]  # nothing was written: no delta
+            await setting.write(3)
             await asyncio.sleep(19)
-            await one.write(2)
-            assert await one.names() == ["Full-0-6"]
+            await setting.write(2)
+            assert await setting.names() == ["Full-0-6"]
             await asyncio.sleep(2)
-            assert await one.names() == ["Full-0-6", "Incr-7-11"]
-            assert await one.reach() == 11
+            assert await setting.names() == ["Full-0-6", "Incr-7-11"]
+            assert await setting.reach() == 11
 
     simulated(story)
 
 
 def test_full_snapshots_come_by_their_schedule_and_deltas_go_on_after_each() -> None:
-    async def story(one: Setting) -> None:
-        async with one.running():
+    async def story(setting: Setting) -> None:
+        async with setting.running():
             for _ in range(3 * 60):
-                await one.write()
+                await setting.write()
                 await asyncio.sleep(MINUTE)
-            inventory = await one.inventory()
-            taken = [found.full.snapshot.time for found in inventory.sets]
+            inventory = await setting.inventory()
+            taken = [snapshot_set.full.snapshot.time for snapshot_set in inventory.sets]
             assert [f"{time:%H:%M}" for time in taken] == ["08:30", "09:00", "10:00", "11:00"]
-            for found in inventory.sets:
-                assert not [finding for finding in found.findings() if finding.is_fault]
+            for snapshot_set in inventory.sets:
+                assert not [finding for finding in snapshot_set.findings() if finding.is_fault]
             await asyncio.sleep(MINUTE)
-            assert await one.reach() == await newest_revision(one.client)
+            assert await setting.reach() == await newest_revision(setting.client)
 
     simulated(story)
 
 
 def test_a_delta_is_stored_before_its_time_when_it_is_large() -> None:
-    async def story(one: Setting) -> None:
-        async with one.running():
+    async def story(setting: Setting) -> None:
+        async with setting.running():
             await asyncio.sleep(1)
-            await one.client.put(b"/large", bytes(3000))
+            await setting.client.put(b"/large", bytes(3000))
             await asyncio.sleep(0.1)
-            assert await one.names() == ["Full-0-1", "Incr-2-2"]
+            assert await setting.names() == ["Full-0-1", "Incr-2-2"]
 
     simulated(story, Schedule(delta_memory=2000))
 
 
 def test_an_agent_that_starts_again_goes_on_with_a_delta_at_once() -> None:
-    async def story(one: Setting) -> None:
-        async with one.running():
-            await one.write(3)
+    async def story(setting: Setting) -> None:
+        async with setting.running():
+            await setting.write(3)
             await asyncio.sleep(MINUTE)
-        await one.write(4)  # while no agent runs
-        async with one.running():
+        await setting.write(4)  # while no agent runs
+        async with setting.running():
             await asyncio.sleep(1)
-            assert (await one.names())[-1] == "Incr-5-8"
-            assert len((await one.inventory()).sets) == 1
-            assert await one.reach() == 8
+            assert (await setting.names())[-1] == "Incr-5-8"
+            assert len((await setting.inventory()).sets) == 1
+            assert await setting.reach() == 8
 
     simulated(story)
 
@@ -96,13 +96,13 @@ def test_an_agent_that_starts_again_goes_on_with_a_delta_at_once() -> None:
     ids=["none", "older than a day", "final", "with a gap"],
 )
 def test_an_agent_begins_with_a_full_snapshot_where_the_latest_set_does_not_serve(stored: tuple[object, ...]) -> None:
-    async def story(one: Setting) -> None:
-        await one.write(9)
-        await put(one.bucket, *stored)  # type: ignore[arg-type]
-        before = len((await one.inventory()).sets)
-        async with one.running():
+    async def story(setting: Setting) -> None:
+        await setting.write(9)
+        await put(setting.bucket, *stored)  # type: ignore[arg-type]
+        before = len((await setting.inventory()).sets)
+        async with setting.running():
             await asyncio.sleep(1)
-        inventory = await one.inventory()
+        inventory = await setting.inventory()
         assert len(inventory.sets) == before + 1
         assert inventory.latest is not None
         assert inventory.latest.full.snapshot.last == 10
@@ -111,50 +111,50 @@ def test_an_agent_begins_with_a_full_snapshot_where_the_latest_set_does_not_serv
 
 
 def test_revisions_that_were_compacted_unseen_lead_to_a_full_snapshot() -> None:
-    async def story(one: Setting) -> None:
-        async with one.running():
-            await one.write(3)
+    async def story(setting: Setting) -> None:
+        async with setting.running():
+            await setting.write(3)
             await asyncio.sleep(MINUTE)
-        last = await one.write(10)
-        await one.client.compact(last)
-        async with one.running():
+        last = await setting.write(10)
+        await setting.client.compact(last)
+        async with setting.running():
             await asyncio.sleep(1)
-            assert (await one.names())[-1] == f"Full-0-{last}"
-            await one.write(2)
+            assert (await setting.names())[-1] == f"Full-0-{last}"
+            await setting.write(2)
             await asyncio.sleep(MINUTE)
-            assert await one.reach() == last + 2
+            assert await setting.reach() == last + 2
 
     simulated(story)
 
 
 def test_an_etcd_that_is_behind_its_backups_is_not_backed_up() -> None:
-    async def story(one: Setting) -> None:
-        await put(one.bucket, full(100, 88_000_000), delta(101, 120, 88_000_060))
+    async def story(setting: Setting) -> None:
+        await put(setting.bucket, full(100, 88_000_000), delta(101, 120, 88_000_060))
         with pytest.raises(Behind, match=r"etcd has revision 1, but its backups in s3://backups/etcd-main end at 120"):
-            await one.snapshotter().run()
-        assert len(one.bucket.objects) == 2
+            await setting.snapshotter().run()
+        assert len(setting.bucket.objects) == 2
 
     simulated(story)
 
 
 def test_an_etcd_that_has_the_revisions_of_its_backups_with_other_writes_begins_a_set_of_its_own() -> None:
-    async def story(one: Setting) -> None:
-        await put(one.bucket, full(10, 88_000_000), delta(11, 20, 88_000_060))
-        last = await one.write(40)
-        async with one.running():
+    async def story(setting: Setting) -> None:
+        await put(setting.bucket, full(10, 88_000_000), delta(11, 20, 88_000_060))
+        last = await setting.write(40)
+        async with setting.running():
             await asyncio.sleep(1)
-            assert (await one.names())[-1] == f"Full-0-{last}"
+            assert (await setting.names())[-1] == f"Full-0-{last}"
 
     simulated(story)
 
 
 def test_a_full_snapshot_alone_is_not_gone_on_after_for_nothing_of_it_can_be_compared() -> None:
-    async def story(one: Setting) -> None:
-        await put(one.bucket, full(10, 88_000_000))
-        last = await one.write(40)
-        async with one.running():
+    async def story(setting: Setting) -> None:
+        await put(setting.bucket, full(10, 88_000_000))
+        last = await setting.write(40)
+        async with setting.running():
             await asyncio.sleep(1)
-            assert await one.names() == ["Full-0-10", f"Full-0-{last}"]
+            assert await setting.names() == ["Full-0-10", f"Full-0-{last}"]
 
     simulated(story)
 
@@ -162,13 +162,13 @@ def test_a_full_snapshot_alone_is_not_gone_on_after_for_nothing_of_it_can_be_com
 def test_a_last_write_that_was_compacted_is_not_gone_on_after() -> None:
     """Also where the next one was not: etcd would tell all that comes after it."""
 
-    async def story(one: Setting) -> None:
-        await put(one.bucket, full(10, 88_000_000), delta(11, 20, 88_000_060))
-        last = await one.write(40)
-        await one.client.compact(21)
-        async with one.running():
+    async def story(setting: Setting) -> None:
+        await put(setting.bucket, full(10, 88_000_000), delta(11, 20, 88_000_060))
+        last = await setting.write(40)
+        await setting.client.compact(21)
+        async with setting.running():
             await asyncio.sleep(1)
-            assert (await one.names())[-1] == f"Full-0-{last}"
+            assert (await setting.names())[-1] == f"Full-0-{last}"
 
     simulated(story)
 
@@ -176,15 +176,15 @@ def test_a_last_write_that_was_compacted_is_not_gone_on_after() -> None:
 def test_an_etcd_with_other_writes_is_not_backed_up_before_it_has_more_of_them_than_its_backups() -> None:
     """Its deltas would fit behind those of the other one, were the full snapshot between them lost."""
 
-    async def story(one: Setting) -> None:
-        await put(one.bucket, full(10, 88_000_000), delta(11, 20, 88_000_060))
-        await one.write(19)
+    async def story(setting: Setting) -> None:
+        await put(setting.bucket, full(10, 88_000_000), delta(11, 20, 88_000_060))
+        await setting.write(19)
         with pytest.raises(Behind, match="the writes of revision 20 differ"):
-            await asyncio.wait_for(one.snapshotter().run(), HOUR)
-        await one.write()
-        async with one.running():
+            await asyncio.wait_for(setting.snapshotter().run(), HOUR)
+        await setting.write()
+        async with setting.running():
             await asyncio.sleep(1)
-            assert (await one.names())[-1] == "Full-0-21"
+            assert (await setting.names())[-1] == "Full-0-21"
 
     simulated(story)
 
@@ -192,35 +192,35 @@ def test_an_etcd_with_other_writes_is_not_backed_up_before_it_has_more_of_them_t
 def test_an_etcd_that_lost_its_data_under_an_agent_does_not_go_on_after_what_it_had() -> None:
     """It was away for less than a second, so nothing but its watch ended; what the agent had seen is stored."""
 
-    async def story(one: Setting) -> None:
-        running = asyncio.create_task(one.snapshotter().run())
+    async def story(setting: Setting) -> None:
+        running = asyncio.create_task(setting.snapshotter().run())
         await asyncio.sleep(1)
-        await one.write(5)
+        await setting.write(5)
         await asyncio.sleep(MINUTE)
-        await one.write(2)
+        await setting.write(2)
         await asyncio.sleep(1)
-        await one.lose_all_data()
+        await setting.lose_all_data()
         with pytest.raises(Behind, match=r"etcd has revision 1, but its backups in \S+ end at 8"):
             await asyncio.wait_for(running, HOUR)
-        assert await one.names() == ["Full-0-1", "Incr-2-6", "Incr-7-8"]
+        assert await setting.names() == ["Full-0-1", "Incr-2-6", "Incr-7-8"]
 
     simulated(story)
 
 
 def test_an_etcd_that_lost_its_data_and_was_written_to_at_once_begins_a_set_of_its_own() -> None:
-    async def story(one: Setting) -> None:
-        async with one.running():
+    async def story(setting: Setting) -> None:
+        async with setting.running():
             await asyncio.sleep(1)
-            await one.write(5)
+            await setting.write(5)
             await asyncio.sleep(MINUTE)
-            await one.lose_all_data()
-            last = await one.write(30)
+            await setting.lose_all_data()
+            last = await setting.write(30)
             await asyncio.sleep(MINUTE)
-            assert (await one.names())[:2] == ["Full-0-1", "Incr-2-6"]
-            latest = (await one.inventory()).latest
+            assert (await setting.names())[:2] == ["Full-0-1", "Incr-2-6"]
+            latest = (await setting.inventory()).latest
             assert latest is not None
             assert latest.full.snapshot.last > 6
-            assert await one.reach() == last
+            assert await setting.reach() == last
 
     simulated(story)
 
@@ -228,112 +228,115 @@ def test_an_etcd_that_lost_its_data_and_was_written_to_at_once_begins_a_set_of_i
 def test_an_agent_that_failed_before_its_first_delta_needs_no_full_snapshot_more() -> None:
     """It knows etcd by what it had when it was taken, and would take another one every few seconds."""
 
-    async def story(one: Setting) -> None:
-        await one.write(3)
-        snapshotter = one.snapshotter()
+    async def story(setting: Setting) -> None:
+        await setting.write(3)
+        snapshotter = setting.snapshotter()
         for _ in range(3):
             running = asyncio.create_task(snapshotter.run())
             await asyncio.sleep(1)
-            await one.write()
+            await setting.write()
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
-        assert len((await one.inventory()).sets) == 1
-        await one.lose_all_data()
-        last = await one.write(30)
+        assert len((await setting.inventory()).sets) == 1
+        await setting.lose_all_data()
+        last = await setting.write(30)
         running = asyncio.create_task(snapshotter.run())
         await asyncio.sleep(1)
         running.cancel()
-        assert (await one.names())[-1] == f"Full-0-{last}"
+        assert (await setting.names())[-1] == f"Full-0-{last}"
 
     simulated(story)
 
 
 def test_a_watch_that_was_cut_goes_on_where_it_was() -> None:
-    async def story(one: Setting) -> None:
-        async with one.running():
+    async def story(setting: Setting) -> None:
+        async with setting.running():
             await asyncio.sleep(1)
-            await one.write(5)
+            await setting.write(5)
             await asyncio.sleep(MINUTE)
-            one.cut_streams()
-            await one.write(5)
+            setting.cut_streams()
+            await setting.write(5)
             await asyncio.sleep(MINUTE)
-            assert await one.reach() == 11
-            assert len((await one.inventory()).sets) == 1
+            assert await setting.reach() == 11
+            assert len((await setting.inventory()).sets) == 1
 
     simulated(story)
 
 
 def test_a_last_delta_that_is_damaged_is_not_gone_on_after() -> None:
-    async def story(one: Setting) -> None:
-        async with one.running():
-            await one.write(3)
+    async def story(setting: Setting) -> None:
+        async with setting.running():
+            await setting.write(3)
             await asyncio.sleep(MINUTE)
-        key = next(key for key in one.bucket.objects if "Incr" in key)
-        await one.bucket.put(key, one.bucket.objects[key].data[:-9])
-        async with one.running():
+        key = next(key for key in setting.bucket.objects if "Incr" in key)
+        await setting.bucket.put(key, setting.bucket.objects[key].data[:-9])
+        async with setting.running():
             await asyncio.sleep(1)
-            assert (await one.names())[-1] == "Full-0-4"
+            assert (await setting.names())[-1] == "Full-0-4"
 
     simulated(story)
 
 
 @pytest.mark.soak
 def test_while_the_store_is_away_nothing_is_lost_and_nothing_is_gathered() -> None:
-    async def story(one: Setting) -> None:
-        async with one.running() as snapshotter:
+    async def story(setting: Setting) -> None:
+        async with setting.running() as snapshotter:
             await asyncio.sleep(1)
-            one.store.before["upload"] = lambda key: Unavailable(key, "no answer")
+            setting.store.before["upload"] = lambda key: Unavailable(key, "no answer")
             last = 0
             for _ in range(200):
-                last = await one.write(5)
+                last = await setting.write(5)
                 await asyncio.sleep(5)
-            assert await one.names() == ["Full-0-1"]
+            assert await setting.names() == ["Full-0-1"]
             assert set(snapshotter.failures) == {Kind.DELTA, Kind.FULL}  # 09:00 has passed meanwhile
             assert "no answer" in snapshotter.failures[Kind.DELTA]
-            assert one.measured("etcdbr_snapshot_required", "Incr") == 1
-            one.store.before.clear()
+            assert setting.measured("etcdbr_snapshot_required", "Incr") == 1
+            setting.store.before.clear()
             await asyncio.sleep(MINUTE)
-            assert await one.reach() == last
+            assert await setting.reach() == last
             assert not snapshotter.failures
-            assert one.measured("etcdbr_snapshot_required", "Incr") == 0
+            assert setting.measured("etcdbr_snapshot_required", "Incr") == 0
 
     simulated(story, Schedule(full="40 * * * *"))
 
 
 def test_snapshots_can_be_asked_for_and_have_what_was_written_before() -> None:
-    async def story(one: Setting) -> None:
-        async with one.running() as snapshotter:
+    async def story(setting: Setting) -> None:
+        async with setting.running() as snapshotter:
             await asyncio.sleep(1)
             assert await snapshotter.delta() is None
-            last = await one.write(4)
+            last = await setting.write(4)
             made = await snapshotter.delta()
             assert made is not None
             assert (made.snapshot.start, made.snapshot.last) == (2, last)
-            last = await one.write(2)
+            last = await setting.write(2)
             taken = await asyncio.gather(snapshotter.full(), snapshotter.full(is_final=True))
-            assert {one.snapshot.last for one in taken} == {last}
-            assert all(one.snapshot.is_final for one in taken)
+            assert {stored.snapshot.last for stored in taken} == {last}
+            assert all(stored.snapshot.is_final for stored in taken)
             assert taken[0] == taken[1]  # one for all who asked
 
     simulated(story)
 
 
-async def _ends(one: Setting) -> list[tuple[str, int]]:
+async def _ends(setting: Setting) -> list[tuple[str, int]]:
     """Kinds and last revisions in the order in which etcd-backup-restore takes them: by these, then by time."""
-    found = sorted((one.snapshot for one in (await one.inventory()).snapshots), key=lambda it: (it.last, it.created))
-    assert len({(it.last, it.created) for it in found}) == len(found)  # else it has no order
-    return [(it.kind.name, it.last) for it in found]
+    snapshots = sorted(
+        (stored.snapshot for stored in (await setting.inventory()).snapshots),
+        key=lambda snapshot: (snapshot.last, snapshot.created),
+    )
+    assert len({(snapshot.last, snapshot.created) for snapshot in snapshots}) == len(snapshots)  # else it has no order
+    return [(snapshot.kind.name, snapshot.last) for snapshot in snapshots]
 
 
 def test_a_full_snapshot_stands_behind_a_delta_of_the_same_second_that_ends_where_it_does() -> None:
-    async def story(one: Setting) -> None:
-        async with one.running() as snapshotter:
+    async def story(setting: Setting) -> None:
+        async with setting.running() as snapshotter:
             await asyncio.sleep(1)
-            await one.write(3)
+            await setting.write(3)
             await snapshotter.delta()
             await snapshotter.full(is_final=True)
             await snapshotter.full(is_final=True)
-            assert await _ends(one) == [("FULL", 1), ("DELTA", 4), ("FULL", 4), ("FULL", 4)]
+            assert await _ends(setting) == [("FULL", 1), ("DELTA", 4), ("FULL", 4), ("FULL", 4)]
 
     simulated(story)
 
@@ -341,16 +344,16 @@ def test_a_full_snapshot_stands_behind_a_delta_of_the_same_second_that_ends_wher
 def test_an_agent_that_starts_again_puts_its_full_snapshot_behind_what_the_one_before_stored() -> None:
     """Its clock may have been set back, too."""
 
-    async def story(one: Setting) -> None:
-        async with one.running() as snapshotter:
+    async def story(setting: Setting) -> None:
+        async with setting.running() as snapshotter:
             await asyncio.sleep(1)
-            await one.write(3)
+            await setting.write(3)
             await snapshotter.delta()
-        one.simulation = replace(one.simulation, clock=LoopClock(MORNING - timedelta(hours=1)))
-        async with one.running() as snapshotter:
+        setting.simulation = replace(setting.simulation, clock=LoopClock(MORNING - timedelta(hours=1)))
+        async with setting.running() as snapshotter:
             await asyncio.sleep(1)
             await snapshotter.full()
-            assert await _ends(one) == [("FULL", 1), ("DELTA", 4), ("FULL", 4)]
+            assert await _ends(setting) == [("FULL", 1), ("DELTA", 4), ("FULL", 4)]
 
     simulated(story)
 
@@ -358,16 +361,16 @@ def test_an_agent_that_starts_again_puts_its_full_snapshot_behind_what_the_one_b
 def test_a_full_snapshot_stands_behind_a_delta_that_is_stored_later_and_adds_nothing() -> None:
     """The usual case: something is written, a full snapshot has it, and a period later a delta has it as well."""
 
-    async def story(one: Setting) -> None:
-        async with one.running() as snapshotter:
+    async def story(setting: Setting) -> None:
+        async with setting.running() as snapshotter:
             await asyncio.sleep(1)
-            await one.write(3)
+            await setting.write(3)
             await asyncio.sleep(1)
             await snapshotter.full()
             await asyncio.sleep(MINUTE)
-            await one.write(2)
+            await setting.write(2)
             await asyncio.sleep(MINUTE)
-            assert await _ends(one) == [("FULL", 1), ("DELTA", 4), ("FULL", 4), ("DELTA", 6)]
+            assert await _ends(setting) == [("FULL", 1), ("DELTA", 4), ("FULL", 4), ("DELTA", 6)]
 
     simulated(story)
 
@@ -375,25 +378,25 @@ def test_a_full_snapshot_stands_behind_a_delta_that_is_stored_later_and_adds_not
 def test_a_full_snapshot_stands_behind_a_delta_that_is_stored_while_it_is_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def story(one: Setting) -> None:
-        async with one.running() as snapshotter:
+    async def story(setting: Setting) -> None:
+        async with setting.running() as snapshotter:
             await asyncio.sleep(1)
-            passed_on, goes_on = one.store.upload, asyncio.Event()
+            passed_on, goes_on = setting.store.upload, asyncio.Event()
 
             async def held(key: str, chunks: AsyncIterable[bytes]) -> StoredObject:
                 if "Full" in key:
                     await goes_on.wait()
                 return await passed_on(key, chunks)
 
-            monkeypatch.setattr(one.store, "upload", held)
-            await one.write(3)
+            monkeypatch.setattr(setting.store, "upload", held)
+            await setting.write(3)
             taken = asyncio.create_task(snapshotter.full())
             await asyncio.sleep(MINUTE)
-            await one.write(2)
+            await setting.write(2)
             await asyncio.sleep(MINUTE)
             goes_on.set()
             await taken
-            assert await _ends(one) == [("FULL", 1), ("DELTA", 4), ("FULL", 4), ("DELTA", 6)]
+            assert await _ends(setting) == [("FULL", 1), ("DELTA", 4), ("FULL", 4), ("DELTA", 6)]
 
     simulated(story)
 
@@ -401,10 +404,10 @@ def test_a_full_snapshot_stands_behind_a_delta_that_is_stored_while_it_is_taken(
 def test_a_snapshot_of_the_last_second_that_a_name_can_have_ends_no_agent() -> None:
     """Whoever wrote it had a clock that was wrong, or wants that."""
 
-    async def story(one: Setting) -> None:
-        async with one.running() as snapshotter:
+    async def story(setting: Setting) -> None:
+        async with setting.running() as snapshotter:
             await asyncio.sleep(1)
-            await put(one.bucket, full(1, LAST_SECOND - EPOCH))
+            await put(setting.bucket, full(1, LAST_SECOND - EPOCH))
             taken = await snapshotter.full()
             assert taken.snapshot.last == 1
 
@@ -412,16 +415,16 @@ def test_a_snapshot_of_the_last_second_that_a_name_can_have_ends_no_agent() -> N
 
 
 def test_the_answer_says_why_no_snapshot_is_taken() -> None:
-    async def story(one: Setting) -> None:
-        snapshotter = one.snapshotter()
+    async def story(setting: Setting) -> None:
+        snapshotter = setting.snapshotter()
         with pytest.raises(Inactive, match="just started"):
             await snapshotter.full()
-        async with one.running() as snapshotter:
+        async with setting.running() as snapshotter:
             await asyncio.sleep(1)
-            one.store.before["upload"] = lambda key: Unavailable(key, "no answer")
+            setting.store.before["upload"] = lambda key: Unavailable(key, "no answer")
             with pytest.raises(Unavailable):
                 await snapshotter.full()
-            await one.write()
+            await setting.write()
             with pytest.raises(Unavailable):
                 await snapshotter.delta()
             waiting = asyncio.create_task(snapshotter.delta())
@@ -435,12 +438,12 @@ def test_the_answer_says_why_no_snapshot_is_taken() -> None:
 
 
 def test_without_deltas_there_are_full_snapshots_alone() -> None:
-    async def story(one: Setting) -> None:
-        async with one.running() as snapshotter:
+    async def story(setting: Setting) -> None:
+        async with setting.running() as snapshotter:
             await asyncio.sleep(1)
-            await one.write(3)
+            await setting.write(3)
             await asyncio.sleep(HOUR)
-            assert await one.names() == ["Full-0-1", "Full-0-4"]
+            assert await setting.names() == ["Full-0-1", "Full-0-4"]
             with pytest.raises(Inactive, match="period is less than a second"):
                 await snapshotter.delta()
 
@@ -448,15 +451,17 @@ def test_without_deltas_there_are_full_snapshots_alone() -> None:
 
 
 def test_a_transaction_is_never_split_over_two_deltas() -> None:
-    async def story(one: Setting) -> None:
-        async with one.running():
+    async def story(setting: Setting) -> None:
+        async with setting.running():
             await asyncio.sleep(1)
             for number in range(30):
-                await one.client.do(Txn(success=tuple(Put(b"%d-%d" % (number, key), bytes(100)) for key in range(20))))
+                await setting.client.do(
+                    Txn(success=tuple(Put(b"%d-%d" % (number, key), bytes(100)) for key in range(20)))
+                )
             await asyncio.sleep(MINUTE)
-            deltas = [found.snapshot for found in (await one.inventory()).snapshots[1:]]
+            deltas = [stored.snapshot for stored in (await setting.inventory()).snapshots[1:]]
             assert len(deltas) > 5
-            assert await one.reach() == 31
+            assert await setting.reach() == 31
 
     simulated(story, Schedule(delta_memory=5000))
 
@@ -471,38 +476,38 @@ async def taking(snapshotter: Snapshotter, seconds: float) -> None:
 
 
 def test_an_etcd_that_was_behind_is_not_backed_up_before_it_has_more_than_its_backups() -> None:
-    async def story(one: Setting) -> None:
-        await put(one.bucket, full(10, 88_000_000), delta(11, 20, 88_000_060))
-        snapshotter = one.snapshotter()
+    async def story(setting: Setting) -> None:
+        await put(setting.bucket, full(10, 88_000_000), delta(11, 20, 88_000_060))
+        snapshotter = setting.snapshotter()
         with pytest.raises(Behind, match="etcd has revision 1,"):
             await taking(snapshotter, 1)
-        assert await one.write(19) == 20
+        assert await setting.write(19) == 20
         with pytest.raises(Behind, match="etcd has revision 20,"):
             await taking(snapshotter, 1)
-        assert await one.names() == ["Full-0-10", "Incr-11-20"]
+        assert await setting.names() == ["Full-0-10", "Incr-11-20"]
 
     simulated(story)
 
 
 def test_an_etcd_that_was_behind_begins_a_set_of_its_own_once_even_if_the_last_stored_write_is_as_before() -> None:
-    async def story(one: Setting) -> None:
-        snapshotter = one.snapshotter()
+    async def story(setting: Setting) -> None:
+        snapshotter = setting.snapshotter()
         running = asyncio.create_task(snapshotter.run())
         await asyncio.sleep(1)
-        await one.client.put(b"/a", b"lost")
-        await one.client.put(b"/b", b"same")
+        await setting.client.put(b"/a", b"lost")
+        await setting.client.put(b"/b", b"same")
         await asyncio.sleep(MINUTE)
-        await one.lose_all_data()
+        await setting.lose_all_data()
         with pytest.raises(Behind):
             await asyncio.wait_for(running, HOUR)
-        await one.client.put(b"/a", b"other")
-        await one.client.put(b"/b", b"same")
-        await one.client.put(b"/c", b"more")
+        await setting.client.put(b"/a", b"other")
+        await setting.client.put(b"/b", b"same")
+        await setting.client.put(b"/c", b"more")
         await taking(snapshotter, 1)
-        assert await one.names() == ["Full-0-1", "Incr-2-3", "Full-0-4"]
-        await one.write()
+        assert await setting.names() == ["Full-0-1", "Incr-2-3", "Full-0-4"]
+        await setting.write()
         await taking(snapshotter, 1)
-        assert await one.names() == ["Full-0-1", "Incr-2-3", "Full-0-4", "Incr-5-5"]
+        assert await setting.names() == ["Full-0-1", "Incr-2-3", "Full-0-4", "Incr-5-5"]
 
     simulated(story)
 
@@ -510,57 +515,57 @@ def test_an_etcd_that_was_behind_begins_a_set_of_its_own_once_even_if_the_last_s
 def test_a_leader_again_compares_etcd_with_another_members_snapshots() -> None:
     """Its own knowledge is in etcd: that was restored to it from an older backup, and went on another way."""
 
-    async def story(one: Setting) -> None:
-        snapshotter = one.snapshotter()
+    async def story(setting: Setting) -> None:
+        snapshotter = setting.snapshotter()
         running = asyncio.create_task(snapshotter.run())
         await asyncio.sleep(1)
-        await one.client.put(b"/a", b"known")
+        await setting.client.put(b"/a", b"known")
         await asyncio.sleep(MINUTE)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        await one.client.put(b"/b", b"lost")
-        await taking(one.snapshotter(), 1)  # another member's
-        assert await one.names() == ["Full-0-1", "Incr-2-2", "Incr-3-3"]
-        await one.lose_all_data()
+        await setting.client.put(b"/b", b"lost")
+        await taking(setting.snapshotter(), 1)  # another member's
+        assert await setting.names() == ["Full-0-1", "Incr-2-2", "Incr-3-3"]
+        await setting.lose_all_data()
         for key, value in ((b"/a", b"known"), (b"/b", b"other"), (b"/c", b"other")):
-            await one.client.put(key, value)
+            await setting.client.put(key, value)
         await taking(snapshotter, 1)
-        assert (await one.names())[3:] == ["Full-0-4"]
+        assert (await setting.names())[3:] == ["Full-0-4"]
 
     simulated(story)
 
 
 def test_a_leader_again_does_not_go_on_after_a_full_snapshot_of_another_member() -> None:
-    async def story(one: Setting) -> None:
-        snapshotter = one.snapshotter()
+    async def story(setting: Setting) -> None:
+        snapshotter = setting.snapshotter()
         await taking(snapshotter, 1)
-        await put(one.bucket, full(10, 88_000_000))
-        last = await one.write(20)
+        await put(setting.bucket, full(10, 88_000_000))
+        last = await setting.write(20)
         await taking(snapshotter, 1)
-        assert await one.names() == ["Full-0-1", "Full-0-10", f"Full-0-{last}"]
+        assert await setting.names() == ["Full-0-1", "Full-0-10", f"Full-0-{last}"]
 
     simulated(story)
 
 
 def test_after_a_final_snapshot_an_agent_that_starts_takes_a_full_one_whatever_deltas_followed() -> None:
-    async def story(one: Setting) -> None:
-        async with one.running() as snapshotter:
+    async def story(setting: Setting) -> None:
+        async with setting.running() as snapshotter:
             await asyncio.sleep(1)
             assert (await snapshotter.full(is_final=True)).snapshot.is_final
-            await one.write()
+            await setting.write()
             await asyncio.sleep(MINUTE)
-        assert await one.names() == ["Full-0-1", "Full-0-1", "Incr-2-2"]
-        async with one.running():
+        assert await setting.names() == ["Full-0-1", "Full-0-1", "Incr-2-2"]
+        async with setting.running():
             await asyncio.sleep(1)
-            assert (await one.names())[3:] == ["Full-0-2"]
+            assert (await setting.names())[3:] == ["Full-0-2"]
 
     simulated(story)
 
 
 def test_an_etcd_without_a_revision_that_it_had_is_reported_at_once() -> None:
-    async def story(one: Setting) -> None:
+    async def story(setting: Setting) -> None:
         async with asyncio.timeout(1):
             with pytest.raises(OtherHistory, match="etcd has revision 1, but had 8"):
-                await compare(one.client, LastWrites(8, frozenset()))
+                await compare(setting.client, LastWrites(8, frozenset()))
 
     simulated(story)

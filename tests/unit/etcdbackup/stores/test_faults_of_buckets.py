@@ -35,8 +35,8 @@ def server() -> Iterator[str]:
 
 @pytest.fixture
 async def proxy(server: str) -> AsyncGenerator[FaultyHttp, None]:
-    async with faulty_http(server) as found:
-        yield found
+    async with faulty_http(server) as faulty:
+        yield faulty
 
 
 @pytest.fixture

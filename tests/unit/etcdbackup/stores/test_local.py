@@ -47,7 +47,7 @@ async def test_an_object_is_on_the_disk_before_it_has_its_name(tmp_path: Path, m
     await store.put("v2/a", b"1")
     await store.upload("v2/b", chunks(b"2"))
     for path in (tmp_path / "etcd-main/v2/a", tmp_path / "etcd-main/v2/b"):
-        assert [one for one in order.before(path) if one.parent.name == UPLOADS]
+        assert [path_ for path_ in order.before(path) if path_.parent.name == UPLOADS]
         assert path.parent in order.after(path)
     assert {tmp_path, tmp_path / "etcd-main"} <= order.before(tmp_path / "etcd-main/v2/a")
 
@@ -172,7 +172,7 @@ async def test_a_file_where_the_store_should_be_is_refused(tmp_path: Path) -> No
 async def test_a_folder_whose_file_system_is_not_mounted_any_more_is_no_empty_bucket(tmp_path: Path) -> None:
     mounted, away = tmp_path / "buckets", tmp_path / "elsewhere"
     store = LocalStore(mounted / "a")
-    assert [one.key async for one in store.list()] == [], "nobody has written yet"
+    assert [stored.key async for stored in store.list()] == [], "nobody has written yet"
     await store.put("v2/full", b"1")
     mounted.rename(away)
     mounted.mkdir()
@@ -206,7 +206,7 @@ async def test_another_file_system_in_the_place_of_a_folder_is_no_empty_bucket(t
 
 
 async def keys_of(store: LocalStore) -> list[str]:
-    return [one.key async for one in store.list()]
+    return [stored.key async for stored in store.list()]
 
 
 async def test_a_folder_in_place_of_a_file_is_not_found(tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ async def test_a_folder_that_goes_while_it_is_looked_into_is_no_empty_bucket(
     await store.put("a", b"1")
 
     async def look(name: str) -> object:
-        return await store.read("a", most=9) if name == "open" else [one async for one in store.list()]
+        return await store.read("a", most=9) if name == "open" else [stored async for stored in store.list()]
 
     for name in ("open", "walk"):
         real = getattr(os, name)
@@ -313,4 +313,4 @@ async def test_a_file_altered_by_the_disk_is_no_object(tmp_path: Path, monkeypat
 
     with pytest.raises(Corrupt, match="the stored bytes differ from those written"):
         await store.upload("a", two())
-    assert not [one async for one in store.list()]
+    assert not [stored async for stored in store.list()]

@@ -59,9 +59,9 @@ def files(folder: Path, **values: str) -> dict[str, str]:
 
 
 async def refused(url: str, environ: dict[str, str], **options: bool) -> str:
-    with pytest.raises(Refused) as found:
+    with pytest.raises(Refused) as raised:
         await open_store(url, environ, **options).head("a")  # type: ignore[arg-type]
-    return str(found.value)
+    return str(raised.value)
 
 
 async def test_a_folder_of_files_and_one_of_json_say_the_same(tmp_path: Path) -> None:
@@ -128,10 +128,10 @@ async def test_a_secret_that_kubernetes_swaps_is_seen(tmp_path: Path) -> None:
         (tmp_path / f"..{version}" / "region").write_text(f"region-{version}")
     (tmp_path / "..data").symlink_to("..1")
     (tmp_path / "region").symlink_to("..data/region")
-    found = CredentialFiles(Kind.S3, tmp_path)
-    first = found.load()
-    assert (first.values, first.stamp) == ({"region": "region-1"}, found.stamp())
+    credential_files = CredentialFiles(Kind.S3, tmp_path)
+    first = credential_files.load()
+    assert (first.values, first.stamp) == ({"region": "region-1"}, credential_files.stamp())
     (tmp_path / "..new").symlink_to("..2")
     (tmp_path / "..new").rename(tmp_path / "..data")
-    assert found.stamp() != first.stamp
-    assert found.load().values == {"region": "region-2"}
+    assert credential_files.stamp() != first.stamp
+    assert credential_files.load().values == {"region": "region-2"}
