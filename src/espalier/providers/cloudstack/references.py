@@ -28,7 +28,7 @@ GLOBAL = "global"
 """The Secret of deprecated `zones`, as in EKS Anywhere."""
 
 API_URL, API_KEY, SECRET_KEY, VERIFY_SSL = "api-url", "api-key", "secret-key", "verify-ssl"
-"""Its fields, as Cluster API's provider reads them."""
+"""The fields of the Secret, as Cluster API's provider reads them."""
 
 FIELDS = (API_URL, API_KEY, SECRET_KEY)
 """Fields of a Secret that must be there."""

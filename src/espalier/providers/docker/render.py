@@ -54,7 +54,7 @@ def etcd_config(render_input: RenderInput) -> EtcdadmConfigSpec:
 
 
 def etcd_machine_template(render_input: RenderInput, name: str) -> DockerMachineTemplate:
-    """The template of etcd machines, the same as that of all others."""
+    """The template of etcd machines, the same as that of all other machines."""
     return machine_template(render_input, render_input.of_control_plane, name, None)
 
 

@@ -26,7 +26,7 @@ CREDENTIALS = "snow-credentials"
 """The Secret in `eksa-system` with credentials for devices, unless a datacenter names another."""
 
 OF_DEVICES, AUTHORITIES = "credentials", "ca-bundle"
-"""Its fields, as in EKS Anywhere: profiles of AWS, one for each device by its address, and certificates of devices."""
+"""The fields of the Secret, as in EKS Anywhere: profiles of AWS by the address of a device, and certificates."""
 FIELDS = (OF_DEVICES, AUTHORITIES)
 
 

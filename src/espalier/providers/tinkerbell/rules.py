@@ -109,7 +109,7 @@ def linked_violations(cluster: eksa.Cluster, children: Sequence[Object]) -> Iter
 
 
 def _workflow(field: str, workflow: Workflow) -> Iterator[Violation]:
-    """A tenant's workflow may run only on the machine that it provisions, not on machines of others."""
+    """A tenant's workflow may run only on the machine that it provisions, not on machines of other tenants."""
     for index, task in enumerate(workflow.tasks):
         if not _WORKER.fullmatch(task.worker):
             message = "a workflow can run only on the machine that it provisions"

@@ -99,7 +99,7 @@ class _Response(NamedTuple):
     content: bytes
 
     def json(self) -> Any:
-        """Its content."""
+        """The content of the answer."""
         return json_trees.decode(self.content)
 
 

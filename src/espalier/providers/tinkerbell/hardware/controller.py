@@ -79,7 +79,7 @@ class _ClusterObjects(NamedTuple):
     """Machines and machine owners that exist for a Cluster."""
 
     machines: set[str]
-    """Its TinkerbellMachines."""
+    """The TinkerbellMachines of the Cluster."""
     selections: dict[str, set[bytes]]
     """The selections of these machines, by the name of their owner."""
     owners: dict[str, Owner]
@@ -130,7 +130,7 @@ class _Checks:
         return (ALL,) if self._bmcs.list() else ()
 
     async def reconcile(self, _all: Key) -> Outcome:
-        """Write statuses that differ. A failed write does not stop the others."""
+        """Write statuses that differ. A failed write does not stop other writes."""
         if not len(self._configs):
             return Done()
         failed: Fault | None = None

@@ -27,7 +27,7 @@ class Owner(NamedTuple):
     kubernetes_version: str
     """A minor version."""
     selections: frozenset[bytes] = frozenset()
-    """Those of the existing machines."""
+    """The selections of the existing machines."""
     is_rolling: bool = False
     """True while machines are replaced."""
 
@@ -68,7 +68,7 @@ class Demand(NamedTuple):
     selection: Selection
     machines: int = 0
     spare: int = 0
-    """Machines beyond the count, while others are replaced."""
+    """Machines beyond the count, while machines are replaced."""
     is_new: bool = False
     """True if Cluster API was not asked for all of it yet: only then must the Cluster wait for Hardware."""
 
@@ -154,7 +154,7 @@ def _demand(group: _Group, chosen: Selection, owner: Owner | None) -> Demand:
 
 
 def _surge(group: _Group) -> int:
-    """The number of additional machines while others are replaced."""
+    """The number of additional machines while machines are replaced."""
     if group.strategy is None:
         return 1
     if group.strategy.type == "InPlace":

@@ -108,7 +108,7 @@ _Lacking = Mapping[tuple[Key, Selection], _Lack]
 
 def _allocate(clusters: Iterable[BareMetalCluster], matches: Matches) -> _Lacking:
     """Selections with too little Hardware. Clusters take free Hardware in their order, all that they need or nothing: a
-    request that can't be met does not block others.
+    request that can't be met does not block other requests.
     """
     promised: set[str] = set()
     lacking: dict[tuple[Key, Selection], _Lack] = {}

@@ -205,5 +205,5 @@ def is_contactable(bmc: Object) -> bool:
 
 
 def _quoted(text: str) -> str:
-    """Text from others, quoted for a message."""
+    """Text from other programs, quoted for a message."""
     return json.dumps(text[:LONGEST], ensure_ascii=False)
