@@ -85,10 +85,10 @@ def controller(
 
 def _is_annotated(old: Object | None, new: Object | None) -> bool:
     existing = [owner for owner in (old, new) if owner is not None]
-    return any(names.is_annotated(owner) or _left(owner.metadata.annotations) for owner in existing)
+    return any(names.is_annotated(owner) or _may_have_leftovers(owner.metadata.annotations) for owner in existing)
 
 
-def _left(annotations: Mapping[str, str]) -> bool:
+def _may_have_leftovers(annotations: Mapping[str, str]) -> bool:
     """True if an owner may have annotations of an upgrade left, with or without that which requests it."""
     return NODE_IN_WORK in annotations or annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE
 
@@ -136,13 +136,13 @@ async def end_without_annotation(ctx: Context) -> Outcome:
         return Wait("Upgrading", f"waiting for annotation {ctx.group.annotation} to be set again")
     if ctx.upgrade is not None:
         await ctx.tools.writer.delete(ctx.group.resource, ctx.upgrade, found_by_owner)
-    left: dict[str, None] = {}
+    removals: dict[str, None] = {}
     if NODE_IN_WORK in annotations and not ctx.tools.observer.is_there(annotations[NODE_IN_WORK]):
-        left[NODE_IN_WORK] = None
+        removals[NODE_IN_WORK] = None
     if ctx.upgrade is None and is_paused:
-        left[PAUSED_ANNOTATION] = None
-    if left:
-        await ctx.tools.writer.merge(ctx.group.owner_resource, ctx.object, {"metadata": {"annotations": left}})
+        removals[PAUSED_ANNOTATION] = None
+    if removals:
+        await ctx.tools.writer.merge(ctx.group.owner_resource, ctx.object, {"metadata": {"annotations": removals}})
     return Done()
 
 

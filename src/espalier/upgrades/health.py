@@ -19,8 +19,8 @@ def obstacle(nodes: Sequence[Node], pods: Sequence[Pod], spared: str, machines: 
     members = [node for node in nodes if CONTROL_PLANE in node.metadata.labels]
     if len(members) < machines:
         return f"{len(members)} of {machines} control plane nodes exist"
-    others = [node for node in members if node.metadata.name != spared]
-    for node in others:
+    other_members = [node for node in members if node.metadata.name != spared]
+    for node in other_members:
         if not node.is_ready:
             advice = "repair its kubelet, or delete its Machine to have it replaced"
             return f"control plane node {node.metadata.name} is not ready: {advice}"
@@ -34,9 +34,9 @@ def obstacle(nodes: Sequence[Node], pods: Sequence[Pod], spared: str, machines: 
                 advice = f"see the log of Pod kube-system/{pod.metadata.name}"
                 return f"{component} on node {node.metadata.name} is not ready: {advice}"
     majority = machines // 2 + 1
-    if has_etcd and machines > 1 and len(others) < majority:
-        left = f"{len(others)} of {machines} etcd members are left"
-        return f"without node {spared}, {left}, which is not a quorum ({majority})"
+    if has_etcd and machines > 1 and len(other_members) < majority:
+        remaining = f"{len(other_members)} of {machines} etcd members are left"
+        return f"without node {spared}, {remaining}, which is not a quorum ({majority})"
     return ""
 
 

@@ -74,11 +74,11 @@ def additions(
     by_age = [images_of(bundle, versions) for bundle in sorted(bundles, key=lambda bundle: bundle.spec.number)]
     newest = {version: in_registry(image, registry) for images in by_age for version, image in images.items()}
     named = {
-        (version, in_registry(name, where))
+        (version, in_registry(name, prefix))
         for images in by_age
         for version, image in images.items()
         for name in _names_of(image)
-        for where in {"", registry}
+        for prefix in {"", registry}
     }
     return {
         version: image

@@ -65,15 +65,15 @@ class Observer:
             return False
         spec = cluster.tree.get("spec") or {}
         if owner.kind == KubeadmControlPlane.resource.kind:
-            asked = spec.get("controlPlaneConfiguration") or {}
+            configuration = spec.get("controlPlaneConfiguration") or {}
         else:  # a group has a MachineDeployment for each of its failure domains: the longest name is its own
             groups = {
                 f"{cluster.name}-{group.get('name', '')}": group
                 for group in spec.get("workerNodeGroupConfigurations") or ()
             }
             prefixes = [name for name in groups if owner.name == name or owner.name.startswith(f"{name}-")]
-            asked = groups[max(prefixes, key=len)] if prefixes else {}
-        return (asked.get("upgradeRolloutStrategy") or {}).get("type") == "InPlace"
+            configuration = groups[max(prefixes, key=len)] if prefixes else {}
+        return (configuration.get("upgradeRolloutStrategy") or {}).get("type") == "InPlace"
 
     def in_cluster(self, resource: Resource, cluster: str) -> list[Object]:
         """The upgrades of a kind in a cluster."""

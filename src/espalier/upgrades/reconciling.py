@@ -155,8 +155,8 @@ def _complete(object_: Object, report: Report, now: datetime) -> float | None:
     since = max(filter(None, map(condition_list.parse_timestamp, texts)), default=None)
     if since is None:
         return None
-    left = limit.seconds - (now - since).total_seconds()
-    if left > 0:
-        return min(left, limit.seconds)
+    remaining = limit.seconds - (now - since).total_seconds()
+    if remaining > 0:
+        return min(remaining, limit.seconds)
     ready.message = f"{ready.message}; {limit.overdue(condition_list.timestamp(since), object_.key)}"
     return None

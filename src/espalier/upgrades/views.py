@@ -190,6 +190,6 @@ class Pod(Observed, frozen=True):
     def states(self) -> dict[str, ContainerState]:
         """The states of all containers by name; an empty state if unknown."""
         statuses = (*self.status.init_container_statuses, *self.status.container_statuses)
-        known = {status.name: status.state for status in statuses}
+        states_by_name = {status.name: status.state for status in statuses}
         containers = (*self.spec.init_containers, *self.spec.containers)
-        return {container.name: known.get(container.name, ContainerState()) for container in containers}
+        return {container.name: states_by_name.get(container.name, ContainerState()) for container in containers}

@@ -74,7 +74,7 @@ def ended(
     async def delete(_resource: Any, object_: Object, *_: Any) -> None:
         did.append(f"deleted {object_.name}")
 
-    async def merge(_resource: Any, _found: Any, patch: Tree) -> None:
+    async def merge(_resource: Any, _object: Any, patch: Tree) -> None:
         gone = [name for name, value in patch["metadata"]["annotations"].items() if value is None]
         did.append("unmarked" if IN_PLACE_CONTROL_PLANE in gone else "written")
         if PAUSED_ANNOTATION in gone:
@@ -250,7 +250,7 @@ def test_an_owner_being_deleted_is_left_to_cluster_api() -> None:
     def read(deletion: Tree) -> tuple[Outcome, list[Tree]]:
         written: list[Tree] = []
 
-        async def merge(_resource: Any, _found: Any, patch: Tree) -> None:
+        async def merge(_resource: Any, _object: Any, patch: Tree) -> None:
             written.append(patch["metadata"]["annotations"])
 
         tools: Any = SimpleNamespace(
@@ -299,7 +299,7 @@ def test_the_claim_on_a_control_plane_without_annotation_goes_with_its_holder(
     """Upgrades by hand claim it as well: without the claim a second node would be begun with."""
     changes: list[Tree] = []
 
-    async def merge(_resource: Any, _found: Any, patch: Tree) -> None:
+    async def merge(_resource: Any, _object: Any, patch: Tree) -> None:
         changes.append(patch["metadata"]["annotations"])
 
     tools: Any = SimpleNamespace(

@@ -31,7 +31,7 @@ def marked(annotations: dict[str, str], scope: NodeScope | None = None) -> tuple
     """The upgrade of node a, whose Machine has these annotations, and what becomes written on it."""
     written: list[dict[str, str | None]] = []
 
-    async def merge(_resource: Any, _found: Any, patch: Any) -> None:
+    async def merge(_resource: Any, _object: Any, patch: Any) -> None:
         written.append(patch["metadata"]["annotations"])
 
     writer: Any = SimpleNamespace(merge=merge)

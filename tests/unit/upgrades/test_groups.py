@@ -325,7 +325,7 @@ def test_machines_whose_configs_are_lost_are_due() -> None:
     objects.machines_of = lambda _owner: views
     assert [view.name for view in ControlPlaneGroup().due(objects, owner).machines] == ["a", "c"]
     sets = capi_objects([machine_set("s", "1", version="v1.35.4")], "s")
-    sets.machines_of = lambda _one: views
+    sets.machines_of = lambda _owner: views
     assert [view.name for view in DeploymentGroup().due(sets, machine_set("md", "1")).machines] == ["c", "a"]
 
 
@@ -335,7 +335,7 @@ def test_a_set_that_is_as_its_group_asks_for_is_not_brought_to_what_was_taken_ba
 ) -> None:
     versions: list[str] = []
 
-    async def merge(_resource: Any, _found: Any, patch: Tree) -> None:
+    async def merge(_resource: Any, _object: Any, patch: Tree) -> None:
         versions.append(patch["spec"]["template"]["spec"]["version"])
 
     owner, latest = machine_set("md", "1"), machine_set("s", "1", version=version)
@@ -352,7 +352,7 @@ def test_a_worker_without_a_node_or_with_one_that_is_not_ready_is_missing() -> N
     sets = [machine_set("s", "1")]
     views = [machine(name) for name in ("well", "ill", "alone")]
     objects = capi_objects(sets, "s")
-    objects.machines_of = lambda _one: views
+    objects.machines_of = lambda _owner: views
     view = cluster_view(nodes=[node("well", control_plane=False), node("ill", ready=False, control_plane=False)])
     seen: Any = SimpleNamespace(
         cluster_view=SimpleNamespace(capi_objects=objects, workload=view.workload),
@@ -381,7 +381,7 @@ def recorded(group: Any, wanted: Tree, view: Any) -> dict[str, Tree]:
     """Kind -> what is merged into the object of a machine once its node is upgraded."""
     written: dict[str, Tree] = {}
 
-    async def merge(resource: Any, _found: Any, patch: Tree) -> None:
+    async def merge(resource: Any, _object: Any, patch: Tree) -> None:
         written[resource.kind] = patch
 
     objects = SimpleNamespace(template=lambda *_: {})

@@ -340,7 +340,7 @@ def test_of_a_node_upgrade_by_hooks_it_is_that_of_its_machine(uid: str, configur
 def test_a_machine_of_a_cluster_that_its_label_does_not_name_is_found_by_its_spec() -> None:
     written: list[Tree] = []
 
-    async def merge(_resource: Any, _found: Any, patch: Tree) -> None:
+    async def merge(_resource: Any, _object: Any, patch: Tree) -> None:
         written.append(patch)
 
     async def get(*_: Any) -> Any:

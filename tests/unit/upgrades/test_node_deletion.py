@@ -151,7 +151,7 @@ def test_kubeadm_config_is_brought_back_by_who_may_have_written_it_and_while_no_
     """Another node's upgrade, kubeadm's rendered config, and another version are not this one's to write."""
     written: list[str] = []
 
-    async def merge(_resource: Any, _found: Any, patch: Tree) -> None:
+    async def merge(_resource: Any, _object: Any, patch: Tree) -> None:
         written.append(patch["data"]["ClusterConfiguration"])
 
     scope = scope_of([node("a")], claimed_by=claimed_by)

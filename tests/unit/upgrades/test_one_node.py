@@ -265,7 +265,7 @@ def test_kubeadm_config_is_what_is_asked_for_before_kubeadm_runs(tag: str, is_wr
     scope = replace(scope, upgrade=msgspec.structs.replace(scope.upgrade, spec=spec))
     written: list[Tree] = []
 
-    async def merge(_resource: Any, _found: Any, patch: Tree) -> None:
+    async def merge(_resource: Any, _object: Any, patch: Tree) -> None:
         written.append(json.loads(patch["data"]["ClusterConfiguration"]))
 
     config = made({"metadata": {"name": "kubeadm-config"}, "data": {"ClusterConfiguration": json.dumps(present)}})

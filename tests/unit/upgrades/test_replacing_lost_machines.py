@@ -45,7 +45,7 @@ def written(lost: str, annotations: dict[str, str], *nodes: Object, noted: bool 
     """The changes of annotations that are made, and what is told; `noted` is whether Machines say what was reached."""
     changes: list[Tree] = []
 
-    async def merge(_resource: Any, _found: Any, patch: Tree) -> None:
+    async def merge(_resource: Any, _object: Any, patch: Tree) -> None:
         changes.append(patch["metadata"]["annotations"])
 
     class Group(control_plane_group.ControlPlaneGroup):

@@ -215,7 +215,7 @@ def test_an_invalid_digest_is_left_out(digest: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("image", "is_one"),
+    ("image", "is_reference"),
     [
         ("registry.example:5000/a/b_c/upgrader:v1.36.3-eks-1-36-1", True),
         ("debug", True),
@@ -230,5 +230,5 @@ def test_an_invalid_digest_is_left_out(digest: str) -> None:
         ("a" * 5000, False),
     ],
 )
-def test_only_names_of_images_are_passed_on(image: str, is_one: bool) -> None:
-    assert images.is_reference(image) is is_one
+def test_only_names_of_images_are_passed_on(image: str, is_reference: bool) -> None:
+    assert images.is_reference(image) is is_reference

@@ -125,7 +125,7 @@ class ControlPlaneGroup(Group):
         return {part: spec[part] for part in ("version", "kubeadmConfigSpec", "machineTemplate") if part in spec}
 
     def due(self, capi_objects: ClusterAPIObjects, owner: Object) -> DueMachines:
-        """The outdated machines; none if as many others as replicas are up to date.
+        """The outdated machines; none if as many other machines as replicas are up to date.
 
         Then the outdated machines are left from a reverted rollout, and Cluster API removes them first.
         """

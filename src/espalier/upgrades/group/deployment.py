@@ -148,8 +148,8 @@ class DeploymentGroup(Group):
         change = classified(capi_objects, deployment, sets.latest)
         machines = tuple(outdated(capi_objects, deployment, sets.machines))
         if change.is_outdated:
-            known = {view.name for view in machines}
-            machines += tuple(view for view in sets.machines if view.lost_config and view.name not in known)
+            outdated_names = {view.name for view in machines}
+            machines += tuple(view for view in sets.machines if view.lost_config and view.name not in outdated_names)
         refused = (*change.refused, *(f"machines of MachineSet {name}" for name in sets.older))
         return DueMachines(machines, refused, bool(machines or change.is_outdated or refused))
 

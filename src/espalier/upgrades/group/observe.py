@@ -63,14 +63,14 @@ def observe(observer: Observer, group: Group, upgrade_object: Object) -> GroupSc
     cluster = cluster_of(upgrade_object)
     cluster_view = observer.view(cluster) if cluster else None
     owner = cluster_view.capi_objects.get(group.owner_resource, reference.name) if cluster_view else None
-    ours = {node_upgrade.name: node_upgrade for node_upgrade in observer.node_upgrades(upgrade_object)}
+    own_node_upgrades = {node_upgrade.name: node_upgrade for node_upgrade in observer.node_upgrades(upgrade_object)}
     paused = observer.paused_cluster(owner) if owner is not None else None
     named = observer.owner(group.owner_resource, reference.name)
     scope = GroupScope(upgrade_object, upgrade, reference, data, cluster, cluster_view, owner, (), (), paused, named)
     members, foreign = [], []
     for machine in upgrade.spec.machines_require_upgrade:
         name = names.node_upgrade(machine.name)
-        object_ = ours.get(name)
+        object_ = own_node_upgrades.get(name)
         if object_ is None and observer.upgrade(NodeUpgrade.resource, name) is not None:
             foreign.append(name)
         view = cluster_view.capi_objects.machine(machine.name) if cluster_view else None

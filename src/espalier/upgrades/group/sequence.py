@@ -94,9 +94,9 @@ class Counts:
 
 def counts(members: Sequence[Member]) -> Counts:
     """The counts, without machines that are gone."""
-    there = [member for member in members if not member.is_gone]
-    done = sum(member.is_done and member.is_expected for member in there)
-    return Counts(done, len(there) - done)
+    existing = [member for member in members if not member.is_gone]
+    done = sum(member.is_done and member.is_expected for member in existing)
+    return Counts(done, len(existing) - done)
 
 
 def to_record(members: Sequence[Member]) -> list[Member]:

@@ -50,10 +50,10 @@ class InPlaceChanges(NamedTuple):
         """True if anything can't be changed in place."""
         return bool(self.refused or self.obstacle)
 
-    def sentence(self, what: str) -> str:
-        """A sentence on why `what` can't be upgraded in place; empty if it can."""
-        reasons = [in_place_fields.sentence(self.refused, what)] if self.refused else []
-        return "; ".join(reasons + ([f"{what}: {self.obstacle}"] if self.obstacle else []))
+    def sentence(self, subject: str) -> str:
+        """A sentence on why `subject` can't be upgraded in place; empty if it can."""
+        reasons = [in_place_fields.sentence(self.refused, subject)] if self.refused else []
+        return "; ".join(reasons + ([f"{subject}: {self.obstacle}"] if self.obstacle else []))
 
 
 class _Part(NamedTuple):

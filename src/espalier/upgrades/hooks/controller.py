@@ -20,9 +20,9 @@ def controller(
     tools: Tools, *, workers: int = 10, resync: float = RESYNC, rng: random.Random | None = None
 ) -> Controller:
     """The controller, with its watches."""
-    made = Controller(NAME, NodeUpgradeCleanup(tools).reconcile, workers=workers, resync=resync, rng=rng)
-    tools.observer.watch(made, NodeUpgrade.resource)
-    return made
+    controller_ = Controller(NAME, NodeUpgradeCleanup(tools).reconcile, workers=workers, resync=resync, rng=rng)
+    tools.observer.watch(controller_, NodeUpgrade.resource)
+    return controller_
 
 
 class NodeUpgradeCleanup:

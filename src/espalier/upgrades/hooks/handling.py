@@ -73,8 +73,8 @@ class Hooks:
         if owner is None or not owner.fallback:
             return wire.accepted(wire.CAN_UPDATE_MACHINE_SET, {})
         in_place_changes = classify.of_set(request.current, request.desired, self.infrastructures)
-        what = f"MachineDeployment {owner.object.key}"
-        answer = await self._response(wire.CAN_UPDATE_MACHINE_SET, owner, in_place_changes, what)
+        subject = f"MachineDeployment {owner.object.key}"
+        answer = await self._response(wire.CAN_UPDATE_MACHINE_SET, owner, in_place_changes, subject)
         if in_place_changes.patches and not in_place_changes.is_refused:
             await self.updates.record_traits(await self.queries.machines_of(name, owner.object))
         return answer
@@ -87,9 +87,9 @@ class Hooks:
             return wire.failure(wire.UPDATE_MACHINE, f"only machines in namespace {SYSTEM_NAMESPACE} are upgraded")
         return wire.progress(await self.updates.update(request.desired))
 
-    async def _response(self, hook: str, owner: Owner, in_place_changes: InPlaceChanges, what: str) -> bytes:
+    async def _response(self, hook: str, owner: Owner, in_place_changes: InPlaceChanges, subject: str) -> bytes:
         """The patches, or a failure if the machines may not be replaced; the refusal is recorded on the owner."""
-        sentence = in_place_changes.sentence(what)
+        sentence = in_place_changes.sentence(subject)
         await self._record_refusal(owner, sentence)
         if sentence and owner.fallback != "RollingUpdate":
             return wire.failure(hook, sentence)

@@ -112,7 +112,7 @@ class Queries:
     async def machines_of(self, set_: str, deployment: Object) -> list[Object]:
         """The machines of a MachineSet of a deployment. Raises `KubeError`.
 
-        By UID: a label or a name in an owner reference would let anybody have machines of others annotated.
+        By UID: a label or a name in an owner reference would let anybody have machines of other users annotated.
         """
         cluster = deployment.metadata.labels.get(CLUSTER_NAME_LABEL, "")
         uids = {

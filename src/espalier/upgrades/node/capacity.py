@@ -75,12 +75,12 @@ class PodRequest(Observed, frozen=True):
         ]
         amounts = {}
         for resource in ("cpu", "memory"):
-            together = sum((_of(container.resources.requests, resource) for container in long_running), Decimal())
+            concurrent = sum((_of(container.resources.requests, resource) for container in long_running), Decimal())
             alone = max(
                 (_of(container.resources.requests, resource) for container in self.spec.init_containers),
                 default=Decimal(),
             )
-            amounts[resource] = max(together, alone) + _of(self.spec.overhead, resource)
+            amounts[resource] = max(concurrent, alone) + _of(self.spec.overhead, resource)
         return {**amounts, "pods": Decimal(1)}
 
 

@@ -68,15 +68,17 @@ def version_of(configuration: Tree) -> str:
     return in_one_line(version)[:LONGEST_PROBLEM] if isinstance(version, str) else ""
 
 
-def obstacle(configuration: Tree, asked: WantedConfiguration) -> str:
+def obstacle(configuration: Tree, requested: WantedConfiguration) -> str:
     """The message on why a control plane with this configuration can't be upgraded as asked for; empty if it can."""
-    current, wanted = parsed(version_of(configuration)), parsed(asked.version)
+    current, wanted = parsed(version_of(configuration)), parsed(requested.version)
     if current is None or wanted is None:
         return f"found kubernetesVersion {version_of(configuration) or 'nothing'}, allowed: a version like v1.36.3"
     if current.finalize_version() > wanted.finalize_version():
-        return f"kubernetesVersion {version_of(configuration)} is newer than {asked.version}: downgrades are refused"
+        return (
+            f"kubernetesVersion {version_of(configuration)} is newer than {requested.version}: downgrades are refused"
+        )
     before = _inner(configuration, "etcd", "local").get("imageTag")
-    after = _etcd(asked).get("imageTag")
+    after = _etcd(requested).get("imageTag")
     old, new = (parsed(tag) if isinstance(tag, str) else None for tag in (before, after))
     if old is not None and new is not None and new.finalize_version() < old.finalize_version():
         return f"etcd {in_one_line(str(before))} is newer than {after}: kubeadm does not downgrade it"
@@ -88,35 +90,37 @@ def has_external_etcd(configuration: Tree) -> bool:
     return bool(_inner(configuration, "etcd").get("external"))
 
 
-def wanted(configuration: Tree, asked: WantedConfiguration) -> Tree:
+def wanted(configuration: Tree, requested: WantedConfiguration) -> Tree:
     """The configuration to write for kubeadm: the present configuration, with the parts that are asked for."""
     result = {**configuration}
-    if asked.parts is not None:
-        gates = asked.parts.get("featureGates")
+    if requested.parts is not None:
+        gates = requested.parts.get("featureGates")
         result = _with(result, {"featureGates": gates})
-        result = _with(result, {"imageRepository": asked.parts.get("imageRepository") or result.get("imageRepository")})
+        result = _with(
+            result, {"imageRepository": requested.parts.get("imageRepository") or result.get("imageRepository")}
+        )
         for component in COMPONENTS:
-            of_component, present = _inner(asked.parts, component), _inner(result, component)
+            of_component, present = _inner(requested.parts, component), _inner(result, component)
             changed = _with(present, {part: of_component.get(part) for part in COMPONENT_PARTS})
             if changed != present:  # kubeadm writes empty components, too
                 result = _with(result, {component: changed})
     gates = {
         gate: on
         for gate, on in _inner(result, "featureGates").items()
-        if gate not in _REMOVED_GATES or minor(asked.version) < _REMOVED_GATES[gate]
+        if gate not in _REMOVED_GATES or minor(requested.version) < _REMOVED_GATES[gate]
     }
     result = _with(result, {"featureGates": gates})
-    etcd = _etcd(asked)
+    etcd = _etcd(requested)
     if etcd and not has_external_etcd(configuration):
         result["etcd"] = {**_inner(result, "etcd"), "local": _with(_inner(result, "etcd", "local"), etcd)}
     return result
 
 
-def _etcd(asked: WantedConfiguration) -> Tree:
+def _etcd(requested: WantedConfiguration) -> Tree:
     """The fields of etcd.local; None for a field to remove. The tag is that of the upgrade, if it names a tag."""
-    parts = _inner(asked.parts or {}, "etcd", "local")
+    parts = _inner(requested.parts or {}, "etcd", "local")
     fields: Tree = {part: parts.get(part) for part in ETCD_PARTS} if parts else {}
-    return fields | ({"imageTag": asked.etcd_tag} if asked.etcd_tag else {})
+    return fields | ({"imageTag": requested.etcd_tag} if requested.etcd_tag else {})
 
 
 def text_of(configuration: Tree, before: str) -> str:

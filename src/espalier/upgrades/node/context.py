@@ -101,10 +101,10 @@ async def clear_node(workload: Workload, scope: NodeScope) -> None:
     await delete_rbac(workload, scope.node_name)
 
 
-async def write_configuration(workload: Workload, config_map: Object, asked: WantedConfiguration) -> None:
+async def write_configuration(workload: Workload, config_map: Object, requested: WantedConfiguration) -> None:
     """Write what is asked for to kubeadm-config, if it differs. Raises `ValueError` if that can't be read."""
     present = cluster_configuration.read(config_map.tree)
-    wanted = cluster_configuration.wanted(present, asked)
+    wanted = cluster_configuration.wanted(present, requested)
     if wanted != present:
         text = cluster_configuration.text_of(wanted, config_map.tree["data"]["ClusterConfiguration"])
         await workload.writer.merge(CONFIG_MAP, config_map, {"data": {"ClusterConfiguration": text}})
@@ -118,8 +118,10 @@ async def skip_remediation(ctx: Context) -> None:
     machine, scope = _machine(ctx), ctx.scope
     if machine is None:
         return
-    ours = names.protection(scope.object.name)
-    annotations = {SKIP_REMEDIATION_ANNOTATION: machine.metadata.annotations.get(SKIP_REMEDIATION_ANNOTATION, ours)}
+    protection = names.protection(scope.object.name)
+    annotations = {
+        SKIP_REMEDIATION_ANNOTATION: machine.metadata.annotations.get(SKIP_REMEDIATION_ANNOTATION, protection)
+    }
     if scope.pod is None:
         annotations[UNFINISHED] = unfinished.noted(machine, scope.object.metadata.uid, scope.changes)
     await _annotate(ctx, machine, annotations)
@@ -130,8 +132,8 @@ async def resume_remediation(ctx: Context, **annotations: str | None) -> None:
     machine = _machine(ctx)
     if machine is None:
         return
-    ours = names.protection(ctx.scope.object.name)
-    is_ours = machine.metadata.annotations.get(SKIP_REMEDIATION_ANNOTATION) == ours
+    protection = names.protection(ctx.scope.object.name)
+    is_ours = machine.metadata.annotations.get(SKIP_REMEDIATION_ANNOTATION) == protection
     await _annotate(ctx, machine, ({SKIP_REMEDIATION_ANNOTATION: None} if is_ours else {}) | annotations)
 
 

@@ -101,9 +101,9 @@ async def remove_finalizer(ctx: Context) -> Outcome:
     scope = ctx.scope
     may_have_changed = not scope.upgrade.is_completed and _may_have_changed(scope)
     if may_have_changed and scope.machine is not None and names.NODE_FINALIZER in scope.object.metadata.finalizers:
-        what = f"NodeUpgrade {scope.object.name} was deleted before the upgrade of node {scope.node_name} finished"
+        finding = f"NodeUpgrade {scope.object.name} was deleted before the upgrade of node {scope.node_name} finished"
         advice = "the next upgrade in place completes it; if none follows, delete the Machine to have it replaced"
-        ctx.tools.recorder.event(scope.machine.object, "Warning", "UpgradeBrokenOff", f"{what}: {advice}")
+        ctx.tools.recorder.event(scope.machine.object, "Warning", "UpgradeBrokenOff", f"{finding}: {advice}")
     await resume_remediation(ctx, **({} if may_have_changed else own_note(ctx)))
     await ctx.tools.writer.remove_finalizer(RESOURCE, ctx.scope.object, names.NODE_FINALIZER)
     return Continue()

@@ -106,10 +106,10 @@ class NodeScope:
         """
         if configured != self.upgrade.spec.kubernetes_version:
             return "first-control-plane"
-        others = self.workload.nodes() if self.workload else []
+        nodes = self.workload.nodes() if self.workload else []
         reached = any(
             kubernetes_versions.is_reached(node.status.node_info.kubelet_version, self.upgrade.spec.kubernetes_version)
-            for node in others
+            for node in nodes
             if health.CONTROL_PLANE in node.metadata.labels and node.metadata.name != self.node_name
         )
         return "control-plane" if reached else "first-control-plane"
@@ -124,8 +124,8 @@ class NodeScope:
         """True if the node is drained: another node takes pods, or the node is cordoned, to be uncordoned again."""
         if self.is_cordoned:
             return True
-        others = self.workload.nodes() if self.workload else []
-        return any(node.takes_pods for node in others if node.metadata.name != self.node_name)
+        nodes = self.workload.nodes() if self.workload else []
+        return any(node.takes_pods for node in nodes if node.metadata.name != self.node_name)
 
     @property
     def has_etcd_on_its_nodes(self) -> bool:

@@ -206,9 +206,9 @@ async def find_image(ctx: Context) -> Outcome:
         return Wait("UpgraderImageInvalid", f"{entry}: found {shown(scope.image)}, allowed: {images.REFERENCES}")
     if scope.image or not is_needed:
         return Continue()
-    wanted, known = scope.upgrade.spec.kubernetes_version, ", ".join(scope.images) or "none"
+    wanted, versions = scope.upgrade.spec.kubernetes_version, ", ".join(scope.images) or "none"
     message = (
-        f"ConfigMap {names.IMAGES_KEY} has no upgrader image for {wanted} (known versions: {known}); "
+        f"ConfigMap {names.IMAGES_KEY} has no upgrader image for {wanted} (known versions: {versions}); "
         "install Bundles that name one, or add the entry"
     )
     return Wait("UpgraderImageMissing", message)

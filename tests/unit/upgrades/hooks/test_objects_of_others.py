@@ -81,7 +81,7 @@ async def test_hooks_that_are_registered_are_not_written_again() -> None:
 
     client: Any = SimpleNamespace(apply=apply)
     extension = Extension(client, config)
-    cache = SimpleNamespace(get=lambda _key: present, wrote=lambda _found: None)
+    cache = SimpleNamespace(get=lambda _key: present, wrote=lambda _object: None)
     extension.follow(cast(Any, SimpleNamespace(of=lambda *_, **__: cache)))
     await extension.trust(b"bundle")
     assert applied == []
