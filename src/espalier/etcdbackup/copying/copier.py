@@ -67,10 +67,10 @@ async def wait_for_final(source: Store, *, timeout: float | None, notice: Callab
             notice(f"waiting for the final snapshot in {source.where}")
         except Unavailable as error:
             notice(f"waiting for the final snapshot: {error}")
-        left = POLL if deadline is None else min(POLL, deadline - loop.time())
-        if left <= 0:
+        seconds = POLL if deadline is None else min(POLL, deadline - loop.time())
+        if seconds <= 0:
             return False
-        await asyncio.sleep(left)
+        await asyncio.sleep(seconds)
 
 
 class Copier:

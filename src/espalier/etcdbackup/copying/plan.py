@@ -78,8 +78,10 @@ def plan(source: Inventory, target: Inventory, choice: Choice, now: datetime) ->
     copies: dict[str, Copy] = {}
     for stored in (stored for snapshot_set in chosen for stored in snapshot_set.members):
         name = stored.snapshot.without_final()
-        known = present.get(name.key)
-        copies[stored.key] = Copy(stored, name, known if known is not None and known.size == stored.size else None)
+        existing = present.get(name.key)
+        copies[stored.key] = Copy(
+            stored, name, existing if existing is not None and existing.size == stored.size else None
+        )
     sets = tuple(
         SetCopy(tuple(copies[delta.key] for delta in snapshot_set.deltas), copies[snapshot_set.full.key])
         for snapshot_set in chosen

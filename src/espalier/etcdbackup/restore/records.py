@@ -32,10 +32,10 @@ class History:
         Raises `Malformed` for a missing revision, because each change of etcd has the next revision; and for an event
         that etcd never makes.
         """
-        known = self.revision
+        last_revision = self.revision
         for event in events:
             revision = event.revision
-            if revision <= known:
+            if revision <= last_revision:
                 continue
             if revision == self.revision:
                 self._sub += 1

@@ -267,11 +267,11 @@ class AgentRun:
     async def _stop_etcd(self, etcd_task: asyncio.Task[None] | None) -> None:
         """End etcd, whatever became of its start."""
         self._proxy.hold()
-        is_told = etcd_task is not None and not etcd_task.cancel()
+        has_ended = etcd_task is not None and not etcd_task.cancel()
         if etcd_task is not None:
             await asyncio.wait((etcd_task,))
         await self._parts.guard.stop()
-        if not is_told:
+        if not has_ended:
             self._queue.add(events.EtcdEnded())
 
     # --- Snapshots --------------------------------------------------------------------------------------------------
@@ -377,13 +377,13 @@ class _ProxyControl:
                 self.opened_until = sent
 
 
-def _ownership_problem(settings: agent.Settings, seen: events.Observed) -> str:
+def _ownership_problem(settings: agent.Settings, observed: events.Observed) -> str:
     """The reason why this epoch is not known to be the owner; empty if it is."""
     epoch = settings.epoch
-    if seen.marker is None:
+    if observed.marker is None:
         return f"there is no first-start marker of epoch {epoch}: this is the wrong store, or nothing was copied"
-    if isinstance(seen.marker, Unreadable):
-        return f"the first-start marker of epoch {epoch} is unreadable: {seen.marker.why}"
-    if isinstance(seen.operation, Unreadable):
-        return f"the CopyOperation of epoch {epoch} is unreadable: {seen.operation.why}"
+    if isinstance(observed.marker, Unreadable):
+        return f"the first-start marker of epoch {epoch} is unreadable: {observed.marker.why}"
+    if isinstance(observed.operation, Unreadable):
+        return f"the CopyOperation of epoch {epoch} is unreadable: {observed.operation.why}"
     return ""

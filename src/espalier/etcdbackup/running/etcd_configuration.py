@@ -33,17 +33,17 @@ class EtcdConfiguration:
     def text(self) -> str:
         """The configuration as YAML. Raises `ValueError` for a file that can't be read or has no configuration."""
         urls = [f"{member.name}={url}" for member in self.members.members for url in member.peer_urls]
-        known = {
+        settings_of_member = {
             "name": self.members.own.name,
             "data-dir": str(self.data),
             "initial-advertise-peer-urls": ",".join(self.members.own.peer_urls),
             "initial-cluster": ",".join(sorted(urls)),
             "initial-cluster-token": self.token,
         }
-        tree: dict[str, Any] = {"initial-cluster-state": "new", **self._given(), **known}
+        tree: dict[str, Any] = {"initial-cluster-state": "new", **self._settings_of_file(), **settings_of_member}
         return yaml.dump(tree, Dumper=yaml.CSafeDumper, allow_unicode=True)
 
-    def _given(self) -> dict[str, Any]:
+    def _settings_of_file(self) -> dict[str, Any]:
         if self.file is None:
             return {}
         try:

@@ -88,7 +88,7 @@ class Starting:
                 self._served = await self._objects.served()
 
     @property
-    def _where(self) -> str:
+    def _location(self) -> str:
         return self._parts.store.where
 
     async def _start(self, marker: FirstStart) -> None:
@@ -131,7 +131,7 @@ class Starting:
         origin = Origin(settings.epoch, settings.cluster, is_first)
         if self._usable.latest is None:
             if not is_first or marker.snapshots:
-                raise NotStarted(f"{self._where} has no full snapshot, but {_MAY_HAVE_WRITES}")
+                raise NotStarted(f"{self._location} has no full snapshot, but {_MAY_HAVE_WRITES}")
             if await data.is_present():
                 raise NotStarted("etcd does not start from its data, and there are no backups to restore")
             await data.create_empty(origin)
@@ -141,6 +141,8 @@ class Starting:
             await data.restore(self._parts.store, self._usable, bump, origin)
         except NothingToRestore:
             if bump:
-                raise NotStarted(f"the backups in {self._where} are of an empty etcd, but {_MAY_HAVE_WRITES}") from None
+                raise NotStarted(
+                    f"the backups in {self._location} are of an empty etcd, but {_MAY_HAVE_WRITES}"
+                ) from None
             await data.create_empty(origin)  # etcd was empty when it was handed over
         log.info("restored etcd's data", revision=target(self._usable), skipped=bump)

@@ -141,8 +141,8 @@ async def compress(chunks: AsyncIterable[bytes], compression: Compression) -> As
     async for chunk in chunks:
         if stream is None:
             yield chunk
-        elif made := await in_thread(partial(stream.compress, chunk), len(chunk)):
-            yield made
+        elif compressed := await in_thread(partial(stream.compress, chunk), len(chunk)):
+            yield compressed
     if stream is not None:
         yield stream.flush()
 

@@ -87,12 +87,12 @@ async def events(
         size = spool.tell()
         spool.seek(0)
 
-        async def again() -> AsyncGenerator[bytes, None]:
+        async def spooled() -> AsyncGenerator[bytes, None]:
             while piece := await in_thread(partial(spool.read, CHUNK), size):
                 yield piece
 
         try:
-            async with aclosing(read_events(again(), stored.snapshot)) as batches:
+            async with aclosing(read_events(spooled(), stored.snapshot)) as batches:
                 async for batch in batches:
                     yield batch
         except Malformed as error:

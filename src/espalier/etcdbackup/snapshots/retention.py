@@ -85,10 +85,10 @@ def _ends_of_histories(sets: list[SnapshotSet], inventory: Inventory, now: datet
     deltas = tuple(stored for stored in inventory.snapshots if stored.snapshot.kind is Kind.DELTA)
     ends, begins = set[str](), set[str]()
     for snapshot_set, following in pairwise(sets):
-        begun = following.full.snapshot
+        following_full = following.full.snapshot
         reach = SnapshotSet(snapshot_set.full, deltas).reach if snapshot_set.deltas else snapshot_set.full.snapshot.last
-        is_end = reach < begun.last if snapshot_set.deltas else begun.last - reach >= LOSS
-        if is_end and now - begun.time < LAST_OF_A_HISTORY:
+        is_end = reach < following_full.last if snapshot_set.deltas else following_full.last - reach >= LOSS
+        if is_end and now - following_full.time < LAST_OF_A_HISTORY:
             ends.add(snapshot_set.full.key)
             begins.add(following.full.key)
     return ends, begins

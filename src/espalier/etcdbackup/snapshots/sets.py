@@ -28,7 +28,7 @@ class StoredSnapshot:
 
     @property
     def order(self) -> tuple[int, bool, int, str]:
-        """Its position in the order of all."""
+        """The snapshot's position in the order of all."""
         return self.snapshot.last, self.snapshot.kind is Kind.FULL, self.snapshot.created, self.key
 
     @property

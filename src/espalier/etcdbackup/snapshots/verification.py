@@ -32,7 +32,7 @@ class Checked:
 
     stored: StoredSnapshot
     problem: str = ""
-    """Its problem; empty if every byte is right."""
+    """The problem of the object; empty if every byte is right."""
     size: int = 0
     """Bytes of its content."""
     events: int = 0

@@ -252,8 +252,8 @@ class Snapshotter:
                     tasks.full = asyncio.create_task(self._take_full(), name="full snapshot")
                 if watch is not None and tasks.change is None and not pending.is_sealed:
                     tasks.change = asyncio.ensure_future(anext(watch))
-                left = self._seconds_left(tasks, pending, full_due)
-                await tasks.wait(self._requests.woken, left, reads=not pending.is_sealed)
+                timeout = self._seconds_left(tasks, pending, full_due)
+                await tasks.wait(self._requests.woken, timeout, reads=not pending.is_sealed)
                 if tasks.full is not None and tasks.full.done():
                     full, tasks.full = tasks.full, None
                     if (error := full.exception()) is not None and not isinstance(error, _EXPECTED):
@@ -293,17 +293,17 @@ class Snapshotter:
         """Seconds until something is due."""
         self._requests.woken.clear()
         now = self._clock.monotonic()
-        left = [MAX_WAIT]
+        waits = [MAX_WAIT]
         if tasks.full is None:
             failed = self._failures.get(Kind.FULL)
-            wanted = 0.0 if self._requests.waiting_for(Kind.FULL) else (full_due - self._clock.now()).total_seconds()
-            left.append(wanted if failed is None else failed.retry - now)
+            due_in = 0.0 if self._requests.waiting_for(Kind.FULL) else (full_due - self._clock.now()).total_seconds()
+            waits.append(due_in if failed is None else failed.retry - now)
         if pending.is_sealed:
             failed = self._failures.get(Kind.DELTA)
-            left.append(failed.retry - now if failed is not None else 0.0)
+            waits.append(failed.retry - now if failed is not None else 0.0)
         else:
-            left += [*pending.seconds_left(), *([0.0] if self._is_delta_wanted(pending) else [])]
-        return max(0.0, min(left))
+            waits += [*pending.seconds_left(), *([0.0] if self._is_delta_wanted(pending) else [])]
+        return max(0.0, min(waits))
 
     def _is_delta_wanted(self, pending: Pending) -> bool:
         """True if a requested delta has reached its revision."""

@@ -232,10 +232,10 @@ class LocalStore:
         self._exists()
         uploads = self._folder / UPLOADS
         _make_folder(uploads)
-        for left in uploads.iterdir():
+        for file in uploads.iterdir():
             with contextlib.suppress(FileNotFoundError):
-                if time.time() - left.stat().st_mtime > _ABANDONED:
-                    left.unlink()
+                if time.time() - file.stat().st_mtime > _ABANDONED:
+                    file.unlink()
         return uploads / secrets.token_hex(8)
 
     def _put_in_place(self, temporary: Path, key: str) -> None:

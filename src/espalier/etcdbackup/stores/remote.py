@@ -298,13 +298,13 @@ async def _split(chunks: AsyncGenerator[bytes, None]) -> tuple[bytes, AsyncItera
     else:
         return bytes(head), None
 
-    async def again() -> AsyncGenerator[bytes, None]:
+    async def all_chunks() -> AsyncGenerator[bytes, None]:
         yield bytes(head)
         head.clear()
         async for chunk in chunks:
             yield chunk
 
-    return b"", again()
+    return b"", all_chunks()
 
 
 def _store_error(where: str, error: Exception) -> StoreError:
