@@ -61,7 +61,7 @@ class Step:
 
 
 def decisions_of(scope: Scope) -> Decisions:
-    """What the plan decides, which there is for every Cluster after step `check`."""
+    """The decisions of the plan, which exist for every Cluster after step `check`."""
     found = decisions.of(scope)
     if found is None:
         raise AssertionError("step `check` passes no Cluster without a render input")

@@ -308,7 +308,7 @@ def _changes(scope: Scope) -> Sequence[in_place.OwnerChange]:
 
 
 def _pending_decisions(scope: Scope) -> Decisions | None:
-    """What the plan decides; None while nothing of it is done."""
+    """The decisions of the plan; None while nothing of it is done."""
     return decisions.of(scope) if not (scope.is_paused or scope.is_settled) else None
 
 
