@@ -15,12 +15,18 @@ class Catalog:
 
     def __init__(self, kinds: Iterable[type[KubeObject]]) -> None:
         self._kinds = {(cls.resource.api_version, cls.resource.kind): cls for cls in kinds}
-        ours = [cls.resource for cls in self._kinds.values() if cls.resource.group == GROUP and cls not in aws.KINDS]
-        self.datacenters = {resource.kind: resource for resource in ours if resource.kind.endswith("DatacenterConfig")}
+        resources = [
+            cls.resource for cls in self._kinds.values() if cls.resource.group == GROUP and cls not in aws.KINDS
+        ]
+        self.datacenters = {
+            resource.kind: resource for resource in resources if resource.kind.endswith("DatacenterConfig")
+        }
         """Kinds that `spec.datacenterRef` of a Cluster may reference."""
-        self.machine_configs = tuple(resource.kind for resource in ours if resource.kind.endswith("MachineConfig"))
+        self.machine_configs = tuple(resource.kind for resource in resources if resource.kind.endswith("MachineConfig"))
         """Kinds that a `machineGroupRef` may reference."""
-        self.further = tuple(resource.kind for resource in ours if resource.kind.endswith(("TemplateConfig", "IPPool")))
+        self.further = tuple(
+            resource.kind for resource in resources if resource.kind.endswith(("TemplateConfig", "IPPool"))
+        )
         """Kinds that machine configs may reference."""
 
     def kind_of(self, api_version: str, kind: str) -> type[KubeObject] | None:

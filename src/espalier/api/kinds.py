@@ -66,9 +66,9 @@ after 10,000 iterations, and Kubernetes does not estimate the length of computed
 def distinct(items: str, name: str) -> tuple[str, str]:
     """CEL for a list of at most `MANY` items: a rule that each `name` (of item `{0}`) is unique; a duplicate name."""
     first, second = HALVES
-    here, there = (f"{items}[{place}]" for place in ("i", "j"))
-    once = f"{items}.exists_one(h, {name.format(here)} == {name.format('h')})"
-    other = f"(j >= size({items}) || i == j || {name.format(here)} != {name.format(there)})"
+    item, other_item = (f"{items}[{place}]" for place in ("i", "j"))
+    once = f"{items}.exists_one(h, {name.format(item)} == {name.format('h')})"
+    other = f"(j >= size({items}) || i == j || {name.format(item)} != {name.format(other_item)})"
     rule = (
         f"{first}.all(i, i >= size({items}) || {once})"
         f" && {second}.all(i, i >= size({items}) || {second}.all(j, {other}))"
@@ -77,7 +77,7 @@ def distinct(items: str, name: str) -> tuple[str, str]:
         f"({first}.filter(i, i < size({items}) && !{once})"
         f" + {second}.filter(i, i < size({items}) && !{second}.all(j, {other})))"
     )
-    return rule, f"{places}.map(i, {name.format(here)})[0]"
+    return rule, f"{places}.map(i, {name.format(item)})[0]"
 
 
 class Declaration(msgspec.Struct, frozen=True):

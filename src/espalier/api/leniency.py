@@ -81,11 +81,11 @@ class _Reader:
         others: Schema = schema.get("additionalProperties") or {}
         given, nodes = Counter(key.lower() for key in value), fields(node)
         for key, item in value.items():
-            meant = _meant(key, given, properties)
-            if meant != key:
-                self._note((*path, meant), f"{key} is read as {meant}; kubectl accepts no other")
-                rename(node, key, meant)
-            yield meant, self.value(properties.get(meant, others), item, nodes.get(key), (*path, meant))
+            field = _meant(key, given, properties)
+            if field != key:
+                self._note((*path, field), f"{key} is read as {field}; kubectl accepts no other")
+                rename(node, key, field)
+            yield field, self.value(properties.get(field, others), item, nodes.get(key), (*path, field))
 
     def _text(self, value: bool | float, node: yaml.Node | None, path: tuple[paths.Step, ...]) -> Any:
         text = written(node)

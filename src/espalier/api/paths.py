@@ -58,18 +58,18 @@ def parse(text: str) -> tuple[Step, ...]:
     """
     if len(text) > _LONGEST:
         raise ValueError(f"this is not a field path: it has {len(text)} characters, allowed are {_LONGEST}")
-    ways: dict[int, tuple[int, Step]] = {}
+    step_at: dict[int, tuple[int, Step]] = {}
     for position in reversed(range(len(text))):  # a key may contain what looks like its end: the rest decides
         for end, step in _steps(text, position):
-            if end == len(text) or end in ways:
-                ways[position] = end, step
+            if end == len(text) or end in step_at:
+                step_at[position] = end, step
                 break
     steps: list[Step] = []
     position = 0
     while position < len(text):
-        if position not in ways:
+        if position not in step_at:
             raise ValueError(f"{text!r} is not a field path: see character {_readable(text) + 1}")
-        position, step = ways[position]
+        position, step = step_at[position]
         steps.append(step)
     return tuple(steps)
 

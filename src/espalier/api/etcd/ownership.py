@@ -142,8 +142,8 @@ def read_served(text: bytes, epoch: int, cluster: str) -> Served | Unreadable:
 
 def _of(object_: Mine | Unreadable, epoch: int, cluster: str) -> Mine | Unreadable:
     if not isinstance(object_, Unreadable) and (object_.epoch, object_.cluster) != (epoch, cluster):
-        theirs = f"epoch {object_.epoch} of {in_one_line(object_.cluster)}"
-        return Unreadable(f"it is of {theirs}, not of epoch {epoch} of {cluster}")
+        actual = f"epoch {object_.epoch} of {in_one_line(object_.cluster)}"
+        return Unreadable(f"it is of {actual}, not of epoch {epoch} of {cluster}")
     return object_
 
 
