@@ -84,8 +84,8 @@ def _parser() -> argparse.ArgumentParser:
 
 async def _serve(flags: argparse.Namespace) -> int:
     stop = asyncio.Event()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(each, stop.set)
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
     tls = TlsFiles(flags.etcd_cafile, flags.etcd_certfile, flags.etcd_keyfile)
     client = connect(*flags.etcd_servers.split(","), tls=tls if tls.paths else None)
     encryption = Encryption.read(flags.encryption_provider_config) if flags.encryption_provider_config else None

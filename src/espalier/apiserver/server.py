@@ -158,24 +158,24 @@ class Server:
             watch = Watch(self._store, info, self._core.now)
         except ApiError as error:
             return await self._error_response(error)
-        self._watches = {each: None for each in self._watches if not each.is_released}
+        self._watches = {open_watch: None for open_watch in self._watches if not open_watch.is_released}
         self._watches[watch] = None
         return watch
 
     async def _log(self, info: RequestInfo) -> Response:
         if info.verb != "get":
             raise failures.method_not_allowed()
-        found = self._store.table(info.kind.table).objects.get(info.key)
-        if found is None:
+        pod = self._store.table(info.kind.table).objects.get(info.key)
+        if pod is None:
             raise failures.not_found(info.kind.resource, info.name)
-        return await logs.answer(info, found.raw, self.read_log)
+        return await logs.answer(info, pod.raw, self.read_log)
 
     def _document(self, request: Request) -> Response | None:
         """The response of discovery or OpenAPI, for every authenticated user; None for other paths."""
-        found = self._discovery.respond(request) or self._openapi.respond(request)
-        if found is not None and found.status != NOT_FOUND.status and request.method not in ("GET", "HEAD"):
+        document = self._discovery.respond(request) or self._openapi.respond(request)
+        if document is not None and document.status != NOT_FOUND.status and request.method not in ("GET", "HEAD"):
             raise failures.method_not_allowed()
-        return found
+        return document
 
     def _request_info(self, request: Request, user: User, *, watch: bool = False) -> RequestInfo:
         if not self._started:

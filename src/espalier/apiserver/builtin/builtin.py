@@ -85,7 +85,7 @@ def _expanded(name: str, around: tuple[str, ...]) -> Tree:
 
 def _without_references(value: Any, around: tuple[str, ...]) -> Any:
     if isinstance(value, list):
-        return [_without_references(each, around) for each in value]
+        return [_without_references(item, around) for item in value]
     if not isinstance(value, dict):
         return value
     reference = value.get("$ref")

@@ -77,7 +77,7 @@ def _immutable_fields(spec: Tree) -> Tree:
     """The fields of a pod's spec that an update must not change. `nodeName` is left out, because `binding` sets it."""
     fixed = {name: part for name, part in spec.items() if name not in (*_UPDATABLE, "nodeName")}
     for kind in CONTAINERS:
-        fixed[kind] = [{**each, "image": ""} for each in spec.get(kind) or ()]
+        fixed[kind] = [{**container, "image": ""} for container in spec.get(kind) or ()]
     return fixed
 
 
@@ -85,7 +85,7 @@ def spec_problems(spec: Tree, field: str) -> Causes:
     """Violations of the spec of a pod."""
     volumes = spec.get("volumes") or []
     yield from _volumes(volumes, f"{field}.volumes")
-    there = {volume.get("name") for volume in volumes}
+    volume_names = {volume.get("name") for volume in volumes}
     seen: set[str] = set()
     if not spec.get("containers"):
         yield failures.required(f"{field}.containers")
@@ -94,7 +94,7 @@ def spec_problems(spec: Tree, field: str) -> Causes:
             place = f"{field}.{kind}[{index}]"
             yield from _name(container, f"{place}.name", seen)
             yield from _image(container, f"{place}.image")
-            yield from _container(container, place, there)
+            yield from _container(container, place, volume_names)
     yield from _numbers(spec, field)
     if node := spec.get("nodeName"):
         yield from names.subdomain(f"{field}.nodeName", node)
@@ -168,9 +168,9 @@ def _variable(variable: Tree, field: str) -> Causes:
     if source is None:
         return
     place = f"{field}.valueFrom"
-    chosen = [each for each in _SOURCES if source.get(each) is not None]
+    chosen = [source_kind for source_kind in _SOURCES if source.get(source_kind) is not None]
     if not chosen:
-        listed = ", ".join(f"`{each}`" for each in _SOURCES[:-1])
+        listed = ", ".join(f"`{source_kind}`" for source_kind in _SOURCES[:-1])
         yield failures.invalid(place, "", f"must specify one of: {listed} or `{_SOURCES[-1]}`")
     elif variable.get("value"):
         yield failures.invalid(place, "", "may not be specified when `value` is not empty")
@@ -226,11 +226,11 @@ def _mount(mount: Tree, field: str, index: int, volumes: set[Any], places: set[s
 
 def _resources(resources: Tree, field: str) -> Causes:
     limits = resources.get("limits") or {}
-    for name, asked in (resources.get("requests") or {}).items():
+    for name, requested in (resources.get("requests") or {}).items():
         most = limits.get(name)
-        if most is not None and amount(str(asked)) > amount(str(most)):
+        if most is not None and amount(str(requested)) > amount(str(most)):
             detail = f"must be less than or equal to {name} limit of {most}"
-            yield failures.invalid(f"{field}.requests", str(asked), detail)
+            yield failures.invalid(f"{field}.requests", str(requested), detail)
 
 
 def _volumes(volumes: Iterable[Tree], field: str) -> Causes:

@@ -27,19 +27,25 @@ class PodSummary(NamedTuple):
 def summary(pod: Tree, now: datetime) -> PodSummary:
     """The three cells of a pod."""
     spec, status = pod.get("spec", {}), pod.get("status", {})
-    sidecars = {each["name"] for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"}
+    sidecars = {
+        container["name"]
+        for container in spec.get("initContainers") or ()
+        if container.get("restartPolicy") == "Always"
+    }
     init = status.get("initContainerStatuses") or []
     started, waiting_for = _initialization(init, sidecars, len(spec.get("initContainers") or ()))
     word = _gated(status) or status.get("reason") or status.get("phase") or "Unknown"
     containers = status.get("containerStatuses") or []
-    ready = sum(1 for each in init[:started] if each["name"] in sidecars and each.get("ready"))
+    ready = sum(1 for container in init[:started] if container["name"] in sidecars and container.get("ready"))
     restarted = init[: started + 1]
     if waiting_for:
         word = waiting_for
     if not waiting_for or condition_list.is_true_in(status, "Initialized"):
-        running = [each for each in containers if each.get("ready") and "running" in each.get("state", {})]
+        running = [
+            container for container in containers if container.get("ready") and "running" in container.get("state", {})
+        ]
         ready += len(running)
-        restarted = [each for each in restarted if each["name"] in sidecars] + containers
+        restarted = [container for container in restarted if container["name"] in sidecars] + containers
         word = _containers_word(containers, bool(running), condition_list.is_true_in(status, "Ready")) or word
     if pod.get("metadata", {}).get("deletionTimestamp"):
         if status.get("reason") == "NodeLost":
@@ -100,16 +106,16 @@ def _end(terminated: Tree) -> str:
 
 
 def _restarts(statuses: list[Tree], now: datetime) -> str:
-    count = sum(each.get("restartCount", 0) for each in statuses)
-    ends = [each.get("lastState", {}).get("terminated", {}).get("finishedAt") or "" for each in statuses]
+    count = sum(status.get("restartCount", 0) for status in statuses)
+    ends = [status.get("lastState", {}).get("terminated", {}).get("finishedAt") or "" for status in statuses]
     last = max(ends, default="")
     return f"{count} ({age(last, now)} ago)" if count and last else str(count)
 
 
 def _gated(status: Tree) -> str:
     gated = any(
-        each.get("type") == "PodScheduled" and each.get("reason") == "SchedulingGated"
-        for each in status.get("conditions") or ()
+        condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated"
+        for condition in status.get("conditions") or ()
     )
     return "SchedulingGated" if gated else ""
 

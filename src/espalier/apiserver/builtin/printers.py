@@ -126,7 +126,7 @@ READY_OF_DESIRED = _ratio(count("status", "readyReplicas"), at("spec", "replicas
 
 
 def _node_status(node: Tree) -> str:
-    conditions = {each["type"]: each["status"] for each in _at(node, "status", "conditions", default=[])}
+    conditions = {condition["type"]: condition["status"] for condition in _at(node, "status", "conditions", default=[])}
     ready = conditions.get("Ready")
     status = "Unknown" if ready is None else "Ready" if ready == "True" else "NotReady"
     return f"{status},SchedulingDisabled" if _at(node, "spec", "unschedulable", default=False) else status
@@ -142,7 +142,7 @@ def _node_roles(node: Tree) -> str:
 def _node_address(kind: str) -> Cell:
     def cell(node: Tree, _: datetime) -> object:
         addresses = _at(node, "status", "addresses", default=[])
-        return next((each["address"] for each in addresses if each["type"] == kind), "<none>")
+        return next((address["address"] for address in addresses if address["type"] == kind), "<none>")
 
     return cell
 
@@ -165,7 +165,7 @@ def _external_ip(service: Tree) -> str:
     if kind != "LoadBalancer":
         return _joined(external) or "<none>"
     ingress = _at(service, "status", "loadBalancer", "ingress", default=[])
-    balanced = sorted({each.get("ip") or each.get("hostname", "") for each in ingress} - {""})
+    balanced = sorted({balancer.get("ip") or balancer.get("hostname", "") for balancer in ingress} - {""})
     return _joined([*balanced, *external]) or "<pending>"
 
 
@@ -289,7 +289,7 @@ def _pod(field: str) -> Cell:
 
 def _pod_ip(pod: Tree) -> str:
     addresses = _at(pod, "status", "podIPs", default=[])
-    return str(next((each["ip"] for each in addresses), None) or _at(pod, "status", "podIP", default="<none>"))
+    return str(next((address["ip"] for address in addresses), None) or _at(pod, "status", "podIP", default="<none>"))
 
 
 PRINTERS: Mapping[tuple[str, str], tuple[PrinterColumn, ...]] = MappingProxyType(

@@ -73,7 +73,7 @@ class AdmissionWebhooks:
         if matching is None:
             write = self._admission(info, operation, None, None)
             matching = known.matching[operation_and_resource] = [
-                each for each in known.webhooks if each.matching_resource(write) is not None
+                webhook for webhook in known.webhooks if webhook.matching_resource(write) is not None
             ]
         return matching
 

@@ -162,7 +162,9 @@ class Deleter:
         policy = options.propagation_policy
         if policy is not None:
             wanted = {"Orphan": ORPHAN, "Foreground": FOREGROUND}.get(policy)
-            present = [each for each in present if each not in (ORPHAN, FOREGROUND) or each == wanted]
+            present = [
+                finalizer for finalizer in present if finalizer not in (ORPHAN, FOREGROUND) or finalizer == wanted
+            ]
             if wanted and wanted not in present:
                 present.append(wanted)
         definition = info.kind.resource == builtin.CUSTOM_RESOURCE_DEFINITION
@@ -177,8 +179,8 @@ class Deleter:
         spec, status = tree.get("spec") or {}, tree.get("status") or {}
         if not spec.get("nodeName") or status.get("phase") in _ENDED:
             return 0
-        asked = options.grace_period_seconds
-        grace = spec.get("terminationGracePeriodSeconds", POD_GRACE) if asked is None else max(asked, 0)
+        requested = options.grace_period_seconds
+        grace = spec.get("terminationGracePeriodSeconds", POD_GRACE) if requested is None else max(requested, 0)
         running = tree["metadata"].get("deletionGracePeriodSeconds")
         return int(grace if running is None else min(grace, running))
 

@@ -214,11 +214,15 @@ class GarbageCollector:
 
     async def _remove_owner_references(self, place: Place, item: Object, uids: set[str]) -> None:
         """Remove owner references of an object."""
-        remaining = [each for each in item.tree["metadata"].get("ownerReferences", ()) if each.get("uid") not in uids]
+        remaining = [
+            reference
+            for reference in item.tree["metadata"].get("ownerReferences", ())
+            if reference.get("uid") not in uids
+        ]
         await self._patch(place, item, {"ownerReferences": remaining or None})
 
     async def _remove_finalizer(self, place: Place, item: Object, finalizer: str) -> None:
-        remaining = [each for each in item.head.metadata.finalizers if each != finalizer]
+        remaining = [other for other in item.head.metadata.finalizers if other != finalizer]
         await self._patch(place, item, {"finalizers": remaining or None})
 
     # Namespaces and definitions that are deleted.
@@ -236,7 +240,7 @@ class GarbageCollector:
         tree = namespace.tree
         finalizers = (tree.get("spec") or {}).get("finalizers") or []
         if NAMESPACE_FINALIZER in finalizers:
-            tree["spec"]["finalizers"] = [each for each in finalizers if each != NAMESPACE_FINALIZER]
+            tree["spec"]["finalizers"] = [finalizer for finalizer in finalizers if finalizer != NAMESPACE_FINALIZER]
             await self._send("PUT", builtin.NAMESPACE.path(None, name, "finalize"), encode_json(tree))
 
     async def _empty_definition(self, name: str, definition: Object) -> None:

@@ -58,7 +58,7 @@ class Ownership:
             for place in self.dependents(uid)
             if (not namespace or place.key.namespace == namespace)
             and (item := self.get(place)) is not None
-            and any(each.uid == uid and each.block_owner_deletion for each in item.head.metadata.owner_references)
+            and any(owner.uid == uid and owner.block_owner_deletion for owner in item.head.metadata.owner_references)
         ]
 
     def get(self, place: Place) -> Object | None:

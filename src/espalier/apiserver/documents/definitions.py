@@ -128,7 +128,7 @@ def establish(new: Tree, old: Tree | None, registry: Registry, now: str) -> None
 def terminate(tree: Tree, now: str) -> None:
     """Set the condition Terminating in a definition's status; in place."""
     status = dict(tree.get("status") or {})
-    conditions = [each for each in status.get("conditions") or () if each["type"] != "Terminating"]
+    conditions = [condition for condition in status.get("conditions") or () if condition["type"] != "Terminating"]
     terminating = {
         "type": "Terminating",
         "status": "True",
@@ -151,7 +151,7 @@ def _conflicting_names(new: Tree, registry: Registry) -> Iterator[str]:
     for kind in registry.kinds():
         if kind.resource.group == spec["group"] and kind.table != name:
             used = {kind.resource.plural, kind.singular, kind.resource.kind, kind.list_kind, *kind.short_names}
-            yield from (f'"{each}"' for each in wanted & used)
+            yield from (f'"{taken}"' for taken in wanted & used)
 
 
 def kinds_of(tree: Tree) -> list[ServedKind]:

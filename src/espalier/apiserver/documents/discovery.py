@@ -108,7 +108,7 @@ class Discovery:
         return Response(200, response.body, headers)
 
     def _paths(self) -> Tree:
-        roots = {"/api", "/apis", "/openapi/v2", "/openapi/v3", "/version", *(f"/{each}" for each in HEALTH)}
+        roots = {"/api", "/apis", "/openapi/v2", "/openapi/v3", "/version", *(f"/{path}" for path in HEALTH)}
         for kind in self._registry.kinds():
             group, version = kind.resource.group, kind.resource.version
             roots |= {f"/apis/{group}", f"/apis/{group}/{version}"} if group else {f"/api/{version}"}
@@ -211,11 +211,11 @@ def aggregated_document(groups: Iterable[Sequence[ServedKind]], version: str) ->
                 "metadata": {"name": kinds[0].resource.group},
                 "versions": [
                     {
-                        "version": each,
-                        "resources": [_aggregated_resource(kind) for kind in _of_version(kinds, each)],
+                        "version": served_version,
+                        "resources": [_aggregated_resource(kind) for kind in _of_version(kinds, served_version)],
                         "freshness": "Current",
                     }
-                    for each in _versions(kinds)
+                    for served_version in _versions(kinds)
                 ],
             }
             for kinds in groups

@@ -132,17 +132,17 @@ def schemas_of(kinds: Iterable[ServedKind]) -> dict[str, Tree]:
             continue
         missing = {name}
         while missing:
-            each = missing.pop()
-            schemas[each] = _with_references(builtin.definitions()[each], missing)
+            definition = missing.pop()
+            schemas[definition] = _with_references(builtin.definitions()[definition], missing)
             missing -= schemas.keys()
         schemas[name] = {**schemas[name], GVK: [_gvk(kind)]}
     return schemas
 
 
 def _with_references(value: Any, names: set[str]) -> Any:
-    """A definition with references into the document; adds the names to `found`."""
+    """A definition with references into the document; adds the names to `names`."""
     if isinstance(value, list):
-        return [_with_references(each, names) for each in value]
+        return [_with_references(item, names) for item in value]
     if not isinstance(value, dict):
         return value
     changed = {name: _with_references(part, names) for name, part in value.items()}
@@ -267,7 +267,7 @@ def _operations(kind: ServedKind, *operations: tuple[str, str, str, list[Tree], 
             method, {"type": "object"}
         )
         if media:
-            operation["requestBody"] = {"content": {each: {"schema": schema} for each in media}}
+            operation["requestBody"] = {"content": {media_type: {"schema": schema} for media_type in media}}
         done[method] = operation
     return done
 
@@ -292,7 +292,7 @@ _NOT_IN_SWAGGER = frozenset({"nullable", "anyOf", "oneOf", "not", "x-kubernetes-
 
 def _swagger_schema(value: Any) -> Any:
     if isinstance(value, list):
-        return [_swagger_schema(each) for each in value]
+        return [_swagger_schema(item) for item in value]
     if not isinstance(value, dict):
         return value
     changed = {}

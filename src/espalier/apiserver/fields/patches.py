@@ -154,9 +154,11 @@ def _strategic_list(target: list[Any], patch: list[Any], node: Node | None) -> l
     for item in patch:
         if not isinstance(item, dict) or key not in item:
             raise internal_error(f"map: {as_go(item)} does not contain declared merge key: {key}")
-        same = [index for index, each in enumerate(result) if isinstance(each, dict) and each.get(key) == item[key]]
+        same = [
+            index for index, element in enumerate(result) if isinstance(element, dict) and element.get(key) == item[key]
+        ]
         if item.get(DIRECTIVE) == "delete":
-            result = [each for index, each in enumerate(result) if index not in same]
+            result = [element for index, element in enumerate(result) if index not in same]
         elif same:
             result[same[0]] = strategic(result[same[0]], item, node.items)
         else:

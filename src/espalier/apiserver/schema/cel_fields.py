@@ -92,7 +92,7 @@ class _Walk:
         over = self.type_of(_message(loop, 2), schemas)
         items = over.get("items") if over else None
         name = _text(loop, 1)
-        inside = {key: each for key, each in schemas.items() if key != name}
+        inside = {key: schema for key, schema in schemas.items() if key != name}
         if isinstance(items, dict):
             inside[name] = items
         for part in (4, 5, 6, 7):

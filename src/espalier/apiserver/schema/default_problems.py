@@ -60,7 +60,7 @@ def _default_problems(schema: Tree, field: str) -> Iterator[StatusCause]:
         yield failures.invalid(field, given, "must not have unknown fields")
         return
     causes: list[StatusCause] = validator_of(schema).causes(_unwrapped(value)) if _INNER in value else []
-    yield from (failures.cause(each.reason, _joined(field, each.field), each.message) for each in causes)
+    yield from (failures.cause(cause.reason, _joined(field, cause.field), cause.message) for cause in causes)
     if causes:
         return
     place = rules.rules_of(wrapped)

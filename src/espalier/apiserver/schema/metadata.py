@@ -174,7 +174,9 @@ def immutable_problems(old: Tree, new: Tree) -> Iterator[StatusCause]:
         if new.get(name) != old.get(name):
             yield failures.immutable(f"metadata.{name}", new.get(name))
     if old.get("deletionTimestamp"):
-        added = [each for each in new.get("finalizers") or () if each not in (old.get("finalizers") or ())]
+        added = [
+            finalizer for finalizer in new.get("finalizers") or () if finalizer not in (old.get("finalizers") or ())
+        ]
         if added:
             detail = f"no new finalizers can be added if the object is being deleted, found new finalizers {added}"
             yield failures.forbidden_field("metadata.finalizers", detail)

@@ -302,6 +302,9 @@ def _aligned(old: Any, new: Any, node: Node | None) -> Any:
         return {name: _aligned(part, new.get(name), node.child(name)) for name, part in old.items()}
     if isinstance(old, list) and isinstance(new, list) and node.list_type in ("set", "map"):
         before, after = elements_of(old, node), elements_of(new, node)
-        order = [*(each for each in after if each in before), *(each for each in before if each not in after)]
-        return [_aligned(before[each], after.get(each), node.items) for each in order]
+        order = [
+            *(element for element in after if element in before),
+            *(element for element in before if element not in after),
+        ]
+        return [_aligned(before[element], after.get(element), node.items) for element in order]
     return old

@@ -100,10 +100,10 @@ def _causes(error: jsonschema_rs.ValidationError, tree: Tree) -> Iterator[Status
         case "required":
             yield failures.required(paths.render([*path, detail["property"]]))
         case "type":
-            wanted = ",".join(each for each in detail["types"] if each != "null")
+            wanted = ",".join(type_ for type_ in detail["types"] if type_ != "null")
             yield _mistyped(field, _TYPE_NAMES.get(type(value), "null"), wanted)
         case "enum":
-            yield failures.unsupported(field, value, [each for each in detail["options"] if each is not None])
+            yield failures.unsupported(field, value, [option for option in detail["options"] if option is not None])
         case "pattern":
             yield invalid(f"should match '{detail['pattern']}'")
         case "minimum" | "maximum" if limit in (LEAST_INTEGER, MOST_INTEGER):

@@ -317,13 +317,13 @@ class EtcdStore(Store):
             except ApiError as failure:
                 error = failure
             waiting, self._waiting_for_read = self._waiting_for_read, []
-            for each in waiting:
-                if each.done():
+            for future in waiting:
+                if future.done():
                     continue
                 if error is None:
-                    each.set_result(None)
+                    future.set_result(None)
                 else:
-                    each.set_exception(error)
+                    future.set_exception(error)
 
     async def _wait_or_reopen(self, revision: int) -> None:
         """Wait until all changes up to a revision have arrived; reopen the watch if they do not."""
@@ -370,12 +370,12 @@ class EtcdStore(Store):
         self._report_lost(reason)
 
     def _fail_waiting(self, reason: str) -> None:
-        waiting = [*self._waiting_for_read, *self._catching_up, *(each for _, _, each in self._revision_waiters)]
+        waiting = [*self._waiting_for_read, *self._catching_up, *(future for _, _, future in self._revision_waiters)]
         self._catching_up, self._revision_waiters = [], []
-        for each in waiting:
-            if not each.done():
-                each.set_exception(_unavailable(reason))
-                each.exception()  # the waiting request may have been cancelled
+        for future in waiting:
+            if not future.done():
+                future.set_exception(_unavailable(reason))
+                future.exception()  # the waiting request may have been cancelled
 
 
 class _PendingWrite:

@@ -230,7 +230,10 @@ class SqliteStore(Store):
         with connection:
             connection.executemany(
                 "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)",
-                [(each.revision, each.table, *each.key, each.deleted, self._encoded_body(each)) for each in changes],
+                [
+                    (change.revision, change.table, *change.key, change.deleted, self._encoded_body(change))
+                    for change in changes
+                ],
             )
             if garbage:
                 connection.executemany("DELETE FROM log WHERE revision = ?", [(revision,) for revision in garbage])

@@ -115,12 +115,12 @@ class Table:
 
     def drop(self, count: int) -> list[Change]:
         """Drop the oldest changes of the history."""
-        gone = self.history[:count]
-        if gone:
+        dropped = self.history[:count]
+        if dropped:
             del self.history[:count]
-            self.dropped += len(gone)
-            self.compacted = gone[-1].revision
-        return gone
+            self.dropped += len(dropped)
+            self.compacted = dropped[-1].revision
+        return dropped
 
 
 class Store:

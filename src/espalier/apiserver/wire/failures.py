@@ -187,7 +187,7 @@ def required(field: str, detail: str = "") -> StatusCause:
 
 def unsupported(field: str, value: object, allowed: Iterable[object]) -> StatusCause:
     """The value is not supported."""
-    listed = ", ".join(shown(each) for each in allowed)
+    listed = ", ".join(shown(option) for option in allowed)
     return cause("FieldValueNotSupported", field, f"Unsupported value: {shown(value)}: supported values: {listed}")
 
 

@@ -68,7 +68,7 @@ def tree_of(body: bytes) -> Tree:
 def _messages() -> Mapping[str, Mapping[int, Field]]:
     text = files("espalier.apiserver").joinpath("data", "protobuf-v1.json").read_bytes()
     messages = msgspec.json.decode(text, type=dict[str, dict[int, str]])
-    return {name: {number: _field(each) for number, each in fields.items()} for name, fields in messages.items()}
+    return {name: {number: _field(type_) for number, type_ in fields.items()} for name, fields in messages.items()}
 
 
 def _field(text: str) -> Field:
@@ -168,7 +168,7 @@ def _is_zero(value: Any) -> bool:
 
 def _shaped(field: Field, values: list[Value], depth: int) -> Any:
     if field.shape == "[]":
-        return [_value(field.type, each, depth) for value in values for each in _unpacked(field.type, value)]
+        return [_value(field.type, packed, depth) for value in values for packed in _unpacked(field.type, value)]
     if field.shape == "map":
         entries = (raw_fields(value) for value in values if isinstance(value, bytes))
         return {_bytes(entry, 1).decode(): _value(field.type, _entry_value(entry), depth) for entry in entries}
@@ -290,16 +290,16 @@ def _schema_or_list(content: bytes, depth: int) -> Any:
     raw = raw_fields(content)
     if 1 in raw:
         return _message(_SCHEMA, _bytes(raw, 1), depth + 1)
-    return [_message(_SCHEMA, _last_bytes([each]), depth + 1) for each in raw.get(2, [])]
+    return [_message(_SCHEMA, _last_bytes([item]), depth + 1) for item in raw.get(2, [])]
 
 
 def _schema_or_texts(content: bytes, depth: int) -> Any:
     raw = raw_fields(content)
-    return _message(_SCHEMA, _bytes(raw, 1), depth + 1) if 1 in raw else [_text(each) for each in raw.get(2, [])]
+    return _message(_SCHEMA, _bytes(raw, 1), depth + 1) if 1 in raw else [_text(item) for item in raw.get(2, [])]
 
 
 def _texts(content: bytes, depth: int) -> list[str]:
-    return [_text(each) for each in raw_fields(content).get(1, [])]
+    return [_text(item) for item in raw_fields(content).get(1, [])]
 
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."

@@ -72,9 +72,9 @@ def difference(old: Any, new: Any, node: Node | None) -> Difference:
                 removed[element] = inner.removed
         else:
             changed[element] = {}
-            gone = fields_of(was, below, containers=True)
-            if gone:
-                removed[element] = gone
+            lost = fields_of(was, below, containers=True)
+            if lost:
+                removed[element] = lost
     for name, was in before.items():
         if name not in after:
             element, below = _below(name, new, node)

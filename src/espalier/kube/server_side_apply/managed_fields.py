@@ -111,7 +111,7 @@ def decode(entries: bytes | Iterable[Any]) -> Managers:
 
 def encode(managers: Managers) -> list[Tree]:
     """Encode `managedFields`: operation Apply first, then by time and name."""
-    ordered = sorted(managers.items(), key=lambda each: (each[0].operation, each[1].time, each[0]))
+    ordered = sorted(managers.items(), key=lambda entry: (entry[0].operation, entry[1].time, entry[0]))
     return [_entry(manager, owned) for manager, owned in ordered if owned.fields]
 
 
@@ -140,8 +140,8 @@ def update(old: Tree, new: Tree, managers: Managers, me: Manager, node: Node, no
         if rest:
             result[manager] = owned if rest == owned.fields else replace(owned, fields=rest)
     if changed:
-        mine = result.get(me)
-        result[me] = Owned(fields.union(mine.fields, changed) if mine is not None else changed, now)
+        own = result.get(me)
+        result[me] = Owned(fields.union(own.fields, changed) if own is not None else changed, now)
     return _without_oldest_updaters(result)
 
 
@@ -153,7 +153,7 @@ def apply(
     Raises `Conflict` when a changed field belongs to another manager, unless forced. kubectl takes over the fields of
     its client-side apply, which its annotation lists.
     """
-    mine = _applied_by_kubectl(live, node) if me.name == KUBECTL and not force else {}
+    own = _applied_by_kubectl(live, node) if me.name == KUBECTL and not force else {}
     config = _bare(config)
     # An object from before server-side apply: somebody owns it all.
     if live and not managers:
@@ -171,16 +171,16 @@ def apply(
         retained = wanted
         for owned in others.values():
             retained = fields.union(retained, owned.fields)
-        gone = fields.difference(before.fields, wanted)
-        if gone:
-            result = prune(result, gone, retained, node)
+        abandoned = fields.difference(before.fields, wanted)
+        if abandoned:
+            result = prune(result, abandoned, retained, node)
     # Only what really changes can conflict: equal values are shared.
     changed, removed = difference(_bare(live), _bare(result), node)
     changed, removed = _owned(changed), _owned(removed)
     conflicts = [
         (manager, taken)
         for manager, owned in others.items()
-        if (taken := fields.difference(fields.intersection(owned.fields, changed), mine))
+        if (taken := fields.difference(fields.intersection(owned.fields, changed), own))
     ]
     if conflicts and not force:
         raise _conflict(conflicts)
@@ -230,10 +230,10 @@ def _owned(names: FieldSet) -> FieldSet:
 
 
 def _without_oldest_updaters(managers: Managers) -> Managers:
-    updaters = [each for each in managers if each.operation == "Update" and not each.subresource]
+    updaters = [manager for manager in managers if manager.operation == "Update" and not manager.subresource]
     if len(updaters) <= MAX_UPDATERS:
         return managers
-    updaters.sort(key=lambda each: managers[each].time)
+    updaters.sort(key=lambda manager: managers[manager].time)
     result = dict(managers)
     while len(updaters) > MAX_UPDATERS - 1:
         oldest = updaters.pop(0)

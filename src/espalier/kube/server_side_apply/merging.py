@@ -33,22 +33,22 @@ def merge(live: Any, applied: Any, node: Node | None) -> Any:
 
 def _merge_lists(live: list[Any], applied: list[Any], node: Node) -> list[Any]:
     """Merge lists: applied items in the order of the configuration, others before the items that they preceded."""
-    there, wanted = elements_of(live, node), elements_of(applied, node)
-    place = {element: index for index, element in enumerate(there)}
-    others = deque(element for element in there if element not in wanted)
+    live_items, wanted = elements_of(live, node), elements_of(applied, node)
+    place = {element: index for index, element in enumerate(live_items)}
+    others = deque(element for element in live_items if element not in wanted)
     result: list[Any] = []
     for element, item in wanted.items():
-        if element not in there:
+        if element not in live_items:
             result.append(item)
             continue
         while others and place[others[0]] < place[element]:
-            result.append(there[others.popleft()])
-        result.append(merge(there[element], item, node.items))
-    return [*result, *(there[element] for element in others)]
+            result.append(live_items[others.popleft()])
+        result.append(merge(live_items[element], item, node.items))
+    return [*result, *(live_items[element] for element in others)]
 
 
-def prune(value: Any, gone: FieldSet, retained: FieldSet, node: Node | None) -> Any:
-    """A value without the fields in `gone`, except those in `kept` and their parents.
+def prune(value: Any, removed: FieldSet, retained: FieldSet, node: Node | None) -> Any:
+    """A value without the fields in `removed`, except those in `retained` and their parents.
 
     A map or list that had something and has nothing left is removed with its last field.
     """
@@ -56,11 +56,11 @@ def prune(value: Any, gone: FieldSet, retained: FieldSet, node: Node | None) -> 
         result: Tree = {}
         for name, part in value.items():
             element = f"f:{name}"
-            if element not in gone:
+            if element not in removed:
                 result[name] = part
                 continue
             rest = _prune_part(
-                part, gone[element], retained.get(element), node.child(name) if node is not None else None
+                part, removed[element], retained.get(element), node.child(name) if node is not None else None
             )
             if rest is not None:
                 result[name] = rest[0]
@@ -69,11 +69,11 @@ def prune(value: Any, gone: FieldSet, retained: FieldSet, node: Node | None) -> 
         items = []
         for item in value:
             element = element_of(item, node)
-            if element not in gone:
+            if element not in removed:
                 items.append(item)
                 continue
             # Keys stay as long as the item: they identify it.
-            below = {name: part for name, part in gone[element].items() if name[2:] not in node.keys}
+            below = {name: part for name, part in removed[element].items() if name[2:] not in node.keys}
             rest = _prune_part(item, below or {SELF: {}}, retained.get(element), node.items)
             if rest is not None:
                 items.append(rest[0])
@@ -81,16 +81,16 @@ def prune(value: Any, gone: FieldSet, retained: FieldSet, node: Node | None) -> 
     return value
 
 
-def _prune_part(part: Any, gone: FieldSet, retained: FieldSet | None, node: Node | None) -> tuple[Any] | None:
+def _prune_part(part: Any, removed: FieldSet, retained: FieldSet | None, node: Node | None) -> tuple[Any] | None:
     """The rest of a part, in a tuple; None when it is removed."""
-    itself = not gone or SELF in gone
+    itself = not removed or SELF in removed
     if retained is None and itself:
         return None
-    if not gone:
+    if not removed:
         return (part,)  # another manager owns it, or a field in it
     if retained is not None and not retained:
         retained = {SELF: {}}
-    rest = prune(part, gone, retained or {}, node)
+    rest = prune(part, removed, retained or {}, node)
     if part and not rest and retained is None:
         return None
     return (rest,)

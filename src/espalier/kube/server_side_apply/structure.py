@@ -96,7 +96,7 @@ def fill(node: Node, schema: Tree, resolve: Resolve | None, *, open_objects: boo
         node.items = below(items)
     declares = bool(node.properties) or additional is not None
     node.preserve = bool(schema.get(PRESERVE)) or additional is True or (open_objects and not declares)
-    node.enum = tuple(each for each in schema.get("enum", ()) if isinstance(each, str))
+    node.enum = tuple(value for value in schema.get("enum", ()) if isinstance(value, str))
     node.defaulted = tuple(name for name, part in node.properties.items() if part.default is not None)
     _annotate(node, schema)
 
