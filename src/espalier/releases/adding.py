@@ -26,15 +26,15 @@ def add(folder: Path, version: str, *, date: datetime, commit: str, bundles: str
     `bundles` is a file of the folder; by default the Bundles stay those of the newest release. Raises `ValueError` for
     an invalid or existing version, and `ManifestError` when the manifest would not be valid.
     """
-    there = Releases.load(folder)
+    releases = Releases.load(folder)
     wanted = parsed(version) if version.startswith("v") else None
     if wanted is None:
         raise ValueError(f"{version} is not a version; give one like v0.27.0")
-    if version in there.versions:
+    if version in releases.versions:
         raise ValueError(f"{version} is released already, and releases are immutable; give the next version")
     file = folder / MANIFEST
     before = file.read_text()
-    newest = there.newest()
+    newest = releases.newest()
     manifest, _ = Files(folder).read(f"{SCHEME}{MANIFEST}", ReleaseManifest)
     number = max(entry.number for entry in manifest.spec.releases) + 1
     url = f"{SCHEME}{bundles}" if bundles else newest.eksa_release.spec.bundle_manifest_url

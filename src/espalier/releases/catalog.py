@@ -245,8 +245,8 @@ class _Loading:
         if problem := mismatch(f"{field}.kubeVersion", bundle.kube_version, self.distros[name]):
             self._problems.append(of(document, document.problem(problem)))
 
-    def _add(self, document: Document, field: str, found: str, message: str, allowed: Sequence[str] = ()) -> None:
-        self._problems.append(of(document, document.problem(Violation(field, found, ", ".join(allowed), message))))
+    def _add(self, document: Document, field: str, value: str, message: str, allowed: Sequence[str] = ()) -> None:
+        self._problems.append(of(document, document.problem(Violation(field, value, ", ".join(allowed), message))))
 
 
 _MINOR = re.compile(r"[0-9]+\.[0-9]+")

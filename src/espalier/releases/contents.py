@@ -30,10 +30,10 @@ class UnknownKubernetesVersion(LookupError):
     """Bundles lack a Kubernetes version. The message names the available ones."""
 
     def __init__(self, version: str, bundles: Bundles) -> None:
-        there = ", ".join(kubernetes_versions(bundles))
+        available = ", ".join(kubernetes_versions(bundles))
         super().__init__(
             f"Kubernetes {version} is not in the Bundles {bundles.metadata.name} (number {bundles.spec.number}); "
-            f"they have {there}"
+            f"they have {available}"
         )
         self.version = version
         self.bundles = bundles
