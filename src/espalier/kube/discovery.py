@@ -110,14 +110,14 @@ class Discovery:
 def _find(word: str, served: Sequence[ServedResource]) -> Resource | None:
     name, _, place = word.lower().partition(".")
 
-    def meant(names: Iterable[str], resource: Resource) -> bool:
+    def is_named(names: Iterable[str], resource: Resource) -> bool:
         return name in names and place in {"", resource.group, f"{resource.version}.{resource.group}"}
 
     for item in served:
-        if meant((item.resource.plural, item.singular, item.resource.kind.lower()), item.resource):
+        if is_named((item.resource.plural, item.singular, item.resource.kind.lower()), item.resource):
             return item.resource
     for item in served:
-        if meant(item.short_names, item.resource):
+        if is_named(item.short_names, item.resource):
             return item.resource
     return None
 

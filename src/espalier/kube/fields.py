@@ -143,8 +143,8 @@ def union(fields: FieldSet, other: FieldSet) -> FieldSet:
         return fields
     result = dict(fields)
     for element, below in other.items():
-        mine = result.get(element)
-        result[element] = below if mine is None else _union_below(mine, below)
+        present = result.get(element)
+        result[element] = below if present is None else _union_below(present, below)
     return result
 
 

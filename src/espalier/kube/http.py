@@ -226,10 +226,10 @@ class _HttpStream:
         protocol = connection.protocol if connection is not None else None
         if protocol is not None:
             # Aborted: a close would wait for the server's TLS close_notify.
-            gone = protocol.closed
+            closed = protocol.closed
             protocol.abort()
-            if gone is not None:
-                await asyncio.gather(gone, return_exceptions=True)
+            if closed is not None:
+                await asyncio.gather(closed, return_exceptions=True)
         self._response.close()
 
 
