@@ -40,28 +40,28 @@ def place(root: Path, path: str) -> Path:
 
     It need not exist. Raises `OSError` for more links than Linux follows, and for invalid file names.
     """
-    here, parts, links = root, path.split("/")[::-1], 0
+    current, parts, links = root, path.split("/")[::-1], 0
     while parts:
         part = parts.pop()
         if part in ("", "."):
             continue
         if part == "..":
-            here = here if here == root else here.parent
+            current = current if current == root else current.parent
             continue
         try:
-            entry = child(here, part)
+            entry = child(current, part)
         except ValueError as error:  # the name may come from a link
             raise OSError(errno.EINVAL, str(error), path) from None
         if not entry.is_symlink():
-            here = entry
+            current = entry
             continue
         links += 1
         if links > MOST_LINKS:
             raise OSError(errno.ELOOP, "too many links", path)
         target = os.readlink(entry)
-        here = root if target.startswith("/") else here
+        current = root if target.startswith("/") else current
         parts += target.split("/")[::-1]
-    return here
+    return current
 
 
 def open_file(root: Path, path: str, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:

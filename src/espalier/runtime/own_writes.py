@@ -41,9 +41,9 @@ class OwnWrites:
         if old is None or new is None:
             return True
         before, after = old.metadata.annotations, new.metadata.annotations
-        ours = self._annotations.get(new.key, {})
+        own = self._annotations.get(new.key, {})
         changed = (name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-        if any(after.get(name) != ours.get(name, ...) for name in changed):
+        if any(after.get(name) != own.get(name, ...) for name in changed):
             return True
         status = _status(new)
         return status != _status(old) and _encode(status) != self._statuses.get(new.key)

@@ -32,8 +32,10 @@ class Snapshot(Caches):
             source = cache.source
             of_kind = by_kind.get((source.resource.api_version, source.resource.kind), ())
             cache.begin_list()
-            selected = (each for each in of_kind if not source.namespaces or each.namespace in source.namespaces)
-            cache.listed([Object(each.raw) for each in selected])  # a transform may change the object
+            selected = (
+                object_ for object_ in of_kind if not source.namespaces or object_.namespace in source.namespaces
+            )
+            cache.listed([Object(object_.raw) for object_ in selected])  # a transform may change the object
             cache.end_list("0")
 
     def put(self, object_: Object) -> None:
