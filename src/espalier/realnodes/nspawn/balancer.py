@@ -89,8 +89,8 @@ class Listener:
         """Set the backends; connections of removed ones are closed."""
         known = {backend.host: backend for backend in self.backends}
         self.backends = [known.pop(host) if host in known else Backend(host, self.port) for host in hosts]
-        for gone in known.values():
-            gone.drop()
+        for removed in known.values():
+            removed.drop()
 
     async def open(self) -> None:
         """Listen. Raises `OSError` when the address does not exist, or is in use."""
@@ -113,15 +113,15 @@ class Listener:
         for backend in self.in_order():
             try:
                 async with asyncio.timeout(CONNECT_WITHIN):
-                    there = await asyncio.open_connection(backend.host, backend.port)
+                    upstream = await asyncio.open_connection(backend.host, backend.port)
             except (OSError, TimeoutError):
                 continue
-            backend.connections |= {writer, there[1]}
+            backend.connections |= {writer, upstream[1]}
             try:
-                await asyncio.gather(_pump(reader, there[1]), _pump(there[0], writer))
+                await asyncio.gather(_pump(reader, upstream[1]), _pump(upstream[0], writer))
             finally:
-                backend.connections -= {writer, there[1]}
-                there[1].close()
+                backend.connections -= {writer, upstream[1]}
+                upstream[1].close()
                 writer.close()
             return
         writer.transport.abort()

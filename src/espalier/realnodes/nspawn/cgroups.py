@@ -57,10 +57,10 @@ def members(id_: str) -> Iterator[int]:
 
 async def end_all(id_: str) -> None:
     """Kill all processes of a node, its init first; returns when they have ended."""
-    while living := [process for pid in members(id_) if (process := processes.identify(pid))]:
-        for process in living:
+    while remaining := [process for pid in members(id_) if (process := processes.identify(pid))]:
+        for process in remaining:
             processes.stop(process)
-        await asyncio.gather(*(processes.ended(process) for process in living))
+        await asyncio.gather(*(processes.ended(process) for process in remaining))
 
 
 def remove(id_: str) -> None:

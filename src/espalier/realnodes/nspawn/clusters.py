@@ -130,10 +130,10 @@ class InfrastructureClusters:
         """Set the routes to pods of other nodes, on every node."""
         folders = {record: self._tools.state.folder(record.id) for record in self._nodes(infra_cluster)}
         ranges = {record: range_ for record, folder in folders.items() if (range_ := inside.pod_range(folder))}
-        for record, ways in pod_routes(ranges).items():
+        for record, routes in pod_routes(ranges).items():
             running = container.find(folders[record])
             if running is not None:
-                await network.set_routes(running.init.pid, ways)
+                await network.set_routes(running.init.pid, routes)
 
     async def _report(self, infra_cluster: Object, reason: str, problem: str) -> None:
         typed = infra_cluster.decode(InfrastructureCluster)

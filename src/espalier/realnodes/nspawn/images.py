@@ -52,8 +52,8 @@ def further_names(version: str, available: Iterable[str], asked: Iterable[Reques
 
 def lacking(version: str, available: Iterable[str], asked: Iterable[RequestedImage]) -> list[str]:
     """Programs that clusters of this version use and its base lacks."""
-    there = set(map(program_of, available))
-    return sorted({image.program for image in asked if image.version == version} - there)
+    present = set(map(program_of, available))
+    return sorted({image.program for image in asked if image.version == version} - present)
 
 
 def by_name(version: str, available: Mapping[str, str], asked: Iterable[RequestedImage]) -> dict[str, str]:

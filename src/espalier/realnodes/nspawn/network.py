@@ -54,14 +54,14 @@ class Bridge:
                 f"the nodes of this local environment use addresses of {recorded.range}, not of {self.range.network}: "
                 "omit --node-addresses, or delete the local environment first (`espalier down --delete-data`)"
             )
-        ours = recorded.bridge if recorded else ""
-        if not ours and await _link(self.name) is not None:
+        own_bridge = recorded.bridge if recorded else ""
+        if not own_bridge and await _link(self.name) is not None:
             raise RangeInUse(
                 f"interface {self.name} exists already: another local environment runs real nodes here; only one "
                 "can, so delete that one first, with its own ESPALIER_HOME (`espalier down --delete-data`), or, if its "
                 f"folder is gone, the interface (`ip link delete {self.name}`)"
             )
-        other = clash(self.range, await occupied(), own_bridge=ours)
+        other = clash(self.range, await occupied(), own_bridge=own_bridge)
         if other is not None:
             raise RangeInUse(
                 f"addresses {self.range.network} for nodes: {other.device or 'a route'} already has {other.network}; "
@@ -92,12 +92,12 @@ class Bridge:
             # Linux gives a bridge the lowest of its interfaces' until it has one of its own. When a node came or went,
             # the others had the old one in mind, and none reached its API server for up to a minute.
             await run("ip", "link", "set", record.bridge, "address", hardware_address)
-        have = {info["local"] for info in link.get("addr_info", [])}
+        present = {info["local"] for info in link.get("addr_info", [])}
         wanted = {str(self.range.bridge), *(endpoint.address for endpoint in record.endpoints)}
-        for address in sorted(wanted - have):
+        for address in sorted(wanted - present):
             with_length = self.range.with_length(IPv4Address(address))
             await run("ip", "address", "add", with_length, "dev", record.bridge)
-        for address in sorted(have - wanted):
+        for address in sorted(present - wanted):
             await run("ip", "address", "del", self.range.with_length(IPv4Address(address)), "dev", record.bridge)
         if "UP" not in link.get("flags", []):
             await run("ip", "link", "set", record.bridge, "up")
@@ -124,11 +124,11 @@ async def set_routes(pid: int, wanted: Iterable[tuple[str, str]]) -> None:
     inside = ("nsenter", "--target", str(pid), "--net", "ip")
     shown = await run(*inside, "-json", "-4", "route", "show", "proto", ROUTE_PROTOCOL)
     routes = msgspec.json.decode(shown or "[]")
-    have = {(route["dst"], route["gateway"]) for route in routes if "gateway" in route}
+    present = {(route["dst"], route["gateway"]) for route in routes if "gateway" in route}
     goal = set(wanted)
-    for network, gateway in sorted(have - goal):
+    for network, gateway in sorted(present - goal):
         await run(*inside, "route", "del", network, "via", gateway, "proto", ROUTE_PROTOCOL)
-    for network, gateway in sorted(goal - have):
+    for network, gateway in sorted(goal - present):
         await run(*inside, "route", "replace", network, "via", gateway, "proto", ROUTE_PROTOCOL)
 
 

@@ -71,11 +71,11 @@ async def ended(process: Process) -> None:
     except ProcessLookupError:
         return
     loop = asyncio.get_running_loop()
-    gone = asyncio.Event()
-    loop.add_reader(descriptor, gone.set)
+    exited = asyncio.Event()
+    loop.add_reader(descriptor, exited.set)
     try:
         if process.alive:
-            await gone.wait()
+            await exited.wait()
     finally:
         loop.remove_reader(descriptor)
         os.close(descriptor)

@@ -117,18 +117,18 @@ class RegistryHandler(BaseHTTPRequestHandler):
 
     def _answer(self, *, with_content: bool) -> None:
         url = urlsplit(self.path)
-        asked = _ASKED.fullmatch(url.path)
-        if asked is None:
+        requested = _ASKED.fullmatch(url.path)
+        if requested is None:
             greeted = url.path == "/v2/"
             self._say(HTTPStatus.OK if greeted else HTTPStatus.NOT_FOUND, {}, with_content=with_content)
             return
         served_images = ServedImages.of_settings(json.loads(self.settings.read_bytes()))
-        reference, kind = unquote(asked["reference"]), "application/octet-stream"
-        if asked["what"] == "blobs":
+        reference, kind = unquote(requested["reference"]), "application/octet-stream"
+        if requested["what"] == "blobs":
             digest, missing = reference, ("BLOB_UNKNOWN", reference)
         else:
             # containerd's mirrors get the original registry as `ns` (containerd's hosts.md).
-            name = f"{parse_qs(url.query).get('ns', [''])[0]}/{asked['path']}:{reference}"
+            name = f"{parse_qs(url.query).get('ns', [''])[0]}/{requested['path']}:{reference}"
             missing = ("MANIFEST_UNKNOWN", f"an image {name}")
             try:
                 digest = reference if ":" in reference else served_images.digest(name) or ""
@@ -141,7 +141,7 @@ class RegistryHandler(BaseHTTPRequestHandler):
             error = {"code": missing[0], "message": f"no base of this machine has {missing[1]}"}
             self._say(HTTPStatus.NOT_FOUND, {"errors": [error]}, with_content=with_content)
             return
-        if asked["what"] == "manifests":
+        if requested["what"] == "manifests":
             kind = json.loads(path.read_bytes()).get("mediaType", _MANIFEST)
         self._begin(HTTPStatus.OK, kind, path.stat().st_size, digest)
         if with_content:
