@@ -104,10 +104,10 @@ def find_base(version: str, *, repository: str = DEFAULT_REPOSITORY, assets: Pat
         if base.version == wanted and base.repository == repository:
             return base
     option = "" if repository == DEFAULT_REPOSITORY else f" --image-repository {repository}"
-    there = ", ".join(sorted({base.version for base in bases if base.repository == repository}, key=numbers))
+    available = ", ".join(sorted({base.version for base in bases if base.repository == repository}, key=numbers))
     raise MissingAssets(
         f"there is no base for nodes of Kubernetes {wanted} with images of {repository} (there is "
-        f"{there or 'none'}): run `espalier assets build {NAME}-{wanted}{option}`"
+        f"{available or 'none'}): run `espalier assets build {NAME}-{wanted}{option}`"
     )
 
 

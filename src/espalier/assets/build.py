@@ -36,8 +36,8 @@ def provide(components: Iterable[Component], assets: Path, say: Say) -> list[Com
 
     Raises `MissingRequirements` before anything is begun, and `BuildFailed`; what was finished until then stays.
     """
-    asked = with_needs(components)
-    wanted = [component for component in asked if not is_intact(component.home(assets))]
+    needed = with_needs(components)
+    wanted = [component for component in needed if not is_intact(component.home(assets))]
     if wanted:
         if missing := missing_requirements(wanted, assets):
             raise MissingRequirements(missing)
@@ -46,7 +46,7 @@ def provide(components: Iterable[Component], assets: Path, say: Say) -> list[Com
             for component in wanted:
                 if not is_intact(component.home(assets)):  # another run may have built it while we waited our turn
                     _build(component, assets, say)
-    for component in asked:
+    for component in needed:
         if component not in wanted:
             say(f"{component.label}: up to date")
     if all(is_finished(component.home(assets)) for component in ENVTEST):

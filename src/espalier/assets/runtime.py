@@ -88,25 +88,25 @@ class Debian:
         self._run(FIND, *modules, paths=paths)
 
     def _layer(
-        self, programs: Sequence[str], ours: Sequence[Path], extensions: Iterable[Path], work_folder: Path
+        self, programs: Sequence[str], paths: Sequence[Path], extensions: Iterable[Path], work_folder: Path
     ) -> Mapping[str, Path | str]:
         binaries = [
             self.python,
             *programs,
-            *(str(path.relative_to(self._root)) for path in ours if path.suffix == ".so"),
+            *(str(path.relative_to(self._root)) for path in paths if path.suffix == ".so"),
         ]
         files: dict[str, Path | str] = {path: self._root / path for path in binaries}
         loading = [*(self._root / binary for binary in binaries), *extensions]
         for library in sorted({library for binary in loading for library in self._libraries(binary)}):
             if library.is_relative_to(self._root):
                 files[f"{LIBRARIES}/{library.name}"] = Path(os.path.realpath(library))
-        sources = {path.relative_to(self._root).with_suffix(".pyc"): path for path in ours if path.suffix == ".py"}
+        sources = {path.relative_to(self._root).with_suffix(".pyc"): path for path in paths if path.suffix == ".py"}
         compiled = self.compile({str(target): source for target, source in sources.items()}, work_folder)
         return {
             **files,
             **compiled,
             **LINKS,
-            **self._packages([*binaries, *map(str, files), *map(str, ours)], work_folder),
+            **self._packages([*binaries, *map(str, files), *map(str, paths)], work_folder),
         }
 
     @property
