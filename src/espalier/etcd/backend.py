@@ -133,7 +133,7 @@ def read_state(database: Database) -> State:
     try:
         leases = [rpc.StoredLease.FromString(value) for value in entries.get(LEASE, {}).values()]
         messages = [rpc.AlarmMember.FromString(key) for key in entries.get(ALARM, {})]
-        alarms = tuple((each.member_id, rpc.AlarmType.Name(each.alarm)) for each in messages)
+        alarms = tuple((alarm.member_id, rpc.AlarmType.Name(alarm.alarm)) for alarm in messages)
     except (DecodeError, ValueError) as error:
         raise Damaged(f"{database.name} is damaged: a lease or an alarm is not an etcd message") from error
     return State(

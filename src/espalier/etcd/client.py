@@ -279,4 +279,4 @@ class Client:
 
 def _alarms(answer: rpc.AlarmResponse) -> tuple[Alarm, ...]:
     known: dict[int, Literal["NOSPACE", "CORRUPT"]] = {rpc.NOSPACE: "NOSPACE", rpc.CORRUPT: "CORRUPT"}
-    return tuple(Alarm(each.member_id, known[each.alarm]) for each in answer.alarms if each.alarm in known)
+    return tuple(Alarm(alarm.member_id, known[alarm.alarm]) for alarm in answer.alarms if alarm.alarm in known)

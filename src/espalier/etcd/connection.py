@@ -140,8 +140,8 @@ class Connection:
                 reads = method.of(channel)(request, metadata=_REQUIRE_LEADER)
                 stream = _GrpcStream(self, member, reads, None)
             else:
-                both = method.of(channel)(metadata=_REQUIRE_LEADER)
-                stream = _GrpcStream(self, member, both, both)
+                call = method.of(channel)(metadata=_REQUIRE_LEADER)
+                stream = _GrpcStream(self, member, call, call)
         try:
             async with asyncio.timeout(seconds):
                 if isinstance(method, BothStream):
