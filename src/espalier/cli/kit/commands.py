@@ -81,8 +81,8 @@ def _wrong(error: click.UsageError, context: click.Context) -> str:
             allowed = f"did you mean {near}?" if near else f"allowed: {', '.join(known)}"
             return f"unknown command {error.command_name!r}; {allowed}"
         case click.NoSuchOption():
-            meant = f"; did you mean {error.possibilities[0]}?" if error.possibilities else ""
-            return f"unknown flag {error.option_name}{meant}"
+            suggestion = f"; did you mean {error.possibilities[0]}?" if error.possibilities else ""
+            return f"unknown flag {error.option_name}{suggestion}"
         case click.BadOptionUsage():
             option = next(
                 parameter for parameter in context.command.params if error.option_name in _spellings(parameter)

@@ -41,11 +41,11 @@ def access_of(connection: flags.Connection, home: Home | None = None) -> Access:
     """The first that exists of `--kubeconfig`, `$KUBECONFIG`, the local environment's and `~/.kube/config`. Raises
     `NotReachable` if there is none."""
     home = home or Home.locate()
-    asked = connection.kubeconfig or os.environ.get("KUBECONFIG")
+    requested = connection.kubeconfig or os.environ.get("KUBECONFIG")
     files = kubeconfig_files(connection.kubeconfig, os.environ)
-    if not asked and home.kubeconfig.exists():
+    if not requested and home.kubeconfig.exists():
         files = [home.kubeconfig]
-    if not asked and not any(file.exists() for file in files):
+    if not requested and not any(file.exists() for file in files):
         raise NotReachable(
             f"no kubeconfig: --kubeconfig and $KUBECONFIG are not set, "
             f"and neither {home.kubeconfig} nor ~/.kube/config exists. "

@@ -164,7 +164,7 @@ def output(
     why.
     """
     refusals = {**(refused or {}), **({} if names else {formats.NAME: formats.NO_NAMES})}
-    ways = formats.listed([format_ for format_ in formats.ALL if format_ not in refusals])
+    allowed = formats.listed([format_ for format_ in formats.ALL if format_ not in refusals])
     return click.option(
         "--output",
         "-o",
@@ -173,7 +173,7 @@ def output(
         default=default,
         show_default=bool(default),
         metavar="FORMAT",
-        help=f"{ways}.",
+        help=f"{allowed}.",
     )
 
 

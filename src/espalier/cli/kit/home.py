@@ -149,12 +149,12 @@ class Home(msgspec.Struct, frozen=True):
 
     def require_database(self) -> None:
         """Raise `Broken` if a local environment existed, and its database is missing or empty."""
-        there = self.database.exists()
-        if there and self.database.stat().st_size:
+        exists = self.database.exists()
+        if exists and self.database.stat().st_size:
             return
         left = [*self.authority.glob("ca.*"), *self.clusters.glob("*/objects.db")]
         if left:
-            state = "is empty" if there else "is not there"
+            state = "is empty" if exists else "is not there"
             raise self.broken_database(f"{self.database} {state}, but {left[0]} shows that there was one")
         self.database.unlink(missing_ok=True)  # a first start that was interrupted
 

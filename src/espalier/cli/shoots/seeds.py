@@ -106,11 +106,11 @@ async def evacuate(
     """
     seconds = waiting_time(timeout)
     async with connection.connect(connect) as connected:
-        there = {seed.name for seed in await _seeds(connected.client)}
+        existing = {seed.name for seed in await _seeds(connected.client)}
         has = {name} & (await _seeds_of_shoots(connected.client))  # somebody deleted its Seed
         for seed in filter(None, (name, destination)):
-            if seed not in there | has:
-                raise Failure(f"there is no seed {seed!r}; existing: {first(sorted(there), 20) or 'none'}")
+            if seed not in existing | has:
+                raise Failure(f"there is no seed {seed!r}; existing: {first(sorted(existing), 20) or 'none'}")
         if destination == name:
             raise Failure(f"--to: found {name}, which is the seed to evacuate; name another one")
         if dry_run:
@@ -162,8 +162,8 @@ async def _next(
         client.list(Seed.resource), client.list(Shoot.resource), _profiles(client)
     )
     typed = [seed.decode(Seed) for seed in seeds.items]
-    here = [shoot.decode(Shoot) for shoot in shoots.items]
-    return next_moves(name, here, typed, limit, destination, profiles=profiles, refused=refused)
+    typed_shoots = [shoot.decode(Shoot) for shoot in shoots.items]
+    return next_moves(name, typed_shoots, typed, limit, destination, profiles=profiles, refused=refused)
 
 
 async def _profiles(client: Client) -> dict[str, CloudProfile]:

@@ -183,11 +183,11 @@ def bad_case(times: MoveTimes) -> Times:
 def _times_note(seen: Seen, source: str) -> str:
     """A sentence about whose times a plan has, and what is wrong with them."""
     of_garden = "the garden's own time is that of `espalier garden` by default"
-    mine = seen.times.get(seen.destination)
-    if mine is None:
+    of_destination = seen.times.get(seen.destination)
+    if of_destination is None:
         return f"Times are defaults: the gardenlet of seed {seen.destination} does not report its own; {of_garden}."
-    theirs = seen.times.get(source)
-    if theirs is not None and theirs.timing != mine.timing:
+    of_source = seen.times.get(source)
+    if of_source is not None and of_source.timing != of_destination.timing:
         differ = f"Seeds {source} and {seen.destination} run with different times"
         return f"{differ}: give both the same. These are the latter's; {of_garden}."
     return f"Times are those of the gardenlet of seed {seen.destination}; {of_garden}."
@@ -197,7 +197,7 @@ def _refusals(seen: Seen) -> Iterator[str]:
     old, moved = seen.shoot, seen.shoot.tree
     moved = {**moved, "spec": {**moved["spec"], "seedName": seen.destination}}
     placed = [(shoot.spec.seed_name, shoot.status.seed_name) for shoot in seen.shoots]
-    garden = rules.Garden(seen.seeds.get, seen.profiles.get, lambda seed: sum(seed in both for both in placed))
+    garden = rules.Garden(seen.seeds.get, seen.profiles.get, lambda seed: sum(seed in seeds for seeds in placed))
     if old.decode(Shoot).spec.seed_name == seen.destination:
         yield f"spec.seedName: found {seen.destination}, where the shoot already is, or moves to; name another seed"
         return

@@ -184,8 +184,8 @@ async def plan(name: str, *, destination: str, connect: flags.Connection, output
     """
     async with connection.connect(connect) as connected:
         key = Key(connected.namespace, name)
-        there = (await find(connected.client, key)).decode(Shoot)
-        if destination == there.spec.seed_name:
+        shoot = (await find(connected.client, key)).decode(Shoot)
+        if destination == shoot.spec.seed_name:
             raise Failure(f"--to: found {destination}, where shoot {key} already is, or moves to; name another seed")
         made = Plan.of(await observe(connected.client, key, destination))
     if output_format:
@@ -216,6 +216,6 @@ async def find(client: Client, key: Key) -> Object:
         except NotFound as error:
             if error.is_of_kind:
                 raise
-            there = [shoot.name for shoot in (await client.list(Shoot.resource, key.namespace)).items]
-            listed = first(there, 20) or "none"
+            existing = [shoot.name for shoot in (await client.list(Shoot.resource, key.namespace)).items]
+            listed = first(existing, 20) or "none"
             raise Failure(f"there is no shoot {key.name!r} in namespace {key.namespace}; existing: {listed}") from error
