@@ -91,7 +91,7 @@ AnyCall: TypeAlias = Create | ListItems | Delete | SetRecord
 
 
 class Credentials(Struct, frozen=True, rename="camel"):
-    """Of one account."""
+    """The credentials of one account."""
 
     account: str
     token: str
@@ -137,5 +137,5 @@ WRITES = (Create, Delete, SetRecord)
 
 
 def has_tags(item: AnyItem, tags: Mapping[str, str]) -> bool:
-    """True if the item has all of them."""
+    """True if the item has all of these tags."""
     return all(item.tags.get(name) == value for name, value in tags.items())

@@ -69,7 +69,7 @@ def is_false(conditions: Iterable[AnyCondition], type: str) -> bool:
 
 
 def set(conditions: Sequence[Condition], condition: Condition, now: datetime) -> list[Condition]:
-    """The conditions, with this one replaced or added."""
+    """The conditions, with `condition` replaced or added."""
     present = get(conditions, condition.type)
     since = transition_time(present, condition.status, timestamp(now))
     condition = msgspec.structs.replace(condition, last_transition_time=since)

@@ -20,11 +20,11 @@ class ClusterIdentity:
     """
 
     owner: Key | None
-    """Its EKS Anywhere Cluster; None if Cluster API's objects name none."""
+    """The EKS Anywhere Cluster; None if Cluster API's objects name none."""
     capi: Key
-    """Its Cluster of Cluster API."""
+    """The Cluster of Cluster API."""
     uid: str = field(default="", compare=False)
-    """UID of its Cluster API Cluster; empty if there is none, or if unknown."""
+    """UID of the Cluster API Cluster; empty if there is none, or if unknown."""
 
     @classmethod
     def of(cls, owner: Key, uid: str = "") -> ClusterIdentity:

@@ -32,7 +32,7 @@ class LabelSelector(Part):
     match_expressions: list[LabelSelectorRequirement] = []
 
     def selects(self, labels: Mapping[str, str]) -> bool:
-        """True if all its terms match these labels."""
+        """True if all terms of the selector match these labels."""
         return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
             requirement.holds(labels) for requirement in self.match_expressions
         )

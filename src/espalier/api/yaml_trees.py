@@ -56,7 +56,7 @@ def nodes(text: str, source: str) -> Iterator[yaml.Node]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise ManifestError([problem_at(source, _sentence(error, text), mark)]) from None
-    except yaml.reader.ReaderError as error:  # its position counts bytes
+    except yaml.reader.ReaderError as error:  # the error's position counts bytes
         line = text.encode().count(b"\n", 0, error.position) + 1
         message = f"this is not YAML: the character U+{error.character:04X} is not allowed"
         raise ManifestError([Problem(source, Violation("", "", "", message), line)]) from None

@@ -19,7 +19,7 @@ from espalier.api.resource import Resource
 GROUP = "etcdcluster.cluster.x-k8s.io"
 VERSION = "v1beta1"
 CONTRACT = {"cluster.x-k8s.io/v1beta1": "v1beta1"}
-"""Label of their CRDs: they keep the earlier contract of Cluster API (`status.ready`)."""
+"""Label of the CRDs of these kinds: they keep the earlier contract of Cluster API (`status.ready`)."""
 
 
 class CloudInitConfig(Part):

@@ -42,7 +42,7 @@ class Timing(msgspec.Struct, frozen=True, rename="camel", kw_only=True, forbid_u
     progress_timeout: float = 60
     """After this long without progress of the source, the destination proceeds without it."""
     copy_timeout: float = 1200
-    """After this long, it does so in any case."""
+    """After this long, the destination proceeds in any case."""
     lease_validity: float = 120
     """How long extensions may start to reconcile after a renewal of their cluster's lease."""
     lease_renewal: float = 30

@@ -33,9 +33,9 @@ class OperationState(StrEnum):
     PROCESSING = "Processing"
     SUCCEEDED = "Succeeded"
     ERROR = "Error"
-    """It failed and is tried again."""
+    """The operation failed and is tried again."""
     FAILED = "Failed"
-    """It failed and is not tried again before somebody changes something."""
+    """The operation failed and is not tried again before somebody changes something."""
     ABORTED = "Aborted"
 
 
@@ -65,12 +65,12 @@ class LastOperation(Observed, frozen=True):
     last_update_time: Time = ""
 
     def is_(self, type: OperationType, state: OperationState) -> bool:
-        """True if it is this operation in this state."""
+        """True if the operation has this type and this state."""
         return self.type == type and self.state == state
 
     @property
     def finished(self) -> bool:
-        """True if nothing of it is left to do: the next operation is a new one."""
+        """True if nothing of the operation is left to do: the next operation is a new one."""
         return self.state == OperationState.SUCCEEDED
 
 

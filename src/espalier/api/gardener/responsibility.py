@@ -58,7 +58,7 @@ def is_unrestored(shoot: Shoot) -> bool:
     current = epochs.current
     if current is None or seed is None or migrating(shoot):
         return False
-    if current.seed != seed:  # its epoch will be added
+    if current.seed != seed:  # the seed's epoch will be added
         return epochs.last_started is not None
     is_restored = shoot.metadata.annotations.get(metadata_keys.RESTORED_EPOCH) == str(current.epoch)
     return epochs.predecessor is not None and not is_restored
@@ -83,7 +83,9 @@ def operation_of_shoot(shoot: Shoot) -> OperationType:
     last = shoot.status.last_operation
     is_handed_over = last is not None and last.type == OperationType.MIGRATE and restoring(shoot)
     if is_handed_over or is_unrestored(shoot):
-        return OperationType.RESTORE  # also if it is being deleted: only what was restored here can be deleted here
+        return (
+            OperationType.RESTORE
+        )  # also if the shoot is being deleted: only what was restored here can be deleted here
     if shoot.metadata.deletion_timestamp is not None:  # annotations do not migrate shoots: `spec.seedName` does
         return OperationType.DELETE
     due = OperationType.RECONCILE
