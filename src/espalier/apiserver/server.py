@@ -112,7 +112,7 @@ class Server:
             await self._garbage_collector.stop()
             for watch in tuple(self._watches):
                 await watch.close()
-        finally:  # also when it is cancelled while it closes
+        finally:  # also when `close` is cancelled while watches close
             await self._store.close()
 
     async def lost(self) -> str:

@@ -50,7 +50,7 @@ def _resolver() -> Resolve:
     def resolve(name: str) -> Node:
         made = nodes.get(name)
         if made is None:
-            # Registered before it is filled, because definitions may be recursive.
+            # The node is registered before it is filled, because definitions may be recursive.
             made = nodes[name] = Node()
             fill(made, definitions()[name], resolve, open_objects=True)
             made.struct = name.rpartition(".")[2]

@@ -35,7 +35,7 @@ class Printed(Protocol):
 
     @property
     def resource(self) -> Resource:
-        """Its coordinates."""
+        """The coordinates of the kind."""
 
     @property
     def columns(self) -> Sequence[Column] | None:

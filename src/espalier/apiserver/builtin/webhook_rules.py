@@ -109,7 +109,7 @@ class Webhook(Part):
         return resource
 
     def matching_resource(self, admission: Admission) -> Resource | None:
-        """The resource by which its rules match this write, without selectors."""
+        """The resource by which the webhook's rules match this write, without selectors."""
         others = admission.equivalents if self.match_policy == "Equivalent" else ()
         return next(
             (

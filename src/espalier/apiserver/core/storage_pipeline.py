@@ -83,7 +83,7 @@ class Draft:
     """Managers after the write."""
     warnings: list[str] = field(default_factory=list)
     valid: bool = True
-    """True if it violates nothing, not even in unchanged parts."""
+    """True if the object violates nothing, not even in unchanged parts."""
 
     @property
     def settled(self) -> Tree:

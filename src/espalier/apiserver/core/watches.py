@@ -83,7 +83,7 @@ class Watch:
 
     @property
     def is_released(self) -> bool:
-        """True once it has ended, and nothing more is sent."""
+        """True once the watch has ended, and nothing more is sent."""
         return self not in self._table.wakers
 
     def __aiter__(self) -> AsyncIterator[bytes]:

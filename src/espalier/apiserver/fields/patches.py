@@ -63,7 +63,7 @@ def json_patch(target: Tree, operations: Any) -> Tree:
     result: Any = msgspec.json.decode(encode_json(target))
     operations = msgspec.json.decode(encode_json(operations))
     try:
-        jsonpatch.JsonPatch(operations)  # all of them are read before the first is carried out
+        jsonpatch.JsonPatch(operations)  # all operations are read before the first is carried out
         for operation in operations:
             if operation["op"] == "copy":
                 copied += len(encode_json(jsonpointer.JsonPointer(operation["from"]).resolve(result)))

@@ -35,7 +35,7 @@ class RequestInfo:
 
     @property
     def query(self) -> Mapping[str, str]:
-        """Its options."""
+        """The options of the query."""
         return self.request.query
 
     @property

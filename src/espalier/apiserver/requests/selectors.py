@@ -35,7 +35,7 @@ class Selector:
 
     @property
     def everything(self) -> bool:
-        """True if it selects everything."""
+        """True if the selector matches every object."""
         return not self.labels and not self.fields
 
     def selects(self, item: Object) -> bool:

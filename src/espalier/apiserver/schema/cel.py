@@ -79,7 +79,7 @@ class Expression(NamedTuple):
     """The number of iterating macros: an upper bound of their nesting depth."""
 
     def value(self, variables: Variables) -> Any:
-        """Evaluate it. Raises `EvaluationError`."""
+        """Evaluate the expression. Raises `EvaluationError`."""
         try:
             result = self.program.eval(variables.activation(self.environment, with_old=self.uses_old))
         except (RuntimeError, ValueError, TypeError, OverflowError) as error:

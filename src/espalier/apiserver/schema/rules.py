@@ -55,7 +55,7 @@ class Rule:
 
     @property
     def uses_old_self(self) -> bool:
-        """True if it uses `oldSelf`, or its message does."""
+        """True if the rule uses `oldSelf`, or its message does."""
         message = self.message_expression
         return self.expression.uses_old or (message is not None and message.uses_old)
 

@@ -386,7 +386,7 @@ class _PendingWrite:
         self._object: Object | None = None
         self.value = write.encoded(0)
         self.stored = self.value
-        """As etcd has it."""
+        """The value that etcd has."""
 
     def is_of(self, before: Object | None, value: bytes | None) -> bool:
         """True if this write caused an event that changed an object from `before` to `value` (None: deleted)."""

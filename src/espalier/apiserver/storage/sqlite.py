@@ -136,7 +136,9 @@ class SqliteStore(Store):
         connection = apsw.Connection(str(self._path))
         try:
             for setting in ("journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=1000"):
-                connection.execute(f"PRAGMA {setting}").fetchall()  # of several in one, those after a row wait for it
+                connection.execute(
+                    f"PRAGMA {setting}"
+                ).fetchall()  # of several in one statement, those after a row wait for that row
             with connection:
                 connection.execute(_SCHEMA)
                 connection.executemany("INSERT OR IGNORE INTO state VALUES (?, ?)", _NEW)
