@@ -49,7 +49,7 @@ class MachineEffect(Enum):
     """Its node is upgraded."""
     REPLACED = "Replaced"
     REFUSED = "Refused"
-    """It stays unchanged until somebody acts."""
+    """The machine stays unchanged until somebody acts."""
 
 
 class Classification(msgspec.Struct, frozen=True):

@@ -123,7 +123,7 @@ class InfrastructureClusterStatus(Observed, frozen=True):
 
     @property
     def provisioned(self) -> bool:
-        """True if it is provisioned, by either contract."""
+        """True if the infrastructure is provisioned, by either contract."""
         return self.initialization.provisioned or self.ready
 
     @property
@@ -178,7 +178,7 @@ class InfrastructureMachineStatus(Observed, frozen=True):
 
     @property
     def provisioned(self) -> bool:
-        """True if it is provisioned, by either contract."""
+        """True if the infrastructure is provisioned, by either contract."""
         return self.initialization.provisioned or self.ready
 
     def of(self, contract: str) -> InfrastructureMachineStatus:

@@ -38,12 +38,12 @@ class MachineObjects:
 
     @property
     def infrastructure_metadata(self) -> ObjectMeta | None:
-        """The metadata of its infrastructure object."""
+        """The metadata of the machine's infrastructure object."""
         return self.infrastructure.metadata if self.infrastructure else None
 
     @property
     def lost_config(self) -> str:
-        """The problem if its KubeadmConfig is gone, without which the changes to its node are unknown; else empty."""
+        """The problem if the KubeadmConfig is gone, without which changes to the node are unknown; else empty."""
         return machine_change.lost_config(self.machine, self.config)
 
     @property
