@@ -229,7 +229,7 @@ class _Loading:
         if release.metadata.name != name:
             self._add(document, f"{field}.eksD.name", name, "its manifest has another name", [release.metadata.name])
             return
-        metadata = ObjectMeta(name=name, namespace=SYSTEM_NAMESPACE)  # its own manifests name no namespace
+        metadata = ObjectMeta(name=name, namespace=SYSTEM_NAMESPACE)  # the release's own manifests name no namespace
         url = bundle.eks_d.manifest_url
         other, _ = self._distro_releases.setdefault(name, (url, replace(release, metadata=metadata)))
         if other != url:

@@ -138,7 +138,7 @@ class UnusableDistro(LookupError):
 
 
 class MissingDistro(UnusableDistro):
-    """It does not exist."""
+    """The EKS Distro Release does not exist."""
 
 
 def usable(bundles: Bundles, entry: VersionsBundle, distro_release: DistroRelease | None) -> Distro:
