@@ -181,7 +181,7 @@ class Connection:
         return response, not answer.will_close
 
     def cut(self) -> None:
-        """Abort it from another thread."""
+        """Abort the connection from another thread."""
         with self._ending:
             self._cut = True
             connected = self._client.sock if self._client is not None else None
@@ -190,7 +190,7 @@ class Connection:
                     connected.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close it, by its last user; idempotent."""
+        """Close the connection, by its last user; idempotent."""
         if self._client is not None:
             self._client.close()
 
@@ -207,7 +207,7 @@ class Connection:
             if answer.length:
                 raise http.client.IncompleteRead(body, answer.length)
         except BaseException:
-            answer.close()  # it keeps the socket open by itself
+            answer.close()  # the response keeps the socket open by itself
             self.close()
             raise
         return body
@@ -220,7 +220,7 @@ class Connection:
         parts = urlsplit(self._channel.base)
         host, port = parts.hostname or "", parts.port or (443 if self._context else 80)
         client = http.client.HTTPConnection(host, port)
-        client.auto_open = 0  # it would reconnect by itself, without TLS
+        client.auto_open = 0  # the client would reconnect by itself, without TLS
         try:
             client.sock = self._socket(host, port)
         except ssl.SSLCertVerificationError as error:
