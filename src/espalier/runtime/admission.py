@@ -92,13 +92,13 @@ class AdmissionWebhook(NamedTuple):
     """An admission webhook, as a webhook configuration registers it. A component serves it at `path`."""
 
     verb: str
-    """The prefix of its name: `mutate` for a mutating webhook; all others validate."""
+    """The prefix of the webhook's name: `mutate` for a mutating webhook; all others validate."""
     resource: Resource
     path: str
     operations: tuple[str, ...] = WRITES
     failure_policy: str = "Fail"
     watched: bool = False
-    """True if it is called only for objects in the namespaces that the manager watches."""
+    """True if the webhook is called only for objects in the namespaces that the manager watches."""
     subresource: str = ""
     """Called for writes of this subresource instead of the resource. (API servers call only for those in a rule.)"""
     namespace: str = ""
@@ -106,7 +106,7 @@ class AdmissionWebhook(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its name in a webhook configuration."""
+        """The name in a webhook configuration."""
         group = self.resource.group or "core"
         return ".".join(filter(None, (self.verb, self.subresource, self.resource.plural, group)))
 
@@ -124,7 +124,7 @@ class AdmissionWebhook(NamedTuple):
 
     @property
     def mutates(self) -> bool:
-        """True if it is a mutating webhook."""
+        """True for a mutating webhook."""
         return self.verb == "mutate"
 
 

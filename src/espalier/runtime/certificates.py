@@ -196,7 +196,7 @@ class StoredCertificates(msgspec.Struct, frozen=True):
         return min(_renew_at(self.authority), _renew_at(self.serving))
 
     def is_valid_for(self, names: Sequence[str], now: datetime) -> bool:
-        """True if it covers these names and is not due for renewal."""
+        """True if the certificate covers these names and is not due for renewal."""
         return now < self.renew_at and set(names) <= set(_names(self.serving.x509))
 
 

@@ -31,12 +31,12 @@ class Component:
 
     name: str
     build: Callable[[Host], None] = lambda _host: None
-    """Adds its controllers to the manager, and its handlers to the webhooks."""
+    """Adds the component's controllers to the manager, and its handlers to the webhooks."""
     kinds: tuple[type[KubeObject], ...] = ()
-    """The kinds that it defines: their CRDs are installed with it."""
+    """The kinds that the component defines: their CRDs are installed with it."""
     rights: Rights = NO_RIGHTS
     shared: Rights = NO_RIGHTS
-    """Rights that it needs, but that are granted through another component of the same account."""
+    """Rights that the component needs, but that are granted through another component of the same account."""
     webhooks: tuple[AdmissionWebhook, ...] = ()
 
 

@@ -34,7 +34,7 @@ def setup(*, level: str = "info", stream: TextIO | None = None) -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,  # as text, so that it is redacted, too
+            structlog.processors.format_exc_info,  # as text, so that the traceback is redacted, too
             redact,
             last,
         ],
@@ -71,7 +71,7 @@ def _clean(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
         return {"is": type(value).__name__, **_clean(msgspec.structs.asdict(value))}
     if isinstance(value, Object):
-        return repr(value)  # never its content
+        return repr(value)  # never the value's content
     return value
 
 

@@ -213,7 +213,7 @@ class Writer:
             remaining = await self.client.delete(resource, current.name, namespace, uid=uid, resource_version=version)
         except NotFound:
             return
-        if remaining is not None:  # it has finalizers or a grace period
+        if remaining is not None:  # the object has finalizers or a grace period
             self._wrote(resource, remaining)
 
     def _cached_own(self, resource: Resource, key: Key, other_owner: OtherOwner) -> Object | None:
@@ -258,7 +258,9 @@ class Writer:
     def _wrote(self, resource: Resource, object_: Object) -> Object:
         cache = self._caches.get(resource)
         metadata = object_.metadata
-        is_gone = metadata.deletion_timestamp is not None and not metadata.finalizers  # this was its last state
+        is_gone = (
+            metadata.deletion_timestamp is not None and not metadata.finalizers
+        )  # this was the object's last state
         if cache is not None and not is_gone:
             cache.wrote(object_)
         return strip_managed_fields(object_)
