@@ -57,18 +57,18 @@ class Manager:
     name: str
     config: str
     gates: frozenset[str] = frozenset()
-    """Its feature gates, besides those of the library that all are made with."""
+    """The manager's feature gates, besides those of the library that all are made with."""
     crds: str = "crd/bases"
     """Below `config`, as is `webhooks`."""
     webhooks: str = "webhook"
 
     @property
     def user(self) -> str:
-        """Its name in the management cluster."""
+        """The manager's name in the management cluster."""
         return f"espalier:{self.name}"
 
     def known(self, gates: Mapping[str, bool]) -> dict[str, bool]:
-        """Those feature gates that it has; it ends when it is given another."""
+        """Those feature gates that the manager has; it ends when it is given another."""
         return {gate: value for gate, value in gates.items() if gate in self.gates | LIBRARY_GATES}
 
 

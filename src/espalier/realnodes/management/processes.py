@@ -70,11 +70,11 @@ class Program:
 
     @property
     def log(self) -> Path:
-        """File of its output."""
+        """File of the program's output."""
         return self.folder / f"{self.name}.log"
 
     def last_words(self) -> str:
-        """The end of its log."""
+        """The end of the program's log."""
         with contextlib.suppress(FileNotFoundError):
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-_LAST_LINES:])
         return ""
@@ -205,7 +205,7 @@ class _Keeper:
         self.report = Report(program.name, State.STARTING, clock.now(), log=str(program.log))
 
     async def start(self, patience: float) -> None:
-        """Start it for the first time."""
+        """Start the program for the first time."""
         try:
             async with asyncio.timeout(patience):
                 ready = await self._begin()
@@ -216,7 +216,7 @@ class _Keeper:
         self._keeping = asyncio.create_task(self._keep(), name=f"keeper of {self._program.name}")
 
     async def stop(self) -> None:
-        """Terminate it, kill it after `STOP_SECONDS`, and return when it has ended."""
+        """Terminate the program, kill it after `STOP_SECONDS`, and return when it has ended."""
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.gather(self._keeping, return_exceptions=True)
@@ -253,7 +253,7 @@ class _Keeper:
             await self._begin()
 
     async def _begin(self) -> bool:
-        """Start it; returns True when it is ready, False when it ended."""
+        """Start the program; returns True when it is ready, False when it ended."""
         self._process = await self._spawn()
         self._report_state(State.STARTING, pid=self._process.pid)
         ended = asyncio.create_task(self._ended())
@@ -291,7 +291,7 @@ class _Keeper:
         self.report = msgspec.structs.replace(self.report, last_exit=code)
 
     async def _ready(self) -> None:
-        """Poll until it is ready: a program that does not serve yet can't be watched."""
+        """Poll until the program is ready: a program that does not serve yet can't be watched."""
         while self._program.is_ready is not None and not await self._program.is_ready():  # noqa: ASYNC110
             await asyncio.sleep(POLL_SECONDS)
 

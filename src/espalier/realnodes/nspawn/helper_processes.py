@@ -57,7 +57,7 @@ class HelperProcess:
         return True
 
     async def start(self) -> None:
-        """Start it with its settings. Raises `OSError` when it ends at once."""
+        """Start the process with its settings. Raises `OSError` when it ends at once."""
         # The file itself, isolated: it needs nothing of this package, so it starts fast and stays small.
         command = (sys.executable, "-I", "-S", self._program, str(self._settings))
         await start_detached(command, pid=self._pid, log=self._log)
@@ -65,7 +65,7 @@ class HelperProcess:
             raise OSError(f"the {self._name} exited immediately: see {self._log}")
 
     async def end(self) -> None:
-        """Stop it."""
+        """Stop the process."""
         running = self.process
         if running is not None:
             processes.stop(running)

@@ -302,4 +302,4 @@ async def _booted(running: Running) -> None:
         except CommandFailed as error:
             if error.timed_out or error.output.strip() in ("degraded", "maintenance", "stopping"):
                 return
-        await asyncio.sleep(START_PAUSE)  # its service manager does not answer yet
+        await asyncio.sleep(START_PAUSE)  # the node's service manager does not answer yet

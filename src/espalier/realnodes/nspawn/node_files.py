@@ -39,7 +39,7 @@ class NodeFile:
     link: str = ""
 
     def write(self, path: Path) -> None:
-        """Put it in place of what is there."""
+        """Put the file in place of what is at `path`."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         if self.link:

@@ -39,7 +39,7 @@ class ObservedNode:
     """systemd-nspawn runs."""
     has_processes: bool = False
     has_started: bool = False
-    """Its init process runs."""
+    """The node's init process runs."""
     is_crashed: bool = False
     is_provisioned: bool = False
     bootstrap: Bootstrap = Bootstrap.RUNNING

@@ -26,7 +26,7 @@ class Process(msgspec.Struct, frozen=True):
 
     @property
     def alive(self) -> bool:
-        """True if it runs; a zombie does not."""
+        """True if the process runs; a zombie does not."""
         return self.boot == boot_id() and _stat(self.pid)[1:] == (self.started, True)
 
 

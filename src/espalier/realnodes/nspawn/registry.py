@@ -67,14 +67,14 @@ class ServedImages:
 
     @classmethod
     def of_settings(cls, settings: Mapping[str, Any]) -> ServedImages:
-        """Decode it from the settings."""
+        """Decode the images from the settings."""
         built_images = {
             name: ImageBuild(Path(build["folder"]), build["command"]) for name, build in settings["makings"].items()
         }
         return cls(settings["names"], [Path(store) for store in settings["stores"]], built_images)
 
     def to_settings(self) -> dict[str, Any]:
-        """Encode it for the settings."""
+        """Encode the images for the settings."""
         built_images = {
             name: {"folder": str(build.folder), "command": list(build.command)}
             for name, build in sorted(self._makings.items())

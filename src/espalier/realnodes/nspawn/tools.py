@@ -65,7 +65,7 @@ class Tools:
         built_images: Mapping[str, ImageBuild],
         kinds: Infrastructure,
     ) -> Tools:
-        """Create it with the caches of one management cluster."""
+        """Create the tools with the caches of one management cluster."""
         indexes = {BY_CLUSTER: _by_cluster, BY_OWNER: by_owner}
         infrastructure_clusters = caches.of(kinds.cluster, indexes=indexes)
         infrastructure_machines = caches.of(kinds.machine, indexes=indexes)
