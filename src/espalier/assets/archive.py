@@ -31,7 +31,7 @@ class Layer:
 
     @property
     def size(self) -> int:
-        """Bytes of its files."""
+        """Bytes of the layer's files."""
         return sum(file.stat().st_size for file in self.files.values() if isinstance(file, Path))
 
     def write(self, target: BinaryIO) -> None:

@@ -117,7 +117,7 @@ def find_bases(*, assets: Path | None = None) -> list[Base]:
     homes = [home for home in folder.glob(f"{NAME}-*") if is_finished(home)]
     bases: dict[tuple[str, str], Base] = {}
     for home in sorted(homes, key=lambda home: home.stat().st_mtime):
-        with contextlib.suppress(FileNotFoundError):  # its shared folder was removed
+        with contextlib.suppress(FileNotFoundError):  # the shared folder was removed
             base = _read(home)
             bases[base.version, base.repository] = base
     return sorted(bases.values(), key=lambda base: (numbers(base.version), base.repository))

@@ -20,7 +20,7 @@ from espalier.assets.recipes import ENVTEST
 Say = Callable[[str], None]
 
 PACKAGES = {"debootstrap": "debootstrap"}
-"""Program -> its Debian package."""
+"""Debian packages by program."""
 
 
 class MissingRequirements(Exception):

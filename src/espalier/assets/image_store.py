@@ -72,7 +72,7 @@ def serving(store: Path, programs: Path) -> Iterator[list[str | Path]]:
         (scratch / "containerd").symlink_to(store.absolute())
         settings, log, ready = scratch / "config.toml", scratch / "log", scratch / "n"
         settings.write_text(CONTAINERD.format(folder=scratch))
-        # It ends with us, also when we are killed; it tells when it serves as it would tell systemd.
+        # containerd ends with us, also when we are killed; it reports that it serves as it would to systemd.
         command: list[str | Path] = [
             *OWN_MOUNTS,
             "setpriv",

@@ -61,7 +61,7 @@ class NodeBase(Component):
 
     @property
     def needs(self) -> Sequence[Component]:
-        """All that it is made of."""
+        """All components that the base is made of."""
         programs = (self.kubernetes, self.etcd, self.coredns, self.pause, self.probe)
         return (self.containerd, self.cni_plugins, self.root, *programs)
 

@@ -94,7 +94,7 @@ ETCDBRCTL = GoModule(
     "etcdbrctl",
     folder=HERE / "etcdbrctl",
     module="github.com/gardener/etcd-backup-restore",
-    programs={"etcdbrctl": ()},  # its log contains its version, among other lines
+    programs={"etcdbrctl": ()},  # the log contains the version, among other lines
     packages={"etcdbrctl": "github.com/gardener/etcd-backup-restore"},
     size=60 * MIB,
     workspace=1500 * MIB,
@@ -119,7 +119,7 @@ CLUSTER_API = GoModule(
     "cluster-api",
     folder=HERE / "cluster-api",
     module=CLUSTER_API_MODULE,
-    # They only log their version when they start.
+    # These programs only log their version when they start.
     programs=dict.fromkeys(
         ("cluster-api-core", "cluster-api-kubeadm-bootstrap", "cluster-api-kubeadm-control-plane"), ()
     ),
@@ -142,7 +142,7 @@ CAPV = GoModule(
     "capv",
     folder=HERE / "capv",
     module=CAPV_MODULE,
-    # It only logs its version when it starts.
+    # capv only logs its version when it starts.
     programs={"capv": ()},
     packages={"capv": CAPV_MODULE},
     folders=("config/default/crd/bases", "config/rbac", "config/govmomi/webhook"),
