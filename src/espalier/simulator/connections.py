@@ -34,11 +34,11 @@ class Link:
         return self._life.over
 
     def cut(self) -> None:
-        """Cut it; idempotent."""
+        """Cut the link; idempotent."""
         self._life.end()
 
     def restore(self) -> None:
-        """Restore it; idempotent."""
+        """Restore the link; idempotent."""
         if self._life.over:
             self._life = Life(self.name)
 
@@ -135,7 +135,7 @@ class _InterruptibleStream:
         return item
 
     async def close(self) -> None:
-        """Stop it; idempotent."""
+        """Stop the stream; idempotent."""
         for unsubscribe in self._unsubscribe:
             unsubscribe()
         await self._stream.close()

@@ -86,7 +86,7 @@ class Seed:
 
     @property
     def is_up(self) -> bool:
-        """True while its API server runs."""
+        """True while the seed's API server runs."""
         return self._life is not None
 
     @property
@@ -153,7 +153,7 @@ class Seed:
         field_manager: str = "espalier",
         agent: str = "espalier",
     ) -> Client:
-        """A client of its API server: through a network, and for a container as long as it lives.
+        """A client of the seed's API server: through a network, and for a container as long as it lives.
 
         It reconnects when the seed has power again.
         """

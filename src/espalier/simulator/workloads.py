@@ -162,7 +162,7 @@ class Workloads:
             await self._stop(cluster)
 
     async def close(self) -> None:
-        """Stop all of them; the data stay."""
+        """Stop all workload clusters; the data stay."""
         for cluster in list(self._reserved):
             self._release(cluster)
         running = list(self._running.values())

@@ -41,7 +41,7 @@ class Observed:
     machines: tuple[Machine, ...]
     machine_objects: tuple[Object, ...]
     reachable: bool
-    """True if its API server is reachable now."""
+    """True if the cluster's API server is reachable now."""
 
     @cached_property
     def typed_deployments(self) -> list[MachineDeployment]:

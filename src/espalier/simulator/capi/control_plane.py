@@ -34,7 +34,7 @@ class OwnedMachine(MachineObjects):
 
     @property
     def healthy(self) -> bool:
-        """True if its control plane components run. As in Cluster API, that needs no pod network."""
+        """True if the machine's control plane components run. As in Cluster API, that needs no pod network."""
         return self.machine.status.node_ref is not None and not self.is_deleted
 
     @property
@@ -58,7 +58,7 @@ class Observed:
     orphans: tuple[Object, ...] = ()
     """The control plane machines to adopt."""
     obstacle: str = ""
-    """The reason why its API server can't run; empty if it can."""
+    """The reason why the cluster's API server can't run; empty if it can."""
     missing_certificates: tuple[str, ...] = ()
     """The certificates that an initialized control plane lacks, by the suffixes of their Secrets."""
     unlabelled_secrets: tuple[str, ...] = ()
@@ -165,7 +165,7 @@ def _remediation(observed: Observed, owned: OwnedMachine, now: datetime) -> Reme
     limits = observed.control_plane.spec.remediation or ControlPlaneRemediation()
     recorded = last_remediation(observed.control_plane.status.last_remediation)
     if recorded is not None and recorded.machine == owned.object.name:
-        return recorded  # it is being deleted
+        return recorded  # the machine is being deleted
     remediation = Remediation(machine=owned.object.name, time=condition_list.timestamp(now))
     previous = from_annotation(owned.machine.metadata.annotations.get(REMEDIATION_FOR))
     at = condition_list.parse_timestamp(previous.at) if previous is not None else None

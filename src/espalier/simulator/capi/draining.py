@@ -37,9 +37,9 @@ class Drain:
     """The pods that are left on a node after an attempt; their names with namespaces."""
 
     ending: list[str] = field(default_factory=list)
-    """They were evicted or deleted, and have not ended yet."""
+    """Pods that were evicted or deleted, and have not ended yet."""
     refused: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """By the reason why their eviction was refused."""
+    """Pods by the reason why their eviction was refused."""
 
     @property
     def is_complete(self) -> bool:

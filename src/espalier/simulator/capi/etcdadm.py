@@ -48,7 +48,7 @@ class Member:
 
     @property
     def address(self) -> str:
-        """Its internal IP address; empty until it has booted."""
+        """The machine's internal IP address; empty until it has booted."""
         status = self.infrastructure.decode(InfrastructureMachine).status if self.infrastructure else None
         if status is None or not status.provisioned:
             return ""
@@ -56,11 +56,11 @@ class Member:
 
     @property
     def is_deleted(self) -> bool:
-        """True if its deletion was requested."""
+        """True if the machine's deletion was requested."""
         return self.machine.metadata.deletion_timestamp is not None
 
     def is_up_to_date(self, etcd: EtcdadmCluster) -> bool:
-        """True if it matches the templates in the spec."""
+        """True if the machine matches the templates in the spec."""
         cloned = self.infrastructure.metadata.annotations.get(CLONED_FROM_NAME) if self.infrastructure else None
         same = cloned in (None, etcd.spec.infrastructure_template.name)
         return same and (self.config is None or self.config.spec == etcd.spec.etcdadm_config_spec)

@@ -38,9 +38,9 @@ class MachineHealth(NamedTuple):
     """The result of checking one machine."""
 
     problem: str = ""
-    """The reason why it is unhealthy; empty if it is healthy."""
+    """The reason why the machine is unhealthy; empty if it is healthy."""
     next_check: float | None = None
-    """Seconds until it may become unhealthy if nothing changes; None if it can't."""
+    """Seconds until the machine may become unhealthy if nothing changes; None if it can't."""
 
 
 def check_machine(

@@ -58,7 +58,7 @@ class Kubelet:
     server: str = ""
     """Address of the API server of its last renewal."""
     last_error: str = ""
-    """The reason why its last renewal failed, or why it does not become a node; empty after a success."""
+    """The reason why the last renewal failed, or why the machine does not become a node; empty after a success."""
     longest_gap: float = 0.0
     """The longest time between two renewals, in seconds."""
 

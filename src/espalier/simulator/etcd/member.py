@@ -76,7 +76,7 @@ class Member:
         self.failed = asyncio.Event()
         """Set when the storage failed: then the member must be restarted."""
         self.client_urls: tuple[str, ...] = ()
-        """Its client URLs, as MemberList responds."""
+        """The member's client URLs, as MemberList responds."""
 
     async def start(self) -> None:
         """Read the stored state. Raises `Unusable`."""

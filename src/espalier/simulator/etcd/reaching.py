@@ -57,7 +57,7 @@ class ContainerTransport:
         return _ContainerStream(await during(lives, transport.open(method, request, timeout)), lives)
 
     async def close(self) -> None:
-        """Close it; idempotent."""
+        """Close the transport; idempotent."""
         self._closed = True
         if self._connected is not None:
             await self._connected[1].close()

@@ -193,7 +193,7 @@ def fill(storage: Storage, records: Iterable[Record], state: State, rng: random.
         store = Store(record for record in records if record.kv.key)
         store.revision = max(store.revision, state.revision)
         if state.compacted > 0:
-            store.compact(state.compacted)  # it may only have been scheduled when the snapshot was taken
+            store.compact(state.compacted)  # the compaction may only have been scheduled when the snapshot was taken
         index = max(state.index, stored.index + 1)
         leases = dict(state.leases)
         storage.commit(Batch(store.records, compacted=state.compacted, leases=leases, index=index))

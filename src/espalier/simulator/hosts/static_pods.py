@@ -18,7 +18,7 @@ COMPONENTS = {
     "kube-controller-manager": "controllerManager",
     "kube-scheduler": "scheduler",
 }
-"""Component -> its part of kubeadm's ClusterConfiguration."""
+"""Parts of kubeadm's ClusterConfiguration by component."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class StaticPod:
 
     @property
     def manifest(self) -> str:
-        """Its manifest, written as kubeadm writes it."""
+        """The pod's manifest, as kubeadm writes it."""
         command = "".join(f"    - {flag}\n" for flag in (self.name, *self.flags))
         volumes = "".join(f"  - hostPath:\n      path: {path}\n" for path in self.host_paths)
         return (
@@ -43,7 +43,7 @@ class StaticPod:
 
 
 def rendered(configuration: Mapping[str, Any], version: str) -> dict[str, StaticPod]:
-    """Component -> its static pod, as kubeadm of that version renders it; without etcd where that is elsewhere."""
+    """Static pods by component, as kubeadm of that version renders it; without etcd where that is elsewhere."""
     repository = configuration.get("imageRepository") or "registry.k8s.io"
     etcd = configuration.get("etcd") or {}
     local = etcd.get("local") or {}

@@ -214,7 +214,7 @@ class CoroutineRun:
         self.kill()
 
     def kill(self) -> None:
-        """Kill it: its volumes, listeners and connections are gone at once, before its coroutine ends."""
+        """Kill the container: its volumes, listeners and connections are gone at once, before its coroutine ends."""
         self._finish(KILLED)
         if self._task is not None:
             self._task.cancel()

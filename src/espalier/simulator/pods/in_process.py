@@ -46,7 +46,7 @@ class Container:
     """`command` and `args`, with variables expanded."""
     environment: Mapping[str, str]
     volumes: Mapping[str, Mounted]
-    """By the path where they are mounted."""
+    """Volumes by the path where they are mounted."""
     clock: Clock
     random: random.Random
     network: PodNetwork
@@ -55,7 +55,7 @@ class Container:
     """Sends a signal to another container of the pod, by name. Raises `ProcessLookupError` if it does not run, or if
     the pod has no shareProcessNamespace."""
     message: str = ""
-    """Its termination message."""
+    """The container's termination message."""
     log: list[str] = field(default_factory=list)
     commands: dict[str, Command] = field(default_factory=dict)
     """The commands that probes may run in it, by name."""

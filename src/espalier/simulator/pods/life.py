@@ -23,7 +23,7 @@ class Life:
 
     @property
     def over(self) -> bool:
-        """True once it has ended."""
+        """True once the container has ended."""
         return self._over
 
     def at_end(self, cleanup: Callable[[], object]) -> Callable[[], None]:
@@ -43,7 +43,7 @@ class Life:
         return remove
 
     def end(self) -> None:
-        """End it; idempotent."""
+        """End the lifetime; idempotent."""
         if self._over:
             return
         self._over = True

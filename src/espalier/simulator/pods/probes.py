@@ -143,7 +143,7 @@ class Prober:
     async def _probe_once(self, probe: Probe) -> bool:
         try:
             async with asyncio.timeout(probe.timeout):
-                return await self.attempt(probe.action)  # cancelling it ends a command that it runs
+                return await self.attempt(probe.action)  # cancelling the attempt ends a command that it runs
         except TimeoutError:
             return False
         except Exception as error:

@@ -54,14 +54,14 @@ class ProcessRun:
         return confined.child(self.folder / ROOTS, self.name)
 
     async def run_to_completion(self) -> int:
-        """Run it; return its exit code. On cancellation it is killed. Raises `OSError`."""
+        """Run the process; return its exit code. On cancellation it is killed. Raises `OSError`."""
         words = self._arguments()
         confined.write(self.folder, log_path(self.name), "")
         if not words:
             error = f"exec: {self._command()[:1]}: not found in the image's program\n"
             confined.write(self.folder, log_path(self.name), error)
             return NO_SUCH_PROGRAM
-        if self._stopping is not None:  # stopped before it was started
+        if self._stopping is not None:  # stopped before the process was started
             return TERMINATED
         log = confined.open_file(self.folder, log_path(self.name), os.O_WRONLY)
         try:
@@ -76,13 +76,13 @@ class ProcessRun:
         return code if code >= 0 else 128 - code
 
     async def stop(self, grace: float) -> None:
-        """End it and its children: SIGTERM, and SIGKILL after `grace` seconds."""
+        """End the process and its children: SIGTERM, and SIGKILL after `grace` seconds."""
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._end(grace), name=f"end of {self.name}")
         await asyncio.shield(self._stopping)
 
     def kill(self) -> None:
-        """Kill it and its children."""
+        """Kill the process and its children."""
         if self._process is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -246,7 +246,7 @@ def _process_ids() -> Iterator[int]:
 def _has_variable(variable: bytes, process_id: int) -> bool:
     try:
         environment = Path("/proc", str(process_id), "environ").read_bytes()
-    except OSError:  # it has ended, or belongs to another user
+    except OSError:  # the process has ended, or belongs to another user
         return False
     return any(assignment.startswith(variable) for assignment in environment.split(b"\0"))
 
@@ -259,5 +259,5 @@ async def _end(process: asyncio.subprocess.Process, grace: float) -> None:
         with suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), grace)
     with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)  # the process if it ignores SIGTERM, and its children
+        os.killpg(process.pid, signal.SIGKILL)  # kills the process if it ignores SIGTERM, and its children
     await process.wait()

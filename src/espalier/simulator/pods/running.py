@@ -79,7 +79,7 @@ class PodRun:
 
     @property
     def key(self) -> Key:
-        """Its namespace and name."""
+        """The pod's namespace and name."""
         return Key(self._tree["metadata"]["namespace"], self._tree["metadata"]["name"])
 
     def kill(self, container: str) -> None:

@@ -21,13 +21,13 @@ class Run(Protocol):
     """One run of one container."""
 
     async def run_to_completion(self) -> int:
-        """Run it; return its exit code. On cancellation it is killed."""
+        """Run the container; return its exit code. On cancellation it is killed."""
 
     async def stop(self, grace: float) -> None:
-        """Terminate it (SIGTERM), kill it (SIGKILL) after `grace` seconds, and return when it has ended; idempotent."""
+        """Send SIGTERM to the container, kill it after `grace` seconds, and return when it has ended; idempotent."""
 
     def kill(self) -> None:
-        """Kill it at once (SIGKILL); idempotent."""
+        """Kill the container at once (SIGKILL); idempotent."""
 
     async def probe(self, action: Tree) -> bool:
         """True if a probe passes now: `action` has one of httpGet, tcpSocket and exec."""
@@ -59,7 +59,7 @@ class Runtime(Protocol):
     """Runs the containers of some images on all nodes of this process."""
 
     def runs(self, image: str) -> bool:
-        """True if it has a program for an image."""
+        """True if the runtime has a program for an image."""
 
     def pod(self, workload: WorkloadCluster, pod: Object, node: Object) -> PodRuntime:
         """The runtime of a pod that is bound to a node."""

@@ -24,32 +24,32 @@ class Container:
     code: int | None = None
     message: str = ""
     reason: str = ""
-    """The reason of its termination, if it is another than Completed or Error."""
+    """The reason of the termination, if it is another than Completed or Error."""
     waiting: str = "PodInitializing"
     last: Tree = field(default_factory=dict)
-    """Its state when it terminated last."""
+    """The container's state when it terminated last."""
     id: str = ""
     up: bool = False
-    """True once its startup probe has passed."""
+    """True once the startup probe has passed."""
     ready: bool = False
-    """True while its readiness probe passes."""
+    """True while the readiness probe passes."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The container's name."""
         return str(self.spec["name"])
 
     @property
     def succeeded(self) -> bool:
-        """True if it has terminated with exit code 0."""
+        """True if the container has terminated with exit code 0."""
         return self.code == 0
 
     def wait(self, reason: str, message: str = "") -> None:
-        """Set it to waiting, for a reason."""
+        """Set the container to waiting, for a reason."""
         self.waiting, self.message, self.code, self.started = reason, message, None, ""
 
     def start(self, now: str, id_: str) -> None:
-        """Set it to running."""
+        """Set the container to running."""
         if self.code is not None:
             self.restarts += 1
         self.started, self.finished, self.code, self.message, self.waiting = now, "", None, "", ""
@@ -59,13 +59,13 @@ class Container:
         self.ready = self.up and not self.spec.get("readinessProbe")
 
     def end(self, now: str, code: int, message: str, reason: str = "") -> None:
-        """Set it to terminated."""
+        """Set the container to terminated."""
         self.finished, self.code, self.message, self.reason = now, code, message, reason
         self.last = self.state
 
     @property
     def serves(self) -> bool:
-        """True if it runs and is ready."""
+        """True if the container runs and is ready."""
         return self.ready and "running" in self.state
 
     @property

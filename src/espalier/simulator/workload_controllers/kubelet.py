@@ -42,7 +42,7 @@ def plan(snapshot: Snapshot) -> Iterator[Write]:
             if node is None or pod.deleting:
                 yield Delete(POD, key, pod.metadata.uid)
             elif pod.spec.restart_policy == "Never":
-                continue  # it runs to completion: `simulator/pods` reports its status
+                continue  # the pod runs to completion: `simulator/pods` reports its status
             elif pod.status.phase != "Running" and (pod.spec.host_network or node.ready):
                 address = node.internal_ip if pod.spec.host_network else next(addresses, "")
                 yield Change(POD, key, {"status": running_status(snapshot, pod, node, address)}, "status")

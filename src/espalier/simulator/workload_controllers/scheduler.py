@@ -71,7 +71,7 @@ DAEMON_TOLERATIONS = tuple(
 """Tolerations that the DaemonSet controller adds to its pods."""
 
 NETWORK_TOLERATION = Toleration(key="node.kubernetes.io/network-unavailable", operator="Exists", effect="NoSchedule")
-"""The toleration that it adds as well to pods with hostNetwork."""
+"""The toleration that is added as well to pods with hostNetwork."""
 
 
 def fits(pod: PodSpec, node: Node, extra: Iterable[Toleration] = (), *, ignore_readiness: bool = False) -> bool:

@@ -47,7 +47,7 @@ class Toleration(Observed, frozen=True):
     effect: str = ""
 
     def tolerates(self, taint: Taint) -> bool:
-        """True if it tolerates a taint, by the rule of core/v1 `Toleration`."""
+        """True if the toleration covers a taint, by the rule of core/v1 `Toleration`."""
         if self.effect and self.effect != taint.effect:
             return False
         if self.key and self.key != taint.key:
@@ -85,18 +85,18 @@ class Node(View, frozen=True):
 
     @property
     def readiness(self) -> str:
-        """The status of its Ready condition: True, False, Unknown, or empty when it never reported."""
+        """The status of the Ready condition: True, False, Unknown, or empty when it never reported."""
         ready = condition_list.get(self.status.conditions, "Ready")
         return ready.status if ready is not None else ""
 
     @property
     def ready(self) -> bool:
-        """True if its Ready condition is True."""
+        """True if the Ready condition is True."""
         return self.readiness == "True"
 
     @property
     def internal_ip(self) -> str:
-        """Its internal IP, empty when it has none."""
+        """The node's internal IP, empty when it has none."""
         return next((address.address for address in self.status.addresses if address.type == "InternalIP"), "")
 
 
@@ -164,7 +164,7 @@ class Pod(View, frozen=True):
 
     @property
     def ready(self) -> bool:
-        """True if its Ready condition is True."""
+        """True if the Ready condition is True."""
         return condition_list.is_true(self.status.conditions, "Ready")
 
 
