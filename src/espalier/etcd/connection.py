@@ -377,7 +377,7 @@ class _GrpcStream(Generic[Request, Response]):
         if channel is not None:
             self._reads.cancel()
             try:
-                await self._reads.code()  # its tasks end with it
+                await self._reads.code()  # the call's tasks end with it
             finally:
                 self._member.release(channel)
 

@@ -16,13 +16,13 @@ class KeyValue(Struct, frozen=True, gc=False):
     key: bytes
     value: bytes
     create_revision: int
-    """The revision of its last creation."""
+    """The revision of the key's last creation."""
     mod_revision: int
-    """The revision of its last write; in the event of a deletion, that of the deletion."""
+    """The revision of the key's last write; in the event of a deletion, that of the deletion."""
     version: int
-    """How often it was written since it was created."""
+    """How often the key was written since it was created."""
     lease: int
-    """The lease with which it expires; 0: none."""
+    """The lease with which the key expires; 0: none."""
 
 
 class Header(Struct, frozen=True, gc=False):

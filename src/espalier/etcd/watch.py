@@ -80,7 +80,7 @@ class Watch:
         self.store_revision = 0
         """The revision of that member's store when the watch was opened."""
         self.openings = 0
-        """How often it was opened: after a broken connection, another member may have other data."""
+        """How often the watch was opened: after a broken connection, another member may have other data."""
 
     @property
     def revision(self) -> int:

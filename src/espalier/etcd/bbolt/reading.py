@@ -50,7 +50,7 @@ class Page(NamedTuple):
     flags: int
     elements: int
     data: bytes
-    """Its bytes, from its header on."""
+    """The bytes of the page, from its header on."""
 
 
 class Node(NamedTuple):
@@ -136,7 +136,7 @@ class Database:
         valid = [meta for meta in metas if meta is not None]
         if not valid:
             raise Damaged(f"{self.name} is not an etcd database: neither of its first two pages is a valid meta page")
-        # The later one even if the file is too short for it: pages of the earlier state may have been reused.
+        # The later meta page, even if the file is too short: pages of the earlier state may have been reused.
         meta = max(valid, key=lambda meta: meta.transaction)
         if meta.pages * meta.page_size > self._size:
             size = meta.pages * meta.page_size

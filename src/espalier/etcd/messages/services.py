@@ -32,7 +32,7 @@ class Method(Generic[Request, Response]):
 
     @property
     def path(self) -> str:
-        """The path of its HTTP/2 requests."""
+        """The path of the method's HTTP/2 requests."""
         return f"/{self.service}/{self.name}"
 
 
