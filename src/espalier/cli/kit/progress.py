@@ -38,7 +38,7 @@ class Progress:
         """Print a line that stays: something is done, or has changed. `aside` follows it, dimmed."""
         self.settle()
         line = f"{sign} {_safe(text)}" + (f"   [dim]({_safe(aside)})[/]" if aside else "")
-        self.out.print(line, soft_wrap="`" in text or self.out.soft_wrap)  # a command in it is for copying
+        self.out.print(line, soft_wrap="`" in text or self.out.soft_wrap)  # a command in a line is for copying
 
     def show(self, *commands: str) -> None:
         """Print commands to copy, each in one line however narrow the terminal is."""

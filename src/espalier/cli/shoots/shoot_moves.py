@@ -64,7 +64,7 @@ def has_settled(shoot: Shoot) -> bool:
 
 
 def failure(shoot: Shoot) -> str:
-    """Why its operation has failed for good; empty while it is retried."""
+    """Why the shoot's operation has failed for good; empty while it is retried."""
     last = shoot.status.last_operation
     if last is None or last.state != OperationState.FAILED:
         return ""

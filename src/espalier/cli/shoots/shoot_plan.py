@@ -91,7 +91,7 @@ class Finding(msgspec.Struct, frozen=True, rename="camel"):
 
     what: str
     ready: bool | None
-    """None if it is unknown."""
+    """None if this is unknown."""
     message: str
 
 
@@ -212,7 +212,7 @@ def _findings(seen: Seen, shoot: Shoot, source: str) -> Iterator[Finding]:
     yield _bucket(seen, "source", source, bucket_of_data(shoot) or _bucket_of_seed(seen, source))
     yield _bucket(seen, "destination", seen.destination, _bucket_of_seed(seen, seen.destination))
     for need in seen.needs:
-        if not need.what.startswith("seed "):  # it has a finding of its own
+        if not need.what.startswith("seed "):  # a seed has a finding of its own
             yield _need(seen.destination, need)
     yield _network(seen, source)
     yield _ownership(shoot, source)
