@@ -69,7 +69,7 @@ class _Reader:
             return dict(self._fields(schema, value, node, path))
         if isinstance(value, list):
             items: Schema = schema.get("items", {})
-            return [self.value(items, item, _child(node, at), (*path, at)) for at, item in enumerate(value)]
+            return [self.value(items, item, _child(node, index), (*path, index)) for index, item in enumerate(value)]
         if schema.get("type") == "string" and isinstance(value, bool | int | float):
             return self._text(value, node, path)
         return value

@@ -13,7 +13,7 @@ from espalier.api.gardener.operations import Condition
 
 def merged(before: Sequence[Condition], reported: Sequence[Condition], now: datetime) -> list[Condition]:
     """The conditions `before`, with those of `reported` replaced or added. Unchanged ones keep their times."""
-    at = timestamp(now)
+    current_time = timestamp(now)
     after = {condition.type: condition for condition in before}
     for condition in reported:
         old = after.get(condition.type)
@@ -24,7 +24,7 @@ def merged(before: Sequence[Condition], reported: Sequence[Condition], now: date
         )
         after[condition.type] = msgspec.structs.replace(
             condition,
-            last_transition_time=transition_time(old, condition.status, at),
-            last_update_time=old.last_update_time if old is not None and is_same else at,
+            last_transition_time=transition_time(old, condition.status, current_time),
+            last_update_time=old.last_update_time if old is not None and is_same else current_time,
         )
     return list(after.values())
