@@ -48,13 +48,13 @@ def _resolver() -> Resolve:
     nodes: dict[str, Node] = {}
 
     def resolve(name: str) -> Node:
-        made = nodes.get(name)
-        if made is None:
+        struct_node = nodes.get(name)
+        if struct_node is None:
             # The node is registered before it is filled, because definitions may be recursive.
-            made = nodes[name] = Node()
-            fill(made, definitions()[name], resolve, open_objects=True)
-            made.struct = name.rpartition(".")[2]
-        return made
+            struct_node = nodes[name] = Node()
+            fill(struct_node, definitions()[name], resolve, open_objects=True)
+            struct_node.struct = name.rpartition(".")[2]
+        return struct_node
 
     return resolve
 

@@ -311,24 +311,24 @@ def _downward(source: Tree, field: str) -> Causes:
 
 def _projected(source: Tree, field: str) -> Causes:
     yield from _mode(source, field, "defaultMode")
-    taken: set[str] = set()
+    used_paths: set[str] = set()
     for index, part in enumerate(source.get("sources") or ()):
         place = f"{field}.sources[{index}]"
         for kind in ("configMap", "secret"):
             if (files := part.get(kind)) is not None:
                 yield from _named(files, f"{place}.{kind}", "name")
                 yield from _files(files, f"{place}.{kind}")
-                yield from _taken(field, files.get("name") or "", files, taken)
+                yield from _taken(field, files.get("name") or "", files, used_paths)
         if (downward := part.get("downwardAPI")) is not None:
             yield from _downward(downward, f"{place}.downwardAPI")
-            yield from _taken(field, "downwardAPI", downward, taken)
+            yield from _taken(field, "downwardAPI", downward, used_paths)
         if (token := part.get("serviceAccountToken")) is not None:
             path = token.get("path") or ""
             yield from names.file_path(f"{field}.path", path)
 
 
-def _taken(field: str, whose: str, source: Tree, taken: set[str]) -> Causes:
+def _taken(field: str, whose: str, source: Tree, used_paths: set[str]) -> Causes:
     paths = {item.get("path") for item in source.get("items") or ()}
-    if paths & taken:
+    if paths & used_paths:
         yield failures.invalid(field, whose, "conflicting duplicate paths")
-    taken |= paths
+    used_paths |= paths

@@ -34,26 +34,26 @@ def summary(pod: Tree, now: datetime) -> PodSummary:
     }
     init = status.get("initContainerStatuses") or []
     started, waiting_for = _initialization(init, sidecars, len(spec.get("initContainers") or ()))
-    word = _gated(status) or status.get("reason") or status.get("phase") or "Unknown"
+    reason = _gated(status) or status.get("reason") or status.get("phase") or "Unknown"
     containers = status.get("containerStatuses") or []
     ready = sum(1 for container in init[:started] if container["name"] in sidecars and container.get("ready"))
     restarted = init[: started + 1]
     if waiting_for:
-        word = waiting_for
+        reason = waiting_for
     if not waiting_for or condition_list.is_true_in(status, "Initialized"):
         running = [
             container for container in containers if container.get("ready") and "running" in container.get("state", {})
         ]
         ready += len(running)
         restarted = [container for container in restarted if container["name"] in sidecars] + containers
-        word = _containers_word(containers, bool(running), condition_list.is_true_in(status, "Ready")) or word
+        reason = _containers_reason(containers, bool(running), condition_list.is_true_in(status, "Ready")) or reason
     if pod.get("metadata", {}).get("deletionTimestamp"):
         if status.get("reason") == "NodeLost":
-            word = "Unknown"
+            reason = "Unknown"
         elif status.get("phase") not in FINISHED:
-            word = "Terminating"
+            reason = "Terminating"
     total = len(spec.get("containers") or ()) + len(sidecars)
-    return PodSummary(f"{ready}/{total}", word, _restarts(restarted, now))
+    return PodSummary(f"{ready}/{total}", reason, _restarts(restarted, now))
 
 
 def _initialization(statuses: list[Tree], sidecars: set[str], total: int) -> tuple[int, str]:
@@ -73,21 +73,21 @@ def _initialization(statuses: list[Tree], sidecars: set[str], total: int) -> tup
     return len(statuses), ""
 
 
-def _containers_word(containers: list[Tree], some_run: bool, pod_ready: bool) -> str:
+def _containers_reason(containers: list[Tree], some_run: bool, pod_ready: bool) -> str:
     """The reason of the first container that has one; empty when all are running."""
-    words = list(_words(containers))
-    if not words:
+    reasons = list(_reasons(containers))
+    if not reasons:
         return ""
-    word = words[0][0]
-    if word != "Completed":
-        return word
+    reason = reasons[0][0]
+    if reason != "Completed":
+        return reason
     if some_run and pod_ready:
         return "Running"
-    failed = next((word for word, code in words if code), "")
-    return failed or ("NotReady" if some_run else word)
+    failed = next((failure for failure, code in reasons if code), "")
+    return failed or ("NotReady" if some_run else reason)
 
 
-def _words(containers: list[Tree]) -> Iterator[tuple[str, int]]:
+def _reasons(containers: list[Tree]) -> Iterator[tuple[str, int]]:
     for container in containers:
         state = container.get("state", {})
         terminated = state.get("terminated")

@@ -69,8 +69,8 @@ def _prune_schema(schema: Tree) -> None:
             elif below is None:
                 part.pop(name, None)
             elif not isinstance(below, otherwise):
-                what = f"json: cannot unmarshal into Go struct field .{name} of type JSONSchemaProps"
-                raise failures.mistyped(core.CUSTOM_RESOURCE_DEFINITION, what)
+                message = f"json: cannot unmarshal into Go struct field .{name} of type JSONSchemaProps"
+                raise failures.mistyped(core.CUSTOM_RESOURCE_DEFINITION, message)
         for name in ("properties", "patternProperties", "definitions"):
             waiting += (part.get(name) or {}).values()
         for name in ("allOf", "anyOf", "oneOf"):
@@ -91,11 +91,11 @@ def establish(new: Tree, old: Tree | None, registry: Registry, now: str) -> None
 
     def set_condition(type_: str, value: bool, reason: str, message: str) -> None:
         was = conditions.get(type_, {})
-        word = "True" if value else "False"
-        since = was.get("lastTransitionTime", now) if was.get("status") == word else now
+        status = "True" if value else "False"
+        since = was.get("lastTransitionTime", now) if was.get("status") == status else now
         conditions[type_] = {
             "type": type_,
-            "status": word,
+            "status": status,
             "lastTransitionTime": since,
             "reason": reason,
             "message": message,
@@ -278,8 +278,8 @@ def _column_problems(field: str, version: Tree) -> Iterator[StatusCause]:
         try:
             compiled(column.get("jsonPath", ""))
         except ValueError as error:
-            at = f"{field}.additionalPrinterColumns[{index}].jsonPath"
-            yield failures.invalid(at, column.get("jsonPath", ""), str(error))
+            path = f"{field}.additionalPrinterColumns[{index}].jsonPath"
+            yield failures.invalid(path, column.get("jsonPath", ""), str(error))
 
 
 def _schema_problems(field: str, schema: Tree) -> Iterator[StatusCause]:

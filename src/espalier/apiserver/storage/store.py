@@ -81,13 +81,13 @@ class Table:
     def as_of(self, revision: int, namespace: str | None, after: Key | None = None) -> Iterator[Object]:
         """Objects as they were at a revision, in order, from behind a key. Raises `Expired`."""
         keys = self.within(namespace)
-        then: dict[Key, Object | None] = {}
+        earlier: dict[Key, Object | None] = {}
         if revision < self.latest:
             for change in self.history[self.after(revision) - self.dropped :]:
-                then.setdefault(change.key, change.before)
-            keys = sorted({*keys, *(key for key in then if namespace is None or key.namespace == namespace)})
+                earlier.setdefault(change.key, change.before)
+            keys = sorted({*keys, *(key for key in earlier if namespace is None or key.namespace == namespace)})
         for key in keys[bisect_right(keys, after) :] if after is not None else tuple(keys):
-            item = then[key] if key in then else self.objects[key]
+            item = earlier[key] if key in earlier else self.objects[key]
             if item is not None:
                 yield item
 

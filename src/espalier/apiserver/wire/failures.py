@@ -85,13 +85,13 @@ def already_exists(resource: Resource, name: str) -> ApiError:
 def conflict(resource: Resource, name: str, sentence: str, subresource: str = "") -> ApiError:
     """A precondition of a write failed."""
     details = _details(resource, name)
-    what = resource.group_resource
+    target = resource.group_resource
     if subresource:
-        details.kind, what = (
+        details.kind, target = (
             f"{resource.plural}/{subresource}",
-            what.replace(resource.plural, f"{resource.plural}/{subresource}", 1),
+            target.replace(resource.plural, f"{resource.plural}/{subresource}", 1),
         )
-    return Conflict.of(f'Operation cannot be fulfilled on {what} "{name}": {sentence}', details)
+    return Conflict.of(f'Operation cannot be fulfilled on {target} "{name}": {sentence}', details)
 
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
@@ -100,10 +100,10 @@ MODIFIED = "the object has been modified; please apply your changes to the lates
 def forbidden(user: User, verb: str, resource: Resource, subresource: str, namespace: str, name: str) -> ApiError:
     """The user may not do this."""
     plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
-    what = f'{resource.group_resource.replace(resource.plural, plural, 1)} "{name}"' if name else None
+    target = f'{resource.group_resource.replace(resource.plural, plural, 1)} "{name}"' if name else None
     scope = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
     sentence = f'User "{user.name}" cannot {verb} resource "{plural}" in API group "{resource.group}" {scope}'
-    subject = what or resource.group_resource.replace(resource.plural, plural, 1)
+    subject = target or resource.group_resource.replace(resource.plural, plural, 1)
     return Forbidden.of(f"{subject} is forbidden: {sentence}", _details(resource, name))
 
 
@@ -143,10 +143,10 @@ def bad_request(message: str) -> ApiError:
     return BadRequest.of(message)
 
 
-def mistyped(resource: Resource, what: str) -> ApiError:
-    """A field of an object has a wrong type; `what` is the message of Go's decoder."""
+def mistyped(resource: Resource, message: str) -> ApiError:
+    """A field of an object has a wrong type; `message` is that of Go's decoder."""
     return bad_request(
-        f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {what}'
+        f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {message}'
     )
 
 

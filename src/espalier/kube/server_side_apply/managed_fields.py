@@ -178,9 +178,9 @@ def apply(
     changed, removed = difference(_bare(live), _bare(result), node)
     changed, removed = _owned(changed), _owned(removed)
     conflicts = [
-        (manager, taken)
+        (manager, claimed)
         for manager, owned in others.items()
-        if (taken := fields.difference(fields.intersection(owned.fields, changed), own))
+        if (claimed := fields.difference(fields.intersection(owned.fields, changed), own))
     ]
     if conflicts and not force:
         raise _conflict(conflicts)
@@ -249,15 +249,15 @@ def _conflict(conflicts: list[tuple[Manager, FieldSet]]) -> Exception:
         StatusCause(
             reason="FieldManagerConflict", message=f"conflict with {_described(manager)}", field=path_text(path)
         )
-        for manager, taken in conflicts
-        for path in fields.paths(taken)
+        for manager, conflicting in conflicts
+        for path in fields.paths(conflicting)
     ]
     if len(causes) == 1:
         message = f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}"
     else:
         lines = [f"Apply failed with {len(causes)} conflicts: "]
-        for manager, taken in conflicts:
-            paths = [path_text(path) for path in fields.paths(taken)]
+        for manager, conflicting in conflicts:
+            paths = [path_text(path) for path in fields.paths(conflicting)]
             if len(paths) == 1:
                 lines.append(f"conflict with {_described(manager)}: {paths[0]}")
             else:
