@@ -145,7 +145,7 @@ def _of_bootstrap(current: MachineParts, desired: MachineParts, contents: Conten
         yield from _in_template("bootstrap", *trees) or [in_place_fields.BOOTSTRAP_TEMPLATE_NAME]
 
 
-def _in_template(what: str, before: Tree | None, after: Tree | None) -> list[str]:
+def _in_template(prefix: str, before: Tree | None, after: Tree | None) -> list[str]:
     if before is None or after is None:
         return []
-    return [f"{what}.{field.removeprefix(in_place_fields.TEMPLATE)}" for field in sorted(differences(before, after))]
+    return [f"{prefix}.{field.removeprefix(in_place_fields.TEMPLATE)}" for field in sorted(differences(before, after))]
