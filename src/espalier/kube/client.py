@@ -361,10 +361,10 @@ def _path(
     resource: Resource, namespace: str | None = None, name: str | None = None, subresource: str | None = None
 ) -> str:
     """The path of a request; names that would change the path are refused (Kubernetes' rule for path segments)."""
-    for what, value in (("name", name), ("namespace", namespace)):
+    for part, value in (("name", name), ("namespace", namespace)):
         if value and (value in {".", ".."} or "/" in value or "%" in value):
             raise Invalid.of(
-                f'{resource.group_resource}: the {what} "{value}" may not be ".", ".." or contain "/" or "%"'
+                f'{resource.group_resource}: the {part} "{value}" may not be ".", ".." or contain "/" or "%"'
             )
     if name is not None:
         if not name:
