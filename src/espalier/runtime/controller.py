@@ -174,24 +174,24 @@ class Controller:
         loop = asyncio.get_running_loop()
         now = loop.time()
         while len(self._running_tasks) < self._workers:
-            taken = self._queue.take(now)
-            if taken is None:
+            entry = self._queue.take(now)
+            if entry is None:
                 break
-            task = loop.create_task(self._reconcile_key(taken), name=f"{self.name} {taken.key}")
+            task = loop.create_task(self._reconcile_key(entry), name=f"{self.name} {entry.key}")
             self._running_tasks[task] = None
             task.add_done_callback(self._reconcile_done)
         self._set_timer(loop)
 
     def _set_timer(self, loop: asyncio.AbstractEventLoop) -> None:
-        at = self._queue.next_at()
+        due_at = self._queue.next_at()
         if self._timer is not None:
-            if self._timer_at == at:
+            if self._timer_at == due_at:
                 return
             self._timer.cancel()
             self._timer = None
-        if at is not None and len(self._running_tasks) < self._workers:
+        if due_at is not None and len(self._running_tasks) < self._workers:
             # The handle may lack its time: uvloop returns a plain one if the time has come already.
-            self._timer, self._timer_at = loop.call_at(at, self._wake), at
+            self._timer, self._timer_at = loop.call_at(due_at, self._wake), due_at
 
     def _wake(self) -> None:
         # Loops may call this a little early: then no key is ready, and the timer has to be set again.
@@ -202,8 +202,8 @@ class Controller:
         del self._running_tasks[task]
         self._start_ready_soon(asyncio.get_running_loop())
 
-    async def _reconcile_key(self, taken: Taken[Key]) -> None:
-        key = taken.key
+    async def _reconcile_key(self, entry: Taken[Key]) -> None:
+        key = entry.key
         loop = asyncio.get_running_loop()
         started = loop.time()
         bind_contextvars(
@@ -212,7 +212,7 @@ class Controller:
         measures = self._measures
         if measures is not None:
             measures.active.inc()
-            measures.waited.observe(max(0.0, started - taken.ready_at))
+            measures.waited.observe(max(0.0, started - entry.ready_at))
         panic = False
         try:
             outcome = await self._reconcile(key)
@@ -224,14 +224,14 @@ class Controller:
         except asyncio.CancelledError:
             self._queue.done(key, loop.time())
             raise
-        self._settle(taken, outcome, loop.time(), panic=panic)
+        self._settle(entry, outcome, loop.time(), panic=panic)
         if measures is not None:
             _measure(measures, outcome, loop.time() - started, panic)
 
-    def _settle(self, taken: Taken[Key], outcome: Outcome, now: float, *, panic: bool) -> None:
-        queue, key = self._queue, taken.key
+    def _settle(self, entry: Taken[Key], outcome: Outcome, now: float, *, panic: bool) -> None:
+        queue, key = self._queue, entry.key
         if isinstance(outcome, Fault):
-            retry_in = self._retry(taken, outcome, now, panic=panic)
+            retry_in = self._retry(entry, outcome, now, panic=panic)
             # That somebody else wrote an object at the same time is ordinary, unless it happens again and again.
             is_ordinary = outcome.reason == Conflict.reason and retry_in is not None and retry_in < _SOON
             log = _log.debug if is_ordinary else _log.warning
@@ -240,17 +240,17 @@ class Controller:
             _log.debug("reconcile", outcome=outcome)
             queue.forget(key)
             if isinstance(outcome, Wait | Done) and outcome.after is not None:
-                queue.add(key, now, after=outcome.after, priority=taken.priority)
+                queue.add(key, now, after=outcome.after, priority=entry.priority)
         queue.done(key, now)
 
-    def _retry(self, taken: Taken[Key], fault: Fault, now: float, *, panic: bool) -> float | None:
+    def _retry(self, entry: Taken[Key], fault: Fault, now: float, *, panic: bool) -> float | None:
         """Enqueue the next attempt; returns the pause."""
         if fault.terminal:
             return None
         if fault.after is None:
             longest = math.inf if panic else LONGEST_FAULT
-            return self._queue.retry(taken.key, now, priority=taken.priority, longest=longest)
-        self._queue.add(taken.key, now, after=fault.after, priority=taken.priority)
+            return self._queue.retry(entry.key, now, priority=entry.priority, longest=longest)
+        self._queue.add(entry.key, now, after=fault.after, priority=entry.priority)
         return fault.after
 
     def _unfinished(self) -> list[float]:

@@ -38,7 +38,7 @@ class Options(msgspec.Struct, frozen=True):
         """The name of the Lease, which differs by options, so that managers with different ones run side by side."""
         if self == Options():
             return base
-        words = [*sorted(self.namespaces), self.watch_filter, *(() if self.controllers == ("*",) else self.controllers)]
-        slug = re.sub("[^a-z0-9]+", "-", " ".join(words).lower()).strip("-")[: _LEASE_NAME_LIMIT - len(base)]
+        parts = [*sorted(self.namespaces), self.watch_filter, *(() if self.controllers == ("*",) else self.controllers)]
+        slug = re.sub("[^a-z0-9]+", "-", " ".join(parts).lower()).strip("-")[: _LEASE_NAME_LIMIT - len(base)]
         share = "\0".join((",".join(sorted(self.namespaces)), self.watch_filter, *sorted(self.controllers)))
         return f"{base}-{slug}-{hashlib.sha256(share.encode()).hexdigest()[:6]}"

@@ -47,9 +47,9 @@ def run(main: Callable[[Simulation], Awaitable[T]], *, epoch: datetime, seed: in
         return runner.run(start())
 
 
-def _refused(what: str) -> Any:
+def _refused(capability: str) -> Any:
     def method(self: VirtualLoop, *args: Any, **options: Any) -> NoReturn:
-        raise NotInSimulation(f"a simulation has no {what}")
+        raise NotInSimulation(f"a simulation has no {capability}")
 
     return method
 
