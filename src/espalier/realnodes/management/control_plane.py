@@ -137,19 +137,19 @@ async def control_plane(
     survive a crash of the machine only when `durable`. Raises `ProgramFailed`, and `OSError` when the port is taken.
     """
     with held_port(port) as held:
-        made = _prepare(folder, programs, f"https://{HOST}:{held}", clock)
+        plane = _prepare(folder, programs, f"https://{HOST}:{held}", clock)
         etcd = ETCD if durable else ETCD | {"unsafe-no-fsync": "true"}
         server = API_SERVER | {"secure-port": str(held)} | (AUDIT if audited else {})
         await supervisor.start(
             _program(programs, "etcd", etcd, folder),
-            _program(programs, "kube-apiserver", server, folder, answers(made.kubeconfig, "/readyz")),
+            _program(programs, "kube-apiserver", server, folder, answers(plane.kubeconfig, "/readyz")),
         )
         # The controllers work when the first thing that they have to do in a new cluster is done.
-        works = answers(made.kubeconfig, "/api/v1/namespaces/default/serviceaccounts/default")
+        works = answers(plane.kubeconfig, "/api/v1/namespaces/default/serviceaccounts/default")
         await supervisor.start(
             _program(programs, "kube-controller-manager", CONTROLLER_MANAGER, folder, works),
         )
-        yield made
+        yield plane
 
 
 @contextlib.contextmanager
@@ -210,7 +210,7 @@ def _prepare(folder: Path, programs: Path, url: str, clock: Clock) -> ControlPla
     write_pair(folder / "server", authority.issue_server("kube-apiserver", names=NAMES, now=clock.now()))
     stored_authority(folder / "service-accounts", "service-accounts", clock)
     (folder / "audit-policy.yaml").write_text(AUDIT_POLICY)
-    made = ControlPlane(
+    plane = ControlPlane(
         folder=folder,
         url=url,
         authority=authority,
@@ -220,10 +220,10 @@ def _prepare(folder: Path, programs: Path, url: str, clock: Clock) -> ControlPla
     )
     for user, groups in (("admin", ["system:masters"]), ("system:kube-controller-manager", [])):
         file = folder / f"{user.removeprefix('system:')}.kubeconfig"
-        write_private(file, made.kubeconfig_of(user, clock, groups).to_bytes())
+        write_private(file, plane.kubeconfig_of(user, clock, groups).to_bytes())
     for remains in ("etcd.sock:0", "etcd-peer.sock:0"):  # left over from a killed run
         (folder / remains).unlink(missing_ok=True)
-    return made
+    return plane
 
 
 def _program(

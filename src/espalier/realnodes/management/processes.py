@@ -299,5 +299,5 @@ class _Keeper:
         self.report = msgspec.structs.replace(self.report, state=state, since=self._clock.now(), **facts)
         self._changed(self.report)
 
-    def _failure(self, what: str) -> str:
-        return f"{self._program.name} {what}; the end of {self._program.log}:\n{self._program.last_words()}"
+    def _failure(self, problem: str) -> str:
+        return f"{self._program.name} {problem}; the end of {self._program.log}:\n{self._program.last_words()}"

@@ -33,7 +33,7 @@ def hierarchies(mounts: Path = Path("/proc/self/mounts")) -> list[Path]:
 
 def make(id_: str) -> list[Path]:
     """Create the sub-trees of a node; returns them, for its first process to enter."""
-    made = []
+    folders = []
     for hierarchy in hierarchies():
         folder = hierarchy
         for name in (PARENT, id_):
@@ -41,8 +41,8 @@ def make(id_: str) -> list[Path]:
             above, folder = folder, folder / name
             folder.mkdir(exist_ok=True)
             _inherit(above, folder)
-        made.append(folder)
-    return made
+        folders.append(folder)
+    return folders
 
 
 def members(id_: str) -> Iterator[int]:

@@ -72,14 +72,14 @@ class HelperProcess:
             await processes.ended(running)
 
 
-def check_free(address: str, port: int, what: str) -> None:
+def check_free(address: str, port: int, service: str) -> None:
     """Raise `OSError` when the address is in use."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((address, port))
         except OSError as error:
-            message = f"another program listens at {address}:{port}, where {what} should: stop it"
+            message = f"another program listens at {address}:{port}, where {service} should: stop it"
             raise OSError(error.errno, message) from error
 
 

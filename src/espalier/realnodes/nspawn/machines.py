@@ -274,21 +274,21 @@ class InfrastructureMachines:
         )
         await self._tools.writer.status(self._tools.kinds.machine, infra_machine, status)
 
-    def _watch(self, key: Key, id_: str, what: str, waiting: Coroutine[Any, Any, None]) -> None:
+    def _watch(self, key: Key, id_: str, purpose: str, waiting: Coroutine[Any, Any, None]) -> None:
         """Enqueue the machine when `waiting` returns; one watch of a kind for each node."""
-        if (id_, what) in self._watches:
+        if (id_, purpose) in self._watches:
             waiting.close()
             return
 
         def over(task: asyncio.Task[None]) -> None:
-            del self._watches[id_, what]
+            del self._watches[id_, purpose]
             if not task.cancelled():
                 if error := task.exception():
                     _log.warning("watching a node failed", node=key.name, error=str(error))
                 self.enqueue(key)
 
-        task = asyncio.get_running_loop().create_task(waiting, name=f"{what} of {key}")
-        self._watches[id_, what] = task
+        task = asyncio.get_running_loop().create_task(waiting, name=f"{purpose} of {key}")
+        self._watches[id_, purpose] = task
         task.add_done_callback(over)
 
 
