@@ -127,8 +127,8 @@ class GoModule(Component):
             command = [str(folder / program), *arguments]
             completed = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
             if completed.returncode != 0 or self.version not in completed.stdout:
-                words = (completed.stderr or completed.stdout).strip()[-2000:]
-                raise BuildFailed(f"{self.label}: {program} does not report version {self.version}:\n  {words}")
+                output = (completed.stderr or completed.stdout).strip()[-2000:]
+                raise BuildFailed(f"{self.label}: {program} does not report version {self.version}:\n  {output}")
 
     def _pinned(self, pattern: str) -> str:
         match = re.search(pattern, (self.folder / self.modfile).read_text(), re.MULTILINE)

@@ -81,10 +81,10 @@ def serving(store: Path, programs: Path) -> Iterator[list[str | Path]]:
             "-c",
             settings,
         ]
-        with log.open("wb") as words, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:
+        with log.open("wb") as output, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:
             notices.bind(str(ready))
             environment = {**os.environ, "NOTIFY_SOCKET": str(ready)}
-            process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=words, stderr=words)
+            process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
             try:
                 _await_ready(notices, process, log)
                 yield [programs / "ctr", "--address", scratch / "s", "--namespace", "k8s.io"]

@@ -122,16 +122,16 @@ class Debian:
         `names` say where sources lie in the image; else they are not there, and compiled modules stand in their place.
         """
         arguments: list[str] = []
-        made = {}
+        compiled = {}
         for target, source in sorted(sources.items()):
             place = work_folder / target
             place.parent.mkdir(parents=True, exist_ok=True)
             arguments += [str(source), str(place), f"/{names[target] if names else target.removesuffix('c')}"]
-            made[target] = place
+            compiled[target] = place
         self._run(COMPILE, *arguments)
-        for place in made.values():
+        for place in compiled.values():
             place.chmod(0o644)
-        return made
+        return compiled
 
     def _run(
         self, code: str, *arguments: str, paths: Sequence[Path] = (), environment: Mapping[str, str] | None = None
@@ -158,7 +158,7 @@ class Debian:
 
     def _packages(self, files: Iterable[str], work_folder: Path) -> Mapping[str, Path]:
         """Package facts for scanners: one file for each package."""
-        made = {}
+        facts = {}
         folder = work_folder / PACKAGES
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -166,8 +166,8 @@ class Debian:
             place = folder / name
             place.write_text(text)
             place.chmod(0o644)
-            made[f"{PACKAGES}/{name}"] = place
-        return made
+            facts[f"{PACKAGES}/{name}"] = place
+        return facts
 
 
 def _stays(entry: Path) -> bool:
