@@ -168,10 +168,10 @@ def _remediation(observed: Observed, owned: OwnedMachine, now: datetime) -> Reme
         return recorded  # the machine is being deleted
     remediation = Remediation(machine=owned.object.name, time=condition_list.timestamp(now))
     previous = from_annotation(owned.machine.metadata.annotations.get(REMEDIATION_FOR))
-    at = condition_list.parse_timestamp(previous.at) if previous is not None else None
-    if previous is None or at is None:
+    remediated_at = condition_list.parse_timestamp(previous.at) if previous is not None else None
+    if previous is None or remediated_at is None:
         return remediation
-    elapsed = (now - at).total_seconds()
+    elapsed = (now - remediated_at).total_seconds()
     if elapsed > (
         _MIN_HEALTHY_SECONDS if limits.min_healthy_period_seconds is None else limits.min_healthy_period_seconds
     ):

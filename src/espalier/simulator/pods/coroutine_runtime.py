@@ -148,7 +148,7 @@ class PodCoroutines:
             self._pod.metadata.uid,
             name,
             image,
-            [_expanded(word, environment) for word in command],
+            [_expanded(argument, environment) for argument in command],
             environment,
             volumes,
             self._runtime.clock,
@@ -233,10 +233,10 @@ class CoroutineRun:
                 if listener.answers is None:
                     return False
                 return 200 <= await listener.answers(str(target.get("path") or "/")) < 400
-        name, *words = (action.get("exec") or {}).get("command") or ("",)
+        name, *arguments = (action.get("exec") or {}).get("command") or ("",)
         if name not in self._context.commands:
             raise ValueError(f"the program has no command {name!r}; allowed are {', '.join(self._context.commands)}")
-        return await self._context.commands[name](words) == 0
+        return await self._context.commands[name](arguments) == 0
 
     def message(self, _code: int) -> str:
         """The termination message of the program, or its error."""
@@ -271,10 +271,10 @@ async def _no_service_account() -> Mapping[str, str]:
     raise DependencyMissing("containers of this process have no ServiceAccount token")
 
 
-def _expanded(word: str, variables: Mapping[str, str]) -> str:
+def _expanded(argument: str, variables: Mapping[str, str]) -> str:
     """Expand `$(NAME)` in a word of a command, as kubelets do: `$$` is a dollar, an unknown name stays as it is."""
 
     def value(match: re.Match[str]) -> str:
         return "$" if match[0] == "$$" else variables.get(match[1], match[0])
 
-    return _VARIABLE.sub(value, word)
+    return _VARIABLE.sub(value, argument)

@@ -55,9 +55,9 @@ class ProcessRun:
 
     async def run_to_completion(self) -> int:
         """Run the process; return its exit code. On cancellation it is killed. Raises `OSError`."""
-        words = self._arguments()
+        command = self._arguments()
         confined.write(self.folder, log_path(self.name), "")
-        if not words:
+        if not command:
             error = f"exec: {self._command()[:1]}: not found in the image's program\n"
             confined.write(self.folder, log_path(self.name), error)
             return NO_SUCH_PROGRAM
@@ -65,7 +65,7 @@ class ProcessRun:
             return TERMINATED
         log = confined.open_file(self.folder, log_path(self.name), os.O_WRONLY)
         try:
-            process = self._process = await self._start(words, log)
+            process = self._process = await self._start(command, log)
         finally:
             os.close(log)
         try:
@@ -98,10 +98,10 @@ class ProcessRun:
             _, writer = await asyncio.open_connection(LOCALHOST, self._port(socket["port"]))
             writer.close()
             return True
-        words = self._command_line((action.get("exec") or {}).get("command") or ())
-        if not words:
+        command = self._command_line((action.get("exec") or {}).get("command") or ())
+        if not command:
             return False
-        process = await self._start(words, asyncio.subprocess.DEVNULL)
+        process = await self._start(command, asyncio.subprocess.DEVNULL)
         try:
             return await process.wait() == 0
         finally:
@@ -112,9 +112,9 @@ class ProcessRun:
         if self._process is not None:
             await _end(self._process, grace)
 
-    async def _start(self, words: Sequence[str], output: int) -> asyncio.subprocess.Process:
+    async def _start(self, command: Sequence[str], output: int) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
-            *words,
+            *command,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=asyncio.subprocess.STDOUT,
