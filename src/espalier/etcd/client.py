@@ -245,8 +245,8 @@ class Client:
         message = rpc.HashKVRequest(revision=revision)
         answer = await self._call(services.HASH_KV, message, timeout, repeatable=True)
         header = results.header(answer.header)
-        at = answer.hash_revision or revision or header.revision
-        return HashResult(header, answer.hash, answer.compact_revision, at)
+        hashed_revision = answer.hash_revision or revision or header.revision
+        return HashResult(header, answer.hash, answer.compact_revision, hashed_revision)
 
     async def database_hash(self, *, timeout: float = SLOW_TIMEOUT) -> int:
         """A hash of a member's whole database."""

@@ -70,7 +70,7 @@ class _Check:
         end = start + 8 * count
         if end > len(page.data):
             database.refuse(f"page {number} should list {count} free pages in {len(page.data)} bytes")
-        return [int.from_bytes(page.data[at : at + 8], "little") for at in range(start, end, 8)]
+        return [int.from_bytes(page.data[offset : offset + 8], "little") for offset in range(start, end, 8)]
 
     def _use(self, first: int, count: int, by: str) -> None:
         if first + count > self._database.meta.pages:

@@ -233,10 +233,10 @@ class Bucket:
             refuse(f"page {page.number} is a branch of {page.elements} elements in {len(page.data)} bytes")
         elements: list[tuple[bytes, int]] = []
         previous: bytes | None = None
-        at = PAGE.size
-        for position, key_size, child in BRANCH_ELEMENT.iter_unpack(page.data[at:end]):
-            start = at + position
-            at += BRANCH_ELEMENT.size
+        offset = PAGE.size
+        for position, key_size, child in BRANCH_ELEMENT.iter_unpack(page.data[offset:end]):
+            start = offset + position
+            offset += BRANCH_ELEMENT.size
             end_of_key = start + key_size
             if start < end or end_of_key > len(page.data) or not key_size:
                 refuse(f"element {len(elements)} of page {page.number} has its key at {start} to {end_of_key}")
@@ -255,11 +255,11 @@ class Bucket:
         if end > size:
             refuse(f"page {page.number} is a leaf of {page.elements} elements in {size} bytes")
         previous: bytes | None = None
-        at = PAGE.size
+        offset = PAGE.size
         least, below = node.least, node.below
-        for flags, position, key_size, value_size in LEAF_ELEMENT.iter_unpack(data[at:end]):
-            start = at + position
-            at += LEAF_ELEMENT.size
+        for flags, position, key_size, value_size in LEAF_ELEMENT.iter_unpack(data[offset:end]):
+            start = offset + position
+            offset += LEAF_ELEMENT.size
             middle = start + key_size
             if start < end or (end := middle + value_size) > size or not key_size or flags > NESTED:
                 refuse(f"an element of page {page.number} lies at {start} to {middle + value_size}, flags {flags}")

@@ -198,9 +198,9 @@ class _Branch:
     def end(self) -> tuple[bytes, int]:
         """Write the branch; return its least key and its number."""
         elements, keys = bytearray(), bytearray()
-        at = len(self.children) * BRANCH_ELEMENT.size
+        offset = len(self.children) * BRANCH_ELEMENT.size
         for key, child in self.children:
-            elements += BRANCH_ELEMENT.pack(at - len(elements) + len(keys), len(key), child)
+            elements += BRANCH_ELEMENT.pack(offset - len(elements) + len(keys), len(key), child)
             keys += key
         return self.children[0][0], self._pages.write(BRANCH, len(self.children), bytes(elements + keys))
 
