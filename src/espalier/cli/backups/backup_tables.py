@@ -143,6 +143,6 @@ def age_of(created: float, now: datetime) -> str:
     return span(now.timestamp() - created)
 
 
-def counted(number: int, what: str) -> str:
+def counted(number: int, noun: str) -> str:
     """A number of things, in words."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

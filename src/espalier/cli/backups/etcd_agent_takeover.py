@@ -63,10 +63,10 @@ async def copy(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
 
-    def listening(at: int) -> None:
+    def listening(port: int) -> None:
         scheme = "http" if address.server is None else "https"
         shown = f"[{address.host}]" if ":" in address.host else address.host
-        output.say(f"takes over {source.where} for epoch {epoch}; listens on {scheme}://{shown}:{at}")
+        output.say(f"takes over {source.where} for epoch {epoch}; listens on {scheme}://{shown}:{port}")
 
     try:
         await run_copier(settings, CopyParts(source, target), address, SystemClock(), stop, listening)

@@ -229,9 +229,9 @@ def _no_snapshot(store: Store, inventory: Inventory) -> str:
     if last in (LAYOUT, LEGACY_LAYOUT):
         return f"{message}; remove {last} from the end of the URL"
     for key in inventory.foreign:
-        at = key.find(f"/{LAYOUT}/")
-        if at > 0 and parse_key(key[at + 1 :]) is not None:
-            return f"{message}; did you mean {store.where}/{key[:at]}?"
+        position = key.find(f"/{LAYOUT}/")
+        if position > 0 and parse_key(key[position + 1 :]) is not None:
+            return f"{message}; did you mean {store.where}/{key[:position]}?"
     if inventory.stray:
         stray = counted(len(inventory.stray), "delta")
         return f"{message}, and {stray} without one; check whether it was deleted or moved"

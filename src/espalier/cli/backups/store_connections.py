@@ -52,13 +52,13 @@ async def to_folder(folder: Path) -> str:
 
     The event loop's own threads are needed for resolving names.
     """
-    looking = _looking.get(folder)
-    if looking is None or looking.done():
-        looking = _looking[folder] = Future()
-        threading.Thread(target=_check_folder, args=(folder, looking), name=f"looking at {folder}", daemon=True).start()
+    check = _looking.get(folder)
+    if check is None or check.done():
+        check = _looking[folder] = Future()
+        threading.Thread(target=_check_folder, args=(folder, check), name=f"looking at {folder}", daemon=True).start()
     try:
         async with asyncio.timeout(TIMEOUT):
-            is_folder = await asyncio.shield(asyncio.wrap_future(looking))
+            is_folder = await asyncio.shield(asyncio.wrap_future(check))
     except TimeoutError as error:
         return _words(error)
     if isinstance(is_folder, OSError):
@@ -66,15 +66,15 @@ async def to_folder(folder: Path) -> str:
     return "" if is_folder else "there is no such folder"
 
 
-def _check_folder(folder: Path, looking: Future[bool | OSError]) -> None:
+def _check_folder(folder: Path, check: Future[bool | OSError]) -> None:
     is_folder: bool | OSError
     try:
         is_folder = folder.is_dir()
     except OSError as error:  # no permission, or the name is too long
         is_folder = error
-    if _looking.get(folder) is looking:
+    if _looking.get(folder) is check:
         del _looking[folder]
-    looking.set_result(is_folder)
+    check.set_result(is_folder)
 
 
 def _words(error: Exception) -> str:

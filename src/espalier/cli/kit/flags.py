@@ -34,8 +34,8 @@ class OneOf(click.Choice[Value]):
 
     def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
         """The message for any other word."""
-        words = [str(choice) for choice in self.choices]
-        return f"found {str(value)!r}, allowed {'are' if len(words) > 1 else 'is'} {', '.join(words)}"
+        allowed = [str(choice) for choice in self.choices]
+        return f"found {str(value)!r}, allowed {'are' if len(allowed) > 1 else 'is'} {', '.join(allowed)}"
 
 
 class Number(click.ParamType[float]):

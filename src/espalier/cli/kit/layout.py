@@ -53,8 +53,10 @@ class Table:
         columns = self.columns[: len(self.columns) - len(titles)]
         if self.columns[len(columns) :] != titles:
             raise ValueError(f"the last columns are {self.columns}, not {titles}")
-        stay = tuple(at for at in self.sentences if at < len(columns))
-        return replace(self, columns=columns, sentences=stay, lists=tuple(at for at in self.lists if at < len(columns)))
+        stay = tuple(index for index in self.sentences if index < len(columns))
+        return replace(
+            self, columns=columns, sentences=stay, lists=tuple(index for index in self.lists if index < len(columns))
+        )
 
 
 class Layout:
@@ -69,16 +71,17 @@ class Layout:
         """The lines of these rows, after a header."""
         table = self._table
         titles = [
-            in_one_line(title if at in table.as_written else title.upper()) for at, title in enumerate(table.columns)
+            in_one_line(title if index in table.as_written else title.upper())
+            for index, title in enumerate(table.columns)
         ]
         cells = [[cell_of(value) for value in row[: len(titles)]] for row in rows]
         for row in [titles, *cells]:
-            for at, cell in enumerate(row):
-                self._natural[at] = max(self._natural[at], cell_len(cell))
-                if at in table.lists:
+            for index, cell in enumerate(row):
+                self._natural[index] = max(self._natural[index], cell_len(cell))
+                if index in table.lists:
                     indent = cell_len(_continued(cell))
-                    self._longest_word[at] = max(
-                        self._longest_word[at], *(indent + cell_len(word) for word in cell.split(" "))
+                    self._longest_word[index] = max(
+                        self._longest_word[index], *(indent + cell_len(word) for word in cell.split(" "))
                     )
         widths, below = self._widths(cells)
         lines = [] if not header else [*self._row(titles, widths, below, is_title=True)]
@@ -92,44 +95,46 @@ class Layout:
         widths = [*self._natural]
         if total is None:
             return widths, None
-        for at in table.sentences:
-            beside = max(min(widths[at], _LEAST), widths[at] - _excess(widths, total))
-            if beside < widths[at] and beside < _READABLE:
-                fits = all(_is_short(row[at], beside) for row in cells)
+        for index in table.sentences:
+            beside = max(min(widths[index], _LEAST), widths[index] - _excess(widths, total))
+            if beside < widths[index] and beside < _READABLE:
+                fits = all(_is_short(row[index], beside) for row in cells)
                 if not fits:
                     break
-            widths[at] = beside
+            widths[index] = beside
         self._narrow_lists(widths, total)
         if _excess(widths, total) <= 0 or not table.sentences:
             return widths, None
         below = table.sentences[0]
         widths = [*self._natural]
         widths[below] = -BETWEEN
-        for at in table.sentences[1:]:
-            widths[at] = max(min(widths[at], _LEAST), widths[at] - _excess(widths, total))
+        for index in table.sentences[1:]:
+            widths[index] = max(min(widths[index], _LEAST), widths[index] - _excess(widths, total))
         self._narrow_lists(widths, total)
         return widths, below
 
     def _narrow_lists(self, widths: list[int], total: int) -> None:
-        for at in self._table.lists:
-            widths[at] = max(min(widths[at], self._longest_word[at]), widths[at] - max(0, _excess(widths, total)))
+        for index in self._table.lists:
+            widths[index] = max(
+                min(widths[index], self._longest_word[index]), widths[index] - max(0, _excess(widths, total))
+            )
 
     def _row(
         self, row: Sequence[str], widths: list[int], below: int | None, *, is_title: bool = False
     ) -> Iterator[str]:
         columns: list[list[str]] = []
-        for at, cell in enumerate(row):
-            if at == below:
+        for index, cell in enumerate(row):
+            if index == below:
                 continue
-            elif widths[at] >= cell_len(cell):
+            elif widths[index] >= cell_len(cell):
                 columns.append([cell])
-            elif at in self._table.lists:
-                columns.append(wrapped(cell, widths[at], _continued(cell), breaks=False))
+            elif index in self._table.lists:
+                columns.append(wrapped(cell, widths[index], _continued(cell), breaks=False))
             else:
-                columns.append(self._sentence(cell, widths[at]))
-        sizes = [width for at, width in enumerate(widths) if at != below]
-        for at in range(max(map(len, columns), default=0)):
-            parts = [column[at] if at < len(column) else "" for column in columns]
+                columns.append(self._sentence(cell, widths[index]))
+        sizes = [width for index, width in enumerate(widths) if index != below]
+        for line in range(max(map(len, columns), default=0)):
+            parts = [column[line] if line < len(column) else "" for column in columns]
             yield _joined(parts, sizes)
         if below is not None and (is_title or row[below] not in NOTHING):
             room = max((self._width or 0) - len(_BELOW), _LEAST)
@@ -176,10 +181,10 @@ def wrapped(text: str, width: int, indent: str = "", *, breaks: bool = True) -> 
         else:
             lines.append(indent + word if lines else word)
         while breaks and cell_len(lines[-1]) > width:
-            at = len(lines[-1])
-            while at > 1 and cell_len(lines[-1][:at]) > width:
-                at -= 1
-            lines[-1:] = [lines[-1][:at], indent + lines[-1][at:]]
+            end = len(lines[-1])
+            while end > 1 and cell_len(lines[-1][:end]) > width:
+                end -= 1
+            lines[-1:] = [lines[-1][:end], indent + lines[-1][end:]]
     return lines
 
 

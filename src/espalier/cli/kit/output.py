@@ -147,10 +147,10 @@ def json_path(tree: Tree, template: str) -> str:
         position = action.end()
     pieces.append(("text", template[position:]))
     rest = iter(pieces)
-    made = _rendered([tree], rest)
+    text = _rendered([tree], rest)
     if next(rest, None) is not None:
         raise Usage("-o jsonpath: can't read {end}: found no {range} before it")
-    return made
+    return text
 
 
 def _rendered(trees: Sequence[Any], pieces: Iterator[tuple[str, str]], *, within: str = "") -> str:

@@ -50,8 +50,8 @@ class Columns:
         """Take the columns from a table that has them; in a watch, only the first does."""
         definitions = table.get("columnDefinitions") or []
         if definitions:
-            self._shown = [at for at, column in enumerate(definitions) if self.wide or not column.get("priority")]
-            names = [definitions[at]["name"] for at in self._shown]
+            self._shown = [index for index, column in enumerate(definitions) if self.wide or not column.get("priority")]
+            names = [definitions[index]["name"] for index in self._shown]
             self.names = ["Namespace", *names] if self.namespaces else names
 
     def rows(self, table: Tree) -> list[list[Any]]:
@@ -59,7 +59,7 @@ class Columns:
         rows = []
         for row in table.get("rows") or ():
             namespace = [row["object"]["metadata"]["namespace"]] if self.namespaces else []
-            rows.append(namespace + [row["cells"][at] for at in self._shown])
+            rows.append(namespace + [row["cells"][index] for index in self._shown])
         return rows
 
     def news(self, row: list[Any]) -> list[Any]:
@@ -160,7 +160,9 @@ def _say_no_objects(selection: Selection) -> None:
 
 def table_of(names: Sequence[str]) -> Table:
     """A table of the server: the columns that conditions' messages are printed in have sentences."""
-    return Table(tuple(names), tuple(at for at, name in enumerate(names) if name in SENTENCES), most_lines=MOST_LINES)
+    return Table(
+        tuple(names), tuple(index for index, name in enumerate(names) if name in SENTENCES), most_lines=MOST_LINES
+    )
 
 
 class _Printer:

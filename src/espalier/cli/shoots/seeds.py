@@ -107,9 +107,9 @@ async def evacuate(
     seconds = waiting_time(timeout)
     async with connection.connect(connect) as connected:
         existing = {seed.name for seed in await _seeds(connected.client)}
-        has = {name} & (await _seeds_of_shoots(connected.client))  # somebody deleted its Seed
+        without_seed = {name} & (await _seeds_of_shoots(connected.client))  # somebody deleted its Seed
         for seed in filter(None, (name, destination)):
-            if seed not in existing | has:
+            if seed not in existing | without_seed:
                 raise Failure(f"there is no seed {seed!r}; existing: {first(sorted(existing), 20) or 'none'}")
         if destination == name:
             raise Failure(f"--to: found {name}, which is the seed to evacuate; name another one")
@@ -217,16 +217,20 @@ async def _renewed(client: Client) -> dict[str, str]:
         lease.name: condition_list.parse_timestamp(str((lease.tree.get("spec") or {}).get("renewTime", "")))
         for lease in leases
     }
-    return {name: f"{max(0.0, (now - at).total_seconds()):.0f}s" for name, at in moments.items() if at is not None}
+    return {
+        name: f"{max(0.0, (now - renewed_at).total_seconds()):.0f}s"
+        for name, renewed_at in moments.items()
+        if renewed_at is not None
+    }
 
 
 def _row(seed: Seed, shoots: list[Shoot]) -> tuple[str, str, int, int, int]:
     name = seed.metadata.name
     ready = condition_list.get(seed.status.conditions, GARDENLET_READY)
-    has = sum(shoot.status.seed_name == name for shoot in shoots)
-    coming = sum(shoot.spec.seed_name == name != shoot.status.seed_name for shoot in shoots)
+    running = sum(shoot.status.seed_name == name for shoot in shoots)
+    arriving = sum(shoot.spec.seed_name == name != shoot.status.seed_name for shoot in shoots)
     leaving = sum(shoot.status.seed_name == name != shoot.spec.seed_name for shoot in shoots)
-    return name, ready.status if ready is not None else "Unknown", has, coming, leaving
+    return name, ready.status if ready is not None else "Unknown", running, arriving, leaving
 
 
 def _rest(seed: Seed) -> tuple[str, str]:

@@ -39,8 +39,8 @@ class ConnectedShootAPIs:
             node.name
             for node in nodes.items
             if (lease := renewed.get(node.name)) is None
-            or (at := condition_list.parse_timestamp(str(_part(lease, "spec").get("renewTime", "")))) is None
-            or at < since
+            or (renewed_at := condition_list.parse_timestamp(str(_part(lease, "spec").get("renewTime", "")))) is None
+            or renewed_at < since
         ]
 
     async def release_leases(self, namespace: str, controllers: Sequence[str]) -> None:

@@ -224,12 +224,12 @@ def _findings(seen: Seen, shoot: Shoot, source: str) -> Iterator[Finding]:
 
 def _backups(shoot: Shoot) -> Finding:
     """The report of the source's gardenlet about its backups."""
-    what = "backups are current, and others can read them"
+    requirement = "backups are current, and others can read them"
     condition = _condition(shoot)
     if condition is None:
-        return Finding(what, None, "no gardenlet has reported it yet")
+        return Finding(requirement, None, "no gardenlet has reported it yet")
     ready = {"True": True, "False": False}.get(condition.status)
-    return Finding(what, ready, f"{condition.message} (as of {condition.last_update_time})")
+    return Finding(requirement, ready, f"{condition.message} (as of {condition.last_update_time})")
 
 
 def _condition(shoot: Shoot) -> Condition | None:
@@ -242,41 +242,41 @@ def _bucket_of_seed(seen: Seen, name: str) -> str:
 
 
 def _bucket(seen: Seen, role: str, name: str, bucket_name: str) -> Finding:
-    what = f"bucket of {role} {name}"
+    bucket_of_role = f"bucket of {role} {name}"
     bucket = seen.buckets.get(bucket_name)
     if bucket is None:
         why = f"found no BackupBucket {bucket_name}" if bucket_name else f"there is no Seed {name}, which names it"
-        return Finding(f"{what} is there", None if "backupbuckets" in seen.unread else False, why)
+        return Finding(f"{bucket_of_role} is there", None if "backupbuckets" in seen.unread else False, why)
     status = bucket.status
     last = status.last_operation
     error = status.last_error.description if status.last_error is not None else ""
     is_ready = last is not None and last.finished
     reference = bucket.spec.credentials_ref or bucket.spec.secret_ref
     if role == "source" and reference is None:
-        return Finding(f"the destination can open {what}", False, "it names no credentials in the garden")
+        return Finding(f"the destination can open {bucket_of_role}", False, "it names no credentials in the garden")
     message = error or ("its last operation succeeded" if is_ready else "its seed has not reported it ready")
     if role == "source" and is_ready and reference is not None:
         message = f"its seed reports it ready; the destination gets Secret {reference.namespace}/{reference.name}"
-    return Finding(f"{what} is ready", is_ready, message)
+    return Finding(f"{bucket_of_role} is ready", is_ready, message)
 
 
 def _need(destination: str, need: Need) -> Finding:
-    what = f"destination {destination} gets {need.what}"
+    requirement = f"destination {destination} gets {need.what}"
     if need.problem is None:
-        return Finding(what, None, need.note)
-    return Finding(what, not need.problem, need.problem or need.note or "the Secret in the garden has data")
+        return Finding(requirement, None, need.note)
+    return Finding(requirement, not need.problem, need.problem or need.note or "the Secret in the garden has data")
 
 
 def _network(seen: Seen, source: str) -> Finding:
     """The report of the destination's gardenlet about its network."""
-    what = f"the network of destination {seen.destination} reaches the store of source {source}"
+    requirement = f"the network of destination {seen.destination} reaches the store of source {source}"
     seed = seen.seeds.get(seen.destination)
     conditions = seed.status.conditions if seed is not None else []
     condition = condition_list.get(conditions, BUCKET_REACHABLE + source)
     if condition is None:
-        return Finding(what, None, "its gardenlet has not reported it yet")
+        return Finding(requirement, None, "its gardenlet has not reported it yet")
     ready = {"True": True, "False": False}.get(condition.status)
-    return Finding(what, ready, f"{condition.message} (as of {condition.last_update_time})")
+    return Finding(requirement, ready, f"{condition.message} (as of {condition.last_update_time})")
 
 
 def _ownership(shoot: Shoot, source: str) -> Finding:

@@ -90,7 +90,7 @@ def write_plan(plan: Plan) -> None:
     if plan.refusals:
         return
     output.say()
-    output.write_table(STEPS, [(str(at), *step) for at, step in enumerate(plan.steps, 1)])
+    output.write_table(STEPS, [(str(number), *step) for number, step in enumerate(plan.steps, 1)])
     output.say()
     expected, other = (plan.good_case, plan.bad_case) if plan.is_source_alive else (plan.bad_case, plan.good_case)
     case = "the source works" if plan.is_source_alive else "the source has stopped renewing its Lease"
@@ -105,4 +105,4 @@ def write_plan(plan: Plan) -> None:
 
 def _write_times(title: str, times: Times) -> None:
     output.say(f"{title}: {times.total:g} s")
-    output.write_table(TIMES, [(f"{seconds:g} s", what) for what, seconds in times.parts])
+    output.write_table(TIMES, [(f"{seconds:g} s", part) for part, seconds in times.parts])

@@ -187,13 +187,13 @@ async def plan(name: str, *, destination: str, connect: flags.Connection, output
         shoot = (await find(connected.client, key)).decode(Shoot)
         if destination == shoot.spec.seed_name:
             raise Failure(f"--to: found {destination}, where shoot {key} already is, or moves to; name another seed")
-        made = Plan.of(await observe(connected.client, key, destination))
+        plan_ = Plan.of(await observe(connected.client, key, destination))
     if output_format:
-        output.write_facts(made.facts(), output_format)
+        output.write_facts(plan_.facts(), output_format)
     else:
-        shoot_text.write_plan(made)
-    if made.refusals:
-        raise Failure("; ".join(made.refusals))
+        shoot_text.write_plan(plan_)
+    if plan_.refusals:
+        raise Failure("; ".join(plan_.refusals))
     return 0
 
 
