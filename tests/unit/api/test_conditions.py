@@ -34,14 +34,14 @@ def test_a_status_that_anybody_may_have_written_is_read_without_harm(status: obj
 
 
 def test_the_transition_time_moves_only_with_the_status() -> None:
-    found = conditions.set([], condition("Ready", "False", message="0 of 3"), NOW)
-    found = conditions.set(found, condition("Ready", "False", message="1 of 3"), NOW + timedelta(hours=1))
-    assert [(c.message, c.last_transition_time) for c in found] == [("1 of 3", "2026-01-01T00:00:00Z")]
-    found = conditions.set(found, condition("Ready", "True"), NOW + timedelta(hours=2))
-    assert [c.last_transition_time for c in found] == ["2026-01-01T02:00:00Z"]
+    listed = conditions.set([], condition("Ready", "False", message="0 of 3"), NOW)
+    listed = conditions.set(listed, condition("Ready", "False", message="1 of 3"), NOW + timedelta(hours=1))
+    assert [(c.message, c.last_transition_time) for c in listed] == [("1 of 3", "2026-01-01T00:00:00Z")]
+    listed = conditions.set(listed, condition("Ready", "True"), NOW + timedelta(hours=2))
+    assert [c.last_transition_time for c in listed] == ["2026-01-01T02:00:00Z"]
 
 
 def test_setting_keeps_the_others_in_their_places() -> None:
-    found = [condition("A", "True"), condition("B", "True"), condition("C", "True")]
-    found = conditions.set(found, condition("B", "False"), NOW)
-    assert [(c.type, c.status) for c in found] == [("A", "True"), ("B", "False"), ("C", "True")]
+    listed = [condition("A", "True"), condition("B", "True"), condition("C", "True")]
+    listed = conditions.set(listed, condition("B", "False"), NOW)
+    assert [(c.type, c.status) for c in listed] == [("A", "True"), ("B", "False"), ("C", "True")]

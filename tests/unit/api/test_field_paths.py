@@ -51,6 +51,6 @@ def test_trees_differ_where_they_have_other_values_and_lists_as_wholes() -> None
 
 
 def test_differences_tell_null_from_nothing_when_asked_to() -> None:
-    found = paths.differences({"a": {"b": None}}, {"a": {}}, missing=UNSET)
-    assert list(found) == [(("a", "b"), None, UNSET)]
+    changes = paths.differences({"a": {"b": None}}, {"a": {}}, missing=UNSET)
+    assert list(changes) == [(("a", "b"), None, UNSET)]
     assert not list(paths.differences({"a": {"b": None}}, {"a": {}}))

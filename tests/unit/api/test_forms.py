@@ -33,17 +33,17 @@ def allows(words: str, text: str) -> bool:
     """True if a reader of these words takes a text for allowed."""
     if not text:
         return words.endswith(", or nothing")
-    found = _WORDS.fullmatch(re.sub("|".join(map(re.escape, TAILS)), "", words))
-    assert found, f"no reader understands {words!r}"
-    letters = "abcdefghijklmnopqrstuvwxyz" + ("" if found["lower"] else "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    match = _WORDS.fullmatch(re.sub("|".join(map(re.escape, TAILS)), "", words))
+    assert match, f"no reader understands {words!r}"
+    letters = "abcdefghijklmnopqrstuvwxyz" + ("" if match["lower"] else "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
     sets = {"a letter": letters, "a letter or digit": letters + "0123456789", "a letter or underscore": letters + "_"}
     inside = (
-        letters + "0123456789" + "".join(SIGNS[one] for one in re.findall("[a-z]+", found["signs"]) if one in SIGNS)
+        letters + "0123456789" + "".join(SIGNS[sign] for sign in re.findall("[a-z]+", match["signs"]) if sign in SIGNS)
     )
-    first, last = (sets[found["both"] or found[end] or ""] if found["both"] or found[end] else inside for end in ENDS)
-    most = int(found["most"] or len(text))
+    first, last = (sets[match["both"] or match[end] or ""] if match["both"] or match[end] else inside for end in ENDS)
+    most = int(match["most"] or len(text))
     return (
-        int(found["least"] or 1) <= len(text) <= most
+        int(match["least"] or 1) <= len(text) <= most
         and set(text) <= set(inside)
         and text[0] in first
         and text[-1] in last
@@ -65,9 +65,9 @@ def texts(seed: str) -> Iterator[str]:
 
 
 def subclasses(cls: type[Part]) -> Iterator[type[Part]]:
-    for one in cls.__subclasses__():
-        yield one
-        yield from subclasses(one)
+    for subclass in cls.__subclasses__():
+        yield subclass
+        yield from subclasses(subclass)
 
 
 def rules() -> Iterator[tuple[str, str]]:
@@ -79,7 +79,7 @@ def rules() -> Iterator[tuple[str, str]]:
                 isinstance(rule, Rule)
                 and "letters" in rule.allowed
                 and rule.allowed != forms.CLUSTER_NAME.words
-                and not any(one in rule.allowed for one in ELSEWHERE)
+                and not any(place in rule.allowed for place in ELSEWHERE)
             ):
                 (pattern,) = set(re.findall(r"matches\('([^']+)'\)", rule.rule))
                 yield rule.allowed, pattern
@@ -90,8 +90,8 @@ RULES = sorted(set(rules()))
 
 @pytest.mark.parametrize(("words", "pattern"), RULES, ids=lambda one: one[:40])
 def test_a_rule_refuses_what_its_words_forbid(words: str, pattern: str) -> None:
-    differ = [one for one in texts(words) if "/" not in one or "domain" not in words]
-    assert [one for one in differ if allows(words, one) != bool(re.fullmatch(pattern.strip("^$"), one))] == []
+    differ = [text for text in texts(words) if "/" not in text or "domain" not in words]
+    assert [text for text in differ if allows(words, text) != bool(re.fullmatch(pattern.strip("^$"), text))] == []
 
 
 def test_the_rules_of_webhooks_too() -> None:
@@ -106,7 +106,7 @@ def test_the_rules_of_webhooks_too() -> None:
 def test_names_of_clusters_too() -> None:
     """Their length has messages of its own."""
     words = forms.CLUSTER_NAME.words
-    assert [one for one in texts(words) if allows(words, one) == bool([*content.name_violations(one)])] == []
+    assert [text for text in texts(words) if allows(words, text) == bool([*content.name_violations(text)])] == []
 
 
 def test_there_are_such_rules() -> None:

@@ -14,12 +14,12 @@ def labelled(labels: dict[str, str], *owners: OwnerReference) -> ObjectMeta:
 
 def test_requests_by_the_cluster_and_by_its_objects_mean_the_same() -> None:
     asked = ClusterIdentity.of(GARDEN)
-    found = ClusterIdentity.of_objects("garden", [labelled({}), labelled(asked.labels, CLUSTER)])
-    assert found == asked
-    assert hash(found) == hash(asked)
-    assert found.uid == "u-1"
-    assert found.capi == Key("eksa-system", "garden")
-    assert found.key("garden-md-0") == Key("eksa-system", "garden-md-0")
+    identity = ClusterIdentity.of_objects("garden", [labelled({}), labelled(asked.labels, CLUSTER)])
+    assert identity == asked
+    assert hash(identity) == hash(asked)
+    assert identity.uid == "u-1"
+    assert identity.capi == Key("eksa-system", "garden")
+    assert identity.key("garden-md-0") == Key("eksa-system", "garden-md-0")
 
 
 def test_clusters_of_one_name_in_two_namespaces_are_two() -> None:

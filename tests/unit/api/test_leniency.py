@@ -17,8 +17,8 @@ HEAD = "apiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: Cluster\nmetadata
 
 def read(spec: str) -> tuple[Any, tuple[leniency.Note, ...]]:
     (document,) = read_manifests(f"{HEAD}spec:\n{spec}", source="a.yaml")
-    found = leniency.read(Cluster, document.tree, document.node)
-    return found.tree["spec"], found.notes
+    lenient = leniency.read(Cluster, document.tree, document.node)
+    return lenient.tree["spec"], lenient.notes
 
 
 def test_names_of_fields_have_any_letter_case() -> None:
@@ -71,7 +71,7 @@ def test_a_value_that_would_become_another_text_is_refused_as_by_the_schema(writ
     spec, notes = read(f"  workerNodeGroupConfigurations: [{{name: md-0, labels: {{country: {written}}}}}]\n")
     assert notes == ()
     tree: Tree = {"spec": spec}
-    (wrong,) = (one for one in violations(Cluster, tree) if "labels" in one.field)
+    (wrong,) = (violation for violation in violations(Cluster, tree) if "labels" in violation.field)
     assert wrong.message == "wrong type; put the value in quotes"
 
 

@@ -46,7 +46,7 @@ def bundles(*versions: Tree) -> Tree:
 @pytest.mark.parametrize("value", [None, 15, ""])
 def test_a_release_has_all_its_facts(field: str, value: int | str | None) -> None:
     assert violations(EKSARelease, release()) == []
-    assert {one.field for one in violations(EKSARelease, release(**{field: value}))} == {f"spec.{field}"}
+    assert {violation.field for violation in violations(EKSARelease, release(**{field: value}))} == {f"spec.{field}"}
 
 
 def test_one_that_was_stored_with_an_empty_fact_can_still_be_read() -> None:
@@ -85,7 +85,12 @@ def test_the_other_fields_of_a_cluster_have_the_names_of_the_proposal() -> None:
 
 def test_bundles_of_eks_anywhere_have_empty_archives_and_an_installer_for_each_architecture() -> None:
     none: Tree = {"bottlerocket": {}}
-    hook = {"iso": {one: {"name": one, "uri": f"https://example.com/{one}.iso"} for one in ("amd", "arm")}}
+    hook = {
+        "iso": {
+            architecture: {"name": architecture, "uri": f"https://example.com/{architecture}.iso"}
+            for architecture in ("amd", "arm")
+        }
+    }
     versions = {
         "kubeVersion": "1.35",
         "eksD": {"name": "kubernetes-1-35-eks-1", "ami": none, "ova": none, "raw": none},
@@ -93,8 +98,8 @@ def test_bundles_of_eks_anywhere_have_empty_archives_and_an_installer_for_each_a
     }
     tree = bundles(versions)
     assert violations(Bundles, tree) == []
-    found = msgspec.convert(tree, Bundles).spec.versions_bundles[0]
-    assert msgspec.to_builtins(found.tinkerbell)["tinkerbellStack"]["hook"] == hook
+    entry = msgspec.convert(tree, Bundles).spec.versions_bundles[0]
+    assert msgspec.to_builtins(entry.tinkerbell)["tinkerbellStack"]["hook"] == hook
 
 
 def test_bundles_of_eks_anywhere_name_no_files_and_images_of_a_provider_that_they_did_not_release() -> None:

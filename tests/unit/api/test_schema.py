@@ -135,5 +135,5 @@ def test_unknown_fields_are_reported_up_to_a_limit() -> None:
     ],
 )
 def test_values_of_flags_and_settings_have_one_line(network: dict[str, Any], field: str) -> None:
-    found = [one.field for one in violations(Cluster, cluster(clusterNetwork=network))]
-    assert found == ([f"spec.clusterNetwork.{field}"] if field else [])
+    fields = [violation.field for violation in violations(Cluster, cluster(clusterNetwork=network))]
+    assert fields == ([f"spec.clusterNetwork.{field}"] if field else [])

@@ -19,21 +19,21 @@ TEXTS = st.text(alphabet=[*string.printable, "\x1b", "\x9b", "\u202e", "…", "�
 def test_whatever_others_wrote_the_sentence_is_one_line_that_steers_no_terminal(
     field: str, found: str, allowed: str, message: str
 ) -> None:
-    said = str(Violation(field, found, allowed, message))
-    assert printable(said) == said
-    assert "\n" not in said
+    text = str(Violation(field, found, allowed, message))
+    assert printable(text) == text
+    assert "\n" not in text
 
 
 def test_values_of_a_megabyte_are_not_quoted_whole() -> None:
-    said = str(Violation(f"spec.labels[{MILLION}]", MILLION, MILLION, f'"{MILLION}" does not exist'))
-    assert len(said) < 4000
-    assert "found xxx" in said
-    assert "… (1000000 characters)" in said
+    text = str(Violation(f"spec.labels[{MILLION}]", MILLION, MILLION, f'"{MILLION}" does not exist'))
+    assert len(text) < 4000
+    assert "found xxx" in text
+    assert "… (1000000 characters)" in text
 
 
 def test_a_quotation_that_ends_within_a_secret_shows_no_part_of_it() -> None:
     secret = "c4n4ry-" * 100
-    said = Violation("spec.proxyConfiguration.httpProxy", f"proxy {secret}", "", "not an address").sentence
-    assert "c4n4ry" in said
-    assert "c4n4ry" not in redaction.concealed(said, {secret, "another-secret"})
+    sentence = Violation("spec.proxyConfiguration.httpProxy", f"proxy {secret}", "", "not an address").sentence
+    assert "c4n4ry" in sentence
+    assert "c4n4ry" not in redaction.concealed(sentence, {secret, "another-secret"})
     assert redaction.concealed(quoted(f"{'a' * 300} c4n4ry-", 200), {secret}).startswith("aaa")

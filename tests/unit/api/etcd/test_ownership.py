@@ -73,14 +73,14 @@ def test_whatever_lies_there_is_read_without_an_error(text: bytes) -> None:
     ],
 )
 def test_an_object_that_is_not_understood_says_why(text: bytes, why: str) -> None:
-    found = read_copy_operation(text, 3)
-    assert isinstance(found, Unreadable)
-    assert why in found.why
+    operation = read_copy_operation(text, 3)
+    assert isinstance(operation, Unreadable)
+    assert why in operation.why
 
 
 def test_the_marker_of_another_cluster_says_that_the_container_is_the_wrong_one() -> None:
-    found = read_first_start(encoded(FirstStart(3, "shoot--a--b", 25)), 3, "shoot--a--c")
-    assert found == Unreadable("it is of epoch 3 of shoot--a--b, not of epoch 3 of shoot--a--c")
+    marker = read_first_start(encoded(FirstStart(3, "shoot--a--b", 25)), 3, "shoot--a--c")
+    assert marker == Unreadable("it is of epoch 3 of shoot--a--b, not of epoch 3 of shoot--a--c")
 
 
 def test_the_status_of_the_proposal_stands_where_its_readers_look() -> None:

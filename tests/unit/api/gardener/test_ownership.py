@@ -77,14 +77,14 @@ def test_forgetting_old_epochs_never_changes_who_hands_over(steps: list[tuple[st
     """The same history with all epochs remembered has the same current epoch and the same predecessor."""
     owned = history(steps)
     assert len(owned.epochs) <= ownership.REMEMBERED
-    whole: list[Epoch] = []
+    epochs: list[Epoch] = []
     for seed, starts in steps:
-        if not whole or whole[-1].seed != seed:
-            whole.append(Epoch(len(whole) + 1, seed, f"bucket-{seed}"))
+        if not epochs or epochs[-1].seed != seed:
+            epochs.append(Epoch(len(epochs) + 1, seed, f"bucket-{seed}"))
         if starts:
-            whole[-1] = msgspec.structs.replace(whole[-1], started=True)
-    assert owned.current == (whole[-1] if whole else None)
-    assert owned.predecessor == next((epoch for epoch in reversed(whole[:-1]) if epoch.started), None)
+            epochs[-1] = msgspec.structs.replace(epochs[-1], started=True)
+    assert owned.current == (epochs[-1] if epochs else None)
+    assert owned.predecessor == next((epoch for epoch in reversed(epochs[:-1]) if epoch.started), None)
 
 
 @pytest.mark.parametrize(

@@ -85,10 +85,10 @@ def of_epochs(found: Shoot, owned: Ownership, restored: int | None = None) -> Sh
 @pytest.mark.parametrize("deleted", [False, True])
 @pytest.mark.parametrize("last", WORDS)
 def test_no_status_ends_the_restore_of_an_epoch(last: Last, deleted: bool) -> None:
-    found = shoot("b", "b", last, deleted=deleted)
+    moved = shoot("b", "b", last, deleted=deleted)
     later = EPOCHS.add("b", "y")
     for owned, restored in ((EPOCHS, None), (later, None), (later.start(2, "b"), None), (later.start(2, "b"), 1)):
-        unrestored = of_epochs(found, owned, restored)
+        unrestored = of_epochs(moved, owned, restored)
         assert operation_of_shoot(unrestored) is RESTORE
         assert restoring(unrestored)
 
