@@ -114,7 +114,7 @@ def test_everything_at_once_in_the_aggregated_form(discovery: Discovery) -> None
         "Namespaced",
         ["deploy"],
     )
-    assert [each["subresource"] for each in resource["subresources"]] == ["scale", "status"]
+    assert [subresource["subresource"] for subresource in resource["subresources"]] == ["scale", "status"]
     assert resource["subresources"][0]["responseKind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
     (core,) = tree(ask(discovery, "/api", accept=AGGREGATED))["items"]
     assert core["versions"][0]["resources"][0]["resource"] == "pods"

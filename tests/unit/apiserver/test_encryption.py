@@ -34,7 +34,7 @@ def key(name: str, size: int = 32) -> dict[str, str]:
 
 
 def provider(name: str, *keys: str) -> dict[str, Any]:
-    return {name: {"keys": [key(one) for one in keys]}} if name != "identity" else {"identity": {}}
+    return {name: {"keys": [key(key_name) for key_name in keys]}} if name != "identity" else {"identity": {}}
 
 
 def configuration(*providers: dict[str, Any], resources: tuple[str, ...] = ("secrets",)) -> dict[str, Any]:

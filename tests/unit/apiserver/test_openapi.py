@@ -82,7 +82,7 @@ def test_a_custom_kind_is_explained(openapi: OpenApi) -> None:
     """The steps of `kubectl explain`: from the path to the kind, from the kind to the schema, from field to field."""
     document = tree(ask(openapi, "/openapi/v3/apis/things.example.org/v1"))
     gvk = document["paths"]["/apis/things.example.org/v1/namespaces/{namespace}/things"]["get"][GVK]
-    (schema,) = (each for each in document["components"]["schemas"].values() if gvk in each.get(GVK, ()))
+    (schema,) = (schema_ for schema_ in document["components"]["schemas"].values() if gvk in schema_.get(GVK, ()))
     assert schema["description"] == "A thing."
     assert schema["properties"]["spec"]["properties"]["size"]["description"] == "How large."
     (reference,) = schema["properties"]["metadata"]["allOf"]
@@ -93,7 +93,7 @@ def test_a_custom_kind_is_explained(openapi: OpenApi) -> None:
 
 def references(value: Any) -> set[str]:
     if isinstance(value, list):
-        return {name for each in value for name in references(each)}
+        return {name for item in value for name in references(item)}
     if not isinstance(value, dict):
         return set()
     own = {value["$ref"]} if isinstance(value.get("$ref"), str) else set()

@@ -74,7 +74,7 @@ def test_retained_keys_are_all_that_is_left() -> None:
 def test_an_order_is_kept() -> None:
     patch = {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}], "containers": [{"name": "b", "image": "7"}]}
     result = patches.strategic({"containers": CONTAINERS}, patch, POD_SPEC)
-    assert [(each["name"], each["image"]) for each in result["containers"]] == [("b", "7"), ("a", "1")]
+    assert [(container["name"], container["image"]) for container in result["containers"]] == [("b", "7"), ("a", "1")]
 
 
 def test_an_item_without_its_key_is_refused() -> None:

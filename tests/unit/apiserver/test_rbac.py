@@ -124,7 +124,7 @@ async def test_selecting_one_object_of_a_collection_by_name_asks_for_that_one() 
     await client.list(CONFIG_MAP, "tools", fields="metadata.name=one")
     await client.list(CONFIG_MAP, "tools")
     await server.close()
-    assert [one.name for one in asked_for if one.namespace == "tools"] == ["one", ""]
+    assert [attributes.name for attributes in asked_for if attributes.namespace == "tools"] == ["one", ""]
 
 
 ALICE = User("alice", ("system:authenticated",))
@@ -226,13 +226,13 @@ async def test_nobody_lets_a_role_gather_rights_that_he_lacks(server: Server) ->
 
 
 async def test_rights_to_one_name_or_address_give_no_others(server: Server) -> None:
-    one = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["mine"]}
-    _, alice = await environment_of(server, EDIT_ROLES, one)
+    rule_of_one = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["mine"]}
+    _, alice = await environment_of(server, EDIT_ROLES, rule_of_one)
     for names in ({}, {"resourceNames": ["other"]}, {"resourceNames": ["mine", "other"]}):
-        rule = {**{key: value for key, value in one.items() if key != "resourceNames"}, **names}
+        rule = {**{key: value for key, value in rule_of_one.items() if key != "resourceNames"}, **names}
         with pytest.raises(Forbidden, match="not currently held"):
             await alice.create(ROLE, role("more", rule))
-    await alice.create(ROLE, role("more", one))
+    await alice.create(ROLE, role("more", rule_of_one))
 
 
 @pytest.mark.parametrize(

@@ -70,5 +70,5 @@ def test_an_unchanged_object_breaks_the_rules_that_it_broke(old: dict[str, Any],
 
 def test_it_is_asked_only_about_its_change() -> None:
     spec = {"less": 9, "grows": 1}
-    found = list(rules.broken(PLACE, {"spec": spec, "status": {"n": 3}}, {"spec": spec}, NODE, settled=True))
-    assert [each.cause.field for each in found] == ["spec.grows", "status.n"]
+    broken = list(rules.broken(PLACE, {"spec": spec, "status": {"n": 3}}, {"spec": spec}, NODE, settled=True))
+    assert [rule.cause.field for rule in broken] == ["spec.grows", "status.n"]

@@ -122,7 +122,7 @@ async def test_rules_that_call_what_is_missing_here_are_admitted_to(client: Clie
     mended = definition(schema={"x-kubernetes-validations": rules})
     mended["metadata"]["resourceVersion"] = created.resource_version
     replaced = await client.replace(CUSTOM_RESOURCE_DEFINITION, mended)
-    assert "RulesEvaluated" not in [each["type"] for each in replaced.tree["status"]["conditions"]]
+    assert "RulesEvaluated" not in [condition["type"] for condition in replaced.tree["status"]["conditions"]]
 
 
 async def test_two_definitions_can_not_have_one_name(client: Client) -> None:
@@ -215,8 +215,8 @@ async def test_events_of_both_groups_are_the_same(client: Client) -> None:
     }
     created = await client.create(EVENT, event)
     assert (created.tree["apiVersion"], created.tree["note"]) == ("events.k8s.io/v1", "It happened.")
-    found = await client.list(CORE_EVENT, "default", fields="involvedObject.name=p,reason=Happened")
-    (core,) = [item.tree for item in found.items]
+    events = await client.list(CORE_EVENT, "default", fields="involvedObject.name=p,reason=Happened")
+    (core,) = [item.tree for item in events.items]
     assert (core["apiVersion"], core["message"], core["reportingComponent"]) == ("v1", "It happened.", "tester")
     assert "note" not in core
     assert (await client.list(CORE_EVENT, "default", fields="involvedObject.name=q")).items == []

@@ -163,14 +163,14 @@ async def test_watches_send_nothing_before_it_is_durable() -> None:
     server = new_server(store)
     await server.start()
     client = client_of(server)
-    kept = await client.create(CONFIG_MAP, body("kept"))
-    start = kept.resource_version
+    stored = await client.create(CONFIG_MAP, body("kept"))
+    start = stored.resource_version
     store.hold = True
-    heard: list[str] = []
+    names: list[str] = []
 
     async def listen() -> None:
         async for event in client.watch(CONFIG_MAP, resource_version=start):
-            heard.append(event.object.name)
+            names.append(event.object.name)
 
     listening = asyncio.ensure_future(listen())
     writing = asyncio.ensure_future(client.create(CONFIG_MAP, body("new")))
@@ -186,9 +186,9 @@ async def test_watches_send_nothing_before_it_is_durable() -> None:
         for _ in reads:
             await store.waiting.get()
     assert not writing.done()
-    assert not any(each.done() for each in reads)
-    assert heard == []
-    assert await client.get(CONFIG_MAP, "kept", "default") == kept, "what is durable can be read"
+    assert not any(read.done() for read in reads)
+    assert names == []
+    assert await client.get(CONFIG_MAP, "kept", "default") == stored, "what is durable can be read"
     watch = client.watch(CONFIG_MAP, resource_version="0")
     assert (await anext(watch)).object.name == "kept"
     store.remove_finalizer()
@@ -196,8 +196,8 @@ async def test_watches_send_nothing_before_it_is_durable() -> None:
         assert (await writing).name == "new"
         assert (await anext(watch)).object.name == "new"
         results = await asyncio.gather(*reads, return_exceptions=True)
-    assert [type(each).__name__ for each in results] == ["Object", "ObjectList", "AlreadyExists", "NotFound"]
-    assert heard == ["new"]
+    assert [type(result).__name__ for result in results] == ["Object", "ObjectList", "AlreadyExists", "NotFound"]
+    assert names == ["new"]
     listening.cancel()
     await watch.aclose()
     await server.close()

@@ -109,12 +109,12 @@ async def test_kill_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
 async def test_a_full_disk_makes_the_server_read_only_and_honest(tmp_path: Path) -> None:
     path = tmp_path / "objects.db"
     async with opened(path) as (client, store):
-        kept = await client.create(CONFIG_MAP, body("kept"))
+        stored = await client.create(CONFIG_MAP, body("kept"))
         connection = store._connection
         assert connection is not None
         pages = connection.execute("PRAGMA page_count").get
         connection.execute(f"PRAGMA max_page_count={pages}")
-        watch = client.watch(CONFIG_MAP, "default", resource_version=kept.resource_version, timeout_seconds=1)
+        watch = client.watch(CONFIG_MAP, "default", resource_version=stored.resource_version, timeout_seconds=1)
         with pytest.raises(ServerFailure, match=r"can't be written \(.*full\); it serves only reads") as refused:
             await client.create(CONFIG_MAP, body("lost", x="y" * 1_000_000))
         assert refused.value.status.code == 507
@@ -180,13 +180,13 @@ async def test_a_broken_file_is_named_and_left_as_it_is(
     tmp_path: Path, spoil: Callable[[bytes], bytes], says: str
 ) -> None:
     path = tmp_path / "objects.db"
-    whole = await written(path)
-    path.write_bytes(spoil(whole))
+    content = await written(path)
+    path.write_bytes(spoil(content))
     for _ in range(2):
         with pytest.raises(Unusable, match=f"{path} {says}"):
             await SqliteStore(path).start()
-        assert path.read_bytes() == spoil(whole)
-    path.write_bytes(whole)
+        assert path.read_bytes() == spoil(content)
+    path.write_bytes(content)
     async with opened(path) as (client, _):
         assert len((await client.list(CONFIG_MAP, "default")).items) == 40
 
@@ -221,8 +221,8 @@ async def test_files_beside_a_broken_database_are_kept_as_well(tmp_path: Path) -
         await client.create(CONFIG_MAP, body("last"))
         for suffix in ("", "-wal"):
             crashed.with_name(crashed.name + suffix).write_bytes(path.with_name(path.name + suffix).read_bytes())
-    whole = crashed.read_bytes()
-    crashed.write_bytes(whole[:4096] + b"\xff" * 8192 + whole[12288:])
+    content = crashed.read_bytes()
+    crashed.write_bytes(content[:4096] + b"\xff" * 8192 + content[12288:])
     log = tmp_path / "crashed.db-wal"
     before = crashed.read_bytes(), log.read_bytes()
     assert before[1]

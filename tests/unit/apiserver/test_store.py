@@ -32,12 +32,12 @@ def test_every_moment_can_be_read_as_it_was(writes: list[tuple[bool, str, str]])
             put(store, key, deleted=delete)
         moments[store.revision] = dict(table.objects)
     for revision, objects in moments.items():
-        assert [each.key for each in table.as_of(revision, None)] == sorted(objects)
-        assert {each.key: each for each in table.as_of(revision, None)} == objects
-        of_one = [each.key for each in table.as_of(revision, "n")]
-        assert of_one == [key for key in sorted(objects) if key.namespace == "n"]
+        assert [item.key for item in table.as_of(revision, None)] == sorted(objects)
+        assert {item.key: item for item in table.as_of(revision, None)} == objects
+        keys = [item.key for item in table.as_of(revision, "n")]
+        assert keys == [key for key in sorted(objects) if key.namespace == "n"]
         behind = Key("n", "b")
-        assert [each.key for each in table.as_of(revision, None, behind)] == [k for k in sorted(objects) if k > behind]
+        assert [item.key for item in table.as_of(revision, None, behind)] == [k for k in sorted(objects) if k > behind]
 
 
 @given(WRITES)
@@ -78,13 +78,13 @@ def test_only_compacted_revisions_are_expired() -> None:
     assert table.after(3) == 2
     with pytest.raises(Expired):
         table.after(2)
-    assert [each.name for each in table.as_of(3, None)] == ["a", "b"]
+    assert [item.name for item in table.as_of(3, None)] == ["a", "b"]
 
 
 def test_followers_hear_of_changes_in_order() -> None:
     store = MemoryStore()
-    heard: list[int] = []
-    store.follow(lambda change: heard.append(change.revision))
+    revisions: list[int] = []
+    store.follow(lambda change: revisions.append(change.revision))
     for name in "abc":
         put(store, Key("", name))
-    assert heard == [2, 3, 4]
+    assert revisions == [2, 3, 4]

@@ -77,10 +77,10 @@ def test_rows_carry_as_much_of_the_object_as_was_asked_for(include: str, kind: s
     table = json.loads(form.list(Kind(core.NAMESPACE), [raw, raw], ListMeta(resource_version="9", continue_="c"), NOW))
     assert (table["kind"], table["apiVersion"]) == ("Table", "meta.k8s.io/v1")
     assert table["metadata"] == {"resourceVersion": "9", "continue": "c"}
-    assert [each["object"]["kind"] for each in table["rows"]] == [kind, kind]
+    assert [row["object"]["kind"] for row in table["rows"]] == [kind, kind]
     assert table["rows"][0]["object"]["metadata"]["name"] == "x"
-    one = json.loads(form.object(Kind(core.NAMESPACE), raw, NOW))
-    assert one["metadata"] == {"resourceVersion": "7"}
+    partial = json.loads(form.object(Kind(core.NAMESPACE), raw, NOW))
+    assert partial["metadata"] == {"resourceVersion": "7"}
 
 
 def test_rows_may_carry_no_object_and_other_options_are_refused() -> None:

@@ -165,9 +165,9 @@ def test_an_update_owns_what_it_changed_and_nothing_else(old: dict[str, Any], ne
     after = managed_fields.update(live, new, owned, EDITOR, NODE, "now")
     changed, _ = difference(live, new, NODE)
     assert owned_by(after, EDITOR) == changed
-    kept = owned_by(after, ME)
-    assert fields.intersection(kept, changed) == {}
-    assert fields.difference(kept, fields_of(new, NODE, containers=True)) == {}
+    ours = owned_by(after, ME)
+    assert fields.intersection(ours, changed) == {}
+    assert fields.difference(ours, fields_of(new, NODE, containers=True)) == {}
 
 
 @given(OBJECT, OBJECT)
@@ -175,7 +175,7 @@ def test_managed_fields_say_all_of_it(mine: dict[str, Any], yours: dict[str, Any
     live, owned = apply({}, mine, {})
     _, owned = apply(live, yours, owned, YOU)
     entries = managed_fields.encode(owned)
-    written = {manager: each for manager, each in owned.items() if each.fields}
+    written = {manager: entry for manager, entry in owned.items() if entry.fields}
     encoded = encode_json(entries)
     assert managed_fields.decode(encoded) == managed_fields.decode(msgspec.json.decode(encoded)) == written
 
@@ -184,7 +184,7 @@ def test_many_who_update_become_ancient() -> None:
     live: dict[str, Any] = {}
     owned: Managers = {}
     for index in range(30):
-        new = {"spec": {"map": {f"k{each}": "v" for each in range(index + 1)}}}
+        new = {"spec": {"map": {f"k{number}": "v" for number in range(index + 1)}}}
         manager = Manager(f"editor-{index:02}", "Update", "v1")
         owned = managed_fields.update(live, new, owned, manager, NODE, f"2026-01-01T00:00:{index:02}Z")
         live = new
