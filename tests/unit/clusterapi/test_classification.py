@@ -30,8 +30,8 @@ def worker(version: str = "v1.36.3", config: str = "new") -> MachineParts:
 
 def templates(old: Tree | None, new: Tree | None) -> Contents:
     """Those before and after, of whatever kind."""
-    found = {name: {"template": {"spec": one}} for name, one in (("old", old), ("new", new)) if one is not None}
-    return lambda _kind, name: found.get(name)
+    named = {name: {"template": {"spec": spec}} for name, spec in (("old", old), ("new", new)) if spec is not None}
+    return lambda _kind, name: named.get(name)
 
 
 NONE = templates(None, None)
@@ -43,8 +43,8 @@ def test_the_version_its_images_and_the_template_with_the_image_are_changed_in_p
     )
     after = machine(clusterConfiguration={"etcd": {"local": {"imageTag": "v3.6.8"}}, "dns": {"imageTag": "2"}})
     images = templates({"customImage": "node:1.35"}, {"customImage": "node:1.36"})
-    found = classify(before, after, UpdateStrategy.IN_PLACE, KNOWN, images)
-    assert found == Classification(MachineEffect.IN_PLACE, ("version", TAG, "infrastructure.customImage"))
+    result = classify(before, after, UpdateStrategy.IN_PLACE, KNOWN, images)
+    assert result == Classification(MachineEffect.IN_PLACE, ("version", TAG, "infrastructure.customImage"))
 
 
 @pytest.mark.parametrize(
@@ -61,24 +61,24 @@ def test_other_fields_are_refused_or_replaced_by_strategy(
     before = machine("v1.35.4", "old", ntp={"a": 1}, clusterConfiguration={"certificatesDir": "r"})
     after = machine(ntp={"a": 2}, clusterConfiguration={"certificatesDir": "other"})
     mounts = templates({"extraMounts": []}, {"extraMounts": [{"hostPath": "/x"}]})
-    found = classify(before, after, update_strategy, KNOWN, mounts)
+    result = classify(before, after, update_strategy, KNOWN, mounts)
     others = ("bootstrap.clusterConfiguration.certificatesDir", "bootstrap.ntp.a", "infrastructure.extraMounts")
-    assert found.effect is effect
-    assert found.fields == ("version", *others)
-    assert found.refused == (() if update_strategy is UpdateStrategy.ROLLING else others)
-    assert found.accepted == (("version", *others) if update_strategy is UpdateStrategy.ROLLING else ("version",))
+    assert result.effect is effect
+    assert result.fields == ("version", *others)
+    assert result.refused == (() if update_strategy is UpdateStrategy.ROLLING else others)
+    assert result.accepted == (("version", *others) if update_strategy is UpdateStrategy.ROLLING else ("version",))
 
 
 @pytest.mark.parametrize("update_strategy", list(UpdateStrategy))
 def test_labels_are_updated_without_touching_the_node(update_strategy: UpdateStrategy) -> None:
-    found = classify(machine(), machine(labels={"team": "a"}), update_strategy, KNOWN, NONE)
-    assert found == Classification(MachineEffect.METADATA, ("labels.team",))
+    result = classify(machine(), machine(labels={"team": "a"}), update_strategy, KNOWN, NONE)
+    assert result == Classification(MachineEffect.METADATA, ("labels.team",))
     assert classify(machine(), machine(), update_strategy, KNOWN, NONE) == Classification()
 
 
 def test_a_version_with_a_label_is_changed_in_place() -> None:
-    found = classify(machine("v1.35.4"), machine(labels={"team": "a"}), UpdateStrategy.IN_PLACE, KNOWN, NONE)
-    assert found == Classification(MachineEffect.IN_PLACE, ("version",))
+    result = classify(machine("v1.35.4"), machine(labels={"team": "a"}), UpdateStrategy.IN_PLACE, KNOWN, NONE)
+    assert result == Classification(MachineEffect.IN_PLACE, ("version",))
 
 
 def test_templates_of_another_kind_are_refused() -> None:
@@ -87,8 +87,8 @@ def test_templates_of_another_kind_are_refused() -> None:
 
 
 def test_a_deleted_infrastructure_template_is_not_compared() -> None:
-    found = classify(machine(template="old"), machine(), UpdateStrategy.IN_PLACE, KNOWN, NONE)
-    assert found == Classification(MachineEffect.IN_PLACE, ("infrastructure",))
+    result = classify(machine(template="old"), machine(), UpdateStrategy.IN_PLACE, KNOWN, NONE)
+    assert result == Classification(MachineEffect.IN_PLACE, ("infrastructure",))
 
 
 def test_bootstrap_templates_are_compared_by_content() -> None:
@@ -118,10 +118,10 @@ def test_provisioning_fields_make_no_difference_in_place() -> None:
 def test_images_flags_and_files_are_changed_in_place_and_others_are_named() -> None:
     policy: Tree = {"path": "/etc/kubernetes/audit-policy.yaml", "content": "x"}
     etcd = {"etcd": {"local": {"imageRepository": "a"}}, "apiServer": {"extraArgs": [{"name": "v", "value": "4"}]}}
-    found = classify(
+    result = classify(
         machine(), machine(clusterConfiguration=etcd, files=[policy]), UpdateStrategy.IN_PLACE, KNOWN, NONE
     )
-    assert (found.effect, found.refused) == (MachineEffect.IN_PLACE, ())
+    assert (result.effect, result.refused) == (MachineEffect.IN_PLACE, ())
 
     elsewhere = classify(
         machine(), machine(files=[policy | {"path": "/etc/hosts"}]), UpdateStrategy.IN_PLACE, KNOWN, NONE

@@ -28,8 +28,8 @@ def infrastructure(status: Any) -> Object:
     ],
 )
 def test_an_unreadable_status_is_a_failure(status: Any, message: str) -> None:
-    found = infrastructure(status)
-    assert (contract.is_provisioned(found), contract.failure(found), contract.control_plane_broken(found)) == (
+    object_ = infrastructure(status)
+    assert (contract.is_provisioned(object_), contract.failure(object_), contract.control_plane_broken(object_)) == (
         False,
         message,
         "",
@@ -37,6 +37,6 @@ def test_an_unreadable_status_is_a_failure(status: Any, message: str) -> None:
 
 
 def test_a_long_failure_is_cut() -> None:
-    found = infrastructure({"ready": True, "failureReason": "Stuck", "failureMessage": "m" * 100_000})
-    assert contract.is_provisioned(found)
-    assert contract.failure(found) == f"Stuck: {'m' * 993}..."
+    object_ = infrastructure({"ready": True, "failureReason": "Stuck", "failureMessage": "m" * 100_000})
+    assert contract.is_provisioned(object_)
+    assert contract.failure(object_) == f"Stuck: {'m' * 993}..."

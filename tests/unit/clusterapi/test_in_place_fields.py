@@ -31,8 +31,8 @@ def test_a_map_on_one_side_alone_is_compared_field_by_field() -> None:
     """A row below the map accepts what it names; what is beside that is refused by its own name."""
     before: Tree = {"featureGates": {"Known": True, "Other": True}}
     after: Tree = {"etcd": {}}
-    found = [f"bootstrap.clusterConfiguration.{field}" for field in differences(before, after)]
-    assert in_place_fields.refused(found, ROWS, None) == ("bootstrap.clusterConfiguration.featureGates.Other",)
+    fields = [f"bootstrap.clusterConfiguration.{field}" for field in differences(before, after)]
+    assert in_place_fields.refused(fields, ROWS, None) == ("bootstrap.clusterConfiguration.featureGates.Other",)
 
 
 def test_fields_unknown_to_the_node_are_refused() -> None:
@@ -61,7 +61,7 @@ def test_each_part_of_kubeadm_config_that_changes_static_pods_is_accepted(
     for part in reversed(field.split(".")):
         parts = {part: parts}
     present: Tree = {"kubernetesVersion": "v1.36.3", "etcd": {"local": {"dataDir": "/d"}}}
-    found: Any = cluster_configuration.wanted(present, cluster_configuration.WantedConfiguration("v1.36.3", "", parts))
+    value: Any = cluster_configuration.wanted(present, cluster_configuration.WantedConfiguration("v1.36.3", "", parts))
     for part in field.split("."):
-        found = found[part]
-    assert found == "new"
+        value = value[part]
+    assert value == "new"

@@ -17,8 +17,8 @@ IN_CLUSTER = {names.CLUSTER: "garden"}
 
 def made(resource: Resource, labels: Tree, *owners: Resource, cluster: str = "garden") -> Object:
     references = [
-        {"apiVersion": one.api_version, "kind": one.kind, "name": "garden-md-0", "uid": "1", "controller": True}
-        for one in owners
+        {"apiVersion": owner.api_version, "kind": owner.kind, "name": "garden-md-0", "uid": "1", "controller": True}
+        for owner in owners
     ]
     metadata = {"name": "one", "namespace": "eksa-system", "labels": labels, "ownerReferences": references}
     tree = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}

@@ -181,15 +181,15 @@ def test_labels_set_by_others_make_no_difference() -> None:
 
 
 def test_annotations_of_cluster_api_make_no_difference() -> None:
-    one, other = (machine(**dict[str, Any]({"machine-template-hash": text})) for text in ("1", "2"))
-    assert not machine_change(one, other)
+    old, other = (machine(**dict[str, Any]({"machine-template-hash": text})) for text in ("1", "2"))
+    assert not machine_change(old, other)
 
 
 def test_only_a_desired_failure_domain_replaces_a_machine() -> None:
-    one, other, anywhere = (MachineParts(version="v1.35.4", failure_domain=name) for name in ("a", "b", ""))
-    assert machine_change(one, one).kind is ChangeKind.NOTHING
-    assert machine_change(one, other).fields == ("failureDomain",)
-    assert machine_change(one, anywhere).kind is ChangeKind.NOTHING
+    first, other, anywhere = (MachineParts(version="v1.35.4", failure_domain=name) for name in ("a", "b", ""))
+    assert machine_change(first, first).kind is ChangeKind.NOTHING
+    assert machine_change(first, other).fields == ("failureDomain",)
+    assert machine_change(first, anywhere).kind is ChangeKind.NOTHING
 
 
 def test_an_empty_field_equals_an_absent_one() -> None:

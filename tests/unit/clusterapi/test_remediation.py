@@ -6,15 +6,15 @@ from espalier.clusterapi.remediation import Remediation, from_annotation, last_r
 
 
 def test_a_status_of_cluster_api_is_read() -> None:
-    found = last_remediation({"machine": "garden-abcde", "time": "2026-01-01T00:00:00Z", "retryCount": 2})
-    assert found is not None
-    assert (found.machine, found.at, found.retry_count) == ("garden-abcde", "2026-01-01T00:00:00Z", 2)
+    remediation = last_remediation({"machine": "garden-abcde", "time": "2026-01-01T00:00:00Z", "retryCount": 2})
+    assert remediation is not None
+    assert (remediation.machine, remediation.at, remediation.retry_count) == ("garden-abcde", "2026-01-01T00:00:00Z", 2)
 
 
 def test_the_annotation_of_a_machine_is_read() -> None:
-    found = from_annotation('{"machine":"garden-abcde","timestamp":"2026-01-01T00:00:00Z","retryCount":1}')
-    assert found is not None
-    assert (found.at, found.retry_count) == ("2026-01-01T00:00:00Z", 1)
+    remediation = from_annotation('{"machine":"garden-abcde","timestamp":"2026-01-01T00:00:00Z","retryCount":1}')
+    assert remediation is not None
+    assert (remediation.at, remediation.retry_count) == ("2026-01-01T00:00:00Z", 1)
 
 
 @pytest.mark.parametrize("status", [None, {}, {"retryCount": "two"}])
