@@ -48,14 +48,14 @@ def test_a_folder_of_the_same_shape_is_read_as_well(folder: Path) -> None:
 
 def test_a_mirror_has_what_manifests_call_by_https(folder: Path) -> None:
     """As published: each file under its host and path."""
-    kept = folder / "assets.example.com" / "releases" / "7"
-    kept.mkdir(parents=True)
+    mirror = folder / "assets.example.com" / "releases" / "7"
+    mirror.mkdir(parents=True)
     for file in ("releases.yaml", "bundles-1.yaml"):
         text = (folder / file).read_text().replace("embed:///", "https://assets.example.com/releases/7/")
         (folder / file).write_text(text)
     for moved in [*folder.glob("bundles-*.yaml"), folder / "eks-distro"]:
-        moved.rename(kept / moved.name)
-    for bundles in kept.glob("bundles-*.yaml"):
+        moved.rename(mirror / moved.name)
+    for bundles in mirror.glob("bundles-*.yaml"):
         bundles.write_text(bundles.read_text().replace("embed:///", "https://assets.example.com/releases/7/"))
     mirrored = Releases.load(folder)
     assert mirrored.versions == EMBEDDED
@@ -79,9 +79,9 @@ def test_newer_releases_come_first_and_builds_are_ordered_by_number(folder: Path
 
 def test_releases_may_share_bundles(folder: Path, change: Change) -> None:
     change("releases.yaml", "  releases:\n", "  releases:\n" + first_entry(folder).replace("v0.26.0", "v0.26.1"))
-    found = [item.metadata.name for item in Releases.load(folder).objects()]
-    distros = [f"kubernetes-1-{one}" for one in ("34-eks-2", "35-eks-2", "36-eks-1", "34-eks-1", "35-eks-1")]
-    assert found[:10] == [*distros, "bundles-1", "bundles-2", "bundles-3", "eksa-v0-26-1", "eksa-v0-26-0"]
+    names = [item.metadata.name for item in Releases.load(folder).objects()]
+    distros = [f"kubernetes-1-{suffix}" for suffix in ("34-eks-2", "35-eks-2", "36-eks-1", "34-eks-1", "35-eks-1")]
+    assert names[:10] == [*distros, "bundles-1", "bundles-2", "bundles-3", "eksa-v0-26-1", "eksa-v0-26-0"]
 
 
 def test_a_file_that_is_not_there(folder: Path) -> None:

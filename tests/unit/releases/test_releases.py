@@ -61,11 +61,11 @@ def test_every_image_has_a_tag_and_a_name_of_its_own(newest: Release, minor: str
 
 def test_installed_releases_fit_the_schemas_and_point_at_themselves(releases: Releases) -> None:
     objects = releases.objects()
-    bundles = {found.metadata.name: found for found in objects if isinstance(found, Bundles)}
-    installed = [found for found in objects if isinstance(found, EKSARelease)]
+    bundles = {object_.metadata.name: object_ for object_ in objects if isinstance(object_, Bundles)}
+    installed = [object_ for object_ in objects if isinstance(object_, EKSARelease)]
     assert (len(bundles), len(installed)) == (3, 4)
-    for found in objects:
-        assert violations(type(found), msgspec.to_builtins(found)) == []
+    for object_ in objects:
+        assert violations(type(object_), msgspec.to_builtins(object_)) == []
     for release in installed:
         reference = release.spec.bundles_ref
         named = bundles[reference.name]
