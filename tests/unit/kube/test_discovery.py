@@ -88,8 +88,8 @@ class Legacy(Modern):
             ]
             return json_response({"kind": "APIGroupList", "groups": groups})
         *_, group, version = request.path.split("/")
-        found = self.groups.get("" if group == "api" else group)
-        if found is None:
+        versions = self.groups.get("" if group == "api" else group)
+        if versions is None:
             return failure(NotFound.of("away"))
         resources = [
             {
@@ -100,7 +100,7 @@ class Legacy(Modern):
                 "verbs": ["get"],
                 "shortNames": SHORT.get(resource.plural, []),
             }
-            for resource in found[version]
+            for resource in versions[version]
         ]
         return json_response({"resources": [*resources, {"name": "pods/status", "kind": "Pod", "namespaced": True}]})
 

@@ -55,9 +55,9 @@ def test_the_algebra_is_that_of_sets(one: frozenset[tuple[str, ...]], other: fro
 
 @given(PATHS, PATHS)
 def test_equal_sets_are_equal_values(one: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]) -> None:
-    whole = fields.union(set_of(one), set_of(other))
-    assert whole == fields.union(set_of(other), set_of(one))
-    assert fields.union(fields.difference(whole, set_of(other)), fields.intersection(whole, set_of(other))) == whole
+    united = fields.union(set_of(one), set_of(other))
+    assert united == fields.union(set_of(other), set_of(one))
+    assert fields.union(fields.difference(united, set_of(other)), fields.intersection(united, set_of(other))) == united
 
 
 @given(PATHS, PATHS)
@@ -87,9 +87,9 @@ def test_invalid_entries_of_managed_fields_are_left_out() -> None:
 
 
 def test_a_set_owns_a_field_that_is_in_it_or_has_fields_below_that_are() -> None:
-    found: FieldSet = {"f:spec": {"f:endpoint": {"f:host": {}}, "f:count": {}}}
-    assert fields.owns(found, "spec", "count")
-    assert fields.owns(found, "spec", "endpoint")
-    assert not fields.owns(found, "spec", "count", "inner")
-    assert not fields.owns(found, "status")
+    owned: FieldSet = {"f:spec": {"f:endpoint": {"f:host": {}}, "f:count": {}}}
+    assert fields.owns(owned, "spec", "count")
+    assert fields.owns(owned, "spec", "endpoint")
+    assert not fields.owns(owned, "spec", "count", "inner")
+    assert not fields.owns(owned, "status")
     assert not fields.owns({}, "spec")

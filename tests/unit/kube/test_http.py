@@ -272,8 +272,8 @@ async def test_a_closed_connection_is_not_opened_again_without_tls() -> None:
 
 
 def connections_to(port: int | None) -> list[socket.socket]:
-    found = [one for one in gc.get_objects() if isinstance(one, socket.socket) and one.family == socket.AF_INET]
-    return [one for one in found if _peer(one) == port]
+    sockets = [item for item in gc.get_objects() if isinstance(item, socket.socket) and item.family == socket.AF_INET]
+    return [connection for connection in sockets if _peer(connection) == port]
 
 
 def _peer(connection: socket.socket) -> int | None:

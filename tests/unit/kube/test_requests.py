@@ -43,9 +43,9 @@ def secret(name: str = "a", **metadata: str) -> dict[str, Any]:
 
 async def test_an_object_is_read_by_its_path() -> None:
     script = Script(json_response(secret(resourceVersion="7")))
-    found = await client_of(script).get(SECRETS, "a", "ns")
-    assert (found.key, found.resource_version) == (("ns", "a"), "7")
-    assert found.tree["data"] == {"value": "eA=="}
+    object_ = await client_of(script).get(SECRETS, "a", "ns")
+    assert (object_.key, object_.resource_version) == (("ns", "a"), "7")
+    assert object_.tree["data"] == {"value": "eA=="}
     assert script.requests[0].path == "/api/v1/namespaces/ns/secrets/a"
 
 
@@ -130,11 +130,11 @@ async def test_a_list_reads_all_pages_and_every_item_knows_its_kind() -> None:
         return {"kind": "SecretList", "metadata": {"resourceVersion": "9", "continue": more}, "items": items}
 
     script = Script(json_response(page("a", "b", more="token")), json_response(page("c")))
-    found = await client_of(script).list(SECRETS, labels="app=x", fields="type=y", limit=2)
-    assert [item.name for item in found.items] == ["a", "b", "c"]
-    assert found.resource_version == "9"
-    assert {item.tree["kind"] for item in found.items} == {"Secret"}
-    assert {item.kind for item in found.items} == {"Secret"}
+    objects = await client_of(script).list(SECRETS, labels="app=x", fields="type=y", limit=2)
+    assert [item.name for item in objects.items] == ["a", "b", "c"]
+    assert objects.resource_version == "9"
+    assert {item.tree["kind"] for item in objects.items} == {"Secret"}
+    assert {item.kind for item in objects.items} == {"Secret"}
     selectors = {"labelSelector": "app=x", "fieldSelector": "type=y", "limit": "2"}
     assert script.requests[0].query == selectors
     assert script.requests[1].query == selectors | {"continue": "token"}
@@ -143,10 +143,10 @@ async def test_a_list_reads_all_pages_and_every_item_knows_its_kind() -> None:
 
 async def test_a_list_that_expires_between_pages_is_read_in_one_piece() -> None:
     first = {"metadata": {"resourceVersion": "9", "continue": "token"}, "items": [secret("old")]}
-    whole = {"metadata": {"resourceVersion": "12"}, "items": [secret("a"), secret("b")]}
-    script = Script(json_response(first), failure(Expired.of("too old")), json_response(whole))
-    found = await client_of(script).list(SECRETS)
-    assert ([item.name for item in found.items], found.resource_version) == (["a", "b"], "12")
+    complete = {"metadata": {"resourceVersion": "12"}, "items": [secret("a"), secret("b")]}
+    script = Script(json_response(first), failure(Expired.of("too old")), json_response(complete))
+    objects = await client_of(script).list(SECRETS)
+    assert ([item.name for item in objects.items], objects.resource_version) == (["a", "b"], "12")
     assert script.requests[2].query == {}
 
 
@@ -224,11 +224,11 @@ async def test_a_broken_connection_repeats_reads_and_only_writes_that_never_left
 
 
 async def test_warnings_reach_whoever_listens() -> None:
-    heard: list[str] = []
+    warnings: list[str] = []
     headers = {"warning": r'299 - "v1alpha1 is deprecated", 299 - "say \"hello\", please"'}
-    client = client_of(Script(json_response(secret(), headers=headers)), on_warning=heard.append)
+    client = client_of(Script(json_response(secret(), headers=headers)), on_warning=warnings.append)
     await client.get(SECRETS, "a", "ns")
-    assert heard == ["v1alpha1 is deprecated", 'say "hello", please']
+    assert warnings == ["v1alpha1 is deprecated", 'say "hello", please']
 
 
 async def test_any_other_request_is_answered_as_it_is() -> None:
