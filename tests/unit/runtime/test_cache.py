@@ -69,8 +69,8 @@ class Diary:
 
 
 def data_of(cache: Cache, name: str) -> Any:
-    found = cache.get(Key("default", name))
-    return found.tree["data"] if found else None
+    object_ = cache.get(Key("default", name))
+    return object_.tree["data"] if object_ else None
 
 
 def test_it_lists_page_by_page_then_follows_events() -> None:
@@ -131,7 +131,7 @@ def test_after_410_it_lists_again_and_sees_what_was_deleted_in_the_gap() -> None
         server.before = lambda request: None
         await diary.until("b vanished")
         assert sorted(diary.lines) == ["b vanished", "c changed", "d appeared"]
-        assert [found.name for found in cache.by_index("colour", "blue")] == ["d"]
+        assert [object_.name for object_ in cache.by_index("colour", "blue")] == ["d"]
 
     play(story)
 
@@ -327,7 +327,7 @@ def test_writes_that_the_cache_does_not_select_stay_out() -> None:
         for name, namespace, labels in (("a", "other", {"colour": "red"}), ("b", "default", {"colour": "blue"})):
             cache.wrote(as_object(server.put(config_map(name, namespace, labels=labels))))
         cache.wrote(as_object(server.put(config_map("c", labels={"colour": "red"}))))
-        assert [found.name for found in cache.list()] == ["c"]
+        assert [object_.name for object_ in cache.list()] == ["c"]
 
     play(story)
 
@@ -339,7 +339,7 @@ def test_requests_for_the_same_share_one_watch_and_indexes_add_up() -> None:
         await caches.wait_synced()
         second = caches.of(CONFIG_MAP, indexes={"size": by_label("size")})
         assert first is second
-        assert [found.name for found in second.by_index("size", "big")] == ["a"]
+        assert [object_.name for object_ in second.by_index("size", "big")] == ["a"]
         assert second.by_index("size", "small") == []
         with pytest.raises(ValueError, match="an index named"):
             caches.of(CONFIG_MAP, indexes={"size": by_label("colour")})
@@ -353,8 +353,8 @@ def test_a_manager_for_one_namespace_and_one_share_asks_for_no_more() -> None:
             server.put(config_map(name, namespace, labels={WATCH_FILTER_LABEL: share}))
         everything, shared = caches.of(CONFIG_MAP), caches.of(CONFIG_MAP, sharded=True)
         await caches.wait_synced()
-        assert [found.name for found in everything.list()] == ["a", "b"]
-        assert [found.name for found in shared.list()] == ["a"]
+        assert [object_.name for object_ in everything.list()] == ["a", "b"]
+        assert [object_.name for object_ in shared.list()] == ["a"]
 
     play(story, options=Options(namespaces=("mine",), watch_filter="blue"))
 
@@ -365,7 +365,7 @@ def test_a_manager_for_several_namespaces_follows_each_by_itself() -> None:
             server.put(config_map(name, namespace))
         cache = caches.of(CONFIG_MAP)
         await caches.wait_synced()
-        assert sorted(str(found.key) for found in cache.list()) == ["mine/a", "yours/b"]
+        assert sorted(str(object_.key) for object_ in cache.list()) == ["mine/a", "yours/b"]
         diary = Diary(cache)
         server.put(config_map("d", "yours"))
         await diary.until("d appeared")
@@ -382,9 +382,9 @@ def test_lists_select_by_namespace_and_labels() -> None:
         server.put(config_map("c", "two", labels={"tier": "db"}))
         cache = caches.of(CONFIG_MAP)
         await caches.wait_synced()
-        assert [found.name for found in cache.list("one")] == ["a", "b"]
-        assert [found.name for found in cache.list(labels="tier in (db, cache)")] == ["a", "c"]
-        assert [found.name for found in cache.list("two", "tier!=db")] == []
+        assert [object_.name for object_ in cache.list("one")] == ["a", "b"]
+        assert [object_.name for object_ in cache.list(labels="tier in (db, cache)")] == ["a", "c"]
+        assert [object_.name for object_ in cache.list("two", "tier!=db")] == []
 
     play(story)
 

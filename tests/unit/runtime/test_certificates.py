@@ -216,8 +216,11 @@ def test_replicas_that_are_reached_under_different_names_do_not_take_turns() -> 
             await asyncio.sleep(60)
             assert server.writes["PATCH"] + server.writes["POST"] < 30
             (pair,) = {replica.served[-1] for replica in replicas}
-            found = pair.x509.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-            served = [*found.get_values_for_type(x509.DNSName), *map(str, found.get_values_for_type(x509.IPAddress))]
+            extension = pair.x509.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+            served = [
+                *extension.get_values_for_type(x509.DNSName),
+                *map(str, extension.get_values_for_type(x509.IPAddress)),
+            ]
             assert sorted(served) == ["10.0.0.1", "new.svc", "old.svc", "third.svc"]
             assert all(trusts(bundle, pair) for bundle in bundles(server))
 

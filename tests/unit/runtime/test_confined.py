@@ -60,11 +60,11 @@ def test_whatever_lies_there_and_whatever_is_asked_for_nothing_outside_is_found_
         before = host(parent)
 
         try:
-            found = confined.place(root, path)
+            resolved = confined.place(root, path)
         except OSError:
-            found = root
-        assert found.is_relative_to(root)
-        assert found.resolve().is_relative_to(root)
+            resolved = root
+        assert resolved.is_relative_to(root)
+        assert resolved.resolve().is_relative_to(root)
         for change in (
             lambda: confined.write(root, path, "written"),
             lambda: confined.make_folder(root, path),
@@ -76,7 +76,7 @@ def test_whatever_lies_there_and_whatever_is_asked_for_nothing_outside_is_found_
                 change()
         assert host(parent) == before
         assert (parent / "secret").read_text() == "of the host"
-        assert sorted(one.name for one in parent.iterdir()) == ["host", "root", "secret"]
+        assert sorted(path_.name for path_ in parent.iterdir()) == ["host", "root", "secret"]
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/etc", "../a", "a\0", "x" * 256])
@@ -118,10 +118,10 @@ def test_a_link_put_into_the_way_after_the_path_was_followed_is_not_followed(
     follow = confined.place
 
     def swapped(at: Path, path: str) -> Path:
-        found = follow(at, path)
+        entry = follow(at, path)
         (root / swap).rename(root / "b")
         (root / swap).symlink_to(tmp_path / swap.removeprefix("a").removeprefix("/"))
-        return found
+        return entry
 
     monkeypatch.setattr(confined, "place", swapped)
     with pytest.raises(OSError, match=r"directory|symbolic links"):

@@ -54,8 +54,8 @@ def times_of_passes(outcomes: list[Outcome | Exception], seconds: float) -> list
             await asyncio.sleep(seconds)
         return times
 
-    found: list[float] = simulate(main)
-    return found
+    times: list[float] = simulate(main)
+    return times
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_conflict_alarms_nobody_unless_it_comes_again_and_again(
     """Pauses double from 5 ms, so the ninth one is the first of more than a second."""
     with capture_logs() as logs:
         times_of_passes([failure] * times, 60.0)
-    assert [one["log_level"] for one in logs].count("warning") == alarms
+    assert [line["log_level"] for line in logs].count("warning") == alarms
 
 
 def test_a_key_is_never_worked_on_twice_at_once_and_an_event_meanwhile_is_not_lost() -> None:
@@ -199,8 +199,8 @@ def test_passes_begin_when_all_caches_are_complete_and_follow_events() -> None:
         story: list[str] = []
 
         async def reconcile(key: Key) -> Outcome:
-            found = cache.get(key)
-            story.append(f"{key.name} {len(cache)} {found.tree['data'] if found else 'gone'}")
+            object_ = cache.get(key)
+            story.append(f"{key.name} {len(cache)} {object_.tree['data'] if object_ else 'gone'}")
             return Done()
 
         controller = Controller("test", reconcile)

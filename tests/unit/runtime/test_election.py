@@ -75,20 +75,20 @@ def play(story: Callable[[SmallServer, Candidate, Candidate], Any]) -> Any:
 
 
 def test_the_first_leads_and_the_second_waits_until_the_lease_is_given_back() -> None:
-    async def story(server: SmallServer, one: Candidate, two: Candidate) -> None:
-        await one.election.acquire()
-        holding = asyncio.create_task(one.election.hold())
+    async def story(server: SmallServer, first: Candidate, two: Candidate) -> None:
+        await first.election.acquire()
+        holding = asyncio.create_task(first.election.hold())
         waiting = asyncio.create_task(two.election.acquire())
         await asyncio.sleep(300)
-        assert one.fence.is_open
+        assert first.fence.is_open
         assert not waiting.done()
         holding.cancel()
         await asyncio.sleep(0)
-        await one.election.release()
+        await first.election.release()
         released = asyncio.get_running_loop().time()
         await waiting
         assert asyncio.get_running_loop().time() - released < 4
-        assert (one.fence.is_open, two.fence.is_open) == (False, True)
+        assert (first.fence.is_open, two.fence.is_open) == (False, True)
         assert (lease(server)["holderIdentity"], lease(server)["leaseTransitions"]) == ("two", 1)
 
     play(story)
@@ -97,37 +97,37 @@ def test_the_first_leads_and_the_second_waits_until_the_lease_is_given_back() ->
 def test_the_lease_is_given_back_when_a_renewal_was_cancelled_that_had_been_written() -> None:
     """Of a manager that is stopped while it renews: the next one would wait for the Lease to expire."""
 
-    async def story(server: SmallServer, one: Candidate, two: Candidate) -> None:
-        await one.election.acquire()
-        holding = asyncio.create_task(one.election.hold())
-        one.unheard = True
+    async def story(server: SmallServer, first: Candidate, two: Candidate) -> None:
+        await first.election.acquire()
+        holding = asyncio.create_task(first.election.hold())
+        first.unheard = True
         await asyncio.sleep(3)
-        one.unheard = False
+        first.unheard = False
         holding.cancel()
         await asyncio.sleep(0)
-        await one.election.release()
+        await first.election.release()
         assert lease(server)["holderIdentity"] == ""
 
     play(story)
 
 
 def test_a_lease_that_another_one_has_by_now_is_not_given_back() -> None:
-    async def story(server: SmallServer, one: Candidate, two: Candidate) -> None:
-        await one.election.acquire()
+    async def story(server: SmallServer, first: Candidate, two: Candidate) -> None:
+        await first.election.acquire()
         await asyncio.sleep(16)
         waiting = asyncio.create_task(two.election.acquire())
         await asyncio.sleep(20)
         assert waiting.done()
-        await one.election.release()
+        await first.election.release()
         assert lease(server)["holderIdentity"] == "two"
 
     play(story)
 
 
 def test_a_steady_leader_writes_nothing_but_one_renewal_every_two_seconds() -> None:
-    async def story(server: SmallServer, one: Candidate, two: Candidate) -> None:
-        await one.election.acquire()
-        asyncio.create_task(one.election.hold())  # noqa: RUF006 - ends with the loop
+    async def story(server: SmallServer, first: Candidate, two: Candidate) -> None:
+        await first.election.acquire()
+        asyncio.create_task(first.election.hold())  # noqa: RUF006 - ends with the loop
         del server.requests[:]
         await asyncio.sleep(60)
         assert {request.method for request in server.requests} == {"PATCH"}
@@ -137,19 +137,19 @@ def test_a_steady_leader_writes_nothing_but_one_renewal_every_two_seconds() -> N
 
 
 def test_a_leader_that_is_cut_off_stops_writing_before_the_next_begins() -> None:
-    async def story(server: SmallServer, one: Candidate, two: Candidate) -> None:
-        await one.election.acquire()
-        holding = asyncio.create_task(one.election.hold())
+    async def story(server: SmallServer, first: Candidate, two: Candidate) -> None:
+        await first.election.acquire()
+        holding = asyncio.create_task(first.election.hold())
         waiting = asyncio.create_task(two.election.acquire())
         await asyncio.sleep(33.3)
-        one.cut = True
+        first.cut = True
         cut = asyncio.get_running_loop().time()
         await holding
         stopped = asyncio.get_running_loop().time()
         assert 6 <= stopped - cut <= 10
-        assert not one.fence.is_open
+        assert not first.fence.is_open
         with pytest.raises(Fenced, match="does not hold its Lease"):
-            await fenced(one.client, one.fence).create(CONFIG_MAP, config_map("a"))
+            await fenced(first.client, first.fence).create(CONFIG_MAP, config_map("a"))
         await waiting
         assert asyncio.get_running_loop().time() - stopped >= 3
         await fenced(two.client, two.fence).create(CONFIG_MAP, config_map("a"))
@@ -158,21 +158,21 @@ def test_a_leader_that_is_cut_off_stops_writing_before_the_next_begins() -> None
 
 
 def test_a_process_that_hangs_does_not_renew() -> None:
-    async def story(server: SmallServer, one: Candidate, two: Candidate) -> None:
-        await one.election.acquire()
-        holding = asyncio.create_task(one.election.hold())
-        one.alive = False
+    async def story(server: SmallServer, first: Candidate, two: Candidate) -> None:
+        await first.election.acquire()
+        holding = asyncio.create_task(first.election.hold())
+        first.alive = False
         async with asyncio.timeout(13):
             await holding
-        assert not one.fence.is_open
+        assert not first.fence.is_open
 
     play(story)
 
 
 def test_failures_that_pass_do_not_end_leadership() -> None:
-    async def story(server: SmallServer, one: Candidate, two: Candidate) -> None:
-        await one.election.acquire()
-        holding = asyncio.create_task(one.election.hold())
+    async def story(server: SmallServer, first: Candidate, two: Candidate) -> None:
+        await first.election.acquire()
+        holding = asyncio.create_task(first.election.hold())
         for _ in range(10):
 
             def refuse(request: Request) -> None:
@@ -183,15 +183,15 @@ def test_failures_that_pass_do_not_end_leadership() -> None:
             server.before = lambda request: None
             await asyncio.sleep(5)
         assert not holding.done()
-        assert one.fence.is_open
+        assert first.fence.is_open
 
     play(story)
 
 
 def test_a_leader_that_finds_its_lease_taken_stops_at_once() -> None:
-    async def story(server: SmallServer, one: Candidate, two: Candidate) -> None:
-        await one.election.acquire()
-        holding = asyncio.create_task(one.election.hold())
+    async def story(server: SmallServer, first: Candidate, two: Candidate) -> None:
+        await first.election.acquire()
+        holding = asyncio.create_task(first.election.hold())
         server.put(
             {"metadata": {"name": "manager", "namespace": "eksa-system"}, "spec": {"holderIdentity": "x"}}, LEASE
         )
@@ -202,10 +202,10 @@ def test_a_leader_that_finds_its_lease_taken_stops_at_once() -> None:
 
 
 def test_an_abandoned_lease_is_taken_over_after_it_was_seen_unchanged_for_its_time() -> None:
-    async def story(server: SmallServer, one: Candidate, two: Candidate) -> None:
+    async def story(server: SmallServer, first: Candidate, two: Candidate) -> None:
         spec = {"holderIdentity": "dead", "leaseDurationSeconds": 15, "renewTime": "2019-01-01T00:00:00.000000Z"}
         server.put({"metadata": {"name": "manager", "namespace": "eksa-system"}, "spec": spec}, LEASE)
-        await one.election.acquire()
+        await first.election.acquire()
         # Other machines' clocks are not trusted: that the renewal looks old means nothing.
         assert 15 <= asyncio.get_running_loop().time() <= 19
         assert lease(server)["holderIdentity"] == "one"
@@ -214,12 +214,12 @@ def test_an_abandoned_lease_is_taken_over_after_it_was_seen_unchanged_for_its_ti
 
 
 def test_two_who_begin_at_once_do_not_both_lead() -> None:
-    async def story(server: SmallServer, one: Candidate, two: Candidate) -> None:
+    async def story(server: SmallServer, first: Candidate, two: Candidate) -> None:
         server.slow = 0.1
-        tasks = [asyncio.create_task(candidate.election.acquire()) for candidate in (one, two)]
+        tasks = [asyncio.create_task(candidate.election.acquire()) for candidate in (first, two)]
         await asyncio.sleep(8)
         assert [task.done() for task in tasks].count(True) == 1
-        assert [one.fence.is_open, two.fence.is_open].count(True) == 1
+        assert [first.fence.is_open, two.fence.is_open].count(True) == 1
 
     play(story)
 

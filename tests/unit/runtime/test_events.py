@@ -35,8 +35,8 @@ def events(server: SmallServer) -> list[Any]:
 
 def test_an_event_says_about_what_it_is() -> None:
     async def story(server: SmallServer, recorder: Recorder) -> None:
-        found = object_of(server, "a")
-        recorder.event(found, "Normal", "Created", "machines are there")
+        object_ = object_of(server, "a")
+        recorder.event(object_, "Normal", "Created", "machines are there")
         assert events(server) == []
         await recorder.flush()
         (event,) = events(server)
@@ -45,8 +45,8 @@ def test_an_event_says_about_what_it_is() -> None:
             "kind": "ConfigMap",
             "namespace": "default",
             "name": "a",
-            "uid": found.metadata.uid,
-            "resourceVersion": found.resource_version,
+            "uid": object_.metadata.uid,
+            "resourceVersion": object_.resource_version,
         }
         assert (event["type"], event["reason"], event["message"]) == ("Normal", "Created", "machines are there")
         assert (event["count"], event["firstTimestamp"]) == (1, "2026-01-01T00:00:00Z")
@@ -56,17 +56,17 @@ def test_an_event_says_about_what_it_is() -> None:
 
 def test_an_event_that_repeats_raises_a_count() -> None:
     async def story(server: SmallServer, recorder: Recorder) -> None:
-        found = object_of(server, "a")
+        object_ = object_of(server, "a")
         for _ in range(5):
-            recorder.event(found, "Warning", "Waiting", "for rain")
+            recorder.event(object_, "Warning", "Waiting", "for rain")
             await recorder.flush()
             await asyncio.sleep(60)
-        recorder.event(found, "Warning", "Waiting", "for snow")
+        recorder.event(object_, "Warning", "Waiting", "for snow")
         await recorder.flush()
         assert [(event["message"], event["count"]) for event in events(server)] == [("for rain", 5), ("for snow", 1)]
         assert events(server)[0]["lastTimestamp"] == "2026-01-01T00:04:00Z"
         await asyncio.sleep(3600)
-        recorder.event(found, "Warning", "Waiting", "for rain")
+        recorder.event(object_, "Warning", "Waiting", "for rain")
         await recorder.flush()
         assert len(events(server)) == 3
 
@@ -75,9 +75,9 @@ def test_an_event_that_repeats_raises_a_count() -> None:
 
 def test_an_event_that_repeats_before_it_is_written_is_written_once() -> None:
     async def story(server: SmallServer, recorder: Recorder) -> None:
-        found = object_of(server, "a")
+        object_ = object_of(server, "a")
         for _ in range(7):
-            recorder.event(found, "Normal", "Again", "and again")
+            recorder.event(object_, "Normal", "Again", "and again")
         await recorder.flush()
         assert [event["count"] for event in events(server)] == [7]
         assert server.writes == {"POST": 1}
@@ -87,11 +87,11 @@ def test_an_event_that_repeats_before_it_is_written_is_written_once() -> None:
 
 def test_an_event_that_expired_is_written_anew() -> None:
     async def story(server: SmallServer, recorder: Recorder) -> None:
-        found = object_of(server, "a")
-        recorder.event(found, "Normal", "Again", "and again")
+        object_ = object_of(server, "a")
+        recorder.event(object_, "Normal", "Again", "and again")
         await recorder.flush()
         server.remove(events(server)[0]["metadata"]["name"], resource=CORE_EVENT)
-        recorder.event(found, "Normal", "Again", "and again")
+        recorder.event(object_, "Normal", "Again", "and again")
         await recorder.flush()
         assert [event["count"] for event in events(server)] == [1]
 
@@ -117,16 +117,16 @@ def test_a_flood_about_one_object_is_cut_off_and_others_are_heard() -> None:
 
 def test_an_api_server_that_takes_no_events_hinders_nobody() -> None:
     async def story(server: SmallServer, recorder: Recorder) -> None:
-        found = object_of(server, "a")
+        object_ = object_of(server, "a")
 
         def refuse(request: Request) -> None:
             raise ServerFailure.of("not now")
 
         server.before = refuse
-        recorder.event(found, "Normal", "Lost", "one")
+        recorder.event(object_, "Normal", "Lost", "one")
         await recorder.flush()
         server.before = lambda request: None
-        recorder.event(found, "Normal", "Kept", "two")
+        recorder.event(object_, "Normal", "Kept", "two")
         await recorder.flush()
         assert [event["reason"] for event in events(server)] == ["Kept"]
 

@@ -41,16 +41,16 @@ def test_strings_that_objects_share_are_stored_once() -> None:
     objects = IndexedObjects()
     for name in ("a", "b"):
         objects.put(machine(name))
-    one, other = objects.list()
-    assert all(word is same for word, same in zip(words_in_common(one), words_in_common(other), strict=True))
+    first, other = objects.list()
+    assert all(word is same for word, same in zip(words_in_common(first), words_in_common(other), strict=True))
 
 
 def test_kind_and_version_of_an_object_are_kept() -> None:
     objects = IndexedObjects()
     objects.put(machine("a"))
-    (kept,) = objects.list()
-    assert kept == machine("a")
-    assert kept.head == machine("a").head
+    (stored,) = objects.list()
+    assert stored == machine("a")
+    assert stored.head == machine("a").head
 
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from(["a", "bb", "a-longer-name"]), st.integers(0, 50))))
@@ -58,10 +58,10 @@ def test_its_size_is_that_of_what_it_holds(changes: list[tuple[bool, str, int]])
     """However objects came, were replaced and went."""
     objects = IndexedObjects()
     for is_put, name, padding in changes:
-        one = machine(name)
-        one.raw += b" " * padding
+        object_ = machine(name)
+        object_.raw += b" " * padding
         if is_put:
-            objects.put(one)
+            objects.put(object_)
         else:
-            objects.remove(one.key)
+            objects.remove(object_.key)
         assert objects.size == sum(len(held.raw) for held in objects.list())

@@ -35,15 +35,15 @@ def written() -> Iterator[io.StringIO]:
 
 def log(written: io.StringIO, **values: Any) -> dict[str, Any]:
     structlog.get_logger("test").info("happened", **values)
-    found: dict[str, Any] = json.loads(written.getvalue().splitlines()[-1])
-    return found
+    line: dict[str, Any] = json.loads(written.getvalue().splitlines()[-1])
+    return line
 
 
 def test_a_line_is_one_json_object(written: io.StringIO) -> None:
-    found = log(written, controller="cluster", count=3, outcome=Wait("NoRain", "waiting for rain"), odd=object)
-    assert (found["event"], found["level"], found["controller"], found["count"]) == ("happened", "info", "cluster", 3)
-    assert "NoRain" in str(found["outcome"])
-    assert "timestamp" in found
+    line = log(written, controller="cluster", count=3, outcome=Wait("NoRain", "waiting for rain"), odd=object)
+    assert (line["event"], line["level"], line["controller"], line["count"]) == ("happened", "info", "cluster", 3)
+    assert "NoRain" in str(line["outcome"])
+    assert "timestamp" in line
 
 
 def test_records_below_the_level_are_not_written(written: io.StringIO) -> None:
@@ -80,8 +80,8 @@ def test_secrets_stay_out(written: io.StringIO, values: dict[str, Any]) -> None:
 
 
 def test_names_of_secrets_are_written(written: io.StringIO) -> None:
-    found = log(written, secret_name="rose", reference={"secretRef": {"name": "rose"}})
-    assert (found["secret_name"], found["reference"]) == ("rose", {"secretRef": {"name": "rose"}})
+    line = log(written, secret_name="rose", reference={"secretRef": {"name": "rose"}})
+    assert (line["secret_name"], line["reference"]) == ("rose", {"secretRef": {"name": "rose"}})
 
 
 def test_secrets_in_an_exception_stay_out(written: io.StringIO) -> None:

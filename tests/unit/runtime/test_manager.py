@@ -225,8 +225,8 @@ def test_kinds_that_are_not_served_are_named_together_with_what_helps_once() -> 
         manager.caches.of(SECRET)
         running = asyncio.create_task(manager.run())
         await asyncio.sleep(60)
-        said = "not listed yet: configmaps, secrets (not served by the API server in v1; install it)"
-        assert manager.checks["caches"]() == said
+        message = "not listed yet: configmaps, secrets (not served by the API server in v1; install it)"
+        assert manager.checks["caches"]() == message
         manager.stop()
         with suppress(CachesNotFilled):
             await running
@@ -250,8 +250,8 @@ def test_a_start_may_take_as_long_as_the_cluster_needs_and_says_why_once() -> No
         with capture_logs() as logs:
             running = asyncio.create_task(manager.run())
             await asyncio.sleep(86400)
-            said = f"not listed yet: configmaps ({right}; give it the right)"
-            assert manager.checks["caches"]() == said
+            message = f"not listed yet: configmaps ({right}; give it the right)"
+            assert manager.checks["caches"]() == message
             assert not running.done()
             server.before = lambda request: None
             await asyncio.sleep(60)

@@ -71,10 +71,10 @@ class Environment:
         self.events.append(Event(*event))  # type: ignore[arg-type]
 
     def reconcile(self, **parts: Any) -> Outcome:
-        def observe(found: Object) -> Reconcile:
+        def observe(object_: Object) -> Reconcile:
             if not self.readable:
                 raise msgspec.ValidationError("no number")
-            return Reconcile(found, self.ends)
+            return Reconcile(object_, self.ends)
 
         async def step(ctx: Reconcile) -> Outcome:
             return await ctx.step()
@@ -160,7 +160,7 @@ def test_a_failed_request_becomes_an_outcome_and_is_reported(error: Exception) -
     assert isinstance(ended, Fault)
     assert "in step step" in ended.message
     assert env.statuses == [{"said": "Fault"}]
-    assert Environment(ends=error).reconcile(failed=lambda found: Wait("A", str(found))) == Wait("A", str(error))
+    assert Environment(ends=error).reconcile(failed=lambda error: Wait("A", str(error))) == Wait("A", str(error))
 
 
 def test_a_bug_passes_through() -> None:
@@ -185,7 +185,7 @@ def test_secret_text_is_in_neither_outcome_nor_report() -> None:
 def test_an_undecodable_object_is_reported_if_its_kind_allows_it() -> None:
     env = Environment(readable=False)
     fault = Fault("Invalid", "no number", terminal=True)
-    assert env.reconcile(unreadable=lambda found, error: (fault, Report({"said": str(error)}))) == fault
+    assert env.reconcile(unreadable=lambda object_, error: (fault, Report({"said": str(error)}))) == fault
     assert env.statuses == [{"said": "no number"}]
     with pytest.raises(msgspec.ValidationError):
         Environment(readable=False).reconcile()

@@ -52,8 +52,8 @@ def play(story: Story) -> Any:
 
 
 def data_of(cache: Cache, key: Key = KEY) -> Any:
-    found = cache.get(key)
-    return found.tree["data"] if found is not None else None
+    object_ = cache.get(key)
+    return object_.tree["data"] if object_ is not None else None
 
 
 def away(_: Request) -> None:
@@ -132,7 +132,7 @@ def test_a_server_that_was_put_back_is_listed_anew(ending: str) -> None:
         elif ending == "ended":  # by a server that goes on, over a storage that does not
             watch._queue.put_nowait(TimeoutError())
         await asyncio.sleep(5)
-        assert sorted(found.name for found in cache.list()) == ["a", "d"]
+        assert sorted(object_.name for object_ in cache.list()) == ["a", "d"]
         assert data_of(cache) == {"moment": "earlier"}
         server.put(config_map("a", moment="now"))
         await asyncio.sleep(5)

@@ -219,9 +219,9 @@ def test_a_remote_task_without_end_times_out() -> None:
 
 def test_an_error_that_nobody_thought_of_is_a_failure_too_so_that_nobody_asks_for_ever() -> None:
     async def tell(made: RemoteTasks, done: list[Key]) -> None:
-        found = await made.send(GARDEN, look())
-        assert isinstance(found, Failed)
-        assert isinstance(found.error, ZeroDivisionError)
+        failure = await made.send(GARDEN, look())
+        assert isinstance(failure, Failed)
+        assert isinstance(failure.error, ZeroDivisionError)
 
     story(Strange(0), tell)
 
@@ -318,8 +318,8 @@ def test_a_long_remote_task_gets_further_with_each_attempt() -> None:
         assert remote_tasks.TASK_TIMEOUT < 20 * 40.0
         remote_task, begun = in_parts(20)
         attempts = 0
-        while (told := await sent.send(GARDEN, remote_task)) is not True:
-            attempts += isinstance(told, Failed)
+        while (answer := await sent.send(GARDEN, remote_task)) is not True:
+            attempts += isinstance(answer, Failed)
             await asyncio.sleep(60)
             assert len(begun) < 40
         assert sorted(set(begun)) == list(range(20))

@@ -36,7 +36,7 @@ def ask(port: int, authority: Authority) -> ssl.SSLSocket:
 def transports() -> set[int]:
     """The TLS connections that this process has, whoever opened them."""
     gc.collect()
-    return {id(one) for one in gc.get_objects() if type(one).__name__ == "_SSLProtocolTransport"}
+    return {id(item) for item in gc.get_objects() if type(item).__name__ == "_SSLProtocolTransport"}
 
 
 async def test_tls_connections_do_not_outlive_a_server_that_stops(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ async def test_tls_connections_do_not_outlive_a_server_that_stops(tmp_path: Path
     await server.start()
     with (
         await asyncio.to_thread(ask, server.port, authority),
-        warnings.catch_warnings(record=True) as said,
+        warnings.catch_warnings(record=True) as recorded,
     ):
         warnings.simplefilter("always", ResourceWarning)
         async with asyncio.timeout(20):
@@ -54,5 +54,5 @@ async def test_tls_connections_do_not_outlive_a_server_that_stops(tmp_path: Path
         del server
         await asyncio.sleep(0)
         gc.collect()
-        assert [str(one.message) for one in said] == []
+        assert [str(warning.message) for warning in recorded] == []
         assert transports() <= before

@@ -37,9 +37,9 @@ def test_a_value_is_good_for_a_while_and_its_key_is_sent_when_it_is_over() -> No
 
 
 def test_a_source_sends_to_all_who_listen() -> None:
-    source, one, other = Source(), list[Key](), list[Key]()
+    source, first, other = Source(), list[Key](), list[Key]()
     source.send(OTHER)
-    source.subscribe(one.append)
+    source.subscribe(first.append)
     source.subscribe(other.append)
     source.send(GARDEN)
-    assert (one, other) == ([GARDEN], [GARDEN])
+    assert (first, other) == ([GARDEN], [GARDEN])

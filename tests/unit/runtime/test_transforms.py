@@ -31,19 +31,19 @@ def object_of(tree: Any, *, spaced: bool = False) -> Object:
 def test_exactly_the_managed_fields_go(rest: Any, entries: list[Any], order: list[str], spaced: bool) -> None:
     values = {"name": "a", "managedFields": entries}
     tree = {"kind": "K", "metadata": {key: values[key] for key in order}, "spec": rest, "template": {"metadata": {}}}
-    found = strip_managed_fields(object_of(tree, spaced=spaced))
+    stripped = strip_managed_fields(object_of(tree, spaced=spaced))
     del tree["metadata"]["managedFields"]
-    assert found.tree == tree
-    assert found.metadata.managed_fields is None
+    assert stripped.tree == tree
+    assert stripped.metadata.managed_fields is None
 
 
 @pytest.mark.parametrize("spaced", [False, True])
 def test_our_own_entry_stays(spaced: bool) -> None:
     tree = {"kind": "K", "metadata": {"managedFields": [THEIRS, OURS], "name": "a"}, "spec": {"managedFields": [1]}}
-    found = keep_managed_fields("espalier")(object_of(tree, spaced=spaced))
-    assert found.tree == tree | {"metadata": {"managedFields": [OURS], "name": "a"}}
-    assert found.metadata.managed_fields is not None
-    assert msgspec.json.decode(found.metadata.managed_fields) == [OURS]
+    reduced = keep_managed_fields("espalier")(object_of(tree, spaced=spaced))
+    assert reduced.tree == tree | {"metadata": {"managedFields": [OURS], "name": "a"}}
+    assert reduced.metadata.managed_fields is not None
+    assert msgspec.json.decode(reduced.metadata.managed_fields) == [OURS]
 
 
 def test_text_that_looks_like_managed_fields_stays() -> None:
@@ -54,8 +54,8 @@ def test_text_that_looks_like_managed_fields_stays() -> None:
 
 def test_metadata_is_what_remains_of_objects_that_are_only_counted() -> None:
     tree = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "managedFields": [OURS]}, "spec": {"x": "y"}}
-    found = metadata_only(object_of(tree))
-    assert found.tree == {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
+    reduced = metadata_only(object_of(tree))
+    assert reduced.tree == {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
 
 
 def test_the_same_arguments_give_the_same_transform_so_that_a_watch_is_shared() -> None:

@@ -213,8 +213,8 @@ def test_a_controller_whose_writes_are_braked_comes_again_when_it_may_and_not_be
         async def reconcile(key: Key) -> Outcome:
             nonlocal passes
             passes += 1
-            found = cache.get(key)
-            if found is not None and found.tree["data"]["colour"] != "red":
+            object_ = cache.get(key)
+            if object_ is not None and object_.tree["data"]["colour"] != "red":
                 patch = {"data": {"colour": "red"}}
                 cache.wrote(await client.patch(CONFIG_MAP, key.name, key.namespace, patch=patch, type=PatchType.MERGE))
             return Done()
