@@ -83,8 +83,8 @@ def test_parts_for_another_way_of_installing_are_left_out(tmp_path: Path) -> Non
 
 def test_a_manager_is_told_the_gates_that_it_has() -> None:
     asked = {"RuntimeSDK": True, "MachinePool": False, "ReconcilerRateLimiting": False}
-    found = {manager.name: manager.known(asked) for manager in MANAGERS}
-    assert found == {
+    gates = {manager.name: manager.known(asked) for manager in MANAGERS}
+    assert gates == {
         "cluster-api-core": asked,
         "cluster-api-kubeadm-bootstrap": {"MachinePool": False, "ReconcilerRateLimiting": False},
         "cluster-api-kubeadm-control-plane": {"ReconcilerRateLimiting": False},

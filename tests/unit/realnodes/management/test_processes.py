@@ -76,15 +76,15 @@ async def test_programs_are_ready_when_the_start_is_over_and_gone_when_the_block
     async with supervised(tmp_path, SystemClock()) as supervisor:
         await supervisor.start(waits("first", tmp_path), waits("second", tmp_path))
         reports = supervisor.reports
-        assert [(one.name, one.state, one.restarts) for one in reports] == [
+        assert [(report.name, report.state, report.restarts) for report in reports] == [
             ("first", State.RUNNING, 0),
             ("second", State.RUNNING, 0),
         ]
         assert read_states(tmp_path) == reports
-    for one in reports:
+    for report in reports:
         with pytest.raises(ProcessLookupError):
-            os.kill(one.pid or 0, 0)
-    assert {one.state for one in read_states(tmp_path)} == {State.STOPPED}
+            os.kill(report.pid or 0, 0)
+    assert {report.state for report in read_states(tmp_path)} == {State.STOPPED}
 
 
 async def test_a_program_that_is_killed_is_started_again(tmp_path: Path) -> None:
@@ -108,9 +108,9 @@ async def test_a_program_that_dies_again_and_again_waits_longer_and_says_so(tmp_
         await supervisor.start(shell("server", script, tmp_path, is_ready))
         watched = Watched(supervisor)
         os.kill(supervisor.reports[0].pid or 0, signal.SIGKILL)
-        found = await watched.until(lambda report: report.state is State.WAITING and report.restarts >= 3)
-        assert found.last_exit == 3
-        assert found.pid is None
+        waiting = await watched.until(lambda report: report.state is State.WAITING and report.restarts >= 3)
+        assert waiting.last_exit == 3
+        assert waiting.pid is None
 
 
 def test_pauses_double_up_to_a_limit() -> None:

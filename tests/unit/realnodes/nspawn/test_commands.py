@@ -21,7 +21,7 @@ def test_a_detached_process_keeps_nothing_of_ours(
             started = processes.identify(int((tmp_path / "pid").read_text()))
             assert started is not None
             descriptors = Path(f"/proc/{started.pid}/fd")  # its loader reads libraries first: nothing tells of its end
-            await eventually(lambda: sorted(os.listdir(descriptors)), lambda found: found == ["0", "1", "2"])
+            await eventually(lambda: sorted(os.listdir(descriptors)), lambda names: names == ["0", "1", "2"])
             assert os.getsid(started.pid) != os.getsid(0)
             assert started.pid not in processes.children(os.getpid())
             processes.stop(started)

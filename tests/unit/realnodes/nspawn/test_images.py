@@ -22,12 +22,12 @@ def asked() -> list[images.RequestedImage]:
 def test_images_of_the_base_get_the_names_that_clusters_of_its_version_ask_for(
     asked: list[images.RequestedImage],
 ) -> None:
-    found = images.further_names("1.35.4", BASE, asked)
-    assert found.keys() == BASE.keys()
-    assert found["registry.k8s.io/kube-proxy:v1.35.4"] == [
+    names = images.further_names("1.35.4", BASE, asked)
+    assert names.keys() == BASE.keys()
+    assert names["registry.k8s.io/kube-proxy:v1.35.4"] == [
         "public.ecr.aws/eks-distro/kubernetes/kube-proxy:v1.35.4-eks-1-35-1"
     ]
-    assert any("kindnetd" in name for name in found["registry.k8s.io/pause:3.10.1"])
+    assert any("kindnetd" in name for name in names["registry.k8s.io/pause:3.10.1"])
 
 
 def test_every_image_that_a_cluster_of_that_version_asks_for_has_a_digest(asked: list[images.RequestedImage]) -> None:

@@ -28,14 +28,14 @@ def test_a_node_without_a_range_has_none(tmp_path: Path) -> None:
 
 
 def test_the_last_lines_are_those_of_the_commands(tmp_path: Path) -> None:
-    said = [
+    lines = [
         "Cloud-init v. 22.4.2 running 'modules:final' at Sat, 21 Nov 2026 15:44:50 +0000.",
         "ci-info: no authorized SSH keys fingerprints found for user debian.",
         "",
         *(f"line {number}" for number in range(20)),
         "2026-11-21 16:34:40,795 - cc_scripts_user.py[WARNING]: Failed to run module scripts-user",
     ]
-    node = written(tmp_path, inside.LOG, "\n".join(said))
+    node = written(tmp_path, inside.LOG, "\n".join(lines))
     assert inside.last_lines(node).splitlines() == [f"line {number}" for number in range(8, 20)]
 
 

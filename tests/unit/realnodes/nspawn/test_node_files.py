@@ -56,10 +56,10 @@ def kubeadm(tmp_path: Path, command: str, configuration: str) -> list[dict[str, 
     script = script.replace(PROXY_CONFIGURATION, str(tmp_path / "proxy"))
     file = tmp_path / "kubeadm.yaml"
     file.write_text(configuration)
-    said = subprocess.run(
+    output = subprocess.run(
         ["sh", "-c", script, "sh", command, "--config", file], check=True, capture_output=True, text=True
     ).stdout
-    return list(yaml.safe_load_all(said))
+    return list(yaml.safe_load_all(output))
 
 
 def test_kubeadm_gets_ignored_checks_and_patches_of_the_container(tmp_path: Path) -> None:

@@ -13,24 +13,24 @@ WAITING = [sys.executable, "-S", "-c", "import signal; signal.pause()"]
 
 async def test_a_process_is_known_until_it_ends() -> None:
     with subprocess.Popen(WAITING) as child:  # noqa: ASYNC220  no child of the loop
-        found = processes.identify(child.pid)
-        assert found is not None
-        assert found.alive
+        process = processes.identify(child.pid)
+        assert process is not None
+        assert process.alive
         assert child.pid in processes.children(os.getpid())
-        waiting = asyncio.create_task(processes.ended(found))
-        processes.stop(found)
+        waiting = asyncio.create_task(processes.ended(process))
+        processes.stop(process)
         await asyncio.wait_for(waiting, 30)
-        assert not found.alive
+        assert not process.alive
         child.wait()
     assert processes.identify(child.pid) is None
 
 
 async def test_another_process_of_the_same_number_is_not_taken_for_it() -> None:
     with subprocess.Popen(WAITING) as child:  # noqa: ASYNC220  no child of the loop
-        found = processes.identify(child.pid)
-        assert found is not None
-        former = replace(found, started=found.started - 1)
-        before_the_machine_started_again = replace(found, boot="another")
+        process = processes.identify(child.pid)
+        assert process is not None
+        former = replace(process, started=process.started - 1)
+        before_the_machine_started_again = replace(process, boot="another")
         for other in (former, before_the_machine_started_again):
             assert not other.alive
             processes.stop(other)
