@@ -67,9 +67,11 @@ def test_everything_in_an_archive_is_found_by_its_digest(archive: Path, tmp_path
 
 
 def test_the_returned_digests_are_those_of_the_manifests(tmp_path: Path) -> None:
-    told = write_archive(_images(_program(tmp_path / "here", modified=5)), tmp_path / "images.tar")
+    digests = write_archive(_images(_program(tmp_path / "here", modified=5)), tmp_path / "images.tar")
     index = json.loads(_members(tmp_path / "images.tar")["index.json"])
-    assert told == {entry["annotations"]["io.containerd.image.name"]: entry["digest"] for entry in index["manifests"]}
+    assert digests == {
+        entry["annotations"]["io.containerd.image.name"]: entry["digest"] for entry in index["manifests"]
+    }
 
 
 def test_a_layer_has_folders_before_files_and_everything_is_roots_without_a_time(tmp_path: Path) -> None:

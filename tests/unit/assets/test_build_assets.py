@@ -54,16 +54,18 @@ class Machine:
 
     def install_go(self, behaviour: str) -> None:
         go = self.home / "bin" / "go"
-        sums = "\n".join(f"  {one.module}@v{one.version}) sum={one.sum} ;;" for one in PROVIDER_CRDS.modules)
+        sums = "\n".join(
+            f"  {module.module}@v{module.version}) sum={module.sum} ;;" for module in PROVIDER_CRDS.modules
+        )
         go.write_text(GO.replace("@SUMS@", sums) + behaviour)
         go.chmod(0o755)
 
     def install_crds(self) -> None:
         """The definitions of each module, and a file beside them that is none."""
-        for one in PROVIDER_CRDS.modules:
-            file = self.home / "module" / one.folder / one.files.replace("*", f"{one.name}_things")
+        for module in PROVIDER_CRDS.modules:
+            file = self.home / "module" / module.folder / module.files.replace("*", f"{module.name}_things")
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(f"kind: CustomResourceDefinition\nname: {one.name}\n")
+            file.write_text(f"kind: CustomResourceDefinition\nname: {module.name}\n")
             file.with_name(f"other_{file.name}").write_text("kind: Kustomization\n")
 
     def start(self, *arguments: str, prelude: str = "pass", **environment: str) -> subprocess.Popen[str]:

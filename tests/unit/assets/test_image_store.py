@@ -26,15 +26,15 @@ def programs() -> Path:
 
 
 def _listed(ctr: list[str | Path]) -> dict[str, str]:
-    said = subprocess.run([*ctr, "images", "list"], check=True, capture_output=True, text=True).stdout
-    return {line.split()[0]: line.split()[2] for line in said.splitlines()[1:]}
+    output = subprocess.run([*ctr, "images", "list"], check=True, capture_output=True, text=True).stdout
+    return {line.split()[0]: line.split()[2] for line in output.splitlines()[1:]}
 
 
 def test_containerd_has_the_written_images_under_the_returned_digests(programs: Path, tmp_path: Path) -> None:
     (tmp_path / "hello").write_text("hello")
     shared = Layer({"usr/bin/hello": tmp_path / "hello", "bin": "usr/bin"}, {"tmp": 0o1777})
     own = Layer({"etc/own": tmp_path / "hello"})
-    told = write_archive(
+    digests = write_archive(
         [
             Image(("example.org/one:v1", "registry.k8s.io/one:v1"), (shared,), ("/bin/hello",)),
             Image(("example.org/two:v1",), (shared, own), ("/bin/hello",), user="65535:65535"),
@@ -45,7 +45,7 @@ def test_containerd_has_the_written_images_under_the_returned_digests(programs: 
     store.mkdir()
     image_store.fill(store, tmp_path / "images.tar", programs, pinned=["example.org/two:v1"], label="test")
     with image_store.serving(store, programs) as ctr:
-        assert _listed(ctr) == told
+        assert _listed(ctr) == digests
         checked = subprocess.run([*ctr, "images", "check"], check=True, capture_output=True, text=True).stdout
         assert checked.count("complete (") == 3
         assert checked.count("true") == 3  # unpacked

@@ -34,18 +34,22 @@ def test_every_component_is_listed_whether_it_is_built_or_not(tmp_path: Path) ->
     states = _states(tmp_path)
     assert states.pop(ETCD.key) is State.BUILT
     assert set(states.values()) == {State.MISSING}
-    assert {one.key for one in chosen(["nodes"])} == {*states, ETCD.key}
+    assert {component.key for component in chosen(["nodes"])} == {*states, ETCD.key}
 
 
 def test_an_empty_cache_has_nothing_to_prune(tmp_path: Path) -> None:
-    said: list[str] = []
-    assert inventory.prune(tmp_path / "nowhere", said.append, dry_run=False) == []
-    assert said == []
+    lines: list[str] = []
+    assert inventory.prune(tmp_path / "nowhere", lines.append, dry_run=False) == []
+    assert lines == []
     assert not (tmp_path / "nowhere").exists()
 
 
 def test_assets_without_a_recipe_are_listed_and_then_removed(tmp_path: Path) -> None:
-    kept = [make_component(ETCD, tmp_path), make_base(tmp_path, "1.35.4"), make_base(tmp_path, "1.35.4", "example.org")]
+    current = [
+        make_component(ETCD, tmp_path),
+        make_base(tmp_path, "1.35.4"),
+        make_base(tmp_path, "1.35.4", "example.org"),
+    ]
     old = _outdated(tmp_path, "etcd-3.4.0-0123456789ab")
     (tmp_path / "envtest-1.20.0").mkdir()
     (tmp_path / f"envtest-{KUBERNETES.version}").mkdir()
@@ -54,20 +58,20 @@ def test_assets_without_a_recipe_are_listed_and_then_removed(tmp_path: Path) -> 
     left_behind = tmp_path / ".unfinished-etcd-xyz"
     left_behind.mkdir()
 
-    said: list[str] = []
-    inventory.prune(tmp_path, said.append, dry_run=True)
-    assert said == [f"{tmp_path}/envtest-1.20.0: would be removed", f"{old}: would be removed"]
+    lines: list[str] = []
+    inventory.prune(tmp_path, lines.append, dry_run=True)
+    assert lines == [f"{tmp_path}/envtest-1.20.0: would be removed", f"{old}: would be removed"]
     assert old.is_dir()
     assert left_behind.is_dir()
 
-    said.clear()
-    removed = inventory.prune(tmp_path, said.append, dry_run=False)
-    assert said == [f"{tmp_path}/envtest-1.20.0: is removed", f"{old}: is removed"]
+    lines.clear()
+    removed = inventory.prune(tmp_path, lines.append, dry_run=False)
+    assert lines == [f"{tmp_path}/envtest-1.20.0: is removed", f"{old}: is removed"]
     assert [item.name for item in removed] == ["envtest", "etcd"]
     assert removed[1].size >= 5000
     gone = (old, left_behind, tmp_path / "envtest-1.20.0")
     assert not any(path.exists() for path in gone)
-    assert all(path.is_dir() for path in (*kept, foreign, tmp_path / f"envtest-{KUBERNETES.version}"))
+    assert all(path.is_dir() for path in (*current, foreign, tmp_path / f"envtest-{KUBERNETES.version}"))
     assert inventory.outdated(tmp_path) == []
 
 
@@ -75,15 +79,17 @@ def test_a_base_that_a_node_is_mounted_from_stays(tmp_path: Path, monkeypatch: p
     old = _outdated(tmp_path, "node-base-1.33.0-0123456789ab")
     mount = f"60 24 0:55 / /nodes/a rw - overlay overlay rw,lowerdir={old}/system:/other,upperdir=/u,workdir=/w"
     monkeypatch.setattr(inventory, "_mounted", lambda: [mount])
-    said: list[str] = []
-    inventory.prune(tmp_path, said.append, dry_run=False)
-    assert said == [f"{old}: is in use and stays"]
+    lines: list[str] = []
+    inventory.prune(tmp_path, lines.append, dry_run=False)
+    assert lines == [f"{old}: is in use and stays"]
     assert old.is_dir()
 
 
 def test_another_image_repository_makes_another_base_of_the_same_programs(tmp_path: Path) -> None:
     ours, theirs = chosen(["node-base-1.35.4"]), chosen(["node-base-1.35.4"], "public.ecr.aws/eks-distro")
-    assert [one.home(tmp_path) for one in ours[:-1]] == [one.home(tmp_path) for one in theirs[:-1]]
+    assert [component.home(tmp_path) for component in ours[:-1]] == [
+        component.home(tmp_path) for component in theirs[:-1]
+    ]
     assert ours[-1].home(tmp_path) != theirs[-1].home(tmp_path)
 
 

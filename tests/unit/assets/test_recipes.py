@@ -22,7 +22,7 @@ def test_there_are_nodes_of_three_minors_in_a_row() -> None:
 
 @pytest.mark.parametrize("base", node_bases(), ids=lambda base: str(base.version))
 def test_all_of_kubernetes_is_of_one_version(base: NodeBase) -> None:
-    (kubernetes,) = (one for one in with_needs([base]) if one.name == "kubernetes-node")
+    (kubernetes,) = (component for component in with_needs([base]) if component.name == "kubernetes-node")
     assert isinstance(kubernetes, GoModule)
     replaced = re.findall(r"(k8s.io/\S+) => k8s.io/\S+ v(\S+)", (kubernetes.folder / kubernetes.modfile).read_text())
     assert len(replaced) > 25
@@ -31,7 +31,7 @@ def test_all_of_kubernetes_is_of_one_version(base: NodeBase) -> None:
 
 @pytest.mark.parametrize("base", node_bases(), ids=lambda base: str(base.version))
 def test_images_have_the_versions_of_what_is_in_them(base: NodeBase) -> None:
-    versions = {one.name: one.version for one in with_needs([base])}
+    versions = {component.name: component.version for component in with_needs([base])}
     names = base.image_names
     assert names["etcd"] == f"registry.k8s.io/etcd:{versions['etcd']}-0"
     assert names["coredns"] == f"registry.k8s.io/coredns/coredns:v{versions['coredns']}"
@@ -63,7 +63,7 @@ def test_assets_built_under_the_packages_former_name_are_still_used() -> None:
 
 
 def test_ingredients_are_built_first() -> None:
-    order = [one.key for one in chosen(["nodes"])]
+    order = [component.key for component in chosen(["nodes"])]
     assert len(order) == len(set(order))
     for base in node_bases():
         assert all(order.index(need.key) < order.index(base.key) for need in base.needs)

@@ -68,13 +68,13 @@ def test_the_bill_names_every_part_by_its_place_in_the_environment_and_is_the_sa
     packages = {"libc6": "Package: libc6\nVersion: 1:2.36-9+deb12u10\nArchitecture: amd64\n"}
     text = bill("espalier", "0.1.0", libraries, packages, "debian-12")
     assert text == bill("espalier", "0.1.0", libraries[::-1], packages, "debian-12")
-    found = json.loads(text)
-    assert (found["bomFormat"], found["specVersion"]) == ("CycloneDX", "1.5")
-    assert [one["purl"] for one in found["components"]] == [
+    bill_ = json.loads(text)
+    assert (bill_["bomFormat"], bill_["specVersion"]) == ("CycloneDX", "1.5")
+    assert [component["purl"] for component in bill_["components"]] == [
         "pkg:pypi/another@1",
         "pkg:pypi/some-thing@1.2%2Blocal",
         "pkg:deb/debian/libc6@1%3A2.36-9%2Bdeb12u10?arch=amd64&distro=debian-12",
     ]
-    assert found["components"][1]["hashes"] == [{"alg": "SHA-256", "content": "ab" * 32}]
-    assert found["components"][1]["licenses"] == [{"license": {"name": "MIT"}}]
-    assert found["dependencies"][0]["dependsOn"] == [one["bom-ref"] for one in found["components"]]
+    assert bill_["components"][1]["hashes"] == [{"alg": "SHA-256", "content": "ab" * 32}]
+    assert bill_["components"][1]["licenses"] == [{"license": {"name": "MIT"}}]
+    assert bill_["dependencies"][0]["dependsOn"] == [component["bom-ref"] for component in bill_["components"]]
