@@ -92,9 +92,9 @@ def test_a_check_names_no_longer_time(seconds: int) -> None:
     spec: Tree = {"clusterName": "a", "selector": {}, "checks": {"nodeStartupTimeoutSeconds": seconds}}
     condition = {"type": "Ready", "status": "False", "timeoutSeconds": seconds}
     spec["checks"]["unhealthyNodeConditions"] = [condition]
-    found = violations(MachineHealthCheck, {"metadata": {"name": "a"}, "spec": spec})
-    assert {one.message for one in found} <= {"too small", "too large"}
-    assert len(found) == 2
+    broken = violations(MachineHealthCheck, {"metadata": {"name": "a"}, "spec": spec})
+    assert {violation.message for violation in broken} <= {"too small", "too large"}
+    assert len(broken) == 2
 
 
 def test_a_startup_timeout_of_zero_waits_for_ever() -> None:

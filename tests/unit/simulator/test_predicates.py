@@ -33,8 +33,10 @@ def object_of(kind: str, metadata: Mapping[str, Any], spec: Mapping[str, Any], s
 def machine(
     metadata: Mapping[str, Any] = {}, spec: Mapping[str, Any] = {}, *statements: Mapping[str, Any], **status: Any
 ) -> Object:
-    conditions = {one["type"]: one for one in (statement("Ready", "False"), statement("NodeHealthy", "Unknown"))}
-    conditions |= {one["type"]: one for one in statements}
+    conditions = {
+        condition["type"]: condition for condition in (statement("Ready", "False"), statement("NodeHealthy", "Unknown"))
+    }
+    conditions |= {condition["type"]: condition for condition in statements}
     return object_of("Machine", metadata, {"version": "v1", **spec}, {"conditions": [*conditions.values()], **status})
 
 

@@ -55,11 +55,11 @@ def observed(*machines: OwnedMachine, status: Tree | None = None, **remediation:
         "spec": spec,
         "status": {"lastRemediation": status} if status else {},
     }
-    found = Object(to_bytes(tree))
+    object_ = Object(to_bytes(tree))
     made = Observed(
-        object=found,
-        control_plane=found.decode(KubeadmControlPlane),
-        cluster_object=found,
+        object=object_,
+        control_plane=object_.decode(KubeadmControlPlane),
+        cluster_object=object_,
         cluster=msgspec.convert({"metadata": {"name": "garden"}, "spec": {}}, Cluster),
         machines=machines,
         secrets={},
@@ -105,8 +105,8 @@ def test_retries_are_counted_and_limited(annotations: Tree, limits: dict[str, An
 def test_the_next_machine_takes_the_place_of_the_one_that_went_and_no_other_does() -> None:
     status = {"machine": "b", "time": "2026-01-01T11:59:00Z", "retryCount": 1}
     assert pending_remediation(observed(machine("a"), machine("b"), status=status)) is None, "it is still there"
-    found = pending_remediation(observed(machine("a"), machine("c"), status=status))
-    assert found is not None
-    assert (found.machine, found.retry_count) == ("b", 1)
+    pending = pending_remediation(observed(machine("a"), machine("c"), status=status))
+    assert pending is not None
+    assert (pending.machine, pending.retry_count) == ("b", 1)
     claimed = machine("d", in_place_of("b", MINUTES, 1))
     assert pending_remediation(observed(machine("a"), claimed, status=status)) is None

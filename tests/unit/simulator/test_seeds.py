@@ -55,10 +55,10 @@ def test_behind_a_link_that_is_cut_nothing_is_reached_and_watches_go_on_when_it_
             await client.get(NODE, "a-0")
         await seed.client().create(CONFIG_MAP, note("meanwhile"))
         await asyncio.sleep(60)
-        assert not any(found.name == "meanwhile" for found in cache.list())
+        assert not any(object_.name == "meanwhile" for object_ in cache.list())
 
         link.restore()
-        await until(lambda: any(found.name == "meanwhile" for found in cache.list()))
+        await until(lambda: any(object_.name == "meanwhile" for object_ in cache.list()))
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
 

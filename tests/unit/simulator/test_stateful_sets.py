@@ -89,11 +89,11 @@ def unready(pod: Tree) -> None:
 
 def passes(env: Environment, seen: Callable[[], object]) -> list[object]:
     """The observation after each reconcile, until the cluster settles."""
-    found = [seen()]
+    states = [seen()]
     for _ in range(60):
         if not env.one_pass():
-            return found
-        found.append(seen())
+            return states
+        states.append(seen())
     raise AssertionError("the cluster does not settle")
 
 
@@ -145,9 +145,9 @@ def test_a_pod_knows_its_ordinal_its_host_name_and_its_claim() -> None:
 def test_claims_are_bound_at_once_and_outlive_pods_scaling_down_and_the_stateful_set() -> None:
     env = cluster(2)
     env.settle(60)
-    claims = {found["metadata"]["name"]: found["spec"]["volumeName"] for found in env.all(PERSISTENT_VOLUME_CLAIM)}
+    claims = {claim["metadata"]["name"]: claim["spec"]["volumeName"] for claim in env.all(PERSISTENT_VOLUME_CLAIM)}
     assert list(claims) == ["data-db-0", "data-db-1"]
-    assert {found["status"]["phase"] for found in env.all(PERSISTENT_VOLUME_CLAIM)} == {"Bound"}
+    assert {claim["status"]["phase"] for claim in env.all(PERSISTENT_VOLUME_CLAIM)} == {"Bound"}
     uid = pods(env)["db-0"]["metadata"]["uid"]
 
     scaled(env, 0)
@@ -159,7 +159,9 @@ def test_claims_are_bound_at_once_and_outlive_pods_scaling_down_and_the_stateful
     env.delete(STATEFUL_SET, Key("shop", "db"))
     env.settle()
 
-    assert {one["metadata"]["name"]: one["spec"]["volumeName"] for one in env.all(PERSISTENT_VOLUME_CLAIM)} == claims
+    assert {
+        claim["metadata"]["name"]: claim["spec"]["volumeName"] for claim in env.all(PERSISTENT_VOLUME_CLAIM)
+    } == claims
 
 
 def test_scaling_down_takes_the_last_pod_first_and_one_at_a_time() -> None:
@@ -189,8 +191,8 @@ def test_a_new_template_replaces_the_last_pod_first_and_waits_until_each_is_read
     before = status(env)["currentRevision"]
     with_image(env, "db:2")
     seen = passes(env, lambda: tuple(pod["spec"]["containers"][0]["image"] for pod in pods_in_order(env)))
-    whole = [images for images in dict.fromkeys(seen) if isinstance(images, tuple) and len(images) == 3]
-    assert whole == [
+    complete = [images for images in dict.fromkeys(seen) if isinstance(images, tuple) and len(images) == 3]
+    assert complete == [
         ("db:1", "db:1", "db:1"),
         ("db:1", "db:1", "db:2"),
         ("db:1", "db:2", "db:2"),
@@ -200,8 +202,8 @@ def test_a_new_template_replaces_the_last_pod_first_and_waits_until_each_is_read
 
 
 def pods_in_order(env: Environment) -> list[Tree]:
-    found = pods(env)
-    return [found[name] for name in sorted(found)]
+    by_name = pods(env)
+    return [by_name[name] for name in sorted(by_name)]
 
 
 def test_a_partition_keeps_the_pods_below_it_as_they_are() -> None:
@@ -242,22 +244,22 @@ def test_a_service_has_the_pods_behind_it_and_those_not_ready_if_it_says_so(publ
     unready(pods(env)["db-1"])
     env.settle()
 
-    [found] = [one for one in env.all(ENDPOINT_SLICE) if one["metadata"]["namespace"] == "shop"]
-    assert found["ports"] == [{"name": "", "port": 5, "protocol": "TCP"}]
-    assert [one["targetRef"]["name"] for one in found["endpoints"]] == ["db-0", "db-1"]
-    assert [one["conditions"]["ready"] for one in found["endpoints"]] == [True, published]
-    assert found["endpoints"][0]["hostname"] == "db-0"
+    [endpoint_slice] = [item for item in env.all(ENDPOINT_SLICE) if item["metadata"]["namespace"] == "shop"]
+    assert endpoint_slice["ports"] == [{"name": "", "port": 5, "protocol": "TCP"}]
+    assert [endpoint["targetRef"]["name"] for endpoint in endpoint_slice["endpoints"]] == ["db-0", "db-1"]
+    assert [endpoint["conditions"]["ready"] for endpoint in endpoint_slice["endpoints"]] == [True, published]
+    assert endpoint_slice["endpoints"][0]["hostname"] == "db-0"
 
 
 def test_a_service_without_pods_has_an_empty_slice_that_goes_with_it() -> None:
     env = cluster(0)
     env.add(SERVICE, service())
     env.settle()
-    [found] = [one for one in env.all(ENDPOINT_SLICE) if one["metadata"]["namespace"] == "shop"]
-    assert found["endpoints"] == []
+    [endpoint_slice] = [item for item in env.all(ENDPOINT_SLICE) if item["metadata"]["namespace"] == "shop"]
+    assert endpoint_slice["endpoints"] == []
     env.delete(SERVICE, Key("shop", "db"))
     env.settle()
-    assert not [one for one in env.all(ENDPOINT_SLICE) if one["metadata"]["namespace"] == "shop"]
+    assert not [item for item in env.all(ENDPOINT_SLICE) if item["metadata"]["namespace"] == "shop"]
 
 
 def service(publishNotReadyAddresses: bool = False, **port: Any) -> Tree:

@@ -158,7 +158,7 @@ def test_a_budget_counts_how_many_pods_may_go(spec: Tree, wanted: int, allowed: 
     assert (status["currentHealthy"], status["expectedPods"]) == (2, 2)
     assert (status["desiredHealthy"], status["disruptionsAllowed"]) == (wanted, allowed)
     assert status["observedGeneration"] == 1
-    assert [each["status"] for each in status["conditions"]] == ["True" if allowed else "False"]
+    assert [condition["status"] for condition in status["conditions"]] == ["True" if allowed else "False"]
 
 
 def test_a_granted_eviction_counts_until_the_pod_begins_to_go_or_stays_too_long() -> None:

@@ -91,13 +91,13 @@ def test_impossible_requests_are_refused_and_logged() -> None:
         assert await refused(cloud, Delete("Network", made)) is Refusal.IN_USE
         assert await refused(cloud, Create(Bucket(name="b")), BOB) is Refusal.NAME_TAKEN
         assert await refused(cloud, Create(Network(name="n", cidr="10.0.0.1/8"))) is Refusal.INVALID
-        assert [one.refusal for one in cloud.log.writes()][3:] == [
+        assert [entry.refusal for entry in cloud.log.writes()][3:] == [
             Refusal.QUOTA_EXCEEDED,
             Refusal.IN_USE,
             Refusal.NAME_TAKEN,
             Refusal.INVALID,
         ]
-        assert {one.caller for one in cloud.log.entries} == {"tester"}
+        assert {entry.caller for entry in cloud.log.entries} == {"tester"}
 
     simulate(story)
 
@@ -118,9 +118,9 @@ def test_an_alias_answers_for_every_type_as_in_dns() -> None:
         cloud = Cloud(simulation.clock, ACCOUNTS)
         await ask(cloud, SetRecord(Record(name="api.example", type="CNAME", values=["east.example"])))
         await ask(cloud, SetRecord(Record(name="note.example", type="TXT", values=["a note"])))
-        found = cloud.inventory.resolve("api.example")
-        assert found is not None
-        assert found.values == ["east.example"]
+        record = cloud.inventory.resolve("api.example")
+        assert record is not None
+        assert record.values == ["east.example"]
         assert cloud.inventory.resolve("note.example") is None
 
     simulate(story)

@@ -39,11 +39,11 @@ def test_keys_are_as_the_model_says_at_every_revision(history: list[Step]) -> No
         model = Model()
         await _played(client, history, model)
         for revision in range(max(1, model.compacted), model.revision + 1):
-            found = await client.do(replace(EVERYTHING, revision=revision))
-            assert isinstance(found, RangeResult)
-            assert {item.key: item for item in found.items} == model.states[revision]
-            assert [item.key for item in found.items] == sorted(model.states[revision])
-            assert (found.header.revision, found.count) == (model.revision, len(found.items))
+            result = await client.do(replace(EVERYTHING, revision=revision))
+            assert isinstance(result, RangeResult)
+            assert {item.key: item for item in result.items} == model.states[revision]
+            assert [item.key for item in result.items] == sorted(model.states[revision])
+            assert (result.header.revision, result.count) == (model.revision, len(result.items))
         assert set(await client.leases()) == model.leases
         for lease in model.leases:
             with_it = {key for key, item in model.now.items() if item.lease == lease}
@@ -68,21 +68,21 @@ def test_watches_tell_all_that_happened_since(history: list[Step], more: list[St
             client.watch(b"b", FROM_KEY, filters=("NOPUT",)) as deletions,
         ):
             await _played(client, more, model)
-            found = [await _told_until(watch, model.revision) for watch in (past, now, deletions)]
-        assert found[0] == [event for event in model.events if event.item.mod_revision >= start]
+            streams = [await _told_until(watch, model.revision) for watch in (past, now, deletions)]
+        assert streams[0] == [event for event in model.events if event.item.mod_revision >= start]
         since = [event for event in model.events if event.item.mod_revision > then]
-        assert found[1] == since
-        assert found[2] == [event for event in since if event.type == "DELETE" and event.item.key >= b"b"]
+        assert streams[1] == since
+        assert streams[2] == [event for event in since if event.type == "DELETE" and event.item.key >= b"b"]
 
     told(story)
 
 
 async def _told_until(watch: Watch, revision: int) -> list[Event]:
     await watch.request_progress()
-    found: list[Event] = []
+    events: list[Event] = []
     while watch.revision < revision:
-        found += (await anext(watch)).events
-    return found
+        events += (await anext(watch)).events
+    return events
 
 
 @pytest.mark.soak
@@ -104,9 +104,9 @@ def test_a_snapshot_holds_everything_and_can_be_started_from(history: list[Step]
         await again.start()
         async with Client(MemoryTransport(again)) as other:
             for revision in range(max(1, model.compacted), model.revision + 1):
-                found = await other.do(replace(EVERYTHING, revision=revision))
-                assert {item.key: item for item in found.items} == model.states[revision]
-            hashes = [await each.hash_kv() for each in (client, other)]
+                result = await other.do(replace(EVERYTHING, revision=revision))
+                assert {item.key: item for item in result.items} == model.states[revision]
+            hashes = [await member_client.hash_kv() for member_client in (client, other)]
             assert hashes[0].hash == hashes[1].hash
         await again.close()
 

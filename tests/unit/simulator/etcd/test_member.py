@@ -18,19 +18,19 @@ from tests.support.etcd.simulated_etcd import told
 def test_leases_run_out_on_time_and_are_kept_alive() -> None:
     async def story(member: Member, client: Client) -> None:
         loop = asyncio.get_running_loop()
-        short, kept = await client.grant(60), await client.grant(60)
+        short, renewed = await client.grant(60), await client.grant(60)
         await client.do(Put(b"short", b"", short.id))
-        await client.do(Put(b"kept", b"", kept.id))
+        await client.do(Put(b"kept", b"", renewed.id))
         async with client.watch(FROM_KEY, FROM_KEY) as watch:
             await asyncio.sleep(59)
             assert (await client.time_to_live(short.id)).ttl == 1
-            await client.keep_alive(kept.id)
+            await client.keep_alive(renewed.id)
             (event,) = (await anext(watch)).events
             assert (event.type, event.item.key, round(loop.time())) == ("DELETE", b"short", 60)
             (event,) = (await anext(watch)).events
             assert (event.type, event.item.key, round(loop.time())) == ("DELETE", b"kept", 59 + 60)
         with pytest.raises(LeaseNotFound):
-            await client.keep_alive(kept.id)
+            await client.keep_alive(renewed.id)
 
     told(story)
 
@@ -111,9 +111,9 @@ def test_a_member_that_was_killed_goes_on_with_all_it_acknowledged() -> None:
         again = Member(member._storage, member._clock, random.Random(2))
         await again.start()
         async with Client(MemoryTransport(again)) as other:
-            found = await other.get(b"a")
-            assert found is not None
-            assert (found.value, found.mod_revision) == (b"1", first.header.revision)
+            pair = await other.get(b"a")
+            assert pair is not None
+            assert (pair.value, pair.mod_revision) == (b"1", first.header.revision)
             assert (await other.status()).header.raft_term == first.header.raft_term + 1
             await asyncio.sleep(61)
             assert await other.get(b"a") is None

@@ -54,9 +54,9 @@ async def test_nothing_acknowledged_is_lost_when_it_is_killed_while_it_writes(fo
         for kill in range(2):
             process = _started(folder)
             await _served(client)
-            found = {item.key: item.mod_revision for item in (await client.do(EVERYTHING)).items}
-            assert {key: found.get(key) for key in acknowledged} == acknowledged
-            await asyncio.gather(*(_write(client, f"{kill}-{each}", acknowledged, process) for each in range(4)))
+            revisions = {item.key: item.mod_revision for item in (await client.do(EVERYTHING)).items}
+            assert {key: revisions.get(key) for key in acknowledged} == acknowledged
+            await asyncio.gather(*(_write(client, f"{kill}-{writer}", acknowledged, process) for writer in range(4)))
             await process.stop()
     assert len(acknowledged) >= 2 * 41
 
@@ -66,9 +66,9 @@ async def test_it_says_what_it_is_and_ends_when_asked(folder: Path) -> None:
     process = _started(folder)
     async with connect(f"unix://{folder}/socket") as client:
         await _served(client)
-        said = process.output.read_text()
-        assert "serving an etcd for tests, never for production" in said
-        assert f"serving on unix://{folder}/socket\n" in said
+        output = process.output.read_text()
+        assert "serving an etcd for tests, never for production" in output
+        assert f"serving on unix://{folder}/socket\n" in output
         await process.stop()
         assert process._process.returncode == 0
 

@@ -46,7 +46,7 @@ async def test_only_clients_with_a_certificate_of_the_authority_are_answered(mem
     async with serving(member, "https://127.0.0.1:0", ServerTls(*server, authority)) as url:
         async with connect(url, tls=TlsFiles(authority, *mine)) as client:
             await client.put(b"a", b"1")
-            assert [each.client_urls for each in await client.members()] == [(url,)]
+            assert [listed.client_urls for listed in await client.members()] == [(url,)]
         for wrong in (TlsFiles(authority), TlsFiles(authority, *foreign)):
             async with connect(url, tls=wrong, timeout=0.5) as client:
                 with pytest.raises(Unavailable):

@@ -30,14 +30,14 @@ async def _everything(folder: Path) -> tuple[object, ...]:
     member = _member(folder)
     await member.start()
     async with Client(MemoryTransport(member)) as client:
-        said = await _said(client)
+        content = await _said(client)
     await member.close()
-    return said
+    return content
 
 
 async def _said(client: Client) -> tuple[object, ...]:
-    found, hashed = without_member(await client.do(EVERYTHING)), await client.hash_kv()
-    return found, hashed.hash, hashed.compact_revision, hashed.revision, sorted(await client.leases())
+    pairs, hashed = without_member(await client.do(EVERYTHING)), await client.hash_kv()
+    return pairs, hashed.hash, hashed.compact_revision, hashed.revision, sorted(await client.leases())
 
 
 def _copied(folder: Path, to: Path) -> Path:
@@ -136,9 +136,9 @@ async def test_a_member_whose_data_can_not_be_stored_answers_nothing_more(tmp_pa
     again = _member(tmp_path)
     await again.start()
     async with Client(MemoryTransport(again)) as client:
-        found = await client.get(b"a")
-        assert found is not None
-        assert found.value == b"stored"
+        pair = await client.get(b"a")
+        assert pair is not None
+        assert pair.value == b"stored"
     await again.close()
 
 

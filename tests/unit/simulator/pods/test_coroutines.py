@@ -37,7 +37,7 @@ class Told:
         return [word for _, word in self.words]
 
     def times(self, word: str) -> list[float]:
-        return [at for at, one in self.words if one == word]
+        return [at for at, entry in self.words if entry == word]
 
 
 def tell(story: Callable[[Seed], Awaitable[None]], **programs: InProcessProgram) -> None:

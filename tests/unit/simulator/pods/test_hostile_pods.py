@@ -173,8 +173,8 @@ def placed(value: Any, host: str) -> Any:
     if isinstance(value, str):
         return value.replace(f"/{UP}HOST", f"/{UP}{host[1:]}").replace(f"{UP}HOST", UP + host[1:]).replace("HOST", host)
     if isinstance(value, list):
-        return [placed(one, host) for one in value]
-    return {placed(key, host): placed(one, host) for key, one in value.items()} if isinstance(value, dict) else value
+        return [placed(item, host) for item in value]
+    return {placed(key, host): placed(item, host) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 async def write_files(host: Host) -> None:
@@ -200,7 +200,7 @@ def settled(pod: Tree) -> bool:
     """True if it has ended, or waits for what will not come."""
     status = pod.get("status", {})
     containers = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
-    waiting = [one.get("state", {}).get("waiting", {}).get("reason") for one in containers]
+    waiting = [status_.get("state", {}).get("waiting", {}).get("reason") for status_ in containers]
     return phase(pod) in ("Succeeded", "Failed") or any(reason in SETTLED for reason in waiting)
 
 
@@ -212,15 +212,15 @@ async def test_no_name_path_or_link_of_a_pod_leads_out_of_its_node(
         await write_files(host)
         before = host.files
         for index, (what, spec) in enumerate(HOSTILE.items()):
-            whole: Tree = placed({"containers": [container()], "initContainers": [], **spec}, str(host.root))
+            manifest: Tree = placed({"containers": [container()], "initContainers": [], **spec}, str(host.root))
             name = f"hostile-{index}"
-            (main, *_), inits = whole.pop("containers"), whole.pop("initContainers")
-            await host.environment.make(name, inits, main, **whole)
+            (main, *_), inits = manifest.pop("containers"), manifest.pop("initContainers")
+            await host.environment.make(name, inits, main, **manifest)
             pod = await host.environment.until(name, settled)
             assert host.files == before, what
             assert CANARY not in str(pod), what
-            for one in (*inits, main):
-                assert CANARY.encode() not in await host.environment.pods.read_log(pod, one["name"]), what
+            for container_ in (*inits, main):
+                assert CANARY.encode() not in await host.environment.pods.read_log(pod, container_["name"]), what
         # What is made anew at the next start, and what is taken away at the end, lies among what they left there.
         pods = host.environment.pods
         await pods.close()
@@ -249,9 +249,9 @@ async def test_a_program_gets_the_variables_it_reads_and_none_that_decide_what_r
         await host.environment.make("hostile", [container("environment", name="step-0", env=env)], container())
         assert (await host.environment.ended("hostile"))["phase"] == "Succeeded"
 
-        said = set((await host.environment.log("hostile", "step-0")).split())
+        variables = set((await host.environment.log("hostile", "step-0")).split())
         given = {"PATH", "SIMULATED_NODE", "ESPALIER_CONTAINER_ROOT", "HOSTNAME", "GREETING"}
-        assert said - {"LC_CTYPE"} == given | {"KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"}
+        assert variables - {"LC_CTYPE"} == given | {"KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"}
 
 
 async def test_the_upgrader_runs_nothing_that_a_pod_brings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

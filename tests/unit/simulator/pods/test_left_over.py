@@ -31,16 +31,16 @@ def resting(root: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_all_processes_of_the_pod_are_gone_and_no_others(tmp_path: Path) -> None:
-    one, other = tmp_path / "pod", tmp_path / "pod-2"
+    pod, other = tmp_path / "pod", tmp_path / "pod-2"
     with (
-        resting(one / ROOTS / "a") as first,
-        resting(one / ROOTS / "b") as second,
+        resting(pod / ROOTS / "a") as first,
+        resting(pod / ROOTS / "b") as second,
         resting(other / ROOTS / "a") as third,
     ):
-        assert kill_leftover_processes(one)
+        assert kill_leftover_processes(pod)
         assert (first.wait(), second.wait()) == (-signal.SIGKILL, -signal.SIGKILL)
         assert third.poll() is None
-        assert kill_leftover_processes(one), "nothing is left to be ended"
+        assert kill_leftover_processes(pod), "nothing is left to be ended"
 
 
 def test_a_process_that_does_not_end_is_not_awaited_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

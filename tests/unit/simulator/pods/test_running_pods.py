@@ -94,7 +94,7 @@ async def test_init_containers_run_one_after_the_other_then_the_containers(tmp_p
         assert status["phase"] == "Succeeded"
         assert await here.log("story", "step-1") == "first\n"
         assert status["containerStatuses"][0]["state"]["terminated"]["message"] == "the end"
-        assert {one["type"]: one["status"] for one in status["conditions"]}["Initialized"] == "True"
+        assert {condition["type"]: condition["status"] for condition in status["conditions"]}["Initialized"] == "True"
 
 
 async def test_a_container_that_fails_says_its_last_lines_and_nothing_runs_after_it(tmp_path: Path) -> None:
@@ -156,8 +156,8 @@ async def test_config_maps_secrets_tokens_and_fields_reach_the_containers(tmp_pa
         )
         assert (await here.ended("story"))["phase"] == "Succeeded"
 
-        said = [(await here.log("story", f"step-{index}")).strip() for index in range(5)]
-        assert said == ["from the map", "from the secret", "default", "node-1", "hello"]
+        logs = [(await here.log("story", f"step-{index}")).strip() for index in range(5)]
+        assert logs == ["from the map", "from the secret", "default", "node-1", "hello"]
 
 
 @pytest.mark.soak
