@@ -121,12 +121,14 @@ def test_a_snapshot_ends_with_its_digest() -> None:
 @given(st.integers(0, 2 * 512 + 31), st.binary(min_size=1, max_size=3))
 def test_a_snapshot_that_was_changed_anywhere_is_named(at: int, change: bytes) -> None:
     content = bytes(range(256)) * 4
-    whole = b"".join(snapshot_chunks(io.BytesIO(content), 512))
-    check_snapshot(io.BytesIO(whole), "a file")
+    complete = b"".join(snapshot_chunks(io.BytesIO(content), 512))
+    check_snapshot(io.BytesIO(complete), "a file")
     check_snapshot(io.BytesIO(content), "a copied database")
-    changed = whole[:at] + change + whole[at + len(change) :]
-    assume(changed != whole)
-    with pytest.raises(Damaged, match=r"a file (is damaged: the sha256 of .* differs|has .* bytes: allowed is a multiple)"):
+    changed = complete[:at] + change + complete[at + len(change) :]
+    assume(changed != complete)
+    with pytest.raises(
+        Damaged, match=r"a file (is damaged: the sha256 of .* differs|has .* bytes: allowed is a multiple)"
+    ):
         check_snapshot(io.BytesIO(changed), "a file")
     with pytest.raises(Damaged, match="a file has 1055 bytes: allowed is a multiple of 512"):
-        check_snapshot(io.BytesIO(whole[:-1]), "a file")
+        check_snapshot(io.BytesIO(complete[:-1]), "a file")

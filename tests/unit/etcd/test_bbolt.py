@@ -166,15 +166,15 @@ def test_records_out_of_order_are_refused() -> None:
 
 
 def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
-    whole = _written({b"key": _many(100)})
+    complete = _written({b"key": _many(100)})
     with pytest.raises(Damaged, match="the database is truncated: it has 4096 bytes"):
-        Database.of(whole[:4096])
+        Database.of(complete[:4096])
     with pytest.raises(Damaged, match="is not an etcd database"):
         Database.of(b"")
     with pytest.raises(Damaged, match="is not an etcd database"):
         Database.of(bytes(5000))
     path = tmp_path / "db"
-    path.write_bytes(whole)
+    path.write_bytes(complete)
     with Database.open(path) as database:
         shutil.copy(path, tmp_path / "copy")
         with path.open("r+b") as file:

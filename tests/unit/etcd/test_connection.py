@@ -32,9 +32,9 @@ def client_of(*members: Member, timeout: float = 10.0) -> Client:
 
 
 async def name(client: Client) -> str:
-    found = await client.get(b"k")
-    assert found is not None
-    return found.value.decode()
+    pair = await client.get(b"k")
+    assert pair is not None
+    return pair.value.decode()
 
 
 async def test_a_member_is_asked_as_long_as_it_answers(a: Member, b: Member) -> None:

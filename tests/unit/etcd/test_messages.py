@@ -29,11 +29,13 @@ def test_generated_code_is_that_of_the_proto_file(name: str, tmp_path: Path) -> 
 
 def test_every_request_and_response_is_of_one_method() -> None:
     methods = [value for value in vars(services).values() if isinstance(value, Method)]
-    spoken = {each.request.DESCRIPTOR.name for each in methods} | {each.response.DESCRIPTOR.name for each in methods}
+    spoken = {method.request.DESCRIPTOR.name for method in methods} | {
+        method.response.DESCRIPTOR.name for method in methods
+    }
     of_methods = {name for name in rpc.DESCRIPTOR.message_types_by_name if name.endswith(("Request", "Response"))}
     parts = {"WatchCreateRequest", "WatchCancelRequest", "WatchProgressRequest"}
     assert of_methods - parts == spoken
-    assert len({each.path for each in methods}) == len(methods) == 19
+    assert len({method.path for method in methods}) == len(methods) == 19
 
 
 async def test_both_ends_speak_through_the_table(tmp_path: Path) -> None:
@@ -66,8 +68,8 @@ async def test_both_ends_speak_through_the_table(tmp_path: Path) -> None:
     await server.start()
     try:
         async with grpc.aio.insecure_channel(address) as channel:
-            found = await services.RANGE.of(channel)(rpc.RangeRequest(key=b"k"))
-            assert [(pair.key, pair.value) for pair in found.kvs] == [(b"k", b"\xff")]
+            response = await services.RANGE.of(channel)(rpc.RangeRequest(key=b"k"))
+            assert [(pair.key, pair.value) for pair in response.kvs] == [(b"k", b"\xff")]
             assert [part.blob async for part in services.SNAPSHOT.of(channel)(rpc.SnapshotRequest())] == [b"a", b"b"]
             stream = services.WATCH.of(channel)()
             await stream.write(rpc.WatchRequest(create_request=rpc.WatchCreateRequest(watch_id=7)))

@@ -31,14 +31,14 @@ def test_revisions_come_out_whole_and_in_order_however_messages_are_cut(
     cuts = data.draw(st.lists(st.integers(1, len(history)), unique=True).map(sorted))
     bounds = [0, *(cut for cut in cuts if cut < len(history)), len(history)]
     joined = Revisions()
-    found = []
+    revisions = []
     for start, end in itertools.pairwise(bounds):
         out = joined.add(tuple(history[start:end]), more=end < len(history))
-        found.append(out)
+        revisions.append(out)
         if out:
             assert joined.last == out[-1].item.mod_revision
-    assert [each for out in found for each in out] == history
-    seen = [{each.item.mod_revision for each in out} for out in found]
+    assert [event for out in revisions for event in out] == history
+    seen = [{event.item.mod_revision for event in out} for out in revisions]
     assert all(left.isdisjoint(right) for left, right in itertools.combinations(seen, 2))
 
 

@@ -48,15 +48,15 @@ class Snapped(Member):
 
 async def read(tmp_path: Path, *blobs: bytes, then: str = "", timeout: float = 10.0) -> bytes:
     member = Snapped(f"unix:{tmp_path}/a", *blobs, then=then)
-    found = b""
+    content = b""
     async with (
         running(member),
         connect(f"unix://{tmp_path}/a") as client,
         aclosing(client.snapshot(timeout=timeout)) as chunks,
     ):
         async for chunk in chunks:
-            found += chunk.data
-    return found
+            content += chunk.data
+    return content
 
 
 @pytest.mark.soak
@@ -84,13 +84,13 @@ async def test_a_snapshot_that_ends_early_is_none(tmp_path: Path, size: int) -> 
 
 async def test_the_hash_comes_only_if_it_is_right(tmp_path: Path) -> None:
     member = Snapped(f"unix:{tmp_path}/a", DATABASE, b"\0" * 32)
-    found = b""
+    content = b""
     async with running(member), connect(f"unix://{tmp_path}/a") as client:
         chunks = client.snapshot()
         with pytest.raises(EtcdError):  # noqa: PT012 - how far it came is the point
             async for chunk in chunks:
-                found += chunk.data
-    assert found == DATABASE
+                content += chunk.data
+    assert content == DATABASE
 
 
 async def test_a_broken_connection_is_reported(tmp_path: Path) -> None:

@@ -61,9 +61,9 @@ async def member() -> AsyncIterator[Member]:
 
 
 async def user(client: Client) -> str:
-    found = await client.get(b"k")
-    assert found is not None
-    return found.value.decode()
+    pair = await client.get(b"k")
+    assert pair is not None
+    return pair.value.decode()
 
 
 async def test_a_client_shows_its_certificate_and_checks_the_servers(member: Member, files: TlsFiles) -> None:

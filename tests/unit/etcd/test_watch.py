@@ -20,7 +20,9 @@ from tests.support.tasks import left_over
 
 
 def message(*revisions: int, more: bool = False) -> rpc.WatchResponse:
-    events = [rpc.Event(kv=rpc.KeyValue(key=b"k%d" % at, mod_revision=each)) for at, each in enumerate(revisions)]
+    events = [
+        rpc.Event(kv=rpc.KeyValue(key=b"k%d" % at, mod_revision=revision)) for at, revision in enumerate(revisions)
+    ]
     return rpc.WatchResponse(header=rpc.ResponseHeader(revision=99), events=events, fragment=more)
 
 
@@ -81,8 +83,8 @@ async def test_a_watch_goes_on_behind_the_last_whole_revision(tmp_path: Path) ->
         [CREATED, message(13), None],
     )
     async with running(member), client_of(member) as client, client.watch(b"k", start_revision=11) as watch:
-        found = [await anext(watch) for _ in range(3)]
-    assert [(changes.revision, len(changes.events)) for changes in found] == [(11, 1), (12, 3), (13, 1)]
+        batches = [await anext(watch) for _ in range(3)]
+    assert [(changes.revision, len(changes.events)) for changes in batches] == [(11, 1), (12, 3), (13, 1)]
     assert member.starts == [11, 12, 13, 13, 13]
 
 
