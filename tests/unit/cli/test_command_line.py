@@ -53,8 +53,8 @@ UNDERSTOOD: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("line", "expected"), UNDERSTOOD, ids=[line for line, _ in UNDERSTOOD])
 def test_a_command_line_is_understood(line: str, expected: dict[str, Any]) -> None:
-    found = understood(shlex.split(line))
-    assert {name: found[name] for name in expected} == expected
+    flags = understood(shlex.split(line))
+    assert {name: flags[name] for name in expected} == expected
 
 
 REFUSED = [
@@ -161,10 +161,10 @@ def test_every_command_has_an_example_that_can_be_typed(monkeypatch: pytest.Monk
     for context, page in commands:
         (examples,) = re.findall(r"^  Examples?:\n((?:    .*\n)+)", page, flags=re.MULTILINE)
         for line in examples.splitlines():
-            found = re.search(r"(espalier [^|>)]*)", line)
-            assert found is not None, line
-            assert found[1].startswith(context.command_path)
-            understood(shlex.split(found[1])[1:])
+            match = re.search(r"(espalier [^|>)]*)", line)
+            assert match is not None, line
+            assert match[1].startswith(context.command_path)
+            understood(shlex.split(match[1])[1:])
 
 
 def test_every_flag_and_argument_says_what_it_is_for() -> None:
@@ -223,8 +223,8 @@ def test_bash_completes_commands_flags_and_values(tmp_path: Path) -> None:
         for line, _ in COMPLETED
     )
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    said = subprocess.run(["bash", "-euc", script], env=environment, capture_output=True, text=True, check=True)
-    assert said.stdout.splitlines() == [
+    completed = subprocess.run(["bash", "-euc", script], env=environment, capture_output=True, text=True, check=True)
+    assert completed.stdout.splitlines() == [
         "complete -o nosort -F _espalier_completion espalier",
         *(completed for _, completed in COMPLETED),
     ]

@@ -75,10 +75,10 @@ def test_programs_get_facts(folder: Path, capsys: Captured) -> None:
     store = filled(folder, *NEW)
     assert run(["etcd-agent", "list", store, "-o", "json"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    (found,) = facts["sets"]
-    assert (facts["store"], found["restorableRevision"], found["lastRevision"]) == (store, 50, 50)
-    assert found["full"]["createdOn"] == "2023-11-14T23:13:20Z"
-    assert [one["snapName"] for one in found["deltas"]] == [str(one) for one in NEW[1:]]
+    (snapshots,) = facts["sets"]
+    assert (facts["store"], snapshots["restorableRevision"], snapshots["lastRevision"]) == (store, 50, 50)
+    assert snapshots["full"]["createdOn"] == "2023-11-14T23:13:20Z"
+    assert [delta["snapName"] for delta in snapshots["deltas"]] == [str(name) for name in NEW[1:]]
     assert run(["etcd-agent", "list", store, "-o", "jsonpath={.sets[0].full.snapName}"]) == 0
     assert capsys.readouterr().out == str(NEW[0])
 
@@ -148,12 +148,12 @@ def test_an_empty_store_is_a_failure_that_says_where_backups_might_be(
 ) -> None:
     code = {"show": 1, "verify": 5}[command]
     store = filled(folder / "shoot--a--b" / "etcd-main", full(10, 0)).removesuffix("/shoot--a--b/etcd-main")
-    said = {
+    sentences = {
         f"{store}/shoot--a--b/etcd-main/v2": "remove v2 from the end of the URL",
         store: f"did you mean {store}/shoot--a--b/etcd-main?",
         f"{store}/none": "its key would begin with v2/Full-",
     }
-    for url, sentence in said.items():
+    for url, sentence in sentences.items():
         assert run(["etcd-agent", command, url]) == code
         assert sentence in capsys.readouterr().err
 

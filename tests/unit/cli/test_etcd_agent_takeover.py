@@ -35,14 +35,14 @@ async def test_it_answers_over_https_who_shows_a_certificate(tmp_path: Path, cap
 
 async def address(running: asyncio.Future[None], capsys: Captured) -> str:
     """The address that was told. Raises what ended the program before."""
-    told = ""
-    while not (found := re.search(r"listens on (https://\S+)", told)):
+    output = ""
+    while not (match := re.search(r"listens on (https://\S+)", output)):
         if running.done():
             await running
         await asyncio.sleep(0)
         shown = capsys.readouterr()
-        told += shown.out + shown.err
-    return found[1]
+        output += shown.out + shown.err
+    return match[1]
 
 
 def test_files_of_https_belong_together(tmp_path: Path) -> None:

@@ -28,13 +28,13 @@ SENTENCES = {"Message", "Description", "Event", "Stays Because", "Reason", "Step
 
 def declared() -> Iterator[tuple[str, Table]]:
     """All tables of commands."""
-    for found in pkgutil.walk_packages(cli.__path__, "espalier.cli."):
-        if found.name.endswith("__main__"):
+    for module_info in pkgutil.walk_packages(cli.__path__, "espalier.cli."):
+        if module_info.name.endswith("__main__"):
             continue
-        module = importlib.import_module(found.name)
+        module = importlib.import_module(module_info.name)
         for name, value in vars(module).items():
             if isinstance(value, Table):
-                yield f"{found.name.rpartition('.')[2]}.{name}", value
+                yield f"{module_info.name.rpartition('.')[2]}.{name}", value
 
 
 def served() -> Iterator[tuple[str, Table]]:
@@ -105,8 +105,8 @@ def test_a_table_keeps_what_matters_at_every_width(name: str) -> None:
             rows = rows_of(table, length)
             lines = Layout(table, width).lines(rows)
             text = "\n".join(lines)
-            whole = [value for row in rows for at, value in enumerate(row) if at not in table.sentences]
-            words = [word for value in whole for word in value.split(" ")]
+            words_beside = [value for row in rows for at, value in enumerate(row) if at not in table.sentences]
+            words = [word for value in words_beside for word in value.split(" ")]
             assert [word for word in words if word not in text] == []
             assert [title for title in table.columns if not all(word in text for word in title.upper().split())] == []
             if width is None:
@@ -120,15 +120,15 @@ def test_a_table_keeps_what_matters_at_every_width(name: str) -> None:
 
 def _needed(table: Table, rows: list[list[str]]) -> int:
     """The width that cells need which stay as they are; sentences then stand below them."""
-    kept = [at for at in range(len(table.columns)) if at not in table.sentences[:1]]
+    columns = [at for at in range(len(table.columns)) if at not in table.sentences[:1]]
 
     def least(text: str, at: int) -> int:
         if at in table.lists:
             return max(len(word) for word in text.split(" ")) + len("│  │  ")
         return min(len(text), 30) if at in table.sentences else len(text)
 
-    widths = [max(least(text, at) for text in (table.columns[at], *(row[at] for row in rows))) for at in kept]
-    return sum(widths) + 3 * (len(kept) - 1)
+    widths = [max(least(text, at) for text in (table.columns[at], *(row[at] for row in rows))) for at in columns]
+    return sum(widths) + 3 * (len(columns) - 1)
 
 
 LIST = Table(("Name", "Ready", "Message", "Age"), sentences=(2,), most_lines=3)

@@ -22,9 +22,9 @@ def test_the_holder_is_known_while_it_holds_and_not_after(tmp_path: Path) -> Non
     assert lock.holder(path) is None
     with lock.hold(path) as held:
         held.announce("https://127.0.0.1:6443")
-        found = lock.holder(path)
-        assert found is not None
-        assert (found.pid, found.url) == (os.getpid(), "https://127.0.0.1:6443")
+        holder = lock.holder(path)
+        assert holder is not None
+        assert (holder.pid, holder.url) == (os.getpid(), "https://127.0.0.1:6443")
     assert lock.holder(path) is None
 
 
@@ -72,10 +72,10 @@ READER = "import sys, time; file = open(sys.argv[1]); print('ready', flush=True)
 def test_the_process_that_holds_the_lock_is_asked_to_end(tmp_path: Path) -> None:
     path = tmp_path / "world.lock"
     with program(ENVIRONMENT, str(path)) as env:
-        found = lock.holder(path)
-        assert found is not None
-        assert found.pid == env.pid
-        lock.stop(path, found)
+        holder = lock.holder(path)
+        assert holder is not None
+        assert holder.pid == env.pid
+        lock.stop(path, holder)
         assert env.wait(60) == -15
 
 
@@ -96,10 +96,10 @@ def test_whoever_else_has_the_number_in_the_file_is_let_be(
     with path.open("r+") as locked, program(code, str(path)) as other:
         fcntl.flock(locked, fcntl.LOCK_EX)
         path.write_text(json.dumps(asdict(name(other.pid))))
-        found = lock.holder(path)
-        assert found is not None
+        holder = lock.holder(path)
+        assert holder is not None
         with pytest.raises(Failure, match=f"{why}.*nothing was stopped.*fuser"):
-            lock.stop(path, found)
+            lock.stop(path, holder)
         assert other.poll() is None
 
 
@@ -107,9 +107,9 @@ def test_an_environment_of_an_earlier_release_is_known_by_the_file_that_it_has_o
     path = tmp_path / "world.lock"
     with program(ENVIRONMENT, str(path)) as env:
         path.write_text(json.dumps({"pid": env.pid, "url": ""}))
-        found = lock.holder(path)
-        assert found == lock.Holder(env.pid)
-        lock.stop(path, found)
+        holder = lock.holder(path)
+        assert holder == lock.Holder(env.pid)
+        lock.stop(path, holder)
         assert env.wait(60) == -15
 
 

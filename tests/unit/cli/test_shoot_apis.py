@@ -44,9 +44,9 @@ class Shoot:
 
 @pytest.fixture
 async def shoot() -> Shoot:
-    found = Shoot()
-    await found.server.start()
-    return found
+    shoot_ = Shoot()
+    await shoot_.server.start()
+    return shoot_
 
 
 async def test_a_lease_that_its_holder_did_not_release_is_held_by_nobody(shoot: Shoot) -> None:

@@ -46,7 +46,7 @@ def shoot(**status: object) -> Object:
 
 
 def seen(destination: str, *seeds: Seed, of: Object | None = None) -> Seen:
-    return Seen(of or shoot(), destination, {one.metadata.name: one for one in seeds}, (), {}, {})
+    return Seen(of or shoot(), destination, {seed_.metadata.name: seed_ for seed_ in seeds}, (), {}, {})
 
 
 def test_a_source_that_lives_is_migrated_and_one_that_is_silent_is_not_waited_for() -> None:
@@ -61,8 +61,8 @@ def test_a_source_that_lives_is_migrated_and_one_that_is_silent_is_not_waited_fo
 def test_a_destination_that_is_not_ready_is_no_refusal_but_is_seen() -> None:
     planned = Plan.of(seen("west", seed("east"), seed("west", "Unknown")))
     assert planned.refusals == ()
-    said = {one.what: (one.ready, one.message) for one in planned.findings}
-    assert said["destination west is ready"] == (False, "seed west is not ready: it is silent")
+    findings = {finding.what: (finding.ready, finding.message) for finding in planned.findings}
+    assert findings["destination west is ready"] == (False, "seed west is not ready: it is silent")
 
 
 def test_the_bucket_of_a_source_is_that_of_its_data_also_when_its_seed_was_deleted() -> None:
@@ -74,12 +74,12 @@ def test_the_bucket_of_a_source_is_that_of_its_data_also_when_its_seed_was_delet
     done = BackupBucketStatus(last_operation=LastOperation("Create", "Succeeded"))
     bucket = BackupBucket(metadata=ObjectMeta(name="uid-1"), spec=spec, status=done)
     there = replace(seen("west", seed("west"), of=Object(encode_json(owned))), buckets={"uid-1": bucket})
-    said = {one.what: (one.ready, one.message) for one in Plan.of(there).findings}
-    assert said["source east renews its Lease"] == (False, "there is no such seed")
-    assert said["bucket of source east is ready"][0]
-    gone = {one.what: one.message for one in Plan.of(replace(there, buckets={})).findings}
+    findings = {finding.what: (finding.ready, finding.message) for finding in Plan.of(there).findings}
+    assert findings["source east renews its Lease"] == (False, "there is no such seed")
+    assert findings["bucket of source east is ready"][0]
+    gone = {finding.what: finding.message for finding in Plan.of(replace(there, buckets={})).findings}
     assert gone["bucket of source east is there"] == "found no BackupBucket uid-1"
-    unknown = {one.what: one.message for one in Plan.of(seen("nowhere")).findings}
+    unknown = {finding.what: finding.message for finding in Plan.of(seen("nowhere")).findings}
     assert unknown["bucket of source east is there"] == "there is no Seed east, which names it"
 
 
@@ -87,17 +87,19 @@ BACKUPS = "backups are current, and others can read them"
 
 
 def test_unreported_facts_are_not_guessed() -> None:
-    said = {one.what: one.ready for one in Plan.of(seen("west", seed("east"), seed("west"))).findings}
-    assert said[BACKUPS] is None
+    findings = {finding.what: finding.ready for finding in Plan.of(seen("west", seed("east"), seed("west"))).findings}
+    assert findings[BACKUPS] is None
 
 
 @pytest.mark.parametrize(("status", "ready"), [("True", True), ("False", False), ("Unknown", None)])
 def test_backups_are_as_the_gardenlet_of_the_source_has_said_last(status: str, ready: bool | None) -> None:
     condition = {"type": "ReadyForDisaster", "status": status, "message": "so it is", "lastUpdateTime": "noon"}
-    told = shoot(conditions=[condition])
-    said = {one.what: one for one in Plan.of(seen("west", seed("east"), seed("west"), of=told)).findings}
-    assert (said[BACKUPS].ready, said[BACKUPS].message) == (ready, "so it is (as of noon)")
-    lost = Plan.of(seen("west", seed("east", "Unknown"), seed("west"), of=told))
+    reported = shoot(conditions=[condition])
+    findings = {
+        finding.what: finding for finding in Plan.of(seen("west", seed("east"), seed("west"), of=reported)).findings
+    }
+    assert (findings[BACKUPS].ready, findings[BACKUPS].message) == (ready, "so it is (as of noon)")
+    lost = Plan.of(seen("west", seed("east", "Unknown"), seed("west"), of=reported))
     assert lost.at_risk.endswith("(so it is, as of noon)")
 
 
@@ -106,21 +108,21 @@ def test_the_destination_has_said_whether_its_network_reaches_the_store_of_the_s
     status: str, ready: bool | None
 ) -> None:
     west = seed("west")
-    told = Condition(f"{BUCKET_REACHABLE}east", status, message="so it is", last_update_time="noon")
+    condition = Condition(f"{BUCKET_REACHABLE}east", status, message="so it is", last_update_time="noon")
     if status:
-        west.status.conditions.append(told)
-    said = {one.what: one for one in Plan.of(seen("west", seed("east"), west)).findings}
-    found = said["the network of destination west reaches the store of source east"]
-    assert found.ready is ready
-    assert found.message == ("so it is (as of noon)" if status else "its gardenlet has not reported it yet")
+        west.status.conditions.append(condition)
+    findings = {finding.what: finding for finding in Plan.of(seen("west", seed("east"), west)).findings}
+    network = findings["the network of destination west reaches the store of source east"]
+    assert network.ready is ready
+    assert network.message == ("so it is (as of noon)" if status else "its gardenlet has not reported it yet")
 
 
 def test_times_are_those_with_which_the_destination_runs() -> None:
     slow = MoveTimes(Timing(lease_wait=1000), dns_ttl=7)
     base = seen("west", seed("east"), seed("west"))
-    told = Plan.of(replace(base, times={"west": slow}))
-    assert {1000, 7} <= {seconds for _, seconds in told.bad_case.parts}
-    assert told.times_note.startswith("Times are those of the gardenlet of seed west")
+    plan = Plan.of(replace(base, times={"west": slow}))
+    assert {1000, 7} <= {seconds for _, seconds in plan.bad_case.parts}
+    assert plan.times_note.startswith("Times are those of the gardenlet of seed west")
     assert Plan.of(base).times_note.startswith("Times are defaults")
     differ = Plan.of(replace(base, times={"west": slow, "east": MoveTimes()}))
     assert differ.times_note.startswith("Seeds east and west run with different times")
@@ -160,8 +162,8 @@ def test_the_wait_of_a_shoot_is_reported_in_one_sentence() -> None:
     assert pending_tasks(shoot(constraints=[constraint]).decode(Shoot)) == "DestinationSeedUnready: no"
     failed = {"type": "Restore", "state": "Failed", "description": "Deploy etcd (TaskFailed): broken"}
     errors = [{"description": "broken", "taskID": "Deploy etcd"}]
-    said = failure(shoot(lastOperation=failed, lastErrors=errors).decode(Shoot))
-    assert said.startswith("Restore has failed: Deploy etcd: broken")
+    sentence = failure(shoot(lastOperation=failed, lastErrors=errors).decode(Shoot))
+    assert sentence.startswith("Restore has failed: Deploy etcd: broken")
     assert failure(shoot().decode(Shoot)) == ""
 
 

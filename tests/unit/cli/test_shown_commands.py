@@ -18,11 +18,11 @@ from espalier.cli.kit.progress import Progress
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    found = tmp_path / "a folder" / "bin" / "espalier"
-    found.parent.mkdir(parents=True)
-    found.write_text("#!/bin/sh\n")
-    found.chmod(0o755)
-    return found
+    executable = tmp_path / "a folder" / "bin" / "espalier"
+    executable.parent.mkdir(parents=True)
+    executable.write_text("#!/bin/sh\n")
+    executable.chmod(0o755)
+    return executable
 
 
 def test_a_program_on_the_path_is_called_by_its_name(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,8 +53,8 @@ def test_a_module_is_called_by_its_python(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_the_example_is_found_from_everywhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    (found,) = shlex.split(shown_commands.example())
-    assert Path(found).read_text().startswith("# A cluster")
+    (file,) = shlex.split(shown_commands.example())
+    assert Path(file).read_text().startswith("# A cluster")
 
 
 @pytest.mark.parametrize("width", [20, 80, 120])
@@ -74,5 +74,5 @@ COMMAND = re.compile(r"(?<!`)\b(?:run|use|with|by|and|or) espalier [a-z]+ [a-z]+
 def test_commands_in_messages_have_backticks() -> None:
     """They begin and end somewhere for readers. In docstrings, examples have lines of their own."""
     sources = Path(espalier.__file__).parent.rglob("*.py")
-    found = [f"{source.name}: {text}" for source in sources for text in COMMAND.findall(source.read_text())]
-    assert found == []
+    commands = [f"{source.name}: {text}" for source in sources for text in COMMAND.findall(source.read_text())]
+    assert commands == []

@@ -123,19 +123,19 @@ def test_the_hint_installs_what_the_extra_lists() -> None:
     assert PROJECT["optional-dependencies"].keys() == EXTRAS.keys()
     for extra in EXTRAS:
         names = [re.split(r"[<>=]", word)[0] for word in shlex.split(install_command(extra))[4:]]
-        assert set(names) <= {one.partition("==")[0] for one in locked("requirements.txt")}
+        assert set(names) <= {line.partition("==")[0] for line in locked("requirements.txt")}
 
 
 def locked(name: str) -> dict[str, set[str]]:
     """Package and version -> hashes."""
-    found: dict[str, set[str]] = {}
+    hashes: dict[str, set[str]] = {}
     for line in (ROOT / name).read_text().splitlines():
         if "==" in line:
             package = line.split(" ")[0]
-            found[package] = set()
+            hashes[package] = set()
         elif "--hash=" in line:
-            found[package].add(line.strip(" \\"))
-    return found
+            hashes[package].add(line.strip(" \\"))
+    return hashes
 
 
 def test_the_managers_locked_requirements_are_the_same_versions_without_those_of_extras() -> None:
@@ -144,7 +144,7 @@ def test_the_managers_locked_requirements_are_the_same_versions_without_those_of
     only = {name.partition("==")[0] for name in everything.keys() - manager.keys()}
     extras = {one.partition(">")[0] for libraries in EXTRAS.values() for one in libraries}
     assert extras == only
-    needed = {one.partition(">")[0] for one in PROJECT["dependencies"]}
+    needed = {requirement.partition(">")[0] for requirement in PROJECT["dependencies"]}
     assert needed <= {name.partition("==")[0] for name in manager}
 
 
