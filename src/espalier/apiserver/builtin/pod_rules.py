@@ -91,10 +91,10 @@ def spec_problems(spec: Tree, field: str) -> Causes:
         yield failures.required(f"{field}.containers")
     for kind in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(kind) or ()):
-            place = f"{field}.{kind}[{index}]"
-            yield from _name(container, f"{place}.name", seen)
-            yield from _image(container, f"{place}.image")
-            yield from _container(container, place, volume_names)
+            container_path = f"{field}.{kind}[{index}]"
+            yield from _name(container, f"{container_path}.name", seen)
+            yield from _image(container, f"{container_path}.image")
+            yield from _container(container, container_path, volume_names)
     yield from _numbers(spec, field)
     if node := spec.get("nodeName"):
         yield from names.subdomain(f"{field}.nodeName", node)
@@ -143,9 +143,9 @@ def _container(container: Tree, field: str, volumes: set[Any]) -> Causes:
         yield from _variable(variable, f"{field}.env[{index}]")
     for index, source in enumerate(container.get("envFrom") or ()):
         yield from _variables(source, f"{field}.envFrom", index)
-    places: set[str] = set()
+    mount_paths: set[str] = set()
     for index, mount in enumerate(container.get("volumeMounts") or ()):
-        yield from _mount(mount, f"{field}.volumeMounts", index, volumes, places)
+        yield from _mount(mount, f"{field}.volumeMounts", index, volumes, mount_paths)
     yield from _resources(container.get("resources") or {}, f"{field}.resources")
 
 
@@ -167,20 +167,20 @@ def _variable(variable: Tree, field: str) -> Causes:
     source = variable.get("valueFrom")
     if source is None:
         return
-    place = f"{field}.valueFrom"
+    source_path = f"{field}.valueFrom"
     chosen = [source_kind for source_kind in _SOURCES if source.get(source_kind) is not None]
     if not chosen:
         listed = ", ".join(f"`{source_kind}`" for source_kind in _SOURCES[:-1])
-        yield failures.invalid(place, "", f"must specify one of: {listed} or `{_SOURCES[-1]}`")
+        yield failures.invalid(source_path, "", f"must specify one of: {listed} or `{_SOURCES[-1]}`")
     elif variable.get("value"):
-        yield failures.invalid(place, "", "may not be specified when `value` is not empty")
+        yield failures.invalid(source_path, "", "may not be specified when `value` is not empty")
     elif len(chosen) > 1:
-        yield failures.invalid(place, "", "may not have more than one field specified at a time")
+        yield failures.invalid(source_path, "", "may not have more than one field specified at a time")
     for kind in ("configMapKeyRef", "secretKeyRef"):
         if (chosen_key := source.get(kind)) is not None:
-            yield from _key(chosen_key, f"{place}.{kind}")
+            yield from _key(chosen_key, f"{source_path}.{kind}")
     if (reference := source.get("fieldRef")) is not None:
-        yield from _field(reference, f"{place}.fieldRef", _FIELDS)
+        yield from _field(reference, f"{source_path}.fieldRef", _FIELDS)
 
 
 def _key(chosen: Tree, field: str) -> Causes:
@@ -207,18 +207,18 @@ def _variables(source: Tree, field: str, index: int) -> Causes:
         yield failures.invalid(field, "", "must specify one of: `configMapRef` or `secretRef`")
 
 
-def _mount(mount: Tree, field: str, index: int, volumes: set[Any], places: set[str]) -> Causes:
-    place = f"{field}[{index}]"
+def _mount(mount: Tree, field: str, index: int, volumes: set[Any], mount_paths: set[str]) -> Causes:
+    mount_field = f"{field}[{index}]"
     name, path = mount.get("name") or "", mount.get("mountPath") or ""
     if not name:
-        yield failures.required(f"{place}.name")
+        yield failures.required(f"{mount_field}.name")
     elif name not in volumes:
-        yield failures.value_not_found(f"{place}.name", name)
+        yield failures.value_not_found(f"{mount_field}.name", name)
     if not path:
-        yield failures.required(f"{place}.mountPath")
-    elif path in places:
-        yield failures.invalid(f"{place}.mountPath", path, "must be unique")
-    places.add(path)
+        yield failures.required(f"{mount_field}.mountPath")
+    elif path in mount_paths:
+        yield failures.invalid(f"{mount_field}.mountPath", path, "must be unique")
+    mount_paths.add(path)
     for inner in ("subPath", "subPathExpr"):
         if mount.get(inner):
             yield from names.inner_path(f"{field}.{inner}", mount[inner])
@@ -236,15 +236,15 @@ def _resources(resources: Tree, field: str) -> Causes:
 def _volumes(volumes: Iterable[Tree], field: str) -> Causes:
     seen: set[str] = set()
     for index, volume in enumerate(volumes):
-        place = f"{field}[{index}]"
-        yield from _source(volume, place)
+        volume_path = f"{field}[{index}]"
+        yield from _source(volume, volume_path)
         name = volume.get("name") or ""
         if not name:
-            yield failures.required(f"{place}.name")
+            yield failures.required(f"{volume_path}.name")
             continue
-        yield from names.label(f"{place}.name", name)
+        yield from names.label(f"{volume_path}.name", name)
         if name in seen:
-            yield failures.duplicate(f"{place}.name", name)
+            yield failures.duplicate(f"{volume_path}.name", name)
         seen.add(name)
 
 
@@ -254,20 +254,20 @@ def _source(volume: Tree, field: str) -> Causes:
         failures.forbidden_field(f"{field}.{name}", "may not specify more than 1 volume type") for name in chosen[1:]
     )
     for name in chosen[:1]:
-        source, place = volume[name], f"{field}.{name}"
+        source, source_path = volume[name], f"{field}.{name}"
         match name:
             case "hostPath":
-                yield from _host_path(source, place)
+                yield from _host_path(source, source_path)
             case "configMap":
-                yield from _named(source, place, "name")
-                yield from _files(source, place)
+                yield from _named(source, source_path, "name")
+                yield from _files(source, source_path)
             case "secret":
-                yield from _named(source, place, "secretName")
-                yield from _files(source, place)
+                yield from _named(source, source_path, "secretName")
+                yield from _files(source, source_path)
             case "downwardAPI":
-                yield from _downward(source, place)
+                yield from _downward(source, source_path)
             case "projected":
-                yield from _projected(source, place)
+                yield from _projected(source, source_path)
 
 
 def _named(source: Tree, field: str, name: str) -> Causes:
@@ -289,11 +289,11 @@ def _host_path(source: Tree, field: str) -> Causes:
 def _files(source: Tree, field: str) -> Causes:
     yield from _mode(source, field, "defaultMode")
     for index, item in enumerate(source.get("items") or ()):
-        place = f"{field}.items[{index}]"
+        item_path = f"{field}.items[{index}]"
         if not item.get("key"):
-            yield failures.required(f"{place}.key")
-        yield from names.file_path(f"{place}.path", item.get("path") or "")
-        yield from _mode(item, place, "mode")
+            yield failures.required(f"{item_path}.key")
+        yield from names.file_path(f"{item_path}.path", item.get("path") or "")
+        yield from _mode(item, item_path, "mode")
 
 
 def _mode(source: Tree, field: str, name: str) -> Causes:
@@ -313,14 +313,14 @@ def _projected(source: Tree, field: str) -> Causes:
     yield from _mode(source, field, "defaultMode")
     used_paths: set[str] = set()
     for index, part in enumerate(source.get("sources") or ()):
-        place = f"{field}.sources[{index}]"
+        source_path = f"{field}.sources[{index}]"
         for kind in ("configMap", "secret"):
             if (files := part.get(kind)) is not None:
-                yield from _named(files, f"{place}.{kind}", "name")
-                yield from _files(files, f"{place}.{kind}")
+                yield from _named(files, f"{source_path}.{kind}", "name")
+                yield from _files(files, f"{source_path}.{kind}")
                 yield from _taken(field, files.get("name") or "", files, used_paths)
         if (downward := part.get("downwardAPI")) is not None:
-            yield from _downward(downward, f"{place}.downwardAPI")
+            yield from _downward(downward, f"{source_path}.downwardAPI")
             yield from _taken(field, "downwardAPI", downward, used_paths)
         if (token := part.get("serviceAccountToken")) is not None:
             path = token.get("path") or ""

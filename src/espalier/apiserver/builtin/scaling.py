@@ -37,12 +37,12 @@ def set_replicas(kind: ServedKind, tree: Tree, scale: Tree) -> Tree:
         cause = failures.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
         raise failures.invalid_object("Scale", "autoscaling", tree["metadata"].get("name", ""), [cause])
     result = dict(tree)
-    place = result
+    parent = result
     *parents, last = _steps((kind.scale or Scale()).spec_replicas)
     for step in parents:
-        place[step] = dict(place.get(step) or {})
-        place = place[step]
-    place[last] = replicas
+        parent[step] = dict(parent.get(step) or {})
+        parent = parent[step]
+    parent[last] = replicas
     return result
 
 

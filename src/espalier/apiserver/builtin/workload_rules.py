@@ -74,16 +74,16 @@ def selector_problems(selector: Tree, field: str) -> Causes:
     """Violations of a label selector."""
     yield from label_problems(f"{field}.matchLabels", selector.get("matchLabels") or {})
     for index, term in enumerate(selector.get("matchExpressions") or ()):
-        place, operator = f"{field}.matchExpressions[{index}]", term.get("operator", "")
+        term_path, operator = f"{field}.matchExpressions[{index}]", term.get("operator", "")
         values = term.get("values") or []
         if operator not in OPERATORS:
-            yield failures.invalid(f"{place}.operator", operator, "not a valid selector operator")
+            yield failures.invalid(f"{term_path}.operator", operator, "not a valid selector operator")
         elif operator in ("In", "NotIn") and not values:
             detail = "must be specified when `operator` is 'In' or 'NotIn'"
-            yield failures.required(f"{place}.values", detail)
+            yield failures.required(f"{term_path}.values", detail)
         elif operator in ("Exists", "DoesNotExist") and values:
             detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            yield failures.forbidden_field(f"{place}.values", detail)
+            yield failures.forbidden_field(f"{term_path}.values", detail)
 
 
 def _strategy(strategy: Tree) -> Causes:
@@ -123,18 +123,18 @@ def check_service(new: Tree, old: Tree | None) -> Causes:
         yield failures.required("spec.ports")
     seen: set[str] = set()
     for index, port in enumerate(ports):
-        place, name, number = f"spec.ports[{index}]", port.get("name") or "", port.get("port", 0)
+        port_path, name, number = f"spec.ports[{index}]", port.get("name") or "", port.get("port", 0)
         if len(ports) > 1 and not name:
-            yield failures.required(f"{place}.name")
+            yield failures.required(f"{port_path}.name")
         elif name:
-            yield from names.label(f"{place}.name", name)
+            yield from names.label(f"{port_path}.name", name)
             if name in seen:
-                yield failures.duplicate(f"{place}.name", name)
+                yield failures.duplicate(f"{port_path}.name", name)
             seen.add(name)
-        yield from names.number(f"{place}.port", number, 1, MAX_PORT)
+        yield from names.number(f"{port_path}.port", number, 1, MAX_PORT)
         target = port.get("targetPort", number)
         if isinstance(target, int):
-            yield from names.number(f"{place}.targetPort", target or number, 1, MAX_PORT)
+            yield from names.number(f"{port_path}.targetPort", target or number, 1, MAX_PORT)
 
 
 def check_budget(new: Tree, old: Tree | None) -> Causes:

@@ -150,8 +150,8 @@ def revision_of(text: str) -> int:
     return int(text)
 
 
-def _encode_token(place: _Continue) -> str:
-    return base64.urlsafe_b64encode(encode_json(place)).rstrip(b"=").decode()
+def _encode_token(token: _Continue) -> str:
+    return base64.urlsafe_b64encode(encode_json(token)).rstrip(b"=").decode()
 
 
 def _decode_token(token: str) -> _Continue:

@@ -179,7 +179,7 @@ def _ordered(items: list[Any], order: list[Any], node: Node | None) -> list[Any]
     """Items in the order that a patch gives; other items keep their positions."""
     key = node.merge_key if node is not None else ""
 
-    def place(item: Any) -> int | None:
+    def position_of(item: Any) -> int | None:
         for index, named in enumerate(order):
             if (key and isinstance(item, dict) and isinstance(named, dict) and item.get(key) == named.get(key)) or (
                 not key and item == named
@@ -187,6 +187,6 @@ def _ordered(items: list[Any], order: list[Any], node: Node | None) -> list[Any]
                 return index
         return None
 
-    places = [place(item) for item in items]
-    named = iter(sorted((at, index) for index, at in enumerate(places) if at is not None))
-    return [items[next(named)[1]] if at is not None else items[index] for index, at in enumerate(places)]
+    positions = [position_of(item) for item in items]
+    named = iter(sorted((at, index) for index, at in enumerate(positions) if at is not None))
+    return [items[next(named)[1]] if at is not None else items[index] for index, at in enumerate(positions)]

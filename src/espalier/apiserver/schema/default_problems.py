@@ -63,9 +63,9 @@ def _default_problems(schema: Tree, field: str) -> Iterator[StatusCause]:
     yield from (failures.cause(cause.reason, _joined(field, cause.field), cause.message) for cause in causes)
     if causes:
         return
-    place = rules.rules_of(wrapped)
-    if not place.has_no_rules:
-        for broken in rules.broken(place, value, None, node, settled=False):
+    rule_node = rules.rules_of(wrapped)
+    if not rule_node.has_no_rules:
+        for broken in rules.broken(rule_node, value, None, node, settled=False):
             inner = broken.cause.field.removeprefix(_INNER)
             yield failures.cause(broken.cause.reason, f"{field}{inner}", broken.cause.message)
 

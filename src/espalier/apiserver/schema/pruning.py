@@ -119,15 +119,15 @@ class Pruner:
     def _record_type_error(self, part: Any, node: Node, path: Path) -> None:
         if self.mistyped:
             return
-        struct, steps, place = self.root.struct, [], self.root
+        struct, steps, current = self.root.struct, [], self.root
         for step in _steps(path):
-            struct = place.struct or struct
-            below = place.items if isinstance(step, int) else place.child(step)
-            if not isinstance(step, int) and step in place.properties:
+            struct = current.struct or struct
+            below = current.items if isinstance(step, int) else current.child(step)
+            if not isinstance(step, int) and step in current.properties:
                 steps.append(step)
             if below is None:
                 break
-            place = below
+            current = below
         field = ".".join([struct, *steps])
         self.mistyped = go_json.mistyped(part, f"struct field {field} of type {_go_type(node)}")
 

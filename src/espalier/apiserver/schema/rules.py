@@ -96,22 +96,22 @@ def _rules(schema: bytes) -> RuleNode:
 
 def rule_node_of(schema: Tree, *, root: bool = True) -> RuleNode:
     """The rules of a schema that was accepted. Rules with functions that are missing here are left out."""
-    place = RuleNode(cel_values.with_object_fields(schema) if root else schema)
+    rule_node = RuleNode(cel_values.with_object_fields(schema) if root else schema)
     for rule in schema.get(VALIDATIONS) or ():
         try:
-            place.rules.append(_rule(rule, place.schema))
+            rule_node.rules.append(_rule(rule, rule_node.schema))
         except cel.Unsupported:
             continue
     for name, part in cel_values.fields(schema).items():
         below = rule_node_of(part, root=False)
         if not below.has_no_rules:
-            place.properties[name] = below
+            rule_node.properties[name] = below
     for name in ("additionalProperties", "items"):
         if isinstance(schema.get(name), dict):
             below = rule_node_of(schema[name], root=False)
             if not below.has_no_rules:
-                setattr(place, "values" if name != "items" else name, below)
-    return place
+                setattr(rule_node, "values" if name != "items" else name, below)
+    return rule_node
 
 
 def _rule(rule: Tree, schema: Tree) -> Rule:
@@ -165,7 +165,7 @@ class _Budget:
     def __init__(self) -> None:
         self.left = BUDGET
 
-    def spend(self, due: Sequence[Rule], value: Any, place: RuleNode, path: str) -> None:
+    def spend(self, due: Sequence[Rule], value: Any, rule_node: RuleNode, path: str) -> None:
         """Charge the cost of rules before they are evaluated. Raises `_Exhausted`."""
         loops = [rule.expression.loops for rule in due if rule.expression.loops]
         self.left -= _EVALUATION * len(due)
@@ -173,7 +173,7 @@ class _Budget:
             size = _size(value)
             self.left -= sum(_ITERATION * min(size ** min(depth, _MAX_DEPTH), _MOST_ITERATIONS) for depth in loops)
         if self.left < 0:
-            shown = failures.shown(place.schema.get("type") or "")
+            shown = failures.shown(rule_node.schema.get("type") or "")
             message = f"Invalid value: {shown}: {_OUT_OF_BUDGET}"
             raise _Exhausted(BrokenRule(failures.cause("FieldValueInvalid", path or ROOT, message), is_old=False))
 
@@ -191,49 +191,61 @@ def _size(value: Any) -> int:
     return count
 
 
-def broken(place: RuleNode, new: Tree, old: Tree | None, node: Node, *, settled: bool = False) -> Iterator[BrokenRule]:
+def broken(
+    rule_node: RuleNode, new: Tree, old: Tree | None, node: Node, *, settled: bool = False
+) -> Iterator[BrokenRule]:
     """The rules that a valid object breaks, in the order of the schema.
 
     `settled`: the old one breaks none, so for identical parts only rules that use `oldSelf` are evaluated.
     """
     try:
-        yield from _walk(place, new, old, node, "", _Budget(), was_same=False, settled=settled)
+        yield from _walk(rule_node, new, old, node, "", _Budget(), was_same=False, settled=settled)
     except _Exhausted as end:
         yield end.broken
 
 
 def _walk(
-    place: RuleNode, new: Any, old: Any, node: Node | None, path: str, budget: _Budget, *, was_same: bool, settled: bool
+    rule_node: RuleNode,
+    new: Any,
+    old: Any,
+    node: Node | None,
+    path: str,
+    budget: _Budget,
+    *,
+    was_same: bool,
+    settled: bool,
 ) -> Iterator[BrokenRule]:
     """`was_same`: a parent is unchanged, and so this value is too, though its predecessor may not be known."""
     if new is None:
         return
     same = was_same or (new == old and type(new) is type(old))
-    due = [rule for rule in place.rules if rule.expression.uses_old or not (settled and new is old)]
+    due = [rule for rule in rule_node.rules if rule.expression.uses_old or not (settled and new is old)]
     if due:
-        budget.spend(due, new, place, path)
-        yield from _evaluate(due, place, new, old, node, path, same)
+        budget.spend(due, new, rule_node, path)
+        yield from _evaluate(due, rule_node, new, old, node, path, same)
     if isinstance(new, dict):
         before = old if isinstance(old, dict) else {}
         for name, part in new.items():
-            field_, inner = place.properties.get(name), node.child(name) if node is not None else None
-            below, where = (field_, f"{path}.{name}") if field_ is not None else (place.values, f"{path}[{name}]")
+            field_, inner = rule_node.properties.get(name), node.child(name) if node is not None else None
+            below, where = (field_, f"{path}.{name}") if field_ is not None else (rule_node.values, f"{path}[{name}]")
             if below is not None:
                 where = where.removeprefix(".")
                 yield from _walk(below, part, before.get(name), inner, where, budget, was_same=same, settled=settled)
-    elif isinstance(new, list) and place.items is not None:
+    elif isinstance(new, list) and rule_node.items is not None:
         inner = node.items if node is not None else None
         for index, (item, was) in enumerate(_pairs(new, old, node)):
-            yield from _walk(place.items, item, was, inner, f"{path}[{index}]", budget, was_same=same, settled=settled)
+            yield from _walk(
+                rule_node.items, item, was, inner, f"{path}[{index}]", budget, was_same=same, settled=settled
+            )
 
 
 def _evaluate(
-    due: list[Rule], place: RuleNode, new: Any, old: Any, node: Node | None, path: str, same: bool
+    due: list[Rule], rule_node: RuleNode, new: Any, old: Any, node: Node | None, path: str, same: bool
 ) -> Iterator[BrokenRule]:
     has_old = old is not None
-    self_ = cel_values.value(new, place.schema)
+    self_ = cel_values.value(new, rule_node.schema)
     uses_old_self = has_old and any(rule.uses_old_self for rule in due)
-    was = cel_values.value(_aligned(old, new, node), place.schema) if uses_old_self else None
+    was = cel_values.value(_aligned(old, new, node), rule_node.schema) if uses_old_self else None
     variables = cel.Variables(self_, was, has_old=has_old)
     for rule in due:
         if rule.expression.uses_old and not has_old and not rule.optional_old:
@@ -242,7 +254,7 @@ def _evaluate(
             if rule.expression.value(variables) is True:
                 continue
         except cel.EvaluationError as error:
-            shown = failures.shown(place.schema.get("type") or "")
+            shown = failures.shown(rule_node.schema.get("type") or "")
             message = f"Invalid value: {shown}: {error} evaluating rule: {rule.message}"
             cause = failures.cause("FieldValueInvalid", path or ROOT, message)
         else:

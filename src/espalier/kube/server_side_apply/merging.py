@@ -34,14 +34,14 @@ def merge(live: Any, applied: Any, node: Node | None) -> Any:
 def _merge_lists(live: list[Any], applied: list[Any], node: Node) -> list[Any]:
     """Merge lists: applied items in the order of the configuration, others before the items that they preceded."""
     live_items, wanted = elements_of(live, node), elements_of(applied, node)
-    place = {element: index for index, element in enumerate(live_items)}
+    position = {element: index for index, element in enumerate(live_items)}
     others = deque(element for element in live_items if element not in wanted)
     result: list[Any] = []
     for element, item in wanted.items():
         if element not in live_items:
             result.append(item)
             continue
-        while others and place[others[0]] < place[element]:
+        while others and position[others[0]] < position[element]:
             result.append(live_items[others.popleft()])
         result.append(merge(live_items[element], item, node.items))
     return [*result, *(live_items[element] for element in others)]
