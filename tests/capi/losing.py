@@ -6,6 +6,7 @@ from espalier.api.capi.cluster import Cluster as CapiCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.reasons import Reason
 from espalier.api.resource import Key
 from espalier.clusters.design import names
 from espalier.kube.client import PatchType
@@ -32,7 +33,7 @@ async def infrastructure_and_control_plane_are_lost(real: RealClusterApi) -> Non
     await real.without_pods_to_drain(key.name)
     before, nodes = await endpoint(real, key), await real.versions(key)
     await real.client.delete(DockerCluster.resource, key.name, SYSTEM_NAMESPACE)
-    await real.until(lambda cluster: reason(cluster) == names.CLUSTER_API_OBJECT_DELETED, key)
+    await real.until(lambda cluster: reason(cluster) == Reason.CLUSTER_API_OBJECT_DELETED, key)
     correct = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
     await real.client.patch(Cluster.resource, key.name, key.namespace, patch=correct, type=PatchType.MERGE)
     await real.until_ready(key)
@@ -41,7 +42,7 @@ async def infrastructure_and_control_plane_are_lost(real: RealClusterApi) -> Non
     assert await real.versions(key) == nodes
 
     await real.client.delete(KubeadmControlPlane.resource, key.name, SYSTEM_NAMESPACE)
-    lost = await real.until(lambda cluster: reason(cluster) == names.CONTROL_PLANE_LOST, key)
+    lost = await real.until(lambda cluster: reason(cluster) == Reason.CONTROL_PLANE_LOST, key)
     assert not lost.status.ready
     await real.client.delete(Cluster.resource, key.name, key.namespace)
     await real.until_gone(key)

@@ -15,10 +15,10 @@ from espalier.api.capi.machine import Machine
 from espalier.api.core import NODE
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters.observe.in_place_progress import REFUSED, UPGRADING
 from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError
 from espalier.kube.objects import Object
@@ -103,7 +103,9 @@ async def test_a_change_impossible_in_place_is_refused_by_name_and_nothing_is_re
     with pytest.raises(ApiError, match=r"bootstrap\.clusterConfiguration\.apiServer\.certSANs of the control plane"):
         await real.change(hedge, kubernetesVersion="1.36", controlPlaneConfiguration=changed)
     await set_time_servers(real, hedge, {"enabled": True})
-    cluster = await real.until(lambda one: condition(one, "ControlPlaneReady")[0] == REFUSED, hedge)
+    cluster = await real.until(
+        lambda one: condition(one, "ControlPlaneReady")[0] == Reason.IN_PLACE_UPGRADE_REFUSED, hedge
+    )
     _, message = condition(cluster, "ControlPlaneReady")
     assert message.startswith("bootstrap.ntp.enabled of Machine hedge-")
     assert "set upgradeRolloutStrategy.fallback to RollingUpdate" in message
@@ -126,7 +128,9 @@ async def test_without_that_three_control_plane_machines_and_two_workers_are_upg
 ) -> None:
     before = await identities(real, hedge)
     await real.change(hedge, kubernetesVersion="1.36")
-    told = await real.until(lambda one: condition(one, "ControlPlaneReady")[0] == UPGRADING, hedge)
+    told = await real.until(
+        lambda one: condition(one, "ControlPlaneReady")[0] == Reason.IN_PLACE_UPGRADE_IN_PROGRESS, hedge
+    )
     assert "of KubeadmControlPlane hedge are being upgraded in place: " in condition(told, "ControlPlaneReady")[1]
     await real.until_ready(hedge)
     assert await identities(real, hedge) == before

@@ -16,8 +16,9 @@ from espalier.api.gardener.backups import BackupBucket
 from espalier.api.gardener.controller_installation import ControllerInstallation
 from espalier.api.gardener.controller_registration import ControllerRegistration
 from espalier.api.gardener.operations import Condition
+from espalier.api.gardener.reasons import ShootReason
 from espalier.api.gardener.seed import BUCKET_REACHABLE, GARDENLET_READY, SHOOTS_REMOVED, Seed
-from espalier.api.gardener.shoot import CONTROL_PLANE_HEALTHY, HANDED_OVER, READY_FOR_DISASTER, Shoot
+from espalier.api.gardener.shoot import CONTROL_PLANE_HEALTHY, READY_FOR_DISASTER, Shoot
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.cli.local.environment.gardens import CLOUD_SECRET, Garden
@@ -90,7 +91,7 @@ def test_a_shoot_that_has_moved_says_nothing_of_its_former_bucket_and_soon_says_
         await user.healthy("a")
         await user.move("b")
         moved = await user.until(lambda shoot: shoot.status.seed_name == "b", every=0.05)
-        assert (ready(moved).status, ready(moved).reason) == ("Unknown", HANDED_OVER)
+        assert (ready(moved).status, ready(moved).reason) == ("Unknown", ShootReason.HANDED_OVER)
         assert ready(moved).message == "seed b has the shoot now, and its gardenlet has not reported yet"
         await user.healthy("b")
         await user.until(lambda shoot: ready(shoot).message.endswith("seed a reaches it"), seconds=10)

@@ -15,11 +15,11 @@ from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthC
 from espalier.api.core import CLUSTER_ROLE, CORE_EVENT, DAEMON_SET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Resource
 from espalier.clusters import Isolation
 from espalier.clusters.design import names, rate_limit
-from espalier.clusters.report import synced
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
 from espalier.providers.docker.cluster_api import DockerCluster
@@ -118,7 +118,7 @@ def test_whatever_is_edited_is_named_by_object_and_field_and_brought_back_on_dem
             await edit(env, resource, name, patch)
             await until_said(env, status="False", text=expected)
         said = await until_said(env, status="False")
-        assert said.reason == synced.DRIFTED
+        assert said.reason == Reason.DRIFTED
         assert all(expected in said.message for *_, expected in EDITS)
         assert f"{names.DRIFT_ANNOTATION}=correct" in said.message
         assert (await env.until_ready()).status.ready  # drift is no matter of readiness

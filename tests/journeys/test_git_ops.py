@@ -10,6 +10,7 @@ import yaml
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.gitops import FluxConfig
+from espalier.api.eksa.reasons import Reason
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.violations import ManifestError
@@ -85,7 +86,7 @@ def test_a_configuration_that_is_missing_is_waited_for_and_a_made_cluster_goes_o
     async def tell(env: ManagedEnvironment) -> None:
         await of_the_management_cluster(env)
         await env.apply(gitOpsRef=REFERENCE)
-        found = await env.until(lambda cluster: cluster.status.failure_reason == names.MISSING_DEPENDENT_OBJECTS)
+        found = await env.until(lambda cluster: cluster.status.failure_reason == Reason.MISSING_DEPENDENT_OBJECTS)
         sentence = "spec.gitOpsRef: waiting for FluxConfig fleet in namespace default, which does not exist"
         assert sentence in invalid(found)
         await asyncio.sleep(CALM)
@@ -115,7 +116,7 @@ def test_gitops_of_its_own_is_found_whoever_came_first() -> None:
         await flux(env)
         await flux(env, "other", branch="next")
         await env.apply(gitOpsRef=REFERENCE)
-        failed = await env.until(lambda cluster: cluster.status.failure_reason == names.CLUSTER_INVALID)
+        failed = await env.until(lambda cluster: cluster.status.failure_reason == Reason.CLUSTER_INVALID)
         assert "a workload cluster shares the GitOps configuration of its management cluster" in invalid(failed)
         assert await made_for(env, GARDEN) == {}
         await of_the_management_cluster(env)
@@ -139,7 +140,7 @@ def test_gitops_of_its_own_with_the_same_content_is_taken() -> None:
         await flux(env)
         await of_the_management_cluster(env)
         await env.apply(gitOpsRef=REFERENCE | {"name": "garden"})
-        found = await env.until(lambda cluster: cluster.status.failure_reason == names.MISSING_DEPENDENT_OBJECTS)
+        found = await env.until(lambda cluster: cluster.status.failure_reason == Reason.MISSING_DEPENDENT_OBJECTS)
         assert "spec.gitOpsRef: waiting for FluxConfig garden in namespace default" in invalid(found)
         await flux(env, "garden")
         await env.until_ready()

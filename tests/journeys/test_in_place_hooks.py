@@ -11,6 +11,7 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.core import CORE_EVENT
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import (
     IN_PLACE_CONTROL_PLANE,
     IN_PLACE_DEPLOYMENT,
@@ -25,7 +26,6 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.cli.install import manifests
-from espalier.clusters.plan.in_place import NOT_ASKED, TOO_FEW
 from espalier.kube.objects import Object
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
@@ -139,13 +139,19 @@ def test_nothing_is_asked_of_cluster_api_before_it_knows_the_hooks() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
         await env.change(kubernetesVersion="1.36")
-        cluster = await env.until(lambda one: any(c.reason == NOT_ASKED for c in one.status.conditions))
-        (said,) = {one.message for one in cluster.status.conditions if one.reason == NOT_ASKED}
+        cluster = await env.until(
+            lambda one: any(c.reason == Reason.RUNTIME_HOOKS_NOT_DISCOVERED for c in one.status.conditions)
+        )
+        (said,) = {
+            one.message for one in cluster.status.conditions if one.reason == Reason.RUNTIME_HOOKS_NOT_DISCOVERED
+        }
         assert "--feature-gates=RuntimeSDK=true,InPlaceUpdates=true" in said
         await asyncio.sleep(60)
         assert await identities(env) == before
         await discover(env)
-        await env.until(lambda one: not any(c.reason == NOT_ASKED for c in one.status.conditions))
+        await env.until(
+            lambda one: not any(c.reason == Reason.RUNTIME_HOOKS_NOT_DISCOVERED for c in one.status.conditions)
+        )
         found = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
         assert found.tree["spec"]["version"] == NEW
 
@@ -157,8 +163,10 @@ def test_a_control_plane_of_one_is_refused_with_what_helps() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
         await env.change(kubernetesVersion="1.36")
-        cluster = await env.until(lambda one: any(c.reason == TOO_FEW for c in one.status.conditions))
-        (said,) = {one.message for one in cluster.status.conditions if one.reason == TOO_FEW}
+        cluster = await env.until(
+            lambda one: any(c.reason == Reason.TOO_FEW_MACHINES_FOR_HOOKS for c in one.status.conditions)
+        )
+        (said,) = {one.message for one in cluster.status.conditions if one.reason == Reason.TOO_FEW_MACHINES_FOR_HOOKS}
         assert "run the manager with --in-place annotations" in said
         await asyncio.sleep(60)
         assert await identities(env) == before

@@ -15,11 +15,11 @@ from espalier.api.capi.machine import Machine, MachineHealthCheck
 from espalier.api.core import CLUSTER_ROLE, DAEMON_SET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Condition
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.clusters import Isolation
 from espalier.clusters.design import names, rate_limit
-from espalier.clusters.report import readiness
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.wire import Request, Response, Transport
@@ -119,10 +119,10 @@ def test_a_settled_cluster_says_that_its_cni_is_gone_and_what_helps_and_that_hel
     async def tell(env: ManagedEnvironment) -> None:
         await lose_cni(env)
         cluster = await env.until(lambda one: of_cni(one).status == "False", seconds=1.3 * RESYNC)
-        assert of_cni(cluster).reason == readiness.CNI_MISSING
+        assert of_cni(cluster).reason == Reason.DEFAULT_CNI_MISSING
         assert "DaemonSet kube-system/kindnet" in of_cni(cluster).message
         assert f"{names.DRIFT_ANNOTATION}=correct" in of_cni(cluster).message
-        assert (cluster.status.ready, cluster.status.failure_reason) == (False, readiness.CNI_MISSING)
+        assert (cluster.status.ready, cluster.status.failure_reason) == (False, Reason.DEFAULT_CNI_MISSING)
         await asyncio.sleep(2 * RESYNC)
         assert not await has_cni(env), "nobody asked for anything"
         wish = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
@@ -224,9 +224,7 @@ def test_control_plane_machines_that_never_get_healthy_are_not_replaced_for_ever
             lost = sorted((await env.machine_names(GARDEN.name))[""])[0]
             made = made_since(env)
             await env.client.delete(Machine.resource, lost, SYSTEM_NAMESPACE)
-            cluster = await env.until(
-                lambda one: one.status.failure_reason == readiness.REMEDIATION_STOPPED, seconds=7200
-            )
+            cluster = await env.until(lambda one: one.status.failure_reason == Reason.REMEDIATION_STOPPED, seconds=7200)
             message = cluster.status.failure_message or ""
             assert "MachineHealthCheck eksa-system/garden-kcp-unhealthy is paused" in message
             await asyncio.sleep(600)  # in which the last one comes that was decided upon
@@ -242,7 +240,7 @@ def test_control_plane_machines_that_never_get_healthy_are_not_replaced_for_ever
             await asyncio.sleep(4 * 3600)
             assert 1 <= len(made - so_far) <= 4
             cluster = await env.until(lambda one: True)
-            assert cluster.status.failure_reason == readiness.REMEDIATION_STOPPED
+            assert cluster.status.failure_reason == Reason.REMEDIATION_STOPPED
 
             # Mended: nobody has to think of the health check.
             wish = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}

@@ -24,6 +24,7 @@ from espalier.api.eksa.group import (
     PAUSED_ANNOTATION,
     SYSTEM_NAMESPACE,
 )
+from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.cli.local.environment.management import make_record
@@ -105,7 +106,7 @@ def test_a_users_own_record_changes_nothing_for_others_and_gives_him_nothing(web
         await create(env, record(Key(TEAM, "other")))
         for name in ("laptop", "other"):
             found = await env.until(lambda cluster: bool(invalid(cluster)), Key(TEAM, name))
-            assert said(found, names.READY).reason == names.MANAGEMENT_CLUSTER_REF_INVALID
+            assert said(found, names.READY).reason == Reason.MANAGEMENT_CLUSTER_REF_INVALID
             assert "the management cluster is Cluster default/laptop" in (found.status.failure_message or "")
         await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
         await env.until_ready()
@@ -261,9 +262,9 @@ def test_the_record_that_comes_later_is_judged_as_one_that_was_there(
         await without_webhooks(env)
         await lose(env)
         await env.apply(eksaVersion=version)
-        await env.until(lambda cluster: cluster.status.failure_reason == names.MANAGEMENT_CLUSTER_REF_INVALID)
+        await env.until(lambda cluster: cluster.status.failure_reason == Reason.MANAGEMENT_CLUSTER_REF_INVALID)
         await create(env, record(eksaVersion=managed_by))
-        found = await env.until(lambda cluster: cluster.status.failure_reason == names.EKSA_VERSION_INVALID)
+        found = await env.until(lambda cluster: cluster.status.failure_reason == Reason.EKSA_VERSION_INVALID)
         assert sentence in invalid(found)
         await asyncio.sleep(CALM)
         assert await made_for(env, GARDEN) == {}
@@ -296,7 +297,7 @@ def test_a_made_cluster_goes_on_under_a_record_that_does_not_fit_and_says_so(
         assert await made_for(env, GARDEN) == before
         assert (env.written() - written).keys() <= {STATUS, ("patch", "clusters", "")}  # the record's finalizer
         await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
-        await env.until(lambda cluster: cluster.status.failure_reason == names.EKSA_VERSION_INVALID)
+        await env.until(lambda cluster: cluster.status.failure_reason == Reason.EKSA_VERSION_INVALID)
         assert await made_for(env, GARDEN) == before
 
     journey(tell)
@@ -417,7 +418,7 @@ def test_objects_linked_by_the_management_cluster_belong_to_no_other(webhooks: b
             return
         await without_webhooks(env)
         await env.apply(datacenterRef=lent)
-        found = await env.until(lambda cluster: cluster.status.failure_reason == names.CLUSTER_INVALID)
+        found = await env.until(lambda cluster: cluster.status.failure_reason == Reason.CLUSTER_INVALID)
         assert "can't be shared with its workload clusters" in invalid(found)
         await asyncio.sleep(CALM)
         assert await made_for(env, GARDEN) == {}

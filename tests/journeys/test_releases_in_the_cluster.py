@@ -18,6 +18,7 @@ from espalier.api.eksa import sentences
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
@@ -247,18 +248,18 @@ def test_bundles_that_name_what_is_not_there_are_said_and_nothing_is_made() -> N
     async def tell(env: ManagedEnvironment) -> None:
         await bring(env, debug_bundles(name))
         await env.apply(eksaVersion=DEBUG)
-        failed = await env.until(lambda cluster: cluster.status.failure_reason == names.EKSD_RELEASE_INVALID)
+        failed = await env.until(lambda cluster: cluster.status.failure_reason == Reason.EKSD_RELEASE_INVALID)
         assert failed.status.failure_message == (
             "Bundles bundles-debug, Kubernetes 1.35: the EKS Distro Release eksa-system/kubernetes-1-35-eks-7 that "
             f"they reference does not exist; {sentences.BRING_DISTRO}"
         )
-        assert said(failed, names.READY).reason == names.EKSD_RELEASE_INVALID
+        assert said(failed, names.READY).reason == Reason.EKSD_RELEASE_INVALID
         await asyncio.sleep(CALM)
         assert (await env.client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)).items == []
         (planned,) = await PlanRequest(PROVIDERS, [], DEBUG, Isolation.LAYERS, None).of_release(
             env.client, GARDEN.namespace
         )
-        assert planned.now.stops == f"{names.EKSD_RELEASE_INVALID}: {failed.status.failure_message}"
+        assert planned.now.stops == f"{Reason.EKSD_RELEASE_INVALID}: {failed.status.failure_message}"
         await env.client.create(DistroRelease.resource, distro(name, etcd="v3.6.6-eks-1-35-7"))
         await env.until_ready()
         assert await etcd(env) == "v3.6.6-eks-1-35-7"
@@ -280,7 +281,7 @@ def test_a_release_whose_bundles_come_later_is_named_until_they_do() -> None:
         async with unasked(env.client):
             await env.client.delete(Bundles.resource, "bundles-debug", SYSTEM_NAMESPACE)
         await env.apply(eksaVersion=DEBUG)
-        failed = await env.until(lambda cluster: cluster.status.failure_reason == names.BUNDLES_NOT_FOUND)
+        failed = await env.until(lambda cluster: cluster.status.failure_reason == Reason.BUNDLE_NOT_FOUND_FOR_CLUSTER)
         assert failed.status.failure_message == (
             f"spec.eksaVersion: spec.bundlesRef of EKSARelease {release_name(DEBUG)}: the Bundles do not exist; found "
             "eksa-system/bundles-debug; import them (`espalier releases import`), or choose another release"
@@ -328,19 +329,19 @@ def test_bundles_with_an_invalid_image_are_refused_or_named_by_their_clusters_al
             await bring(env, invalid)
         await env.apply(name=OTHER.name)
         await env.apply(eksaVersion=DEBUG)
-        failed = await env.until(lambda cluster: cluster.status.failure_reason == names.BUNDLES_INVALID)
+        failed = await env.until(lambda cluster: cluster.status.failure_reason == Reason.BUNDLES_INVALID)
         assert failed.status.failure_message == (
             f"Bundles bundles-debug, Kubernetes 1.35: spec.versionsBundles[1].{field}.uri: not a valid image; "
             f"found {uri or 'nothing'}; allowed: {allowed}; {sentences.BRING_BUNDLES}"
         )
-        assert said(failed, names.READY).reason == names.BUNDLES_INVALID
+        assert said(failed, names.READY).reason == Reason.BUNDLES_INVALID
         await asyncio.sleep(CALM)
         made = (await env.client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)).items
         assert [one.name for one in made] == [OTHER.name]
         planned = await PlanRequest(PROVIDERS, [], DEBUG, Isolation.LAYERS, None).of_release(
             env.client, GARDEN.namespace
         )
-        stop = f"{names.BUNDLES_INVALID}: {failed.status.failure_message}"
+        stop = f"{Reason.BUNDLES_INVALID}: {failed.status.failure_message}"
         assert [one.now.stops for one in planned] == [stop, stop], "the other one would be stopped as well"
         await env.until_ready(OTHER)
         async with unasked(env.client):
@@ -367,7 +368,7 @@ def test_a_steady_cluster_whose_release_was_deleted_reports_it_and_is_left_alone
         assert f"the EKS Distro Release eksa-system/{DISTRO} that they reference does not exist" in synced.message
         assert found.status.ready
         await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
-        await env.until(lambda cluster: cluster.status.failure_reason == names.EKSD_RELEASE_INVALID)
+        await env.until(lambda cluster: cluster.status.failure_reason == Reason.EKSD_RELEASE_INVALID)
         await asyncio.sleep(CALM)
         assert await machines(env.client) == before
         assert (env.written() - written).keys() == {STATUS}
@@ -382,7 +383,7 @@ def test_nothing_is_made_of_an_entry_that_names_a_release_of_another_kubernetes_
     async def tell(env: ManagedEnvironment) -> None:
         await bring(env, debug_bundles("kubernetes-1-34-eks-2"))
         await env.apply(eksaVersion=DEBUG)
-        failed = await env.until(lambda cluster: cluster.status.failure_reason == names.EKSD_RELEASE_INVALID)
+        failed = await env.until(lambda cluster: cluster.status.failure_reason == Reason.EKSD_RELEASE_INVALID)
         assert failed.status.failure_message == (
             "Bundles bundles-debug, Kubernetes 1.35: the EKS Distro Release kubernetes-1-34-eks-2 that it references "
             f"is for Kubernetes v1.34.4-eks-1-34-1; {sentences.BRING_BUNDLES}"
@@ -498,10 +499,10 @@ def test_one_that_came_again_with_other_content_is_recognized_and_nothing_is_mad
         synced = said(found, names.SYNCED)
         assert (synced.status, synced.reason) == ("Unknown", "NotComparable")
         assert f"{original.kind}/{name}" in synced.message
-        assert said(found, names.SPEC_VALID).reason == names.RELEASE_REPLACED
+        assert said(found, names.SPEC_VALID).reason == Reason.RELEASE_REPLACED
         assert found.status.ready
         await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
-        await env.until(lambda cluster: cluster.status.failure_reason == names.RELEASE_REPLACED)
+        await env.until(lambda cluster: cluster.status.failure_reason == Reason.RELEASE_REPLACED)
         await asyncio.sleep(CALM)
         assert await machines(env.client) == before
         assert (env.written() - written).keys() <= {STATUS}

@@ -17,6 +17,7 @@ from espalier.api.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Condition
@@ -357,7 +358,7 @@ def test_a_release_that_is_refused_holds_up_nobody_who_is_not_made_of_it(case: s
         assert missing in synced.message
         assert (await cluster(env)).status.ready
         await env.apply(name=NEWCOMER.name)
-        result = await env.until(lambda one: one.status.failure_reason == names.EKSD_RELEASE_INVALID, NEWCOMER)
+        result = await env.until(lambda one: one.status.failure_reason == Reason.EKSD_RELEASE_INVALID, NEWCOMER)
         assert missing in (result.status.failure_message or "")
         if refused.others:
             assert (await said(env, MEADOW)).reason == "AsRendered"
@@ -392,7 +393,7 @@ def test_a_cluster_whose_release_could_not_be_installed_reports_it() -> None:
             await env.apply(name=NEWCOMER.name)
         await scale(env, GARDEN, 3)
         result = await env.until(lambda one: bool(one.status.failure_reason))
-        assert result.status.failure_reason == names.EKSA_VERSION_INVALID
+        assert result.status.failure_reason == Reason.EKSA_VERSION_INVALID
         assert missing in (result.status.failure_message or "")
         await create_rbac(env.client)
         await env.until_ready()

@@ -9,9 +9,9 @@ import pytest
 
 from espalier.api.core import CLUSTER_ROLE, CONFIG_MAP, CORE_EVENT
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.reasons import Reason
 from espalier.api.resource import Key
 from espalier.clusters.design import gate, names
-from espalier.clusters.report import readiness
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Unreachable
 from espalier.kube.wire import Request, Response, Transport
@@ -90,7 +90,7 @@ def test_a_cluster_that_does_not_answer_says_so_and_goes_on_when_it_does() -> No
 
             def says_why(cluster: Cluster) -> bool:
                 return any(
-                    one.type == names.READY and one.reason == names.WORKLOAD_CLUSTER_UNREACHABLE
+                    one.type == names.READY and one.reason == Reason.WORKLOAD_CLUSTER_UNREACHABLE
                     for one in cluster.status.conditions
                 )
 
@@ -110,7 +110,7 @@ def test_a_cluster_that_does_not_answer_says_so_and_goes_on_when_it_does() -> No
             cni = next(
                 one for one in (await stored(env, key)).status.conditions if one.type == names.DEFAULT_CNI_CONFIGURED
             )
-            assert (cni.status, cni.reason) != ("False", readiness.CNI_INSTALLATION)
+            assert (cni.status, cni.reason) != ("False", Reason.DEFAULT_CNI_INSTALLATION_IN_PROGRESS)
 
     run(main, epoch=EPOCH, seed=1)
 

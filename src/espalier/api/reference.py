@@ -6,7 +6,7 @@ The tables are in `api/eksa` and `api/gardener`. `make pages` writes `docs/refer
 from __future__ import annotations
 
 from enum import Enum, StrEnum
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 from espalier.api.resource import Key
 
@@ -39,8 +39,8 @@ class Limit(NamedTuple):
         return f"{UNCHANGED} {since}: {self.advice_on(key)}"
 
 
-class Reason(NamedTuple):
-    """A reason of conditions, its remedy and its meaning."""
+class Prose(NamedTuple):
+    """The prose of a reason of conditions: its remedy, its meaning and, of some, how long it lasts."""
 
     name: str
     remedy: Remedy
@@ -52,6 +52,22 @@ class Reason(NamedTuple):
     """Why a reason that ends by itself needs no limit."""
 
 
+class Reason(StrEnum):
+    """Base of the constants for reasons. A constant is the name that is stored, and has its prose.
+
+    A member is declared with the fields of its prose.
+    """
+
+    def __new__(cls, name: str, *_prose: Any) -> Self:
+        """A reason, whose value is the name that is stored."""
+        reason = str.__new__(cls, name)
+        reason._value_ = name
+        return reason
+
+    def __init__(self, *fields: Any) -> None:
+        self.prose = Prose(*fields)
+
+
 class ConditionType(NamedTuple):
     """A condition, the kinds that have it, and the meaning of its values."""
 
@@ -60,14 +76,27 @@ class ConditionType(NamedTuple):
     meaning: str
 
 
-class EventReason(NamedTuple):
-    """A reason of Events. `to_do` is empty if there is nothing to do."""
+class EventProse(NamedTuple):
+    """The prose of a reason of Events. `to_do` is empty if there is nothing to do."""
 
     name: str
     type: Literal["Normal", "Warning"]
     on: str
     meaning: str
     to_do: str = ""
+
+
+class EventReason(StrEnum):
+    """Base of the constants for reasons of Events, as `Reason` is of those of conditions."""
+
+    def __new__(cls, name: str, *_prose: Any) -> Self:
+        """A reason, whose value is the name that is stored."""
+        reason = str.__new__(cls, name)
+        reason._value_ = name
+        return reason
+
+    def __init__(self, *fields: Any) -> None:
+        self.prose = EventProse(*fields)
 
 
 class MetadataField(StrEnum):

@@ -16,7 +16,7 @@ from espalier.api.gardener import events as gardener_events
 from espalier.api.gardener import metadata_rows
 from espalier.api.gardener import reasons as gardener_reasons
 from espalier.api.kinds import KubeObject
-from espalier.api.reference import ConditionType, MetadataField, MetadataKey, Reason, Remedy
+from espalier.api.reference import ConditionType, MetadataField, MetadataKey, Prose, Reason, Remedy
 from espalier.assets import recipes
 from espalier.clusters.observe.rules.releases import MAXIMUM_SKEW
 from espalier.etcdbackup.snapshotter import measures as backups
@@ -79,7 +79,7 @@ def conditions() -> Iterator[str]:
         yield from _reasons(of_kind)
     yield from _LASTING
     yield from _limits(sorted(reasons.REASONS, key=lambda one: one.name))
-    yield from _satisfied(condition_types.SATISFIED)
+    yield from _satisfied(condition_types.Satisfied)
 
 
 def conditions_of_gardener() -> Iterator[str]:
@@ -103,7 +103,7 @@ def conditions_of_gardener() -> Iterator[str]:
         if of_kind := gardener_conditions.of_kind(kind):
             yield from (*_conditions(of_kind), "")
         yield from _reasons(gardener_reasons.of_section(kind))
-    yield from _satisfied(gardener_conditions.SATISFIED)
+    yield from _satisfied(gardener_conditions.Satisfied)
     yield from ("", "## Error codes", "")
     yield (
         "Extensions give them in `status.lastError.codes`, and gardenlets pass them on, with their own, in "
@@ -123,7 +123,7 @@ def _conditions(found: Iterable[ConditionType]) -> Iterator[str]:
     return _table(("condition", "means"), ((f"`{one.name}`", one.meaning) for one in found))
 
 
-def _reasons(found: Iterable[Reason]) -> Iterator[str]:
+def _reasons(found: Iterable[Prose]) -> Iterator[str]:
     return _table(
         ("reason", "resumes when", "means"),
         (
@@ -133,7 +133,7 @@ def _reasons(found: Iterable[Reason]) -> Iterator[str]:
     )
 
 
-def _limits(found: Iterable[Reason]) -> Iterator[str]:
+def _limits(found: Iterable[Prose]) -> Iterator[str]:
     """The limits of reasons, and the advice after them."""
     return _table(
         ("reason", "usually ends within", "then"),
@@ -147,9 +147,9 @@ def _limits(found: Iterable[Reason]) -> Iterator[str]:
     )
 
 
-def _satisfied(found: Mapping[str, str]) -> Iterator[str]:
+def _satisfied(found: Iterable[Reason]) -> Iterator[str]:
     yield from ("", "## Reasons of conditions that are True", "")
-    yield from _table(("reason", "means"), ((f"`{name}`", said) for name, said in found.items()))
+    yield from _table(("reason", "means"), ((f"`{one.value}`", one.prose.meaning) for one in found))
 
 
 def metadata() -> Iterator[str]:

@@ -13,9 +13,6 @@ from espalier.clusterapi import names
 from espalier.clusterapi.objects import controller_of, owning_cluster
 from espalier.kube.objects import Object
 
-CHANGED = "LabelsChanged"
-"""Reason of a wait for somebody to set such a label back."""
-
 
 class _Spec(Observed, frozen=True):
     cluster_name: str = ""

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from espalier.api.capi.machine import Machine
 from espalier.api.conditions import is_true
+from espalier.api.eksa.events import Event
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import (
     FALLBACK_ANNOTATION,
     NODE_IN_WORK,
@@ -133,7 +135,7 @@ async def end_without_annotation(ctx: Context) -> Outcome:
     is_paused = annotations.get(PAUSED_ANNOTATION) == PAUSED_FOR_UPGRADE
     stands = ctx.upgrade is not None and not _is_ready(ctx.upgrade)
     if is_paused and stands and ctx.tools.observer.asks_in_place(ctx.object):
-        return Wait("Upgrading", f"waiting for annotation {ctx.group.annotation} to be set again")
+        return Wait(Reason.UPGRADING, f"waiting for annotation {ctx.group.annotation} to be set again")
     if ctx.upgrade is not None:
         await ctx.tools.writer.delete(ctx.group.resource, ctx.upgrade, found_by_owner)
     removals: dict[str, None] = {}
@@ -155,7 +157,7 @@ async def leave_to_hooks(ctx: Context) -> Outcome:
         f"removing annotation {ctx.group.annotation}: this manager upgrades in place with Cluster API's runtime hooks"
     )
     advice = "set upgradeRolloutStrategy.type of the Cluster to InPlace, or run the manager with --in-place annotations"
-    ctx.tools.recorder.event(owner, "Warning", "MarkIgnored", f"{finding}; {advice}")
+    ctx.tools.recorder.event(owner, "Warning", Event.MARK_IGNORED, f"{finding}; {advice}")
     return await _release(ctx)
 
 
@@ -165,11 +167,11 @@ async def read_cluster(ctx: Context) -> Outcome:
     if owner.metadata.deletion_timestamp is not None:
         return await _release(ctx)
     if wrong := labels.mislabelled(owner):  # its machines would not be found: none would seem to be left
-        return Wait(labels.CHANGED, "; ".join(wrong))
+        return Wait(Reason.LABELS_CHANGED, "; ".join(wrong))
     cluster_view = ctx.tools.observer.view(cluster_of(owner))
     annotated_owner = cluster_view.capi_objects.get(group.owner_resource, owner.name) if cluster_view else None
     if cluster_view is None or annotated_owner is None or annotated_owner.resource_version != owner.resource_version:
-        return Wait("CacheNotSynced", f"reading cluster {cluster_of(owner)}")
+        return Wait(Reason.CACHE_NOT_SYNCED, f"reading cluster {cluster_of(owner)}")
     ctx.object, ctx.capi_objects = annotated_owner, cluster_view.capi_objects
     return Continue()
 
@@ -184,20 +186,20 @@ async def advance(ctx: Context) -> Outcome:
     if upgrade is None:
         if falls_back:
             message = f"{', '.join(due.refused)} can't be changed in place: falling back to a rolling update"
-            ctx.tools.recorder.event(owner, "Warning", "FallbackToRollingUpdate", message)
+            ctx.tools.recorder.event(owner, "Warning", Event.FALLBACK_TO_ROLLING_UPDATE, message)
         if falls_back or not due.is_due:
             return await _release(ctx)
         await writer.create(group.resource, group.upgrade(_metadata(ctx), owner, _references(due)))
-        return Wait("UpgradeCreated", f"{group.resource.kind} {group.name(owner.name)} was created")
+        return Wait(Reason.UPGRADE_CREATED, f"{group.resource.kind} {group.name(owner.name)} was created")
     is_ready = _is_ready(upgrade) and not _running(ctx, ctx.capi_objects, upgrade)
     is_other = _data_of(group, upgrade) != expected.encoded(group.asked_for(owner))
     if is_other and not falls_back and (node := _under_way(ctx, ctx.capi_objects, upgrade)):
         return Wait(
-            "NodeUpgradeInProgress", f"waiting for {node}: its result is recorded before another upgrade starts"
+            Reason.NODE_UPGRADE_IN_PROGRESS, f"waiting for {node}: its result is recorded before another upgrade starts"
         )
     if falls_back or is_ready or is_other:
         await writer.delete(group.resource, upgrade, found_by_owner)
-        return Wait("UpgradeDeleting", f"waiting for {group.resource.kind} {upgrade.name} to be deleted")
+        return Wait(Reason.UPGRADE_DELETING, f"waiting for {group.resource.kind} {upgrade.name} to be deleted")
     return Continue()
 
 
@@ -224,8 +226,8 @@ async def replace_lost(ctx: Context) -> Outcome:
     if changed:
         await ctx.tools.writer.merge(ctx.group.owner_resource, ctx.object, {"metadata": {"annotations": changed}})
     if changed or lost:
-        return Wait(names.REPLACING_MACHINE, lost or "a lost machine was replaced")
-    return Wait("Upgrading", f"waiting for {ctx.group.resource.kind} {ctx.upgrade.name} to complete")
+        return Wait(Reason.REPLACING_MACHINE, lost or "a lost machine was replaced")
+    return Wait(Reason.UPGRADING, f"waiting for {ctx.group.resource.kind} {ctx.upgrade.name} to complete")
 
 
 STEPS = (end_without_annotation, leave_to_hooks, read_cluster, advance, replace_lost)

@@ -12,6 +12,7 @@ import msgspec
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import CONFIG_MAP, KUBE_SYSTEM, NODE, POD, SECRET
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import UNFINISHED
 from espalier.api.identity import ClusterIdentity
 from espalier.api.meta import Tree
@@ -246,7 +247,7 @@ class ClusterView:
     def unreachable(self) -> Wait:
         """The outcome while the workload cluster can't be read."""
         is_missing = self.capi_objects.kubeconfig is None
-        return Wait("KubeconfigMissing" if is_missing else "WorkloadClusterUnreachable", self.waiting_for)
+        return Wait(Reason.KUBECONFIG_MISSING if is_missing else Reason.WORKLOAD_CLUSTER_UNREACHABLE, self.waiting_for)
 
     @property
     def waiting_for(self) -> str:

@@ -55,18 +55,6 @@ REVISION_ANNOTATION = REVISION
 
 READY = "Ready"
 
-REPLACING_MACHINE = "ReplacingMachine"
-"""Reason while a control plane machine that was lost is replaced, before the next node is touched."""
-
-OWNER_PAUSED = "OwnerPaused"
-"""Reason while Cluster API can't replace a lost machine because a person paused it."""
-
-OWNER_EDITED = "OwnerEdited"
-"""Reason of an upgrade whose owner was edited since."""
-
-PAUSED = "Paused"
-"""Reason of an upgrade that starts no further node because of an annotation."""
-
 
 def control_plane_upgrade(control_plane: str) -> str:
     """The ControlPlaneUpgrade of a KubeadmControlPlane."""

@@ -10,7 +10,8 @@ from typing import Generic, Literal, Protocol, TypeVar
 import msgspec
 
 from espalier.api import conditions as condition_list
-from espalier.api.eksa.reasons import limit_of, remedy_of
+from espalier.api.eksa.condition_types import Satisfied
+from espalier.api.eksa.reasons import Reason, limit_of, remedy_of
 from espalier.api.eksa.upgrades import ACCEPTED, PROGRESSING
 from espalier.api.meta import Condition, Observed, Tree
 from espalier.api.reference import UNCHANGED, Remedy
@@ -43,9 +44,9 @@ def conditions_of(outcome: Outcome, message: str, under_way: frozenset[str]) -> 
     `under_way` are the reasons of an upgrade in progress.
     """
     if isinstance(outcome, Done | Continue):
-        return [Condition(type_, "True", "Upgraded", message) for type_ in (names.READY, PROGRESSING, ACCEPTED)]
+        return [Condition(type_, "True", Satisfied.UPGRADED, message) for type_ in (names.READY, PROGRESSING, ACCEPTED)]
     reason, remedy = outcome.reason, remedy_of(outcome.reason)
-    is_stopped = remedy in (Remedy.PERSON, Remedy.CHANGE) and reason != names.PAUSED
+    is_stopped = remedy in (Remedy.PERSON, Remedy.CHANGE) and reason != Reason.PAUSED
     goes_on: Literal["True", "False", "Unknown"] = "True" if reason in under_way else "Unknown"
     return [
         Condition(names.READY, "False", outcome.reason, outcome.message),

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import PAUSED_FOR_UPGRADE
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import PAUSED_ANNOTATION as CAPI_PAUSED
@@ -23,21 +24,21 @@ async def remedy(h: History, found: Wrong) -> str:
     if found.reason == "Drifted" and "correct-machines" in found.message:
         await annotate(h, {names.DRIFT_ANNOTATION: "correct-machines"})
         return "correct drift, and replace machines"
-    if found.reason == names.CONTROL_PLANE_LOST and "delete the Cluster and create it again" in found.message:
+    if found.reason == Reason.CONTROL_PLANE_LOST and "delete the Cluster and create it again" in found.message:
         return await delete_and_ask_again(h)
     if found.reason == "InPlaceUpgradeRefused" and "revert the change" in found.message:
         await h.ask(label="", taint="")
         return "take labels and taints back"
     if (
-        found.reason in ("Drifted", names.CLUSTER_API_OBJECT_DELETED)
+        found.reason in ("Drifted", Reason.CLUSTER_API_OBJECT_DELETED)
         and f"{names.DRIFT_ANNOTATION}=correct" in found.message
     ):
         await annotate(h, {names.DRIFT_ANNOTATION: "correct"})
         return "correct drift"
-    if found.reason == names.CLUSTER_API_OBJECTS_MISSING and names.GATE_ANNOTATION in found.message:
+    if found.reason == Reason.CLUSTER_API_OBJECTS_MISSING and names.GATE_ANNOTATION in found.message:
         await annotate(h, {names.GATE_ANNOTATION: None})
         return "have the cluster made anew"
-    if found.reason == names.MISSING_DEPENDENT_OBJECTS:
+    if found.reason == Reason.MISSING_DEPENDENT_OBJECTS:
         await h.ask()
         return "apply the datacenter again"
     if "delete that object" in found.message or "belongs to somebody else" in found.message:

@@ -18,7 +18,9 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.metrics import MetricWrapperBase
 
+from espalier.api.eksa import events
 from espalier.api.eksa.group import GROUP
+from espalier.api.gardener import events as gardener_events
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.apiserver.storage.sqlite import SqliteStore
@@ -114,6 +116,7 @@ def _literals() -> Iterator[str]:
             if reads_variables:
                 yield from (f"environment variable: {name}" for name in _variables(node) if VARIABLE.match(name))
             yield from (f"reason of an event: {reason}" for reason in _events(node) if reason)
+    yield from (f"reason of an event: {one.value}" for one in (*events.Event, *gardener_events.Event))
 
 
 def _text(node: ast.AST) -> str:

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from espalier.api.eksa.distro import DistroRelease
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.clusters.design import names
 from tests.support.objects.observed_clusters import RELEASES
 from tests.support.providers.field_sweep import all_leaves, put_everywhere
 
@@ -28,21 +28,21 @@ DOCKER, VSPHERE, SNOW = "DockerDatacenterConfig", "VSphereDatacenterConfig", "Sn
 USED = {
     "haproxy.image": (DOCKER, ""),
     "eksD.kindNode": (DOCKER, ""),
-    "kindnetd.image": ("kindnetd", names.BUNDLES_INVALID),
-    "cilium.cilium": ("Cilium", names.BUNDLES_INVALID),
-    "cilium.operator": ("Cilium", names.BUNDLES_INVALID),
-    "vSphere.manager": (VSPHERE, names.EKSA_VERSION_INVALID),
-    "vSphere.kubeVip": (VSPHERE, names.EKSA_VERSION_INVALID),
-    "tinkerbell.kubeVip": ("kube-vip on Tinkerbell", names.EKSA_VERSION_INVALID),
-    "nutanix.cloudProvider": ("NutanixDatacenterConfig", names.EKSA_VERSION_INVALID),
-    "nutanix.kubeVip": ("NutanixDatacenterConfig", names.EKSA_VERSION_INVALID),
-    "cloudStack.kubeVip": ("CloudStackDatacenterConfig", names.EKSA_VERSION_INVALID),
-    "snow.kubeVip": (SNOW, names.EKSA_VERSION_INVALID),
-    "snow.bottlerocketBootstrapSnow": ("Bottlerocket on Snow", names.EKSA_VERSION_INVALID),
-    "bottlerocketHostContainers.admin": ("Bottlerocket on Snow", names.EKSA_VERSION_INVALID),
-    "bottlerocketHostContainers.control": ("Bottlerocket on Snow", names.EKSA_VERSION_INVALID),
-    "bottlerocketHostContainers.kubeadmBootstrap": ("Bottlerocket on vSphere", names.EKSA_VERSION_INVALID),
-    "bottlerocketBootstrapContainers.multiNetworkBootstrap": ("Bottlerocket on vSphere", names.EKSA_VERSION_INVALID),
+    "kindnetd.image": ("kindnetd", Reason.BUNDLES_INVALID),
+    "cilium.cilium": ("Cilium", Reason.BUNDLES_INVALID),
+    "cilium.operator": ("Cilium", Reason.BUNDLES_INVALID),
+    "vSphere.manager": (VSPHERE, Reason.EKSA_VERSION_INVALID),
+    "vSphere.kubeVip": (VSPHERE, Reason.EKSA_VERSION_INVALID),
+    "tinkerbell.kubeVip": ("kube-vip on Tinkerbell", Reason.EKSA_VERSION_INVALID),
+    "nutanix.cloudProvider": ("NutanixDatacenterConfig", Reason.EKSA_VERSION_INVALID),
+    "nutanix.kubeVip": ("NutanixDatacenterConfig", Reason.EKSA_VERSION_INVALID),
+    "cloudStack.kubeVip": ("CloudStackDatacenterConfig", Reason.EKSA_VERSION_INVALID),
+    "snow.kubeVip": (SNOW, Reason.EKSA_VERSION_INVALID),
+    "snow.bottlerocketBootstrapSnow": ("Bottlerocket on Snow", Reason.EKSA_VERSION_INVALID),
+    "bottlerocketHostContainers.admin": ("Bottlerocket on Snow", Reason.EKSA_VERSION_INVALID),
+    "bottlerocketHostContainers.control": ("Bottlerocket on Snow", Reason.EKSA_VERSION_INVALID),
+    "bottlerocketHostContainers.kubeadmBootstrap": ("Bottlerocket on vSphere", Reason.EKSA_VERSION_INVALID),
+    "bottlerocketBootstrapContainers.multiNetworkBootstrap": ("Bottlerocket on vSphere", Reason.EKSA_VERSION_INVALID),
 }
 """The images that clusters are rendered with: one of these, and what it says without the image, if it can't be."""
 BY_DIGEST = ("kindnetd.image", "cilium.cilium", "cilium.operator")

@@ -13,7 +13,7 @@ import pytest
 
 from espalier.api.eksa import reasons
 from espalier.api.meta import Tree
-from espalier.api.reference import Reason, Remedy
+from espalier.api.reference import Prose, Remedy
 from espalier.api.resource import Key
 from espalier.cli.clusters import waiting
 from espalier.cli.kit.failures import Failure, Overdue
@@ -52,7 +52,7 @@ def reported(scope: Scope, reason: str) -> Tree:
 
 
 @pytest.mark.parametrize("reason", [one for one in reasons.REASONS if reasons.CLUSTER in one.kinds], ids=lambda x: x[0])
-def test_a_command_stops_waiting_where_a_person_must_act_and_only_there(reason: Reason) -> None:
+def test_a_command_stops_waiting_where_a_person_must_act_and_only_there(reason: Prose) -> None:
     """Whatever the table says: it is the same table from which the status is made."""
     client = cast(Client, Still(reported(made(objects=objects(workers={"readyReplicas": 0})), reason.name)))
 

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
+from espalier.api.eksa.reasons import Reason
 from espalier.api.resource import Key
 from espalier.cli.clusters.plan_text import Planned, facts, write
-from espalier.clusters.design import names
 from espalier.clusters.preview.previews import Preview
 
-UNRESOLVED = f"{names.VALUES_NOT_RESOLVED}: VSphereMachineConfig vines: spec.resourcePool: waiting for the provider"
+UNRESOLVED = f"{Reason.VALUES_NOT_RESOLVED}: VSphereMachineConfig vines: spec.resourcePool: waiting for the provider"
 UNKNOWN = Planned(Preview(Key("default", "vines"), stops=UNRESOLVED))
 HELD = Planned(Preview(Key("default", "orchard"), stops="ClusterInvalid: spec.x: wrong"))
 

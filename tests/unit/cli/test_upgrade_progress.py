@@ -15,6 +15,7 @@ from rich.console import Console
 
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import UPGRADE_SECONDS, ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
@@ -184,7 +185,7 @@ class Upgrading:
             ready = {
                 "type": "Ready",
                 "status": "False",
-                "reason": waiting.IN_PLACE,
+                "reason": Reason.IN_PLACE_UPGRADE_IN_PROGRESS,
                 "message": "0 of 1",
                 "observedGeneration": 1,
             }

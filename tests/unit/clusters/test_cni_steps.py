@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from espalier.api.core import DAEMON_SET, SERVICE_ACCOUNT
+from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.act.cni_steps import compare_cni, install_cni, restore_cni
 from espalier.clusters.act.context import Context
 from espalier.clusters.design import cni, names, rate_limit
 from espalier.clusters.design.rendered import Manifest
-from espalier.clusters.report import readiness
 from espalier.kube.wire import Response
 from espalier.runtime.outcome import Continue, Fault, Outcome, Wait
 from espalier.runtime.remote_tasks import RESULT_TTL
@@ -164,7 +164,7 @@ def test_only_missing_objects_are_restored_and_after_a_rest_once_more(step: Step
         assert one.applied_kinds == []
         if step is compare_cni:
             assert isinstance(outcome, Wait)
-            assert (outcome.reason, outcome.after) == (readiness.CNI_INSTALLATION, RESULT_TTL)
+            assert (outcome.reason, outcome.after) == (Reason.DEFAULT_CNI_INSTALLATION_IN_PROGRESS, RESULT_TTL)
             assert "DaemonSet kube-system/kindnet" in outcome.message
         else:
             assert outcome == Continue(), "nodes are waited for, and that comes again"
@@ -193,10 +193,10 @@ def test_while_it_rests_what_is_no_loss_holds_nothing_up() -> None:
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (status(403, "Forbidden"), readiness.CNI_REFUSED),
-        (status(422, "Invalid"), readiness.CNI_REFUSED),
-        (status(400, "BadRequest"), readiness.CNI_REFUSED),
-        (status(409, "Conflict"), readiness.CNI_INSTALLATION),
+        (status(403, "Forbidden"), Reason.DEFAULT_CNI_REFUSED),
+        (status(422, "Invalid"), Reason.DEFAULT_CNI_REFUSED),
+        (status(400, "BadRequest"), Reason.DEFAULT_CNI_REFUSED),
+        (status(409, "Conflict"), Reason.DEFAULT_CNI_INSTALLATION_IN_PROGRESS),
     ],
 )
 @pytest.mark.parametrize("step", [restore_cni, compare_cni, install_cni])
@@ -286,7 +286,7 @@ def test_a_workload_cluster_that_can_not_be_reached_is_said_to_be_that() -> None
         one.installed = ""
         outcome = await one.do(install_cni)
         assert isinstance(outcome, Fault)
-        assert outcome.reason == names.WORKLOAD_CLUSTER_UNREACHABLE
+        assert outcome.reason == Reason.WORKLOAD_CLUSTER_UNREACHABLE
 
     story(tell)
 
@@ -358,7 +358,7 @@ def test_a_slow_workload_cluster_is_not_awaited_within_a_reconcile(step: Step) -
             assert outcome == Continue()
         else:
             assert isinstance(outcome, Wait)
-            assert outcome.reason == readiness.CNI_INSTALLATION
+            assert outcome.reason == Reason.DEFAULT_CNI_INSTALLATION_IN_PROGRESS
         assert one.applied_kinds == []
 
     story(tell)
@@ -370,7 +370,7 @@ def test_a_restore_under_way_is_awaited_before_the_comparison() -> None:
         one.workload.slow_writes = 60.0
         outcome = await one.do(compare_cni)
         assert isinstance(outcome, Wait)
-        assert (outcome.reason, outcome.after) == (readiness.CNI_INSTALLATION, None)
+        assert (outcome.reason, outcome.after) == (Reason.DEFAULT_CNI_INSTALLATION_IN_PROGRESS, None)
         assert not one.env.rate_limits.is_limited(GARDEN), "nothing was corrected yet"
 
     story(tell)

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from espalier.api.eksa.condition_types import Satisfied
+from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Condition, Tree
 from espalier.clusters.design import cni, names
 from espalier.clusters.design.drift_policy import Policy, policy
@@ -266,13 +268,13 @@ def condition(drifts: list[Drift], wish: str = "", failure: str = "", version: s
 
 def test_a_cluster_without_drift_is_synced() -> None:
     one = condition([])
-    assert (one.status, one.reason) == ("True", synced.AS_RENDERED)
+    assert (one.status, one.reason) == ("True", Satisfied.AS_RENDERED)
     assert one.message == "all objects are as release v0.26.0 renders them"
 
 
 def test_drift_is_named_and_what_helps_is_said() -> None:
     one = condition([CHEAP])
-    assert (one.status, one.reason) == ("False", synced.DRIFTED)
+    assert (one.status, one.reason) == ("False", Reason.DRIFTED)
     assert one.message == f"A: spec.a; to correct it, set annotation {names.DRIFT_ANNOTATION}=correct"
     price = f"to correct it, set annotation {names.DRIFT_ANNOTATION}=correct-machines, which replaces machines"
     assert condition([CHEAP, DEAR]).message == f"A: spec.a; B: spec.b; {price}"
@@ -284,7 +286,7 @@ def test_drift_is_named_and_what_helps_is_said() -> None:
 
 def test_a_workload_cluster_that_gives_no_answer_is_neither_in_nor_out_of_sync() -> None:
     one = condition([], failure="Unreachable")
-    assert (one.status, one.reason) == ("Unknown", names.WORKLOAD_CLUSTER_UNREACHABLE)
+    assert (one.status, one.reason) == ("Unknown", Reason.WORKLOAD_CLUSTER_UNREACHABLE)
     assert condition([CHEAP], failure="Unreachable").status == "False"
 
 
@@ -309,7 +311,7 @@ def test_nothing_is_compared_with_objects_that_were_made_for_others() -> None:
     assert "KubeadmControlPlane" in synced.incomparable(scope)
     said = synced.unseen(scope)
     assert said is not None
-    assert (said.status, said.reason) == ("Unknown", names.NOT_COMPARABLE)
+    assert (said.status, said.reason) == ("Unknown", Reason.NOT_COMPARABLE)
 
 
 def test_a_cluster_that_cannot_be_rendered_cannot_be_compared() -> None:

@@ -16,6 +16,7 @@ from espalier.api.capi import cluster as capi
 from espalier.api.crd import crd_of
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
@@ -244,7 +245,7 @@ def test_a_cluster_says_what_its_bundles_lack(image: str) -> None:
         assert image.rpartition(".")[2] in empty.message
     invalid = problem(seen(trees, written(Bundles, f"spec.{ENTRY}{image}.uri", value="a b")))  # no webhook was asked
     assert invalid is not None
-    assert invalid.reason == names.BUNDLES_INVALID
+    assert invalid.reason == Reason.BUNDLES_INVALID
     assert f"{image}.uri: not a valid image; found a b; allowed: " in invalid.message
 
 

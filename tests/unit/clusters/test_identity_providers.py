@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.api.eksa.cluster import ClusterSpec
-from espalier.clusters.design import names
+from espalier.api.eksa.reasons import Reason
 from espalier.clusters.observe.rules import identity
 from espalier.clusters.report.validity import problem, standing_problem
 from tests.support.objects.observed_clusters import example, scope
@@ -34,7 +34,7 @@ def test_a_linked_provider_that_is_the_issuer_of_service_account_tokens_stops_th
     found = scope(*example(**LINKED, **fields), COMPANY | {"spec": COMPANY["spec"] | {"issuerUrl": url}})
     for stopped in (problem(found), standing_problem(found)):
         assert stopped is not None
-        assert stopped.reason == names.CLUSTER_INVALID
+        assert stopped.reason == Reason.CLUSTER_INVALID
         assert stopped.message.startswith("spec.identityProviderRefs: kube-apiserver does not start")
         assert f"found {url}; allowed: a URL that is not an issuer of service account tokens" in stopped.message
 

@@ -9,6 +9,7 @@ import pytest
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy
 from espalier.api.eksa.upgrades import (
     IN_PLACE_CONTROL_PLANE,
@@ -79,17 +80,17 @@ def test_counters_of_an_earlier_generation_hide_no_refusal(observed: int, is_rep
     tree["metadata"] |= {"generation": 2, "annotations": {IN_PLACE_HOOKS: "Fail", IN_PLACE_REFUSED: refusal(2, "no")}}
     tree["status"] = {**tree["status"], "observedGeneration": observed, "replicas": 1, "upToDateReplicas": 1}
     found = in_place_progress.progress(as_object(tree).decode(KubeadmControlPlane), ())
-    assert found == (Wait(in_place_progress.REFUSED, "no") if is_reported else None)
+    assert found == (Wait(Reason.IN_PLACE_UPGRADE_REFUSED, "no") if is_reported else None)
 
 
 @pytest.mark.parametrize(
     ("statuses", "reason"),
     [
-        ({"Progressing": "True", "Accepted": "True"}, in_place_progress.UPGRADING),
-        ({"Progressing": "Unknown", "Accepted": "True"}, in_place_progress.UPGRADING),
-        ({"Progressing": "False", "Accepted": "True"}, in_place_progress.FAILED),
-        ({"Progressing": "False", "Accepted": "False"}, in_place_progress.REFUSED),
-        ({}, in_place_progress.UPGRADING),
+        ({"Progressing": "True", "Accepted": "True"}, Reason.IN_PLACE_UPGRADE_IN_PROGRESS),
+        ({"Progressing": "Unknown", "Accepted": "True"}, Reason.IN_PLACE_UPGRADE_IN_PROGRESS),
+        ({"Progressing": "False", "Accepted": "True"}, Reason.IN_PLACE_UPGRADE_FAILED),
+        ({"Progressing": "False", "Accepted": "False"}, Reason.IN_PLACE_UPGRADE_REFUSED),
+        ({}, Reason.IN_PLACE_UPGRADE_IN_PROGRESS),
     ],
 )
 def test_the_report_follows_conditions_and_no_reason(statuses: Tree, reason: str) -> None:
@@ -176,10 +177,10 @@ def asked(
 
 
 def test_a_control_plane_that_hooks_would_have_rolled_is_not_written() -> None:
-    assert asked(1) == in_place.TOO_FEW
+    assert asked(1) == Reason.TOO_FEW_MACHINES_FOR_HOOKS
     assert asked(1, fallback="RollingUpdate") == "", "it is to be rolled then"
-    assert asked(3) == in_place.NOT_ASKED
-    assert asked(3, fallback="RollingUpdate") == in_place.NOT_ASKED
+    assert asked(3) == Reason.RUNTIME_HOOKS_NOT_DISCOVERED
+    assert asked(3, fallback="RollingUpdate") == Reason.RUNTIME_HOOKS_NOT_DISCOVERED
 
 
 def test_an_owner_upgraded_by_annotations_already_does_not_wait_for_hooks() -> None:
@@ -300,7 +301,7 @@ def test_all_that_is_refused_is_reported_at_once() -> None:
     found = changes({"type": "InPlace"}, controlPlaneConfiguration=REFUSING, workerNodeGroupConfigurations=[labelled])
     result = in_place.refused(found)
     assert result is not None
-    assert result.reason == in_place_progress.REFUSED
+    assert result.reason == Reason.IN_PLACE_UPGRADE_REFUSED
     assert "bootstrap.clusterConfiguration.apiServer.certSANs of the control plane" in result.message
     assert "kubeletExtraArgs[node-labels] of worker node group md-0" in result.message
 

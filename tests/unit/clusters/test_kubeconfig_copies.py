@@ -12,11 +12,12 @@ from datetime import UTC, datetime
 import pytest
 
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL
+from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.act import kubeconfig_copies
 from espalier.clusters.act.context import Context
-from espalier.clusters.act.kubeconfig_copies import CHECK_EVERY, NOT_ALLOWED, NOT_OURS, TRY_EVERY
+from espalier.clusters.act.kubeconfig_copies import CHECK_EVERY, TRY_EVERY
 from espalier.clusters.design import names
 from espalier.kube.errors import Invalid
 from espalier.kube.wire import Response
@@ -117,11 +118,11 @@ def test_a_copy_that_is_none_is_no_secret_of_the_users() -> None:
     [
         ({}, None, ["POST", "PATCH"]),
         ({"POST": EXISTS}, None, ["POST", "PUT", "PATCH"]),
-        ({"POST": FORBIDDEN}, NOT_ALLOWED, ["POST"]),
-        ({"POST": EXISTS, "PUT": FORBIDDEN}, NOT_ALLOWED, ["POST", "PUT"]),
-        ({"POST": EXISTS, "PUT": status(422, "Invalid")}, names.KUBECONFIG_SECRET_TAKEN, ["POST", "PUT"]),
-        ({"POST": EXISTS, "PUT": status(409, "Conflict")}, names.KUBECONFIG_SECRET_TAKEN, ["POST", "PUT"]),
-        ({"POST": EXISTS, "PUT": NOT_FOUND}, names.KUBECONFIG_SECRET_TAKEN, ["POST", "PUT"]),
+        ({"POST": FORBIDDEN}, Reason.KUBECONFIG_COPY_NOT_ALLOWED, ["POST"]),
+        ({"POST": EXISTS, "PUT": FORBIDDEN}, Reason.KUBECONFIG_COPY_NOT_ALLOWED, ["POST", "PUT"]),
+        ({"POST": EXISTS, "PUT": status(422, "Invalid")}, Reason.KUBECONFIG_SECRET_TAKEN, ["POST", "PUT"]),
+        ({"POST": EXISTS, "PUT": status(409, "Conflict")}, Reason.KUBECONFIG_SECRET_TAKEN, ["POST", "PUT"]),
+        ({"POST": EXISTS, "PUT": NOT_FOUND}, Reason.KUBECONFIG_SECRET_TAKEN, ["POST", "PUT"]),
     ],
     ids=["made", "ours", "not created", "not replaced", "of another type", "made anew", "gone meanwhile"],
 )
@@ -156,7 +157,7 @@ def test_a_manager_that_has_just_started_asks_nothing_unless_something_was_in_th
         assert story.asked() == ["POST"], "somebody may have deleted it"
 
     async def troubled(story: Story) -> None:
-        p = await story.keep(noted=digest(), said=NOT_ALLOWED)
+        p = await story.keep(noted=digest(), said=Reason.KUBECONFIG_COPY_NOT_ALLOWED)
         assert (said(p), story.asked()) == (None, ["POST"])
 
     story(quiet)
@@ -164,7 +165,8 @@ def test_a_manager_that_has_just_started_asks_nothing_unless_something_was_in_th
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason", "pause"), [(EXISTS, None, CHECK_EVERY), (FORBIDDEN, NOT_ALLOWED, TRY_EVERY)]
+    ("answer", "reason", "pause"),
+    [(EXISTS, None, CHECK_EVERY), (FORBIDDEN, Reason.KUBECONFIG_COPY_NOT_ALLOWED, TRY_EVERY)],
 )
 def test_a_copy_is_only_ever_created_again_and_never_overwritten(
     answer: Response, reason: str | None, pause: float
@@ -172,7 +174,7 @@ def test_a_copy_is_only_ever_created_again_and_never_overwritten(
     """The object there by now is the copy, or the user's own."""
 
     async def tell(story: Story) -> None:
-        p = await story.keep(noted=digest(), said=NOT_ALLOWED)
+        p = await story.keep(noted=digest(), said=Reason.KUBECONFIG_COPY_NOT_ALLOWED)
         assert (said(p), story.asked()) == (reason, ["POST"])
         await asyncio.sleep(pause - 1)
         assert story.due == []
@@ -225,7 +227,7 @@ def test_nothing_is_remembered_of_a_deleted_cluster() -> None:
     story(tell)
 
 
-@pytest.mark.parametrize("trouble", ["", NOT_ALLOWED])
+@pytest.mark.parametrize("trouble", ["", Reason.KUBECONFIG_COPY_NOT_ALLOWED])
 def test_without_copies_and_beside_the_source_nothing_is_written_and_nothing_is_said_any_longer(trouble: str) -> None:
     async def disabled(story: Story) -> None:
         assert said(await story.keep(said=trouble)) is None
@@ -242,8 +244,8 @@ def test_without_copies_and_beside_the_source_nothing_is_written_and_nothing_is_
 @pytest.mark.parametrize(
     ("owners", "content", "made", "reason"),
     [
-        ([], KUBECONFIG, True, NOT_OURS),
-        ([MAKER | {"uid": "of another"}], KUBECONFIG, True, NOT_OURS),
+        ([], KUBECONFIG, True, Reason.KUBECONFIG_NOT_OF_THIS_CLUSTER),
+        ([MAKER | {"uid": "of another"}], KUBECONFIG, True, Reason.KUBECONFIG_NOT_OF_THIS_CLUSTER),
         (OWNED, None, True, None),
         ([], KUBECONFIG, False, None),
         (OWNED, KUBECONFIG, False, None),
@@ -274,7 +276,7 @@ def test_a_kubeconfig_that_an_administrator_labelled_for_the_cluster_is_its_own(
 ) -> None:
     async def tell(story: Story) -> None:
         p = await story.keep(owners=[], labels=labels)
-        assert said(p) == (None if copied else NOT_OURS)
+        assert said(p) == (None if copied else Reason.KUBECONFIG_NOT_OF_THIS_CLUSTER)
         assert story.asked() == (["POST", "PATCH"] if copied else [])
 
     story(tell)

@@ -15,6 +15,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import CLUSTER_FINALIZER, PAUSED_ANNOTATION
 from espalier.api.eksa.group import SYSTEM_NAMESPACE as SYSTEM
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.release import Bundles
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
@@ -321,7 +322,7 @@ def test_a_workload_cluster_manages_nobody_though_the_configmap_names_it() -> No
     workload = edited({"metadata.name": "middle", MANAGER: "laptop"})
     found = problem_of(edited({MANAGER: "middle"}), workload, naming(workload))
     assert found is not None
-    assert found.reason == names.MANAGEMENT_CLUSTER_REF_INVALID
+    assert found.reason == Reason.MANAGEMENT_CLUSTER_REF_INVALID
     assert 'Cluster "middle" is not self-managed, so it can\'t manage others' in found.message
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Tree
-from espalier.clusters.design import names
 from espalier.clusters.report.validity import problem
 from tests.support.objects import made_clusters as made
 from tests.support.objects.eksa_versions import KUBERNETES, VERSION, refused
@@ -149,7 +149,7 @@ def test_an_invalid_cluster_stored_without_webhooks_is_not_made_and_can_be_mende
     tree = at("1.36")
     found = problem(scope(tree, datacenter(), *made_at("1.34")))
     assert found is not None
-    assert found.reason == names.CLUSTER_INVALID
+    assert found.reason == Reason.CLUSTER_INVALID
     assert "the control plane still has machines with Kubernetes 1.34; wait until all of them run 1.35" in found.message
     assert ask(at("1.35"), tree, *made_at("1.34")).allowed
     assert problem(scope(at("1.35"), datacenter(), *made_at("1.34"))) is None

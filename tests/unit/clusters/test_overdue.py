@@ -10,7 +10,7 @@ from espalier.api import conditions as condition_list
 from espalier.api.conditions import condition
 from espalier.api.eksa import reasons
 from espalier.api.meta import Tree
-from espalier.api.reference import Reason, Remedy
+from espalier.api.reference import Prose, Remedy
 from espalier.clusters.design import names
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.report import overdue
@@ -49,7 +49,7 @@ def after(scope: Scope, seconds: float, reason: str = "ScalingUp") -> tuple[str,
 
 
 @pytest.mark.parametrize("reason", LIMITED, ids=lambda one: one.name)
-def test_each_reason_that_outlasts_its_limit_says_since_when_and_what_helps(reason: Reason) -> None:
+def test_each_reason_that_outlasts_its_limit_says_since_when_and_what_helps(reason: Prose) -> None:
     assert reason.limit is not None
     limit = reason.limit.seconds
     assert after(waiting(), limit - 10, reason.name) == ("1 of 2 exist", 10)
@@ -61,7 +61,7 @@ def test_each_reason_that_outlasts_its_limit_says_since_when_and_what_helps(reas
 @pytest.mark.parametrize(
     "reason", [one for one in reasons.REASONS if one.remedy is not Remedy.TIME], ids=lambda x: x[0]
 )
-def test_a_reason_that_needs_somebody_says_at_once_what_helps(reason: Reason) -> None:
+def test_a_reason_that_needs_somebody_says_at_once_what_helps(reason: Prose) -> None:
     assert after(waiting(), 1_000_000, reason.name) == ("1 of 2 exist", None)
 
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from espalier.api.eksa.reasons import Reason
 from espalier.clusters.act.steps import find_children
-from espalier.clusters.design import names
 from espalier.clusters.observe.observe import Observer
 from espalier.clusters.observe.reference_grace import GRACE, ReferenceGrace
 from espalier.clusters.observe.references import Missing, missing_kind
@@ -79,7 +79,7 @@ def test_a_cluster_that_was_created_again_has_a_grace_of_its_own() -> None:
 
 def test_another_manager_does_not_take_back_what_was_reported() -> None:
     seen = lacking(ABSENT)
-    status = msgspec.structs.replace(seen.cluster.status, failure_reason=names.MISSING_DEPENDENT_OBJECTS)
+    status = msgspec.structs.replace(seen.cluster.status, failure_reason=Reason.MISSING_DEPENDENT_OBJECTS)
     cluster = msgspec.structs.replace(seen.cluster, status=status)
     assert ReferenceGrace(Clock()).left(msgspec.structs.replace(seen, cluster=cluster)) == 0
 
@@ -88,14 +88,14 @@ def test_nothing_fails_within_the_grace() -> None:
     waiting = msgspec.structs.replace(lacking(ABSENT), grace=4.0)
     outcome = find_children(waiting)
     assert isinstance(outcome, Wait)
-    assert (outcome.reason, outcome.after) == (names.DEPENDENT_OBJECTS_AWAITED, 4.0)
+    assert (outcome.reason, outcome.after) == (Reason.DEPENDENT_OBJECTS_AWAITED, 4.0)
     status = status_of(waiting, outcome, NOW)
     assert status.failure_reason is None
     assert "SpecValid" not in {one.type for one in status.conditions}
     missed = find_children(lacking(ABSENT))
     assert isinstance(missed, Wait)
-    assert missed.reason == names.MISSING_DEPENDENT_OBJECTS
-    assert status_of(lacking(ABSENT), missed, NOW).failure_reason == names.MISSING_DEPENDENT_OBJECTS
+    assert missed.reason == Reason.MISSING_DEPENDENT_OBJECTS
+    assert status_of(lacking(ABSENT), missed, NOW).failure_reason == Reason.MISSING_DEPENDENT_OBJECTS
 
 
 def lacking(*missing: Missing) -> Scope:

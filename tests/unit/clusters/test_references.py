@@ -10,6 +10,7 @@ import pytest
 
 from espalier.api.core import CONFIG_MAP, SECRET
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.clusters.design import credentials, names
@@ -123,7 +124,7 @@ def test_credentials_go_where_their_secret_permits(
     assert found.missing == (() if permitted else without.missing)
     waits = missing_objects(without.missing)
     assert waits is not None
-    assert waits.reason == names.CREDENTIALS_NOT_PERMITTED
+    assert waits.reason == Reason.CREDENTIALS_NOT_PERMITTED
     assert waits.message == (
         "OrchardDatacenterConfig garden: spec.credentialsRef: waiting for Secret eksa-system/credentials, which must "
         "exist and permit this use: annotation anywhere.eks.amazonaws.com/credentials-servers with "

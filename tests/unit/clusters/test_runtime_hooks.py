@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, IN_PLACE_REFUSED, FrontEnd, refusal
 from espalier.api.meta import Tree
 from espalier.clusters.design.runtime_hooks import chosen
-from espalier.clusters.observe.in_place_progress import FAILED, REFUSED
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.plan import drift, plan
-from espalier.clusters.plan.in_place import NOT_ASKED, TOO_FEW
 from espalier.clusters.report import readiness
 from espalier.runtime.outcome import Wait
 from tests.support.objects.made_clusters import made, objects
@@ -47,7 +46,7 @@ def ready_of(scope: Scope) -> tuple[str, str]:
 def test_nothing_that_would_replace_machines_is_written_before_cluster_api_asks() -> None:
     found = obstacle(cluster(asked()))
     assert found is not None
-    assert found.reason == NOT_ASKED
+    assert found.reason == Reason.RUNTIME_HOOKS_NOT_DISCOVERED
     assert obstacle(cluster(asked(), DISCOVERED)) is None
     assert obstacle(cluster(asked(), version="1.35")) is None, "nothing is replaced"
 
@@ -55,7 +54,7 @@ def test_nothing_that_would_replace_machines_is_written_before_cluster_api_asks(
 def test_a_small_control_plane_is_refused_or_replaced_as_the_fallback_says() -> None:
     found = obstacle(cluster(asked(1), DISCOVERED))
     assert found is not None
-    assert found.reason == TOO_FEW
+    assert found.reason == Reason.TOO_FEW_MACHINES_FOR_HOOKS
     assert found.message.startswith("a control plane of 1 can't be upgraded in place by runtime hooks")
     falls_back = cluster(asked(1, "RollingUpdate"), DISCOVERED)
     assert obstacle(falls_back) is None
@@ -89,11 +88,11 @@ def test_only_a_refusal_of_the_present_generation_is_reported(observed: int) -> 
     said = {IN_PLACE_REFUSED: refusal(1, "files of it can't be changed in place")}
     outdated: Tree = {"upToDateReplicas": 0, "observedGeneration": observed}
     assert ready_of(cluster(asked(), annotations=said, **outdated)) == (
-        REFUSED,
+        Reason.IN_PLACE_UPGRADE_REFUSED,
         "files of it can't be changed in place",
     )
     older = {IN_PLACE_REFUSED: refusal(0, "files of it can't be changed in place")}
-    assert ready_of(cluster(asked(), annotations=older, **outdated))[0] != REFUSED
+    assert ready_of(cluster(asked(), annotations=older, **outdated))[0] != Reason.IN_PLACE_UPGRADE_REFUSED
     assert ready_of(cluster(asked(), annotations=said, version="1.35"))[0] == "ControlPlaneReady", (
         "nothing is left to do"
     )
@@ -102,7 +101,7 @@ def test_only_a_refusal_of_the_present_generation_is_reported(observed: int) -> 
 def test_with_the_fallback_a_refusal_is_a_rollout() -> None:
     said = {IN_PLACE_REFUSED: refusal(1, "files of it can't be changed in place")}
     scope = cluster(asked(fallback="RollingUpdate"), annotations=said, upToDateReplicas=0, version="1.35")
-    assert ready_of(scope)[0] == readiness.ROLLING
+    assert ready_of(scope)[0] == Reason.ROLLING_UPGRADE_IN_PROGRESS
 
 
 def test_progress_by_hooks_has_counts_and_nodes_with_failed_ones_first() -> None:
@@ -132,7 +131,7 @@ def test_progress_by_hooks_has_counts_and_nodes_with_failed_ones_first() -> None
         )
     ]
     assert ready_of(cluster(asked(), *upgrades, upToDateReplicas=1)) == (
-        FAILED,
+        Reason.IN_PLACE_UPGRADE_FAILED,
         "machines of KubeadmControlPlane garden are being upgraded in place: 1 of 3 are done; "
         "Machine b: kubeadm failed; Machine a: it is drained",
     )

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Condition, Tree
 from espalier.api.redaction import HIDDEN
 from espalier.cli.clusters import plan_text
@@ -157,7 +158,7 @@ def test_no_status_quotes_what_is_secret() -> None:
     tree = planted.cluster(next(one for one in example() if one["kind"] == "Cluster"))
     seen = scope(tree, datacenter())
     refused = Fault(
-        names.OBJECT_REFUSED, f"KubeadmControlPlane is invalid: spec: Invalid value: {json.dumps(tree)}", True
+        Reason.OBJECT_REFUSED, f"KubeadmControlPlane is invalid: spec: Invalid value: {json.dumps(tree)}", True
     )
     status = status_of(seen, seen.without_secrets(refused), datetime(2026, 3, 1, tzinfo=UTC))
     text = msgspec.json.encode(status).decode()
@@ -173,7 +174,7 @@ def test_neither_a_condition_nor_an_event_quotes_what_an_api_server_quoted() -> 
     refusal = f"KubeadmControlPlane is invalid: spec: Invalid value: {canary!r}"
     seen = scope(tree, datacenter())
     copied = Condition(type=names.KUBECONFIG_COPIED, status="False", reason="Refused", message=refusal)
-    outcome = Fault(names.OBJECT_REFUSED, refusal, True)  # as it came, whoever passes it on
+    outcome = Fault(Reason.OBJECT_REFUSED, refusal, True)  # as it came, whoever passes it on
     status = status_of(seen, outcome, datetime(2026, 3, 1, tzinfo=UTC), None, copied)
     conditions = msgspec.json.encode(status.conditions).decode()
     assert conditions.count("is invalid") >= 1

@@ -13,6 +13,7 @@ import pytest
 from espalier.api.eksa import reasons
 from espalier.api.eksa.cluster import ClusterStatus
 from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
@@ -342,7 +343,7 @@ def test_whatever_no_time_heals_is_a_failure(reason: str) -> None:
 def test_a_lost_object_is_a_failure_and_no_pending_cluster() -> None:
     scope_ = made(objects=[], status=settled())
     scope_ = made(objects=[], status=settled(), annotations={names.GATE_ANNOTATION: scope_.content_hash})
-    status = report(scope_, Wait(names.CLUSTER_API_OBJECTS_MISSING, readiness.OBJECTS_MISSING))
+    status = report(scope_, Wait(Reason.CLUSTER_API_OBJECTS_MISSING, readiness.OBJECTS_MISSING))
     assert (status.phase, status.failure_reason) == ("Failed", "ClusterAPIObjectsMissing")
 
 
@@ -390,7 +391,7 @@ def test_an_invalid_spec_is_said_to_be_so() -> None:
 
 def test_a_change_is_not_judged_before_it_has_settled() -> None:
     """Nor is what failed before still a failure: the change may end it."""
-    wait = Wait(names.SETTLING, "a change was requested", after=3.0)
+    wait = Wait(Reason.SETTLING, "a change was requested", after=3.0)
     bad = {"count": 2}
     before = scope(*example(controlPlaneConfiguration=bad))
     judged = report(before, Wait("ClusterInvalid", "count"))
@@ -545,7 +546,7 @@ def test_an_upgraded_manager_that_calls_an_image_invalid_does_not_take_back_its_
     changed = made(objects=objects(), status=settled(observedGeneration=0))
     status = report(msgspec.structs.replace(changed, render_input=None, problem=broken), Done())
     assert not status.spec_valid
-    assert said(status)["SpecValid"] == f"False/{names.BUNDLES_INVALID}"
+    assert said(status)["SpecValid"] == f"False/{Reason.BUNDLES_INVALID}"
 
 
 def test_an_upgraded_manager_that_needs_an_image_more_does_not_take_back_its_word_on_a_steady_cluster() -> None:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from espalier.api.eksa.group import CLUSTER_FINALIZER
+from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.act.machine_steps import make_control_plane, make_workers
@@ -204,8 +205,8 @@ def test_where_no_cni_is_asked_for_health_checks_wait_for_none() -> None:
 @pytest.mark.parametrize(
     ("missing", "reason"),
     [
-        (Missing("spec.a", "Secret eksa-system/a", is_credentials=True), names.CLUSTER_INVALID),
-        (Missing("spec.a", "DockerDatacenterConfig a"), names.MISSING_DEPENDENT_OBJECTS),
+        (Missing("spec.a", "Secret eksa-system/a", is_credentials=True), Reason.CLUSTER_INVALID),
+        (Missing("spec.a", "DockerDatacenterConfig a"), Reason.MISSING_DEPENDENT_OBJECTS),
     ],
     ids=["a Secret", "an object that rules are about"],
 )
@@ -218,4 +219,4 @@ def test_a_cluster_that_waits_says_what_is_wrong_with_it_anyway(missing: Missing
     right = scope(*example(), laptop())
     found = find_children(msgspec.structs.replace(right, missing=(missing,)))
     assert isinstance(found, Wait)
-    assert found.reason in (names.CREDENTIALS_NOT_PERMITTED, names.MISSING_DEPENDENT_OBJECTS)
+    assert found.reason in (Reason.CREDENTIALS_NOT_PERMITTED, Reason.MISSING_DEPENDENT_OBJECTS)

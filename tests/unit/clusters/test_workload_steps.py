@@ -8,11 +8,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from espalier.api.core import CONFIG_MAP
+from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Tree
 from espalier.clusters.act.context import Context
 from espalier.clusters.act.workload_steps import (
-    INSTALLATION,
-    REFUSED,
     begin_workload_objects,
     compare_workload_objects,
     install_workload_objects,
@@ -138,7 +137,7 @@ def test_one_that_is_no_longer_rendered_is_deleted_also_when_the_installation_st
         one.workload.answers["PATCH"] = refused(500, "InternalError")
         fault = await one.do(install_workload_objects)
         assert isinstance(fault, Fault)
-        assert fault.reason == INSTALLATION
+        assert fault.reason == Reason.WORKLOAD_OBJECTS_INSTALLATION_IN_PROGRESS
         assert one.notes == [str(one.of("a", "b", "c")._replace(digest=names.UNFINISHED))]
         one.installed = one.of("a", "b", "c")._replace(digest=names.UNFINISHED)
         one.workload.answers.clear()
@@ -189,17 +188,17 @@ def test_a_refusal_of_the_workload_cluster_needs_a_person_and_a_slow_one_is_awai
         one.workload.answers["PATCH"] = refused(403, "Forbidden")
         fault = await one.do(install_workload_objects)
         assert isinstance(fault, Fault)
-        assert fault.reason == REFUSED
+        assert fault.reason == Reason.WORKLOAD_OBJECTS_REFUSED
         slow = Story("a")
         slow.workload.slow_writes = 5.0
         waits = await slow.do(install_workload_objects)
         assert isinstance(waits, Wait)
-        assert waits.reason == INSTALLATION
+        assert waits.reason == Reason.WORKLOAD_OBJECTS_INSTALLATION_IN_PROGRESS
         away = Story("a")
         away.workload.away = True
         fault = await away.do(install_workload_objects)
         assert isinstance(fault, Fault)
-        assert fault.reason == names.WORKLOAD_CLUSTER_UNREACHABLE
+        assert fault.reason == Reason.WORKLOAD_CLUSTER_UNREACHABLE
 
     tell(story)
 

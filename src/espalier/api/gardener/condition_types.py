@@ -7,7 +7,7 @@ code.
 from __future__ import annotations
 
 from espalier.api.gardener.reasons import ETCD, EXTENSION, SEED, SHOOT
-from espalier.api.reference import ConditionType
+from espalier.api.reference import ConditionType, Prose, Reason, Remedy
 
 CONDITIONS: tuple[ConditionType, ...] = (
     ConditionType(
@@ -78,19 +78,25 @@ def of_kind(kind: str) -> list[ConditionType]:
     return [condition for condition in CONDITIONS if kind in condition.kinds]
 
 
-SATISFIED = {
-    "BackupsCopied": "the Etcd only copies, and all backups are copied",
-    "BackupsCurrent": "writes are backed up within the period in the message",
-    "BucketReached": "the store of the other seed answers",
-    "ControlPlaneRunning": "all of the control plane runs",
-    "DeploymentAvailable": "the API server is available",
-    "DestinationSeedReady": "the destination can take the shoot",
-    "EtcdReady": "etcd serves",
-    "EveryNodeReady": "all nodes are ready",
-    "GardenletReady": "the gardenlet renews its Lease",
-    "Hibernated": "the shoot is hibernated, and needs none of it; for `ReadyForDisaster`, it is fully backed up",
-    "LeaseValid": "the lease is valid again",
-    "NothingLeft": "nothing of shoots that the seed no longer has is left in it",
-    "SystemComponentsRunning": "all of `kube-system` is available",
-}
-"""Reasons of conditions that are True. There is nothing to do."""
+def _satisfied(name: str, meaning: str) -> Prose:
+    return Prose(name, Remedy.NONE, meaning, ())
+
+
+class Satisfied(Reason):
+    """Reasons of conditions that are True."""
+
+    BACKUPS_COPIED = _satisfied("BackupsCopied", "the Etcd only copies, and all backups are copied")
+    BACKUPS_CURRENT = _satisfied("BackupsCurrent", "writes are backed up within the period in the message")
+    BUCKET_REACHED = _satisfied("BucketReached", "the store of the other seed answers")
+    CONTROL_PLANE_RUNNING = _satisfied("ControlPlaneRunning", "all of the control plane runs")
+    DEPLOYMENT_AVAILABLE = _satisfied("DeploymentAvailable", "the API server is available")
+    DESTINATION_SEED_READY = _satisfied("DestinationSeedReady", "the destination can take the shoot")
+    ETCD_READY = _satisfied("EtcdReady", "etcd serves")
+    EVERY_NODE_READY = _satisfied("EveryNodeReady", "all nodes are ready")
+    GARDENLET_READY = _satisfied("GardenletReady", "the gardenlet renews its Lease")
+    HIBERNATED = _satisfied(
+        "Hibernated", "the shoot is hibernated, and needs none of it; for `ReadyForDisaster`, it is fully backed up"
+    )
+    LEASE_VALID = _satisfied("LeaseValid", "the lease is valid again")
+    NOTHING_LEFT = _satisfied("NothingLeft", "nothing of shoots that the seed no longer has is left in it")
+    SYSTEM_COMPONENTS_RUNNING = _satisfied("SystemComponentsRunning", "all of `kube-system` is available")

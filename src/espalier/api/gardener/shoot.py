@@ -43,10 +43,6 @@ REPORTED_BY_GARDENLET = (
 """Conditions of a Shoot that only the gardenlet of its seed reports: Unknown without it."""
 
 
-HANDED_OVER, SEED_GIVEN_UP = "HandedOver", "SeedGivenUp"
-"""Reasons of these conditions when another seed has the shoot from now on, and has not reported yet."""
-
-
 class WorkerMachine(Part):
     """Machine type and image of a worker pool."""
 

@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeVar
 from espalier.api import conditions
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import PAUSED_ANNOTATION, PAUSED_BY_COMMAND
+from espalier.api.eksa.reasons import Reason
 from espalier.api.resource import Key
 from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.follow import follow
@@ -234,5 +235,5 @@ async def _noticed(client: Client, key: Key) -> None:
                 if state is None or not names.is_paused_by_command(state.metadata.annotations):
                     return
                 ready = conditions.get(state.decode(Cluster).status.conditions, names.READY)
-                if ready is not None and ready.reason == names.BEING_WRITTEN:
+                if ready is not None and ready.reason == Reason.CHANGE_BEING_WRITTEN:
                     return

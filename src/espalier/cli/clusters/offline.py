@@ -19,6 +19,7 @@ from espalier.api.eksa import gitops
 from espalier.api.eksa.cluster import Cluster, ClusterSpec, ManagementCluster
 from espalier.api.eksa.fields import Ref
 from espalier.api.eksa.group import MANAGEMENT_CLUSTER, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.reasons import Reason
 from espalier.api.kinds import KubeObject
 from espalier.api.manifests import Document
 from espalier.api.meta import ObjectMeta, Tree
@@ -27,8 +28,8 @@ from espalier.api.violations import ManifestError, Problem, Violation
 from espalier.cli.clusters import documents
 from espalier.cli.kit.failures import Failure
 from espalier.clusterapi import templates
-from espalier.clusters.design import cni, credentials, names
-from espalier.clusters.design.provider import NOT_CHECKED, Providers, RenderInput, bottlerocket_groups
+from espalier.clusters.design import cni, credentials
+from espalier.clusters.design.provider import Providers, RenderInput, bottlerocket_groups
 from espalier.clusters.observe.observe import Observer
 from espalier.clusters.observe.references import Missing
 from espalier.clusters.observe.rules import releases as rules
@@ -42,7 +43,7 @@ from espalier.runtime.snapshot import Snapshot
 
 _OBJECT_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}")
 """Names that an object of the management cluster may have: no other one can be there."""
-_KNOWN_LATER = (NOT_CHECKED, names.VALUES_NOT_RESOLVED, names.CREDENTIALS_NOT_PERMITTED)
+_KNOWN_LATER = (Reason.LINKED_OBJECTS_NOT_CHECKED, Reason.VALUES_NOT_RESOLVED, Reason.CREDENTIALS_NOT_PERMITTED)
 """Reasons for waiting for a provider's answer, or for Secrets of the management cluster."""
 
 
@@ -140,7 +141,7 @@ class OfflineManager:
         ]
         others = [one.message for one in validity.problems_beside_content(scope)] if not missing else []
         reason, _, message = preview.stops.partition(": ")
-        if reason not in ("", names.MISSING_DEPENDENT_OBJECTS, *_KNOWN_LATER) and not with_linked:
+        if reason not in ("", Reason.MISSING_DEPENDENT_OBJECTS, *_KNOWN_LATER) and not with_linked:
             others += [message] if message not in others else []
         problems += [*with_linked, *(Violation("", "", "", one) for one in others)]
         later = [*unknown, *_of_the_build(scope)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from espalier.api import conditions as condition_list
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
 from espalier.cli.kit.failures import Failure, Overdue
@@ -22,8 +23,6 @@ from espalier.runtime.clock import SystemClock
 if TYPE_CHECKING:
     from espalier.cli.clusters.upgrade_progress import UpgradeProgress
 
-IN_PLACE = "InPlaceUpgradeInProgress"
-"""Reason of a Cluster whose nodes are upgraded in place."""
 
 TICK = 1.0
 """Seconds after which a terminal shows the time again."""
@@ -84,7 +83,7 @@ class _NodeByNode:
     def follow(self, cluster: Cluster, waiting: str) -> None:
         """Show `waiting`, unless more can be said of the upgrade of its nodes."""
         ready = condition(cluster, "Ready")
-        is_in_place = ready is not None and ready.reason == IN_PLACE
+        is_in_place = ready is not None and ready.reason == Reason.IN_PLACE_UPGRADE_IN_PROGRESS
         self._cluster = cluster if is_in_place else None
         self._waiting = waiting
         self._changed.set()

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from espalier.api.capi import cluster as capi
+from espalier.api.eksa.events import Event
+from espalier.api.eksa.reasons import Reason
 from espalier.clusterapi import kubeconfig
 from espalier.clusters.act.context import Context
 from espalier.clusters.act.drift_correction import seen_in_workload
@@ -63,7 +65,7 @@ async def install_cni(ctx: Context) -> Outcome:
     content = scope.capi_objects.kubeconfig
     if content is None:
         secret = kubeconfig.secret_key(scope.cluster_identity.capi)
-        return Wait("WaitingForKubeconfig", f"waiting for Secret {secret}")
+        return Wait(Reason.WAITING_FOR_KUBECONFIG, f"waiting for Secret {secret}")
     await ctx.open_gate()
     name = scope.wanted_cni.rpartition("-")[0]
     if installed and installed != f"{name}-{names.UNFINISHED}":
@@ -73,9 +75,9 @@ async def install_cni(ctx: Context) -> Outcome:
         case Failed(error):
             return Fault(_reason(error), f"the CNI could not be installed in the workload cluster: {error}")
         case None:
-            return Wait(readiness.CNI_INSTALLATION, readiness.CNI_IS_BEING_INSTALLED)
+            return Wait(Reason.DEFAULT_CNI_INSTALLATION_IN_PROGRESS, readiness.CNI_IS_BEING_INSTALLED)
     await ctx.annotate(capi.Cluster.resource, cluster, {names.CNI_ANNOTATION: scope.wanted_cni})
-    ctx.event("Normal", "CNIInstalled", f"{name} was applied to the workload cluster")
+    ctx.event("Normal", Event.CNI_INSTALLED, f"{name} was applied to the workload cluster")
     ctx.refresh()
     ctx.saw_cni(())
     return Continue()
@@ -87,7 +89,9 @@ async def compare_cni(ctx: Context) -> Outcome:
         return Continue()
     answer = await seen_in_workload(ctx, _manifests(ctx))
     if answer is None:
-        return Wait(readiness.CNI_INSTALLATION, "waiting for the CNI in the workload cluster to be checked")
+        return Wait(
+            Reason.DEFAULT_CNI_INSTALLATION_IN_PROGRESS, "waiting for the CNI in the workload cluster to be checked"
+        )
     if not answer.drifts:
         return Continue()
     lost = lost_cni(answer.drifts)
@@ -97,7 +101,10 @@ async def compare_cni(ctx: Context) -> Outcome:
         case Failed(error) if lost:
             return Fault(_reason(error), f"{_lost(lost)}: {error}")
         case None:
-            return Wait(readiness.CNI_INSTALLATION, "waiting for the CNI of the workload cluster to be restored")
+            return Wait(
+                Reason.DEFAULT_CNI_INSTALLATION_IN_PROGRESS,
+                "waiting for the CNI of the workload cluster to be restored",
+            )
     return _wait_for_missing(ctx.scope.lost_cni or ())
 
 
@@ -107,7 +114,9 @@ def _wait_for_missing(lost: Sequence[str]) -> Outcome:
     """
     if not lost:
         return Continue()
-    return Wait(readiness.CNI_INSTALLATION, f"waiting for {', '.join(lost)} to be created", after=RESULT_TTL)
+    return Wait(
+        Reason.DEFAULT_CNI_INSTALLATION_IN_PROGRESS, f"waiting for {', '.join(lost)} to be created", after=RESULT_TTL
+    )
 
 
 async def _restored(ctx: Context, drifts: Sequence[Drift]) -> bool | Failed | None:
@@ -122,7 +131,7 @@ async def _restored(ctx: Context, drifts: Sequence[Drift]) -> bool | Failed | No
         case None:
             return None
     ctx.tools.rate_limits.limit(ctx.scope.key)
-    ctx.event("Normal", "CNIRestored", "; ".join(map(str, drifts)))
+    ctx.event("Normal", Event.CNI_RESTORED, "; ".join(map(str, drifts)))
     ctx.saw_cni(tuple(one for one in drifts if not isinstance(one.remedy, Manifest)))
     return True
 
@@ -140,6 +149,6 @@ def _reason(failure: Exception) -> str:
     if isinstance(failure, workload.NotCorrected):
         failure = next(iter(failure.refusals.values()))
     if isinstance(failure, Unreachable):
-        return names.WORKLOAD_CLUSTER_UNREACHABLE
+        return Reason.WORKLOAD_CLUSTER_UNREACHABLE
     refused = isinstance(failure, Invalid | Forbidden | BadRequest)
-    return readiness.CNI_REFUSED if refused else readiness.CNI_INSTALLATION
+    return Reason.DEFAULT_CNI_REFUSED if refused else Reason.DEFAULT_CNI_INSTALLATION_IN_PROGRESS

@@ -11,6 +11,7 @@ import msgspec
 from espalier.api import conditions, redaction
 from espalier.api.eksa.cluster import ClusterStatus
 from espalier.api.eksa.group import ALLOW_DELETE_WHEN_PAUSED_ANNOTATION, CLUSTER_FINALIZER, PAUSED_ANNOTATION
+from espalier.api.eksa.reasons import Reason
 from espalier.api.identity import ClusterIdentity
 from espalier.api.meta import Condition
 from espalier.clusters.act.context import Context, Tools
@@ -21,7 +22,6 @@ from espalier.clusters.design import names
 from espalier.clusters.observe.rules import messages
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.observe.watches import Watches
-from espalier.clusters.report import synced
 from espalier.clusters.report.status import reported, reported_after, unreadable
 from espalier.kube.errors import BadRequest, Forbidden, Invalid, KubeError
 from espalier.kube.objects import Object
@@ -89,14 +89,14 @@ def due(ctx: Context) -> Sequence[Callable[[Context], Awaitable[Outcome]]]:
 def outcome_of_failure(error: KubeError | NameTaken) -> Outcome:
     """The outcome of a reconcile whose request failed."""
     if isinstance(error, NameTaken):  # since the scope was read
-        return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken([error]), after=1.0)
+        return Wait(Reason.CLUSTER_NAME_TAKEN, messages.name_taken([error]), after=1.0)
     fault = fault_of(error)
-    return Fault(names.OBJECT_REFUSED, fault.message) if isinstance(error, _REFUSALS) else fault
+    return Fault(Reason.OBJECT_REFUSED, fault.message) if isinstance(error, _REFUSALS) else fault
 
 
 def not_a_cluster(found: Object, error: Exception, now: datetime) -> tuple[Outcome, Report]:
     """The fault for a stored Cluster that can't be decoded: it passed a schema that is not ours."""
-    fault = Fault(names.CLUSTER_INVALID, f"stored Cluster is invalid: {error}", terminal=True)
+    fault = Fault(Reason.CLUSTER_INVALID, f"stored Cluster is invalid: {error}", terminal=True)
     return fault, Report(unreadable(found, fault, now), before=reported(found))
 
 
@@ -119,8 +119,8 @@ def _events(old: ClusterStatus, new: ClusterStatus) -> Iterator[Event]:
             yield Event("Normal", condition.type, condition.message)
         elif condition.type == names.KUBECONFIG_COPIED and (before is None or before.reason != condition.reason):
             yield Event("Warning", condition.reason, condition.message)
-        elif condition.reason == synced.DRIFTED and (before is None or before.message != condition.message):
-            yield Event("Warning", synced.DRIFTED, condition.message)
+        elif condition.reason == Reason.DRIFTED and (before is None or before.message != condition.message):
+            yield Event("Warning", Reason.DRIFTED, condition.message)
     if new.failure_reason and new.failure_reason != old.failure_reason:
         yield Event("Warning", new.failure_reason, new.failure_message or "")
 
@@ -140,14 +140,14 @@ def deletion_obstacle(scope: Scope) -> Outcome:
             return Done()
         left = "are gone" if is_gone else "are kept"
         message = f"waiting for other controllers to remove their finalizers: {others}"
-        return Wait("Deleting", f"the objects of the cluster {left}; {message}")
+        return Wait(Reason.DELETING, f"the objects of the cluster {left}; {message}")
     if not is_kept:
         return Continue()
     message = (
         f"the cluster is paused; remove annotation {PAUSED_ANNOTATION}, or add annotation "
         f"{ALLOW_DELETE_WHEN_PAUSED_ANNOTATION}, to delete it"
     )
-    return Wait("Paused", message)
+    return Wait(Reason.PAUSED, message)
 
 
 def _became_true(before: Condition | None, now: Condition) -> bool:

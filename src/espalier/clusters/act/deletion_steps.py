@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from espalier.api import conditions as condition_list
 from espalier.api.capi import cluster as capi
+from espalier.api.eksa.events import Event
 from espalier.api.eksa.group import CLUSTER_FINALIZER
+from espalier.api.eksa.reasons import Reason
 from espalier.clusterapi import contract
 from espalier.clusters.act.context import Context
 from espalier.clusters.act.step import CLUSTER
@@ -27,9 +29,9 @@ async def delete_cluster(ctx: Context) -> Outcome:
     if cluster is None:
         return Continue()
     if cluster.metadata.deletion_timestamp is None:
-        await ctx.write([Removal(capi.Cluster.resource, cluster)], "DeletionStarted")
+        await ctx.write([Removal(capi.Cluster.resource, cluster)], Event.DELETION_STARTED)
     paused = readiness.paused_objects(ctx.scope)
-    reason = readiness.CLUSTER_API_PAUSED if paused else "Deleting"
+    reason = Reason.CLUSTER_API_PAUSED if paused else Reason.DELETING
     return Wait(reason, "; ".join(filter(None, [_what_is_left(ctx), paused, _held_up(ctx)])))
 
 
@@ -40,12 +42,14 @@ async def delete_leftovers(ctx: Context) -> Outcome:
     and lose its CA when they go.
     """
     capi_objects = ctx.scope.capi_objects
-    await ctx.write(plan.leftovers(capi_objects, extra_kinds(ctx.scope.providers)), "LeftoversRemoved")
+    await ctx.write(plan.leftovers(capi_objects, extra_kinds(ctx.scope.providers)), Event.LEFTOVERS_REMOVED)
     left = [f"{resource.kind} {name}" for resource, found in capi_objects.objects.items() for name in found]
     left += [f"Secret {found.name}" for found in capi_objects.secrets if contract.is_owned(found)]
     if not left:
         return Continue()
-    return Wait("Deleting", "; ".join(filter(None, [f"waiting for {', '.join(left)} to be deleted", _abandoned(ctx)])))
+    return Wait(
+        Reason.DELETING, "; ".join(filter(None, [f"waiting for {', '.join(left)} to be deleted", _abandoned(ctx)]))
+    )
 
 
 async def remove_finalizer(ctx: Context) -> Outcome:
@@ -110,4 +114,4 @@ def wait_for_managed_clusters(scope: Scope) -> Outcome:
     """The outcome for a record that was deleted anyway: wait for its clusters."""
     if not scope.is_management or not scope.manages:
         return Continue()
-    return Wait("ManagesClusters", messages.manages(messages.listed(scope.manages)))
+    return Wait(Reason.MANAGES_CLUSTERS, messages.manages(messages.listed(scope.manages)))

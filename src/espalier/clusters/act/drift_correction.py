@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from espalier.api.capi import cluster as capi
 from espalier.api.core import SECRET
+from espalier.api.eksa.events import Event
+from espalier.api.eksa.reasons import Reason
 from espalier.clusters.act import authenticator_secrets
 from espalier.clusters.act.context import Context
 from espalier.clusters.design import cni, names
@@ -24,8 +26,6 @@ from espalier.clusters.report import synced
 from espalier.kube.errors import KubeError
 from espalier.runtime.outcome import Done, Fault, Outcome, fault_of
 from espalier.runtime.remote_tasks import Failed
-
-NOT_CORRECTED = "DriftNotCorrected"
 
 
 class Answer(NamedTuple):
@@ -63,7 +63,7 @@ async def correct_drift(ctx: Context) -> Outcome:
     if corrected:
         ctx.tools.rate_limits.limit(scope.key)
         ctx.tools.rate_limits.corrected(scope.key, (field for one in corrected for field in one.fields))
-        ctx.event("Normal", "DriftCorrected", "; ".join(map(str, corrected)))
+        ctx.event("Normal", Event.DRIFT_CORRECTED, "; ".join(map(str, corrected)))
         ctx.refresh()
         left = tuple(one for one in answer.drifts if one not in corrected)
         if manifests and not answer.failure:
@@ -73,7 +73,7 @@ async def correct_drift(ctx: Context) -> Outcome:
     if is_done or refusals:
         ctx.synced = synced.seen(ctx.scope, found, answer.failure or own.failure, refusals, disputes)
     if refusals:
-        return Fault(NOT_CORRECTED, "; ".join(f"{what}: {why}" for what, why in refusals.items()))
+        return Fault(Reason.DRIFT_NOT_CORRECTED, "; ".join(f"{what}: {why}" for what, why in refusals.items()))
     return Done()
 
 

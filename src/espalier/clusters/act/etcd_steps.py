@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.eksa.events import Event
+from espalier.api.eksa.reasons import Reason
 from espalier.clusterapi import contract, external_etcd
 from espalier.clusters.act.context import Context
 from espalier.clusters.act.step import Decision, Write, decisions_of, write
@@ -18,7 +20,7 @@ def change_etcd(scope: Scope) -> Decision:
     if scope.capi_objects.etcd is None:
         return Continue()
     decisions = decisions_of(scope)
-    return Write(decisions.changes(plan.of_etcd(decisions.control_plane)), "EtcdApplied")
+    return Write(decisions.changes(plan.of_etcd(decisions.control_plane)), Event.ETCD_APPLIED)
 
 
 async def write_etcd(ctx: Context, decision: Decision) -> Outcome:
@@ -54,7 +56,7 @@ def await_etcd(scope: Scope) -> Decision:
         return Continue()
     if not external_etcd.endpoints(control_plane):
         return Continue()
-    return Wait(readiness.ETCD_NOT_AVAILABLE, readiness.etcd_progress(etcd))
+    return Wait(Reason.EXTERNAL_ETCD_NOT_AVAILABLE, readiness.etcd_progress(etcd))
 
 
 async def write_and_resume(ctx: Context, decision: Decision) -> Outcome:

@@ -12,7 +12,9 @@ from typing import Literal
 
 from espalier.api import core
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.events import Event
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, GROUP
+from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Condition, ObjectMeta
 from espalier.api.resource import Key
 from espalier.clusterapi import kubeconfig
@@ -29,9 +31,6 @@ CHECK_EVERY = 3600.0
 """Seconds until a deleted copy is recreated: Secrets in users' namespaces are not watched."""
 
 TRY_EVERY = 60.0
-
-NOT_ALLOWED = "KubeconfigCopyNotAllowed"
-NOT_OURS = "KubeconfigNotOfThisCluster"
 
 
 def is_copy(secret: Object) -> bool:
@@ -67,7 +66,7 @@ async def keep(ctx: Context) -> None:
     copies.keep(scope.key, digest, CHECK_EVERY if ctx.copied is None else TRY_EVERY)
     if ctx.copied is None:
         await ctx.annotate(eksa.Cluster.resource, scope.object, {names.KUBECONFIG_ANNOTATION: digest})
-        ctx.event("Normal", "KubeconfigCopied", f"copied the kubeconfig to Secret {_key(ctx).name}")
+        ctx.event("Normal", Event.KUBECONFIG_COPIED, f"copied the kubeconfig to Secret {_key(ctx).name}")
 
 
 async def _write(ctx: Context, content: bytes, *, replaces: bool = True) -> Condition | None:
@@ -82,7 +81,7 @@ async def _write(ctx: Context, content: bytes, *, replaces: bool = True) -> Cond
         await writer.replace(core.SECRET, _copy(ctx, content))
     except (Invalid, Conflict, NotFound):
         return _trouble(
-            names.KUBECONFIG_SECRET_TAKEN,
+            Reason.KUBECONFIG_SECRET_TAKEN,
             f"Secret {key} exists and is not a copy made by this manager, so the manager does not change it; "
             f"delete it to have the kubeconfig copied within a minute. {_meanwhile(ctx)}",
         )
@@ -113,7 +112,7 @@ def _not_ours(ctx: Context) -> Condition | None:
     if found is None or ctx.scope.capi_objects.cluster_object is None:
         return None
     return _trouble(
-        NOT_OURS,
+        Reason.KUBECONFIG_NOT_OF_THIS_CLUSTER,
         f"Secret {found.key} does not belong to this cluster (neither its Cluster API Cluster nor its "
         "KubeadmControlPlane owns it), so it is neither used nor copied; delete it, and Cluster API creates the right "
         "one",
@@ -123,7 +122,7 @@ def _not_ours(ctx: Context) -> Condition | None:
 def _not_allowed(ctx: Context, refusal: Forbidden) -> Condition:
     namespace = ctx.scope.key.namespace
     return _trouble(
-        NOT_ALLOWED,
+        Reason.KUBECONFIG_COPY_NOT_ALLOWED,
         f"the API server refuses to copy the kubeconfig to Secret {_key(ctx)} ({refusal}); "
         f"an administrator can grant it with `espalier manifests --kubeconfig-copies --namespace {namespace}`. "
         f"{_meanwhile(ctx)}",

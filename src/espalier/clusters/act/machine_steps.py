@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from espalier.api import conditions as condition_list
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineHealthCheck
+from espalier.api.eksa.events import Event
+from espalier.api.eksa.reasons import Reason
 from espalier.api.kinds import KubeObject
 from espalier.clusterapi import contract, external_etcd, remediation
 from espalier.clusters.act.cni_steps import AGAIN
@@ -27,7 +29,7 @@ def make_control_plane(scope: Scope) -> Decision:
     wanted = decisions.control_plane
     if not scope.is_simulated and decisions.postponed:
         wanted = [one for one in wanted if not isinstance(one, KubeadmControlPlane)]
-    return _obstacle(scope, wanted) or Write(decisions.changes(_timely(scope, wanted)), "ControlPlaneApplied")
+    return _obstacle(scope, wanted) or Write(decisions.changes(_timely(scope, wanted)), Event.CONTROL_PLANE_APPLIED)
 
 
 def begin_workers(scope: Scope) -> Decision:
@@ -46,7 +48,7 @@ def begin_workers(scope: Scope) -> Decision:
     if not contract.is_up_to_date(control_plane):
         return Continue()
     new = [one for one in decisions.worker_groups if one.metadata.name not in capi_objects.of(one.resource)]
-    return Write(decisions.changes(_timely(scope, new)), "WorkersApplied")
+    return Write(decisions.changes(_timely(scope, new)), Event.WORKERS_APPLIED)
 
 
 def await_control_plane(scope: Scope) -> Decision:
@@ -60,36 +62,36 @@ def await_control_plane(scope: Scope) -> Decision:
         return Continue()
     etcd = capi_objects.etcd
     if control_plane is not None and etcd is not None and not external_etcd.has_endpoints(control_plane, etcd):
-        return Wait(readiness.ETCD_NOT_AVAILABLE, readiness.ENDPOINTS_PENDING)
+        return Wait(Reason.EXTERNAL_ETCD_NOT_AVAILABLE, readiness.ENDPOINTS_PENDING)
     if control_plane is None or not contract.is_observed(control_plane):
-        return Wait(readiness.OUTDATED, "waiting for Cluster API to observe the control plane")
+        return Wait(Reason.OUTDATED_INFORMATION, "waiting for Cluster API to observe the control plane")
     available = condition_list.get(control_plane.status.conditions, "Available")
     if available is None or available.status != "True":
         detail = f": {available.message}" if available and available.message else ""
         message = f"waiting for the control plane to be available{detail}"
-        return Wait(readiness.CONTROL_PLANE_NOT_READY, message, after=_again(scope))
+        return Wait(Reason.CONTROL_PLANE_NOT_READY, message, after=_again(scope))
     at = control_plane.status.version or "no version"
     message = f"waiting for the control plane to reach version {control_plane.spec.version}; it is at {at}"
-    return Wait(readiness.ROLLING, message, after=_again(scope))
+    return Wait(Reason.ROLLING_UPGRADE_IN_PROGRESS, message, after=_again(scope))
 
 
 def await_creation(scope: Scope) -> Decision:
     """Wait while changes of the control plane wait for its creation; the steps that follow write them."""
     postponed = decisions_of(scope).postponed
-    return Wait(in_place_progress.UPGRADING, postponed) if postponed else Continue()
+    return Wait(Reason.IN_PLACE_UPGRADE_IN_PROGRESS, postponed) if postponed else Continue()
 
 
 def make_workers(scope: Scope) -> Decision:
     """Write the objects of all worker node groups."""
     decisions = decisions_of(scope)
     wanted = decisions.worker_groups
-    return _obstacle(scope, wanted) or Write(decisions.changes(_timely(scope, wanted)), "WorkersApplied")
+    return _obstacle(scope, wanted) or Write(decisions.changes(_timely(scope, wanted)), Event.WORKERS_APPLIED)
 
 
 def remove_workers(scope: Scope) -> Decision:
     """Delete worker node groups that are not in the spec."""
     gone = plan.superfluous_workers(render_input_of(scope), scope.capi_objects, at_once=scope.is_simulated)
-    return Write(gone, "WorkersRemoved")
+    return Write(gone, Event.WORKERS_REMOVED)
 
 
 def await_readiness(scope: Scope) -> Decision:
@@ -99,18 +101,18 @@ def await_readiness(scope: Scope) -> Decision:
         return Wait(obstacle.reason, obstacle.message, after=_again(scope))
     going = plan.going_workers(render_input_of(scope), scope.capi_objects)
     if going:
-        return Wait(readiness.SCALING_DOWN, f"waiting for MachineDeployment {', '.join(going)} to be deleted")
+        return Wait(Reason.SCALING_DOWN, f"waiting for MachineDeployment {', '.join(going)} to be deleted")
     return Continue()
 
 
 def remove_unused_templates(scope: Scope) -> Decision:
     """Delete templates that nothing refers to."""
-    return Write(plan.unused_templates(scope.capi_objects), "TemplatesRemoved")
+    return Write(plan.unused_templates(scope.capi_objects), Event.TEMPLATES_REMOVED)
 
 
 def remove_superfluous_extras(scope: Scope) -> Decision:
     """Delete extra objects of the provider that nothing uses any more."""
-    return Write(plan.superfluous_extras(render_input_of(scope), scope.capi_objects), "ExtraObjectsRemoved")
+    return Write(plan.superfluous_extras(render_input_of(scope), scope.capi_objects), Event.EXTRA_OBJECTS_REMOVED)
 
 
 def make_health_checks(scope: Scope) -> Decision:
@@ -118,7 +120,7 @@ def make_health_checks(scope: Scope) -> Decision:
     decisions = decisions_of(scope)
     wanted = [*decisions.control_plane, *decisions.worker_groups]
     checks = [one for one in wanted if one.resource == MachineHealthCheck.resource]
-    return Write(decisions.changes(checks), "HealthChecksApplied")
+    return Write(decisions.changes(checks), Event.HEALTH_CHECKS_APPLIED)
 
 
 async def limit_remediation(ctx: Context) -> Outcome:
@@ -139,7 +141,7 @@ async def limit_remediation(ctx: Context) -> Outcome:
     if are_all_ready and names.REMEDIATION_STOPPED_ANNOTATION in said:
         gone = dict.fromkeys((names.REMEDIATION_STOPPED_ANNOTATION, contract.PAUSED_ANNOTATION))
         await ctx.annotate(MachineHealthCheck.resource, check, gone)
-        ctx.event("Normal", "RemediationResumed", f"MachineHealthCheck {check.key} is no longer paused")
+        ctx.event("Normal", Event.REMEDIATION_RESUMED, f"MachineHealthCheck {check.key} is no longer paused")
         ctx.refresh()
     elif not are_all_ready and last is not None and last.retry_count >= RETRIES:
         which = f"{last.machine}@{last.at}"
@@ -147,7 +149,7 @@ async def limit_remediation(ctx: Context) -> Outcome:
             paused = {names.REMEDIATION_STOPPED_ANNOTATION: which, contract.PAUSED_ANNOTATION: "true"}
             await ctx.annotate(MachineHealthCheck.resource, check, paused)
             message = f"paused MachineHealthCheck {check.key}: no replacement of an unhealthy machine became healthy"
-            ctx.event("Warning", readiness.REMEDIATION_STOPPED, message)
+            ctx.event("Warning", Reason.REMEDIATION_STOPPED, message)
             ctx.refresh()
     return Continue()
 

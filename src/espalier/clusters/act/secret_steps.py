@@ -8,6 +8,8 @@ import secrets
 import msgspec
 
 from espalier.api import core
+from espalier.api.eksa.events import Event
+from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import ObjectMeta
 from espalier.clusters.act import authenticator_secrets, kubeconfig_copies
 from espalier.clusters.act.context import Context
@@ -35,7 +37,7 @@ async def make_gate_key(ctx: Context) -> Outcome:
         message = (
             f"waiting for Secret {names.GATE_KEY} to appear in the cache; if it lacks {names.GATE_KEY_FIELD}, delete it"
         )
-        return Wait("WaitingForGateKey", message, after=1.0)
+        return Wait(Reason.WAITING_FOR_GATE_KEY, message, after=1.0)
     ctx.scope = msgspec.structs.replace(ctx.scope, gate_key=GateKey(key))
     return Continue()
 
@@ -69,7 +71,7 @@ def carry_credentials(scope: Scope) -> Decision:
     decisions = decisions_of(scope)
     carriers = decisions.render_input.provider.links.carriers
     wanted = [one for one in decisions.control_plane if one.resource in carriers]
-    return Write(decisions.changes(wanted), "CredentialsApplied")
+    return Write(decisions.changes(wanted), Event.CREDENTIALS_APPLIED)
 
 
 async def copy_kubeconfig(ctx: Context) -> Outcome:
@@ -98,4 +100,4 @@ def find_left_over_secrets(scope: Scope) -> Decision:
     """Reject the creation of a cluster while Secrets with another cluster's keys exist under its names."""
     if scope.capi_objects.cluster_object is not None or not scope.left_over:
         return Continue()
-    return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken(scope.left_over), after=60.0)
+    return Wait(Reason.CLUSTER_NAME_TAKEN, messages.name_taken(scope.left_over), after=60.0)

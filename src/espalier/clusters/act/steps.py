@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
+from espalier.api.eksa.events import Event
 from espalier.api.eksa.group import CLUSTER_FINALIZER
+from espalier.api.eksa.reasons import Reason
 from espalier.clusters.act import kubeconfig_copies
 from espalier.clusters.act.cni_steps import compare_cni, install_cni, restore_cni
 from espalier.clusters.act.context import Context
@@ -41,7 +43,6 @@ from espalier.clusters.act.workload_steps import (
     compare_workload_objects,
     install_workload_objects,
 )
-from espalier.clusters.design import names
 from espalier.clusters.observe.rules import messages
 from espalier.clusters.observe.rules.sharing import linked
 from espalier.clusters.observe.scope import Scope, read
@@ -56,9 +57,6 @@ from espalier.clusters.report.validity import (
 )
 from espalier.runtime import owners
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
-
-RELEASE_CHOSEN = "ReleaseChosen"
-"""Reason: step `take_release` writes the inherited release into the spec."""
 
 
 async def add_finalizer(ctx: Context) -> Outcome:
@@ -81,19 +79,19 @@ def choose_release(scope: Scope) -> Decision:
         return check(scope)
     if management.spec.eksa_version is None:
         cause = f'management cluster "{management.metadata.name}" has no eksaVersion to inherit'
-        return Wait(names.EKSA_VERSION_INVALID, f"{cause}; set spec.eksaVersion of this Cluster")
-    return Wait(RELEASE_CHOSEN, f"inherited release {management.spec.eksa_version} from the management cluster")
+        return Wait(Reason.EKSA_VERSION_INVALID, f"{cause}; set spec.eksaVersion of this Cluster")
+    return Wait(Reason.RELEASE_CHOSEN, f"inherited release {management.spec.eksa_version} from the management cluster")
 
 
 async def take_release(ctx: Context, decision: Decision) -> Outcome:
     """Write the chosen release into the spec."""
     management = ctx.scope.management
-    if not isinstance(decision, Wait) or decision.reason != RELEASE_CHOSEN or management is None:
+    if not isinstance(decision, Wait) or decision.reason != Reason.RELEASE_CHOSEN or management is None:
         return await write(ctx, decision)
     # With the resourceVersion that was read: somebody may have set a release since then.
     chosen = {"spec": {"eksaVersion": management.spec.eksa_version}}
     await ctx.tools.writer.merge(CLUSTER, ctx.scope.object, chosen)
-    ctx.event("Normal", "ReleaseChosen", decision.message)
+    ctx.event("Normal", Event.RELEASE_CHOSEN, decision.message)
     return decision
 
 
@@ -107,7 +105,7 @@ def await_quiet(scope: Scope) -> Decision:
 
 def await_command(scope: Scope) -> Decision:
     """Wait for a command that has paused the Cluster to write a change; for any other pause nothing is waited for."""
-    return Wait(names.BEING_WRITTEN, messages.BEING_WRITTEN) if scope.is_undecided else Continue()
+    return Wait(Reason.CHANGE_BEING_WRITTEN, messages.BEING_WRITTEN) if scope.is_undecided else Continue()
 
 
 def find_children(scope: Scope) -> Decision:
@@ -167,7 +165,7 @@ def check(scope: Scope) -> Decision:
     if found:
         return found
     lost = deleted.lost_control_plane(scope.capi_objects)
-    return Wait(names.CONTROL_PLANE_LOST, lost) if lost else Continue()
+    return Wait(Reason.CONTROL_PLANE_LOST, lost) if lost else Continue()
 
 
 def check_in_place(scope: Scope) -> Decision:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from espalier.api.capi import cluster as capi
 from espalier.api.core import SECRET
+from espalier.api.eksa.events import Event
+from espalier.api.eksa.reasons import Reason
 from espalier.clusterapi import contract, kubeconfig
 from espalier.clusters.act.context import Context
 from espalier.clusters.act.drift_correction import seen_of_provider
@@ -20,8 +22,6 @@ from espalier.kube.errors import BadRequest, Forbidden, Invalid, Unreachable
 from espalier.runtime.outcome import Continue, Fault, Outcome, Wait
 from espalier.runtime.remote_tasks import Failed
 
-INSTALLATION = "WorkloadObjectsInstallationInProgress"
-REFUSED = "WorkloadObjectsRefused"
 _IN_PROGRESS = "the provider's objects are being installed in the workload cluster"
 
 
@@ -35,9 +35,17 @@ async def carry_credentials_there(ctx: Context) -> Outcome:
     match await ctx.tools.remote_tasks.send(scope.cluster_identity, workload.install(manifests, content)):
         case Failed(error):
             message = f"changed credentials could not be applied in the workload cluster: {error}"
-            return Fault(names.WORKLOAD_CLUSTER_UNREACHABLE if isinstance(error, Unreachable) else REFUSED, message)
+            return Fault(
+                Reason.WORKLOAD_CLUSTER_UNREACHABLE
+                if isinstance(error, Unreachable)
+                else Reason.WORKLOAD_OBJECTS_REFUSED,
+                message,
+            )
         case None:
-            return Wait(INSTALLATION, "changed credentials are being applied in the workload cluster")
+            return Wait(
+                Reason.WORKLOAD_OBJECTS_INSTALLATION_IN_PROGRESS,
+                "changed credentials are being applied in the workload cluster",
+            )
     return Continue()
 
 
@@ -62,19 +70,25 @@ async def install_workload_objects(ctx: Context) -> Outcome:
     content = scope.capi_objects.kubeconfig
     if content is None:
         secret = kubeconfig.secret_key(scope.cluster_identity.capi)
-        return Wait("WaitingForKubeconfig", f"waiting for Secret {secret}")
+        return Wait(Reason.WAITING_FOR_KUBECONFIG, f"waiting for Secret {secret}")
     await ctx.open_gate()
     await _note(ctx, Installed(names.UNFINISHED, (*installed.objects, *superfluous)))
     match await ctx.tools.remote_tasks.send(scope.cluster_identity, workload.install(manifests, content, superfluous)):
         case Failed(error):
             refused = isinstance(error, Invalid | Forbidden | BadRequest)
-            reason = names.WORKLOAD_CLUSTER_UNREACHABLE if isinstance(error, Unreachable) else INSTALLATION
+            reason = (
+                Reason.WORKLOAD_CLUSTER_UNREACHABLE
+                if isinstance(error, Unreachable)
+                else Reason.WORKLOAD_OBJECTS_INSTALLATION_IN_PROGRESS
+            )
             message = f"the provider's objects could not be installed in the workload cluster: {error}"
-            return Fault(REFUSED if refused else reason, message)
+            return Fault(Reason.WORKLOAD_OBJECTS_REFUSED if refused else reason, message)
         case None:
-            return Wait(INSTALLATION, _IN_PROGRESS)
+            return Wait(Reason.WORKLOAD_OBJECTS_INSTALLATION_IN_PROGRESS, _IN_PROGRESS)
     await _note(ctx, installed)
-    ctx.event("Normal", "WorkloadObjectsInstalled", f"{len(manifests)} objects were applied to the workload cluster")
+    ctx.event(
+        "Normal", Event.WORKLOAD_OBJECTS_INSTALLED, f"{len(manifests)} objects were applied to the workload cluster"
+    )
     return Continue()
 
 
@@ -82,7 +96,10 @@ async def compare_workload_objects(ctx: Context) -> Outcome:
     """Compare the provider's objects with what is rendered, if the workload cluster is reachable."""
     answer = await seen_of_provider(ctx)
     if answer is None:
-        return Wait(INSTALLATION, "waiting for the provider's objects in the workload cluster to be checked")
+        return Wait(
+            Reason.WORKLOAD_OBJECTS_INSTALLATION_IN_PROGRESS,
+            "waiting for the provider's objects in the workload cluster to be checked",
+        )
     manifests = [(one.what, one.remedy) for one in answer.drifts if isinstance(one.remedy, Manifest)]
     content = ctx.scope.capi_objects.kubeconfig
     if not manifests or content is None or ctx.tools.rate_limits.is_limited(ctx.scope.key):
@@ -91,9 +108,12 @@ async def compare_workload_objects(ctx: Context) -> Outcome:
         case Failed():
             return Continue()  # Synced reports the rest
         case None:
-            return Wait(INSTALLATION, "waiting for the provider's objects in the workload cluster to be restored")
+            return Wait(
+                Reason.WORKLOAD_OBJECTS_INSTALLATION_IN_PROGRESS,
+                "waiting for the provider's objects in the workload cluster to be restored",
+            )
     ctx.tools.rate_limits.limit(ctx.scope.key)
-    ctx.event("Normal", "WorkloadObjectsRestored", "; ".join(map(str, answer.drifts)))
+    ctx.event("Normal", Event.WORKLOAD_OBJECTS_RESTORED, "; ".join(map(str, answer.drifts)))
     return Continue()
 
 

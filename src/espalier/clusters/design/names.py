@@ -1,4 +1,4 @@
-"""Names, labels, annotations and reasons: strings that are stored or that others may rely on."""
+"""Names, labels and annotations: strings that are stored or that others may rely on."""
 
 from __future__ import annotations
 
@@ -81,47 +81,8 @@ SPEC_VALID = "SpecValid"
 KUBECONFIG_COPIED = "KubeconfigCopied"
 """Why the kubeconfig is not copied to the Cluster's namespace: present only while it isn't, and not part of Ready."""
 
-DEPENDENT_OBJECTS_AWAITED = "DependentObjectsAwaited"
-"""Reason while objects that the Cluster refers to may still come with the rest of a manifest."""
-
-VALUES_NOT_RESOLVED = "ValuesNotResolved"
-"""Reason while waiting for a controller of the provider to resolve values."""
-
-SETTLING = "Settling"
-"""Reason while a change may still be being written: see `clusters/observe/settling.py`."""
-
-BEING_WRITTEN = "ChangeBeingWritten"
-"""Reason while a command of ours has paused the Cluster to write a change."""
-
-# Values of status.failureReason: the cluster makes no progress until somebody acts.
-CREDENTIALS_NOT_PERMITTED = "CredentialsNotPermitted"
-MISSING_DEPENDENT_OBJECTS = "MissingDependentObjects"
-MANAGEMENT_CLUSTER_REF_INVALID = "ManagementClusterRefInvalid"
-EKSA_VERSION_INVALID = "EksaVersionInvalid"
-BUNDLES_NOT_FOUND = "BundleNotFoundForCluster"
-BUNDLES_INVALID = "BundlesInvalid"
-EKSD_RELEASE_INVALID = "EksdReleaseInvalid"
-RELEASE_REPLACED = "ReleaseReplaced"
-CLUSTER_INVALID = "ClusterInvalid"
-CLUSTER_NAME_TAKEN = "ClusterNameTaken"
-MACHINE_ADDRESSES_TAKEN = "MachineAddressesTaken"
-REQUIRES_EKS_ANYWHERE = "RequiresEKSAnywhereClusterAPI"
-OBJECT_REFUSED = "ObjectRefused"
-KUBECONFIG_SECRET_TAKEN = "KubeconfigSecretTaken"  # noqa: S105 - a reason
-CLUSTER_API_OBJECTS_MISSING = "ClusterAPIObjectsMissing"
-
 FAILURES = reasons.waiting_for_people(reasons.CLUSTER)
-"""All reasons for which somebody must act, from the table."""
-
-CONTROL_PLANE_LOST = "ControlPlaneLost"
-CLUSTER_API_OBJECT_DELETED = "ClusterAPIObjectDeleted"
-CERTIFICATES_MISSING = "ClusterCertificatesMissing"
-
-NOT_COMPARABLE = "NotComparable"
-"""Reason of a cluster whose objects can't be compared with what would be rendered."""
-
-WORKLOAD_CLUSTER_UNREACHABLE = "WorkloadClusterUnreachable"
-"""Reason of a fault that ends when the API server of the workload cluster answers again."""
+"""Values of status.failureReason: the cluster makes no progress until somebody acts."""
 
 DEFAULT_GROUP = "md-0"
 """Default name of a worker node group."""

@@ -37,10 +37,6 @@ if TYPE_CHECKING:
     from espalier.runtime.controller import Controller
 
 
-NOT_CHECKED = "LinkedObjectsNotChecked"
-"""Reason of a Wait for a pending check."""
-
-
 class Dependency(NamedTuple):
     """A Secret or ConfigMap in the system's namespace that a linked object references."""
 

@@ -15,6 +15,7 @@ import msgspec
 from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineSet
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import (
     FALLBACK_ANNOTATION,
     IN_PLACE_CONTROL_PLANE,
@@ -31,7 +32,6 @@ from espalier.clusterapi.machine_change import MachineParts
 from espalier.clusterapi.machine_objects import MachineObjects
 from espalier.clusterapi.names import REVISION
 from espalier.clusters.effects.simulate import Simulated
-from espalier.clusters.observe import in_place_progress
 
 ETCD = "external etcd"
 """Name of the group of external etcd machines; no MachineDeployment can have it."""
@@ -391,6 +391,6 @@ def refused_in_place(groups: Sequence[Group], cluster: str) -> str:
         if group.refused
     ]
     if said:
-        return f"{in_place_progress.REFUSED}: {'; '.join(said)}"
+        return f"{Reason.IN_PLACE_UPGRADE_REFUSED}: {'; '.join(said)}"
     blocked = [sentence for group in groups for sentence in group.blocked]
-    return f"{in_place_progress.FAILED}: {'; '.join(blocked)}" if blocked else ""
+    return f"{Reason.IN_PLACE_UPGRADE_FAILED}: {'; '.join(blocked)}" if blocked else ""

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
+from espalier.api.eksa.reasons import Reason
 from espalier.api.resource import Resource
 from espalier.clusterapi import external_etcd
 from espalier.clusters.act.cni_steps import install_cni
@@ -131,7 +132,7 @@ def _settled(scope: Scope, here: Simulated, written: list[Change | Removal]) -> 
         return here
     why = synced.incomparable(scope)
     if why or render_input is None:  # without a render input, there is a reason
-        return replace(here, stops=f"{names.NOT_COMPARABLE}: {why}")
+        return replace(here, stops=f"{Reason.NOT_COMPARABLE}: {why}")
     found = drift.of_capi_objects(render_input, capi_objects, None if scope.leaves_cni_alone else scope.wanted_cni)
     corrected = drift.correctable(found, policy(scope.cluster.metadata.annotations))
     remedies = [one.remedy for one in corrected if isinstance(one.remedy, Change | Removal)]

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from espalier.api.eksa import reasons
+from espalier.api.eksa.reasons import Reason
 from espalier.api.listing import first
-from espalier.clusters.design import names
 from espalier.clusters.design.provider import infrastructures
 from espalier.clusters.effects.diff import Verb
 from espalier.clusters.effects.machines import Group, RemovedMachine, groups, refused_in_place
@@ -28,7 +27,7 @@ _VERBS: dict[Verb, str] = {"create": "created", "change": "changed", "delete": "
 
 def held(stops: str) -> str:
     """The sentence for a change that stops before any write, with the reason (`Preview.stops`)."""
-    if stops.partition(":")[0] == names.VALUES_NOT_RESOLVED:
+    if stops.partition(":")[0] == Reason.VALUES_NOT_RESOLVED:
         return f"the effects are known once the provider has answered, which needs no action: {stops}"
     return f"then nothing is done: {stops}"
 
@@ -42,7 +41,7 @@ def sentences(scope: Scope) -> Iterator[str]:
     is_known = scope.render_input is not None
     simulated = simulate(replace(scope, missing=()) if is_known else scope)
     stops = _stops(simulated)
-    if scope.missing and (is_known or stops.startswith(names.MISSING_DEPENDENT_OBJECTS)):
+    if scope.missing and (is_known or stops.startswith(Reason.MISSING_DEPENDENT_OBJECTS)):
         what = first([*dict.fromkeys(one.what for one in scope.missing)], 1)
         then = "then:" if is_known else "the effects are known then"
         yield f"plan: waiting for {what}, unless this manifest contains it; {then}"
@@ -70,10 +69,8 @@ def sentences(scope: Scope) -> Iterator[str]:
         yield NOTHING
 
 
-_OF_OTHERS = {
-    one.name: one.meaning
-    for one in reasons.REASONS
-    if one.name in (names.CLUSTER_NAME_TAKEN, names.MANAGEMENT_CLUSTER_REF_INVALID)
+_OF_OTHERS: dict[str, str] = {
+    one: one.prose.meaning for one in (Reason.CLUSTER_NAME_TAKEN, Reason.MANAGEMENT_CLUSTER_REF_INVALID)
 }
 """Reasons whose messages name objects that the requester may not be allowed to read, with the text to use instead."""
 

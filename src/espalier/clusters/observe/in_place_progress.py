@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from espalier.api import conditions as condition_list
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.conditions import is_false, is_true
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import (
     ACCEPTED,
     IN_PLACE_CONTROL_PLANE,
@@ -28,15 +29,6 @@ from espalier.clusterapi.contract import DEPLOYMENT_NAME_LABEL, PAUSED_ANNOTATIO
 from espalier.clusters.design.runtime_hooks import Owner
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
-
-UPGRADING = "InPlaceUpgradeInProgress"
-"""Reason of conditions while machines are upgraded in place."""
-
-REFUSED = "InPlaceUpgradeRefused"
-"""Reason when a change can't be made in place."""
-
-FAILED = "InPlaceUpgradeFailed"
-"""Reason when it began and can't continue until somebody acts."""
 
 
 def is_upgrading(live: Owner) -> bool:
@@ -93,7 +85,10 @@ def progress(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
         return of_others
     # Both before the upgrade is made and after it was taken away, until Cluster API continues.
     name = f"{live.kind} {live.metadata.name}"
-    return Wait(UPGRADING, f"machines of {name} are reserved for an in-place upgrade, which begins or has just ended")
+    return Wait(
+        Reason.IN_PLACE_UPGRADE_IN_PROGRESS,
+        f"machines of {name} are reserved for an in-place upgrade, which begins or has just ended",
+    )
 
 
 def _owner_named(upgrade: ControlPlaneUpgrade | MachineDeploymentUpgrade) -> str:
@@ -113,14 +108,17 @@ def _by_hooks(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
         return None
     sentence = refused_by_hooks(live.metadata)
     if sentence:  # Cluster API does not say that it observed what it could not begin with
-        return None if fallback == "RollingUpdate" else Wait(REFUSED, sentence)
+        return None if fallback == "RollingUpdate" else Wait(Reason.IN_PLACE_UPGRADE_REFUSED, sentence)
     if not is_observed(live):
         return None
     name, done = f"{live.kind} {live.metadata.name}", f"{up_to_date} of {replicas} are done"
     message = f"machines of {name} are being upgraded in place: {done}"
     nodes = sorted(_node_progress(found.decode(NodeUpgrade)) for found in upgrades if _concerns(found, live))
     has_failed = any(text and not goes_on for goes_on, text in nodes)
-    return Wait(FAILED if has_failed else UPGRADING, "; ".join([message, *(text for _, text in nodes if text)]))
+    return Wait(
+        Reason.IN_PLACE_UPGRADE_FAILED if has_failed else Reason.IN_PLACE_UPGRADE_IN_PROGRESS,
+        "; ".join([message, *(text for _, text in nodes if text)]),
+    )
 
 
 def _node_progress(upgrade: NodeUpgrade) -> tuple[bool, str]:
@@ -140,8 +138,8 @@ def _concerns(found: Object, owner: Owner) -> bool:
 
 def _reason_of(conditions: Sequence[Condition]) -> str:
     if is_false(conditions, ACCEPTED):
-        return REFUSED
-    return FAILED if is_false(conditions, PROGRESSING) else UPGRADING
+        return Reason.IN_PLACE_UPGRADE_REFUSED
+    return Reason.IN_PLACE_UPGRADE_FAILED if is_false(conditions, PROGRESSING) else Reason.IN_PLACE_UPGRADE_IN_PROGRESS
 
 
 def upgrade_annotation(owner: Owner) -> str:

@@ -14,6 +14,7 @@ import msgspec
 
 from espalier.api.core import CONFIG_MAP, ConfigMap
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.events import Event
 from espalier.api.resource import Key
 from espalier.clusters.design import names
 from espalier.clusters.observe.scope import age, is_self_managed, read
@@ -130,7 +131,7 @@ def controller(
             return Done()
         if known.lacks_record and (left := grace(found, clock.now())):
             return Done(after=left)
-        recorder.event(found, "Warning", "ManagementClusterInvalid", known.trouble)
+        recorder.event(found, "Warning", Event.MANAGEMENT_CLUSTER_INVALID, known.trouble)
         return Done()
 
     result = Controller("management-cluster", reconcile, workers=1, resync=resync, rng=rng)

@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from espalier.api.eksa.reasons import Reason
 from espalier.api.resource import Key
-from espalier.clusters.design import names
 from espalier.clusters.observe.scope import Scope
 
 GRACE = 5.0
 """Seconds."""
 
-_REPORTED = (names.MISSING_DEPENDENT_OBJECTS, names.CREDENTIALS_NOT_PERMITTED)
+_REPORTED = (Reason.MISSING_DEPENDENT_OBJECTS, Reason.CREDENTIALS_NOT_PERMITTED)
 
 
 class ReferenceGrace:

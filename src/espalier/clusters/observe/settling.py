@@ -14,8 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from espalier.api.eksa.reasons import Reason
 from espalier.api.resource import Key
-from espalier.clusters.design import gate, names
+from espalier.clusters.design import gate
 from espalier.clusters.design.gate import Gate
 from espalier.clusters.observe.scope import Scope
 from espalier.kube.objects import Object
@@ -83,7 +84,7 @@ class Settling:
             f"a change was requested; it begins when the Cluster and the objects that it names have not changed for "
             f"{self.seconds:g} s, after {self.longest:g} s at the latest"
         )
-        return Wait(names.SETTLING, message, after=due - now)
+        return Wait(Reason.SETTLING, message, after=due - now)
 
     def forget(self, key: Key) -> None:
         """Remove the record of a deleted Cluster."""

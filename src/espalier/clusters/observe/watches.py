@@ -9,6 +9,7 @@ import msgspec
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
+from espalier.api.eksa.reasons import Reason
 from espalier.api.resource import Key
 from espalier.clusterapi import kubeconfig
 from espalier.clusterapi import labels as capi_labels
@@ -162,6 +163,6 @@ def _is_settled(found: Object) -> bool:
     except msgspec.ValidationError:
         return True
     status = cluster.status
-    if any(one.reason == names.NOT_COMPARABLE for one in status.conditions):
+    if any(one.reason == Reason.NOT_COMPARABLE for one in status.conditions):
         return False
     return status.observed_generation == cluster.metadata.generation and not status.failure_reason

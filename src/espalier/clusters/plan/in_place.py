@@ -20,6 +20,7 @@ import msgspec
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy, WorkerNodesUpgradeRolloutStrategy
 from espalier.api.eksa.upgrades import (
     FALLBACK_ANNOTATION,
@@ -46,16 +47,10 @@ from espalier.clusters.design.provider import RenderInput
 from espalier.clusters.design.render_input import group_name
 from espalier.clusters.design.rendered import annotated
 from espalier.clusters.design.runtime_hooks import Owner
-from espalier.clusters.observe.in_place_progress import REFUSED, is_upgrading, progress, upgrade_annotation
+from espalier.clusters.observe.in_place_progress import is_upgrading, progress, upgrade_annotation
 from espalier.clusters.observe.scope import ClusterAPIObjects
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
-
-TOO_FEW = "TooFewMachinesForHooks"
-"""Reason when Cluster API would add a machine before it asks whether one can be upgraded in place."""
-
-NOT_ASKED = "RuntimeHooksNotDiscovered"
-"""Reason while Cluster API would not call the hooks."""
 
 UpgradeRolloutStrategy = ControlPlaneUpgradeRolloutStrategy | WorkerNodesUpgradeRolloutStrategy
 
@@ -175,7 +170,11 @@ def _compared(
     known = Infrastructures([render_input.provider.infrastructure])
     classified = classify(before, after, UpdateStrategy.of(strategy.type, strategy.fallback), known, template)
     upgrade = progress(live, capi_objects.upgrades)
-    if classified.effect is MachineEffect.REFUSED and upgrade is not None and upgrade.reason == REFUSED:
+    if (
+        classified.effect is MachineEffect.REFUSED
+        and upgrade is not None
+        and upgrade.reason == Reason.IN_PLACE_UPGRADE_REFUSED
+    ):
         # Machines are not as it has them: what an earlier manager or a person wrote was refused. Component `upgrades`
         # compares what is written now with the machines themselves, and nothing is done to them until then.
         return Classification(MachineEffect.IN_PLACE, classified.fields)
@@ -200,7 +199,7 @@ def refused(changes: Iterable[OwnerChange]) -> Wait | None:
     The message lists all refusals.
     """
     refusals = [one.refusal for one in changes if one.refusal]
-    return Wait(REFUSED, "; ".join(refusals)) if refusals else None
+    return Wait(Reason.IN_PLACE_UPGRADE_REFUSED, "; ".join(refusals)) if refusals else None
 
 
 def with_upgrade_requested(change: OwnerChange, front_end: FrontEnd) -> Owner:
@@ -233,9 +232,13 @@ def obstacle(change: OwnerChange, front_end: FrontEnd, extension: Object | None)
     if front_end is not FrontEnd.HOOKS or live is None or is_upgrading(live) or not change.classified.is_outdated:
         return None
     if runtime_hooks.is_too_small(wanted):
-        return Wait(TOO_FEW, runtime_hooks.too_small(wanted)) if strategy.fallback != "RollingUpdate" else None
+        return (
+            Wait(Reason.TOO_FEW_MACHINES_FOR_HOOKS, runtime_hooks.too_small(wanted))
+            if strategy.fallback != "RollingUpdate"
+            else None
+        )
     waiting = runtime_hooks.undiscovered(extension)
-    return Wait(NOT_ASKED, waiting) if waiting else None
+    return Wait(Reason.RUNTIME_HOOKS_NOT_DISCOVERED, waiting) if waiting else None
 
 
 def lacking(live: KubeadmControlPlane | None, has_cni: bool) -> str:

@@ -11,10 +11,11 @@ from msgspec.structs import replace
 
 from espalier.api import redaction
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.admission.admission import Admission
-from espalier.clusters.design import names, object_names
+from espalier.clusters.design import object_names
 from espalier.clusters.design.gate import Isolation
 from espalier.clusters.design.layers import Layer
 from espalier.clusters.design.provider import RenderInput, infrastructures
@@ -63,7 +64,7 @@ class Preview(msgspec.Struct, frozen=True):
     @property
     def is_unknown(self) -> bool:
         """True if the effects depend on values that the provider has not resolved yet."""
-        return self.stops.partition(":")[0] == names.VALUES_NOT_RESOLVED and not self.objects
+        return self.stops.partition(":")[0] == Reason.VALUES_NOT_RESOLVED and not self.objects
 
     @property
     def is_empty(self) -> bool:
@@ -176,7 +177,7 @@ class Previews:
         try:
             scope = self._observer.scope(key)
         except msgspec.ValidationError as error:
-            return Preview(key, stops=f"{names.CLUSTER_INVALID}: the stored Cluster is invalid: {error}")
+            return Preview(key, stops=f"{Reason.CLUSTER_INVALID}: the stored Cluster is invalid: {error}")
         if scope is None:
             raise LookupError(f"there is no Cluster {key}")
         preview = self._preview(replace(scope, isolation=isolation or scope.isolation), scope.render_input)

@@ -11,11 +11,13 @@ from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.conditions import condition as _condition
+from espalier.api.eksa.condition_types import Satisfied
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
 from espalier.api.meta import Condition
 from espalier.clusterapi import contract, external_etcd, rollouts
 from espalier.clusterapi.classification import MachineEffect
-from espalier.clusterapi.labels import CHANGED, mislabelled
+from espalier.clusterapi.labels import mislabelled
 from espalier.clusters.design import names, object_names
 from espalier.clusters.design.drift_policy import Policy, policy
 from espalier.clusters.design.gate import Isolation
@@ -28,51 +30,37 @@ from espalier.clusters.plan.decisions import Decisions
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
 
-# Reasons, as EKS Anywhere has them.
-INITIALIZING = "ControlPlaneInitializationInProgress"
-NOT_INITIALIZED = "ControlPlaneNotInitialized"
-OUTDATED = "OutdatedInformation"
-ROLLING = "RollingUpgradeInProgress"
-SCALING_UP = "ScalingUp"
-SCALING_DOWN = "ScalingDown"
-NODES_NOT_READY = "NodesNotReady"
-CLUSTER_API_PAUSED = "ClusterAPIPaused"
-REMEDIATION_STOPPED = "RemediationStopped"
-REPLICAS_CHANGED = "ReplicasChanged"
-PAUSED = "Paused"
-UNHEALTHY = "ControlPlaneComponentsUnhealthy"
-CONTROL_PLANE_NOT_READY = "ControlPlaneNotReady"
-CNI_INSTALLATION = "DefaultCNIInstallationInProgress"
-CNI_MISSING = "DefaultCNIMissing"
-CNI_REFUSED = "DefaultCNIRefused"
-CNI_UPGRADE = "DefaultCNIUpgradeInProgress"
-AUTOSCALER_CONSTRAINT = "AutoscalerConstraintNotMet"
-ETCD_NOT_AVAILABLE = "ExternalEtcdNotAvailable"
-SKIPPED_CNI = "SkipUpgradesForDefaultCNIConfigured"
-
 PROGRESS = frozenset(
     {
-        INITIALIZING,
-        NOT_INITIALIZED,
-        OUTDATED,
-        ROLLING,
-        SCALING_UP,
-        SCALING_DOWN,
-        NODES_NOT_READY,
-        UNHEALTHY,
-        CONTROL_PLANE_NOT_READY,
-        AUTOSCALER_CONSTRAINT,
-        ETCD_NOT_AVAILABLE,
-        in_place_progress.UPGRADING,
-        in_place_progress.FAILED,
+        Reason.CONTROL_PLANE_INITIALIZATION_IN_PROGRESS,
+        Reason.CONTROL_PLANE_NOT_INITIALIZED,
+        Reason.OUTDATED_INFORMATION,
+        Reason.ROLLING_UPGRADE_IN_PROGRESS,
+        Reason.SCALING_UP,
+        Reason.SCALING_DOWN,
+        Reason.NODES_NOT_READY,
+        Reason.CONTROL_PLANE_COMPONENTS_UNHEALTHY,
+        Reason.CONTROL_PLANE_NOT_READY,
+        Reason.AUTOSCALER_CONSTRAINT_NOT_MET,
+        Reason.EXTERNAL_ETCD_NOT_AVAILABLE,
+        Reason.IN_PLACE_UPGRADE_IN_PROGRESS,
+        Reason.IN_PLACE_UPGRADE_FAILED,
     }
 )
 """Reasons of waiting for which a condition's message is more precise than the step's."""
 
 _MADE_BY_CLUSTER_API = frozenset(
     {
-        *(INITIALIZING, NOT_INITIALIZED, OUTDATED, ROLLING, SCALING_UP, SCALING_DOWN, NODES_NOT_READY),
-        ETCD_NOT_AVAILABLE,
+        *(
+            Reason.CONTROL_PLANE_INITIALIZATION_IN_PROGRESS,
+            Reason.CONTROL_PLANE_NOT_INITIALIZED,
+            Reason.OUTDATED_INFORMATION,
+            Reason.ROLLING_UPGRADE_IN_PROGRESS,
+            Reason.SCALING_UP,
+            Reason.SCALING_DOWN,
+            Reason.NODES_NOT_READY,
+        ),
+        Reason.EXTERNAL_ETCD_NOT_AVAILABLE,
     }
 )
 """Reasons that end when Cluster API has reconciled."""
@@ -132,18 +120,18 @@ def _held(scope: Scope) -> Wait | None:
     """An edit by somebody for which controllers of Cluster API leave objects alone, or do not find them."""
     found = scope.capi_objects
     if paused := paused_objects(scope):
-        return Wait(CLUSTER_API_PAUSED, paused)
+        return Wait(Reason.CLUSTER_API_PAUSED, paused)
     owners = (*found.of(KubeadmControlPlane.resource).values(), *found.of(MachineDeployment.resource).values())
     followed = (*owners, *found.sets, *found.machines, *found.other_machines)
     changed = [text for one in followed for text in mislabelled(one)]
-    return Wait(CHANGED, listing.first(changed, _MOST_NAMED, separator="; ")) if changed else None
+    return Wait(Reason.LABELS_CHANGED, listing.first(changed, _MOST_NAMED, separator="; ")) if changed else None
 
 
 def objects_missing(scope: Scope) -> Wait:
     """Reason and message for a cluster whose Cluster API objects are missing, or belong to another by their labels."""
     if scope.capi_objects.taken:
-        return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken(scope.capi_objects.taken))
-    return Wait(names.CLUSTER_API_OBJECTS_MISSING, OBJECTS_MISSING)
+        return Wait(Reason.CLUSTER_NAME_TAKEN, messages.name_taken(scope.capi_objects.taken))
+    return Wait(Reason.CLUSTER_API_OBJECTS_MISSING, OBJECTS_MISSING)
 
 
 def paused_objects(scope: Scope) -> str:
@@ -180,13 +168,15 @@ def is_management_cluster_record(scope: Scope) -> bool:
 def _of_this_api(scope: Scope) -> list[Condition]:
     """The conditions of the cluster that serves this API: its API server is up, and its nodes are unknown here."""
     types = (names.CONTROL_PLANE_INITIALIZED, names.CONTROL_PLANE_READY)
-    found = [_condition(type_, "True", "ServesThisAPI", SERVES_THIS_API) for type_ in types]
+    found = [_condition(type_, "True", Satisfied.SERVES_THIS_API, SERVES_THIS_API) for type_ in types]
     if scope.spec.worker_node_group_configurations:
         found.append(
-            _condition(names.WORKERS_READY, "Unknown", "NotManagedHere", "this manager does not manage its workers")
+            _condition(
+                names.WORKERS_READY, "Unknown", Reason.NOT_MANAGED_HERE, "this manager does not manage its workers"
+            )
         )
     else:
-        found.append(_condition(names.WORKERS_READY, "True", "NoWorkers", "no worker node groups in the spec"))
+        found.append(_condition(names.WORKERS_READY, "True", Satisfied.NO_WORKERS, "no worker node groups in the spec"))
     return found
 
 
@@ -196,18 +186,28 @@ def _control_plane_initialized(scope: Scope) -> Condition:
     if scope.is_restored_without_objects:
         return _false(type_, objects_missing(scope))
     if cluster is None:
-        return _condition(type_, "False", INITIALIZING, "the control plane has not been created yet")
+        return _condition(
+            type_,
+            "False",
+            Reason.CONTROL_PLANE_INITIALIZATION_IN_PROGRESS,
+            "the control plane has not been created yet",
+        )
     if contract.is_control_plane_initialized(cluster):
-        return _condition(type_, "True", "ControlPlaneInitialized", "the API server has responded")
+        return _condition(type_, "True", Satisfied.CONTROL_PLANE_INITIALIZED, "the API server has responded")
     if not contract.is_infrastructure_provisioned(cluster):
         said = contract.failure(scope.capi_objects.infrastructure) if scope.capi_objects.infrastructure else ""
         message = ": ".join(filter(None, ("waiting for the infrastructure cluster to be provisioned", said)))
-        return _condition(type_, "False", INITIALIZING, message)
+        return _condition(type_, "False", Reason.CONTROL_PLANE_INITIALIZATION_IN_PROGRESS, message)
     etcd = scope.capi_objects.etcd
     if etcd is not None and not etcd.status.ready:
-        return _condition(type_, "False", INITIALIZING, etcd_progress(etcd))
+        return _condition(type_, "False", Reason.CONTROL_PLANE_INITIALIZATION_IN_PROGRESS, etcd_progress(etcd))
     message = "the first control plane machine is not available yet"
-    return _condition(type_, "False", INITIALIZING, "; ".join(filter(None, (message, _postponed(scope)))))
+    return _condition(
+        type_,
+        "False",
+        Reason.CONTROL_PLANE_INITIALIZATION_IN_PROGRESS,
+        "; ".join(filter(None, (message, _postponed(scope)))),
+    )
 
 
 def etcd_progress(etcd: EtcdadmCluster) -> str:
@@ -238,23 +238,23 @@ def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
     if initialized.status != "True":
         return _condition(type_, "False", initialized.reason, initialized.message)
     if lost := deleted.lost_control_plane(scope.capi_objects):
-        return _condition(type_, "False", names.CONTROL_PLANE_LOST, lost)
+        return _condition(type_, "False", Reason.CONTROL_PLANE_LOST, lost)
     absent = deleted.absent(scope.capi_objects)
     if absent or control_plane is None:
         return _false(type_, _absent(scope, absent))
     if broken := deleted.broken(scope.capi_objects):
-        return _condition(type_, "False", contract.CONTROL_PLANE_BROKEN, broken)
+        return _condition(type_, "False", Reason.CONTROL_PLANE_BROKEN, broken)
     if missing := deleted.missing_certificates(scope.capi_objects):
-        return _condition(type_, "False", names.CERTIFICATES_MISSING, missing)
+        return _condition(type_, "False", Reason.CLUSTER_CERTIFICATES_MISSING, missing)
     if unprovisioned := deleted.unprovisioned(scope.capi_objects):
-        return _condition(type_, "False", CONTROL_PLANE_NOT_READY, unprovisioned)
+        return _condition(type_, "False", Reason.CONTROL_PLANE_NOT_READY, unprovisioned)
     etcd = scope.capi_objects.etcd
     if etcd is not None and not external_etcd.is_ready(etcd):
-        return _condition(type_, "False", ETCD_NOT_AVAILABLE, etcd_progress(etcd))
+        return _condition(type_, "False", Reason.EXTERNAL_ETCD_NOT_AVAILABLE, etcd_progress(etcd))
     if etcd is not None and not external_etcd.has_endpoints(control_plane, etcd):
-        return _condition(type_, "False", ETCD_NOT_AVAILABLE, ENDPOINTS_PENDING)
+        return _condition(type_, "False", Reason.EXTERNAL_ETCD_NOT_AVAILABLE, ENDPOINTS_PENDING)
     if postponed := _postponed(scope):
-        return _condition(type_, "False", in_place_progress.UPGRADING, postponed)
+        return _condition(type_, "False", Reason.IN_PLACE_UPGRADE_IN_PROGRESS, postponed)
     upgrade = in_place_progress.progress(control_plane, scope.capi_objects.upgrades)
     if upgrade is not None:
         return _false(type_, upgrade)
@@ -264,22 +264,22 @@ def _control_plane_ready(scope: Scope, initialized: Condition) -> Condition:
     if wanted != control_plane.spec.version and (refused := in_place.refused(_changes(scope))):
         return _false(type_, refused)
     if not contract.is_observed(control_plane) or (wanted != control_plane.spec.version and not scope.is_paused):
-        return _condition(type_, "False", OUTDATED, f"control plane: {_NOT_REPORTED}")
+        return _condition(type_, "False", Reason.OUTDATED_INFORMATION, f"control plane: {_NOT_REPORTED}")
     counts = control_plane_counts(scope, control_plane)
     trouble = _trouble(scope, counts, _CONTROL_PLANE)
     check = stopped_check(scope)
     if trouble is not None and check is not None:
-        return _condition(type_, "False", REMEDIATION_STOPPED, _stopped(check, trouble.message))
+        return _condition(type_, "False", Reason.REMEDIATION_STOPPED, _stopped(check, trouble.message))
     if trouble is not None:
         return _false(type_, trouble)
     available = condition_list.get(control_plane.status.conditions, "Available")
     if available is None or available.status != "True":
         message = available.message if available and available.message else "the control plane is not available yet"
-        return _condition(type_, "False", UNHEALTHY, message)
+        return _condition(type_, "False", Reason.CONTROL_PLANE_COMPONENTS_UNHEALTHY, message)
     message = (
         f"{counts.ready} of {counts.expected} control plane nodes are ready, Kubernetes {control_plane.spec.version}"
     )
-    return _condition(type_, "True", "ControlPlaneReady", message)
+    return _condition(type_, "True", Satisfied.CONTROL_PLANE_READY, message)
 
 
 def _absent(scope: Scope, absent: str) -> Wait:
@@ -287,12 +287,12 @@ def _absent(scope: Scope, absent: str) -> Wait:
     request.
     """
     if scope.is_paused:
-        return Wait(names.CLUSTER_API_OBJECT_DELETED, f"{absent}; nothing is recreated while the cluster is paused")
+        return Wait(Reason.CLUSTER_API_OBJECT_DELETED, f"{absent}; nothing is recreated while the cluster is paused")
     if not scope.is_settled or policy(scope.cluster.metadata.annotations) not in (None, Policy.REPORT):
         message = f"{absent}; it is being recreated with the control plane endpoint of the cluster"
-        return Wait(CONTROL_PLANE_NOT_READY, message)
+        return Wait(Reason.CONTROL_PLANE_NOT_READY, message)
     how = f"set annotation {names.DRIFT_ANNOTATION}={Policy.CORRECT} to recreate it"
-    return Wait(names.CLUSTER_API_OBJECT_DELETED, f"{absent}; {how} with the control plane endpoint of the cluster")
+    return Wait(Reason.CLUSTER_API_OBJECT_DELETED, f"{absent}; {how} with the control plane endpoint of the cluster")
 
 
 def _postponed(scope: Scope) -> str:
@@ -339,31 +339,36 @@ def _cni_configured(scope: Scope) -> Condition:
     if not installed:
         if not scope.capi_objects.is_available:
             message = "waiting for the control plane to be available"
-            return _condition(type_, "False", CONTROL_PLANE_NOT_READY, message)
-        return _condition(type_, "False", CNI_INSTALLATION, CNI_IS_BEING_INSTALLED)
+            return _condition(type_, "False", Reason.CONTROL_PLANE_NOT_READY, message)
+        return _condition(type_, "False", Reason.DEFAULT_CNI_INSTALLATION_IN_PROGRESS, CNI_IS_BEING_INSTALLED)
     if scope.leaves_cni_alone:
         message = "the CNI was installed and is no longer managed (skipUpgrade)"
-        return _condition(type_, "False", SKIPPED_CNI, message)
+        return _condition(type_, "False", Reason.SKIP_UPGRADES_FOR_DEFAULT_CNI_CONFIGURED, message)
     if scope.lost_cni:
         return _false(type_, _lost_cni(scope, scope.lost_cni))
     before = condition_list.get(scope.status.conditions, type_)
     is_compared = scope.isolation is Isolation.LAYERS or not scope.is_settled
-    if scope.lost_cni is None and is_compared and before is not None and before.reason == CNI_MISSING:
+    if scope.lost_cni is None and is_compared and before is not None and before.reason == Reason.DEFAULT_CNI_MISSING:
         return _condition(type_, before.status, before.reason, before.message)  # until the next comparison
     if not scope.is_settled and not scope.is_paused and scope.wanted_cni not in ("", installed):
-        return _condition(type_, "False", CNI_UPGRADE, "the CNI is being changed in the workload cluster")
-    return _condition(type_, "True", "DefaultCNIConfigured", f"{installed.rpartition('-')[0]} is installed")
+        return _condition(
+            type_, "False", Reason.DEFAULT_CNI_UPGRADE_IN_PROGRESS, "the CNI is being changed in the workload cluster"
+        )
+    return _condition(type_, "True", Satisfied.DEFAULT_CNI_CONFIGURED, f"{installed.rpartition('-')[0]} is installed")
 
 
 def _lost_cni(scope: Scope, lost: Sequence[str]) -> Wait:
     """Reason and message for a missing CNI: a user has to act unless it is restored automatically."""
     message = f"new nodes can't become ready: {', '.join(lost)} is missing"
     if not scope.is_settled:
-        return Wait(CNI_INSTALLATION, f"{message}; it is being reinstalled")
+        return Wait(Reason.DEFAULT_CNI_INSTALLATION_IN_PROGRESS, f"{message}; it is being reinstalled")
     if policy(scope.cluster.metadata.annotations) not in (None, Policy.REPORT):
-        return Wait(CNI_INSTALLATION, f"{message}; it is being restored, as annotation {names.DRIFT_ANNOTATION} asks")
+        return Wait(
+            Reason.DEFAULT_CNI_INSTALLATION_IN_PROGRESS,
+            f"{message}; it is being restored, as annotation {names.DRIFT_ANNOTATION} asks",
+        )
     how = f"set annotation {names.DRIFT_ANNOTATION}={Policy.CORRECT} to reinstall it"
-    return Wait(CNI_MISSING, f"{message}; {how}, or change the Cluster: any change restores it")
+    return Wait(Reason.DEFAULT_CNI_MISSING, f"{message}; {how}, or change the Cluster: any change restores it")
 
 
 def _worker_counts(scope: Scope, outdated: int) -> Counts:
@@ -444,7 +449,9 @@ def _later(scope: Scope, outdated: Mapping[str, int]) -> tuple[int, int]:
 def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
     type_ = names.WORKERS_READY
     if initialized.status != "True":
-        return _condition(type_, "False", NOT_INITIALIZED, "workers join when the control plane is available")
+        return _condition(
+            type_, "False", Reason.CONTROL_PLANE_NOT_INITIALIZED, "workers join when the control plane is available"
+        )
     deployments = scope.capi_objects.typed_deployments
     upgrades = [
         in_place_progress.progress(deployment, scope.capi_objects.upgrades) for deployment in deployments.values()
@@ -455,10 +462,10 @@ def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
     if progress:
         return _condition(type_, "False", progress[-1].reason, "; ".join(wait.message for wait in progress))
     if not all(contract.is_observed(deployment) for deployment in deployments.values()):
-        return _condition(type_, "False", OUTDATED, f"workers: {_NOT_REPORTED}")
+        return _condition(type_, "False", Reason.OUTDATED_INFORMATION, f"workers: {_NOT_REPORTED}")
     if outside := _outside_limits(deployments):
         message = f"{outside}: waiting for the cluster autoscaler"
-        return _condition(type_, "False", AUTOSCALER_CONSTRAINT, message)
+        return _condition(type_, "False", Reason.AUTOSCALER_CONSTRAINT_NOT_MET, message)
     outdated = _outdated(scope)
     counts = _worker_counts(scope, sum(outdated.values()))
     later, replaced = _later(scope, outdated)
@@ -467,18 +474,22 @@ def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
             return _false(type_, refused)
         others = f", and {replaced} replaced" if replaced else ""
         message = f"{later} worker machines are upgraded in place after the control plane{others}"
-        return _condition(type_, "False", in_place_progress.UPGRADING, message)
+        return _condition(type_, "False", Reason.IN_PLACE_UPGRADE_IN_PROGRESS, message)
     trouble = _trouble(scope, counts, "worker")
     if trouble is not None:
         return _false(type_, trouble)
     sets = scope.capi_objects.sets_of
     if not all(rollouts.has_current_set(deployment, sets(name)) for name, deployment in deployments.items()):
-        return _condition(type_, "False", OUTDATED, f"workers: {_NOT_REPORTED}")  # counts of the previous template
-    return _condition(type_, "True", "WorkersReady", f"{counts.ready} of {counts.expected} worker nodes are ready")
+        return _condition(
+            type_, "False", Reason.OUTDATED_INFORMATION, f"workers: {_NOT_REPORTED}"
+        )  # counts of the previous template
+    return _condition(
+        type_, "True", Satisfied.WORKERS_READY, f"{counts.ready} of {counts.expected} worker nodes are ready"
+    )
 
 
 def _priority(wait: Wait) -> tuple[bool, str, str]:
-    return (wait.reason != in_place_progress.UPGRADING, wait.reason, wait.message)
+    return (wait.reason != Reason.IN_PLACE_UPGRADE_IN_PROGRESS, wait.reason, wait.message)
 
 
 def _trouble(scope: Scope, counts: Counts, what: str) -> Wait | None:
@@ -487,19 +498,21 @@ def _trouble(scope: Scope, counts: Counts, what: str) -> Wait | None:
         message = f"{what} machines are being replaced: {counts.up_to_date} of {counts.expected} are up to date"
         # Includes machines that never come up.
         coming = f"; {counts.ready} of {counts.replicas} nodes are ready" if counts.ready < counts.replicas else ""
-        return Wait(ROLLING, f"{message}, {counts.outdated} not{coming}")
+        return Wait(Reason.ROLLING_UPGRADE_IN_PROGRESS, f"{message}, {counts.outdated} not{coming}")
     if counts.replicas == counts.desired != counts.expected and (resting := _not_scaling(scope)) is not None:
         there = f"there are {counts.replicas} {what} machines, {counts.expected} in the spec"
         if counts.replicas < counts.expected:
             there = f"{counts.replicas} of {counts.expected} {what} machines exist"
         return Wait(resting.reason, f"{there}; {resting.message}")
     if counts.replicas < counts.expected:
-        return Wait(SCALING_UP, f"scaling up {what} machines: {counts.replicas} of {counts.expected} exist")
+        return Wait(Reason.SCALING_UP, f"scaling up {what} machines: {counts.replicas} of {counts.expected} exist")
     if counts.replicas > counts.expected:
-        return Wait(SCALING_DOWN, f"scaling down {what} machines: {counts.replicas} exist, {counts.expected} stay")
+        return Wait(
+            Reason.SCALING_DOWN, f"scaling down {what} machines: {counts.replicas} exist, {counts.expected} stay"
+        )
     if counts.ready < counts.expected:
         message = f"{counts.ready} of {counts.expected} {what} nodes are ready"
-        return Wait(NODES_NOT_READY, f"{message}; {_way_out(scope, what)}" if scope.is_settled else message)
+        return Wait(Reason.NODES_NOT_READY, f"{message}; {_way_out(scope, what)}" if scope.is_settled else message)
     return None
 
 
@@ -513,11 +526,11 @@ def _way_out(scope: Scope, what: str) -> str:
 def _not_scaling(scope: Scope) -> Wait | None:
     """Why a different number of replicas in the Cluster API object is not corrected; None if it is about to be."""
     if scope.is_paused:
-        return Wait(PAUSED, "nothing is scaled while the cluster is paused")
+        return Wait(Reason.PAUSED, "nothing is scaled while the cluster is paused")
     if not scope.is_settled or policy(scope.cluster.metadata.annotations) not in (None, Policy.REPORT):
         return None
     how = f"set annotation {names.DRIFT_ANNOTATION}={Policy.CORRECT} to correct it"
-    return Wait(REPLICAS_CHANGED, f"replicas were changed in a Cluster API object: {how}, or change the Cluster")
+    return Wait(Reason.REPLICAS_CHANGED, f"replicas were changed in a Cluster API object: {how}, or change the Cluster")
 
 
 def _false(type_: str, because: Wait) -> Condition:

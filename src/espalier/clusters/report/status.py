@@ -12,7 +12,9 @@ from espalier.api import conditions as condition_list
 from espalier.api import redaction
 from espalier.api.conditions import condition as _condition
 from espalier.api.eksa.cluster import ClusterStatus, EksdReleaseRef, Phase
+from espalier.api.eksa.condition_types import Satisfied
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Condition
 from espalier.clusters.design import names
 from espalier.clusters.observe.scope import Scope
@@ -77,7 +79,7 @@ def reported_after(
     if (
         compared is None
         and (compared := synced.unseen(scope)) is not None
-        and compared.reason == synced.NOT_YET_COMPARED
+        and compared.reason == Reason.NOT_YET_COMPARED
     ):
         again.append(overdue.complete(scope, [compared], now))
     # A requested change may end what failed before: nobody should give up until it is judged.
@@ -137,7 +139,7 @@ def _parts_of_what_exists(scope: Scope, wait: Wait) -> list[Condition]:
     """The conditions under Ready before a requested change has settled: of the objects that exist, as while a cluster
     is paused. Nothing is said to be replaced that nobody has begun to replace."""
     parts = readiness.conditions(msgspec.structs.replace(scope, is_left_alone=True))
-    return [_false(one.type, wait) if one.reason == readiness.PAUSED else one for one in parts]
+    return [_false(one.type, wait) if one.reason == Reason.PAUSED else one for one in parts]
 
 
 def _is_being_deleted(scope: Scope, part: Condition) -> bool:
@@ -148,7 +150,7 @@ def _is_being_deleted(scope: Scope, part: Condition) -> bool:
 
 
 def _deleting(type_: str) -> Condition:
-    return _condition(type_, "False", "Deleting", "the cluster is being deleted")
+    return _condition(type_, "False", Reason.DELETING, "the cluster is being deleted")
 
 
 def first_obstacle(parts: Sequence[Condition]) -> Condition | None:
@@ -156,7 +158,11 @@ def first_obstacle(parts: Sequence[Condition]) -> Condition | None:
     by_type = {part.type: part for part in parts}
     for type_ in ORDER:
         part = by_type.get(type_)
-        if part is not None and part.status != "True" and part.reason != readiness.SKIPPED_CNI:
+        if (
+            part is not None
+            and part.status != "True"
+            and part.reason != Reason.SKIP_UPGRADES_FOR_DEFAULT_CNI_CONFIGURED
+        ):
             return part
     return None
 
@@ -166,7 +172,7 @@ def _ready(scope: Scope, parts: Sequence[Condition], outcome: Outcome) -> Condit
     if scope.is_deleted:
         if not isinstance(outcome, Wait | Fault):
             return _deleting(names.READY)
-        reason = outcome.reason if outcome.reason in names.FAILURES else "Deleting"
+        reason = outcome.reason if outcome.reason in names.FAILURES else Reason.DELETING
         return _condition(names.READY, "False", reason, outcome.message)
     obstacle = first_obstacle(parts)
     is_false_record = scope.is_self_managed and not scope.is_management
@@ -175,7 +181,7 @@ def _ready(scope: Scope, parts: Sequence[Condition], outcome: Outcome) -> Condit
         return _condition(names.READY, "False", outcome.reason, outcome.message)
     if obstacle is not None:
         return _condition(names.READY, obstacle.status, obstacle.reason, obstacle.message)
-    return _condition(names.READY, "True", "ClusterReady", _usable(scope))
+    return _condition(names.READY, "True", Satisfied.CLUSTER_READY, _usable(scope))
 
 
 def _failure(scope: Scope, ready: Condition, outcome: Outcome) -> Wait | None:
@@ -192,8 +198,8 @@ def _failure(scope: Scope, ready: Condition, outcome: Outcome) -> Wait | None:
 def _is_worth_reporting(outcome: Wait | Fault) -> bool:
     """True if an outcome is more precise than the conditions. Of faults, only those that retries do not end."""
     if isinstance(outcome, Wait):
-        return outcome.reason not in readiness.PROGRESS and outcome.reason != names.SETTLING
-    reasons = (names.WORKLOAD_CLUSTER_UNREACHABLE, readiness.CNI_INSTALLATION, TooManyWrites.__name__)
+        return outcome.reason not in readiness.PROGRESS and outcome.reason != Reason.SETTLING
+    reasons = (Reason.WORKLOAD_CLUSTER_UNREACHABLE, Reason.DEFAULT_CNI_INSTALLATION_IN_PROGRESS, TooManyWrites.__name__)
     return outcome.reason in (*names.FAILURES, *reasons)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from espalier.api import conditions
+from espalier.api.eksa.condition_types import Satisfied
+from espalier.api.eksa.reasons import Reason
 from espalier.api.listing import first
 from espalier.api.meta import Condition
 from espalier.clusters.design import names
@@ -18,13 +20,7 @@ from espalier.clusters.plan.drift import Drift
 from espalier.clusters.report import readiness
 from espalier.clusters.report.validity import lacking_images, missing_objects, unresolved_values
 
-AS_RENDERED = "AsRendered"
-DRIFTED = "Drifted"
-BEING_CHANGED = "BeingChanged"
-PAUSED = "Paused"
-NOT_YET_COMPARED = "NotYetCompared"
-
-_COMPARED = (AS_RENDERED, DRIFTED, names.WORKLOAD_CLUSTER_UNREACHABLE)
+_COMPARED = (Satisfied.AS_RENDERED, Reason.DRIFTED, Reason.WORKLOAD_CLUSTER_UNREACHABLE)
 """The reasons of a comparison, which stay until the next one."""
 
 LONGEST = 8000
@@ -39,17 +35,17 @@ def unseen(scope: Scope) -> Condition | None:
     if scope.isolation is not Isolation.LAYERS or not is_made or readiness.is_management_cluster_record(scope):
         return None
     if scope.is_being_written:
-        return _unknown(PAUSED, f"drift is not checked while the cluster is paused; {messages.BEING_WRITTEN}")
+        return _unknown(Reason.PAUSED, f"drift is not checked while the cluster is paused; {messages.BEING_WRITTEN}")
     if scope.is_paused:
-        return _unknown(PAUSED, "drift is not checked while the cluster is paused")
+        return _unknown(Reason.PAUSED, "drift is not checked while the cluster is paused")
     if why := incomparable(scope):  # then no change is in progress either
-        return _unknown(names.NOT_COMPARABLE, why)
+        return _unknown(Reason.NOT_COMPARABLE, why)
     if not scope.is_settled:
-        return _unknown(BEING_CHANGED, "the last change is in progress; drift is checked when it is complete")
+        return _unknown(Reason.BEING_CHANGED, "the last change is in progress; drift is checked when it is complete")
     before = conditions.get(scope.status.conditions, names.SYNCED)
     if before is not None and before.reason in _COMPARED:
         return Condition(type=names.SYNCED, status=before.status, reason=before.reason, message=before.message)
-    return _unknown(NOT_YET_COMPARED, "waiting for the CNI in the workload cluster to be checked")
+    return _unknown(Reason.NOT_YET_COMPARED, "waiting for the CNI in the workload cluster to be checked")
 
 
 def incomparable(scope: Scope) -> str:
@@ -83,14 +79,14 @@ def seen(
         refused = "".join(f"; {what} could not be corrected: {why}" for what, why in refusals.items())
         disputed = "".join(f"; {_DISPUTE.format(field=field, times=times)}" for field, times in disputes.items())
         message = f"{_listed(drifts)}{_advice(drifts, policy(annotations))}{refused}{disputed}{patches}"
-        return Condition(type=names.SYNCED, status="False", reason=DRIFTED, message=message)
+        return Condition(type=names.SYNCED, status="False", reason=Reason.DRIFTED, message=message)
     if failure:
         message = f"the CNI can't be compared, because the workload cluster is unreachable ({failure})"
-        return _unknown(names.WORKLOAD_CLUSTER_UNREACHABLE, message + patches)
+        return _unknown(Reason.WORKLOAD_CLUSTER_UNREACHABLE, message + patches)
     spec = scope.spec
     release = f"release {spec.eksa_version}" if spec.bundles_ref is None else f"Bundles {spec.bundles_ref.name}"
     message = f"all objects are as {release} renders them"
-    return Condition(type=names.SYNCED, status="True", reason=AS_RENDERED, message=message + patches)
+    return Condition(type=names.SYNCED, status="True", reason=Satisfied.AS_RENDERED, message=message + patches)
 
 
 _DISPUTE = (

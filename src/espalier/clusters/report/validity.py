@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.identity_providers import OIDCConfig
+from espalier.api.eksa.reasons import Reason
 from espalier.api.violations import Violation
 from espalier.clusters.design import names
-from espalier.clusters.design.provider import NOT_CHECKED, Providers, bottlerocket_groups
+from espalier.clusters.design.provider import Providers, bottlerocket_groups
 from espalier.clusters.design.render import authentication, authenticator
 from espalier.clusters.design.render_input import group_name
 from espalier.clusters.observe.observed_versions import running
@@ -27,7 +28,7 @@ from espalier.clusters.observe.rules import (
     unsupported,
 )
 from espalier.clusters.observe.scope import Scope, is_self_managed
-from espalier.clusters.report.checks.problems import ADDRESS_TAKEN, address_taken
+from espalier.clusters.report.checks.problems import address_taken
 from espalier.kube.objects import Object
 from espalier.releases import MissingDistro, UnusableBundles, UnusableDistro, kubernetes_versions
 from espalier.runtime.outcome import Wait
@@ -40,9 +41,9 @@ def missing_objects(missing: Sequence[Missing], grace: float = 0.0) -> Wait | No
         return None
     message = "; ".join(f"{one.field}: waiting for {one.what}" for one in missing)
     if grace > 0:
-        return Wait(names.DEPENDENT_OBJECTS_AWAITED, message, after=grace)
+        return Wait(Reason.DEPENDENT_OBJECTS_AWAITED, message, after=grace)
     only_credentials = all(one.is_credentials for one in missing)
-    reason = names.CREDENTIALS_NOT_PERMITTED if only_credentials else names.MISSING_DEPENDENT_OBJECTS
+    reason = Reason.CREDENTIALS_NOT_PERMITTED if only_credentials else Reason.MISSING_DEPENDENT_OBJECTS
     return Wait(reason, message, min((one.after for one in missing if one.after is not None), default=None))
 
 
@@ -65,7 +66,7 @@ def children_problem(scope: Scope) -> Wait | None:
     children = [child for _, child in scope.children]
     is_new = scope.capi_objects.control_plane is None
     for one in provider.links.problems(scope.cluster, children, is_new):
-        if one.reason != NOT_CHECKED or not scope.is_simulated:
+        if one.reason != Reason.LINKED_OBJECTS_NOT_CHECKED or not scope.is_simulated:
             return one
     return None
 
@@ -75,13 +76,13 @@ def unresolved_values(scope: Scope) -> Wait | None:
     if not scope.unresolved:
         return None
     message = "; ".join(f"{what}: waiting for the provider to resolve it" for what in scope.unresolved)
-    return Wait(names.VALUES_NOT_RESOLVED, f"{message}; if this persists, see the status of the object")
+    return Wait(Reason.VALUES_NOT_RESOLVED, f"{message}; if this persists, see the status of the object")
 
 
 def _clashes(scope: Scope) -> Wait | None:
     if not scope.clashes:
         return None
-    return Wait(names.MACHINE_ADDRESSES_TAKEN, "; ".join(dict.fromkeys(scope.clashes)))
+    return Wait(Reason.MACHINE_ADDRESSES_TAKEN, "; ".join(dict.fromkeys(scope.clashes)))
 
 
 def problem(scope: Scope) -> Wait | None:
@@ -115,9 +116,9 @@ def standing_problem(scope: Scope) -> Wait | None:
 def record_problem(scope: Scope) -> Wait | None:
     """The first problem of the management cluster's record with respect to the clusters that it manages."""
     if found := list(releases.managed(None, scope.cluster, scope.managed)):
-        return Wait(names.EKSA_VERSION_INVALID, "; ".join(map(str, found)))
+        return Wait(Reason.EKSA_VERSION_INVALID, "; ".join(map(str, found)))
     if found := list(sharing.of_record(None, scope.cluster, [one for one, _ in scope.managed])):
-        return Wait(names.CLUSTER_INVALID, "; ".join(map(str, found)))
+        return Wait(Reason.CLUSTER_INVALID, "; ".join(map(str, found)))
     return None
 
 
@@ -133,8 +134,8 @@ def _self_managed(scope: Scope) -> Wait | None:
         return None
     if not scope.is_management:
         message = messages.not_the_management_cluster(scope.management_key)
-        return Wait(names.MANAGEMENT_CLUSTER_REF_INVALID, f"spec.managementCluster.name: {message}")
-    return Wait(names.CLUSTER_INVALID, content.SELF_MANAGED)
+        return Wait(Reason.MANAGEMENT_CLUSTER_REF_INVALID, f"spec.managementCluster.name: {message}")
+    return Wait(Reason.CLUSTER_INVALID, content.SELF_MANAGED)
 
 
 def linked_violations(
@@ -159,7 +160,7 @@ def _content(scope: Scope) -> Wait | None:
     children = [child for _, child in scope.children]
     linked = linked_violations(scope.cluster, scope.providers, children, is_made=is_made)
     found = [*rules, *linked, *other, *changes.too_early(scope.cluster, running(scope.capi_objects))]
-    return Wait(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
+    return Wait(Reason.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
 
 
 def _name(scope: Scope) -> Wait | None:
@@ -169,16 +170,16 @@ def _name(scope: Scope) -> Wait | None:
             f"spec.workerNodeGroupConfigurations: several groups would share MachineDeployment {', '.join(twice)}, "
             "which is named after the group and its failure domain; choose other names"
         )
-        return Wait(names.CLUSTER_INVALID, message)
+        return Wait(Reason.CLUSTER_INVALID, message)
     if scope.rivals:
         rivals = ", ".join(map(str, scope.rivals))
         message = (
             f'the name "{scope.key.name}" is taken by cluster {rivals}: '
             "names of clusters are unique in a management cluster; delete this one and choose another name"
         )
-        return Wait(names.CLUSTER_NAME_TAKEN, message)
+        return Wait(Reason.CLUSTER_NAME_TAKEN, message)
     if scope.capi_objects.taken:
-        return Wait(names.CLUSTER_NAME_TAKEN, messages.name_taken(scope.capi_objects.taken))
+        return Wait(Reason.CLUSTER_NAME_TAKEN, messages.name_taken(scope.capi_objects.taken))
     if scope.contested:
         wanted = ", ".join(f"{name} of cluster {key}" for name, key in scope.contested)
         message = (
@@ -186,21 +187,23 @@ def _name(scope: Scope) -> Wait | None:
             "choose other names for the worker node groups or failure domains, or delete this cluster and choose "
             "another name for it"
         )
-        return Wait(names.CLUSTER_NAME_TAKEN, message, after=60.0)
+        return Wait(Reason.CLUSTER_NAME_TAKEN, message, after=60.0)
     return None
 
 
 def _address(scope: Scope) -> Wait | None:
     if not scope.lacks_address:
         return None
-    return Wait(ADDRESS_TAKEN, address_taken(endpoint.FIELD, scope.spec.endpoint_host, "another cluster"))
+    return Wait(
+        Reason.CONTROL_PLANE_ADDRESS_TAKEN, address_taken(endpoint.FIELD, scope.spec.endpoint_host, "another cluster")
+    )
 
 
 def _authenticator(scope: Scope) -> Wait | None:
     if scope.render_input is None or not authenticator.lacks_image(scope.render_input):
         return None
     message = messages.no_authenticator(scope.render_input.of_control_plane.distro.name)
-    return Wait(names.CLUSTER_INVALID, f"spec.identityProviderRefs: {message}")
+    return Wait(Reason.CLUSTER_INVALID, f"spec.identityProviderRefs: {message}")
 
 
 def _identity(scope: Scope) -> Wait | None:
@@ -219,7 +222,7 @@ def _identity(scope: Scope) -> Wait | None:
     others = sorted(name for name in live.keys() | wanted.keys() if live.get(name) != wanted.get(name))
     if not (live and wanted and others):
         return None
-    return Wait(names.CLUSTER_INVALID, f"spec.identityProviderRefs: {messages.other_provider(others)}")
+    return Wait(Reason.CLUSTER_INVALID, f"spec.identityProviderRefs: {messages.other_provider(others)}")
 
 
 def _issuer(scope: Scope) -> Wait | None:
@@ -227,7 +230,7 @@ def _issuer(scope: Scope) -> Wait | None:
     if config is None:
         return None
     found = list(identity.shared_issuer(scope.spec, "spec.identityProviderRefs", config.spec.issuer_url))
-    return Wait(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
+    return Wait(Reason.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
 
 
 def lacking_images(scope: Scope) -> str:
@@ -244,7 +247,7 @@ def lacking_images(scope: Scope) -> str:
 def _components(scope: Scope) -> Wait | None:
     """Of a settled cluster, only another manager can need more of its Bundles: see `_missing`."""
     lacking = "" if scope.is_settled else lacking_images(scope)
-    return Wait(names.EKSA_VERSION_INVALID, lacking) if lacking else None
+    return Wait(Reason.EKSA_VERSION_INVALID, lacking) if lacking else None
 
 
 def _cluster_api(scope: Scope) -> Wait | None:
@@ -255,23 +258,23 @@ def _cluster_api(scope: Scope) -> Wait | None:
         return None
     if scope.spec.external_etcd_configuration is not None:
         message = f"spec.externalEtcdConfiguration: {messages.REQUIRES_EKS_ANYWHERE}"
-        return Wait(names.REQUIRES_EKS_ANYWHERE, message)
+        return Wait(Reason.REQUIRES_EKS_ANYWHERE_CLUSTER_API, message)
     provider = unsupported.provider_of(scope.spec, scope.providers)
     found = bottlerocket_groups(provider, scope.spec, [child for _, child in scope.children])
     if not found:
         return None
     places = ", ".join(f"{field}.machineGroupRef" for field in found)
-    return Wait(names.REQUIRES_EKS_ANYWHERE, f"{places}: {messages.BOTTLEROCKET_REQUIRES_EKS_ANYWHERE}")
+    return Wait(Reason.REQUIRES_EKS_ANYWHERE_CLUSTER_API, f"{places}: {messages.BOTTLEROCKET_REQUIRES_EKS_ANYWHERE}")
 
 
 def _management(scope: Scope) -> Wait | None:
     name, key = scope.spec.management_cluster.name, scope.management_key
     if scope.management is None:
         message = messages.no_management_cluster(name, key)
-        return Wait(names.MANAGEMENT_CLUSTER_REF_INVALID, f"spec.managementCluster.name: {message}")
+        return Wait(Reason.MANAGEMENT_CLUSTER_REF_INVALID, f"spec.managementCluster.name: {message}")
     if not is_self_managed(scope.management):
         return Wait(
-            names.MANAGEMENT_CLUSTER_REF_INVALID,
+            Reason.MANAGEMENT_CLUSTER_REF_INVALID,
             f"spec.managementCluster.name: {messages.manages_nobody(name)}",
         )
     return None
@@ -279,17 +282,17 @@ def _management(scope: Scope) -> Wait | None:
 
 def _skew(scope: Scope) -> Wait | None:
     found = list(releases.skew(scope.spec, scope.release, scope.management))
-    return Wait(names.EKSA_VERSION_INVALID, "; ".join(map(str, found))) if found else None
+    return Wait(Reason.EKSA_VERSION_INVALID, "; ".join(map(str, found))) if found else None
 
 
 def _git_ops(scope: Scope) -> Wait | None:
     found = list(gitops.violations(None, scope.cluster, scope.management, scope.other_git_ops))
-    return Wait(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
+    return Wait(Reason.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
 
 
 def _sharing(scope: Scope) -> Wait | None:
     found = list(sharing.violations(None, scope.cluster, scope.management))
-    return Wait(names.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
+    return Wait(Reason.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
 
 
 def _release(scope: Scope) -> Wait | None:
@@ -302,7 +305,7 @@ def _release(scope: Scope) -> Wait | None:
 def _replaced(scope: Scope) -> Wait | None:
     if not scope.replaced_releases:
         return None
-    return Wait(names.RELEASE_REPLACED, messages.other_content(", ".join(scope.replaced_releases)))
+    return Wait(Reason.RELEASE_REPLACED, messages.other_content(", ".join(scope.replaced_releases)))
 
 
 def _missing(scope: Scope) -> Wait | None:
@@ -310,23 +313,25 @@ def _missing(scope: Scope) -> Wait | None:
     if scope.bundles is None:
         if scope.bundles_ref is not None:
             of_release = "" if spec.bundles_ref else spec.eksa_version or ""
-            return Wait(names.BUNDLES_NOT_FOUND, messages.no_bundles(of_release, scope.bundles_ref))
+            return Wait(Reason.BUNDLE_NOT_FOUND_FOR_CLUSTER, messages.no_bundles(of_release, scope.bundles_ref))
         known = ", ".join(releases.fitting(spec, scope.known_versions, scope.management)) or "none"
         if not spec.eksa_version:
-            return Wait(names.EKSA_VERSION_INVALID, f"spec.eksaVersion: missing; set a release, available are: {known}")
+            return Wait(
+                Reason.EKSA_VERSION_INVALID, f"spec.eksaVersion: missing; set a release, available are: {known}"
+            )
         message = f"spec.eksaVersion: there is no EKSARelease for {spec.eksa_version}; available are: {known}"
-        return Wait(names.EKSA_VERSION_INVALID, message)
+        return Wait(Reason.EKSA_VERSION_INVALID, message)
     if isinstance(scope.problem, UnusableBundles | UnusableDistro):
         # Of a settled cluster, only another manager can judge what is there differently (it is immutable; other content
         # is reported as such). Synced says it, and so does the next change.
         if scope.is_settled and not isinstance(scope.problem, MissingDistro):
             return None
         is_distro = isinstance(scope.problem, UnusableDistro)
-        return Wait(names.EKSD_RELEASE_INVALID if is_distro else names.BUNDLES_INVALID, str(scope.problem))
+        return Wait(Reason.EKSD_RELEASE_INVALID if is_distro else Reason.BUNDLES_INVALID, str(scope.problem))
     if scope.problem is not None:
         versions = ", ".join(kubernetes_versions(scope.bundles))
         message = f"spec.kubernetesVersion: {scope.problem}; choose one of {versions}"
-        return Wait(names.CLUSTER_INVALID, message)
+        return Wait(Reason.CLUSTER_INVALID, message)
     return None
 
 

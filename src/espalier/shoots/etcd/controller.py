@@ -5,6 +5,7 @@ from __future__ import annotations
 from espalier.api.core import PERSISTENT_VOLUME_CLAIM
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.etcd import Etcd
+from espalier.api.gardener.reasons import EtcdReason
 from espalier.api.resource import Key
 from espalier.kube.errors import Conflict, KubeError, NotFound
 from espalier.kube.objects import Object
@@ -56,7 +57,9 @@ def _etcd_of_claim(claim: Object) -> tuple[Key, ...]:
 def _failed(error: KubeError | NameTaken) -> Outcome:
     match error:
         case NameTaken():  # an object of a deleted Etcd of this name, which will be deleted as well
-            return Wait("NameTaken", f"{error}; waiting until it is gone; delete it if it is not needed", after=AGAIN)
+            return Wait(
+                EtcdReason.NAME_TAKEN, f"{error}; waiting until it is gone; delete it if it is not needed", after=AGAIN
+            )
         case Conflict() | NotFound():
             return outdated(error)
         case _:

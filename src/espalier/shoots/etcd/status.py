@@ -6,8 +6,10 @@ from datetime import datetime
 
 from espalier.api import conditions as condition_list
 from espalier.api.conditions import timestamp
+from espalier.api.gardener.condition_types import Satisfied
 from espalier.api.gardener.etcd import READY, EtcdStatus
 from espalier.api.gardener.operations import Condition, LastError
+from espalier.api.gardener.reasons import EtcdReason
 from espalier.runtime.outcome import Continue, Done, Fault, Outcome
 from espalier.shoots.etcd import names
 from espalier.shoots.etcd.observe import Scope
@@ -54,9 +56,9 @@ def _reason_and_message(scope: Scope, outcome: Outcome) -> tuple[str, str]:
     match outcome:
         case Done() | Continue():
             if scope.etcd.spec.replicas == 0:
-                return "ScaledToZero", "spec.replicas is 0: no etcd runs"
+                return EtcdReason.SCALED_TO_ZERO, "spec.replicas is 0: no etcd runs"
             if is_copy(scope.etcd):
-                return "BackupsCopied", "all backups are copied"
-            return "EtcdReady", "etcd is serving"
+                return Satisfied.BACKUPS_COPIED, "all backups are copied"
+            return Satisfied.ETCD_READY, "etcd is serving"
         case _:
             return outcome.reason, outcome.message

@@ -8,6 +8,7 @@ from espalier.api.core import PERSISTENT_VOLUME_CLAIM, STATEFUL_SET
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.metadata_keys import EPOCH
+from espalier.api.gardener.reasons import EtcdReason
 from espalier.api.resource import Key
 from espalier.kube.errors import Conflict
 from espalier.kube.objects import Object
@@ -41,21 +42,21 @@ async def add_finalizer(ctx: Context) -> Outcome:
 async def write_objects(ctx: Context) -> Outcome:
     """Create missing objects, and update those that differ."""
     if problem := _other_epoch(ctx.scope):
-        return Fault("InvalidSpec", problem, terminal=True)
+        return Fault(EtcdReason.INVALID_SPEC, problem, terminal=True)
     try:
         due = plan(ctx.scope, ctx.timing)
     except InvalidEtcd as error:
-        return Fault("InvalidSpec", str(error), terminal=True)
+        return Fault(EtcdReason.INVALID_SPEC, str(error), terminal=True)
     for object_ in due.replace:
         await ctx.writer.delete(STATEFUL_SET, object_, ctx.scope.belongs)
     for resource, object_ in due.remove:
         await ctx.writer.delete(resource, object_, ctx.scope.belongs)
     if due.replace:
-        return Wait("StatefulSetReplaced", f"StatefulSet {ctx.object.name} is deleted and will be recreated")
+        return Wait(EtcdReason.STATEFUL_SET_REPLACED, f"StatefulSet {ctx.object.name} is deleted and will be recreated")
     for rendered in due.apply:
         await _apply(ctx, rendered)
     if due.apply:
-        return Wait("PodsPending", f"StatefulSet {ctx.object.name} was written")
+        return Wait(EtcdReason.PODS_PENDING, f"StatefulSet {ctx.object.name} was written")
     return Continue()
 
 
@@ -90,17 +91,17 @@ async def wait_for_pods(ctx: Context) -> Outcome:
     """Wait until all pods are of the newest template and ready, or until none are left."""
     wanted, stateful_set = ctx.scope.etcd.spec.replicas, ctx.scope.stateful_set
     if stateful_set is None or not _is_observed(ctx.scope, stateful_set):
-        return Wait("PodsPending", "the StatefulSet's controller has not seen its newest version")
+        return Wait(EtcdReason.PODS_PENDING, "the StatefulSet's controller has not seen its newest version")
     counts = stateful_set.status
     if wanted == 0:
         if counts.replicas:
-            return Wait("PodsStopping", f"{counts.replicas} pods still run")
+            return Wait(EtcdReason.PODS_STOPPING, f"{counts.replicas} pods still run")
         return Done()
     if counts.updated_replicas < wanted or counts.replicas > wanted:
-        return Wait("PodsPending", f"{counts.updated_replicas} of {wanted} pods have the newest template")
+        return Wait(EtcdReason.PODS_PENDING, f"{counts.updated_replicas} of {wanted} pods have the newest template")
     if counts.ready_replicas < wanted:
         what = "the copy is not done" if is_copy(ctx.scope.etcd) else "etcd is not serving"
-        return Wait("PodsNotReady", f"{what}: {counts.ready_replicas} of {wanted} pods are ready")
+        return Wait(EtcdReason.PODS_NOT_READY, f"{what}: {counts.ready_replicas} of {wanted} pods are ready")
     return Done()
 
 
@@ -112,12 +113,12 @@ async def stop_pods(ctx: Context) -> Outcome:
         if hidden is None or not ctx.scope.owns(hidden):
             return Continue()
         await ctx.writer.merge(STATEFUL_SET, hidden, {"metadata": {"labels": selector(ctx.scope.etcd)}})
-        return Wait("PodsStopping", f"StatefulSet {hidden.name} had lost the labels it is watched by")
+        return Wait(EtcdReason.PODS_STOPPING, f"StatefulSet {hidden.name} had lost the labels it is watched by")
     if live.metadata.deletion_timestamp is None and stateful_set.spec.replicas:
         await ctx.writer.merge(STATEFUL_SET, live, {"spec": {"replicas": 0}})
-        return Wait("PodsStopping", "the pods are terminating")
+        return Wait(EtcdReason.PODS_STOPPING, "the pods are terminating")
     if stateful_set.status.replicas or not _is_observed(ctx.scope, stateful_set):
-        return Wait("PodsStopping", f"{stateful_set.status.replicas} pods still run")
+        return Wait(EtcdReason.PODS_STOPPING, f"{stateful_set.status.replicas} pods still run")
     return Continue()
 
 
@@ -128,7 +129,8 @@ async def delete_objects(ctx: Context) -> Outcome:
         await ctx.writer.delete(resource, object_, ctx.scope.belongs)
     if owned:
         return Wait(
-            "Deleting", f"waiting for {', '.join(f'{resource.kind} {object_.name}' for resource, object_ in owned)}"
+            EtcdReason.DELETING,
+            f"waiting for {', '.join(f'{resource.kind} {object_.name}' for resource, object_ in owned)}",
         )
     return Continue()
 
@@ -141,7 +143,7 @@ async def delete_claims(ctx: Context) -> Outcome:
         await ctx.writer.delete(PERSISTENT_VOLUME_CLAIM, claim, found_by_owner)
     if ctx.scope.claims:
         waiting = ", ".join(claim.name for claim in ctx.scope.claims)
-        return Wait("Deleting", f"waiting for PersistentVolumeClaim {waiting}")
+        return Wait(EtcdReason.DELETING, f"waiting for PersistentVolumeClaim {waiting}")
     return Continue()
 
 

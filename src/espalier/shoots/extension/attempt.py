@@ -13,7 +13,9 @@ import msgspec
 from espalier.api import conditions
 from espalier.api.conditions import timestamp
 from espalier.api.gardener import metadata_keys as keys
+from espalier.api.gardener.condition_types import Satisfied
 from espalier.api.gardener.operations import Condition, ErrorCode, OperationState, OperationType
+from espalier.api.gardener.reasons import ExtensionReason
 from espalier.api.gardener.responsibility import requested_operation
 from espalier.api.meta import Observed, Tree
 from espalier.api.resource import Key, Resource
@@ -114,7 +116,9 @@ class Attempt(Generic[S]):
             return Verdict(math.inf)
         live = self.tools.cache.get(self.object.key)
         if live is not None and requested_operation(live.metadata) == keys.MIGRATE:
-            return Verdict(0, "Superseded", f"{self.operation} was stopped because the resource must be migrated")
+            return Verdict(
+                0, ExtensionReason.SUPERSEDED, f"{self.operation} was stopped because the resource must be migrated"
+            )
         if not self.cluster or self.operation in self.tools.extension.unleased:
             return Verdict(math.inf)
         lease = self.tools.leases.of(self.cluster)
@@ -175,7 +179,7 @@ class Attempt(Generic[S]):
         before = conditions.get(present, LEASE_VALID)
         if valid and before is None:
             return {}
-        status, reason = ("True", LEASE_VALID) if valid else ("False", reason)
+        status, reason = ("True", Satisfied.LEASE_VALID) if valid else ("False", reason)
         if before is not None and (before.status, before.reason, before.message) == (status, reason, message):
             return {}
         now = timestamp(self.tools.clock.now())

@@ -10,6 +10,7 @@ from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.metadata_keys import TIMESTAMP
 from espalier.api.gardener.operations import OperationState
+from espalier.api.gardener.reasons import ExtensionReason
 from espalier.api.gardener.times import past_time
 from espalier.api.printable import quoted
 from espalier.api.resource import Key
@@ -160,7 +161,9 @@ def _unreadable(object_: Object, error: Exception) -> tuple[Outcome, Report]:
     message = f"the resource can't be read: {error}"
     status = object_.tree.get("status")
     present = status if isinstance(status, dict) else {}
-    return Fault("Invalid", message, terminal=True), Report({**present, "lastError": {"description": message}})
+    return Fault(ExtensionReason.INVALID, message, terminal=True), Report(
+        {**present, "lastError": {"description": message}}
+    )
 
 
 def _outdated(error: KubeError | NameTaken) -> Outcome:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from espalier.api.gardener.operations import ErrorCode
+from espalier.api.gardener.reasons import ExtensionReason
 from espalier.runtime.outcome import Wait
-
-TOO_LONG = "OperationTooLong"
-"""Reason of an operation that was cancelled after its longest time."""
 
 
 class OperationFailed(Exception):
@@ -17,7 +15,7 @@ class OperationFailed(Exception):
     The message says what was found, what is needed and what to do.
     """
 
-    def __init__(self, message: str, *codes: ErrorCode, reason: str = "OperationFailed") -> None:
+    def __init__(self, message: str, *codes: ErrorCode, reason: str = ExtensionReason.OPERATION_FAILED) -> None:
         super().__init__(message)
         self.codes: Sequence[ErrorCode] = codes
         self.reason = reason
@@ -27,7 +25,7 @@ class StateInvalid(OperationFailed):
     """The saved state is missing, or was not written by this extension. Nothing is created instead."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(message, ErrorCode.RETRYABLE_CONFIGURATION, reason="StateInvalid")
+        super().__init__(message, ErrorCode.RETRYABLE_CONFIGURATION, reason=ExtensionReason.STATE_INVALID)
 
 
 class StateTooLarge(OperationFailed):
@@ -38,7 +36,7 @@ class StateTooLarge(OperationFailed):
             f"status.state: found {size / 2**20:.2f} MiB, allowed: up to {largest / 2**20:.2f} MiB, as it must "
             "fit into an etcd request; the earlier state is kept: have the extension save less",
             ErrorCode.CONFIGURATION,
-            reason="StateTooLarge",
+            reason=ExtensionReason.STATE_TOO_LARGE,
         )
 
 
@@ -52,4 +50,4 @@ class Stopped(Exception):
     @property
     def wait(self) -> Wait:
         """The outcome of the reconcile. An event will follow, unless the operation only took too long."""
-        return Wait(self.reason, str(self), after=1.0 if self.reason == TOO_LONG else None)
+        return Wait(self.reason, str(self), after=1.0 if self.reason == ExtensionReason.OPERATION_TOO_LONG else None)

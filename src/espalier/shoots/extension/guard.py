@@ -9,10 +9,11 @@ from typing import Any, ParamSpec, TypeVar
 
 import structlog
 
+from espalier.api.gardener.reasons import ExtensionReason
 from espalier.kube import wire
 from espalier.runtime.clock import Clock
 from espalier.runtime.fencing import Fence, Fenced
-from espalier.shoots.extension.errors import TOO_LONG, Stopped
+from espalier.shoots.extension.errors import Stopped
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -90,7 +91,11 @@ class Guard:
         verdict = self._judge()
         left = self._until - self._clock.monotonic()
         if not verdict.reason and left <= 0:
-            verdict = Verdict(0, TOO_LONG, f"the operation took longer than {self._longest:g} s; it will be retried")
+            verdict = Verdict(
+                0,
+                ExtensionReason.OPERATION_TOO_LONG,
+                f"the operation took longer than {self._longest:g} s; it will be retried",
+            )
         if verdict.reason:
             self._stopped = Stopped(verdict.reason, verdict.message)
             raise self._stopped

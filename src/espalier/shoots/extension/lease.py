@@ -16,6 +16,7 @@ import msgspec
 
 from espalier.api.conditions import parse_timestamp
 from espalier.api.etcd.timing import Timing
+from espalier.api.gardener.reasons import ExtensionReason
 from espalier.api.resource import Key
 from espalier.kube.errors import UNREADABLE
 from espalier.kube.objects import Object
@@ -63,10 +64,12 @@ class Leases:
         """The lease of a cluster, now."""
         cluster = self.clusters.get(Key("", name))
         if cluster is None:
-            return _invalid("ClusterMissing", f"Cluster {name} does not exist; its gardenlet must create it")
+            return _invalid(
+                ExtensionReason.CLUSTER_MISSING, f"Cluster {name} does not exist; its gardenlet must create it"
+            )
         if _is_leaving(cluster):
             return _invalid(
-                "ShootMigrating",
+                ExtensionReason.SHOOT_MIGRATING,
                 f"the shoot of cluster {name} moves to another seed: nothing is done for it here but to migrate",
             )
         expires = expiration_of(cluster)
@@ -75,11 +78,11 @@ class Leases:
             field = (
                 "spec.leaseExpiration: found none that is valid, allowed: a time such as 2026-01-01T00:00:00.000000Z"
             )
-            return _invalid("LeaseMissing", f"Cluster {name}: {field}; its gardenlet must write it")
+            return _invalid(ExtensionReason.LEASE_MISSING, f"Cluster {name}: {field}; its gardenlet must write it")
         remaining = (expires - self._clock.now()).total_seconds()
         if remaining > self._timing.lease_validity + self._timing.clock_skew:
             return _invalid(
-                "ClockSkew",
+                ExtensionReason.CLOCK_SKEW,
                 # Without the seconds that it is ahead: a message that changes all the time is written all the time.
                 f"Cluster {name}: spec.leaseExpiration is further ahead than lease validity "
                 f"({self._timing.lease_validity:g} s) and clock skew ({self._timing.clock_skew:g} s) allow; correct "
@@ -88,7 +91,7 @@ class Leases:
         seconds = min(remaining, renewal.ends - self._clock.monotonic())
         if seconds <= 0:
             return _invalid(
-                "LeaseExpired",
+                ExtensionReason.LEASE_EXPIRED,
                 f"the lease of cluster {name} expired at {renewal.expiration}: waiting for its gardenlet to renew "
                 "it, which it does once the garden confirms that the shoot still belongs to this seed",
             )

@@ -10,6 +10,7 @@ import structlog
 
 from espalier.api.gardener import metadata_keys as keys
 from espalier.api.gardener.operations import ErrorCode, OperationState, OperationType
+from espalier.api.gardener.reasons import ExtensionReason
 from espalier.api.gardener.responsibility import requested_operation
 from espalier.api.meta import ObjectMeta
 from espalier.kube.errors import Conflict, KubeError
@@ -29,7 +30,7 @@ _log = structlog.get_logger("espalier.extension")
 async def check_shoot(attempt: Attempt[Any]) -> Outcome:
     """Stop if the Shoot is Failed."""
     if attempt.is_of_failed_shoot:
-        return Wait("ShootFailed", "the Shoot has failed; change its spec or request a retry")
+        return Wait(ExtensionReason.SHOOT_FAILED, "the Shoot has failed; change its spec or request a retry")
     return Continue()
 
 
@@ -178,13 +179,14 @@ async def _act(attempt: Attempt[Any], act: Any) -> Outcome:
     except OperationFailed as error:
         return _failed(attempt, error)
     except msgspec.ValidationError as error:
-        return _failed(attempt, OperationFailed(str(error), ErrorCode.CONFIGURATION, reason="Invalid"))
+        return _failed(attempt, OperationFailed(str(error), ErrorCode.CONFIGURATION, reason=ExtensionReason.INVALID))
     except KubeError as error:
         return fault_of(error)
     except Exception as error:
         _log.exception("an operation failed because of a bug in its extension", extension=attempt.tools.extension.name)
         return Fault(
-            "InternalError", f"{type(error).__name__} in extension {attempt.tools.extension.name}; see its log"
+            ExtensionReason.INTERNAL_ERROR,
+            f"{type(error).__name__} in extension {attempt.tools.extension.name}; see its log",
         )
 
 

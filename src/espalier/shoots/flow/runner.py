@@ -8,11 +8,12 @@ from typing import TypeVar
 
 import structlog
 
+from espalier.api.gardener.reasons import TaskReason
 from espalier.kube.errors import KubeError
 from espalier.runtime.outcome import Continue, Done, Wait, fault_of
 from espalier.runtime.writer import NameTaken
 from espalier.shoots.flow.graph import Flow
-from espalier.shoots.flow.status import TASK_FAILED, FlowStatus, TaskState, TaskStatus
+from espalier.shoots.flow.status import FlowStatus, TaskState, TaskStatus
 from espalier.shoots.flow.task import Action, Failure, Overdue, Task, Verdict
 
 S = TypeVar("S")
@@ -100,7 +101,7 @@ def _task_status(verdict: Verdict | str | None) -> TaskStatus:
         case Overdue():
             return TaskStatus(TaskState.OVERDUE, verdict.reason, verdict.message, verdict.after)
         case Failure():
-            return TaskStatus(TaskState.FAILED, TASK_FAILED, verdict.message, codes=verdict.codes)
+            return TaskStatus(TaskState.FAILED, TaskReason.TASK_FAILED, verdict.message, codes=verdict.codes)
         case Wait():
             return TaskStatus(TaskState.WAITING, verdict.reason, verdict.message, verdict.after)
         case Action():

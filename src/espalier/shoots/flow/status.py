@@ -9,12 +9,10 @@ from enum import StrEnum
 from itertools import zip_longest
 from typing import Any
 
+from espalier.api.gardener.reasons import TaskReason
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.shoots.flow.graph import Flow
 from espalier.shoots.flow.task import Failure
-
-TASK_FAILED = "TaskFailed"
-"""The reason of a task that fails."""
 
 
 class TaskState(StrEnum):
@@ -107,7 +105,7 @@ class FlowStatus:
         if self.is_failing:
             failed = [error for error in self.errors if self.tasks[error.task_id].state is TaskState.FAILED]
             message = "; ".join(f"{error.task_id}: {error.description}" for error in failed)
-            return Fault(TASK_FAILED, message, terminal=self.is_failed)
+            return Fault(TaskReason.TASK_FAILED, message, terminal=self.is_failed)
         waiting = [(name, task) for name, task in self.tasks.items() if _is_pending(task)]
         afters = [task.after for _, task in waiting if task.after is not None]
         name, first = waiting[0]
@@ -132,8 +130,10 @@ def read(flow: Flow[Any], description: str, failed: Mapping[str, str]) -> FlowSt
         message = description[match.end() : following.start() if following else None]
         reported[match[1]] = TaskStatus(TaskState.WAITING, match[2], message)
     for name, message in failed.items():
-        reason = reported[name].reason if name in reported else TASK_FAILED
-        reported[name] = TaskStatus(TaskState.FAILED if reason == TASK_FAILED else TaskState.OVERDUE, reason, message)
+        reason = reported[name].reason if name in reported else TaskReason.TASK_FAILED
+        reported[name] = TaskStatus(
+            TaskState.FAILED if reason == TaskReason.TASK_FAILED else TaskState.OVERDUE, reason, message
+        )
     blocked = flow.dependents(reported)
     done = TaskStatus(TaskState.DONE)
     return FlowStatus(

@@ -14,13 +14,15 @@ from espalier.api.conditions import timestamp
 from espalier.api.gardener import names, ownership
 from espalier.api.gardener.backups import BackupBucket, BackupBucketStatus
 from espalier.api.gardener.cloud_profile import CloudProfile
+from espalier.api.gardener.condition_types import Satisfied
 from espalier.api.gardener.conditions import merged
 from espalier.api.gardener.metadata_keys import FORCE_RESTORE, OWNERSHIP
 from espalier.api.gardener.operations import Condition, LastOperation, OperationState, OperationType
 from espalier.api.gardener.ownership import OwnershipError
+from espalier.api.gardener.reasons import ControllerReason, SeedReason, ShootReason
 from espalier.api.gardener.responsibility import migrating
 from espalier.api.gardener.seed import GARDENLET_READY, Seed
-from espalier.api.gardener.shoot import READY_FOR_MIGRATION, REPORTED_BY_GARDENLET, SEED_GIVEN_UP, Shoot, ShootStatus
+from espalier.api.gardener.shoot import READY_FOR_MIGRATION, REPORTED_BY_GARDENLET, Shoot, ShootStatus
 from espalier.api.resource import Key
 from espalier.kube.errors import Conflict, NotFound
 from espalier.kube.objects import Object
@@ -86,7 +88,7 @@ class Garden:
         if live is None:
             return Done()
         if not self._seed_leases.is_observed:
-            return Wait("LeasesNotSynced", "the Leases of seeds are not synced yet", after=1)
+            return Wait(ControllerReason.LEASES_NOT_SYNCED, "the Leases of seeds are not synced yet", after=1)
         silence = self._seed_leases.silence(key.name)
         status = live.decode(Seed).status
         has_begun = self._seed_leases.has_lease(key.name)
@@ -95,7 +97,7 @@ class Garden:
         ready = Condition(
             GARDENLET_READY,
             "True" if is_alive else "Unknown",
-            "GardenletReady" if is_alive else "SeedStatusUnknown",
+            Satisfied.GARDENLET_READY if is_alive else SeedReason.SEED_STATUS_UNKNOWN,
             "" if is_alive else f"its gardenlet {since.format(key.name)}: check whether it runs",
         )
         conditions = merged(status.conditions, [ready], self._clock.now())
@@ -104,7 +106,9 @@ class Garden:
         await self._writer.status(Seed.resource, live, wanted, Precondition.VERSION, before=status)
         if not is_alive and self._seed_leases.has_lease(key.name):
             await self._report_unknown(key.name)
-        return Wait("LeaseCheckScheduled", "its Lease will be read again", after=self._config.monitor_period)
+        return Wait(
+            ControllerReason.LEASE_CHECK_SCHEDULED, "its Lease will be read again", after=self._config.monitor_period
+        )
 
     async def _report_unknown(self, seed: str) -> None:
         """Set the conditions of a silent seed's shoots to Unknown; its gardenlet reports them again when it is back."""
@@ -113,7 +117,7 @@ class Garden:
             status = shoot.decode(Shoot).status
             if status.seed_name == seed:
                 wanted = msgspec.structs.replace(
-                    status, conditions=_unknown(status, "StatusUnknown", message, self._clock.now())
+                    status, conditions=_unknown(status, ShootReason.STATUS_UNKNOWN, message, self._clock.now())
                 )
                 with suppress(Conflict, NotFound):  # the next reconcile tries again
                     await self._writer.status(Shoot.resource, shoot, wanted, Precondition.VERSION, before=status)
@@ -133,7 +137,7 @@ class Garden:
                 OperationType.CREATE, OperationState.PENDING, f"no seed can take the shoot: {why}"[:2048]
             )
             await self._write_operation(live, typed.status, last)
-            return Wait("NoSeed", why)
+            return Wait(ControllerReason.NO_SEED, why)
         await self._writer.merge(Shoot.resource, live, {"spec": {"seedName": chosen}})
         return Done()
 
@@ -165,10 +169,12 @@ class Garden:
             is_deleted=seed is not None and seed.metadata.deletion_timestamp is not None,
         )
         if not reason and seed is not None and (problem := self._bucket_problem(seed)):
-            reason, message = "DestinationSeedUnready", problem
+            reason, message = ShootReason.DESTINATION_SEED_UNREADY, problem
         if not reason and (refusals := self._refusals(typed)):
-            reason, message = "MoveRefused", refusals
-        ready = Condition(READY_FOR_MIGRATION, "False" if reason else "True", reason or "DestinationSeedReady", message)
+            reason, message = ShootReason.MOVE_REFUSED, refusals
+        ready = Condition(
+            READY_FOR_MIGRATION, "False" if reason else "True", reason or Satisfied.DESTINATION_SEED_READY, message
+        )
         now = self._clock.now()
         status = live.decode(Shoot).status
         wanted_status = msgspec.structs.replace(status, constraints=merged(status.constraints, [ready], now))
@@ -214,7 +220,7 @@ class Garden:
         is_forced = live.metadata.annotations.get(FORCE_RESTORE) == "true"
         if not is_forced and silence < grace:
             return Wait(
-                "SourceMigrating",
+                ControllerReason.SOURCE_MIGRATING,
                 f"seed {source} has {grace - silence:.0f} s left to hand the shoot over",
                 after=self._config.monitor_period,
             )
@@ -228,7 +234,9 @@ class Garden:
             seed_name=typed.spec.seed_name,
             last_operation=last,
             last_errors=[],
-            conditions=_unknown(typed.status, SEED_GIVEN_UP, f"seed {source} was given up", self._clock.now()),
+            conditions=_unknown(
+                typed.status, ShootReason.SEED_GIVEN_UP, f"seed {source} was given up", self._clock.now()
+            ),
         )
         await self._writer.status(Shoot.resource, live, wanted, Precondition.VERSION, before=typed.status)
         return Done()
@@ -249,12 +257,12 @@ class Garden:
         if _is_owner(live, wanted):
             return Done()
         if seed is None:
-            return Wait("SeedMissing", f"there is no seed {wanted}")
+            return Wait(ControllerReason.SEED_MISSING, f"there is no seed {wanted}")
         try:
             epochs = ownership.parse(live.metadata.annotations.get(OWNERSHIP))
             annotation = epochs.add(wanted, names.bucket(seed.metadata.uid)).render()
         except OwnershipError as error:
-            return Fault("OwnershipUnreadable", f"annotation {OWNERSHIP}: {error}", terminal=True)
+            return Fault(ControllerReason.OWNERSHIP_UNREADABLE, f"annotation {OWNERSHIP}: {error}", terminal=True)
         await self._writer.merge(Shoot.resource, live, {"metadata": {"annotations": {OWNERSHIP: annotation}}})
         return Done()
 

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from espalier.api import core
 from espalier.api.gardener import metadata_keys, names
+from espalier.api.gardener.reasons import StateReason
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.resource import Key
 from espalier.kube.errors import NotFound
@@ -51,11 +52,13 @@ class OrphanedStates:
         created = datetime.fromisoformat(known.metadata.creation_timestamp or "")
         if (remaining := GRACE - (self._clock.now() - created).total_seconds()) > 0:
             return Wait(
-                "ShootMissing", f"no Shoot has the UID {uid}: it will be deleted unless one appears", after=remaining
+                StateReason.SHOOT_MISSING,
+                f"no Shoot has the UID {uid}: it will be deleted unless one appears",
+                after=remaining,
             )
         client = self._writer.client
         if any(shoot.metadata.uid == uid for shoot in (await client.list(Shoot.resource)).items):
-            return Wait("ShootNotObserved", "its Shoot exists but is not in the cache yet", after=60)
+            return Wait(StateReason.SHOOT_NOT_OBSERVED, "its Shoot exists but is not in the cache yet", after=60)
         try:
             live = await client.get(core.SECRET, key.name, key.namespace)
         except NotFound:

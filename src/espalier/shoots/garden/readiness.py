@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from espalier.api import conditions as condition_list
 from espalier.api.gardener.cloud_profile import CloudProfile
+from espalier.api.gardener.reasons import ShootReason
 from espalier.api.gardener.seed import GARDENLET_READY, Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.shoots.admission import seeds
@@ -15,15 +16,15 @@ from espalier.shoots.admission import seeds
 def unready(seed: Seed | None, *, is_deleted: bool = False) -> tuple[str, str]:
     """The reason and sentence why nothing can be moved to a seed now; empty if it is ready."""
     if seed is None:
-        return "DestinationSeedMissing", "there is no seed of this name"
+        return ShootReason.DESTINATION_SEED_MISSING, "there is no seed of this name"
     if is_deleted:
-        return "DestinationSeedInDeletion", f"seed {seed.metadata.name} is being deleted"
+        return ShootReason.DESTINATION_SEED_IN_DELETION, f"seed {seed.metadata.name} is being deleted"
     if seed.spec.backup is None:
-        return "DestinationSeedUnready", f"seed {seed.metadata.name} has no spec.backup, which etcd needs"
+        return ShootReason.DESTINATION_SEED_UNREADY, f"seed {seed.metadata.name} has no spec.backup, which etcd needs"
     ready = condition_list.get(seed.status.conditions, GARDENLET_READY)
     if ready is None or ready.status != "True":
         why = ready.message if ready is not None else "its gardenlet has not reported yet"
-        return "DestinationSeedUnready", f"seed {seed.metadata.name} is not ready: {why}"
+        return ShootReason.DESTINATION_SEED_UNREADY, f"seed {seed.metadata.name} is not ready: {why}"
     return "", ""
 
 

@@ -17,6 +17,7 @@ from espalier.api.gardener import extension_backups, metadata_keys, names
 from espalier.api.gardener.backups import BackupBucket, BackupEntry
 from espalier.api.gardener.extension import Extended
 from espalier.api.gardener.operations import LastError, LastOperation, OperationState, OperationType
+from espalier.api.gardener.reasons import BackupReason
 from espalier.api.gardener.responsibility import (
     is_deleted_unconfirmed,
     is_deletion_confirmed,
@@ -121,14 +122,14 @@ class Backups:
         if live is None:
             live = await self._tools.garden.create(resource, _object(resource, key, spec))
             if live is None:
-                return Wait("BackupBucketCreated", "another one of this name was just created", SOON)
+                return Wait(BackupReason.BACKUP_BUCKET_CREATED, "another one of this name was just created", SOON)
         typed = live.decode(BackupBucket)
         if reference is not None and reference != (typed.spec.credentials_ref or typed.spec.secret_ref):
             renewed = {"spec": {"credentialsRef": spec["credentialsRef"], "secretRef": None}}
             live = await self._tools.garden.merge(resource, live, renewed, Precondition.UID)
             typed = live.decode(BackupBucket)
         if problem := await credentials_problem(self._tools.garden.client, typed):
-            return await self._report_wait(live, "CredentialsMissing", problem, resource)
+            return await self._report_wait(live, BackupReason.CREDENTIALS_MISSING, problem, resource)
         secret = await self._credentials(typed, f"bucket-{key.name}")
         wanted = {"type": backup.provider, "region": backup.region, "secretRef": secret}
         if backup.provider_config:
@@ -137,7 +138,9 @@ class Backups:
         if not isinstance(outcome, Done):
             return outcome
         # No seed may watch Secrets of the garden, and a move to this one must not begin without it.
-        return Wait("CredentialsCheckScheduled", "its Secret will be read again", after=self._tools.config.care)
+        return Wait(
+            BackupReason.CREDENTIALS_CHECK_SCHEDULED, "its Secret will be read again", after=self._tools.config.care
+        )
 
     # Entries.
 
@@ -145,7 +148,9 @@ class Backups:
         try:
             return await self._entry(key)
         except Forbidden as refusal:  # the garden grants rights on an entry once it has seen it
-            return Wait("RightsMissing", f"the garden has not granted access yet: {refusal}", after=RIGHTS_SOON)
+            return Wait(
+                BackupReason.RIGHTS_MISSING, f"the garden has not granted access yet: {refusal}", after=RIGHTS_SOON
+            )
 
     async def _entry(self, key: Key) -> Outcome:
         live = self._observer.garden[BackupEntry.resource].get(key)
@@ -159,7 +164,7 @@ class Backups:
             technical_id = _technical_id(live.name)
             if self._observer.seed[NAMESPACE].get(Key("", technical_id)) is not None:
                 # Its agent may still need the credentials, for the final snapshot.
-                return Wait("NamespaceNotDeleted", f"namespace {technical_id} still exists", after=SOON)
+                return Wait(BackupReason.NAMESPACE_NOT_DELETED, f"namespace {technical_id} still exists", after=SOON)
             return await self._release(Key("", key.name), keep_data=True)
         if live.metadata.deletion_timestamp is not None:
             source = names.is_source_backup_entry(live.name)
@@ -171,7 +176,7 @@ class Backups:
         bucket = self._observer.garden[BackupBucket.resource].get(Key("", typed.spec.bucket_name))
         if bucket is None:
             message = f"spec.bucketName: found {typed.spec.bucket_name}, but there is no such BackupBucket"
-            return await self._report_wait(live, "BucketMissing", message)
+            return await self._report_wait(live, BackupReason.BUCKET_MISSING, message)
         bucket_of_entry = bucket.decode(BackupBucket)
         last = bucket_of_entry.status.last_operation
         # Another seed's bucket has had the shoot's backups, and that seed may be lost: nobody would write its status.
@@ -180,10 +185,10 @@ class Backups:
             error = bucket_of_entry.status.last_error
             why = f": {error.description}" if error is not None else ""
             message = f"BackupBucket {bucket.name} is not ready yet{why}"
-            return await self._report_wait(live, "BucketNotReady", message)
+            return await self._report_wait(live, BackupReason.BUCKET_NOT_READY, message)
         if problem := await credentials_problem(self._tools.garden.client, bucket_of_entry):
             message = f"BackupBucket {bucket.name}: {problem}"
-            return await self._report_wait(live, "CredentialsMissing", message)
+            return await self._report_wait(live, BackupReason.CREDENTIALS_MISSING, message)
         provider = bucket_of_entry.spec.provider
         wanted: Tree = {
             "type": provider.type,
@@ -203,7 +208,7 @@ class Backups:
             else:
                 wanted["backupBucketProviderStatus"] = tree = json_trees.decode(status)
                 if message := self._untrusted(tree, bucket_of_entry, seeds, previous):
-                    return await self._report_wait(live, "BucketNotTrusted", message)
+                    return await self._report_wait(live, BackupReason.BUCKET_NOT_TRUSTED, message)
         is_secret_missing = self._is_secret_missing(live.name)
         return await self._deploy(
             extension_backups.BackupEntry,
@@ -260,13 +265,15 @@ class Backups:
                 await self._tools.seed.merge(
                     kind.resource, live, {"metadata": {"annotations": request}}, Precondition.UID
                 )
-            return Wait("BackupEntryMigrating", "waiting for the extension to release the entry", after=SOON)
+            return Wait(
+                BackupReason.BACKUP_ENTRY_MIGRATING, "waiting for the extension to release the entry", after=SOON
+            )
         if not keep_data and not is_deletion_confirmed(live.metadata):
             confirmed = {"metadata": {"annotations": {metadata_keys.CONFIRM_DELETION: "true"}}}
             live = await self._tools.seed.merge(kind.resource, live, confirmed, Precondition.UID)
         if live.metadata.deletion_timestamp is None:
             await self._tools.seed.delete(kind.resource, live, found_by_owner)
-        return Wait("BackupEntryDeleting", "the extension resource is being deleted", after=SOON)
+        return Wait(BackupReason.BACKUP_ENTRY_DELETING, "the extension resource is being deleted", after=SOON)
 
     # Both.
 
@@ -330,7 +337,7 @@ class Backups:
                 await self._tools.seed.merge(
                     kind.resource, live, {"metadata": {"annotations": request}}, Precondition.UID
                 )
-            return Wait("BeingDeleted", "it is being deleted and will then be recreated", after=SOON)
+            return Wait(BackupReason.BEING_DELETED, "it is being deleted and will then be recreated", after=SOON)
         last = live.decode(kind).status.last_operation if live is not None else None
         is_migrated = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED)
         is_idle = live is not None and last is not None and last.finished and not requested_operation(live.metadata)
@@ -340,7 +347,7 @@ class Backups:
             metadata = {**body["metadata"], "annotations": {**body["metadata"]["annotations"], **request}}
             live = await self._tools.seed.apply(kind.resource, {**body, "metadata": metadata}, found_by_owner)
         if live is None:
-            return Wait("ExtensionResourceCreated", "the extension resource is being created", after=SOON)
+            return Wait(BackupReason.EXTENSION_RESOURCE_CREATED, "the extension resource is being created", after=SOON)
         return await self._report(resource, garden, live.decode(kind), requested=requested_operation(live.metadata))
 
     async def _report(self, resource: Resource, garden: Object, extended: Extended, *, requested: str) -> Outcome:
@@ -357,9 +364,9 @@ class Backups:
         try:
             await self._status(resource, garden, operation, failure, **changed)
         except (NotFound, Conflict) as conflict:
-            return Wait("ObjectChanged", f"{conflict}", after=SOON)
+            return Wait(BackupReason.OBJECT_CHANGED, f"{conflict}", after=SOON)
         except KubeError as refusal:
-            return Fault("StatusNotWritten", f"{refusal}")
+            return Fault(BackupReason.STATUS_NOT_WRITTEN, f"{refusal}")
         return Done()
 
 

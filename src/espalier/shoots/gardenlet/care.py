@@ -23,13 +23,12 @@ from espalier.api.etcd.ownership import first_start_key
 from espalier.api.gardener.conditions import merged
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.ownership import OwnershipError
+from espalier.api.gardener.reasons import ControllerReason, ShootReason
 from espalier.api.gardener.responsibility import migrating, seed_of
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import (
     EVERY_NODE_READY,
-    HANDED_OVER,
     READY_FOR_DISASTER,
-    SEED_GIVEN_UP,
     Shoot,
     ShootStatus,
 )
@@ -156,7 +155,7 @@ class Care:
         live, key = observation.object, observation.object.key
         if not self._is_lease_renewed():
             return Wait(
-                "SeedLeaseNotRenewed",
+                ControllerReason.SEED_LEASE_NOT_RENEWED,
                 "the seed has stopped renewing its Lease; the garden reports it",
                 after=SILENT_RECHECK,
             )
@@ -174,7 +173,7 @@ class Care:
         checks = self._checks[key]
         due = min(checks.agent_due, checks.bucket_due, checks.shoot_due) - self._tools.clock.monotonic()
         after = self._tools.config.care if backups is None else max(1.0, due)
-        return Wait("BackupCheckScheduled", "its backups will be checked again", after=after)
+        return Wait(ControllerReason.BACKUP_CHECK_SCHEDULED, "its backups will be checked again", after=after)
 
     def _is_ours(self, live: Object) -> bool:
         typed, seed = live.decode(Shoot), self._tools.config.seed
@@ -235,7 +234,7 @@ class Care:
         """The time of the first read of a bucket: at once if the shoot has no report yet; else spread, because after a
         restart all buckets are due."""
         before = condition_list.get(scope.shoot.status.conditions, READY_FOR_DISASTER)
-        is_known = before is not None and before.reason not in (HANDED_OVER, SEED_GIVEN_UP)
+        is_known = before is not None and before.reason not in (ShootReason.HANDED_OVER, ShootReason.SEED_GIVEN_UP)
         return now + self._rng.random() * self._tools.config.bucket_check / 4 if is_known else now
 
     def _next_check(self, seconds: float) -> float:

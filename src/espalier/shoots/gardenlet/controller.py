@@ -12,6 +12,7 @@ from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.project import Project, namespace_of
+from espalier.api.gardener.reasons import ControllerReason
 from espalier.api.gardener.responsibility import seed_of
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.resource import Key
@@ -24,7 +25,7 @@ from espalier.runtime.writer import NameTaken
 from espalier.shoots.gardenlet import status
 from espalier.shoots.gardenlet.context import Live, Tools
 from espalier.shoots.gardenlet.observe import Observer
-from espalier.shoots.gardenlet.steps import FLOW_NOT_STARTED, REPORTED, STEPS, Attempt
+from espalier.shoots.gardenlet.steps import REPORTED, STEPS, Attempt
 from espalier.shoots.gardenlet.tasks.backups import OWNER_LABEL
 
 
@@ -95,7 +96,9 @@ def _report(attempt: Attempt, outcome: Outcome) -> Report | None:
 def _failed(error: Exception) -> Outcome:
     if isinstance(error, OwnershipError):
         advice = "restore it from a backup of the garden; nothing is done for the shoot until then"
-        return Fault(FLOW_NOT_STARTED, f"metadata.annotations[{metadata_keys.OWNERSHIP}]: {error}; {advice}")
+        return Fault(
+            ControllerReason.FLOW_NOT_STARTED, f"metadata.annotations[{metadata_keys.OWNERSHIP}]: {error}; {advice}"
+        )
     return fault_of(error)
 
 

@@ -20,6 +20,7 @@ from espalier.api.gardener.metadata_keys import OWNERSHIP
 from espalier.api.gardener.network import Network
 from espalier.api.gardener.operating_system_config import OperatingSystemConfig
 from espalier.api.gardener.ownership import OwnershipError
+from espalier.api.gardener.reasons import BackupReason, TaskReason
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.worker import Worker
@@ -30,8 +31,6 @@ from espalier.kube.objects import Object
 from espalier.shoots.garden.readiness import unready
 from espalier.shoots.gardenlet.credentials import credentials_problem
 
-CREDENTIALS_MISSING = "CredentialsMissing"
-EXTENSION_NOT_INSTALLED = "ExtensionNotInstalled"
 UNREADABLE = "you may not read the Secret in the garden"
 
 K = TypeVar("K", bound=KubeObject)
@@ -111,7 +110,7 @@ def _extension(
     if "" in problems:
         return Need(what, note=f"ControllerInstallation of {suitable[problems.index('')]} is healthy")
     advice = "install it there, or name another seed"
-    return Need(what, EXTENSION_NOT_INSTALLED, f"{'; '.join(problems)}; {advice}")
+    return Need(what, TaskReason.EXTENSION_NOT_INSTALLED, f"{'; '.join(problems)}; {advice}")
 
 
 def _installation_problem(registration: str, installation: ControllerInstallation | None) -> str:
@@ -160,11 +159,13 @@ async def _provider_credentials(garden: Client, shoot: Shoot) -> Need | None:
     try:
         secret = await garden.get(SECRET, name, namespace)
     except NotFound:
-        return Need(what, CREDENTIALS_MISSING, f"{named} does not exist; create it with the provider's credentials")
+        return Need(
+            what, TaskReason.CREDENTIALS_MISSING, f"{named} does not exist; create it with the provider's credentials"
+        )
     except Forbidden:
         return Need(what, problem=None, note=UNREADABLE)
     if not secret.tree.get("data"):
-        return Need(what, CREDENTIALS_MISSING, f"{named} is empty; write the provider's credentials into it")
+        return Need(what, TaskReason.CREDENTIALS_MISSING, f"{named} is empty; write the provider's credentials into it")
     return Need(what)
 
 
@@ -176,15 +177,15 @@ async def _bucket_credentials(garden: Client, what: str, name: str, *, is_ready:
         bucket = (await garden.get(BackupBucket.resource, name)).decode(BackupBucket)
         problem = await credentials_problem(garden, bucket)
     except NotFound:
-        return Need(what, "BucketMissing", f"there is no BackupBucket {name}")
+        return Need(what, TaskReason.BUCKET_MISSING, f"there is no BackupBucket {name}")
     except Forbidden:
         return Need(what, problem=None, note=UNREADABLE)
     if problem:
-        return Need(what, CREDENTIALS_MISSING, f"BackupBucket {name}: {problem}")
+        return Need(what, TaskReason.CREDENTIALS_MISSING, f"BackupBucket {name}: {problem}")
     status = bucket.status
     if is_ready and (status.last_operation is None or not status.last_operation.finished):
         why = f": {status.last_error.description}" if status.last_error is not None else ""
-        return Need(what, "BucketNotReady", f"BackupBucket {name} is not ready yet{why}")
+        return Need(what, BackupReason.BUCKET_NOT_READY, f"BackupBucket {name} is not ready yet{why}")
     return Need(what)
 
 

@@ -13,7 +13,9 @@ import msgspec
 
 from espalier.api.conditions import parse_timestamp
 from espalier.api.etcd.calls import BackupStatus
+from espalier.api.gardener.condition_types import Satisfied
 from espalier.api.gardener.operations import Condition
+from espalier.api.gardener.reasons import ShootReason
 from espalier.api.gardener.shoot import (
     API_SERVER_AVAILABLE,
     CONTROL_PLANE_HEALTHY,
@@ -66,13 +68,13 @@ def conditions(scope: Scope, backups: BackupHealth | None, shoot: ShootHealth | 
     """The conditions of a shoot. Those for which no request was made yet, on backups or the shoot, stay as they are."""
     reported = [_api_server(scope), _control_plane(scope)]
     if scope.is_hibernated:
-        hibernated = ("True", "Hibernated", "the shoot is hibernated and has no nodes")
+        hibernated = ("True", Satisfied.HIBERNATED, "the shoot is hibernated and has no nodes")
         reported += [Condition(type, *hibernated) for type in (EVERY_NODE_READY, SYSTEM_COMPONENTS_HEALTHY)]
     elif shoot is not None:
         reported += [_nodes(scope, shoot), _components(scope, shoot)]
     if scope.seed is None:
         message = f"there is no Seed {scope.seed_name} any more, which tells where backups are: {SEED_MISSING}"
-        reported.append(Condition(READY_FOR_DISASTER, "False", "SeedMissing", message))
+        reported.append(Condition(READY_FOR_DISASTER, "False", ShootReason.SEED_MISSING, message))
     elif backups is not None:
         reported.append(ready_for_disaster(scope, backups))
     return reported
@@ -80,21 +82,27 @@ def conditions(scope: Scope, backups: BackupHealth | None, shoot: ShootHealth | 
 
 def _api_server(scope: Scope) -> Condition:
     if scope.is_hibernated:
-        return Condition(API_SERVER_AVAILABLE, "True", "Hibernated", "the shoot is hibernated and needs no API server")
+        return Condition(
+            API_SERVER_AVAILABLE, "True", Satisfied.HIBERNATED, "the shoot is hibernated and needs no API server"
+        )
     if _is_available(scope, API_SERVER):
-        return Condition(API_SERVER_AVAILABLE, "True", "DeploymentAvailable", "")
-    return _unhealthy(scope, API_SERVER_AVAILABLE, "DeploymentNotAvailable", f"{API_SERVER} is not available")
+        return Condition(API_SERVER_AVAILABLE, "True", Satisfied.DEPLOYMENT_AVAILABLE, "")
+    return _unhealthy(
+        scope, API_SERVER_AVAILABLE, ShootReason.DEPLOYMENT_NOT_AVAILABLE, f"{API_SERVER} is not available"
+    )
 
 
 def _control_plane(scope: Scope) -> Condition:
     if scope.is_hibernated:
         return Condition(
-            CONTROL_PLANE_HEALTHY, "True", "Hibernated", "the shoot is hibernated and needs no control plane"
+            CONTROL_PLANE_HEALTHY, "True", Satisfied.HIBERNATED, "the shoot is hibernated and needs no control plane"
         )
     unready = _not_ready(scope)
     if not unready:
-        return Condition(CONTROL_PLANE_HEALTHY, "True", "ControlPlaneRunning", "")
-    return _unhealthy(scope, CONTROL_PLANE_HEALTHY, "ComponentsNotReady", f"not ready: {', '.join(unready)}")
+        return Condition(CONTROL_PLANE_HEALTHY, "True", Satisfied.CONTROL_PLANE_RUNNING, "")
+    return _unhealthy(
+        scope, CONTROL_PLANE_HEALTHY, ShootReason.COMPONENTS_NOT_READY, f"not ready: {', '.join(unready)}"
+    )
 
 
 def is_control_plane_healthy(scope: Scope) -> bool:
@@ -112,12 +120,14 @@ def _nodes(scope: Scope, shoot: ShootHealth) -> Condition:
     if shoot.unreachable:
         return _unreachable(scope, EVERY_NODE_READY, shoot)
     if shoot.unready_nodes:
-        return _unhealthy(scope, EVERY_NODE_READY, "NodesNotReady", f"not ready: {_listed(shoot.unready_nodes)}")
+        return _unhealthy(
+            scope, EVERY_NODE_READY, ShootReason.NODES_NOT_READY, f"not ready: {_listed(shoot.unready_nodes)}"
+        )
     least = sum(worker.minimum for worker in scope.shoot.spec.provider.workers)
     if shoot.nodes < least:
         message = f"found {shoot.nodes} nodes, but the shoot's workers need at least {least}"
-        return _unhealthy(scope, EVERY_NODE_READY, "NodesMissing", message)
-    return Condition(EVERY_NODE_READY, "True", "EveryNodeReady", "")
+        return _unhealthy(scope, EVERY_NODE_READY, ShootReason.NODES_MISSING, message)
+    return Condition(EVERY_NODE_READY, "True", Satisfied.EVERY_NODE_READY, "")
 
 
 def _components(scope: Scope, shoot: ShootHealth) -> Condition:
@@ -125,14 +135,14 @@ def _components(scope: Scope, shoot: ShootHealth) -> Condition:
         return _unreachable(scope, SYSTEM_COMPONENTS_HEALTHY, shoot)
     if shoot.unready_components:
         message = f"not available in kube-system: {_listed(shoot.unready_components)}"
-        return _unhealthy(scope, SYSTEM_COMPONENTS_HEALTHY, "ComponentsNotReady", message)
-    return Condition(SYSTEM_COMPONENTS_HEALTHY, "True", "SystemComponentsRunning", "")
+        return _unhealthy(scope, SYSTEM_COMPONENTS_HEALTHY, ShootReason.COMPONENTS_NOT_READY, message)
+    return Condition(SYSTEM_COMPONENTS_HEALTHY, "True", Satisfied.SYSTEM_COMPONENTS_RUNNING, "")
 
 
 def _unreachable(scope: Scope, type: str, shoot: ShootHealth) -> Condition:
     """The condition while the API server is unreachable. The message omits the error: that changes between requests."""
     message = "the shoot's API server is unreachable"
-    condition = _unhealthy(scope, type, "APIServerUnreachable", message)
+    condition = _unhealthy(scope, type, ShootReason.API_SERVER_UNREACHABLE, message)
     return condition if condition.status == "Progressing" else msgspec.structs.replace(condition, status="Unknown")
 
 
@@ -144,7 +154,7 @@ def _unhealthy(scope: Scope, type: str, reason: str, message: str) -> Condition:
     """The condition of an unhealthy part: False, or Progressing during an operation."""
     last = scope.shoot.status.last_operation
     if last is not None and not last.finished:
-        return Condition(type, "Progressing", "OperationInProgress", f"{last.type} is in progress")
+        return Condition(type, "Progressing", ShootReason.OPERATION_IN_PROGRESS, f"{last.type} is in progress")
     return Condition(type, "False", reason, message)
 
 
@@ -161,13 +171,13 @@ def ready_for_disaster(scope: Scope, backups: BackupHealth) -> Condition:
         return Condition(READY_FOR_DISASTER, "False", reason, message)
 
     if backups.unstored:
-        return not_restorable("StateNotPersisted", backups.unstored)
+        return not_restorable(ShootReason.STATE_NOT_PERSISTED, backups.unstored)
     if backups.unreadable:
-        return not_restorable("BucketUnreadable", backups.unreadable)
+        return not_restorable(ShootReason.BUCKET_UNREADABLE, backups.unreadable)
     others = () if backups.is_elsewhere else backups.others
     if others and all(report.problem for report in others):
         problems = _listed([f"seed {report.seed}: {report.problem}" for report in others], "; ")
-        return not_restorable("BucketNotReachedByOthers", f"no other seed reaches its bucket: {problems}")
+        return not_restorable(ShootReason.BUCKET_NOT_REACHED_BY_OTHERS, f"no other seed reaches its bucket: {problems}")
     reached = [report.seed for report in others if not report.problem]
     access = (
         "the garden's credentials can read the bucket" if backups.is_checked else "access to the bucket was not tested"
@@ -177,24 +187,26 @@ def ready_for_disaster(scope: Scope, backups: BackupHealth) -> Condition:
     def is_restorable(reason: str, message: str) -> Condition:
         if not backups.is_checked and not reached:
             untested = "neither this seed nor another one has tried whether its bucket can be read"
-            return Condition(READY_FOR_DISASTER, "Unknown", "BucketNotTested", untested)
+            return Condition(READY_FOR_DISASTER, "Unknown", ShootReason.BUCKET_NOT_TESTED, untested)
         return Condition(READY_FOR_DISASTER, "True", reason, f"{message}; {suffix}")
 
     if scope.is_hibernated:
-        return is_restorable("Hibernated", "the shoot is hibernated and fully backed up")
+        return is_restorable(Satisfied.HIBERNATED, "the shoot is hibernated and fully backed up")
     status = backups.status
     if status is None:
         message = "the agent of etcd-main does not report the age of its backups: check whether it runs"
-        return Condition(READY_FOR_DISASTER, "Unknown", "AgentUnreachable", message)
+        return Condition(READY_FOR_DISASTER, "Unknown", ShootReason.AGENT_UNREACHABLE, message)
     if status.store_unreadable_since:
         message = "the agent of etcd-main can't read its bucket: new writes may be lost with the seed"
-        return not_restorable("StoreUnreadable", f"{message}; see its /healthz")
+        return not_restorable(ShootReason.STORE_UNREADABLE, f"{message}; see its /healthz")
     if not status.latest_full:
-        return not_restorable("NoFullSnapshot", "there is no full snapshot yet; see the agent's /healthz")
+        return not_restorable(ShootReason.NO_FULL_SNAPSHOT, "there is no full snapshot yet; see the agent's /healthz")
     if _is_late(status, backups.at or scope.now):
         message = f"writes since {status.unstored_since} are in no snapshot"
-        return not_restorable("BackupsLate", f"{message} and would be lost with the seed; see the agent's /healthz")
-    return is_restorable("BackupsCurrent", f"writes are backed up within {status.delta_period:g} s")
+        return not_restorable(
+            ShootReason.BACKUPS_LATE, f"{message} and would be lost with the seed; see the agent's /healthz"
+        )
+    return is_restorable(Satisfied.BACKUPS_CURRENT, f"writes are backed up within {status.delta_period:g} s")
 
 
 def _reached(is_elsewhere: bool, by: Sequence[str]) -> str:

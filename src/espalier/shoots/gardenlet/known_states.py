@@ -11,6 +11,7 @@ import random
 from typing import cast
 
 from espalier.api.gardener.metadata_keys import STATE_REVISION
+from espalier.api.gardener.reasons import StateReason
 from espalier.api.gardener.responsibility import restoring
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
@@ -152,12 +153,14 @@ def controller(
             return await others.reconcile(shoot) if isinstance(outcome, Done) and shoot is not None else outcome
         except NotFound:
             known.saw(key, None)
-            return Wait("ShootStateMissing", "there is no ShootState; the flow creates it with the secrets", after=5)
+            return Wait(
+                StateReason.SHOOT_STATE_MISSING, "there is no ShootState; the flow creates it with the secrets", after=5
+            )
         except Forbidden as refusal:
-            return Wait("RightsMissing", f"the garden has not granted access yet: {refusal}", after=1)
+            return Wait(StateReason.RIGHTS_MISSING, f"the garden has not granted access yet: {refusal}", after=1)
         except Conflict as conflict:
             known.forget(key)
-            return Wait("ObjectChanged", f"{conflict}", after=0.5)
+            return Wait(StateReason.OBJECT_CHANGED, f"{conflict}", after=0.5)
 
     shoot_states = Controller("shootstate", reconcile, workers=5)
     shoot_states.watch(shoots)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.reasons import ControllerReason
 from espalier.api.gardener.responsibility import seed_of
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.resource import Key
@@ -31,19 +32,23 @@ def controller(observer: Observer, tools: Tools) -> Controller:
             return Done()
         except KubeError as error:
             return Fault(
-                "GardenUnreachable",
+                ControllerReason.GARDEN_UNREACHABLE,
                 f"the lease can't be renewed without the garden: {error}",
                 after=timing.lease_renewal / 3,
             )
         if not clusters.may_renew(shoot.decode(Shoot), seed):
             return Done()
         if message := observer.technical_id_conflict(shoot):  # its end may be no event of this Shoot
-            return Wait("TechnicalIDTaken", message, after=timing.lease_renewal)
+            return Wait(ControllerReason.TECHNICAL_ID_TAKEN, message, after=timing.lease_renewal)
         cluster = observer.seed[Cluster.resource].get(Key("", observer.technical_id(shoot)))
         uid = shoot.decode(Shoot).status.uid
         if cluster is not None and cluster.metadata.annotations.get(SHOOT_UID) == uid:
             await clusters.renew(tools.seed, cluster, began, timing.lease_validity)
-        return Wait("LeaseRenewalScheduled", "the lease will be renewed before it expires", after=timing.lease_renewal)
+        return Wait(
+            ControllerReason.LEASE_RENEWAL_SCHEDULED,
+            "the lease will be renewed before it expires",
+            after=timing.lease_renewal,
+        )
 
     lease_controller = Controller("lease", reconcile, workers=5, rng=tools.rng)
     lease_controller.watch(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from espalier.api import json_trees
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener.reasons import ControllerReason
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
@@ -34,7 +35,9 @@ def controller(observer: Observer, tools: Tools) -> Controller:
         except NotFound:
             pass
         except KubeError as error:
-            return Fault("GardenUnreachable", f"it is unknown whether the Shoot of {key.name} is gone: {error}")
+            return Fault(
+                ControllerReason.GARDEN_UNREACHABLE, f"it is unknown whether the Shoot of {key.name} is gone: {error}"
+            )
         else:
             if live_shoot.metadata.uid == shoot.metadata.uid:
                 return Done()

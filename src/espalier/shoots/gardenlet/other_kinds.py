@@ -10,6 +10,7 @@ from msgspec import Raw
 from espalier.api.gardener import metadata_keys, ownership
 from espalier.api.gardener.extension import Extended
 from espalier.api.gardener.ownership import OwnershipError
+from espalier.api.gardener.reasons import StateReason
 from espalier.api.gardener.responsibility import requested_operation
 from espalier.api.gardener.shoot import Shoot
 from espalier.kube.client import PatchType
@@ -45,7 +46,7 @@ class OtherKinds:
             live = await self._states.read(shoot)
             stored = await self._states.stored(live) if live is not None else None
         except (StaleState, UnreadableShootState) as error:
-            return Fault("ShootStateUnusable", str(error))
+            return Fault(StateReason.SHOOT_STATE_UNUSABLE, str(error))
         for kind, resource in waiting:
             try:
                 if not await self._give(kind, resource, stored):
@@ -55,7 +56,7 @@ class OtherKinds:
         if not problems:
             return Done()
         advice = "restore the ShootState, or remove the annotation: its extension then creates it anew"
-        return Wait("StateMissing", f"{'; '.join(problems)}; {advice}")
+        return Wait(StateReason.STATE_MISSING, f"{'; '.join(problems)}; {advice}")
 
     def _waiting(self, shoot: Object) -> list[tuple[type[Extended], Object]]:
         technical_id = shoot.decode(Shoot).status.technical_id

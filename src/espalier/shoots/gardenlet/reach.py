@@ -20,8 +20,10 @@ import structlog
 from espalier.api import conditions as condition_list
 from espalier.api import json_trees
 from espalier.api.gardener import names
+from espalier.api.gardener.condition_types import Satisfied
 from espalier.api.gardener.conditions import merged
 from espalier.api.gardener.operations import Condition
+from espalier.api.gardener.reasons import ControllerReason, SeedReason
 from espalier.api.gardener.seed import BUCKET_REACHABLE, Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
@@ -136,11 +138,11 @@ def _is_about(condition: Condition, address: StoreAddress | None) -> bool:
 def _condition(seed: str, address: StoreAddress, problem: str) -> Condition:
     type = BUCKET_REACHABLE + seed
     if address.unknown:
-        return Condition(type, "Unknown", "EndpointUnknown", address.unknown)
+        return Condition(type, "Unknown", SeedReason.ENDPOINT_UNKNOWN, address.unknown)
     if problem:
         advice = f"let this seed's network reach it, or shoots of seed {seed} can't be restored here"
-        return Condition(type, "False", "BucketNotReached", f"{address.url}: {problem}; {advice}")
-    return Condition(type, "True", "BucketReached", f"{address.url} answers")
+        return Condition(type, "False", SeedReason.BUCKET_NOT_REACHED, f"{address.url}: {problem}; {advice}")
+    return Condition(type, "True", Satisfied.BUCKET_REACHED, f"{address.url} answers")
 
 
 def reports(shoot: Shoot, source: str, seed_list: Iterable[Seed]) -> tuple[ReachReport, ...]:
@@ -269,7 +271,9 @@ class Reach:
         if not self._attempts:
             return Done()
         due = min(attempt.due for attempt in self._attempts.values()) - self._tools.clock.monotonic()
-        return Wait("StoreCheckScheduled", "stores of other seeds will be tried again", after=max(1.0, due))
+        return Wait(
+            ControllerReason.STORE_CHECK_SCHEDULED, "stores of other seeds will be tried again", after=max(1.0, due)
+        )
 
     def _others(self, own: Object) -> dict[str, StoreAddress]:
         seeds = (seed.decode(Seed) for seed in self._observer.garden[Seed.resource].list() if seed.key != own.key)

@@ -13,8 +13,10 @@ from espalier.api.core import NAMESPACE
 from espalier.api.gardener import extension_backups
 from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.condition_types import Satisfied
 from espalier.api.gardener.conditions import merged
 from espalier.api.gardener.operations import Condition
+from espalier.api.gardener.reasons import SeedReason
 from espalier.api.gardener.responsibility import seed_of
 from espalier.api.gardener.seed import SHOOTS_REMOVED, Seed
 from espalier.api.gardener.shoot import Shoot
@@ -88,6 +90,6 @@ def remains(observer: Observer) -> Iterator[str]:
 def condition(names: list[str]) -> Condition:
     """The condition for these remains."""
     if not names:
-        return Condition(SHOOTS_REMOVED, "True", "NothingLeft", "")
+        return Condition(SHOOTS_REMOVED, "True", Satisfied.NOTHING_LEFT, "")
     message = f"to be removed from this seed: {first(names, MOST_NAMED)}"
-    return Condition(SHOOTS_REMOVED, "False", "ShootsLeft", message)
+    return Condition(SHOOTS_REMOVED, "False", SeedReason.SHOOTS_LEFT, message)

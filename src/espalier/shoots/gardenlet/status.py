@@ -9,7 +9,8 @@ import msgspec
 from espalier.api.conditions import timestamp
 from espalier.api.gardener.conditions import merged
 from espalier.api.gardener.operations import Condition, LastError, LastOperation, OperationState, OperationType
-from espalier.api.gardener.shoot import HANDED_OVER, REPORTED_BY_GARDENLET, Shoot, ShootStatus
+from espalier.api.gardener.reasons import ShootReason
+from espalier.api.gardener.shoot import REPORTED_BY_GARDENLET, Shoot, ShootStatus
 from espalier.api.gardener.times import past_time
 from espalier.kube.objects import Object
 from espalier.shoots.flow.status import FlowStatus
@@ -87,7 +88,7 @@ def handed_over(scope: Scope, now: datetime) -> ShootStatus:
     description = f"seed {scope.seed_name} has handed the shoot over to seed {scope.shoot.spec.seed_name}"
     message = f"seed {scope.shoot.spec.seed_name} has the shoot now, and its gardenlet has not reported yet"
     unknown = [
-        Condition(condition.type, "Unknown", HANDED_OVER, message)
+        Condition(condition.type, "Unknown", ShootReason.HANDED_OVER, message)
         for condition in before.conditions
         if condition.type in REPORTED_BY_GARDENLET
     ]

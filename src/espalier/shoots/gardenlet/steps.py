@@ -16,6 +16,7 @@ from espalier.api.gardener.metadata_keys import (
     TIMESTAMP,
 )
 from espalier.api.gardener.operations import OperationState, OperationType
+from espalier.api.gardener.reasons import ControllerReason, TaskReason
 from espalier.api.gardener.responsibility import (
     is_unrestored,
     migrating,
@@ -53,8 +54,9 @@ REQUESTS = (RECONCILE, RETRY)
 """Operations requested on a Shoot that are carried out here; then the annotation is removed. `reconcile` is for its
 extensions as well."""
 
-FLOW_NOT_STARTED, HANDED_OVER, TECHNICAL_ID_TAKEN = "FlowNotStarted", "HandedOver", "TechnicalIDTaken"
-REPORTED = frozenset({FLOW_NOT_STARTED, HANDED_OVER, TECHNICAL_ID_TAKEN})
+REPORTED = frozenset(
+    {ControllerReason.FLOW_NOT_STARTED, ControllerReason.HANDED_OVER, ControllerReason.TECHNICAL_ID_TAKEN}
+)
 """Reasons why no task could start. Waits and failures of a flow are reported with its progress."""
 
 
@@ -88,7 +90,7 @@ class Attempt:
     def fail_to_start(self, operation: OperationType, message: str) -> Fault:
         """Return the fault of an operation that can't begin."""
         self.not_started = operation
-        return Fault(FLOW_NOT_STARTED, message)
+        return Fault(ControllerReason.FLOW_NOT_STARTED, message)
 
 
 async def read(attempt: Attempt) -> Outcome:
@@ -99,7 +101,7 @@ async def read(attempt: Attempt) -> Outcome:
     except NotFound:
         return Done()
     except KubeError as error:
-        return Fault("GardenUnreachable", f"the Shoot can't be read in the garden: {error}")
+        return Fault(ControllerReason.GARDEN_UNREACHABLE, f"the Shoot can't be read in the garden: {error}")
     return Continue()
 
 
@@ -115,7 +117,7 @@ async def check_claims(attempt: Attempt) -> Outcome:
     if decoded.metadata.deletion_timestamp is not None and not decoded.status.technical_id:
         await attempt.tools.garden.remove_finalizer(Shoot.resource, shoot, FINALIZER)  # nothing was created for it
         return Done()
-    return Wait(TECHNICAL_ID_TAKEN, message, after=60)
+    return Wait(ControllerReason.TECHNICAL_ID_TAKEN, message, after=60)
 
 
 async def observe_shoot(attempt: Attempt) -> Outcome:
@@ -133,7 +135,7 @@ async def check_epochs(attempt: Attempt) -> Outcome:
     attempt.not_started = OperationType.MIGRATE if migrating(scope.shoot) else OperationType.RECONCILE
     epoch = f"epoch {scope.epoch}" if scope.epoch else "none"
     return Fault(
-        FLOW_NOT_STARTED,
+        ControllerReason.FLOW_NOT_STARTED,
         f"metadata.annotations[{OWNERSHIP}]: found {epoch}, but the objects of the shoot in seed {attempt.seed} are of "
         f"epoch {scope.later_epoch}; restore it from a backup of the garden; nothing is done for the shoot until then",
     )
@@ -259,7 +261,7 @@ async def advance(attempt: Attempt) -> Outcome:
         live.shoot = await tools.garden.merge(Shoot.resource, live.shoot, patch, Precondition.UID)
     last = wanted.last_operation
     if last is not None and last.state == OperationState.FAILED:
-        return Fault("Failed", last.description, terminal=True)
+        return Fault(ControllerReason.FAILED, last.description, terminal=True)
     return flow_status.outcome
 
 
@@ -296,7 +298,7 @@ def operation_of(scope: Scope) -> OperationType | Fault:
     if operation is OperationType.MIGRATE and not migrating(shoot):
         if handover_has_begun(scope) and scope.is_started:
             return Fault(
-                HANDED_OVER,
+                ControllerReason.HANDED_OVER,
                 f"spec.seedName: found {shoot.spec.seed_name}, which has already handed over the shoot's etcd; "
                 "allowed: another seed. The move can't be reverted; move the shoot to another seed, then back",
                 terminal=True,
@@ -356,7 +358,7 @@ def _guard(attempt: Attempt) -> Guard:
         live_shoot = await garden.client.get(Shoot.resource, shoot.name, shoot.namespace)
         typed = live_shoot.decode(Shoot)
         if live_shoot.metadata.uid != shoot.metadata.uid or seed_of(typed) != seed or not migrating(typed):
-            return Wait("ShootChanged", "the Shoot changed meanwhile; reading it again", after=0.1)
+            return Wait(TaskReason.SHOOT_CHANGED, "the Shoot changed meanwhile; reading it again", after=0.1)
         live.shoot = live_shoot
         return None
 

@@ -12,6 +12,7 @@ from espalier.api.core import NAMESPACE, SECRET, Secret
 from espalier.api.gardener import names
 from espalier.api.gardener.extension_backups import BackupBucket, BackupEntry, BackupEntrySpec
 from espalier.api.gardener.operations import ErrorCode, OperationType, SecretReference
+from espalier.api.gardener.reasons import ExtensionReason
 from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Key
 from espalier.kube.objects import Object
@@ -157,7 +158,7 @@ async def _credentials(request: Request[None], reference: SecretReference | None
     secret = await request.read(SECRET, key)
     if secret is None:
         message = f"spec.secretRef: Secret {key} does not exist; create it with the credentials of the bucket"
-        raise OperationFailed(message, ErrorCode.UNAUTHENTICATED, reason="CredentialsMissing")
+        raise OperationFailed(message, ErrorCode.UNAUTHENTICATED, reason=ExtensionReason.CREDENTIALS_MISSING)
     return secret.decode(Secret).data
 
 

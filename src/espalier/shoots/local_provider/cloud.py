@@ -24,6 +24,7 @@ from espalier.api.cloud import (
 )
 from espalier.api.core import SECRET, Secret
 from espalier.api.gardener.operations import ErrorCode, SecretReference
+from espalier.api.gardener.reasons import ExtensionReason
 from espalier.api.listing import first
 from espalier.api.printable import quoted
 from espalier.api.resource import Key, Resource
@@ -129,7 +130,7 @@ def credentials_of(secret: Object | None, name: str) -> Credentials:
     if not account or not token:
         problem = "found no such Secret" if secret is None else f"found {first(sorted(data), 10) or 'nothing'}"
         message = f"Secret {name}: {problem}; allowed: data with account and token of the cloud; correct it"
-        raise OperationFailed(message, ErrorCode.UNAUTHENTICATED, reason="CredentialsMissing")
+        raise OperationFailed(message, ErrorCode.UNAUTHENTICATED, reason=ExtensionReason.CREDENTIALS_MISSING)
     return Credentials(account, token)
 
 
@@ -140,7 +141,7 @@ async def cloud_of(
     namespace = request.object.namespace
     if reference is None or not reference.name or (reference.namespace or namespace) != namespace:
         message = "spec.secretRef: found none, or one of another namespace; allowed: a Secret of the shoot's namespace"
-        raise OperationFailed(message, ErrorCode.CONFIGURATION, reason="CredentialsMissing")
+        raise OperationFailed(message, ErrorCode.CONFIGURATION, reason=ExtensionReason.CREDENTIALS_MISSING)
     secret = await request.read(SECRET, Key(namespace, reference.name))
     credentials = credentials_of(secret, f"{namespace}/{reference.name}")
     return Cloud(request, call, credentials, namespace, resource.kind)

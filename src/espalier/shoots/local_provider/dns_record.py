@@ -7,6 +7,7 @@ from typing import cast
 from espalier.api.cloud import CallCloud, Record, has_tags
 from espalier.api.gardener.dns_record import DNSRecord, DNSRecordSpec
 from espalier.api.gardener.operations import ErrorCode
+from espalier.api.gardener.reasons import ExtensionReason
 from espalier.runtime.outcome import Wait
 from espalier.shoots.extension import Extension, OperationFailed, Request, Result, StatelessActuator
 from espalier.shoots.local_provider.cloud import TYPE, Cloud, cloud_of
@@ -39,7 +40,7 @@ class DNSRecordActuator(StatelessActuator[None]):
         present = _find(await cloud.records(), spec)
         if present is not None and not has_tags(present, cloud.tags):
             message = f"spec.name: {spec.name} has a record of another owner; allowed: a name that only this shoot uses"
-            raise OperationFailed(message, ErrorCode.CONFIGURATION, reason="NameTaken")
+            raise OperationFailed(message, ErrorCode.CONFIGURATION, reason=ExtensionReason.NAME_TAKEN)
         if present is None or (present.values, present.ttl) != (wanted.values, wanted.ttl):
             await cloud.set_record(wanted)
         return Result(status={"zone": spec.zone} if spec.zone else {})

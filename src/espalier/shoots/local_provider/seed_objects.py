@@ -13,6 +13,7 @@ from espalier.api.gardener.control_plane import ControlPlane
 from espalier.api.gardener.network import Network
 from espalier.api.gardener.operating_system_config import PROVISION, OperatingSystemConfig, OperatingSystemConfigSpec
 from espalier.api.gardener.operations import ErrorCode
+from espalier.api.gardener.reasons import ExtensionReason
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.runtime.outcome import Wait
@@ -103,7 +104,7 @@ async def write_owned(request: Request[Any], resource: Resource, name: str, cont
         return
     if not is_owned_by(live, owner):
         message = f"{resource.kind} {live.key} belongs to another owner: delete it, or find out who created it"
-        raise OperationFailed(message, ErrorCode.CONFIGURATION, reason="NameTaken")
+        raise OperationFailed(message, ErrorCode.CONFIGURATION, reason=ExtensionReason.NAME_TAKEN)
     await writer.merge(resource, live, {name: value for name, value in content.items() if name == "data"})
 
 

@@ -17,6 +17,7 @@ from espalier.api.gardener import machines as kinds
 from espalier.api.gardener.machines import Machine, MachineClass, MachineDeployment, MachineSet
 from espalier.api.gardener.metadata_keys import OPERATION, RECONCILE
 from espalier.api.gardener.operations import ErrorCode
+from espalier.api.gardener.reasons import ExtensionReason
 from espalier.api.gardener.worker import Worker, WorkerPool, WorkerSpec
 from espalier.api.listing import first
 from espalier.api.meta import Observed, Tree
@@ -78,7 +79,9 @@ class WorkerActuator:
         spec, network = _begin(request)
         await self._deploy(request, spec, network)
         if unready := [name for name, deployment in self._deployments(request) if not _is_rolled_out(deployment)]:
-            return Wait("MachinesNotReady", f"waiting for the machines of {', '.join(unready)}", after=5.0)
+            return Wait(
+                ExtensionReason.MACHINES_NOT_READY, f"waiting for the machines of {', '.join(unready)}", after=5.0
+            )
         await self._delete_stale(request, spec, network)
         return self._result(request, spec)
 
@@ -116,7 +119,9 @@ class WorkerActuator:
             for object_ in self._views.caches[resource].list(namespace):
                 await writer.delete(resource, object_, found_by_owner)
         if remaining := [machine.name for machine in self._views.caches[Machine.resource].list(namespace)]:
-            return Wait("MachinesDeleting", f"waiting for the deletion of {first(remaining, 5)}", after=5.0)
+            return Wait(
+                ExtensionReason.MACHINES_DELETING, f"waiting for the deletion of {first(remaining, 5)}", after=5.0
+            )
         for object_ in self._views.caches[MachineClass.resource].list(namespace):
             await self._delete_class(request, object_)
         return None

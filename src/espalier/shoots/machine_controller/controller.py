@@ -13,6 +13,7 @@ from espalier.api.core import NAMESPACE, SECRET, Secret
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener.machines import FINALIZER, Machine, MachineClass, MachineDeployment, MachineSet
 from espalier.api.gardener.operations import OperationType
+from espalier.api.gardener.reasons import MachineReason
 from espalier.api.gardener.responsibility import is_deleted_unconfirmed
 from espalier.api.gardener.worker import Worker
 from espalier.api.meta import Observed
@@ -126,7 +127,9 @@ class MachineController:
         there is none."""
         workers = self._workers.list(namespace)
         if not workers:
-            return Wait("WorkerMissing", f"there is no Worker in {namespace}: its machines are left unchanged")
+            return Wait(
+                MachineReason.WORKER_MISSING, f"there is no Worker in {namespace}: its machines are left unchanged"
+            )
         for worker in workers:
             extension = worker.decode(ExtensionObject)
             last = extension.status.last_operation
@@ -135,7 +138,7 @@ class MachineController:
             is_released = is_deleted_unconfirmed(worker.metadata)
             if last is None or is_moving or is_released or (last.type == OperationType.MIGRATE and last.finished):
                 return Wait(
-                    "WorkerOperationInProgress",
+                    MachineReason.WORKER_OPERATION_IN_PROGRESS,
                     f"Worker {worker.key} is being created, restored, migrated, or deleted without confirmation: its "
                     "machines are left unchanged",
                 )
@@ -160,7 +163,7 @@ class MachineController:
         actions = list(plan(snapshot, self._rng))
         if any(isinstance(due, Terminate) for due in actions) and await self._is_terminating(namespace):
             message = f"namespace {namespace} is being deleted, and nobody has confirmed the deletion of machines"
-            return Wait("NamespaceBeingDeleted", f"{message}: they are left unchanged")
+            return Wait(MachineReason.NAMESPACE_BEING_DELETED, f"{message}: they are left unchanged")
         calls: list[Provide | Terminate] = []
         for action in actions:
             if isinstance(action, Provide | Terminate):
@@ -176,8 +179,12 @@ class MachineController:
         await together(limited(action) for action in calls)
         orphans = await self._collect(namespace, snapshot.orphans, cloud, writer)
         if any(view.phase == PENDING for view in snapshot.views):
-            return Wait("MachinesStarting", "waiting for virtual machines to run", after=BOOT_POLL_INTERVAL)
-        return Wait("OrphanCheckScheduled", "nothing to do", after=ORPHAN_GRACE if orphans else ORPHAN_PERIOD)
+            return Wait(
+                MachineReason.MACHINES_STARTING, "waiting for virtual machines to run", after=BOOT_POLL_INTERVAL
+            )
+        return Wait(
+            MachineReason.ORPHAN_CHECK_SCHEDULED, "nothing to do", after=ORPHAN_GRACE if orphans else ORPHAN_PERIOD
+        )
 
     async def _is_terminating(self, namespace: str) -> bool:
         """True if the namespace of a shoot is being deleted. Read live, after the snapshot: before the contents of a

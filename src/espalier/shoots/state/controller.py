@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
+from espalier.api.gardener.events import Event
 from espalier.api.gardener.extension import Extended
+from espalier.api.gardener.reasons import StateReason
 from espalier.api.gardener.responsibility import restoring
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
@@ -26,9 +28,6 @@ from espalier.shoots.state.resource_states import ResourceState, state_of
 from espalier.shoots.state.store import EpochOver, ShootStates
 from espalier.shoots.state.stored import StaleState
 from espalier.shoots.technical_ids import BY_TECHNICAL_ID
-
-NOT_TRANSFERABLE = "StateNotTransferable"
-"""Reason of an Event on a Shoot: a state in its seed can't be stored in the garden."""
 
 _SYNC_RETRY = 0.5
 
@@ -101,7 +100,7 @@ class Sync:
         if task is None or not shoot.status.technical_id:
             return Done()
         if not self._observer.is_filled:
-            return Wait("CachesNotSynced", "a kind of extension was installed just now", after=_SYNC_RETRY)
+            return Wait(StateReason.CACHES_NOT_SYNCED, "a kind of extension was installed just now", after=_SYNC_RETRY)
         states = self._observer.states_of(shoot.status.technical_id)
         cached = self._observer.states.get(key)
         # What is restored keeps its revision: the destination decides whether it is an older one.
@@ -114,9 +113,9 @@ class Sync:
             try:
                 await self._write(shoot_object, task, states, least)
             except EpochOver as error:
-                return Wait("EpochOutdated", str(error))
+                return Wait(StateReason.EPOCH_OUTDATED, str(error))
             except (StaleState, UnreadableShootState, TruncatedState) as error:
-                return Fault("ShootStateUnusable", str(error))
+                return Fault(StateReason.SHOOT_STATE_UNUSABLE, str(error))
         return self._report_problems(shoot_object, states.states)
 
     async def _write(self, shoot: Object, task: Task, states: SeedStates, revision: int) -> None:
@@ -142,5 +141,5 @@ class Sync:
             return Done()
         message = f"the shoot can't be restored in another seed: {'; '.join(problems)}"
         if self._recorder is not None:
-            self._recorder.event(shoot, "Warning", NOT_TRANSFERABLE, message)
-        return Wait(NOT_TRANSFERABLE, message)
+            self._recorder.event(shoot, "Warning", Event.STATE_NOT_TRANSFERABLE, message)
+        return Wait(StateReason.STATE_NOT_TRANSFERABLE, message)

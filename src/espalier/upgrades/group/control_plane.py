@@ -9,6 +9,7 @@ import msgspec
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane, KubeadmControlPlaneSpec
 from espalier.api.capi.machine import Machine
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import (
     IN_PLACE_CONTROL_PLANE,
     PAUSED_FOR_UPGRADE,
@@ -77,10 +78,10 @@ def replacing(control_plane: Object, missing: str) -> Wait:
     """The wait while a lost machine is missing; it names a pause that only a person can remove."""
     paused = control_plane.metadata.annotations.get(PAUSED_ANNOTATION)
     if paused is None or (paused == PAUSED_FOR_UPGRADE and names.is_annotated(control_plane)):
-        return Wait(names.REPLACING_MACHINE, missing)
+        return Wait(Reason.REPLACING_MACHINE, missing)
     message = f"{missing}, but Cluster API does nothing while KubeadmControlPlane {control_plane.key} is paused"
     advice = f"remove annotation {PAUSED_ANNOTATION} (found {paused or 'an empty value'}) until all machines exist"
-    return Wait(names.OWNER_PAUSED, f"{message}: {advice}")
+    return Wait(Reason.OWNER_PAUSED, f"{message}: {advice}")
 
 
 class ControlPlaneGroup(Group):
@@ -165,11 +166,11 @@ class ControlPlaneGroup(Group):
         name = f"KubeadmControlPlane {scope.owner.key}"
         for member in scope.members:
             if member.machine and scope.owner.metadata.uid not in by_controller(member.machine.object):
-                return Wait("MachineOfAnotherOwner", f"Machine {member.name} does not belong to {name}")
+                return Wait(Reason.MACHINE_OF_ANOTHER_OWNER, f"Machine {member.name} does not belong to {name}")
         configuration = control_plane.spec.kubeadm_config_spec.cluster_configuration
         if configuration and configuration.etcd and configuration.etcd.external:
             return Wait(
-                "ExternalEtcd",
+                Reason.EXTERNAL_ETCD,
                 f"{name} has external etcd: such control planes can't be upgraded in place",
             )
         problem = shared_problem(scope, name, control_plane.spec.version, self.asked_for(scope.owner))
@@ -180,7 +181,8 @@ class ControlPlaneGroup(Group):
                 refused = classified(scope.cluster_view.capi_objects, control_plane, member.machine).refused
                 if refused:
                     return Wait(
-                        "FieldsNotChangeableInPlace", in_place_fields.sentence(refused, f"Machine {member.name}")
+                        Reason.FIELDS_NOT_CHANGEABLE_IN_PLACE,
+                        in_place_fields.sentence(refused, f"Machine {member.name}"),
                     )
         return None
 
@@ -189,7 +191,9 @@ class ControlPlaneGroup(Group):
         workload = scope.cluster_view.workload if scope.cluster_view else None
         if scope.cluster_view is None or workload is None:
             return (
-                scope.cluster_view.unreachable if scope.cluster_view else Wait("CacheNotSynced", "reading the cluster")
+                scope.cluster_view.unreachable
+                if scope.cluster_view
+                else Wait(Reason.CACHE_NOT_SYNCED, "reading the cluster")
             )
         machines = scope.cluster_view.capi_objects.machines_of(scope.owner) if scope.owner else []
         members = [member.name for member in scope.members]
@@ -197,15 +201,15 @@ class ControlPlaneGroup(Group):
         if scope.owner and missing:
             return replacing(scope.owner, missing)
         if scope.owner and REPLACING in scope.owner.metadata.annotations:
-            return Wait(names.REPLACING_MACHINE, "a lost machine was replaced; pausing Cluster API again")
+            return Wait(Reason.REPLACING_MACHINE, "a lost machine was replaced; pausing Cluster API again")
         wanted = desired_replicas(scope.owner.decode(KubeadmControlPlane)) if scope.owner else 0
         rollout = health.rolled_out([view.name for view in machines], wanted, members)
         if rollout and member is not None:
-            return Wait("RolloutInProgress", rollout)
+            return Wait(Reason.ROLLOUT_IN_PROGRESS, rollout)
         node = member.machine.node if member and member.machine else ""
         unhealthy = health.obstacle(workload.nodes(), workload.control_plane_pods(), node, len(machines))
         when = f"before node {node} is upgraded" if node else "after the last node"
-        return Wait("ControlPlaneUnhealthy", f"{when}: {unhealthy}") if unhealthy else None
+        return Wait(Reason.CONTROL_PLANE_UNHEALTHY, f"{when}: {unhealthy}") if unhealthy else None
 
     def node_upgrade_extras(self, scope: GroupScope, member: Member) -> Tree:
         """The version of etcd, files and kubelet flags, and whether the node is the first to be upgraded."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.resource import Key
 from espalier.kube.objects import Object
@@ -17,7 +18,7 @@ from espalier.upgrades.group.observe import GroupContext, observe
 from espalier.upgrades.group.steps import DELETION, STEPS
 from espalier.upgrades.reconciling import Kind, Report, Tools, conditions_of, reconciler_of
 
-UNDER_WAY = frozenset({"CacheNotSynced", "Upgrading", "UpgradingNodes", "Deleting"})
+UNDER_WAY = frozenset({Reason.CACHE_NOT_SYNCED, Reason.UPGRADING, Reason.UPGRADING_NODES, Reason.DELETING})
 """Reasons of an upgrade in progress."""
 
 

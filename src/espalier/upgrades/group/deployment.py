@@ -9,6 +9,7 @@ import msgspec
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigTemplate
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import (
     IN_PLACE_DEPLOYMENT,
     MachineDeploymentUpgrade,
@@ -170,19 +171,19 @@ class DeploymentGroup(Group):
         sets = sets_of(scope.cluster_view.capi_objects, scope.owner)
         if sets.older:
             return Wait(
-                "RolloutInProgress",
+                Reason.ROLLOUT_IN_PROGRESS,
                 f"{name} is being rolled out: MachineSet {', '.join(sets.older)} still has machines; revert the "
                 "change, or set upgradeRolloutStrategy.fallback: RollingUpdate to finish the rollout",
             )
         own = {view.name for view in sets.machines}
         for member in scope.members:
             if member.machine is not None and member.name not in own:
-                return Wait("MachineOfAnotherOwner", f"Machine {member.name} does not belong to {name}")
+                return Wait(Reason.MACHINE_OF_ANOTHER_OWNER, f"Machine {member.name} does not belong to {name}")
         problem = shared_problem(scope, name, deployment.spec.template.spec.version, self.asked_for(scope.owner))
         if problem:
             return problem
         refused = classified(scope.cluster_view.capi_objects, deployment, sets.latest).refused if sets.latest else ()
-        return Wait("FieldsNotChangeableInPlace", in_place_fields.sentence(refused, name)) if refused else None
+        return Wait(Reason.FIELDS_NOT_CHANGEABLE_IN_PLACE, in_place_fields.sentence(refused, name)) if refused else None
 
     def at_once(self, scope: GroupScope) -> int:
         """The deployment's maxUnavailable, at least 1; maxSurge does not apply in place."""
@@ -231,7 +232,7 @@ class DeploymentGroup(Group):
                 message = (
                     f"waiting for the control plane: Machine {machine.name} has {version}, not yet {scope.version}"
                 )
-                return Wait("ControlPlaneFirst", message)
+                return Wait(Reason.CONTROL_PLANE_FIRST, message)
         return None
 
     def node_upgrade_extras(self, scope: GroupScope, member: Member) -> Tree:

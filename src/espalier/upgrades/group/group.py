@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import (
     ControlPlaneUpgrade,
     MachineDeploymentUpgrade,
@@ -180,38 +181,38 @@ def shared_problem(scope: GroupScope, owner: str, wanted_of_owner: str, asked_fo
     """
     annotations = scope.owner.metadata.annotations if scope.owner else {}
     if scope.wanted is None:
-        return Wait("SpecDataInvalid", "the spec in the upgrade is not a base64-encoded JSON object")
+        return Wait(Reason.SPEC_DATA_INVALID, "the spec in the upgrade is not a base64-encoded JSON object")
     is_controlled = scope.owner is not None and scope.owner.metadata.uid in by_controller(scope.object)
     if is_controlled and (scope.version != wanted_of_owner or scope.wanted != asked_for):
-        return Wait(names.OWNER_EDITED, f"{owner} was edited: a new upgrade with its current spec follows")
+        return Wait(Reason.OWNER_EDITED, f"{owner} was edited: a new upgrade with its current spec follows")
     if scope.version != wanted_of_owner:
         message = f"spec.kubernetesVersion: found {scope.version}, but {owner} asks for {wanted_of_owner}"
-        return Wait("VersionDiffers", f"{message}; Cluster API would roll the machines out afterwards")
+        return Wait(Reason.VERSION_DIFFERS, f"{message}; Cluster API would roll the machines out afterwards")
     if contract.PAUSED_ANNOTATION not in annotations and (scope.owner is None or not names.is_annotated(scope.owner)):
         message = f"{owner} is neither paused nor annotated for an upgrade in place"
         remedy = f"set annotation {contract.PAUSED_ANNOTATION} on it"
-        return Wait("OwnerNotPaused", f"{message}: Cluster API would replace its machines meanwhile; {remedy}")
+        return Wait(Reason.OWNER_NOT_PAUSED, f"{message}: Cluster API would replace its machines meanwhile; {remedy}")
     if scope.wanted != asked_for:
         message = f"the spec in the upgrade differs from that of {owner}"
-        return Wait("SpecDataDiffers", f"{message}: delete the upgrade, and create it with the current one")
+        return Wait(Reason.SPEC_DATA_DIFFERS, f"{message}: delete the upgrade, and create it with the current one")
     named = zip(scope.members, scope.upgrade.spec.machines_require_upgrade, strict=True)
     for index, (member, reference) in enumerate(named):
         field = f"spec.machinesRequireUpgrade[{index}]"
         if wrong := list(names.not_a_machine(field, reference)):
-            return Wait("MachineNotFound", "; ".join(map(str, wrong)))
+            return Wait(Reason.MACHINE_NOT_FOUND, "; ".join(map(str, wrong)))
         if member.machine is None:
             if reference.uid or member.upgrade is not None:
                 continue
-            return Wait("MachineNotFound", f"{field}: Machine {member.name} does not exist")
+            return Wait(Reason.MACHINE_NOT_FOUND, f"{field}: Machine {member.name} does not exist")
         if reference.uid and reference.uid != member.machine.machine.metadata.uid:
             message = f"Machine {member.name} was replaced: its uid is not {reference.uid}"
-            return Wait("MachineNotFound", f"{field}: {message}")
+            return Wait(Reason.MACHINE_NOT_FOUND, f"{field}: {message}")
         if (lost := member.machine.lost_config) and not (member.is_done or member.is_gone):
-            return Wait("KubeadmConfigMissing", lost)
+            return Wait(Reason.KUBEADM_CONFIG_MISSING, lost)
         problem = kubernetes_versions.step_obstacle(member.machine.machine.spec.version, scope.version)
         if problem:
-            return Wait("VersionRefused", f"Machine {member.name}: {problem}")
+            return Wait(Reason.VERSION_REFUSED, f"Machine {member.name}: {problem}")
     if scope.foreign_node_upgrades:
         message = f"NodeUpgrade {', '.join(scope.foreign_node_upgrades)} exists, but not for this upgrade; delete it"
-        return Wait("NodeUpgradeTaken", message)
+        return Wait(Reason.NODE_UPGRADE_TAKEN, message)
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from espalier.api.capi.machine import Machine
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeSpec, ObjectReference
 from espalier.api.meta import ObjectMeta
 from espalier.clusterapi import kubernetes_versions, labels
@@ -28,29 +29,29 @@ async def add_finalizer(ctx: GroupContext) -> Outcome:
 async def find_cluster(ctx: GroupContext) -> Outcome:
     """Set the label with the cluster's name, which an upgrade created by hand may lack."""
     if wrong := list(names.not_an_owner(ctx.scope.upgrade)):
-        return Wait("OwnerNotFound", "; ".join(map(str, wrong)))
+        return Wait(Reason.OWNER_NOT_FOUND, "; ".join(map(str, wrong)))
     if ctx.scope.cluster:
         return Continue()
     owner = ctx.tools.observer.owner(ctx.group.owner_resource, ctx.scope.owner_reference.name)
     if owner is None or not cluster_of(owner):
-        return Wait("OwnerNotFound", f"{ctx.owner} does not exist", after=30.0)
+        return Wait(Reason.OWNER_NOT_FOUND, f"{ctx.owner} does not exist", after=30.0)
     label = {"metadata": {"labels": {CLUSTER_NAME_LABEL: cluster_of(owner)}}}
     await ctx.writer.merge(ctx.group.resource, ctx.scope.object, label)
-    return Wait("CacheNotSynced", f"reading cluster {cluster_of(owner)}")
+    return Wait(Reason.CACHE_NOT_SYNCED, f"reading cluster {cluster_of(owner)}")
 
 
 async def find_owner(ctx: GroupContext) -> Outcome:
     """Find the KubeadmControlPlane or MachineDeployment that the upgrade refers to."""
     scope = ctx.scope
     if scope.cluster_view is None:
-        return Wait("CacheNotSynced", f"reading cluster {scope.cluster}")
+        return Wait(Reason.CACHE_NOT_SYNCED, f"reading cluster {scope.cluster}")
     uid = scope.owner_reference.uid
     if changed := await _changed_labels(ctx):
-        return Wait(labels.CHANGED, changed)
+        return Wait(Reason.LABELS_CHANGED, changed)
     if scope.owner is None or (uid and scope.owner.metadata.uid != uid):
-        return Wait("OwnerNotFound", f"{ctx.owner} does not exist")
+        return Wait(Reason.OWNER_NOT_FOUND, f"{ctx.owner} does not exist")
     if scope.owner.metadata.deletion_timestamp is not None:
-        return Wait("OwnerDeleted", f"{ctx.owner} is being deleted")
+        return Wait(Reason.OWNER_DELETED, f"{ctx.owner} is being deleted")
     return Continue()
 
 
@@ -86,7 +87,7 @@ async def record(ctx: GroupContext) -> Outcome:
     members = sequence.to_record(ctx.scope.members) if ctx.scope.wanted is not None else []
     for member in members:
         if problem := _outdated_node(ctx, member):
-            return Wait("NodeUpgradeNotCompleted", problem)
+            return Wait(Reason.NODE_UPGRADE_NOT_COMPLETED, problem)
     for member in members:
         if member.machine is not None:
             await ctx.group.record(ctx.writer, ctx.scope, member.machine)
@@ -122,16 +123,16 @@ async def await_nodes(ctx: GroupContext) -> Outcome:
             member.reason, f"{counts.upgraded} of {total} nodes are upgraded; Machine {member.name}: {member.message}"
         )
     if counts.left and scope.paused:
-        return Wait(names.PAUSED, f"paused after {counts.upgraded} of {total} nodes; {scope.paused}")
+        return Wait(Reason.PAUSED, f"paused after {counts.upgraded} of {total} nodes; {scope.paused}")
     missing = ctx.group.missing(scope)
     if counts.left and missing:
         progress = f"{counts.upgraded} of {total} nodes are upgraded; the next one has to wait: {', '.join(missing)}"
         return Wait(
-            "MaxUnavailableReached",
+            Reason.MAX_UNAVAILABLE_REACHED,
             f"{progress}; at most {ctx.group.at_once(scope)} may be unavailable at the same time",
         )
     if counts.left:
-        return Wait("Upgrading", f"{counts.upgraded} of {total} nodes are upgraded")
+        return Wait(Reason.UPGRADING, f"{counts.upgraded} of {total} nodes are upgraded")
     return Continue()
 
 
@@ -147,7 +148,7 @@ async def finish(ctx: GroupContext) -> Outcome:
     remaining = ctx.group.remaining(ctx.scope)
     if remaining:
         message = f"all nodes are upgraded, but Cluster API would still replace {'; '.join(remaining)}"
-        return Wait("RolloutRequired", f"{message}; {ctx.owner} stays paused until these fields are reverted")
+        return Wait(Reason.ROLLOUT_REQUIRED, f"{message}; {ctx.owner} stays paused until these fields are reverted")
     return Done()
 
 
@@ -167,7 +168,7 @@ async def delete_node_upgrades(ctx: GroupContext) -> Outcome:
     for node_upgrade in with_finalizer:
         await ctx.writer.delete(NodeUpgrade.resource, node_upgrade, found_by_owner)
     return (
-        Wait("Deleting", f"waiting for {len(with_finalizer)} NodeUpgrades to be deleted")
+        Wait(Reason.DELETING, f"waiting for {len(with_finalizer)} NodeUpgrades to be deleted")
         if with_finalizer
         else Continue()
     )
@@ -188,7 +189,7 @@ def _upgrading(ctx: GroupContext, member: Member) -> Wait:
     counts = sequence.counts(ctx.scope.members)
     progress = f"{counts.upgraded} of {counts.upgraded + counts.left} nodes are upgraded"
     return Wait(
-        "UpgradingNodes",
+        Reason.UPGRADING_NODES,
         f"{progress}; NodeUpgrade {names.node_upgrade(member.name)} shows the progress of the next one",
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import UPDATE_IN_PROGRESS, NodeUpgrade
 from espalier.api.resource import Key
 from espalier.runtime.controller import RESYNC, Controller
@@ -39,7 +40,7 @@ class NodeUpgradeCleanup:
             return Done()
         cluster_view = observer.view(cluster_of(node_upgrade))
         if cluster_view is None:
-            return Wait("CacheNotSynced", f"reading cluster {cluster_of(node_upgrade)}")
+            return Wait(Reason.CACHE_NOT_SYNCED, f"reading cluster {cluster_of(node_upgrade)}")
         machine = cluster_view.capi_objects.machine(node_upgrade.decode(NodeUpgrade).spec.machine.name)
         if machine is None or UPDATE_IN_PROGRESS not in machine.object.metadata.annotations:
             await self._tools.writer.delete(NodeUpgrade.resource, node_upgrade, found_by_owner)

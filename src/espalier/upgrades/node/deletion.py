@@ -6,6 +6,8 @@ from contextlib import suppress
 
 from espalier.api import conditions as condition_list
 from espalier.api.core import NODE
+from espalier.api.eksa.events import Event
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, DRAIN_BLOCKED, LAST_BEFORE_KUBEADM, NODE_IN_WORK
 from espalier.clusterapi.machine_change import control_plane_bootstrap
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
@@ -37,11 +39,11 @@ async def end_on_node(ctx: Context) -> Outcome:
     if names.NODE_FINALIZER not in scope.object.metadata.finalizers:
         return Done()
     if scope.cluster and scope.cluster_view is None:
-        return Wait("CacheNotSynced", f"reading cluster {scope.cluster}")
+        return Wait(Reason.CACHE_NOT_SYNCED, f"reading cluster {scope.cluster}")
     machine = scope.machine.machine if scope.machine else None
     if machine is None or machine.metadata.deletion_timestamp is not None or not scope.node_name:
         if scope.cluster_view is not None and scope.cluster_view.is_being_read:  # as after a restart of the manager
-            return Wait("CacheNotSynced", f"reading workload cluster {scope.cluster}", after=5.0)
+            return Wait(Reason.CACHE_NOT_SYNCED, f"reading workload cluster {scope.cluster}", after=5.0)
         if scope.workload is not None and not scope.workload.silent_for:
             await delete_orphaned_rbac(scope.workload, scope.node_name)
         return Continue()
@@ -55,7 +57,9 @@ async def end_on_node(ctx: Context) -> Outcome:
     if not scope.may_delete_pod:
         running = f"{names.UPGRADER_NAMESPACE}/{names.upgrader(scope.node_name)}"
         advice = f"to abort a step that does not finish, delete Pod {running} in the workload cluster"
-        return Wait("UpgraderPodRunning", f"waiting for the upgrader pod on node {scope.node_name} to finish: {advice}")
+        return Wait(
+            Reason.UPGRADER_POD_RUNNING, f"waiting for the upgrader pod on node {scope.node_name} to finish: {advice}"
+        )
     node = scope.workload.node_object(scope.node_name)
     if node is not None and CORDONED_BY_UPGRADE in node.metadata.annotations:
         notes = {CORDONED_BY_UPGRADE: None, DRAIN_BLOCKED: None}
@@ -103,7 +107,7 @@ async def remove_finalizer(ctx: Context) -> Outcome:
     if may_have_changed and scope.machine is not None and names.NODE_FINALIZER in scope.object.metadata.finalizers:
         finding = f"NodeUpgrade {scope.object.name} was deleted before the upgrade of node {scope.node_name} finished"
         advice = "the next upgrade in place completes it; if none follows, delete the Machine to have it replaced"
-        ctx.tools.recorder.event(scope.machine.object, "Warning", "UpgradeBrokenOff", f"{finding}: {advice}")
+        ctx.tools.recorder.event(scope.machine.object, "Warning", Event.UPGRADE_BROKEN_OFF, f"{finding}: {advice}")
     await resume_remediation(ctx, **({} if may_have_changed else own_note(ctx)))
     await ctx.tools.writer.remove_finalizer(RESOURCE, ctx.scope.object, names.NODE_FINALIZER)
     return Continue()

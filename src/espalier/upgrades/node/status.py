@@ -10,9 +10,11 @@ from datetime import datetime
 
 from espalier.api import conditions as condition_list
 from espalier.api.conditions import condition as _condition
+from espalier.api.eksa.condition_types import Satisfied
+from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Condition
 from espalier.upgrades import names
-from espalier.upgrades.node.containers import COPY, DRAIN, POD_CREATED, SKIPPED, STEPS, UNCORDON, NodeStep
+from espalier.upgrades.node.containers import COPY, DRAIN, POD_CREATED, STEPS, UNCORDON, NodeStep
 from espalier.upgrades.views import ContainerState, Pod
 
 LONGEST_MESSAGE = 2000
@@ -114,11 +116,13 @@ def retry_advice(node: str, node_upgrade: str, pod_name: str) -> str:
 
 def _pod_created(before: Sequence[Condition], pod: Pod | None) -> Condition:
     if pod is not None:
-        return _condition(POD_CREATED, "True", "PodCreated", f"pod {pod.metadata.namespace}/{pod.metadata.name}")
+        return _condition(
+            POD_CREATED, "True", Satisfied.POD_CREATED, f"pod {pod.metadata.namespace}/{pod.metadata.name}"
+        )
     present = condition_list.get(before, POD_CREATED)
     if present is not None and are_all_done(before):
         return present
-    return _condition(POD_CREATED, "False", "Waiting", "the upgrader pod does not exist")
+    return _condition(POD_CREATED, "False", Reason.WAITING, "the upgrader pod does not exist")
 
 
 def _of_step(
@@ -128,17 +132,21 @@ def _of_step(
     if present is not None and present.status == "True" and not (step is COPY and step.container in states):
         return present
     if step in (DRAIN, UNCORDON) and states and step.container not in states:
-        return _condition(step.condition, "True", SKIPPED, "skipped: no other node can take the pods of this one")
+        return _condition(
+            step.condition, "True", Satisfied.NOTHING_CAN_MOVE, "skipped: no other node can take the pods of this one"
+        )
     state = states.get(step.container, ContainerState())
     if state.terminated is not None:
         if state.terminated.exit_code == 0:
-            return _condition(step.condition, "True", "Done", _cut(state.terminated.message))
+            return _condition(step.condition, "True", Satisfied.DONE, _cut(state.terminated.message))
         return _condition(step.condition, "False", f"{step.doing}Failed", _last_output(state))
     if state.waiting is not None and state.waiting.message:
-        return _condition(step.condition, "False", _cut(state.waiting.reason) or "Waiting", _cut(state.waiting.message))
+        return _condition(
+            step.condition, "False", _cut(state.waiting.reason) or Reason.WAITING, _cut(state.waiting.message)
+        )
     if is_next or state.running is not None:
         return _condition(step.condition, "False", step.doing, f"container {step.container} is running")
-    return _condition(step.condition, "False", "Waiting", f"container {step.container} has not started")
+    return _condition(step.condition, "False", Reason.WAITING, f"container {step.container} has not started")
 
 
 def _has_failed(state: ContainerState) -> bool:

@@ -9,6 +9,7 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.api.conditions import timestamp
 from espalier.api.core import KUBE_SYSTEM, POD
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, NODE_IN_WORK, UNFINISHED, UPGRADE_SECONDS
 from espalier.api.meta import Tree
 from espalier.api.violations import shown
@@ -59,40 +60,40 @@ async def find_cluster(ctx: Context) -> Outcome:
     try:
         machine = await writer.client.get(Machine.resource, name, ctx.object.namespace)
     except NotFound:
-        return Wait("MachineNotFound", f"{ctx.machine} does not exist", after=_UNWATCHED_RETRY)
+        return Wait(Reason.MACHINE_NOT_FOUND, f"{ctx.machine} does not exist", after=_UNWATCHED_RETRY)
     cluster = cluster_of(machine) or machine.decode(Machine).spec.cluster_name
     await writer.merge(RESOURCE, ctx.scope.object, {"metadata": {"labels": {CLUSTER_NAME_LABEL: cluster}}})
-    return Wait("CacheNotSynced", f"reading cluster {cluster}")
+    return Wait(Reason.CACHE_NOT_SYNCED, f"reading cluster {cluster}")
 
 
 async def find_machine(ctx: Context) -> Outcome:
     """Find the Machine that the NodeUpgrade refers to."""
     scope = ctx.scope
     if scope.cluster_view is None:
-        return Wait("CacheNotSynced", f"reading cluster {scope.cluster}")
+        return Wait(Reason.CACHE_NOT_SYNCED, f"reading cluster {scope.cluster}")
     if wrong := list(names.not_a_machine("spec.machine", scope.upgrade.spec.machine)):
-        return Wait("MachineNotFound", "; ".join(map(str, wrong)))
+        return Wait(Reason.MACHINE_NOT_FOUND, "; ".join(map(str, wrong)))
     if scope.machine is None:
         if (differing := await _changed_label(ctx)) is not None:
             return differing
         await delete_role_once(ctx, "MachineNotFound")
-        return Wait("MachineNotFound", f"{ctx.machine} does not exist")
+        return Wait(Reason.MACHINE_NOT_FOUND, f"{ctx.machine} does not exist")
     if scope.machine.machine.metadata.deletion_timestamp is not None:
         await delete_role_once(ctx, "MachineDeleted")
-        return Wait("MachineDeleted", f"{ctx.machine} is being deleted")
+        return Wait(Reason.MACHINE_DELETED, f"{ctx.machine} is being deleted")
     uid, current = scope.upgrade.spec.machine.uid, scope.machine.machine.metadata.uid
     if uid and uid != current:
         message = f"spec.machine.uid: found {uid}, but {ctx.machine} has {current}: the Machine was replaced"
-        return Wait("MachineNotFound", message)
+        return Wait(Reason.MACHINE_NOT_FOUND, message)
     if changed := labels.mislabelled(scope.machine.object):
-        return Wait(labels.CHANGED, "; ".join(changed))
+        return Wait(Reason.LABELS_CHANGED, "; ".join(changed))
     is_control_plane = CONTROL_PLANE_LABEL in scope.machine.machine.metadata.labels
     if is_control_plane and scope.control_plane is None and (orphaned := _orphaned(scope)):
-        return Wait(labels.CHANGED, orphaned)
+        return Wait(Reason.LABELS_CHANGED, orphaned)
     wanted = "ControlPlane" if is_control_plane else "Worker"
     if scope.upgrade.spec.node_type != wanted:
         message = f"spec.nodeType: found {scope.upgrade.spec.node_type}, but {ctx.machine} is a {wanted}"
-        return Wait("WrongNodeType", message)
+        return Wait(Reason.WRONG_NODE_TYPE, message)
     return Continue()
 
 
@@ -109,7 +110,11 @@ async def _changed_label(ctx: Context) -> Wait | None:
     wrong = [labels.differs(ctx.object, CLUSTER_NAME_LABEL, cluster, source), *labels.mislabelled(machine)]
     changed = "; ".join(filter(None, wrong))
     # A Machine that was created just now is seen soon.
-    return Wait(labels.CHANGED, changed) if changed else Wait("CacheNotSynced", f"reading {ctx.machine}", after=1.0)
+    return (
+        Wait(Reason.LABELS_CHANGED, changed)
+        if changed
+        else Wait(Reason.CACHE_NOT_SYNCED, f"reading {ctx.machine}", after=1.0)
+    )
 
 
 def _orphaned(scope: NodeScope) -> str:
@@ -138,12 +143,12 @@ async def find_node(ctx: Context) -> Outcome:
     """Wait until the machine has a node, and its cluster answers."""
     scope = ctx.scope
     if not scope.node_name:
-        return Wait("NodeMissing", f"{ctx.machine} has no node")
+        return Wait(Reason.NODE_MISSING, f"{ctx.machine} has no node")
     if scope.cluster_view is None or scope.workload is None:
-        unreachable = scope.cluster_view.unreachable if scope.cluster_view else Wait("CacheNotSynced", "")
+        unreachable = scope.cluster_view.unreachable if scope.cluster_view else Wait(Reason.CACHE_NOT_SYNCED, "")
         return Wait(unreachable.reason, _last_known_step(ctx, unreachable.message))
     if scope.node is None:
-        return Wait("NodeMissing", f"node {scope.node_name} of {ctx.machine} does not exist; {_replace(ctx)}")
+        return Wait(Reason.NODE_MISSING, f"node {scope.node_name} of {ctx.machine} does not exist; {_replace(ctx)}")
     return Continue()
 
 
@@ -151,15 +156,15 @@ async def await_others(ctx: Context) -> Outcome:
     """Wait until no other NodeUpgrade has an upgrader pod on the node."""
     scope = ctx.scope
     if scope.taken_by:
-        return Wait("NodeTaken", f"waiting for NodeUpgrade {scope.taken_by} to finish on node {scope.node_name}")
+        return Wait(Reason.NODE_TAKEN, f"waiting for NodeUpgrade {scope.taken_by} to finish on node {scope.node_name}")
     if scope.earlier is None or scope.workload is None:
         return Continue()
     pod = f"upgrader pod {scope.earlier.key} of an earlier NodeUpgrade of this name"
     if not scope.may_delete_pod:
         advice = "to abort a step that does not finish, delete it in the workload cluster"
-        return Wait("NodeTaken", f"waiting for {pod} to finish its step: {advice}")
+        return Wait(Reason.NODE_TAKEN, f"waiting for {pod} to finish its step: {advice}")
     await delete_pod(scope.workload, scope)
-    return Wait("Retrying", f"deleted {pod}: this one creates its own")
+    return Wait(Reason.RETRYING, f"deleted {pod}: this one creates its own")
 
 
 async def check(ctx: Context) -> Outcome:
@@ -170,15 +175,16 @@ async def check(ctx: Context) -> Outcome:
     wanted = scope.upgrade.spec.kubernetes_version
     problem = kubernetes_versions.step_obstacle(scope.node.status.node_info.kubelet_version, wanted)
     if problem:
-        return Wait("VersionRefused", f"spec.kubernetesVersion: {problem}")
+        return Wait(Reason.VERSION_REFUSED, f"spec.kubernetesVersion: {problem}")
     try:
         _ = scope.changes
     except ValueError:
         return Wait(
-            "SpecDataInvalid", "spec.bootstrapChanges is not a base64-encoded JSON object; delete the NodeUpgrade"
+            Reason.SPEC_DATA_INVALID,
+            "spec.bootstrapChanges is not a base64-encoded JSON object; delete the NodeUpgrade",
         )
     if not scope.node.is_ready:
-        return Wait("NodeNotReady", f"waiting for node {scope.node_name} to be ready before the upgrade")
+        return Wait(Reason.NODE_NOT_READY, f"waiting for node {scope.node_name} to be ready before the upgrade")
     if scope.upgrade.spec.node_type == "Worker" and scope.workload is not None:
         configuration = read_configuration(scope.workload)
         return configuration if isinstance(configuration, Wait) else Continue()
@@ -190,11 +196,11 @@ def read_configuration(workload: Workload) -> tuple[Object, Tree] | Wait:
     name = f"ConfigMap {KUBE_SYSTEM}/{KUBEADM_CONFIG}"
     config_map = workload.kubeadm_config
     if config_map is None:
-        return Wait("KubeadmConfigInvalid", f"{name} of the workload cluster does not exist; restore it")
+        return Wait(Reason.KUBEADM_CONFIG_INVALID, f"{name} of the workload cluster does not exist; restore it")
     try:
         return config_map, cluster_configuration.read(config_map.tree)
     except ValueError as error:
-        return Wait("KubeadmConfigInvalid", f"{name} of the workload cluster: {error}; correct it")
+        return Wait(Reason.KUBEADM_CONFIG_INVALID, f"{name} of the workload cluster: {error}; correct it")
 
 
 async def find_image(ctx: Context) -> Outcome:
@@ -203,7 +209,7 @@ async def find_image(ctx: Context) -> Outcome:
     is_needed = scope.pod is None and not status.are_all_done(scope.upgrade.status.conditions)
     if scope.image and is_needed and not images.is_reference(scope.image):
         entry = f"entry {scope.upgrade.spec.kubernetes_version} of ConfigMap {names.IMAGES_KEY}"
-        return Wait("UpgraderImageInvalid", f"{entry}: found {shown(scope.image)}, allowed: {images.REFERENCES}")
+        return Wait(Reason.UPGRADER_IMAGE_INVALID, f"{entry}: found {shown(scope.image)}, allowed: {images.REFERENCES}")
     if scope.image or not is_needed:
         return Continue()
     wanted, versions = scope.upgrade.spec.kubernetes_version, ", ".join(scope.images) or "none"
@@ -211,7 +217,7 @@ async def find_image(ctx: Context) -> Outcome:
         f"ConfigMap {names.IMAGES_KEY} has no upgrader image for {wanted} (known versions: {versions}); "
         "install Bundles that name one, or add the entry"
     )
-    return Wait("UpgraderImageMissing", message)
+    return Wait(Reason.UPGRADER_IMAGE_MISSING, message)
 
 
 async def recreate_pod_for_image(ctx: Context) -> Outcome:
@@ -224,7 +230,7 @@ async def recreate_pod_for_image(ctx: Context) -> Outcome:
     if not can_replace or not images.is_reference(scope.image):
         return Continue()
     await delete_pod(scope.workload, scope)
-    return Wait("Retrying", f"recreating the upgrader pod with image {scope.image}")
+    return Wait(Reason.RETRYING, f"recreating the upgrader pod with image {scope.image}")
 
 
 async def recreate_lost_pod(ctx: Context) -> Outcome:
@@ -233,7 +239,7 @@ async def recreate_lost_pod(ctx: Context) -> Outcome:
     if scope.pod is None or scope.workload is None or not scope.pod.is_lost:
         return Continue()
     await delete_pod(scope.workload, scope)
-    return Wait("Retrying", f"recreating the upgrader pod, which went down with node {scope.node_name}")
+    return Wait(Reason.RETRYING, f"recreating the upgrader pod, which went down with node {scope.node_name}")
 
 
 async def retry(ctx: Context) -> Outcome:
@@ -245,7 +251,7 @@ async def retry(ctx: Context) -> Outcome:
         await delete_pod(scope.workload, scope)
     removal = {"metadata": {"annotations": {names.RETRY_ANNOTATION: None}}}
     await ctx.tools.writer.merge(RESOURCE, scope.object, removal)
-    return Wait("Retrying", "recreating the upgrader pod")
+    return Wait(Reason.RETRYING, "recreating the upgrader pod")
 
 
 async def claim(ctx: Context) -> Outcome:
@@ -262,7 +268,7 @@ async def claim(ctx: Context) -> Outcome:
     if scope.claimed_by:
         message = f"waiting for {scope.claimed_by}: one node of a control plane is upgraded at a time"
         advice = "see what that one waits for, or delete it to let this one go first"
-        return Wait("ControlPlaneTaken", f"{message}; {advice}", after=_UNWATCHED_RETRY)
+        return Wait(Reason.CONTROL_PLANE_TAKEN, f"{message}; {advice}", after=_UNWATCHED_RETRY)
     nodes, pods = scope.workload.nodes(), scope.workload.control_plane_pods()
     unhealthy = health.obstacle(
         nodes, pods, scope.node_name, len(scope.control_plane_machines), has_etcd=scope.has_etcd_on_its_nodes
@@ -270,13 +276,13 @@ async def claim(ctx: Context) -> Outcome:
     wanted = desired_replicas(scope.control_plane.decode(KubeadmControlPlane))
     rollout = health.rolled_out(scope.control_plane_machines, wanted, [scope.upgrade.spec.machine.name])
     if unhealthy and rollout:
-        return Wait("RolloutInProgress", rollout)
+        return Wait(Reason.ROLLOUT_IN_PROGRESS, rollout)
     if unhealthy and not status.done(scope.upgrade.status.conditions):
-        return Wait("ControlPlaneUnhealthy", f"before node {scope.node_name} is upgraded: {unhealthy}")
+        return Wait(Reason.CONTROL_PLANE_UNHEALTHY, f"before node {scope.node_name} is upgraded: {unhealthy}")
     try:
         await ctx.tools.writer.merge(KubeadmControlPlane.resource, scope.control_plane, claimed)
     except Conflict:
-        return Wait("ControlPlaneTaken", "another NodeUpgrade claimed the control plane first", after=1.0)
+        return Wait(Reason.CONTROL_PLANE_TAKEN, "another NodeUpgrade claimed the control plane first", after=1.0)
     return Continue()
 
 
@@ -294,7 +300,7 @@ async def configure(workload: Workload, scope: NodeScope) -> Role | Wait:
         return configuration
     config_map, present = configuration
     if problem := cluster_configuration.obstacle(present, scope.wanted_configuration):
-        return Wait("VersionRefused", f"ConfigMap {KUBE_SYSTEM}/{KUBEADM_CONFIG}: {problem}")
+        return Wait(Reason.VERSION_REFUSED, f"ConfigMap {KUBE_SYSTEM}/{KUBEADM_CONFIG}: {problem}")
     await write_configuration(workload, config_map, scope.wanted_configuration)
     return scope.role(cluster_configuration.version_of(present))
 
@@ -336,8 +342,12 @@ async def create_pod(ctx: Context) -> Outcome:
         if "PodSecurity" not in str(error):
             raise
         advice = f"Namespace {names.UPGRADER_NAMESPACE} of the workload cluster with {pod.PRIVILEGED_LABEL}"
-        return Wait("PodRefused", f"Pod Security rejects the upgrader pod: label {advice}", after=_UNWATCHED_RETRY)
-    return Wait("PodCreated", f"upgrader pod {names.upgrader(scope.node_name)} was created on node {scope.node_name}")
+        return Wait(
+            Reason.POD_REFUSED, f"Pod Security rejects the upgrader pod: label {advice}", after=_UNWATCHED_RETRY
+        )
+    return Wait(
+        Reason.POD_CREATED, f"upgrader pod {names.upgrader(scope.node_name)} was created on node {scope.node_name}"
+    )
 
 
 async def _has_room(ctx: Context) -> bool:
@@ -358,28 +368,32 @@ async def follow_pod(ctx: Context) -> Outcome:
     if current is None:
         return Continue()
     if scope.pod is None:
-        return Wait("Waiting", "the upgrader pod does not exist")
+        return Wait(Reason.WAITING, "the upgrader pod does not exist")
     retry_hint = status.retry_advice(scope.node_name, scope.object.name, scope.pod.metadata.name)
     failed = status.failure(scope.pod)
     if failed is not None:
         step, reason = failed
         if step is None:
-            return Wait("PodFailed", f"the upgrader pod on node {scope.node_name} failed: {reason}; {retry_hint}")
+            return Wait(Reason.POD_FAILED, f"the upgrader pod on node {scope.node_name} failed: {reason}; {retry_hint}")
         return Wait(
             f"{step.doing}Failed", f"step {step.container} failed on node {scope.node_name}: {reason}; {retry_hint}"
         )
     if stuck := status.stuck(scope.pod):
         entry = f"entry {scope.upgrade.spec.kubernetes_version} of ConfigMap {names.IMAGES_KEY}"
         advice = f"if its image is the cause, correct {entry}, and the pod is recreated; otherwise {retry_hint}"
-        return Wait("PodNotStarting", f"the upgrader pod on node {scope.node_name} can't start: {stuck}; {advice}")
+        return Wait(
+            Reason.POD_NOT_STARTING, f"the upgrader pod on node {scope.node_name} can't start: {stuck}; {advice}"
+        )
     if scope.cluster_view and scope.workload and scope.workload.silent_for >= _SILENCE_REPORTED:
         return Wait(
-            "WorkloadClusterUnreachable", _last_known_step(ctx, scope.cluster_view.waiting_for), after=_SILENCE_REPORTED
+            Reason.WORKLOAD_CLUSTER_UNREACHABLE,
+            _last_known_step(ctx, scope.cluster_view.waiting_for),
+            after=_SILENCE_REPORTED,
         )
     since = scope.node.not_ready_since if scope.node else None
     if since is not None and (ctx.tools.clock.now() - since).total_seconds() >= _SILENCE_REPORTED:
         reason = f"the node has not been ready since {timestamp(since)}; if it does not recover, {_replace(ctx)}"
-        return Wait("NodeNotReady", _last_known_step(ctx, reason), after=_SILENCE_REPORTED)
+        return Wait(Reason.NODE_NOT_READY, _last_known_step(ctx, reason), after=_SILENCE_REPORTED)
     step, condition = current
     return Wait(step.doing, f"{_number(ctx, step)}: {condition.message}", after=_SILENCE_REPORTED)
 
@@ -408,14 +422,16 @@ async def await_node(ctx: Context) -> Outcome:
     """
     scope, wanted = ctx.scope, ctx.scope.upgrade.spec.kubernetes_version
     if scope.node is None:
-        return Wait("NodeMissing", f"node {scope.node_name} does not exist; {_replace(ctx)}")
+        return Wait(Reason.NODE_MISSING, f"node {scope.node_name} does not exist; {_replace(ctx)}")
     version = scope.node.status.node_info.kubelet_version
     if not kubernetes_versions.is_reached(version, wanted):
-        return Wait("NodeOutdated", f"waiting for node {scope.node_name} to report kubelet {wanted}; it has {version}")
+        return Wait(
+            Reason.NODE_OUTDATED, f"waiting for node {scope.node_name} to report kubelet {wanted}; it has {version}"
+        )
     if not scope.node.is_ready:
-        return Wait("NodeNotReady", f"waiting for node {scope.node_name} to be ready again")
+        return Wait(Reason.NODE_NOT_READY, f"waiting for node {scope.node_name} to be ready again")
     if CORDONED_BY_UPGRADE in scope.node.metadata.annotations:
-        return Wait("WaitingForUncordon", f"waiting for node {scope.node_name} to be uncordoned")
+        return Wait(Reason.WAITING_FOR_UNCORDON, f"waiting for node {scope.node_name} to be uncordoned")
     return Continue()
 
 
@@ -472,7 +488,11 @@ async def remove_finalizer(ctx: Context) -> Outcome:
     if names.NODE_FINALIZER not in scope.object.metadata.finalizers:
         return Done()
     if scope.workload is None:
-        return scope.cluster_view.unreachable if scope.cluster_view else Wait("CacheNotSynced", "reading the cluster")
+        return (
+            scope.cluster_view.unreachable
+            if scope.cluster_view
+            else Wait(Reason.CACHE_NOT_SYNCED, "reading the cluster")
+        )
     await delete_pod(scope.workload, scope)
     await resume_remediation(ctx)
     await ctx.tools.writer.remove_finalizer(RESOURCE, scope.object, names.NODE_FINALIZER)

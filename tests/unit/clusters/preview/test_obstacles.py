@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from espalier.api.eksa.group import CLUSTER_FINALIZER, CLUSTER_NAMESPACE_LABEL, PAUSED_ANNOTATION
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import IN_PLACE_REFUSED, PROGRESSING, FrontEnd, refusal
 from espalier.api.meta import Tree
 from espalier.clusters.act.context import Context, Tools
@@ -350,7 +351,7 @@ def test_a_preview_corrects_nothing_of_a_settled_cluster_that_no_reconcile_compa
     assert said is not None
     assert (plan.settled, plan.objects, plan.drift) == (True, (), ())
     assert plan.stops == f"{said.reason}: {said.message}"
-    assert said.reason == names.NOT_COMPARABLE
+    assert said.reason == Reason.NOT_COMPARABLE
 
 
 def test_compared_fields_are_corrected() -> None:
@@ -358,7 +359,7 @@ def test_compared_fields_are_corrected() -> None:
 
 
 def test_every_reason_that_somebody_has_to_end_is_compared_or_explained() -> None:
-    compared = {reason for reason, _ in CASES.values()} - {"ReleaseChosen"} | {names.NOT_COMPARABLE}
+    compared = {reason for reason, _ in CASES.values()} - {"ReleaseChosen"} | {Reason.NOT_COMPARABLE}
     assert compared | NOT_BY_A_STEP.keys() == names.FAILURES
 
 

@@ -13,6 +13,7 @@ from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.infrastructure import Infrastructure
 from espalier.api.gardener.operations import OperationType
 from espalier.api.gardener.ownership import Ownership
+from espalier.api.gardener.reasons import ControllerReason
 from espalier.api.meta import Tree
 from espalier.kube.errors import Conflict
 from espalier.kube.objects import Object, encode_json
@@ -160,7 +161,7 @@ async def test_nothing_starts_while_the_cluster_can_not_be_written(monkeypatch: 
     attempt, _ = attempted(shoot())
     outcome = await steps.sync_cluster(attempt)
     assert isinstance(outcome, Fault)
-    assert outcome.reason == steps.FLOW_NOT_STARTED
+    assert outcome.reason == ControllerReason.FLOW_NOT_STARTED
 
 
 def ran(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
@@ -298,5 +299,5 @@ async def test_a_shoot_is_not_restored_without_its_state(error: Exception) -> No
     attempt.tools.states.read, attempt.tools.states.claim = read, claim  # type: ignore[method-assign, assignment]
     attempt.operation = OperationType.RESTORE
     outcome = await steps.claim_state(attempt)
-    assert outcome == Fault(steps.FLOW_NOT_STARTED, str(error))
+    assert outcome == Fault(ControllerReason.FLOW_NOT_STARTED, str(error))
     assert attempt.not_started is OperationType.RESTORE

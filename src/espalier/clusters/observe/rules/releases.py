@@ -10,9 +10,9 @@ from espalier.api import versions
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa import sentences
 from espalier.api.eksa.group import SKIP_EKSA_VERSION_SKEW_CHECK_ANNOTATION
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.release import Bundles
 from espalier.api.violations import Violation
-from espalier.clusters.design import names
 from espalier.clusters.design.provider import Provider
 from espalier.clusters.design.render_input import kubernetes_versions
 from espalier.clusters.observe.rules import messages
@@ -189,7 +189,7 @@ def _step(
         yield Violation(_VERSION, f"v{wanted}", allowed, messages.MAJOR)
     elif steps > 1:
         yield Violation(_VERSION, f"v{wanted}", allowed, messages.one_minor_at_a_time(following))
-    elif steps < 0 and not is_unused and old.status.failure_reason != names.EKSA_VERSION_INVALID:
+    elif steps < 0 and not is_unused and old.status.failure_reason != Reason.EKSA_VERSION_INVALID:
         yield Violation(_VERSION, f"v{wanted}", allowed, messages.release_downgrade(f"v{before}"))
     elif steps == 1 and is_made and old.status.observed_generation != old.metadata.generation:
         yield Violation(_VERSION, f"v{wanted}", f"releases of {here}", messages.unfinished(f"v{before}"))

@@ -8,12 +8,12 @@ from typing import Generic, NamedTuple, Self, TypeVar
 import msgspec
 
 from espalier.api.eksa.checked import Checked
+from espalier.api.eksa.reasons import Reason
 from espalier.api.resource import Key
-from espalier.clusters.design import names
 from espalier.clusters.report.checks.questions import Query
 
 INVALID = "SpecInvalid"
-NOT_PERMITTED = names.CREDENTIALS_NOT_PERMITTED
+NOT_PERMITTED = Reason.CREDENTIALS_NOT_PERMITTED
 
 Q = TypeVar("Q", bound=Query)
 A = TypeVar("A")

@@ -18,10 +18,10 @@ from espalier.api.core import SECRET, Secret
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.checked import Checked
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusters.design import credentials as permissions
-from espalier.clusters.design.provider import NOT_CHECKED
 from espalier.clusters.observe import references
 from espalier.clusters.observe.rules import endpoint
 from espalier.clusters.report.checks.conclusions import (
@@ -158,7 +158,7 @@ class Checks(Generic[Q, A]):
         after = (SOON if found.is_soon else AGAIN) * self.host.manager.rng.uniform(0.9, 1.1)
         if found.away is not None:
             return Wait(*found.away, after=after)
-        return Wait(NOT_CHECKED, "waiting for the next check", after=after)
+        return Wait(Reason.LINKED_OBJECTS_NOT_CHECKED, "waiting for the next check", after=after)
 
     async def _ask(self, request: Request[Q], namespace: str) -> A | NoAnswer:
         """Return one server's answer or the reason for its absence: a failure does not affect other servers."""

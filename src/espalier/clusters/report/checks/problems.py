@@ -9,16 +9,12 @@ import msgspec
 from espalier.api import conditions
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.checked import Checked, CheckedDatacenter, CheckedMachines
+from espalier.api.eksa.reasons import Reason
 from espalier.api.resource import Resource
 from espalier.clusters.design.machine_groups import kubernetes_versions
-from espalier.clusters.design.provider import NOT_CHECKED
 from espalier.clusters.observe.rules.endpoint import FIELD
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
-
-DATACENTER_INVALID = "DatacenterConfigInvalid"
-MACHINES_INVALID = "MachineConfigInvalid"
-ADDRESS_TAKEN = "ControlPlaneAddressTaken"
 
 
 def address_taken(field: str, found: str, holder: str) -> str:
@@ -59,9 +55,9 @@ def problems_of(
             if child.kind == datacenter.kind:
                 found = child.decode(_Datacenter).status
                 addresses |= found.addresses
-                results.insert(0, (DATACENTER_INVALID, child, found))
+                results.insert(0, (Reason.DATACENTER_CONFIG_INVALID, child, found))
             elif child.kind == machines.kind:
-                results.append((MACHINES_INVALID, child, child.decode(_Machines).status))
+                results.append((Reason.MACHINE_CONFIG_INVALID, child, child.decode(_Machines).status))
         for reason, config, status in results:
             name = f"{config.kind} {config.name}"
             is_checked = _is_checked(cluster, config, status)
@@ -75,14 +71,18 @@ def problems_of(
                     because = f": {away.message}"
                 else:
                     because = ""
-                yield Wait(NOT_CHECKED, f"waiting for {name} to be checked against {server}{because}")
+                yield Wait(
+                    Reason.LINKED_OBJECTS_NOT_CHECKED, f"waiting for {name} to be checked against {server}{because}"
+                )
             elif not status.spec_valid:
                 yield Wait(reason, f"{name}: {status.failure_message}")
         endpoint = cluster.spec.endpoint_host
         if is_new and claim(cluster) not in addresses:
-            yield Wait(NOT_CHECKED, f"{FIELD}: waiting for {server} to report whether {endpoint} is free")
+            yield Wait(
+                Reason.LINKED_OBJECTS_NOT_CHECKED, f"{FIELD}: waiting for {server} to report whether {endpoint} is free"
+            )
         elif is_new and (holder := addresses[claim(cluster)]):
-            yield Wait(ADDRESS_TAKEN, address_taken(FIELD, endpoint, holder))
+            yield Wait(Reason.CONTROL_PLANE_ADDRESS_TAKEN, address_taken(FIELD, endpoint, holder))
 
     return problems
 

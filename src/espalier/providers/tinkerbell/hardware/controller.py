@@ -18,6 +18,7 @@ from espalier.api.capi.machine import MachineDeployment, MachineDeploymentStatus
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
@@ -35,7 +36,7 @@ from espalier.kube.rbac import FOLLOW, Right
 from espalier.providers.tinkerbell.cluster_api import TinkerbellMachine
 from espalier.providers.tinkerbell.hardware import demand
 from espalier.providers.tinkerbell.hardware.demand import BareMetalCluster, Owner
-from espalier.providers.tinkerbell.hardware.findings import NOT_ENOUGH, Config, ConfigResult, judge
+from espalier.providers.tinkerbell.hardware.findings import Config, ConfigResult, judge
 from espalier.providers.tinkerbell.hardware.rack import hardware_states, is_contactable
 from espalier.providers.tinkerbell.hardware_kinds import BMCMachine, Hardware
 from espalier.providers.tinkerbell.kinds import (
@@ -165,7 +166,7 @@ class _Checks:
         available = Condition(
             type=AVAILABLE,
             status="False" if shortages or result.problems else "True",
-            reason=NOT_ENOUGH if shortages else reason if result.problems else AVAILABLE,
+            reason=Reason.NOT_ENOUGH_HARDWARE if shortages else reason if result.problems else AVAILABLE,
             message="; ".join(shortages or result.problems),
         )
         return TinkerbellMachineConfigStatus(

@@ -10,18 +10,17 @@ from itertools import islice
 from typing import NamedTuple
 
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.reasons import Reason
 from espalier.api.listing import first
 from espalier.api.resource import Key
 from espalier.clusters.design import addresses
-from espalier.clusters.design.provider import NOT_CHECKED
-from espalier.clusters.report.checks.problems import ADDRESS_TAKEN, MACHINES_INVALID, address_taken
+from espalier.clusters.report.checks.problems import address_taken
 from espalier.kube.objects import Object
 from espalier.providers.tinkerbell.hardware.demand import BareMetalCluster, Demand, Selection
 from espalier.providers.tinkerbell.hardware.rack import NAMESPACES, HardwareState
 from espalier.providers.tinkerbell.kinds import HardwareOfCluster, TinkerbellMachineConfig
 from espalier.runtime.outcome import Wait
 
-NOT_ENOUGH = "NotEnoughHardware"
 MOST_SHOWN = 5
 
 
@@ -190,14 +189,14 @@ def _obstacles(
         parsed = addresses.parsed(address)
         if parsed is not None and (holder := by_address.get(parsed)) is not None:
             name = f" {holder.name}" if _is_visible(holder, (cluster,), cluster.key.namespace) else ""
-            yield ADDRESS_TAKEN, address_taken(field, address, f"Hardware{name}")
+            yield Reason.CONTROL_PLANE_ADDRESS_TAKEN, address_taken(field, address, f"Hardware{name}")
     for name, other in cluster.demands.items():
         if other.selection != demand.selection:
             selected = {state.name for state in matches(demand.selection).states}
             if ambiguous := [state for state in matches(other.selection).states if state.name in selected]:
-                yield MACHINES_INVALID, _ambiguous(demand, name, ambiguous, cluster)
+                yield Reason.MACHINE_CONFIG_INVALID, _ambiguous(demand, name, ambiguous, cluster)
     if lack := lacking.get((cluster.key, demand.selection)):
-        yield NOT_ENOUGH, _shortage(demand, lack)
+        yield Reason.NOT_ENOUGH_HARDWARE, _shortage(demand, lack)
 
 
 def _ambiguous(demand: Demand, other: str, ambiguous: Sequence[HardwareState], cluster: BareMetalCluster) -> str:
@@ -233,8 +232,11 @@ def problems(cluster: eksa.Cluster, children: Sequence[Object], _is_new: bool) -
         cluster_status = next((status for status in status.clusters if status.name == cluster.metadata.name), None)
         is_judged = cluster_status is not None and cluster_status.generation == cluster.metadata.generation
         if status.spec_valid is False and status.observed_generation == child.metadata.generation:
-            yield Wait(MACHINES_INVALID, f"{name}: {status.failure_message}")
+            yield Wait(Reason.MACHINE_CONFIG_INVALID, f"{name}: {status.failure_message}")
         elif cluster_status is None or not is_judged or status.observed_generation != child.metadata.generation:
-            yield Wait(NOT_CHECKED, f"waiting for {name} to be checked against the Hardware that it selects")
+            yield Wait(
+                Reason.LINKED_OBJECTS_NOT_CHECKED,
+                f"waiting for {name} to be checked against the Hardware that it selects",
+            )
         elif cluster_status.reason:
             yield Wait(cluster_status.reason, f"{name}: {cluster_status.message}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 
+from espalier.api.gardener.reasons import TaskReason
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object
@@ -25,7 +26,7 @@ def write_action(what: str, *writes: Callable[[], Awaitable[object]]) -> Action:
     async def run() -> Continue | Wait | Failure:
         for write in writes:
             await write()
-        return Wait("ObjectWritten", f"{what}: done", after=SOON)
+        return Wait(TaskReason.OBJECT_WRITTEN, f"{what}: done", after=SOON)
 
     return Action(what, run)
 
@@ -54,7 +55,9 @@ def apply_object(
         return Done()
     name = body["metadata"]["name"]
     if live is not None and live.metadata.deletion_timestamp is not None:
-        return Wait("BeingDeleted", f"{resource.kind} {name} is being deleted and will then be recreated", after=SOON)
+        return Wait(
+            TaskReason.BEING_DELETED, f"{resource.kind} {name} is being deleted and will then be recreated", after=SOON
+        )
     return write_action(f"apply {resource.kind} {name}", lambda: ctx.tools.seed.apply(resource, rendered, other_owner))
 
 
@@ -67,7 +70,7 @@ def delete_object(
     if live.metadata.deletion_timestamp is not None:
         finalizers = ", ".join(live.metadata.finalizers)
         why = f", held by finalizers {finalizers}" if finalizers else ""
-        return Wait("BeingDeleted", f"{resource.kind} {live.name} is being deleted{why}", after=SOON)
+        return Wait(TaskReason.BEING_DELETED, f"{resource.kind} {live.name} is being deleted{why}", after=SOON)
     return write_action(
         f"delete {resource.kind} {live.name}", lambda: ctx.tools.seed.delete(resource, live, other_owner)
     )

@@ -17,6 +17,7 @@ from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.operations import OperationState, OperationType
 from espalier.api.gardener.ownership import OwnershipError
+from espalier.api.gardener.reasons import ShootReason, TaskReason
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.times import past_time
 from espalier.api.meta import Tree
@@ -55,7 +56,11 @@ def wait_for_ownership(ctx: Context) -> Verdict:
         return Done()
     current = scope.ownership.current
     owner = f"epoch {current.epoch} of seed {current.seed}" if current is not None else "none"
-    return Wait("EpochMissing", f"waiting for the garden to add an ownership epoch for this seed; it has {owner}", SOON)
+    return Wait(
+        TaskReason.EPOCH_MISSING,
+        f"waiting for the garden to add an ownership epoch for this seed; it has {owner}",
+        SOON,
+    )
 
 
 def deploy_backup_entry(ctx: Context) -> Verdict:
@@ -113,7 +118,7 @@ def _deploy_entry(
     typed = live.decode(BackupEntry)
     is_deleted = live.metadata.deletion_timestamp is not None
     if is_deleted and (not takes_over or typed.spec.seed_name == ctx.scope.seed_name):
-        return Wait("BeingDeleted", f"BackupEntry {name} is being deleted", SOON)
+        return Wait(TaskReason.BEING_DELETED, f"BackupEntry {name} is being deleted", SOON)
     if (typed.spec.bucket_name, typed.spec.seed_name) != (bucket, ctx.scope.seed_name):
         # Nothing has been copied into that bucket yet, whatever somebody has written there.
         moved: Tree = {"spec": spec, "metadata": {"annotations": {COPIED_EPOCH: None}}}
@@ -127,7 +132,7 @@ def _deploy_entry(
         if error is not None and last is not None and last.state in (OperationState.ERROR, OperationState.FAILED):
             return Failure(f"BackupEntry {name}: {error.description}", tuple(error.codes))
         why = f": {error.description}" if error is not None else f", or Secret {secret} does not exist yet"
-        return Wait("BackupEntryNotReady", f"BackupEntry {name} is not ready{why}", SOON)
+        return Wait(TaskReason.BACKUP_ENTRY_NOT_READY, f"BackupEntry {name} is not ready{why}", SOON)
     return Done()
 
 
@@ -162,10 +167,10 @@ def copy_backups(ctx: Context) -> Verdict:
         advice = f"if there are no backups, delete BackupEntry {scope.entry_name}: a deleted shoot needs none"
         is_deleted = scope.object.metadata.deletion_timestamp is not None
         message = f"copying backups of epoch {_source_epoch(scope)}"
-        return _with_problems(ctx, live, Wait("Copying", message, SOON), advice if is_deleted else "")
+        return _with_problems(ctx, live, Wait(TaskReason.COPYING, message, SOON), advice if is_deleted else "")
     entry = scope.backup_entry
     if entry is None:
-        return Wait("BackupEntryNotReady", f"BackupEntry {scope.entry_name} does not exist", SOON)
+        return Wait(TaskReason.BACKUP_ENTRY_NOT_READY, f"BackupEntry {scope.entry_name} does not exist", SOON)
     return Action("record that all backups are copied", lambda: _record_copied(ctx, entry))
 
 
@@ -179,13 +184,13 @@ async def _record_copied(ctx: Context, entry: Object) -> Continue | Wait | Failu
         answer = json_trees.decode(text[:LARGEST_ANSWER], CopyOperationStatus)
     except Exception as error:  # a call may fail in any way; it is repeated
         problem = f"etcd-main is ready, but its agent does not confirm the copy: {error or type(error).__name__}"
-        return Wait("AgentUnreachable", problem, ctx.tools.config.agent_poll)
+        return Wait(TaskReason.AGENT_UNREACHABLE, problem, ctx.tools.config.agent_poll)
     if answer.epoch != epoch or answer.message:
         reason = answer.message or f"it copies for epoch {answer.epoch}, not {epoch}"
-        return Wait("Copying", f"copying backups of epoch {_source_epoch(ctx.scope)}: {reason}", SOON)
+        return Wait(TaskReason.COPYING, f"copying backups of epoch {_source_epoch(ctx.scope)}: {reason}", SOON)
     patch: Tree = {"metadata": {"annotations": {COPIED_EPOCH: str(epoch)}}}
     await ctx.tools.garden.merge(BackupEntry.resource, entry, patch, Precondition.UID)
-    return Wait("ObjectWritten", f"the copy for epoch {epoch} is recorded as complete", SOON)
+    return Wait(TaskReason.OBJECT_WRITTEN, f"the copy for epoch {epoch} is recorded as complete", SOON)
 
 
 def _with_problems(ctx: Context, live: Etcd, wait: Wait, advice: str = "") -> Verdict:
@@ -241,7 +246,7 @@ def wait_for_source_lease(ctx: Context) -> Verdict:
     seconds = tools.config.timing.lease_wait
     seed = before.seed if before is not None else ""
     wait = Wait(
-        "SourceLeaseNotExpired",
+        TaskReason.SOURCE_LEASE_NOT_EXPIRED,
         f"extensions of seed {seed} may still act for up to {seconds:g} seconds, until their lease expires",
     )
     if tools.lease_waits.has_expired(key, value):
@@ -272,7 +277,7 @@ def record_start(ctx: Context) -> Verdict:
         try:
             ctx.live.shoot = await ctx.tools.garden.merge(Shoot.resource, live, patch)
         except Conflict:
-            return Wait("ShootChanged", "the Shoot changed meanwhile; reading it again", after=0.1)
+            return Wait(TaskReason.SHOOT_CHANGED, "the Shoot changed meanwhile; reading it again", after=0.1)
         return Continue()
 
     return Action(f"record in the garden that epoch {scope.epoch} starts", record)
@@ -282,7 +287,7 @@ def deploy_etcd(ctx: Context) -> Verdict:
     """The shoot's etcd of this epoch runs, or is hibernated with the shoot."""
     scope = ctx.scope
     if not scope.is_started:
-        return Wait("EpochNotStarted", "the start of this epoch is not recorded in the garden yet", SOON)
+        return Wait(TaskReason.EPOCH_NOT_STARTED, "the start of this epoch is not recorded in the garden yet", SOON)
     if _is_copy(scope):
         return delete_object(ctx, Etcd.resource, scope.etcd)
     if missing := _missing_store(scope):
@@ -294,7 +299,7 @@ def deploy_etcd(ctx: Context) -> Verdict:
         return verdict
     if replicas == 0 or _is_ready(live, scope):
         return Done()
-    return _with_problems(ctx, live, Wait("EtcdNotReady", "etcd-main is not ready", SOON))
+    return _with_problems(ctx, live, Wait(TaskReason.ETCD_NOT_READY, "etcd-main is not ready", SOON))
 
 
 def _missing_store(scope: Scope) -> Wait | None:
@@ -302,8 +307,8 @@ def _missing_store(scope: Scope) -> Wait | None:
     if rendering.store_provider(scope):
         return None
     if scope.seed is None:
-        return Wait("SeedMissing", f"there is no Seed {scope.seed_name} any more: {SEED_MISSING}", SOON)
-    return Wait("BucketMissing", f"the BackupBucket of seed {scope.seed_name} does not exist yet", SOON)
+        return Wait(ShootReason.SEED_MISSING, f"there is no Seed {scope.seed_name} any more: {SEED_MISSING}", SOON)
+    return Wait(TaskReason.BUCKET_MISSING, f"the BackupBucket of seed {scope.seed_name} does not exist yet", SOON)
 
 
 # Source.
@@ -336,7 +341,7 @@ def wake_etcd(ctx: Context) -> Verdict:
         return Done()
     if (scope.now - since).total_seconds() > tools.config.timing.snapshot_timeout:
         return Done()  # it was hibernated, so its bucket has all that it could hand over
-    return Wait("EtcdNotReady", "etcd-main was scaled up and is not ready yet", SOON)
+    return Wait(TaskReason.ETCD_NOT_READY, "etcd-main was scaled up and is not ready yet", SOON)
 
 
 def hand_over_etcd(ctx: Context) -> Verdict:
@@ -373,7 +378,7 @@ def hand_over_etcd(ctx: Context) -> Verdict:
             text = await tools.call(ctx.namespace, "copyop/initiate", body)
             answer = json_trees.decode(text[:LARGEST_ANSWER], CopyOperationStatus)
         except Exception as error:  # a call may fail in any way; it is repeated until it times out
-            return Wait("AgentUnreachable", f"the agent of etcd-main: {error}", tools.config.agent_poll)
+            return Wait(TaskReason.AGENT_UNREACHABLE, f"the agent of etcd-main: {error}", tools.config.agent_poll)
         operation = answer.copy_operation
         if operation is not None and operation.epoch == epoch and operation.status is not Status.INITIAL:
             return Continue()
@@ -381,7 +386,7 @@ def hand_over_etcd(ctx: Context) -> Verdict:
         reason = f": {answer.message}" if answer.message else ""
         took = tools.clock.monotonic() - began  # an agent that delays its answer has waited for us
         after = max(SHORTEST_POLL, tools.config.agent_poll - took)
-        return Wait("FinalSnapshot", f"the CopyOperation of epoch {epoch} is {status}{reason}", after)
+        return Wait(TaskReason.FINAL_SNAPSHOT, f"the CopyOperation of epoch {epoch} is {status}{reason}", after)
 
     return Action("have the agent hand etcd over", initiate)
 
@@ -399,7 +404,7 @@ def record_release(ctx: Context) -> Verdict:
         try:
             ctx.live.shoot = await ctx.tools.garden.merge(Shoot.resource, live, patch)
         except Conflict:
-            return Wait("ShootChanged", "the Shoot changed meanwhile; reading it again", after=0.1)
+            return Wait(TaskReason.SHOOT_CHANGED, "the Shoot changed meanwhile; reading it again", after=0.1)
         return Continue()
 
     return Action(f"record in the garden that epoch {scope.epoch} is released", release)
@@ -419,7 +424,7 @@ def delete_backup_entries(ctx: Context) -> Verdict:
 
 def _delete_entry(ctx: Context, live: Object) -> Verdict:
     if live.metadata.deletion_timestamp is not None:
-        return Wait("BeingDeleted", f"BackupEntry {live.name} is being deleted", SOON)
+        return Wait(TaskReason.BEING_DELETED, f"BackupEntry {live.name} is being deleted", SOON)
     client, uid = ctx.tools.garden.client, live.metadata.uid
     return write_action(
         f"delete BackupEntry {live.name}",
@@ -460,5 +465,6 @@ def wait_for_successor(ctx: Context) -> Verdict:
         return Done()
     seed = current.seed if current is not None else ""
     return Wait(
-        "SuccessorNotStarted", f"seed {seed} has not started the shoot's etcd yet: keeping this seed's until then"
+        TaskReason.SUCCESSOR_NOT_STARTED,
+        f"seed {seed} has not started the shoot's etcd yet: keeping this seed's until then",
     )

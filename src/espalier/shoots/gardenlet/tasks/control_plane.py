@@ -12,6 +12,7 @@ from espalier.api.core import DEPLOYMENT, NAMESPACE, SERVICE
 from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.operations import OperationState, OperationType
+from espalier.api.gardener.reasons import ShootReason, TaskReason
 from espalier.api.gardener.responsibility import is_deleted_unconfirmed, requested_operation
 from espalier.api.gardener.shoot import READY_FOR_MIGRATION
 from espalier.api.gardener.worker import Worker
@@ -33,10 +34,10 @@ def wait_for_destination(ctx: Context) -> Verdict:
     shoot = ctx.scope.shoot
     ready = conditions.get(shoot.status.constraints, READY_FOR_MIGRATION)
     if ready is None:
-        return Wait("DestinationSeedUnready", f"the garden has not checked seed {shoot.spec.seed_name} yet")
+        return Wait(ShootReason.DESTINATION_SEED_UNREADY, f"the garden has not checked seed {shoot.spec.seed_name} yet")
     if ready.status == "True":
         return Action("read what the destination needs", lambda: _check_needs(ctx))
-    return Wait(ready.reason or "DestinationSeedUnready", ready.message or "the destination is not ready")
+    return Wait(ready.reason or ShootReason.DESTINATION_SEED_UNREADY, ready.message or "the destination is not ready")
 
 
 async def _check_needs(ctx: Context) -> Continue | Wait:
@@ -106,7 +107,7 @@ def wait_for_nodes(ctx: Context) -> Verdict:
     live, tools, shoots = ctx.scope.deployments.get(API_SERVER), ctx.tools, ctx.tools.shoots
     text = live.metadata.creation_timestamp if live is not None else None
     if text is None:
-        return Wait("DeploymentNotAvailable", f"{API_SERVER} does not exist", SOON)
+        return Wait(TaskReason.DEPLOYMENT_NOT_AVAILABLE, f"{API_SERVER} does not exist", SOON)
     since = datetime.fromisoformat(text)
     if (ctx.scope.now - since).total_seconds() > tools.config.nodes_timeout:
         return Done()
@@ -116,7 +117,9 @@ def wait_for_nodes(ctx: Context) -> Verdict:
         if not silent:
             return Continue()
         listed = first(silent, 10)
-        return Wait("NodesNotConnected", f"nodes that have not reached the new API server yet: {listed}", SOON)
+        return Wait(
+            TaskReason.NODES_NOT_CONNECTED, f"nodes that have not reached the new API server yet: {listed}", SOON
+        )
 
     return Action("list nodes that have not renewed their Leases", list_silent)
 
@@ -185,7 +188,7 @@ def _deploy(ctx: Context, name: str, replicas: int) -> Verdict:
         return verdict
     status = live.tree.get("status") or {}
     if replicas and not (_is_observed(live, status) and status.get("availableReplicas", 0) >= replicas):
-        return Wait("DeploymentNotAvailable", f"{name} is not available yet", SOON)
+        return Wait(TaskReason.DEPLOYMENT_NOT_AVAILABLE, f"{name} is not available yet", SOON)
     return Done()
 
 
@@ -203,12 +206,14 @@ def _stop(ctx: Context, name: str) -> Verdict:
         return write_action(f"stop {name}", lambda: ctx.tools.seed.merge(DEPLOYMENT, live, {"spec": {"replicas": 0}}))
     status = tree.get("status") or {}
     if not _is_observed(live, status) or status.get("replicas", 0):
-        return Wait("PodsRunning", f"pods of {name} still run", SOON)
+        return Wait(TaskReason.PODS_RUNNING, f"pods of {name} still run", SOON)
     return _wait_for_pods(ctx, name)
 
 
 def _wait_for_pods(ctx: Context, name: str) -> Verdict:
-    return Wait("PodsRunning", f"pods of {name} are terminating", SOON) if ctx.scope.has_pods(name) else Done()
+    return (
+        Wait(TaskReason.PODS_RUNNING, f"pods of {name} are terminating", SOON) if ctx.scope.has_pods(name) else Done()
+    )
 
 
 def api_servers_ended(ctx: Context) -> bool:

@@ -17,6 +17,7 @@ from espalier.api import conditions
 from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.extension import Extended, ExtensionStatus
 from espalier.api.gardener.operations import LastError, OperationState, OperationType
+from espalier.api.gardener.reasons import TaskReason
 from espalier.api.gardener.responsibility import is_deleted_unconfirmed, requested_operation
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.gardener.times import past_time
@@ -115,9 +116,15 @@ def wait_until_persisted(ctx: Context) -> Verdict:
         if not is_current(stored, SeedStates((state,), frozenset()), Mode.MERGE)
     ]
     if missing:
-        return Wait("StateNotPersisted", f"the state of {', '.join(missing)} is not in the ShootState yet", after=SOON)
+        return Wait(
+            TaskReason.STATE_NOT_PERSISTED,
+            f"the state of {', '.join(missing)} is not in the ShootState yet",
+            after=SOON,
+        )
     if live is not None and revision_of(live) < revision_of(ctx.live.shoot):
-        return Wait("StateNotPersisted", "the ShootState is an older one; it is brought up to date", after=SOON)
+        return Wait(
+            TaskReason.STATE_NOT_PERSISTED, "the ShootState is an older one; it is brought up to date", after=SOON
+        )
     return Done()
 
 
@@ -166,7 +173,7 @@ def _deploy(ctx: Context, wanted: Rendered) -> Verdict:
         why = f"; its extension: {status.last_error.description}" if status.last_error is not None else ""
         # No failure: a failed Shoot would continue only after a requested retry.
         message = f"{live.kind} {live.name} is being deleted and will then be recreated{why}"
-        return _or_overdue(ctx, live, status, Wait("BeingDeleted", message, after=SOON))
+        return _or_overdue(ctx, live, status, Wait(TaskReason.BEING_DELETED, message, after=SOON))
     if requested == metadata_keys.WAIT_FOR_STATE:
         return _write_state(ctx, wanted, live, state)
     last = status.last_operation
@@ -190,7 +197,7 @@ def _release(ctx: Context, kind: type[Extended], live: Object, status: Extension
         f"{live.kind} {live.name} was deleted without {metadata_keys.CONFIRM_DELETION}: its extension releases it, and "
         "it will then be restored"
     )
-    return _or_overdue(ctx, live, status, Wait("BeingDeleted", message, after=SOON))
+    return _or_overdue(ctx, live, status, Wait(TaskReason.BEING_DELETED, message, after=SOON))
 
 
 def release_all(ctx: Context) -> Verdict:
@@ -226,7 +233,7 @@ def _wait_until_succeeded(ctx: Context, live: Object, status: ExtensionStatus, r
         return Failure(f"{resource}: {message}", tuple(error.codes) if error is not None else ())
     if requested or last is None or not last.finished:
         message = f"{resource}: its extension has not finished{f' to {requested}' if requested else ''}"
-        return _or_overdue(ctx, live, status, Wait("ExtensionNotReady", message, SOON))
+        return _or_overdue(ctx, live, status, Wait(TaskReason.EXTENSION_NOT_READY, message, SOON))
     return Done()
 
 
@@ -289,7 +296,7 @@ async def _deploy_with_state(ctx: Context, wanted: Rendered) -> Continue | Wait 
     except (StaleState, UnreadableShootState) as error:
         return Failure(f"{error}")
     if ctx.live.stored is None:
-        return Wait("ShootChanged", "there is no ShootState any more; reading it again", after=SOON)
+        return Wait(TaskReason.SHOOT_CHANGED, "there is no ShootState any more; reading it again", after=SOON)
     verdict = _deploy(ctx, wanted)
     if isinstance(verdict, Action):
         return await verdict.run()
@@ -336,7 +343,7 @@ def _write_state(ctx: Context, wanted: Rendered, live: Object, state: bytes | No
         await ctx.tools.seed.merge(
             wanted.kind.resource, patched, {"metadata": {"annotations": request}}, Precondition.UID
         )
-        return Wait("ExtensionNotReady", f"{live.kind} {live.name}: restoring its state", SOON)
+        return Wait(TaskReason.EXTENSION_NOT_READY, f"{live.kind} {live.name}: restoring its state", SOON)
 
     return Action(f"give {live.kind} {live.name} its state, and request its restore", write)
 
@@ -368,7 +375,11 @@ def _is_migrated(extension: ExtensionResource) -> bool:
 def _delete_migrated(ctx: Context, extension: ExtensionResource) -> Verdict:
     if not _is_migrated(extension):
         resource = f"{extension.object.kind} {extension.object.name}"
-        return Wait("NotMigrated", f"{resource} is not migrated yet: deleting it would delete its infrastructure", SOON)
+        return Wait(
+            TaskReason.NOT_MIGRATED,
+            f"{resource} is not migrated yet: deleting it would delete its infrastructure",
+            SOON,
+        )
     return _delete_and_wait(ctx, extension)
 
 
