@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 
 import msgspec
@@ -13,6 +14,7 @@ from espalier.clusters.act.context import Context
 from espalier.clusters.design.provider import RenderInput
 from espalier.clusters.design.render import layered
 from espalier.clusters.design.rendered import Rendered
+from espalier.kube.client import PatchType
 from espalier.runtime.outcome import Outcome
 from espalier.runtime.reconciler import Report
 from tests.support.environments.cluster_lives import groups, journey
@@ -78,4 +80,20 @@ def test_a_reconcile_renders_once_and_writes_into_nothing(renderings: Renderings
     journey(live)
     assert len(renderings.each) > 100
     assert max(renderings.each) == 1
+    assert sum(renderings.each) == 4, "as created, its owners noted, as scaled, and as upgraded"
     assert renderings.changed == 0
+
+
+def test_a_settled_cluster_is_not_rendered_again(renderings: Renderings) -> None:
+    async def story(env: ManagedEnvironment) -> None:
+        await env.apply()
+        await env.until_ready()
+        await asyncio.sleep(env.calm)
+        renderings.each.clear()
+        note = {"metadata": {"annotations": {"example.com/note": "read me"}}}
+        await env.client.patch(Cluster.resource, "garden", NAMESPACE, patch=note, type=PatchType.MERGE)
+        await asyncio.sleep(env.calm)
+        assert renderings.each
+        assert set(renderings.each) == {0}
+
+    journey(story)

@@ -41,6 +41,7 @@ from espalier.clusters.observe.management import ManagementCluster
 from espalier.clusters.observe.reference_grace import ReferenceGrace
 from espalier.clusters.observe.references import Linked, LinkedObjects, Missing, missing_kind, references
 from espalier.clusters.observe.release_use import ReleaseUse
+from espalier.clusters.observe.render_inputs import RenderInputs
 from espalier.clusters.observe.rules import endpoint
 from espalier.clusters.observe.rules.releases import parsed
 from espalier.clusters.observe.scope import ClusterAPIObjects, Scope, age, is_self_managed, read
@@ -134,6 +135,7 @@ class Observer:
         self._layers = layers
         self._options = options or Options()
         self._front_end = front_end
+        self._render_inputs = RenderInputs()
         indexes = {BY_NAME: _by_name, BY_LINK: _by_link, BY_SERIES: self._by_series, BY_ADDRESS: _by_address}
         self.clusters = caches.of(eksa.Cluster.resource, sharded=True, indexes=indexes)
         # Names are unique in all namespaces. Clusters in unwatched namespaces are known by their Cluster API objects.
@@ -198,6 +200,8 @@ class Observer:
         """The scope of one Cluster; None when it does not exist."""
         found = self.clusters.get(key)
         scope = self.scope_of(found) if found is not None else None
+        if scope is not None and scope.render_input is not None:
+            scope = msgspec.structs.replace(scope, render_input=self._render_inputs.shared(scope.render_input))
         if self._grace is not None and scope is not None and (left := self._grace.left(scope)):
             scope = msgspec.structs.replace(scope, grace=left)
         if scope is not None and scope.clashes:
@@ -209,6 +213,7 @@ class Observer:
     def forget(self, key: Key) -> None:
         """Drop what was remembered of a Cluster that does not exist any more: another one may get its name."""
         self.linked.forget(key)
+        self._render_inputs.forget(key)
         self.excluded.discard(key)
         if self._grace is not None:
             self._grace.forget(key)
