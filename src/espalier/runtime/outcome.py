@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from espalier.kube.errors import ApiError
 
@@ -22,6 +22,8 @@ class Wait:
     reason: str
     message: str
     after: float | None = None
+    ends_by_itself: bool = field(default=False, repr=False)
+    """True if time or a running controller ends it, so that nobody has to act. A preview looks past it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from espalier.api import conditions as condition_list
 from espalier.api.capi.kubeadm import KubeadmControlPlane
@@ -27,9 +27,8 @@ def make_control_plane(scope: Scope) -> Decision:
     """Write the objects of the control plane; one that upgrades in place is created completely before it is changed."""
     decisions = decisions_of(scope)
     wanted = decisions.control_plane
-    if not scope.is_simulated and decisions.postponed:
-        wanted = [one for one in wanted if not isinstance(one, KubeadmControlPlane)]
-    return _obstacle(scope, wanted) or Write(decisions.changes(_timely(scope, wanted)), Event.CONTROL_PLANE_APPLIED)
+    due = [one for one in wanted if not isinstance(one, KubeadmControlPlane)] if decisions.postponed else wanted
+    return _write(scope, due, wanted, Event.CONTROL_PLANE_APPLIED)
 
 
 def begin_workers(scope: Scope) -> Decision:
@@ -48,7 +47,7 @@ def begin_workers(scope: Scope) -> Decision:
     if not contract.is_up_to_date(control_plane):
         return Continue()
     new = [one for one in decisions.worker_groups if one.metadata.name not in capi_objects.of(one.resource)]
-    return Write(decisions.changes(_timely(scope, new)), Event.WORKERS_APPLIED)
+    return _write(scope, new, new, Event.WORKERS_APPLIED)
 
 
 def await_control_plane(scope: Scope) -> Decision:
@@ -83,15 +82,16 @@ def await_creation(scope: Scope) -> Decision:
 
 def make_workers(scope: Scope) -> Decision:
     """Write the objects of all worker node groups."""
-    decisions = decisions_of(scope)
-    wanted = decisions.worker_groups
-    return _obstacle(scope, wanted) or Write(decisions.changes(_timely(scope, wanted)), Event.WORKERS_APPLIED)
+    wanted = decisions_of(scope).worker_groups
+    return _write(scope, wanted, wanted, Event.WORKERS_APPLIED)
 
 
 def remove_workers(scope: Scope) -> Decision:
     """Delete worker node groups that are not in the spec."""
-    gone = plan.superfluous_workers(render_input_of(scope), scope.capi_objects, at_once=scope.is_simulated)
-    return Write(gone, Event.WORKERS_REMOVED)
+    render_input, capi_objects = render_input_of(scope), scope.capi_objects
+    gone = plan.superfluous_workers(render_input, capi_objects)
+    leaving = plan.superfluous_workers(render_input, capi_objects, at_once=True)
+    return Write(gone, Event.WORKERS_REMOVED, later=Write(leaving, Event.WORKERS_REMOVED))
 
 
 def await_readiness(scope: Scope) -> Decision:
@@ -158,12 +158,16 @@ RETRIES = 2
 """The number of consecutive replacements of an unhealthy machine after which somebody has to act."""
 
 
-def _obstacle(scope: Scope, wanted: Iterable[KubeObject]) -> Wait | None:
-    """Why these objects may not be written yet; in a preview, only what needs somebody to act."""
-    found = decisions_of(scope).obstacle(wanted)
-    if found is None or (scope.is_simulated and found.reason not in names.FAILURES):
-        return None
-    return found
+def _write(scope: Scope, due: Sequence[KubeObject], wanted: Sequence[KubeObject], reason: str) -> Write:
+    """Write what is `due` of the wanted objects, unless Cluster API would replace machines instead of upgrading them in
+    place; the others later.
+    """
+    decisions = decisions_of(scope)
+
+    def written(objects: Sequence[KubeObject], *, timely: Iterable[KubeObject]) -> Write:
+        return Write(decisions.changes(timely), reason, until=decisions.obstacle(objects))
+
+    return written(due, timely=_timely(scope, due))._replace(later=written(wanted, timely=wanted))
 
 
 def _timely(scope: Scope, wanted: Iterable[KubeObject]) -> list[KubeObject]:
@@ -176,7 +180,7 @@ def _timely(scope: Scope, wanted: Iterable[KubeObject]) -> list[KubeObject]:
     live = capi_objects.of(MachineHealthCheck.resource)
     has_cni = capi_objects.installed_cni == scope.wanted_cni or bool(capi_objects.installed_cni)
     ready = capi_objects.control_plane.status.ready_replicas if capi_objects.control_plane else 0
-    if scope.is_simulated or (has_cni and ready):
+    if has_cni and ready:
         return list(wanted)
     return [one for one in wanted if one.resource != MachineHealthCheck.resource or one.metadata.name in live]
 

@@ -16,7 +16,7 @@ from espalier.clusters.observe.scope import Scope
 from espalier.clusters.plan import decisions
 from espalier.clusters.plan.decisions import Decisions
 from espalier.clusters.plan.plan import Change, Removal
-from espalier.runtime.outcome import Continue, Outcome
+from espalier.runtime.outcome import Continue, Outcome, Wait
 
 CLUSTER = eksa.Cluster.resource
 
@@ -26,17 +26,47 @@ class Write(NamedTuple):
 
     what: Sequence[Change | Removal]
     reason: str
+    until: Wait | None = None
+    """The wait before any of it is written."""
+    later: Write | None = None
+    """The write when the waits that end by themselves are over; None if it is no other."""
 
 
-Decision: TypeAlias = Outcome | Write
+class Waits(NamedTuple):
+    """All that a step waits for. The first is reported."""
+
+    of: tuple[Wait, ...]
+
+
+Decision: TypeAlias = Outcome | Write | Waits
 
 
 async def write(ctx: Context, decision: Decision) -> Outcome:
-    """Act on a decision: write and delete, then continue with the next step."""
+    """Act on a decision: wait, or write and delete and continue with the next step."""
+    if isinstance(decision, Waits):
+        return decision.of[0]
     if not isinstance(decision, Write):
         return decision
+    if decision.until is not None:
+        return decision.until
     await ctx.write(decision.what, decision.reason)
     return Continue()
+
+
+def foreseen(decision: Decision) -> Decision:
+    """The decision when all waits that end by themselves are over: what a preview shows."""
+    match decision:
+        case Write():
+            last = decision.later or decision
+            if last.until is not None and not last.until.ends_by_itself:
+                return last.until
+            return last._replace(until=None)
+        case Waits():
+            lasting = (wait for wait in decision.of if not wait.ends_by_itself)
+            return next(lasting, Continue())
+        case Wait(ends_by_itself=True):
+            return Continue()
+    return decision
 
 
 class Step:
@@ -61,7 +91,7 @@ class Step:
 
 
 def decisions_of(scope: Scope) -> Decisions:
-    """The decisions of the plan, which exist for every Cluster after step `check`."""
+    """The decisions of the plan, which every Cluster has after step `check`."""
     found = decisions.of(scope)
     if found is None:
         raise AssertionError("step `check` passes no Cluster without a render input")

@@ -36,7 +36,7 @@ from espalier.clusters.act.secret_steps import (
     make_gate_key,
     read_left_over_secrets,
 )
-from espalier.clusters.act.step import CLUSTER, Decision, Step, decisions_of, write
+from espalier.clusters.act.step import CLUSTER, Decision, Step, Waits, decisions_of, write
 from espalier.clusters.act.workload_steps import (
     begin_workload_objects,
     carry_credentials_there,
@@ -49,7 +49,7 @@ from espalier.clusters.observe.scope import Scope, read
 from espalier.clusters.plan import deleted
 from espalier.clusters.report import readiness
 from espalier.clusters.report.validity import (
-    children_problem,
+    children_problems,
     known_problem,
     missing_objects,
     problem,
@@ -113,8 +113,12 @@ def find_children(scope: Scope) -> Decision:
 
     What is wrong whatever these say is reported instead: nobody should wait for that.
     """
-    waiting = missing_objects(scope.awaited, scope.grace) or children_problem(scope) or unresolved_values(scope)
-    return (known_problem(scope) or waiting) if waiting is not None else Continue()
+    missing = missing_objects(scope.awaited, scope.grace)
+    unresolved = unresolved_values(scope)
+    waits = (missing,) if missing is not None else (*children_problems(scope), *filter(None, [unresolved]))
+    if not waits:
+        return Continue()
+    return known_problem(scope) or (Waits(waits) if len(waits) > 1 else waits[0])
 
 
 async def own_children(ctx: Context) -> Outcome:

@@ -15,6 +15,7 @@ from espalier.api.capi.etcdadm import EtcdadmConfigSpec
 from espalier.api.capi.kubeadm import KubeadmConfigSpec
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.control_plane import ControlPlaneConfiguration
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.release import VersionsBundle
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
@@ -35,6 +36,11 @@ from espalier.runtime.outcome import Wait
 if TYPE_CHECKING:
     from espalier.runtime.component import Host
     from espalier.runtime.controller import Controller
+
+
+def not_checked(message: str) -> Wait:
+    """The wait for a check that a controller makes."""
+    return Wait(Reason.LINKED_OBJECTS_NOT_CHECKED, message, ends_by_itself=True)
 
 
 class Dependency(NamedTuple):
@@ -119,7 +125,7 @@ class Links(msgspec.Struct, frozen=True):
 
     problems: Callable[[eksa.Cluster, Sequence[Object], bool], Iterable[Wait]] = lambda _cluster, _children, _is_new: ()
     """The reasons why a Cluster that is created (True) or changed must wait for its children: a controller of the
-    provider has not checked one yet (`NOT_CHECKED`), or found it invalid. Not called for settled clusters. Pure."""
+    provider has not checked one yet (`not_checked`), or found it invalid. Not called for settled clusters. Pure."""
 
     needed: bool = True
     """True if objects are rendered from them, so that nothing can be rendered while one is missing."""

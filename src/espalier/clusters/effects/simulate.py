@@ -13,7 +13,7 @@ from espalier.api.eksa.reasons import Reason
 from espalier.api.resource import Resource
 from espalier.clusterapi import external_etcd
 from espalier.clusters.act.cni_steps import install_cni
-from espalier.clusters.act.step import Step, Write
+from espalier.clusters.act.step import Step, Write, foreseen
 from espalier.clusters.act.steps import steps_of
 from espalier.clusters.design import cni, names, ownership
 from espalier.clusters.design.drift_policy import policy
@@ -74,9 +74,9 @@ class Simulated(msgspec.Struct, frozen=True):
 def simulate(scope: Scope, last: RenderInput | None = None) -> Simulated:
     """The writes of a cluster's reconciles from here on, if nobody changes anything else.
 
-    It uses the decisions of the cluster's own steps, in their order. Waits for time end at once; waits for somebody do
-    not, unless the plan changes their cause. `last` is the render input of the last reconcile, if known: it determines
-    the changes in the workload cluster, which is not read.
+    It uses the decisions of the cluster's own steps, in their order. Waits that end by themselves are over at once;
+    waits for somebody are not, unless the plan changes their cause. `last` is the render input of the last reconcile,
+    if known: it determines the changes in the workload cluster, which is not read.
     """
     planned = decisions.of(scope) if not scope.is_settled else None
     changes = tuple(planned.owner_changes) if planned is not None else ()
@@ -87,14 +87,13 @@ def simulate(scope: Scope, last: RenderInput | None = None) -> Simulated:
     if not sequence:
         return replace(here, stops="Paused: the cluster is paused: nothing is done until the annotation is removed")
     written: list[Change | Removal] = []
-    scope = replace(scope, is_simulated=True)
     stops, network = "", None
     of_provider: tuple[ObjectChange, ...] = ()
     for step in sequence:
         if step is install_cni and scope.render_input is not None:
             network = _cni(scope, scope.render_input, last)
             of_provider = _of_provider(scope, last)
-        match step.decide(scope) if isinstance(step, Step) else None:
+        match foreseen(step.decide(scope)) if isinstance(step, Step) else None:
             case Write(what):
                 # What was foreseen already has no owner yet by which it could be compared.
                 bodies = [one.body for one in written if isinstance(one, Change)]

@@ -203,8 +203,6 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     """True if the installed Cluster API supports external etcd."""
     settling: Wait | None = None
     """The wait of a requested change for its settle time: more of it may follow."""
-    is_simulated: bool = False
-    """True in a preview: waits for time count as done."""
     is_left_alone: bool = False
     """True to judge what exists as if the Cluster were paused: nothing of a requested change has begun."""
     render_input: RenderInput | None = None

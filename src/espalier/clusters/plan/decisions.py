@@ -1,4 +1,4 @@
-"""The decisions of the plan for a cluster, made once for each state of its objects: for the steps and the report."""
+"""The decisions of the plan: made once for each state of a cluster's objects, for the steps and for the report."""
 
 from __future__ import annotations
 

@@ -238,7 +238,7 @@ def obstacle(change: OwnerChange, front_end: FrontEnd, extension: Object | None)
             else None
         )
     waiting = runtime_hooks.undiscovered(extension)
-    return Wait(Reason.RUNTIME_HOOKS_NOT_DISCOVERED, waiting) if waiting else None
+    return Wait(Reason.RUNTIME_HOOKS_NOT_DISCOVERED, waiting, ends_by_itself=True) if waiting else None
 
 
 def lacking(live: KubeadmControlPlane | None, has_cni: bool) -> str:

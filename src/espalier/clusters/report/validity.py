@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.identity_providers import OIDCConfig
@@ -57,18 +57,14 @@ def known_problem(scope: Scope) -> Wait | None:
     return problem(scope)
 
 
-def children_problem(scope: Scope) -> Wait | None:
-    """The first reason of the provider for which a cluster that is created or changed must wait."""
+def children_problems(scope: Scope) -> Iterable[Wait]:
+    """The reasons of the provider for which a cluster that is created or changed must wait."""
     reference = scope.spec.datacenter_ref
     provider = scope.providers.get(reference.kind) if reference is not None else None
     if scope.is_settled or provider is None:
-        return None
+        return ()
     children = [child for _, child in scope.children]
-    is_new = scope.capi_objects.control_plane is None
-    for one in provider.links.problems(scope.cluster, children, is_new):
-        if one.reason != Reason.LINKED_OBJECTS_NOT_CHECKED or not scope.is_simulated:
-            return one
-    return None
+    return provider.links.problems(scope.cluster, children, scope.capi_objects.control_plane is None)
 
 
 def unresolved_values(scope: Scope) -> Wait | None:

@@ -310,6 +310,18 @@ def test_a_cluster_waits_for_the_first_problem(
     assert (first_wait.reason if first_wait is not None else "") == reason
 
 
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_no_check_comes_for_a_deleted_object(is_deleted: bool) -> None:
+    machines = child(VSphereMachineConfig, MACHINES).tree
+    if is_deleted:
+        machines["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    found = list(
+        PROBLEMS(CLUSTER, [Object(to_bytes(machines)), child(VSphereDatacenterConfig, DATACENTER, **FREE)], True)
+    )
+    assert [one.reason for one in found] == ["LinkedObjectsNotChecked"]
+    assert [one.ends_by_itself for one in found] == [not is_deleted]
+
+
 def test_a_question_of_a_bare_name_has_no_path() -> None:
     assert Question(ObjectType.DATASTORE, "/DC0/", "ssd").path == ""
     assert Question(ObjectType.DATASTORE, "/DC0/", "fast/ssd").path == "/DC0/datastore/fast/ssd"

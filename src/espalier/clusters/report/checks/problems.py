@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -12,6 +13,7 @@ from espalier.api.eksa.checked import Checked, CheckedDatacenter, CheckedMachine
 from espalier.api.eksa.reasons import Reason
 from espalier.api.resource import Resource
 from espalier.clusters.design.machine_groups import kubernetes_versions
+from espalier.clusters.design.provider import not_checked
 from espalier.clusters.observe.rules.endpoint import FIELD
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
@@ -71,16 +73,14 @@ def problems_of(
                     because = f": {away.message}"
                 else:
                     because = ""
-                yield Wait(
-                    Reason.LINKED_OBJECTS_NOT_CHECKED, f"waiting for {name} to be checked against {server}{because}"
-                )
+                pending = not_checked(f"waiting for {name} to be checked against {server}{because}")
+                # Nothing checks an object that is being deleted, until somebody creates it again.
+                yield replace(pending, ends_by_itself=config.metadata.deletion_timestamp is None)
             elif not status.spec_valid:
                 yield Wait(reason, f"{name}: {status.failure_message}")
         endpoint = cluster.spec.endpoint_host
         if is_new and claim(cluster) not in addresses:
-            yield Wait(
-                Reason.LINKED_OBJECTS_NOT_CHECKED, f"{FIELD}: waiting for {server} to report whether {endpoint} is free"
-            )
+            yield not_checked(f"{FIELD}: waiting for {server} to report whether {endpoint} is free")
         elif is_new and (holder := addresses[claim(cluster)]):
             yield Wait(Reason.CONTROL_PLANE_ADDRESS_TAKEN, address_taken(FIELD, endpoint, holder))
 

@@ -14,6 +14,7 @@ from espalier.api.eksa.reasons import Reason
 from espalier.api.listing import first
 from espalier.api.resource import Key
 from espalier.clusters.design import addresses
+from espalier.clusters.design.provider import not_checked
 from espalier.clusters.report.checks.problems import address_taken
 from espalier.kube.objects import Object
 from espalier.providers.tinkerbell.hardware.demand import BareMetalCluster, Demand, Selection
@@ -234,9 +235,6 @@ def problems(cluster: eksa.Cluster, children: Sequence[Object], _is_new: bool) -
         if status.spec_valid is False and status.observed_generation == child.metadata.generation:
             yield Wait(Reason.MACHINE_CONFIG_INVALID, f"{name}: {status.failure_message}")
         elif cluster_status is None or not is_judged or status.observed_generation != child.metadata.generation:
-            yield Wait(
-                Reason.LINKED_OBJECTS_NOT_CHECKED,
-                f"waiting for {name} to be checked against the Hardware that it selects",
-            )
+            yield not_checked(f"waiting for {name} to be checked against the Hardware that it selects")
         elif cluster_status.reason:
             yield Wait(cluster_status.reason, f"{name}: {cluster_status.message}")
