@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
+from typing import NamedTuple
 
 import msgspec
 
 from espalier.api.kinds import KubeObject
+from espalier.api.resource import Resource
 from espalier.clusters.design.provider import RenderInput
 from espalier.clusters.observe.scope import ClusterAPIObjects, Scope
 from espalier.clusters.plan import in_place, plan
 from espalier.clusters.plan.in_place import OwnerChange
 from espalier.clusters.plan.plan import Change
+from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
+
+
+class Compared(NamedTuple):
+    """The comparison of an object."""
+
+    wanted: KubeObject
+    live: Object | None
+    change: Change | None
 
 
 class Decisions(msgspec.Struct, frozen=True, dict=True):
@@ -23,8 +34,6 @@ class Decisions(msgspec.Struct, frozen=True, dict=True):
 
     render_input: RenderInput
     capi_objects: ClusterAPIObjects
-    _changes: dict[int, tuple[KubeObject, Change | None]] = {}
-    """By identity of the object, which is held so that no other gets it."""
 
     @cached_property
     def control_plane(self) -> list[KubeObject]:
@@ -67,10 +76,21 @@ class Decisions(msgspec.Struct, frozen=True, dict=True):
         changes = (self._change(object_) for object_ in wanted)
         return [change for change in changes if change is not None]
 
-    def _change(self, object_: KubeObject) -> Change | None:
-        if id(object_) not in self._changes:
-            self._changes[id(object_)] = object_, plan.change(object_, self.capi_objects)
-        return self._changes[id(object_)][1]
+    def _change(self, wanted: KubeObject) -> Change | None:
+        resource, name = wanted.resource, wanted.metadata.name
+        live = self.capi_objects.of(resource).get(name)
+        last = self._compared.get((resource, name))
+        if last is None or last.live != live or last.wanted != wanted:
+            last = self._compared[resource, name] = Compared(wanted, live, plan.change(wanted, live))
+        return last.change
+
+    @property
+    def _compared(self) -> dict[tuple[Resource, str], Compared]:
+        """The last comparison of each object, held by the render input: from one reconcile to the next only few
+        objects change.
+        """
+        compared: dict[tuple[Resource, str], Compared] = vars(self.render_input).setdefault("compared", {})
+        return compared
 
 
 def of(scope: Scope) -> Decisions | None:

@@ -218,14 +218,14 @@ def obstacle(wanted: Iterable[KubeObject], render_input: RenderInput, capi_objec
 
 def changes(wanted: Iterable[KubeObject], capi_objects: ClusterAPIObjects) -> list[Change]:
     """The changes that make our fields of the live objects the desired ones."""
-    found = (change(object_, capi_objects) for object_ in wanted)
+    live = capi_objects.of
+    found = (change(object_, live(object_.resource).get(object_.metadata.name)) for object_ in wanted)
     return [one for one in found if one is not None]
 
 
-def change(wanted: KubeObject, capi_objects: ClusterAPIObjects) -> Change | None:
+def change(wanted: KubeObject, live: Object | None) -> Change | None:
     """The change of one object; None if it is as desired."""
     body: Tree = msgspec.to_builtins(wanted)
-    live = capi_objects.of(wanted.resource).get(wanted.metadata.name)
     fields = tuple(ownership.differences(body, live)) if live else ()
     return Change(wanted.resource, body, fields) if live is None or fields else None
 
