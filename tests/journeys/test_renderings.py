@@ -76,7 +76,7 @@ async def live(env: ManagedEnvironment) -> None:
     await env.until_gone()
 
 
-def test_a_reconcile_renders_once_and_writes_into_nothing(renderings: Renderings) -> None:
+def test_a_reconcile_renders_once(renderings: Renderings) -> None:
     journey(live)
     assert len(renderings.each) > 100
     assert max(renderings.each) == 1
