@@ -267,7 +267,7 @@ def test_the_status_shows_the_phases_of_a_cluster_and_what_it_waits_for() -> Non
         unsaid: list[Cluster] = []
 
         def look(_old: Object | None, new: Object | None, _first: bool) -> None:
-            if new is None or new.key != GARDEN or "status" not in new.tree:
+            if new is None or new.key != GARDEN or "phase" not in new.tree["status"]:
                 return
             cluster = new.decode(Cluster)
             if phases[-1:] != [cluster.status.phase]:

@@ -17,7 +17,7 @@ import pytest
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
-from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.cluster import NEVER_OBSERVED, Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.apiserver.storage.store import MemoryStore
@@ -300,7 +300,7 @@ def test_a_cluster_that_was_restored_without_its_cluster_api_objects_says_so_and
             cluster = await env.until(lambda cluster: bool(cluster.status.conditions))
             ready = next(one for one in cluster.status.conditions if one.type == "Ready")
             assert (ready.status, ready.reason) == ("False", "ClusterAPIObjectsMissing")
-            assert cluster.status.observed_generation == 0
+            assert cluster.status.observed_generation == NEVER_OBSERVED
             assert (await env.client.list(KubeadmControlPlane.resource)).items == []
             await annotate(env, None)
             await env.until_ready()
@@ -347,7 +347,7 @@ def test_the_generations_are_written_when_all_is_done_and_not_before() -> None:
             await env.until_ready()
             before = [one for one in seen if not one[0]]
             assert len(before) > 5
-            assert {generation for _, generation, _ in before} == {0}
+            assert {generation for _, generation, _ in before} == {NEVER_OBSERVED}
             assert seen[-1][1] > 0
             values = list(dict.fromkeys(value for *_, value in seen))
             assert values == [None, gate.OPENED, await mark(env)]

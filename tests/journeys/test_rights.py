@@ -254,7 +254,7 @@ def test_clusters_of_other_namespaces_are_left_to_other_managers() -> None:
             await env.until_ready(Key(namespace, name))
         assert env.clusters.get(Key("team-c", "garden")) is None
         stranger = await env.client.get(Cluster.resource, "garden", "team-c")
-        assert "status" not in stranger.tree
+        assert stranger.tree["status"] == {"observedGeneration": -1}  # nobody's
 
     journey(story, ("default", "team-b"))
 

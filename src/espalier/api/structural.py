@@ -21,7 +21,8 @@ INT_OR_STRING_SCHEMA: Schema = {
 def schema_of(cls: type[msgspec.Struct], *, partly: bool = False) -> Schema:
     """The schema of a struct. `partly` keeps unknown fields at every level, for kinds that are not fully typed.
 
-    A field is required when it has no default. Defaults never become `default:` (docs/decisions: schemas only widen).
+    A field is required when it has no default. Defaults never become `default:` (schemas only widen); the one in a
+    schema, for a status that nobody has written, is `eksa.cluster.UNOBSERVED` (decision 0188).
     The result is shared: do not change it. Raises `TypeError` for types that have no structural schema.
     """
     return _Structural(partly).of(inspect.type_info(cls))

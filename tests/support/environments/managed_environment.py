@@ -58,6 +58,7 @@ from tests.support.environments.managed_clusters import EXAMPLES, GARDEN, NAMESP
 from tests.support.environments.managing import led_by
 from tests.support.environments.prepared_cluster import prepare
 from tests.support.environments.recording import copied
+from tests.support.servers.judged_statuses import JudgedStatuses
 from tests.support.servers.ledger import Ledger
 from tests.support.servers.preconditions import Preconditions
 
@@ -150,6 +151,7 @@ async def managed_environment(
     releases = releases or RELEASES
     webhooks = Webhooks(port=None)
     unguarded: set[str] = set()
+    misleading: set[str] = set()
 
     async def call(call: WebhookCall) -> bytes:
         try:
@@ -188,7 +190,7 @@ async def managed_environment(
             return client
 
         manager_client = connected(MANAGER, MANAGER_AGENT)
-        manager_client.transport = Preconditions(manager_client.transport, unguarded)
+        manager_client.transport = Preconditions(JudgedStatuses(manager_client.transport, misleading), unguarded)
         manager = Manager(
             manager_client,
             clock=clock,
@@ -269,6 +271,7 @@ async def managed_environment(
             calm=CALM,
         )
     assert [sorted(one.refused) for one in ledgers] == [[] for _ in ledgers]
+    assert not misleading, f"statuses that mislead programs that read them as kstatus does: {sorted(misleading)}"
     assert not unguarded, f"writes that name neither uid nor version of what was seen: {sorted(unguarded)}"
 
 

@@ -55,6 +55,7 @@ def test_before_anything_was_made_everything_is_waited_for() -> None:
         "DefaultCNIConfigured": "False/ControlPlaneNotReady",
         "WorkersReady": "False/ControlPlaneNotInitialized",
         "Ready": "False/ControlPlaneInitializationInProgress",
+        "Reconciling": "True",
     }
     assert (status.ready, status.control_plane_ready, status.observed_generation) == (False, False, 0)
 

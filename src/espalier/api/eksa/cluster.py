@@ -118,6 +118,13 @@ class ClusterCertificateInfo(Observed, frozen=True):
     expires_in_days: Annotated[int, Meta(description="Days until the first certificate expires.")]
 
 
+NEVER_OBSERVED = -1
+"""`observedGeneration` of a Cluster that no manager has seen."""
+
+UNOBSERVED = {"default": {"observedGeneration": NEVER_OBSERVED}}
+"""The schema's default for a missing status: without it, kstatus takes an object that nobody has seen for current."""
+
+
 class ClusterStatus(Observed, frozen=True):
     """Observed state of a cluster."""
 
@@ -139,7 +146,10 @@ class ClusterStatus(Observed, frozen=True):
     failure_message: Annotated[str | None, Meta(description="Why an operation failed, and what to do.")] = None
     observed_generation: Annotated[
         int,
-        Meta(description="metadata.generation when a reconcile last completed. Internal: its meaning may change."),
+        Meta(
+            description="metadata.generation when a reconcile last completed; -1 before the first. Internal: its "
+            "meaning may change."
+        ),
     ] = 0
     children_observed_generation: Annotated[
         int,
@@ -196,4 +206,4 @@ class Cluster(KubeObject):
     validations: ClassVar[tuple[Rule, ...]] = cluster_rules.CLUSTER
 
     spec: ClusterSpec = msgspec.field(default_factory=ClusterSpec)
-    status: ClusterStatus = ClusterStatus()
+    status: Annotated[ClusterStatus, Meta(extra_json_schema=UNOBSERVED)] = ClusterStatus()

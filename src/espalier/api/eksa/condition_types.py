@@ -40,6 +40,18 @@ CONDITIONS: tuple[ConditionType, ...] = (
         (CLUSTER,),
         "False: there is no copy of the kubeconfig in the Cluster's namespace. Absent otherwise; not part of Ready.",
     ),
+    ConditionType(
+        "Reconciling",
+        (CLUSTER,),
+        "True: the cluster is on its way to what its spec asks for; reason and message are those of Ready. Absent "
+        "otherwise. For programs that read statuses as kstatus does.",
+    ),
+    ConditionType(
+        "Stalled",
+        (CLUSTER,),
+        "True: somebody must act before the cluster can become what its spec asks for. Absent otherwise, and never "
+        "beside Reconciling. For programs that read statuses as kstatus does.",
+    ),
     ConditionType("Ready", (GROUP,), "True: all machines of the group are upgraded."),
     ConditionType("Ready", (NODE,), "True: the node is upgraded."),
     ConditionType(

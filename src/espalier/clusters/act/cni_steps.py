@@ -34,7 +34,7 @@ async def restore_cni(ctx: Context) -> Outcome:
     """
     scope = ctx.scope
     installed = scope.capi_objects.installed_cni
-    is_new = not installed and scope.status.observed_generation == 0  # else EKS Anywhere made it
+    is_new = not installed and not scope.was_reconciled  # else EKS Anywhere made it
     if is_new or scope.leaves_cni_alone:
         return Continue()
     answer = await seen_in_workload(ctx, _manifests(ctx))

@@ -81,6 +81,13 @@ SPEC_VALID = "SpecValid"
 KUBECONFIG_COPIED = "KubeconfigCopied"
 """Why the kubeconfig is not copied to the Cluster's namespace: present only while it isn't, and not part of Ready."""
 
+RECONCILING = "Reconciling"
+"""True while the cluster is not what its spec asks for, and gets there without anybody; else absent. As kstatus has it,
+so never beside `STALLED`."""
+
+STALLED = "Stalled"
+"""True while somebody must act before the cluster can become what its spec asks for; else absent. As kstatus has it."""
+
 FAILURES = reasons.waiting_for_people(reasons.CLUSTER)
 """Values of status.failureReason: the cluster makes no progress until somebody acts."""
 

@@ -295,6 +295,11 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         return names.is_paused_by_command(self.cluster.metadata.annotations) and not self.is_self_managed
 
     @property
+    def was_reconciled(self) -> bool:
+        """True if a reconcile has completed before, of this generation or an earlier one."""
+        return self.status.observed_generation > 0
+
+    @property
     def is_undecided(self) -> bool:
         """True while a requested change is not judged, because more of it may follow."""
         return not self.is_deleted and (self.settling is not None or (self.is_being_written and self.gate is Gate.OPEN))

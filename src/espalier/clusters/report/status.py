@@ -18,7 +18,7 @@ from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Condition
 from espalier.clusters.design import names
 from espalier.clusters.observe.scope import Scope
-from espalier.clusters.report import overdue, readiness, synced
+from espalier.clusters.report import overdue, progress, readiness, synced
 from espalier.clusters.report.validity import known_problem, missing_objects, problem, record_problem, standing_problem
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
@@ -33,7 +33,7 @@ ORDER = (
 """The conditions that Ready summarizes, in the order in which they become True."""
 
 
-_SHOWN = (*ORDER, names.READY, names.SYNCED, names.SPEC_VALID, names.KUBECONFIG_COPIED)
+_SHOWN = (*ORDER, names.READY, names.SYNCED, names.SPEC_VALID, names.KUBECONFIG_COPIED, *progress.CONDITIONS)
 
 
 def status_of(
@@ -84,16 +84,18 @@ def reported_after(
         again.append(overdue.complete(scope, [compared], now))
     # A requested change may end what failed before: nobody should give up until it is judged.
     failure = _failure(scope, ready, outcome) if scope.settling is None else None
+    is_record = readiness.is_management_cluster_record(scope) and ready.status == "True"  # there is nothing to do
     is_done = isinstance(outcome, Done) and not scope.is_paused and not scope.is_deleted
+    standing = progress.condition_of(scope, ready, failure)
     old = scope.status
     trouble = _trouble(scope) if not scope.is_undecided else None
     invalid = [_false(names.SPEC_VALID, trouble)] if trouble is not None else []
     if scope.is_undecided:
         invalid = [msgspec.structs.replace(one) for one in old.conditions if one.type == names.SPEC_VALID]
-    generation = scope.generation if is_done else old.observed_generation
+    generation = scope.generation if is_done or is_record else old.observed_generation
     children_generation = scope.children_generation if is_done else old.children_observed_generation
     new = ClusterStatus(
-        conditions=_with_times(scope, [*parts, ready, *filter(None, [compared, copied]), *invalid], now),
+        conditions=_with_times(scope, [*parts, ready, *filter(None, [compared, copied, standing]), *invalid], now),
         phase=_phase(scope, failure is not None and ready.status != "True", is_settled=is_done or scope.is_settled),
         spec_valid=old.spec_valid if _is_unjudged(scope) or scope.is_undecided else trouble is None,
         ready=ready.status == "True",
@@ -123,10 +125,12 @@ def unreadable(found: Object, fault: Fault, now: datetime) -> ClusterStatus:
     old = reported(found)
     ready = _condition(names.READY, "False", fault.reason, fault.message)
     ready.observed_generation = found.metadata.generation
-    before = [one for one in old.conditions if one.type == names.READY]
+    stalled = _condition(names.STALLED, "True", fault.reason, fault.message)
+    stalled.observed_generation = found.metadata.generation
+    before = [one for one in old.conditions if one.type in (names.READY, names.STALLED)]
     return msgspec.structs.replace(
         old,
-        conditions=condition_list.set(before, ready, now),
+        conditions=condition_list.set(condition_list.set(before, ready, now), stalled, now),
         phase="Deleting" if found.metadata.deletion_timestamp else "Failed",
         spec_valid=False,
         ready=False,
@@ -228,7 +232,7 @@ def _phase(scope: Scope, failed: bool, *, is_settled: bool) -> Phase:
         return "Failed"
     if capi_objects.cluster is None:
         return "Pending"
-    if scope.status.observed_generation == 0 and not is_settled:
+    if not scope.was_reconciled and not is_settled:
         return "Creating"
     return "Running" if is_settled or scope.is_paused else "Upgrading"
 
