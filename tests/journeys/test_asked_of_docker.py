@@ -22,7 +22,7 @@ from espalier.cli.clusters import kubeconfig
 from espalier.cli.kit.failures import Failure
 from espalier.clusters.design import credentials, names
 from espalier.kube.client import PatchType
-from espalier.kube.errors import Invalid, NotFound
+from espalier.kube.errors import Forbidden, Invalid, NotFound
 from espalier.runtime.virtual import Simulation, run
 from tests.support.environments.cluster_lives import journey
 from tests.support.environments.managed_environment import CALM, GARDEN, ManagedEnvironment, managed_environment
@@ -198,7 +198,7 @@ def test_a_proxy_and_an_issuer_reach_every_machine() -> None:
         await env.until_ready()
         configs = await env.client.list(KubeadmConfig.resource, "eksa-system")
         assert all("HTTP_PROXY=http://proxy:3128" in one.raw.decode() for one in configs.items)
-        with pytest.raises(Invalid, match="it can't be changed in an existing cluster"):
+        with pytest.raises(Forbidden, match="it can't be changed in an existing cluster"):
             await env.change(proxyConfiguration=None)
         await env.change(podIamConfig={"serviceAccountIssuer": "https://s3/two"})
         await env.until_ready()
@@ -226,7 +226,7 @@ def test_other_credentials_of_a_proxy_reach_new_machines_and_replace_none() -> N
         await env.until_ready()
         assert "berta:second-password@" in await carried(env)
         assert await machines(env.client) == before
-        with pytest.raises(Invalid) as refused:
+        with pytest.raises(Forbidden) as refused:
             await env.change(proxyConfiguration=proxy("anna:third-password", "other"))
         assert "//other:3128" in str(refused.value)
         assert "//proxy:3128" in str(refused.value)

@@ -20,7 +20,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.clusters.design import names
-from espalier.kube.errors import Invalid
+from espalier.kube.errors import Forbidden
 from espalier.runtime.virtual import Simulation, run
 from tests.support.environments.managed_environment import CALM, NAMESPACE, ManagedEnvironment, managed_environment
 from tests.support.histories.planned_steps import PlannedSteps
@@ -167,7 +167,7 @@ def test_an_upgrade_in_place_of_bottlerocket_is_refused_by_name_and_replaces_not
         steps.spec["kubernetesVersion"] = "1.36"
         preview = await env.preview(steps.key, steps.trees)
         assert ["Bottlerocket is not upgraded in place" in one.message for one in preview.refusals] == [True]
-        with pytest.raises(Invalid, match="Bottlerocket is not upgraded in place, because its image"):
+        with pytest.raises(Forbidden, match="Bottlerocket is not upgraded in place, because its image"):
             await steps.apply()
         del steps.spec["controlPlaneConfiguration"]["upgradeRolloutStrategy"]
         await steps.step(CONTROL_PLANE, "vineyard-md-0")

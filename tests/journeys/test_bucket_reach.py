@@ -26,7 +26,7 @@ from espalier.cli.local.environment.migration_scenario import quick_settings
 from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS
 from espalier.cli.shoots.shoot_plan import Plan, observe
 from espalier.kube.client import PatchType
-from espalier.kube.errors import Invalid, NotFound
+from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.wire import User
 from espalier.runtime import virtual
 from espalier.shoots.admission.users import SEEDS
@@ -194,7 +194,7 @@ def test_a_typo_in_the_endpoint_leaves_agents_their_store_and_the_shoot_says_whi
 
         await name(named)
         await user.until(lambda shoot: ready(shoot).message.endswith("seed b reaches it"), seconds=30)
-        with pytest.raises(Invalid, match=r"spec.backup.providerConfig.endpoint: found 'store.a.example'"):
+        with pytest.raises(Forbidden, match=r"spec.backup.providerConfig.endpoint: found 'store.a.example'"):
             await name("store.a.example")
         await user.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOKS)
         await name("store.a.example")

@@ -16,7 +16,7 @@ from espalier.cli.clusters import command_pause, documents
 from espalier.cli.kit.failures import Failure
 from espalier.clusters.observe.settling import SETTLE_TIME
 from espalier.kube.client import Client
-from espalier.kube.errors import Invalid, Unreachable
+from espalier.kube.errors import Forbidden, Unreachable
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.providers.kinds import CATALOG
@@ -285,7 +285,7 @@ def test_the_pause_of_a_command_permits_no_change_of_a_fixed_field() -> None:
     async def story(env: ManagedEnvironment, _made: Made, trees: list[Tree]) -> None:
         await pause(env, f"{PAUSED_BY_COMMAND}1234")
         trees[0]["spec"]["controlPlaneConfiguration"]["endpoint"]["host"] = "192.0.2.99"
-        with pytest.raises(Invalid, match=r"endpoint: it can't be changed"):
+        with pytest.raises(Forbidden, match=r"endpoint: it can't be changed"):
             await change(env, trees, 2, 0)
 
     tell(story)

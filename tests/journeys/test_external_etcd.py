@@ -21,7 +21,7 @@ from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, PAUSED_ANNOTATION
 from espalier.clusters.design import names
 from espalier.clusters.effects.machines import ETCD
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import Invalid, ServerFailure
+from espalier.kube.errors import Forbidden, Invalid, ServerFailure
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
@@ -74,7 +74,7 @@ def test_etcd_is_made_before_the_control_plane_which_gets_its_endpoints() -> Non
         steady = await env.until_ready()
         assert reason(steady, names.SYNCED) == "AsRendered"
         assert len(await env.nodes()) == 3, "machines of etcd are no nodes"
-        with pytest.raises(Invalid, match=r"spec\.externalEtcdConfiguration: it can't be changed"):
+        with pytest.raises(Forbidden, match=r"spec\.externalEtcdConfiguration: it can't be changed"):
             await env.change(externalEtcdConfiguration=None)
 
     journey(tell)

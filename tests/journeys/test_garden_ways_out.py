@@ -26,7 +26,7 @@ from espalier.cli.local.environment.gardens import Garden
 from espalier.cli.local.environment.migration_scenario import quick_settings
 from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS
 from espalier.kube.client import PatchType
-from espalier.kube.errors import ApiError, Invalid, NotFound
+from espalier.kube.errors import ApiError, Forbidden, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime import virtual
 from espalier.shoots.gardenlet.names import SHOOT_UID
@@ -68,7 +68,7 @@ def test_a_shoot_that_was_deleted_when_its_seed_was_lost_is_moved_to_be_deleted(
         await world.healthy("a")
         await asyncio.sleep(2 * world.config.monitor_period)  # by then the garden has seen that the seed lives
         await world.client.delete(Shoot.resource, "apple", NAMESPACE)
-        with pytest.raises(Invalid, match="can move only if its seed is lost"):
+        with pytest.raises(Forbidden, match="can move only if its seed is lost"):
             await world.move("b")
         await world.garden.seeds["a"].power_off()
         await asyncio.sleep(60)
@@ -474,7 +474,7 @@ def test_a_shoot_that_was_never_created_on_a_seed_that_is_lost_for_good_is_delet
             await made.seeds["a"].power_off()
             await asyncio.sleep(60)
             await user.client.delete(Shoot.resource, "apple", NAMESPACE)
-            with pytest.raises(Invalid, match="the shoot can move only after its creation has succeeded"):
+            with pytest.raises(Forbidden, match="the shoot can move only after its creation has succeeded"):
                 await user.move("b")
             (entry,) = await entries(user)
             for resource, name in (

@@ -17,7 +17,7 @@ from espalier.api.violations import ManifestError
 from espalier.cli.clusters import preflight
 from espalier.clusters.design import names
 from espalier.kube.client import PatchType
-from espalier.kube.errors import Invalid
+from espalier.kube.errors import Forbidden
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.registry import PROVIDERS
 from tests.support.environments.cluster_lives import journey
@@ -60,7 +60,7 @@ def test_a_cluster_is_put_under_gitops_later_and_nothing_of_it_changes() -> None
         await asyncio.sleep(CALM)
         before, made, written = await machines(env.client), await made_for(env, GARDEN), env.written()
         with pytest.raises(
-            Invalid, match="a workload cluster shares the GitOps configuration of its management cluster"
+            Forbidden, match="a workload cluster shares the GitOps configuration of its management cluster"
         ):
             await env.change(gitOpsRef=REFERENCE)
         await flux(env)
@@ -76,7 +76,7 @@ def test_a_cluster_is_put_under_gitops_later_and_nothing_of_it_changes() -> None
         assert await made_for(env, GARDEN) == made
         assert (env.written() - written).keys() <= {STATUS, ANNOTATION}
         assert (await env.client.get(FluxConfig.resource, "fleet", "default")).metadata.owner_references == []
-        with pytest.raises(Invalid, match="it can't be changed in an existing cluster"):
+        with pytest.raises(Forbidden, match="it can't be changed in an existing cluster"):
             await env.change(gitOpsRef=None)
 
     journey(tell)

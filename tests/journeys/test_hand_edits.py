@@ -33,7 +33,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import BadRequest, Invalid, KubeError, NotFound
+from espalier.kube.errors import BadRequest, Forbidden, Invalid, KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.runtime import virtual
 from espalier.shoots.gardenlet import names as of_gardenlet
@@ -274,7 +274,7 @@ async def applied(world: World, edit: Edit) -> list[tuple[Client, Object, Any]]:
         for live in found:
             try:
                 await edit.write(client, live, edit.value)
-            except (Invalid, BadRequest, NotFound):
+            except (Forbidden, Invalid, BadRequest, NotFound):
                 continue
             before.append((client, live, edit.read(live)))
     return before

@@ -13,7 +13,7 @@ from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import Invalid
+from espalier.kube.errors import Forbidden, Invalid
 from espalier.kube.wire import User
 from espalier.runtime import virtual
 from espalier.shoots.admission.users import SEEDS
@@ -62,7 +62,7 @@ def test_a_shoot_that_claims_to_be_another_one_moves_nothing_of_it() -> None:
         await world.healthy("a", "worm")
         claimed = {"technicalID": apple.status.technical_id, "uid": apple.status.uid, "seedName": "b"}
         for field, value in claimed.items():
-            with pytest.raises(Invalid, match=f"status.{field}: "):
+            with pytest.raises(Forbidden, match=f"status.{field}: "):
                 await claim(world, {field: value})
         await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOKS)  # seeds do not rely on it
         await claim(world, claimed)

@@ -24,7 +24,7 @@ from espalier.api.eksa.upgrades import (
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.client import PatchType
-from espalier.kube.errors import Invalid, KubeError
+from espalier.kube.errors import Forbidden, KubeError
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.upgrades.names import upgrader
 from espalier.upgrades.node.containers import STEPS
@@ -219,7 +219,7 @@ def test_the_change_is_taken_back(where: tuple[str, Moment], *, worker: bool) ->
     async def take_back(env: ManagedEnvironment, _upgraders: Upgraders, _node: str) -> None:
         try:
             await env.change(kubernetesVersion="1.35")
-        except Invalid as error:
+        except Forbidden as error:
             refusals.append(str(error))
 
     async def end(env: ManagedEnvironment, watcher: Watcher) -> None:

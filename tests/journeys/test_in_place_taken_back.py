@@ -13,7 +13,7 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import NODE_IN_WORK, ControlPlaneUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
-from espalier.kube.errors import Invalid
+from espalier.kube.errors import Forbidden
 from espalier.upgrades.names import node_upgrade
 from tests.support.environments.in_place_environment import (
     IN_PLACE,
@@ -226,7 +226,7 @@ def test_an_upgrade_can_not_be_reverted_once_kubeadm_ran() -> None:
         upgraders.failing[plane, "kubeadm-upgrader"] = "etcd is not well"
         await env.change(kubernetesVersion="1.36")
         await is_told(env, "etcd is not well")
-        with pytest.raises(Invalid, match="reverted"):
+        with pytest.raises(Forbidden, match="reverted"):
             await env.change(kubernetesVersion="1.35")
 
     journey(story)

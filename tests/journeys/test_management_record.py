@@ -16,7 +16,7 @@ from espalier.api.meta import Tree
 from espalier.cli.kit.home import Home
 from espalier.clusters.preview.apply import LAST_APPLIED
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import Invalid, NotFound
+from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.providers.kinds import CATALOG
@@ -107,7 +107,7 @@ def test_a_release_that_kubectl_would_take_away_is_refused_by_plan_and_server(en
         note = {"metadata": {"annotations": {LAST_APPLIED: json.dumps(last)}}}
         await client.patch(Cluster.resource, "garden", "default", patch=note, type=PatchType.MERGE)
         sent = {"spec": {"eksaVersion": None}}
-        with pytest.raises(Invalid) as refusal:
+        with pytest.raises(Forbidden) as refusal:
             await client.patch(Cluster.resource, "garden", "default", patch=sent, type=PatchType.MERGE)
         said = str(refusal.value)
 

@@ -24,7 +24,7 @@ from espalier.api.gardener.shoot import API_SERVER_AVAILABLE, Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS
 from espalier.kube.client import PatchType
-from espalier.kube.errors import Forbidden, Invalid, ServerFailure
+from espalier.kube.errors import Forbidden, ServerFailure
 from espalier.kube.wire import Request, Response, Transport, User
 from espalier.runtime import virtual
 from espalier.shoots.admission.users import SEEDS
@@ -486,7 +486,7 @@ def test_a_destination_that_dies_is_given_up_for_another_one() -> None:
         await world.until(lambda shoot: last_of(shoot) == ("Restore", "Processing"))
         await asyncio.sleep(30)
         await world.seeds["b"].power_off()
-        with pytest.raises(Invalid, match="the shoot is already moving"):
+        with pytest.raises(Forbidden, match="the shoot is already moving"):
             await world.move("c")
         await asyncio.sleep(60)  # b counts as lost
         await world.move("c")
@@ -619,7 +619,7 @@ def test_a_move_that_has_begun_is_restored_where_it_came_from_if_nothing_was_han
         await asyncio.sleep(60)
         assert last_of(await world.shoot()) == ("Migrate", "Processing")
         world.seeds["a"].troubles.stuck.clear()
-        with pytest.raises(Invalid, match="the shoot is already moving"):
+        with pytest.raises(Forbidden, match="the shoot is already moving"):
             await world.move("a")
         world.seeds["a"].troubles.stuck.add("Worker")
         await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOKS)

@@ -18,7 +18,7 @@ from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
 from espalier.clusters.design import gate, names
 from espalier.kube.client import Client
-from espalier.kube.errors import Invalid
+from espalier.kube.errors import Forbidden, Invalid
 from espalier.kube.inprocess import InProcessTransport
 from espalier.releases import Releases
 from espalier.runtime.virtual import Simulation, run
@@ -191,11 +191,11 @@ async def planned_and_made(env: ManagedEnvironment, watch: Recorder, manifest: l
     preview = await planned(env, manifest)
     await watch.begin()
     if preview.refusals:
-        with pytest.raises(Invalid) as error:
+        with pytest.raises((Forbidden, Invalid)) as error:
             await apply(env, manifest)
         details = error.value.status.details
         assert details is not None
-        # Rules that stand in the CRD are judged first, and alone; then the webhook says all that a plan says.
+        # Of linked objects, rules of the CRD are judged first, and alone; of Clusters the webhook says all.
         said = [cause.message.removeprefix("Invalid value: ") for cause in details.causes]
         assert said
         assert set(said) <= {one.message for one in preview.refusals}

@@ -9,7 +9,7 @@ import pytest
 from espalier.api.core import VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.gardener.metadata_keys import OLDER_OPERATION, OPERATION
 from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS
-from espalier.kube.errors import Invalid
+from espalier.kube.errors import Forbidden
 from espalier.runtime import virtual
 from tests.support.gardens.gardens import EPOCH, World, garden
 from tests.support.sampling import sampled
@@ -50,7 +50,7 @@ def test_orders_that_are_not_for_people_move_nothing_and_reconcile_tries_again_w
             settled = await world.healthy("a")
             assert OPERATION not in settled.metadata.annotations
             for internal in ("migrate", "restore"):
-                with pytest.raises(Invalid, match=r"this operation is unknown.*found \"?" + internal):
+                with pytest.raises(Forbidden, match=r"this operation is unknown.*found \"?" + internal):
                     await order(world, internal)
             await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOKS)
             for internal in ("migrate", "restore"):

@@ -15,7 +15,6 @@ from espalier.api.core import (
     CUSTOM_RESOURCE_DEFINITION,
     DAEMON_SET,
     SECRET,
-    VALIDATING_WEBHOOK_CONFIGURATION,
     Secret,
 )
 from espalier.api.eksa.cluster import Cluster
@@ -25,13 +24,13 @@ from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.cli.clusters import chosen_release, documents
-from espalier.clusters import rbac
 from espalier.kube.client import PatchType
 from espalier.kube.errors import ApiError
 from espalier.providers.kinds import CATALOG
 from espalier.releases import Releases, release_name
 from tests.support.environments.cluster_lives import KUBERNETES, groups, journey
 from tests.support.environments.managed_environment import EXAMPLES, GARDEN, NAMESPACE, ManagedEnvironment
+from tests.support.environments.managing import unasked
 
 pytestmark = pytest.mark.embedded
 
@@ -84,16 +83,12 @@ async def born_before_releases(env: ManagedEnvironment) -> None:
 
 @asynccontextmanager
 async def nobody_judges(env: ManagedEnvironment) -> AsyncIterator[None]:
-    """Neither the webhook nor the rules of the definition."""
-    webhooks = (await env.client.get(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)).tree
+    """Neither the webhooks nor the rules of the definition."""
     definition = (await env.client.get(CUSTOM_RESOURCE_DEFINITION, Cluster.resource.group_resource)).tree
-    await env.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)
-    await _define(env, without_rules(definition["spec"]))
-    yield
-    await _define(env, definition["spec"])
-    await env.client.create(
-        VALIDATING_WEBHOOK_CONFIGURATION, webhooks | {"metadata": {"name": rbac.VALIDATING_WEBHOOKS}}
-    )
+    async with unasked(env.client):
+        await _define(env, without_rules(definition["spec"]))
+        yield
+        await _define(env, definition["spec"])
 
 
 async def _define(env: ManagedEnvironment, spec: Tree) -> None:

@@ -162,11 +162,20 @@ _TYPES = {
 }
 
 
+LOST_DIGITS = (
+    "YAML reads 1.30 as the number 1.3, and Flux's postBuild substitution takes quotes away: there, the variable "
+    "itself needs them"
+)
+"""Why a version has become a number, or lost its last zero."""
+
+
 def _wrong_type(field: str, value: Any, error: jsonschema_rs.ValidationError) -> Violation:
     wanted = str(error.kind.as_dict()["types"][0])
     message = "wrong type"
     if wanted == "string" and isinstance(value, bool | int | float):
         message = "wrong type; put the value in quotes"
+        if isinstance(value, float):
+            message += f" ({LOST_DIGITS})"
     elif wanted in _UNQUOTED and isinstance(value, str) and _UNQUOTED[wanted].fullmatch(value):
         message = "wrong type; write the value without quotes"
     elif wanted == "array":

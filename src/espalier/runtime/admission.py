@@ -14,7 +14,7 @@ from espalier.api.meta import Part, Tree
 from espalier.api.printable import in_one_line
 from espalier.api.resource import Resource
 from espalier.api.violations import Violation
-from espalier.kube.errors import Invalid, StatusCause
+from espalier.kube.errors import Forbidden, Invalid, StatusCause
 from espalier.kube.objects import Object, encode_json
 from espalier.kube.wire import User
 
@@ -73,6 +73,16 @@ class AdmissionResponse(msgspec.Struct, frozen=True):
     ) -> AdmissionResponse:
         """A refusal because of wrong fields (422 Invalid)."""
         return cls(False, message, Invalid.code, Invalid.reason, causes, warnings)
+
+    def of_an_existing(self) -> AdmissionResponse:
+        """The response to a change of an object that exists: a refusal is 403 Forbidden instead of 422 Invalid.
+
+        Some appliers (Flux with `force`) take 422 for a field that can't be changed in place, and delete the object to
+        create it anew: a typing error would delete what runs.
+        """
+        if self.allowed or self.code != Invalid.code:
+            return self
+        return msgspec.structs.replace(self, code=Forbidden.code, reason=Forbidden.reason)
 
 
 def not_ready(program: str, why: str) -> AdmissionResponse:
@@ -182,6 +192,8 @@ def review(body: bytes, handler: Handler) -> tuple[bytes, AdmissionResponse]:
     except msgspec.MsgspecError as error:
         raise NoReview(f"not an {KIND} of {API_VERSION}: {error}") from error
     response = handler(request)
+    if request.operation == "UPDATE":
+        response = response.of_an_existing()
     return encode(parsed.uid, request.object, response), response
 
 

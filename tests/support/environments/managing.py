@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from espalier.api.core import VALIDATING_WEBHOOK_CONFIGURATION
+from espalier.api.core import MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.cli.install import manifests
 from espalier.cli.programs.manager_task import ManagerTask
 from espalier.clusters import rbac
@@ -39,9 +39,14 @@ async def register_webhooks(client: Client, url: str, authority: bytes) -> None:
 
 @asynccontextmanager
 async def unasked(client: Client) -> AsyncIterator[None]:
-    """While no validating webhook of ours is asked, as when somebody took them away, or another manager had none."""
-    resource, name = VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS
-    hooks = (await client.get(resource, name)).tree["webhooks"]
-    await client.delete(resource, name)
+    """While no webhook of ours is asked, as when somebody took them away, or another manager had none."""
+    configurations = [
+        (VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS),
+        (MUTATING_WEBHOOK_CONFIGURATION, rbac.MUTATING_WEBHOOKS),
+    ]
+    found = [(await client.get(resource, name)).tree["webhooks"] for resource, name in configurations]
+    for resource, name in configurations:
+        await client.delete(resource, name)
     yield
-    await client.create(resource, {"metadata": {"name": name}, "webhooks": hooks})
+    for (resource, name), hooks in zip(configurations, found, strict=True):
+        await client.create(resource, {"metadata": {"name": name}, "webhooks": hooks})

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.schema import MOST_TOLD, violations
+from espalier.api.schema import LOST_DIGITS, MOST_TOLD, violations
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 
 GROUP = {"name": "md-0", "count": 2}
@@ -47,7 +47,8 @@ def cluster(**spec: Any) -> dict[str, Any]:
         ),
         (
             {"kubernetesVersion": 1.35},
-            "spec.kubernetesVersion: wrong type; put the value in quotes; found 1.35 (a number); allowed: a string",
+            f"spec.kubernetesVersion: wrong type; put the value in quotes ({LOST_DIGITS}); found 1.35 (a number); "
+            "allowed: a string",
         ),
         ({"kubernetesVersion": "v1.35.4"}, 'spec.kubernetesVersion: wrong form; found "v1.35.4"; allowed: text that'),
         (

@@ -47,7 +47,7 @@ from espalier.clusters.observe.rules import (
 )
 from espalier.clusters.observe.scope import ClusterAPIObjects, is_self_managed, read
 from espalier.clusters.plan import decisions, in_place
-from espalier.kube.objects import Object
+from espalier.kube.objects import Object, encode_json
 from espalier.releases import IncompleteDistro, distro_of, kubernetes_versions
 from espalier.runtime.admission import (
     WRITES,
@@ -134,14 +134,35 @@ class Admission:
     def default(self, request: AdmissionRequest) -> AdmissionResponse:
         """Set defaults for missing fields; given values stay unchanged. A warning says so where the default becomes a
         name.
+
+        A change of an existing Cluster is judged here as well, before the API server judges it by schema and rules:
+        they answer 422, which `AdmissionResponse.of_an_existing` has to avoid.
         """
         if request.object is None:
             return AdmissionResponse()
+        response = self._defaulted(request, request.object)
+        if request.operation == "CREATE":
+            return response
+        asked = request.object if response.changed is None else Object(encode_json(response.changed))
+        refusal = self._refusal(request, asked)
+        return response if refusal is None else _concealed(asked, refusal)
+
+    def _refusal(self, request: AdmissionRequest, asked: Object) -> AdmissionResponse | None:
+        """The refusal of a change by the schema, which lets pass what was invalid before, or by the rules."""
+        if asked.metadata.deletion_timestamp is not None:
+            return None
+        before = schema.violations(eksa.Cluster, request.old.tree) if request.old is not None else []
+        if new := [one for one in schema.violations(eksa.Cluster, asked.tree) if one not in before]:
+            return AdmissionResponse.refuse(asked, new)
+        response = self._judge(replace(request, object=asked, dry_run=False), asked)
+        return response if not response.allowed else None
+
+    def _defaulted(self, request: AdmissionRequest, asked: Object) -> AdmissionResponse:
         try:
-            cluster = read(request.object)
+            cluster = read(asked)
         except msgspec.ValidationError:
             return AdmissionResponse()  # validation says what is wrong
-        tree = request.object.tree
+        tree = asked.tree
         spec = tree.setdefault("spec", {})
         unnamed = [index for index, group in enumerate(_groups(spec)) if not group.get("name")]
         for group in _groups(spec):
@@ -394,12 +415,13 @@ class Admission:
             return
         there = kubernetes_versions(bundles)
         release = new.spec.eksa_version or bundles.metadata.name
-        message = messages.not_in_release(release)
         if new.spec.kubernetes_version and new.spec.kubernetes_version not in there:
+            message = messages.not_in_release(release, new.spec.kubernetes_version)
             yield Violation("spec.kubernetesVersion", new.spec.kubernetes_version, ", ".join(there), message)
         for index, group in enumerate(new.spec.worker_node_group_configurations):
             if group.kubernetes_version and group.kubernetes_version not in there:
                 field = f"spec.workerNodeGroupConfigurations[{index}].kubernetesVersion"
+                message = messages.not_in_release(release, group.kubernetes_version)
                 yield Violation(field, group.kubernetes_version, ", ".join(there), message)
         if provider := unsupported.provider_of(new.spec, self._observer.providers):
             yield from releases.components(new.spec, provider, bundles)

@@ -125,7 +125,7 @@ def _step(
     versions = [*sorted((one for one in earlier if minor(one) < minor(old)), key=minor), old, after(old)]
     allowed = " or ".join(version for version in versions if version == old or not offered or version in offered)
     if steps < 0 and new not in earlier:
-        yield Violation(field, new, allowed, refused(old))
+        yield Violation(field, new, allowed, f"{refused(old)}{messages.lost_zero(new)}")
     elif steps > 1:
         yield Violation(field, new, allowed, sentences.KUBERNETES_STEP)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from espalier.api import schema
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import BundlesRef
 from espalier.api.listing import first
@@ -239,9 +240,17 @@ def support_is_due(field: str, version: str, suffix: str) -> str:
     return f"{field}: Kubernetes {version}{suffix}; plan an upgrade"
 
 
-def not_in_release(release: str) -> str:
+def not_in_release(release: str, version: str) -> str:
     """The Bundles lack this Kubernetes version."""
-    return f"release {release} does not have this Kubernetes version"
+    return f"release {release} does not have this Kubernetes version{lost_zero(version)}"
+
+
+def lost_zero(version: str) -> str:
+    """The likely cause of a version that nobody wants: 1.30 was a number on its way. Empty for other versions."""
+    major, _, minor = version.partition(".")
+    if major != "1" or len(minor) != 1:
+        return ""
+    return f"; {version}0 may have lost its zero on the way: put it in quotes ({schema.LOST_DIGITS})"
 
 
 def lacks_components(kind: str, parts: str) -> str:
