@@ -67,6 +67,6 @@ messages: $(VENV)/.installed ## Generate the Python of etcd's messages from src/
 	@$(BIN)/python -m grpc_tools.protoc -Isrc --python_out=src --pyi_out=src espalier/etcd/messages/rpc.proto
 
 lock: ## Compile the locked requirements anew (needs uv)
-	$(COMPILE) --extra local --extra etcd pyproject.toml -o requirements.txt
-	$(COMPILE) --extra local --extra etcd --group dev -c requirements.txt pyproject.toml -o requirements-dev.txt
+	$(COMPILE) --extra local --extra etcd --extra gitops pyproject.toml -o requirements.txt
+	$(COMPILE) --extra local --extra etcd --extra gitops --group dev -c requirements.txt pyproject.toml -o requirements-dev.txt
 	$(COMPILE) -c requirements.txt pyproject.toml -o src/espalier/cli/local/images/requirements-manager.txt

@@ -1,4 +1,4 @@
-"""What Flux and others that follow kstatus see of a cluster in its life, whenever they look."""
+"""A cluster in its life as Flux and others that follow kstatus see it, whenever they look."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ CURRENT, IN_PROGRESS, FAILED, TERMINATING = "Current", "InProgress", "Failed", "
 
 
 def verdict(tree: Tree) -> str:
-    """What Flux and Argo CD's library take an object of a kind that they do not know for."""
+    """The verdict of Flux, and of Argo CD's library, about an object of a kind that they do not know."""
     metadata, status = tree.get("metadata") or {}, tree.get("status") or {}
     if metadata.get("deletionTimestamp"):
         return TERMINATING

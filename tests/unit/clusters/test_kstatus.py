@@ -1,4 +1,4 @@
-"""What programs that read statuses as kstatus does make of a Cluster: Flux, Argo CD and others."""
+"""Statuses of Clusters as programs that follow kstatus read them: Flux, Argo CD and others."""
 
 from __future__ import annotations
 

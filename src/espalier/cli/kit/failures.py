@@ -21,6 +21,8 @@ _LONGEST_LINE = 4096
 """Characters of a server's message that are shown: kube-apiserver quotes values in full."""
 _ETCD = ("cronsim", "google", "grpc", "obstore")
 """Modules of the extra `etcd`. Without protobuf, its parent `google` is what Python misses."""
+_GITOPS = ("dulwich",)
+"""Modules of the extra `gitops`."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
@@ -109,6 +111,11 @@ def explain(error: BaseException) -> tuple[Exit, str] | None:
             return Exit.REFUSED, (
                 f"this command needs the etcd libraries, which are not installed (no module {error.name}): "
                 f"install them with `{distribution.install('etcd')}`"
+            )
+        case ModuleNotFoundError() if (error.name or "").startswith(_GITOPS):
+            return Exit.REFUSED, (
+                f"this command needs the Git library, which is not installed (no module {error.name}): "
+                f"install it with `{distribution.install('gitops')}`"
             )
         case OSError() if error.filename:
             return Exit.REFUSED, f"{error.filename}: {error.strerror}"

@@ -1,0 +1,317 @@
+"""Commits to a branch of a remote Git repository, pushed without ever overwriting what others pushed.
+
+A push counts only if the server's report on the branch says so: the library raises nothing for a refused one. After a
+refusal or a lost race the branch is fetched, the change made anew from what it has now, and pushed again, a few times.
+Everything here blocks: call it from a thread.
+"""
+
+from __future__ import annotations
+
+import shlex
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from dulwich import errors
+from dulwich.client import (
+    GitClient,
+    HTTPUnauthorized,
+    SSHGitClient,
+    SubprocessSSHVendor,
+    SubprocessWrapper,
+    default_urllib3_manager,
+    get_transport_and_path,
+)
+from dulwich.config import StackedConfig
+from dulwich.object_store import iter_tree_contents
+from dulwich.objects import Blob, Commit, Tree
+from dulwich.repo import Repo
+
+from espalier.api.printable import in_one_line
+from espalier.api.redaction import concealed
+
+ATTEMPTS = 5
+"""Pushes of one change, before its author is asked to look."""
+
+_FILE = 0o100644
+_TIMEOUT = 60.0
+"""Seconds without an answer, after which a server is given up."""
+
+Change = Callable[[Mapping[str, bytes]], Mapping[str, bytes | None]]
+"""From the files of a branch to the new contents of those that change; None removes a file. Called once per attempt."""
+
+
+class GitError(Exception):
+    """Nothing was pushed, and why. `reason` is CamelCase and stable."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Access:
+    """How a repository is reached. Credentials are never part of the URL, which Git and its tools write down."""
+
+    url: str
+    username: str | None = None
+    password: str | None = None
+    key_file: Path | None = None
+    known_hosts: Path | None = None
+    ssh_program: str = "ssh"
+
+    def ssh_command(self) -> str:
+        """The ssh that neither asks nor trusts a host that is not in `known_hosts`."""
+        words = [self.ssh_program, "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"]
+        words += ["-o", f"ConnectTimeout={_TIMEOUT:.0f}", "-o", "ServerAliveInterval=20"]
+        if self.known_hosts is not None:
+            words += ["-o", f"UserKnownHostsFile={self.known_hosts}", "-o", "GlobalKnownHostsFile=/dev/null"]
+        if self.key_file is not None:
+            words += ["-o", "IdentitiesOnly=yes"]
+        return shlex.join(words)
+
+
+@dataclass(frozen=True)
+class Author:
+    """Who commits, and when (seconds since 1970)."""
+
+    name: str
+    email: str
+    time: int
+
+
+@dataclass(frozen=True)
+class Published:
+    """The branch after a push; `is_changed` is False if it already had what was asked for."""
+
+    commit: str
+    is_changed: bool
+    attempts: int
+
+
+class Repository:
+    """A branch of a remote repository."""
+
+    def __init__(self, access: Access, branch: str) -> None:
+        """Raises `GitError` for a URL with a password in it."""
+        split = urlsplit(access.url)
+        if split.password is not None:
+            address = concealed(access.url)
+            raise GitError("CredentialsInURL", f"{address}: Git writes URLs down; give the password separately")
+        self._access = access
+        self._branch = branch
+        self._ref = f"refs/heads/{branch}".encode()
+
+    def read(self) -> dict[str, bytes]:
+        """The files of the branch; empty for a repository without commits. Raises `GitError`."""
+        with tempfile.TemporaryDirectory(prefix="espalier-git-") as folder:
+            repo, head = self._fetched(Path(folder))
+            with repo:
+                return _files(repo, head)
+
+    def publish(self, change: Change, message: str, author: Author, *, attempts: int = ATTEMPTS) -> Published:
+        """Commit a change and push it. The first commit of an empty repository makes the branch. Raises `GitError`."""
+        refusal = ""
+        for attempt in range(1, attempts + 1):
+            with tempfile.TemporaryDirectory(prefix="espalier-git-") as folder:
+                repo, head = self._fetched(Path(folder))
+                with repo:
+                    commit = _committed(repo, head, change, message, author)
+                    if commit is None:
+                        return Published((head or b"").decode(), False, attempt)
+                    refusal = self._pushed(repo, head, commit)
+                    if not refusal:
+                        return Published(commit.decode(), True, attempt)
+        raise GitError(
+            "PushRefused",
+            f"{self._where} refused {attempts} pushes: {refusal}; see who else pushes, and what protects the branch",
+        )
+
+    @property
+    def _where(self) -> str:
+        return f"{concealed(self._access.url)}, branch {self._branch}"
+
+    @contextmanager
+    def _connected(self) -> Iterator[tuple[GitClient, bytes]]:
+        """A client and the path of the repository there. What it started ends with the block."""
+        access = self._access
+        config = StackedConfig([])  # nobody's own configuration: it may rewrite URLs, or add credentials
+        if access.url.startswith(("http://", "https://")):
+            pool: Any = default_urllib3_manager(config, base_url=access.url, timeout=_TIMEOUT)
+            answers = []
+            ask = pool.request
+
+            def request(*args: Any, **kwargs: Any) -> Any:
+                answers.append(ask(*args, **kwargs))
+                return answers[-1]
+
+            pool.request = request  # the library leaves the connection of an answer that it does not like
+            client, path = get_transport_and_path(
+                access.url,
+                config=config,
+                username=access.username,
+                password=access.password,
+                pool_manager=pool,
+                quiet=True,
+            )
+            try:
+                yield client, path.encode()
+            finally:
+                for answer in answers:
+                    answer.close()
+                pool.clear()
+            return
+        key = str(access.key_file) if access.key_file is not None else None
+        client, path = get_transport_and_path(
+            access.url, config=config, key_filename=key, ssh_command=access.ssh_command(), quiet=True
+        )
+        if not isinstance(client, SSHGitClient):
+            raise GitError("URLInvalid", f"{self._where}: allowed are ssh://, http:// and https://")
+        programs = client.ssh_vendor = _Programs()
+        try:
+            yield client, path.encode()
+        finally:
+            programs.end()
+
+    def _fetched(self, folder: Path) -> tuple[Repo, bytes | None]:
+        """A new local repository with the remote branch, and the branch's commit; None if there are no commits.
+
+        A branch that does not exist beside others begins at the one that the server calls its default.
+        """
+        repo = Repo.init_bare(str(folder), default_branch=self._branch.encode())
+
+        def wanted(refs: Mapping[Any, Any], depth: int | None = None) -> list[Any]:
+            base = refs.get(self._ref) or refs.get(b"HEAD")
+            return [base] if base is not None else []
+
+        refs: Mapping[Any, Any] = {}
+        failure = None
+        try:
+            with self._connected() as (client, path):
+                refs = client.fetch(path, repo, determine_wants=wanted).refs
+        except Exception as error:
+            failure = self._failure(error)
+        if failure is not None:
+            repo.close()
+            raise failure
+        return repo, refs.get(self._ref) or refs.get(b"HEAD")
+
+    def _pushed(self, repo: Repo, head: bytes | None, commit: bytes) -> str:
+        """Push a commit made on `head`; the reason for a refusal, else empty."""
+        packed: Any = repo.generate_pack_data
+        moved = False
+
+        def update(refs: Mapping[Any, Any]) -> dict[Any, Any]:
+            nonlocal moved
+            moved = refs.get(self._ref, head) != head
+            return {} if moved else {self._ref: commit}
+
+        failure, status = None, {}
+        try:
+            with self._connected() as (client, path):
+                status = client.send_pack(path, update, packed).ref_status or {}
+        except errors.SendPackError as error:
+            return in_one_line(str(error))
+        except Exception as error:
+            failure = self._failure(error)
+        if failure is not None:
+            raise failure
+        if moved:
+            return "somebody else pushed meanwhile"
+        if self._ref not in status:
+            return "the server reported nothing about the branch"
+        refused = status[self._ref]
+        return in_one_line(str(refused)) if refused is not None else ""
+
+    def _failure(self, error: Exception) -> GitError:
+        said = in_one_line(concealed(str(error) or type(error).__name__))
+        match error:
+            case GitError():
+                return error
+            case HTTPUnauthorized():
+                return GitError("Unauthorized", f"{self._where}: the server does not accept the credentials")
+            case errors.NotGitRepository():
+                return GitError("RepositoryNotFound", f"{self._where}: there is no such repository: {said}")
+            case FileNotFoundError():
+                return GitError("NoSSHProgram", f"{self._where}: there is no program {self._access.ssh_program}")
+        return GitError("Unreachable", f"{self._where}: {said}")
+
+
+class _Programs(SubprocessSSHVendor):
+    """Starts ssh, and ends it whatever became of the connection."""
+
+    def __init__(self) -> None:
+        self._started: list[SubprocessWrapper] = []
+
+    def run_command(self, *args: Any, **kwargs: Any) -> SubprocessWrapper:
+        started = super().run_command(*args, **kwargs)
+        self._started.append(started)
+        return started
+
+    def end(self) -> None:
+        """End all of them."""
+        for one in self._started:
+            one.proc.kill()
+            one.close()
+
+
+def _files(repo: Repo, head: bytes | None) -> dict[str, bytes]:
+    if head is None:
+        return {}
+    commit: Any = repo[head]
+    found = {}
+    for entry in iter_tree_contents(repo.object_store, commit.tree):
+        if entry.mode in (_FILE, 0o100755):  # neither links nor other repositories
+            blob: Any = repo[entry.sha]
+            found[entry.path.decode(errors="surrogateescape")] = blob.data
+    return found
+
+
+def _committed(repo: Repo, head: bytes | None, change: Change, message: str, author: Author) -> bytes | None:
+    """The new commit; None if the branch already is as asked for."""
+    before = _files(repo, head)
+    changed = {path: text for path, text in change(before).items() if before.get(path) != text}
+    if not changed:
+        return None
+    commit: Any = Commit()
+    parent: Any = repo[head] if head is not None else None
+    commit.parents = [head] if head is not None else []
+    commit.tree = _tree(repo, parent.tree if parent is not None else None, changed)
+    commit.author = commit.committer = f"{author.name} <{author.email}>".encode()
+    commit.author_time = commit.commit_time = author.time
+    commit.author_timezone = commit.commit_timezone = 0
+    commit.encoding = b"UTF-8"
+    commit.message = message.encode()
+    repo.object_store.add_object(commit)
+    return bytes(commit.id)
+
+
+def _tree(repo: Repo, before: bytes | None, changed: Mapping[str, bytes | None]) -> bytes | None:
+    """The id of a tree with these changes of files below it, made on another; what is not changed stays as it is."""
+    tree: Any = repo[before] if before is not None else Tree()
+    below: dict[str, dict[str, bytes | None]] = {}
+    for path, text in changed.items():
+        name, _, rest = path.partition("/")
+        if rest:
+            below.setdefault(name, {})[rest] = text
+        elif text is None:
+            del tree[name.encode()]
+        else:
+            blob = Blob.from_string(text)
+            repo.object_store.add_object(blob)
+            tree[name.encode()] = (_FILE, blob.id)
+    for name, inner in below.items():
+        present = tree[name.encode()][1] if name.encode() in tree else None
+        made = _tree(repo, present, inner)
+        if made is None:
+            del tree[name.encode()]
+        else:
+            tree[name.encode()] = (0o040000, made)
+    if before is not None and len(tree) == 0:
+        return None
+    repo.object_store.add_object(tree)
+    return bytes(tree.id)

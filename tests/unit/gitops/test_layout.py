@@ -1,0 +1,186 @@
+"""The files of clusters in a repository: laid out as EKS Anywhere does, and without what must not be in Git."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from espalier.api import yaml_trees
+from espalier.api.eksa.metadata_keys import ANNOTATIONS
+from espalier.api.meta import Tree
+from espalier.api.reference import Writer
+from espalier.gitops.content import LAST_APPLIED, desired, secrets_in
+from espalier.gitops.layout import Unfit, base_of, cluster_files, flux_files, without_cluster
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+BASE = base_of("laptop")
+CLUSTER = "clusters/laptop/garden/eksa-system/eksa-cluster.yaml"
+LISTING = "clusters/laptop/flux-system/kustomization.yaml"
+
+
+def manifest(name: str = "docker") -> list[Tree]:
+    return yaml_trees.trees((EXAMPLES / f"{name}.yaml").read_bytes(), name)
+
+
+def read(text: bytes | None) -> list[Tree]:
+    assert text is not None
+    return list(yaml.safe_load_all(text))
+
+
+def test_a_cluster_has_the_files_of_eks_anywhere() -> None:
+    files = cluster_files(BASE, manifest(), {})
+    assert sorted(files) == [
+        "clusters/laptop/flux-system/garden.yaml",
+        LISTING,
+        CLUSTER,
+        "clusters/laptop/garden/eksa-system/kustomization.yaml",
+    ]
+    assert read(files[CLUSTER]) == manifest()
+    assert read(files["clusters/laptop/garden/eksa-system/kustomization.yaml"])[0]["resources"] == ["eksa-cluster.yaml"]
+
+
+def test_a_configured_path_takes_the_place_of_the_default() -> None:
+    assert {path.partition("/")[0] for path in cluster_files(base_of("laptop", "/fleet/"), manifest(), {})} == {"fleet"}
+
+
+def test_each_cluster_has_a_kustomization_without_force() -> None:
+    files = cluster_files(BASE, manifest(), {})
+    (found,) = read(files["clusters/laptop/flux-system/garden.yaml"])
+    spec = found["spec"]
+    assert (spec["force"], spec["prune"], spec["path"]) == (False, True, "./clusters/laptop/garden/eksa-system")
+    assert spec["healthChecks"] == [
+        {
+            "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",
+            "kind": "Cluster",
+            "name": "garden",
+            "namespace": "default",
+        }
+    ]
+
+
+def test_a_listing_keeps_what_others_wrote() -> None:
+    before = b"# ours\nkind: Kustomization\nresources: [gotk-components.yaml, other.yaml]\npatches: []\n"
+    (found,) = read(cluster_files(BASE, manifest(), {LISTING: before})[LISTING])
+    assert found == {
+        "kind": "Kustomization",
+        "resources": ["gotk-components.yaml", "other.yaml", "garden.yaml"],
+        "patches": [],
+    }
+    listed = b"# ours\nresources: [garden.yaml]\n"
+    assert cluster_files(BASE, manifest(), {LISTING: listed})[LISTING] == listed
+
+
+def test_a_removed_cluster_leaves_the_others() -> None:
+    files = flux_files(BASE, "ssh://git@git.example.com/fleet", "main", {})
+    files |= cluster_files(BASE, manifest(), files)
+    other = [tree | {"metadata": tree["metadata"] | {"name": "orchard"}} for tree in manifest()]
+    files |= cluster_files(BASE, other, files)
+    change = without_cluster(BASE, "garden", files)
+    assert {path for path, text in change.items() if text is None} == {
+        "clusters/laptop/flux-system/garden.yaml",
+        CLUSTER,
+        "clusters/laptop/garden/eksa-system/kustomization.yaml",
+    }
+    assert read(change[LISTING])[0]["resources"] == ["gotk-sync.yaml", "orchard.yaml"]
+
+
+def test_the_same_cluster_gives_the_same_files() -> None:
+    files = cluster_files(BASE, manifest(), {})
+    assert cluster_files(BASE, manifest(), files) == files
+
+
+def test_what_servers_and_managers_write_is_left_out() -> None:
+    """Flux deletes an object whose uid or resourceVersion in Git is another one's."""
+    (cluster, *_) = manifest()
+    wanted = cluster["metadata"].get("annotations", {}) | {"team": "a"}
+    of_managers = {row.key: "x" for row in ANNOTATIONS if row.writer is not Writer.USER} | {LAST_APPLIED: "{}"}
+    stored = {
+        **cluster,
+        "metadata": cluster["metadata"]
+        | {
+            "annotations": wanted | of_managers,
+            "uid": "1",
+            "resourceVersion": "2",
+            "generation": 3,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "managedFields": [],
+        },
+        "status": {"phase": "Running"},
+    }
+    assert desired(stored) == cluster | {"metadata": cluster["metadata"] | {"annotations": wanted}}
+
+
+def test_versions_are_quoted() -> None:
+    (cluster, *others) = manifest()
+    cluster["spec"]["kubernetesVersion"] = "1.30"
+    cluster["metadata"]["labels"] = {"a": "no", "b": "y", "c": "0123", "d": "1e3", "e": ""}
+    text = cluster_files(BASE, [cluster, *others], {})[CLUSTER].decode()
+    assert 'kubernetesVersion: "1.30"' in text
+    assert yaml_trees.trees(text, "a")[0]["metadata"]["labels"] == cluster["metadata"]["labels"]
+
+
+SECRET: Tree = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "metadata": {"name": "keys"},
+    "data": {"password": "czNjcmV0"},
+    "stringData": {"token": "s3cret"},
+}
+
+
+def test_a_secret_is_refused_by_file_and_key() -> None:
+    with pytest.raises(Unfit) as refused:
+        cluster_files(BASE, [*manifest(), SECRET], {})
+    assert f"{CLUSTER}: Secret keys: a Secret must not be in Git (keys: password, token)" in str(refused.value)
+    assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("spec.note", "-----BEGIN EC PRIVATE KEY-----\nMHc\n"),
+        ("spec.proxyConfiguration.httpProxy", "http://anna:s3cret@proxy:3128"),
+        ("spec.proxyConfiguration.httpsProxy", "anna:s3cret@proxy:3128"),
+        ("spec.users[0].password", "s3cret"),
+        ("spec.token", "s3cret"),
+        ("spec.args", "--token=s3cret"),
+    ],
+)
+def test_secrets_in_other_kinds_are_named_not_shown(field: str, value: str) -> None:
+    tree: Any = {"kind": "Cluster", "metadata": {"name": "garden"}, "spec": {}}
+    at = tree
+    *parents, last = field.replace("[0]", ".0").split(".")
+    for part in parents:
+        at = at.setdefault(part, {}) if part != "0" else at
+    at[last] = value
+    (found,) = secrets_in([tree], "a.yaml")
+    assert found.startswith("a.yaml: Cluster garden: spec.")
+    assert last in found
+    assert "s3cret" not in found
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_examples_have_no_secrets_but_secrets(path: Path) -> None:
+    trees = yaml_trees.trees(path.read_bytes(), path.name)
+    assert [one for one in secrets_in(trees, path.name) if "a Secret must not be in Git" not in one] == []
+
+
+def test_a_manifest_without_a_cluster_is_refused() -> None:
+    with pytest.raises(Unfit, match="found 0 Clusters in the manifest"):
+        cluster_files(BASE, manifest()[1:], {})
+
+
+def test_flux_follows_the_folder_of_its_management_cluster() -> None:
+    files = flux_files(BASE, "https://git.example.com/fleet", "main", {}, secret="flux-system")
+    source, own = read(files["clusters/laptop/flux-system/gotk-sync.yaml"])
+    assert source["spec"] == {
+        "interval": "1m0s",
+        "ref": {"branch": "main"},
+        "url": "https://git.example.com/fleet",
+        "secretRef": {"name": "flux-system"},
+    }
+    assert (own["spec"]["path"], own["spec"]["force"]) == ("./clusters/laptop/flux-system", False)
+    assert read(files[LISTING])[0]["resources"] == ["gotk-sync.yaml"]

@@ -1,0 +1,228 @@
+"""Commits that are pushed to Git's own server: what it refuses, and what others push meanwhile."""
+
+from __future__ import annotations
+
+import shlex
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from espalier.gitops.repository import ATTEMPTS, Access, Author, GitError, Repository
+from tests.support.servers.git_server import GitServer, git, git_server
+
+FLUX = Author("espalier", "espalier@example.com", 1_767_225_600)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[GitServer]:
+    with git_server(tmp_path) as running:
+        yield running
+
+
+def put(path: str, text: str) -> dict[str, bytes | None]:
+    return {path: text.encode()}
+
+
+def repository(server: GitServer, branch: str = "main") -> Repository:
+    return Repository(Access(server.url), branch)
+
+
+def test_a_first_commit_makes_the_named_branch(tmp_path: Path) -> None:
+    """Whatever the server calls its default."""
+    with git_server(tmp_path, branch="trunk") as server:
+        published = repository(server).publish(lambda _: put("a/b.yaml", "x"), "add b", FLUX)
+        assert (published.commit, published.is_changed, published.attempts) == (server.head(), True, 1)
+        assert server.text("a/b.yaml") == "x"
+        assert server.git("log", "-1", "--format=%an <%ae> %at %s", "main") == (
+            f"espalier <espalier@example.com> {FLUX.time} add b"
+        )
+
+
+def test_files_of_others_stay_as_they_are(server: GitServer) -> None:
+    server.commit("readme.md", "of others")
+    server.commit("a/other.yaml", "of others, too")
+    repository(server).publish(lambda _: put("a/b.yaml", "x"), "add b", FLUX)
+    assert repository(server).read() == {
+        "readme.md": b"of others",
+        "a/other.yaml": b"of others, too",
+        "a/b.yaml": b"x",
+    }
+    assert git("-C", server.folder, "fsck", "--strict") == ""
+
+
+def test_a_file_is_removed_with_its_empty_folder(server: GitServer) -> None:
+    server.commit("a/b/c.yaml", "x")
+    server.commit("d.yaml", "y")
+    repository(server).publish(lambda _: {"a/b/c.yaml": None}, "remove c", FLUX)
+    assert server.git("ls-tree", "--name-only", "main") == "d.yaml"
+
+
+def test_a_branch_that_is_as_asked_for_gets_no_commit(server: GitServer) -> None:
+    before = server.commit("a.yaml", "x")
+    published = repository(server).publish(lambda _: put("a.yaml", "x"), "add a", FLUX)
+    assert (published.commit, published.is_changed) == (before, False)
+    assert server.head() == before
+
+
+def test_a_new_branch_begins_at_the_default_one(server: GitServer) -> None:
+    base = server.commit("a.yaml", "x")
+    repository(server, "fleet").publish(lambda _: put("b.yaml", "y"), "add b", FLUX)
+    assert server.git("rev-parse", "fleet^") == base
+    assert server.head() == base
+
+
+def test_a_lost_race_is_made_anew_on_what_won(server: GitServer) -> None:
+    """Pushed between our look at the branches and our pack: the server would report it, and the library would not."""
+    server.commit("a.yaml", "x")
+    won: list[str] = []
+
+    def race() -> None:
+        if not won:
+            won.append(server.commit("theirs.yaml", "t"))
+
+    server.before_push = race
+    seen: list[set[str]] = []
+
+    def change(files: Mapping[str, bytes]) -> dict[str, bytes | None]:
+        seen.append(set(files))
+        return put("ours.yaml", "o")
+
+    published = repository(server).publish(change, "add ours", FLUX)
+    assert published.attempts == 2
+    assert seen == [{"a.yaml"}, {"a.yaml", "theirs.yaml"}]
+    assert server.git("rev-parse", "main^") == won[0]
+    assert server.text("ours.yaml") == "o"
+
+
+def test_a_race_for_the_first_commit_loses_nothing(server: GitServer) -> None:
+    won: list[str] = []
+
+    def race() -> None:
+        if not won:
+            won.append(server.commit("theirs.yaml", "t"))
+
+    server.before_push = race
+    published = repository(server).publish(lambda _: put("ours.yaml", "o"), "add ours", FLUX)
+    assert published.attempts == 2
+    assert server.git("rev-parse", "main^") == won[0]
+
+
+def test_an_endless_race_ends_and_overwrites_nothing(server: GitServer) -> None:
+    pushed: list[str] = [server.commit("a.yaml", "0")]
+    server.before_push = lambda: pushed.append(server.commit("a.yaml", str(len(pushed))))
+    with pytest.raises(GitError, match=f"refused {ATTEMPTS} pushes: ") as refused:
+        repository(server).publish(lambda _: put("ours.yaml", "o"), "add ours", FLUX)
+    assert refused.value.reason == "PushRefused"
+    assert len(pushed) == ATTEMPTS + 1
+    assert server.head() == pushed[-1]
+
+
+@pytest.mark.parametrize(
+    ("hook", "script"),
+    [("pre-receive", "exit 1"), ("update", "echo protected branch >&2; exit 1")],
+)
+def test_a_push_that_a_hook_refuses_is_an_error(server: GitServer, hook: str, script: str) -> None:
+    before = server.commit("a.yaml", "x")
+    server.hook(hook, script)
+    with pytest.raises(GitError, match="hook declined") as refused:
+        repository(server).publish(lambda _: put("b.yaml", "y"), "add b", FLUX, attempts=2)
+    assert refused.value.reason == "PushRefused"
+    assert "see who else pushes, and what protects the branch" in str(refused.value)
+    assert server.head() == before
+
+
+def test_a_hook_that_refuses_once_delays_a_push(server: GitServer) -> None:
+    server.commit("a.yaml", "x")
+    server.hook("update", "[ -e refused ] || { touch refused; exit 1; }")
+    assert repository(server).publish(lambda _: put("b.yaml", "y"), "add b", FLUX).attempts == 2
+    assert server.text("b.yaml") == "y"
+
+
+def test_a_history_that_was_replaced_is_built_upon(server: GitServer) -> None:
+    """denyNonFastForwards is the server's; nothing of ours is ever forced."""
+    server.git("config", "receive.denyNonFastForwards", "true")
+    server.commit("a.yaml", "x")
+    repository(server).publish(lambda _: put("b.yaml", "y"), "add b", FLUX)
+    server.git("update-ref", "-d", "refs/heads/main")
+    other = server.commit("c.yaml", "z")
+    repository(server).publish(lambda _: put("b.yaml", "y"), "add b", FLUX)
+    assert server.git("rev-parse", "main^") == other
+
+
+def test_credentials_are_given_and_never_written(tmp_path: Path) -> None:
+    with git_server(tmp_path, password="s3cret") as server:
+        access = Access(server.url, username="flux", password="s3cret")
+        Repository(access, "main").publish(lambda _: put("a.yaml", "x"), "add a", FLUX)
+        assert server.text("a.yaml") == "x"
+        with pytest.raises(GitError, match="does not accept the credentials") as refused:
+            Repository(Access(server.url, username="flux", password="other"), "main").read()
+        assert refused.value.reason == "Unauthorized"
+
+
+def test_a_password_in_a_url_is_refused_and_not_shown() -> None:
+    with pytest.raises(GitError) as refused:
+        Repository(Access("https://flux:s3cret@git.example.com/fleet"), "main")
+    assert refused.value.reason == "CredentialsInURL"
+    assert "s3cret" not in str(refused.value)
+
+
+def test_a_missing_repository_and_a_closed_port_are_named(server: GitServer) -> None:
+    for url, reason in (
+        (server.url.replace("fleet", "other"), "RepositoryNotFound"),
+        ("http://127.0.0.1:1/fleet.git", "Unreachable"),
+    ):
+        with pytest.raises(GitError, match="branch main") as failed:
+            Repository(Access(url), "main").read()
+        assert failed.value.reason == reason
+
+
+SSH = """#!/bin/sh
+for last; do :; done
+printf '%s\\n' "$@" >> {log}
+exec sh -c "$last"
+"""
+
+
+def test_ssh_asks_nobody_and_trusts_known_hosts_only(server: GitServer, tmp_path: Path) -> None:
+    """With a program in ssh's place that runs the command here."""
+    server.commit("a.yaml", "x")
+    log, program = tmp_path / "log", tmp_path / "ssh"
+    program.write_text(SSH.format(log=log))
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    access = Access(
+        f"ssh://git@git.example.com:2222{server.folder}",
+        key_file=tmp_path / "key",
+        known_hosts=tmp_path / "known",
+        ssh_program=str(program),
+    )
+    Repository(access, "main").publish(lambda _: put("b.yaml", "y"), "add b", FLUX)
+    assert server.text("b.yaml") == "y"
+    words = log.read_text().split("\n")
+    assert {"BatchMode=yes", "StrictHostKeyChecking=yes", "IdentitiesOnly=yes", "2222", "git@git.example.com"} < {
+        *words
+    }
+    assert f"UserKnownHostsFile={tmp_path / 'known'}" in words
+    assert str(tmp_path / "key") in words
+    missing = Access("ssh://git@git.example.com/fleet", ssh_program=str(tmp_path / "none"))
+    with pytest.raises(GitError, match="there is no program") as failed:
+        Repository(missing, "main").read()
+    assert failed.value.reason == "NoSSHProgram"
+
+
+@pytest.mark.filterwarnings("ignore:unclosed Protocol:ResourceWarning")  # the library's
+def test_what_ssh_complains_of_is_told(tmp_path: Path) -> None:
+    program = tmp_path / "ssh"
+    program.write_text("#!/bin/sh\necho 'Host key verification failed.' >&2; exit 255\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    with pytest.raises(GitError, match="Host key verification failed") as failed:
+        Repository(Access("ssh://git@git.example.com/fleet", ssh_program=str(program)), "main").read()
+    assert failed.value.reason == "Unreachable"
+
+
+def test_words_of_ssh_are_quoted() -> None:
+    access = Access("ssh://a/b", known_hosts=Path("/a b/known"), ssh_program="/c d/ssh")
+    words = shlex.split(access.ssh_command())
+    assert words[0] == "/c d/ssh"
+    assert "UserKnownHostsFile=/a b/known" in words
