@@ -54,7 +54,7 @@ def cluster_files(base: str, trees: Sequence[Tree], existing: Mapping[str, bytes
     name, namespace = metadata["name"], metadata.get("namespace", "default")
     folder, flux = f"{base}/{name}/eksa-system", f"{base}/{FLUX_NAMESPACE}"
     path = f"{folder}/{CLUSTER_FILE}"
-    wanted = [desired(tree) for tree in trees]
+    wanted = [_placed(desired(tree), namespace) for tree in trees]
     if found := list(secrets_in(wanted, path)):
         raise Unfit("\n".join(found))
     return {
@@ -92,12 +92,18 @@ def flux_files(base: str, url: str, branch: str, existing: Mapping[str, bytes], 
         "metadata": {"name": FLUX_NAMESPACE, "namespace": FLUX_NAMESPACE},
         "spec": source,
     }
-    # The Kustomizations of clusters go with their files; they must not go because of a mistake in this folder.
     own = _flux_kustomization(FLUX_NAMESPACE, {"path": f"./{flux}", "prune": True})
     return {
         f"{flux}/{SYNC_FILE}": _text(repository, own),
         f"{flux}/{KUSTOMIZATION_FILE}": _listed(existing.get(f"{flux}/{KUSTOMIZATION_FILE}"), [SYNC_FILE]),
     }
+
+
+def _placed(tree: Tree, namespace: str) -> Tree:
+    """The object with a namespace: Flux, unlike kubectl, has no default for it."""
+    metadata = tree["metadata"]
+    name, others = metadata.get("name", ""), {key: value for key, value in metadata.items() if key != "name"}
+    return {**tree, "metadata": {"name": name, "namespace": namespace, **others}}
 
 
 def _kustomization(name: str, namespace: str, folder: str) -> Tree:

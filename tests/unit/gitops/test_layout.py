@@ -38,8 +38,20 @@ def test_a_cluster_has_the_files_of_eks_anywhere() -> None:
         CLUSTER,
         "clusters/laptop/garden/eksa-system/kustomization.yaml",
     ]
-    assert read(files[CLUSTER]) == manifest()
+    assert read(files[CLUSTER]) == [
+        tree | {"metadata": tree["metadata"] | {"namespace": "default"}} for tree in manifest()
+    ]
     assert read(files["clusters/laptop/garden/eksa-system/kustomization.yaml"])[0]["resources"] == ["eksa-cluster.yaml"]
+
+
+def test_a_namespace_of_the_manifest_is_that_of_all() -> None:
+    """Flux has no default namespace, as kubectl has."""
+    cluster, *others = manifest()
+    cluster["metadata"]["namespace"] = "team-a"
+    files = cluster_files(BASE, [cluster, *others], {})
+    assert {tree["metadata"]["namespace"] for tree in read(files[CLUSTER])} == {"team-a"}
+    (found,) = read(files["clusters/laptop/flux-system/garden.yaml"])
+    assert found["spec"]["healthChecks"][0]["namespace"] == "team-a"
 
 
 def test_a_configured_path_takes_the_place_of_the_default() -> None:
