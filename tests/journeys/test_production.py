@@ -13,6 +13,7 @@ import yaml
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
 from espalier.cli.install import manifests
 from espalier.cli.programs import components
+from espalier.clusters.observe.flux import KUSTOMIZATION
 from espalier.kube.rbac import Right
 from espalier.providers.registry import PROVIDERS
 from tests.support.environments.control_plane import ControlPlane
@@ -78,6 +79,7 @@ async def test_the_service_account_has_every_right_that_a_journey_needs_and_no_o
     unused |= {Grant(SYSTEM_NAMESPACE, "", "events", verb) for verb in ("create", "patch")}
     unused.add(Grant(SYSTEM_NAMESPACE, "", "secrets", "patch"))  # the webhooks' certificate is renewed
     unused.add(Grant("default", "", "secrets", "update"))  # and so is a kubeconfig
+    unused.add(Grant(namespace, KUSTOMIZATION.group, KUSTOMIZATION.plural, "watch"))  # Flux is not installed
     async with production(control_plane, tmp_path, namespaces) as management:
         before = await story.inventory(management)
         await trusts(management)

@@ -24,7 +24,7 @@ from espalier.api.eksa.upgrades import FrontEnd
 from espalier.clusterapi import external_etcd
 from espalier.clusters.design import names
 from espalier.clusters.design.provider import Providers, extra_kinds
-from espalier.clusters.observe import git_ops, references
+from espalier.clusters.observe import flux, git_ops, references
 from espalier.clusters.observe.observe import followed, written
 from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights
 from espalier.runtime.certificates import SECRET_NAME
@@ -48,6 +48,7 @@ def rights(providers: Providers) -> Rights:
             Right((Cluster.resource,), ("patch",), "status"),
             Right(references.kinds(providers), (*FOLLOW, "patch")),
             Right(git_ops.KINDS, FOLLOW),
+            Right((flux.KUSTOMIZATION,), FOLLOW),
             Right((CORE_EVENT,), APPLY),
             *(right for provider in providers.values() for right in provider.rights),
         ),

@@ -15,6 +15,7 @@ from espalier.clusters.design.layers import LAYERS, Layer
 from espalier.clusters.design.provider import Providers
 from espalier.clusters.design.rate_limit import RateLimits
 from espalier.clusters.observe import management
+from espalier.clusters.observe.flux import FluxKustomizations
 from espalier.clusters.observe.observe import Observer
 from espalier.clusters.observe.reference_grace import ReferenceGrace
 from espalier.clusters.observe.settling import SETTLE_TIME, Settling
@@ -78,7 +79,9 @@ def component(
         known = observer.management_cluster
         manager.add(management.controller(known, manager.recorder, manager.clock, resync=resync, rng=manager.rng))
         if host.webhooks is not None:
-            admission.Admission(observer, manager.clock.now, unready=lambda: manager.unready).serve(host.webhooks)
+            flux = FluxKustomizations(host.caches)
+            judge = admission.Admission(observer, manager.clock.now, unready=lambda: manager.unready, flux=flux)
+            judge.serve(host.webhooks)
 
     return Component(
         "clusters",

@@ -277,18 +277,20 @@ class Caches:
         fields: str = "",
         sharded: bool = False,
         optional: bool = False,
+        missed: bool = True,
         indexes: Mapping[str, Index] | None = None,
         transform: Transform = strip_managed_fields,
     ) -> Cache:
         """The cache of a collection; the same one for the same arguments (indexes are added).
 
         `sharded` leaves out what belongs to other managers (`--watch-filter`): for the kinds that a controller
-        reconciles, not for those that it only reads. `optional` means that the kind may be undefined.
+        reconciles, not for those that it only reads. `optional` means that the kind may be undefined; nobody is told
+        so unless it is `missed`.
         """
         namespaces = self._options.namespaces if namespace is None else tuple(filter(None, [namespace]))
         if sharded and self._options.labels:
             labels = f"{labels},{self._options.labels}" if labels else self._options.labels
-        source = Source(resource, namespaces if resource.namespaced else (), labels, fields, optional)
+        source = Source(resource, namespaces if resource.namespaced else (), labels, fields, optional, missed)
         cache = self._caches.get((source, transform))
         if cache is None:
             selectors.parse(labels)
@@ -323,8 +325,9 @@ class Caches:
 
     @property
     def unserved(self) -> list[Source]:
-        """The sources whose kinds the API server does not define (any more)."""
-        return list(dict.fromkeys(task.source for task in self._tasks.values() if not task.is_served))
+        """The sources whose kinds the API server does not define (any more), if somebody misses them."""
+        sources = (task.source for task in self._tasks.values() if not task.is_served)
+        return list(dict.fromkeys(source for source in sources if source.missed))
 
     @property
     def silent_since(self) -> float | None:

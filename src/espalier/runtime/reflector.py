@@ -55,6 +55,8 @@ class Source(msgspec.Struct, frozen=True):
     fields: str = ""
     optional: bool = False
     """True if the kind may be undefined: then the mirror is empty until it is defined."""
+    missed: bool = True
+    """False for a kind of a product that need not be there, so that nobody is told that it isn't."""
 
     @property
     def shares(self) -> tuple[str | None, ...]:

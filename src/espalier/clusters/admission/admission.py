@@ -30,6 +30,7 @@ from espalier.clusters.design.provider import Name
 from espalier.clusters.design.render_input import group_name
 from espalier.clusters.effects import summary
 from espalier.clusters.observe import downgrade
+from espalier.clusters.observe.flux import FluxKustomizations
 from espalier.clusters.observe.observe import Observer
 from espalier.clusters.observe.observed_versions import running
 from espalier.clusters.observe.rules import (
@@ -48,6 +49,7 @@ from espalier.clusters.observe.rules import (
 from espalier.clusters.observe.scope import ClusterAPIObjects, is_self_managed, read
 from espalier.clusters.plan import decisions, in_place
 from espalier.kube.objects import Object, encode_json
+from espalier.kube.wire import User
 from espalier.releases import IncompleteDistro, distro_of, kubernetes_versions
 from espalier.runtime.admission import (
     WRITES,
@@ -69,6 +71,7 @@ VALIDATE_BUNDLES = f"/validate-{_PATH}-bundles"
 VALIDATE_DISTRO = "/validate-distro-eks-amazonaws-com-v1alpha1-release"
 
 _CONTROL_PLANE = "controlPlaneConfiguration"
+_ACCOUNTS = "system:serviceaccount:"
 
 _WRITES_AND_DELETIONS = (*WRITES, "DELETE")
 WEBHOOKS = (
@@ -96,10 +99,12 @@ class Admission:
         *,
         names_others: bool = False,
         unready: Callable[[], str] = lambda: "",
+        flux: FluxKustomizations | None = None,
     ) -> None:
         self._observer = observer
         self._now = now
         self._unready = unready
+        self._flux = flux
         self._names_others = names_others
         self._names_of = messages.listed if names_others else messages.counted
 
@@ -184,7 +189,7 @@ class Admission:
     def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         """Reject an invalid Cluster with all violations at once. In a dry run, warnings describe the effects."""
         if request.operation == "DELETE" and request.old is not None:
-            return self._deletion(request.old)
+            return self._deletion(request.old, request.user)
         if request.object is None:
             return AdmissionResponse()
         return _concealed(request.object, self._judge(request, request.object))
@@ -262,11 +267,16 @@ class Admission:
             return ()
         return planned.owner_changes
 
-    def _deletion(self, record: Object) -> AdmissionResponse:
-        """Reject the deletion of the management cluster's record while it manages clusters."""
+    def _deletion(self, record: Object, user: User) -> AdmissionResponse:
+        """Reject the deletion of the management cluster's record while it manages clusters, and deletions by Flux while
+        it may only mean to make a change (decision 0189).
+        """
         known = self._observer.management_cluster
         if not self._observer.is_filled:  # its finalizer holds it
             return AdmissionResponse()
+        forced = self._flux.forcing(record) if self._flux is not None and _is_a_controller(user) else ""
+        if forced:
+            return AdmissionResponse(False, f"Cluster {record.key} can't be deleted: {messages.forced(forced)}")
         managed = known.managed() if known.is_it(record.key) else []
         if not managed or not _manages_itself(record):
             return AdmissionResponse()
@@ -469,6 +479,11 @@ def _kubernetes_violations(
 def _is_same(old: eksa.Cluster, new: eksa.Cluster) -> bool:
     """True if a write changes nothing that admission checks: changes of finalizers, labels and the like always pass."""
     return old.spec == new.spec and (_is_paused(new) or not _is_paused(old) or not is_self_managed(new))
+
+
+def _is_a_controller(user: User) -> bool:
+    """True for service accounts, except those of Kubernetes' own controllers, which delete with a namespace."""
+    return user.name.startswith(_ACCOUNTS) and not user.name.startswith(f"{_ACCOUNTS}kube-system:")
 
 
 def _manages_itself(found: Object) -> bool:

@@ -245,6 +245,14 @@ def not_in_release(release: str, version: str) -> str:
     return f"release {release} does not have this Kubernetes version{lost_zero(version)}"
 
 
+def forced(field: str) -> str:
+    """Flux deletes a Cluster that it applies with force, to make a change."""
+    return (
+        f"Flux applies it with `force` ({field}), by which a typing error in Git deletes a running cluster; take that "
+        "away, and delete it then"
+    )
+
+
 def lost_zero(version: str) -> str:
     """The likely cause of a version that nobody wants: 1.30 was a number on its way. Empty for other versions."""
     major, _, minor = version.partition(".")
