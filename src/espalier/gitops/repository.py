@@ -38,6 +38,8 @@ ATTEMPTS = 5
 """Pushes of one change, before its author is asked to look."""
 
 _FILE = 0o100644
+_ID = 40
+"""Digits of a commit's id; 64 in a repository of sha256, to which the library can't push."""
 _TIMEOUT = 60.0
 """Seconds without an answer, after which a server is given up."""
 
@@ -185,6 +187,8 @@ class Repository:
         repo = Repo.init_bare(str(folder), default_branch=self._branch.encode())
 
         def wanted(refs: Mapping[Any, Any], depth: int | None = None) -> list[Any]:
+            if any(len(commit) != _ID for commit in refs.values()):
+                raise self._other_hashes()
             base = refs.get(self._ref) or refs.get(b"HEAD")
             return [base] if base is not None else []
 
@@ -192,7 +196,10 @@ class Repository:
         failure = None
         try:
             with self._connected() as (client, path):
-                refs = client.fetch(path, repo, determine_wants=wanted).refs
+                found = client.fetch(path, repo, determine_wants=wanted)
+                if found.object_format not in (None, "sha1"):
+                    raise self._other_hashes()
+                refs = found.refs
         except Exception as error:
             failure = self._failure(error)
         if failure is not None:
@@ -227,6 +234,10 @@ class Repository:
         refused = status[self._ref]
         return in_one_line(str(refused)) if refused is not None else ""
 
+    def _other_hashes(self) -> GitError:
+        message = f"{self._where}: its object format is sha256, allowed is sha1; use another repository"
+        return GitError("ObjectFormatUnsupported", message)
+
     def _failure(self, error: Exception) -> GitError:
         said = in_one_line(concealed(str(error) or type(error).__name__))
         match error:
@@ -235,7 +246,7 @@ class Repository:
             case HTTPUnauthorized():
                 return GitError("Unauthorized", f"{self._where}: the server does not accept the credentials")
             case errors.NotGitRepository():
-                return GitError("RepositoryNotFound", f"{self._where}: there is no such repository: {said}")
+                return GitError("RepositoryNotFound", f"{self._where}: there is no such repository")
             case FileNotFoundError():
                 return GitError("NoSSHProgram", f"{self._where}: there is no program {self._access.ssh_program}")
         return GitError("Unreachable", f"{self._where}: {said}")

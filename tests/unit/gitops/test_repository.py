@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -138,6 +139,31 @@ def test_a_hook_that_refuses_once_delays_a_push(server: GitServer) -> None:
     server.hook("update", "[ -e refused ] || { touch refused; exit 1; }")
     assert repository(server).publish(lambda _: put("b.yaml", "y"), "add b", FLUX).attempts == 2
     assert server.text("b.yaml") == "y"
+
+
+def test_links_and_submodules_stay_as_they_are(server: GitServer) -> None:
+    server.commit("a.yaml", "x")
+    blob = git("-C", server.folder, "hash-object", "-w", "--stdin", stdin=b"a.yaml")
+    entries = f"120000 blob {blob}\tlink\n160000 commit {server.head()}\tmodule\n"
+    tree = git("-C", server.folder, "mktree", stdin=entries.encode())
+    server.git("update-ref", "refs/heads/main", server.git("commit-tree", tree, "-p", "main", "-m", "links"))
+    assert repository(server).read() == {}
+    repository(server).publish(lambda _: put("b.yaml", "y"), "add b", FLUX)
+    assert entries.strip() in server.git("ls-tree", "main")
+
+
+def test_a_repository_with_other_hashes_is_refused(tmp_path: Path) -> None:
+    with git_server(tmp_path) as server:
+        shutil.rmtree(server.folder)
+        git("init", "--bare", "-q", "-b", "main", "--object-format=sha256", server.folder)
+        server.git("config", "http.receivepack", "true")
+        with pytest.raises(GitError, match="its object format is sha256"):
+            repository(server).read()
+        before = server.commit("a.yaml", "x")
+        with pytest.raises(GitError, match="its object format is sha256") as failed:
+            repository(server).publish(lambda _: put("b.yaml", "y"), "add b", FLUX)
+        assert failed.value.reason == "ObjectFormatUnsupported"
+        assert server.head() == before
 
 
 def test_a_history_that_was_replaced_is_built_upon(server: GitServer) -> None:
