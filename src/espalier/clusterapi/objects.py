@@ -52,10 +52,11 @@ def pause_changed(old: Object | None, new: Object | None) -> bool:
     """Predicate: a Cluster was created, deleted, paused or unpaused."""
     if old is None or new is None:
         return old is not new
-    return _is_cluster_paused(old) != _is_cluster_paused(new)
+    return is_cluster_paused(old) != is_cluster_paused(new)
 
 
-def _is_cluster_paused(cluster: Object) -> bool:
+def is_cluster_paused(cluster: Object) -> bool:
+    """True if a Cluster asks controllers not to reconcile any of its objects."""
     return is_paused(cluster) or bool(cluster.decode(Cluster).spec.paused)
 
 

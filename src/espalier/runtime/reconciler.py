@@ -9,6 +9,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from espalier.api.meta import Tree
+from espalier.api.moves import DELETE_FOR_MOVE
 from espalier.api.resource import Key, Resource
 from espalier.kube.errors import Conflict, KubeError, NotFound
 from espalier.kube.objects import Object
@@ -75,6 +76,10 @@ class Reconciled(Generic[C]):
     """The outcome of one of them."""
     conceal: Callable[[C, Outcome], Outcome] = lambda _, outcome: outcome
     """Removes secrets from an outcome."""
+    finalizers: Sequence[str] | None = None
+    """Our finalizers on objects of this kind, if it can be moved to another management cluster. Objects with annotation
+    `DELETE_FOR_MOVE` lose them when they are deleted, and nothing else is done for them. None: the annotation has no
+    meaning."""
 
 
 class Reconciler(Generic[C]):
@@ -100,6 +105,8 @@ class Reconciler(Generic[C]):
         """Do whatever can be done now, and update the status."""
         reconciled = self._reconciled
         object_ = reconciled.find(key)
+        if object_ is not None and reconciled.finalizers is not None and is_moved_away(object_):
+            return await self._let_go(object_, reconciled.finalizers)
         try:
             ctx = reconciled.observe(object_) if object_ is not None else None
         except msgspec.ValidationError as error:
@@ -121,6 +128,15 @@ class Reconciler(Generic[C]):
         await self._write_report(ctx.object, report)
         return _not_later(outcome, report.again)
 
+    async def _let_go(self, found: Object, finalizers: Sequence[str]) -> Outcome:
+        if found.metadata.deletion_timestamp is None:
+            return Done()
+        try:
+            await self._writer.remove_finalizer(self._reconciled.resource, found, *finalizers)
+        except KubeError as error:
+            return fault_of(error)
+        return Done()
+
     async def _act(self, ctx: C) -> Outcome:
         try:
             return await steps.run(self._reconciled.steps(ctx), ctx)
@@ -129,6 +145,11 @@ class Reconciler(Generic[C]):
 
     async def _write_report(self, object_: Object, report: Report) -> None:
         await write_report(self._reconciled.resource, object_, report, self._writer, self._recorder)
+
+
+def is_moved_away(found: Object) -> bool:
+    """True if an object is deleted, or about to be, because another management cluster has it now."""
+    return DELETE_FOR_MOVE in found.metadata.annotations
 
 
 def _not_later(outcome: Outcome, again: float | None) -> Outcome:

@@ -163,11 +163,11 @@ class Writer:
         patch = {"metadata": {"finalizers": [*present, finalizer]}}
         return await self._patch(resource, current, patch, Precondition.VERSION)
 
-    async def remove_finalizer(self, resource: Resource, current: Object, finalizer: str) -> None:
-        """Remove a finalizer, if the object still exists."""
+    async def remove_finalizer(self, resource: Resource, current: Object, *finalizers: str) -> None:
+        """Remove finalizers, if the object still exists."""
         present = current.metadata.finalizers
-        if finalizer in present:
-            others = [other for other in present if other != finalizer]
+        others = [other for other in present if other not in finalizers]
+        if len(others) < len(present):
             await self._patch_if_exists(resource, current, {"metadata": {"finalizers": others}})
 
     async def add_owner(

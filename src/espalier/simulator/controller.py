@@ -303,6 +303,7 @@ class _Builder:
         controller.watch(cache)
 
         of_cluster = self._in_same(cache)
+        controller.watch(inventory.clusters, self._in_cluster(cache), predicate=pause_changed)
         infrastructure_machines = inventory.infrastructure[provider.machine.kind]
         controller.watch(infrastructure_machines, of_cluster, predicate=change_of(predicates.booting_machine))
         # An API server has the version of its machines, also when they are upgraded in place.
@@ -327,6 +328,7 @@ class _Builder:
             return [object_.key for object_ in owned_by(cache, machine.metadata.uid)]
 
         controller.watch(inventory.machines, of_machine, predicate=generation_changed)
+        controller.watch(inventory.clusters, self._in_cluster(cache), predicate=pause_changed)
         if provider.hosts is not None:
             controller.watch(inventory.hosts[provider.machine.kind], machines_of_host(provider.hosts, cache))
         # Bootstrap data may arrive after the Machine that names them.

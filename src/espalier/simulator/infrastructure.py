@@ -34,10 +34,11 @@ from espalier.clusterapi.infrastructure import (
 )
 from espalier.clusterapi.kubernetes_versions import newest
 from espalier.clusterapi.network import machine_addresses, network_of
-from espalier.clusterapi.objects import cluster_key, controller_of, is_paused, owning_cluster
+from espalier.clusterapi.objects import cluster_key, controller_of, is_cluster_paused, is_paused, owning_cluster
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.runtime.reconciler import is_moved_away
 from espalier.simulator import bootstrap_data
 from espalier.simulator.bootstrap_data import Kubeadm
 from espalier.simulator.capi.certificates import authority_of, find_secret, secret_name
@@ -76,11 +77,13 @@ class InfrastructureClusters:
         While the Cluster stays, the API server's data are kept: they are on the machines.
         """
         object_ = self._scheme.inventory.infrastructure_object(self._kinds.cluster.kind, key)
-        if object_ is None or is_paused(object_):
+        if object_ is None or is_paused(object_) or is_moved_away(object_):
             return Done()
         resource = self._kinds.cluster
         writer = self._scheme.writer
         owner = self._owner(object_)
+        if owner is not None and is_cluster_paused(owner):
+            return await self._keep_running(object_, owner)
         if object_.metadata.deletion_timestamp is not None:
             if owner is not None and owner.metadata.deletion_timestamp is None:
                 await self._workloads.stop(owner.key)
@@ -104,6 +107,13 @@ class InfrastructureClusters:
         problem = await self._run_api_server(owner, endpoint)
         await self._report(object_, typed, problem)
         return problem or Done()
+
+    async def _keep_running(self, object_: Object, owner: Object) -> Outcome:
+        """For a paused cluster: its API server runs on the machines, whether or not anybody reconciles them."""
+        endpoint = object_.decode(InfrastructureCluster).spec.control_plane_endpoint
+        if object_.metadata.deletion_timestamp is not None or endpoint is None or not endpoint.host:
+            return Done()
+        return await self._run_api_server(owner, endpoint) or Done()
 
     def _owner(self, object_: Object) -> Object | None:
         owner = owning_cluster(object_.metadata)
@@ -168,6 +178,9 @@ class InfrastructureMachines:
         self._boot_seconds = boot_seconds
         self._boots = boots
         self._hosts = HostPool(scheme, kinds)
+        self._moved_away: set[Key] = set()
+        """Machines whose objects were deleted because another management cluster has them; they go on running."""
+        scheme.inventory.infrastructure[kinds.machine.kind].subscribe(self._note_moved)
         self._powered_on: dict[Key, tuple[str, float]] = {}
         """The uid and monotonic power-on time of each booting machine: in memory only, a restart boots them again."""
 
@@ -176,11 +189,13 @@ class InfrastructureMachines:
         object_ = self._scheme.inventory.infrastructure_object(self._kinds.machine.kind, key)
         if object_ is None or object_.metadata.deletion_timestamp is not None:
             self._powered_on.pop(key, None)
-            if object_ is None:
+            if object_ is None and key not in self._moved_away:
                 await self._delete_node(key)
                 await self._hosts.release(key)
+            self._moved_away.discard(key)
             return Done()
-        if is_paused(object_):
+        cluster = self._scheme.inventory.clusters.get(cluster_key(object_))
+        if is_paused(object_) or (cluster is not None and is_cluster_paused(cluster)):
             return Done()
         typed = object_.decode(InfrastructureMachine)
         if typed.status.provisioned:
@@ -191,6 +206,10 @@ class InfrastructureMachines:
         if isinstance(outcome, Wait):
             await self._report(object_, typed, ready=condition("Ready", False, outcome.reason, outcome.message))
         return outcome
+
+    def _note_moved(self, old: Object | None, new: Object | None, _first: bool) -> None:
+        if new is None and old is not None and is_moved_away(old):
+            self._moved_away.add(old.key)
 
     async def _delete_node(self, machine: Key) -> None:
         """Delete the node of a deleted infrastructure machine, as cloud controller managers do.

@@ -62,6 +62,7 @@ def controller(
         lambda owner: Context(tools, group, owner, _upgrade_of(tools, group, owner), uses_hooks=uses_hooks),
         lambda _ctx: STEPS,
         lambda _ctx, _outcome: None,
+        finalizers=(),
     )
     name = f"{group.owner_resource.kind.lower()}-in-place"
     reconciler = Reconciler(reconciled, tools.writer, tools.recorder)

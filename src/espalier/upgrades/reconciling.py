@@ -97,6 +97,7 @@ class Kind(Generic[P]):
     life: Sequence[Step[P]]
     deletion: Sequence[Step[P]]
     report: Callable[[P, Outcome], Report]
+    finalizer: str
     afterwards: Sequence[Step[P]] = ()
     """The steps after completion; they are not reported."""
     transient: frozenset[str] = frozenset()
@@ -120,6 +121,7 @@ def reconciler_of(tools: Tools, kind: Kind[P]) -> Reconciler[P]:
         kind.observe,
         due,
         report,
+        finalizers=(kind.finalizer,),
     )
     return Reconciler(upgrades, tools.writer, tools.recorder)
 

@@ -113,7 +113,7 @@ def test_short_names_do_not_collide() -> None:
 
 def test_the_cluster_crd_says_what_kubectl_shows() -> None:
     crd = crd_of(eksa.cluster.Cluster)
-    assert crd["metadata"] == {"name": "clusters.anywhere.eks.amazonaws.com"}
+    assert crd["metadata"]["name"] == "clusters.anywhere.eks.amazonaws.com"
     assert crd["spec"]["scope"] == "Namespaced"
     assert crd["spec"]["names"]["shortNames"] == ["eksac"]
     (version,) = crd["spec"]["versions"]
@@ -161,3 +161,15 @@ def test_types_without_a_structural_schema_are_refused() -> None:
 
     with pytest.raises(TypeError, match="structural"):
         schema_of(Odd)
+
+
+STAYING = {"Bundles", "EKSARelease", "Release"}
+"""Objects that every management cluster has of its own."""
+
+
+@pytest.mark.parametrize("cls", EKSA_KINDS)
+def test_clusterctl_moves_our_kinds_but_releases(cls: type[KubeObject]) -> None:
+    labels = crd_of(cls)["metadata"].get("labels", {})
+    moves = {"clusterctl.cluster.x-k8s.io", "clusterctl.cluster.x-k8s.io/move"}
+    assert moves <= labels.keys() or cls.resource.kind in STAYING
+    assert not moves & labels.keys() or cls.resource.kind not in STAYING

@@ -53,7 +53,7 @@ async def corrected(
         limit=lambda _key: None,
         corrected=lambda _key, _fields: None,
     )
-    objects = SimpleNamespace(cluster=object(), kubeconfig=None)
+    objects = SimpleNamespace(cluster=SimpleNamespace(spec=SimpleNamespace(paused=None)), kubeconfig=None)
     cluster = SimpleNamespace(metadata=SimpleNamespace(annotations={}))
     scope = SimpleNamespace(
         isolation=Isolation.LAYERS,

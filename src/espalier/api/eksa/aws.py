@@ -10,6 +10,7 @@ from msgspec import Meta
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.kinds import AGE, Column, KubeObject, kind
 from espalier.api.meta import Observed, Part
+from espalier.api.moves import MOVED
 from espalier.api.resource import Resource
 
 
@@ -26,6 +27,7 @@ class AWSDatacenterConfigStatus(Observed, frozen=True):
 
 @kind(
     Resource(GROUP, VERSION, "awsdatacenterconfigs", "AWSDatacenterConfig"),
+    labels=MOVED,
     categories=("eks-anywhere",),
     columns=(Column("Region", ".spec.region", "string", "AWS region"), AGE),
     status=True,

@@ -26,6 +26,7 @@ from espalier.api.eksa.release import BundlesRef
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import AGE, ATOMIC, MANY, Column, KubeObject, Rule, kind, listing
 from espalier.api.meta import Condition, Observed, Part
+from espalier.api.moves import MOVED_WITH_OWNED
 from espalier.api.resource import Resource
 
 
@@ -179,6 +180,7 @@ def condition_status(type_: str) -> str:
 
 @kind(
     Resource(GROUP, VERSION, "clusters", "Cluster"),
+    labels=MOVED_WITH_OWNED,
     short_names=("eksac",),
     categories=("eks-anywhere",),
     columns=(

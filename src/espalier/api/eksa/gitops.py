@@ -13,6 +13,7 @@ from espalier.api.eksa.forms import DNS_LABELS, Form
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.kinds import AGE, KubeObject, Rule, kind
 from espalier.api.meta import Observed, Part
+from espalier.api.moves import MOVED
 from espalier.api.resource import Resource
 
 ALGORITHMS = ("ecdsa", "rsa", "ed25519")
@@ -155,7 +156,13 @@ class FluxConfigStatus(Observed, frozen=True):
     """Empty: no status is reported."""
 
 
-@kind(Resource(GROUP, VERSION, "fluxconfigs", "FluxConfig"), categories=("eks-anywhere",), columns=(AGE,), status=True)
+@kind(
+    Resource(GROUP, VERSION, "fluxconfigs", "FluxConfig"),
+    labels=MOVED,
+    categories=("eks-anywhere",),
+    columns=(AGE,),
+    status=True,
+)
 class FluxConfig(KubeObject):
     """The Git repository with the manifests of the management cluster and its workload clusters."""
 
@@ -205,7 +212,11 @@ class GitOpsConfigStatus(Observed, frozen=True):
 
 
 @kind(
-    Resource(GROUP, VERSION, "gitopsconfigs", "GitOpsConfig"), categories=("eks-anywhere",), columns=(AGE,), status=True
+    Resource(GROUP, VERSION, "gitopsconfigs", "GitOpsConfig"),
+    labels=MOVED,
+    categories=("eks-anywhere",),
+    columns=(AGE,),
+    status=True,
 )
 class GitOpsConfig(KubeObject):
     """An earlier form of FluxConfig. Deprecated: use FluxConfig."""

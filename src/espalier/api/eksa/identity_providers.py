@@ -13,6 +13,7 @@ from espalier.api.eksa.fields import HTTPS_URLS, ONE_LINE, Text, is_https_url, s
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.kinds import AGE, ATOMIC, MANY, Column, KubeObject, Rule, kind
 from espalier.api.meta import Observed, Part
+from espalier.api.moves import MOVED
 from espalier.api.resource import Resource
 
 _TEXT = {"maxLength": 2048}
@@ -89,6 +90,7 @@ class OIDCConfigStatus(Observed, frozen=True):
 
 @kind(
     Resource(GROUP, VERSION, "oidcconfigs", "OIDCConfig"),
+    labels=MOVED,
     categories=("eks-anywhere",),
     columns=(
         Column("Issuer", ".spec.issuerUrl", "string", "URL of the provider"),
@@ -181,6 +183,7 @@ class AWSIamConfigStatus(Observed, frozen=True):
 
 @kind(
     Resource(GROUP, VERSION, "awsiamconfigs", "AWSIamConfig"),
+    labels=MOVED,
     categories=("eks-anywhere",),
     columns=(
         Column("Region", ".spec.awsRegion", "string", "AWS region"),

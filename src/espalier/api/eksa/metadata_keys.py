@@ -259,6 +259,14 @@ ANNOTATIONS: tuple[MetadataKey, ...] = (
         "reason `ClusterAPIPaused`: remove a user's value",
     ),
     MetadataKey(
+        "clusterctl.cluster.x-k8s.io/delete-for-move",
+        "Cluster, upgrades, datacenter and machine configs, objects of Cluster API",
+        Writer.USER,
+        "The object was moved to another management cluster (`clusterctl move` sets it): nothing is done for it any "
+        "more, and when it is deleted, nothing else is.",
+        "remove it to resume, if the object is not managed elsewhere",
+    ),
+    MetadataKey(
         "cluster.x-k8s.io/skip-remediation",
         "Machine",
         Writer.MANAGER,

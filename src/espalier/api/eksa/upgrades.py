@@ -10,6 +10,7 @@ from espalier.api import conditions as condition_list
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, Rule, kind, listing
 from espalier.api.meta import Condition, ObjectMeta, Observed, Part
+from espalier.api.moves import MOVED
 from espalier.api.resource import Resource
 
 IN_PLACE_CONTROL_PLANE = "controlplane.clusters.x-k8s.io/in-place-upgrade-needed"
@@ -188,6 +189,7 @@ _PROGRESS = (
 
 @kind(
     Resource(GROUP, VERSION, "controlplaneupgrades", "ControlPlaneUpgrade"),
+    labels=MOVED,
     short_names=("cpu",),
     categories=("eks-anywhere",),
     columns=(Column("Control Plane", ".spec.controlPlane.name", "string", "The control plane"), *_PROGRESS),
@@ -226,6 +228,7 @@ class MachineDeploymentUpgradeStatus(Observed, frozen=True):
 
 @kind(
     Resource(GROUP, VERSION, "machinedeploymentupgrades", "MachineDeploymentUpgrade"),
+    labels=MOVED,
     short_names=("mdu",),
     categories=("eks-anywhere",),
     columns=(Column("Deployment", ".spec.machineDeployment.name", "string", "The worker node group"), *_PROGRESS),
@@ -270,6 +273,7 @@ class NodeUpgradeStatus(Observed, frozen=True):
 
 @kind(
     Resource(GROUP, VERSION, "nodeupgrades", "NodeUpgrade"),
+    labels=MOVED,
     short_names=("nu",),
     categories=("eks-anywhere",),
     columns=(

@@ -14,6 +14,7 @@ from espalier.api.eksa.group import ALLOW_DELETE_WHEN_PAUSED_ANNOTATION, CLUSTER
 from espalier.api.eksa.reasons import Reason
 from espalier.api.identity import ClusterIdentity
 from espalier.api.meta import Condition
+from espalier.api.moves import DELETE_FOR_MOVE
 from espalier.clusters.act.context import Context, Tools
 from espalier.clusters.act.deletion_steps import guard, wait_for_managed_clusters
 from espalier.clusters.act.step import CLUSTER, Step
@@ -27,7 +28,7 @@ from espalier.kube.errors import BadRequest, Forbidden, Invalid, KubeError
 from espalier.kube.objects import Object
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait, fault_of
-from espalier.runtime.reconciler import Event, Reconciled, Reconciler, Report
+from espalier.runtime.reconciler import Event, Reconciled, Reconciler, Report, is_moved_away
 from espalier.runtime.writer import NameTaken
 
 NAME = "cluster"
@@ -61,6 +62,7 @@ def controller(
         unreadable=lambda found, error: not_a_cluster(found, error, tools.clock.now()),
         failed=outcome_of_failure,
         conceal=lambda ctx, outcome: ctx.scope.without_secrets(outcome),
+        finalizers=tuple(sorted(names.FINALIZERS)),
     )
     forget = (
         lambda key: tools.remotes.drop(ClusterIdentity.of(key)),
@@ -81,9 +83,26 @@ def controller(
 
 def due(ctx: Context) -> Sequence[Callable[[Context], Awaitable[Outcome]]]:
     """The steps of this reconcile."""
+    if is_leaving(ctx.scope):
+        return (Step(await_departure),)
     if ctx.scope.is_deleted:
         return (guard, Step(wait_for_managed_clusters), Step(deletion_obstacle), *DELETION)
     return (guard, *steps_of(ctx.scope))
+
+
+def is_leaving(scope: Scope) -> bool:
+    """True if the objects of the cluster are being deleted here, because another management cluster has them now."""
+    cluster = scope.capi_objects.cluster_object
+    return cluster is not None and is_moved_away(cluster)
+
+
+def await_departure(scope: Scope) -> Outcome:
+    """Wait until whoever moves the cluster has deleted its Cluster, too."""
+    name = scope.cluster_identity.capi
+    message = (
+        f"Cluster.cluster.x-k8s.io {name} is being moved: it has annotation {DELETE_FOR_MOVE}; remove it to resume"
+    )
+    return Wait("Paused", message)
 
 
 def outcome_of_failure(error: KubeError | NameTaken) -> Outcome:

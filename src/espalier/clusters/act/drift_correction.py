@@ -48,7 +48,8 @@ async def correct_drift(ctx: Context) -> Outcome:
         return Done()  # its completion triggers another reconcile
     chosen = policy(scope.cluster.metadata.annotations)
     found = [*_found(ctx, manifests, answer), *own.drifts]
-    wanted = drift.correctable(found, chosen)
+    # While Cluster API is paused, objects may be missing because they are being moved elsewhere.
+    wanted = [] if scope.capi_objects.cluster.spec.paused else drift.correctable(found, chosen)
     disputes: dict[str, int] = {}
     for one in wanted:
         disputes |= ctx.tools.rate_limits.disputed(scope.key, one.fields)

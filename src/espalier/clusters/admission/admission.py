@@ -17,6 +17,7 @@ from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.identity_providers import AWSIamConfig
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.meta import Tree
+from espalier.api.moves import DELETE_FOR_MOVE
 from espalier.api.resource import Key
 from espalier.api.violations import Violation
 from espalier.clusters.admission.release_admission import (
@@ -59,6 +60,7 @@ from espalier.runtime.admission import (
     Handler,
     not_ready,
 )
+from espalier.runtime.reconciler import is_moved_away
 
 if TYPE_CHECKING:
     from espalier.runtime.webhooks import Webhooks
@@ -269,9 +271,11 @@ class Admission:
 
     def _deletion(self, record: Object, user: User) -> AdmissionResponse:
         """Reject the deletion of the management cluster's record while it manages clusters, and deletions by Flux while
-        it may only mean to make a change (decision 0189).
+        it may only mean to make a change (decision 0189). One that was moved may go.
         """
         known = self._observer.management_cluster
+        if is_moved_away(record):
+            return AdmissionResponse()
         if not self._observer.is_filled:  # its finalizer holds it
             return AdmissionResponse()
         forced = self._flux.forcing(record) if self._flux is not None and _is_a_controller(user) else ""
@@ -494,9 +498,13 @@ def _manages_itself(found: Object) -> bool:
 
 
 def _is_paused(cluster: eksa.Cluster) -> bool:
-    """True if a user paused it. The pause of a command, which ends with the change that it writes, allows nothing."""
+    """True if a user paused it, or it is being moved away.
+
+    The pause of a command, which ends with the change that it writes, allows nothing.
+    """
     annotations = cluster.metadata.annotations
-    return PAUSED_ANNOTATION in annotations and not names.is_paused_by_command(annotations)
+    is_paused = PAUSED_ANNOTATION in annotations and not names.is_paused_by_command(annotations)
+    return is_paused or DELETE_FOR_MOVE in annotations
 
 
 def _concealed(asked: Object, response: AdmissionResponse) -> AdmissionResponse:

@@ -19,6 +19,7 @@ from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.release import Bundles, BundlesRef
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.identity import ClusterIdentity
+from espalier.api.moves import DELETE_FOR_MOVE
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, external_etcd, kubeconfig
 from espalier.clusterapi.objects import controller_of
@@ -286,8 +287,11 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def is_paused(self) -> bool:
-        """True if the Cluster has the paused annotation, with any value, as in EKS Anywhere, or is to be judged so."""
-        return self.is_left_alone or PAUSED_ANNOTATION in self.cluster.metadata.annotations
+        """True if the Cluster has the paused annotation, with any value, as in EKS Anywhere, is being moved away, or is
+        to be judged so.
+        """
+        annotations = self.cluster.metadata.annotations
+        return self.is_left_alone or PAUSED_ANNOTATION in annotations or DELETE_FOR_MOVE in annotations
 
     @property
     def is_being_written(self) -> bool:

@@ -15,6 +15,7 @@ from espalier.api.eksa.host_os import Users
 from espalier.api.eksa.hosts import HOST, LOCAL_HOSTS, PORT
 from espalier.api.kinds import AGE, ATOMIC, LARGEST_INT32, Column, KubeObject, Rule, kind
 from espalier.api.meta import Part
+from espalier.api.moves import MOVED
 from espalier.api.resource import Resource
 
 RESERVED = (
@@ -215,6 +216,7 @@ class CloudStackDatacenterConfigSpec(Part, kw_only=True):
 
 @kind(
     Resource(GROUP, VERSION, "cloudstackdatacenterconfigs", "CloudStackDatacenterConfig"),
+    labels=MOVED,
     categories=("eks-anywhere",),
     columns=(
         Column("Zones", ".spec.availabilityZones[*].name", "string", "Availability zones"),
@@ -376,6 +378,7 @@ class CloudStackMachineConfigStatus(CheckedMachines, frozen=True):
 
 @kind(
     Resource(GROUP, VERSION, "cloudstackmachineconfigs", "CloudStackMachineConfig"),
+    labels=MOVED,
     categories=("eks-anywhere",),
     columns=(
         Column("Offering", ".spec.computeOffering.name", "string", "CPUs and memory"),

@@ -5,6 +5,7 @@ import msgspec
 from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.kinds import AGE, KubeObject, kind
 from espalier.api.meta import Observed, Part
+from espalier.api.moves import MOVED
 from espalier.api.resource import Resource
 
 
@@ -18,6 +19,7 @@ class DockerDatacenterConfigStatus(Observed, frozen=True):
 
 @kind(
     Resource(GROUP, VERSION, "dockerdatacenterconfigs", "DockerDatacenterConfig"),
+    labels=MOVED,
     categories=("eks-anywhere",),
     columns=(AGE,),
     status=True,

@@ -14,6 +14,7 @@ from espalier.api.eksa.host_os import REDHAT, UBUNTU, Users
 from espalier.api.eksa.hosts import HOST, LOCAL_HOSTS
 from espalier.api.kinds import AGE, ATOMIC, INT_OR_STRING, LARGEST_INT32, Column, KubeObject, Rule, kind
 from espalier.api.meta import Part
+from espalier.api.moves import MOVED
 from espalier.api.resource import Resource
 
 _NAME = {"maxLength": 253}
@@ -188,6 +189,7 @@ class NutanixDatacenterConfigSpec(Part, kw_only=True):
 
 @kind(
     Resource(GROUP, VERSION, "nutanixdatacenterconfigs", "NutanixDatacenterConfig"),
+    labels=MOVED,
     categories=("eks-anywhere",),
     columns=(
         Column("Endpoint", ".spec.endpoint", "string", "Prism Central"),
@@ -301,6 +303,7 @@ class NutanixMachineConfigSpec(Part, kw_only=True):
 
 @kind(
     Resource(GROUP, VERSION, "nutanixmachineconfigs", "NutanixMachineConfig"),
+    labels=MOVED,
     categories=("eks-anywhere",),
     columns=(
         Column("OS", ".spec.osFamily", "string", "Operating system"),

@@ -14,6 +14,7 @@ from espalier.api.eksa.host_os import BOTTLEROCKET, UBUNTU, HostOSConfiguration
 from espalier.api.eksa.hosts import LOCAL_HOSTS
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, Rule, kind
 from espalier.api.meta import Observed, Part
+from espalier.api.moves import MOVED
 from espalier.api.resource import Resource
 
 _NAME = {"maxLength": 253}
@@ -54,6 +55,7 @@ class SnowDatacenterConfigSpec(Part):
 
 @kind(
     Resource(GROUP, VERSION, "snowdatacenterconfigs", "SnowDatacenterConfig"),
+    labels=MOVED,
     categories=("eks-anywhere",),
     columns=(
         Column("Credentials", ".spec.identityRef.name", "string", "Secret with the credentials"),
@@ -258,6 +260,7 @@ class SnowMachineConfigSpec(Part, kw_only=True):
 
 @kind(
     Resource(GROUP, VERSION, "snowmachineconfigs", "SnowMachineConfig"),
+    labels=MOVED,
     categories=("eks-anywhere",),
     columns=(
         Column("OS", ".spec.osFamily", "string", "Operating system"),
@@ -322,6 +325,7 @@ class SnowIPPoolSpec(Part):
 
 @kind(
     Resource(GROUP, VERSION, "snowippools", "SnowIPPool"),
+    labels=MOVED,
     categories=("eks-anywhere",),
     columns=(
         Column("From", ".spec.pools[0].ipStart", "string", "First address"),

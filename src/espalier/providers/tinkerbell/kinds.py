@@ -22,6 +22,7 @@ from espalier.api.eksa.host_os import BOTTLEROCKET, REDHAT, UBUNTU, HostOSConfig
 from espalier.api.eksa.hosts import LOCAL_HOSTS
 from espalier.api.kinds import AGE, ATOMIC, LARGEST_INT32, MANY, Column, KubeObject, Rule, kind, listing
 from espalier.api.meta import Observed, Part
+from espalier.api.moves import MOVED
 from espalier.api.resource import Resource
 
 _LONG = {"maxLength": 2048}
@@ -125,6 +126,7 @@ class TinkerbellDatacenterConfigStatus(Observed, frozen=True):
 
 @kind(
     Resource(GROUP, VERSION, "tinkerbelldatacenterconfigs", "TinkerbellDatacenterConfig"),
+    labels=MOVED,
     categories=("eks-anywhere",),
     columns=(
         Column("IP", ".spec.tinkerbellIP", "string", "Address of Tinkerbell"),
@@ -353,6 +355,7 @@ class TinkerbellMachineConfigStatus(Checked, frozen=True):
 
 @kind(
     Resource(GROUP, VERSION, "tinkerbellmachineconfigs", "TinkerbellMachineConfig"),
+    labels=MOVED,
     categories=("eks-anywhere",),
     columns=(
         Column("OS", ".spec.osFamily", "string", "Operating system"),
@@ -442,6 +445,7 @@ class TinkerbellTemplateConfigStatus(Observed, frozen=True):
 
 @kind(
     Resource(GROUP, VERSION, "tinkerbelltemplateconfigs", "TinkerbellTemplateConfig"),
+    labels=MOVED,
     categories=("eks-anywhere",),
     columns=(Column("Workflow", ".spec.template.name", "string", "Name of the workflow"), AGE),
     status=True,

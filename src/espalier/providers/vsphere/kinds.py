@@ -21,6 +21,7 @@ from espalier.api.eksa.host_os import (
 from espalier.api.eksa.hosts import HOST, LOCAL_HOSTS, PORT
 from espalier.api.kinds import AGE, ATOMIC, LARGEST_INT32, Column, KubeObject, Rule, kind
 from espalier.api.meta import Observed, Part
+from espalier.api.moves import MOVED
 from espalier.api.resource import Resource
 
 _PATH = {"maxLength": 2048}
@@ -141,6 +142,7 @@ class VSphereDatacenterConfigSpec(Part, kw_only=True):
 
 @kind(
     Resource(GROUP, VERSION, "vspheredatacenterconfigs", "VSphereDatacenterConfig"),
+    labels=MOVED,
     categories=("eks-anywhere",),
     columns=(
         Column("Server", ".spec.server", "string", "vCenter"),
@@ -283,6 +285,7 @@ class VSphereMachineConfigStatus(CheckedMachines, frozen=True):
 
 @kind(
     Resource(GROUP, VERSION, "vspheremachineconfigs", "VSphereMachineConfig"),
+    labels=MOVED,
     categories=("eks-anywhere",),
     columns=(
         Column("OS", ".spec.osFamily", "string", "Operating system"),

@@ -30,7 +30,7 @@ def controller(
     def context_of(upgrade: Object) -> GroupContext:
         return GroupContext(tools, group, observe(tools.observer, group, upgrade))
 
-    reconciler = reconciler_of(tools, Kind(group.resource, context_of, STEPS, DELETION, _report))
+    reconciler = reconciler_of(tools, Kind(group.resource, context_of, STEPS, DELETION, _report, group.finalizer))
     name = group.resource.kind.lower()
     controller_ = Controller(name, reconciler.reconcile, workers=workers, resync=resync, rng=rng)
     tools.observer.watch(controller_, group.resource)

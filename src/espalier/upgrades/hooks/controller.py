@@ -9,6 +9,7 @@ from espalier.api.eksa.upgrades import UPDATE_IN_PROGRESS, NodeUpgrade
 from espalier.api.resource import Key
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.outcome import Done, Outcome, Wait
+from espalier.runtime.reconciler import is_moved_away
 from espalier.runtime.writer import found_by_owner
 from espalier.upgrades.hooks.machines import is_ours
 from espalier.upgrades.observe import cluster_of
@@ -42,6 +43,8 @@ class NodeUpgradeCleanup:
         if cluster_view is None:
             return Wait(Reason.CACHE_NOT_SYNCED, f"reading cluster {cluster_of(node_upgrade)}")
         machine = cluster_view.capi_objects.machine(node_upgrade.decode(NodeUpgrade).spec.machine.name)
+        if machine is not None and is_moved_away(machine.object):
+            return Done()
         if machine is None or UPDATE_IN_PROGRESS not in machine.object.metadata.annotations:
             await self._tools.writer.delete(NodeUpgrade.resource, node_upgrade, found_by_owner)
         return Done()

@@ -8,6 +8,7 @@ from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeStatus
 from espalier.kube.objects import Object
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.outcome import Done, Outcome
+from espalier.upgrades import names
 from espalier.upgrades.node.containers import BEGINNING, TRANSIENT, UNDER_WAY
 from espalier.upgrades.node.context import Context
 from espalier.upgrades.node.deletion import DELETION
@@ -30,7 +31,16 @@ def controller(
     def context_of(node_upgrade: Object) -> Context:
         return Context(tools, observe(tools.observer, node_upgrade))
 
-    kind = Kind(RESOURCE, context_of, STEPS, DELETION, _report, afterwards=CLEANUP, transient=TRANSIENT)
+    kind = Kind(
+        RESOURCE,
+        context_of,
+        STEPS,
+        DELETION,
+        _report,
+        names.NODE_FINALIZER,
+        afterwards=CLEANUP,
+        transient=TRANSIENT,
+    )
     controller_ = Controller(NAME, reconciler_of(tools, kind).reconcile, workers=workers, resync=resync, rng=rng)
     tools.observer.watch(controller_, RESOURCE)
     controller_.watch(tools.observer.images, keys_of(tools.observer.own[RESOURCE]))

@@ -127,6 +127,7 @@ class Checks(Generic[Q, A]):
                 lambda _check: (self._run,),
                 lambda check, _outcome: report(check.object, check.status),
                 unreadable=lambda found, error: (Done(), Report(unreadable(found, error))),
+                finalizers=(),
             ),
             Writer(self.host.client, {resource: configs}),
             self.host.manager.recorder,

@@ -1,0 +1,91 @@
+"""The requests of `clusterctl move` to the API server that it moves objects away from."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from espalier.api.capi import cluster as capi
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NODE, SECRET
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import NotFound
+from espalier.kube.objects import Object
+
+DISCOVERY, MOVE, HIERARCHY = (f"clusterctl.cluster.x-k8s.io{name}" for name in ("", "/move", "/move-hierarchy"))
+DELETE_FOR_MOVE = "clusterctl.cluster.x-k8s.io/delete-for-move"
+
+
+async def mark(client: Client, resource: Resource, name: str, namespace: str) -> None:
+    """Replace all annotations by the one that says why the object is deleted."""
+    operation = {"op": "add", "path": "/metadata/annotations", "value": {DELETE_FOR_MOVE: ""}}
+    await client.patch(resource, name, namespace, patch=[operation], type=PatchType.JSON)
+
+
+async def take_finalizers(client: Client, resource: Resource, name: str, namespace: str) -> None:
+    patch: Tree = {"metadata": {"finalizers": []}}
+    await client.patch(resource, name, namespace, patch=patch, type=PatchType.MERGE)
+
+
+async def move_away(client: Client, *, pause: Callable[[], Awaitable[object]]) -> None:
+    """Delete all that clusterctl moves, in its order: what others own first. `pause` comes before each object."""
+    for one in (await client.list(capi.Cluster.resource)).items:
+        await client.patch(
+            capi.Cluster.resource, one.name, one.namespace, patch={"spec": {"paused": True}}, type=PatchType.MERGE
+        )
+    for resource, found in reversed(await in_order(client)):
+        await pause()
+        try:
+            await mark(client, resource, found.name, found.namespace)
+            await take_finalizers(client, resource, found.name, found.namespace)
+            await pause()
+            await client.delete(resource, found.name, found.namespace)
+        except NotFound:
+            continue
+
+
+async def in_order(client: Client) -> list[tuple[Resource, Object]]:
+    """The objects that clusterctl moves, owners before what they own; not those of the management cluster's record."""
+    found: dict[str, tuple[Resource, Object, bool, bool]] = {}
+    for definition in (await client.list(CUSTOM_RESOURCE_DEFINITION)).items:
+        labels, spec = definition.metadata.labels, definition.tree["spec"]
+        of_capi = spec["group"].endswith("cluster.x-k8s.io")
+        if spec["scope"] != "Namespaced" or not (DISCOVERY in labels or of_capi):
+            continue
+        stored = next(one["name"] for one in spec["versions"] if one["storage"])
+        resource = Resource(spec["group"], stored, spec["names"]["plural"], spec["names"]["kind"])
+        hierarchy = HIERARCHY in labels or (resource.group, resource.kind) == (capi.GROUP, "Cluster")
+        for one in (await client.list(resource)).items:
+            found[one.metadata.uid] = resource, one, hierarchy, hierarchy or MOVE in labels
+    for one in (await client.list(SECRET)).items:
+        found[one.metadata.uid] = SECRET, one, False, MOVE in one.metadata.labels
+    moved = {uid for uid, (_, _, hierarchy, _) in found.items() if hierarchy}
+    while more := {
+        uid
+        for uid, (_, one, _, _) in found.items()
+        if uid not in moved and any(owner.uid in moved for owner in one.metadata.owner_references)
+    }:
+        moved |= more
+    moved |= {uid for uid, (_, _, _, forced) in found.items() if forced}
+    moved -= {one.metadata.uid for one in await records(client)}
+    ordered: list[str] = []
+    while len(ordered) < len(moved):
+        ordered += [
+            uid
+            for uid in moved
+            if uid not in ordered
+            and all(one.uid in ordered or one.uid not in moved for one in found[uid][1].metadata.owner_references)
+        ]
+    return [found[uid][:2] for uid in ordered]
+
+
+async def records(client: Client) -> list[Object]:
+    """The Clusters that manage themselves."""
+    found = (await client.list(Cluster.resource)).items
+    return [one for one in found if (one.tree["spec"].get("managementCluster") or {}).get("name") in (None, one.name)]
+
+
+async def node_versions(workload: Client) -> dict[str, str]:
+    """The nodes of a workload cluster, and that they were not made anew."""
+    return {one.name: one.metadata.uid for one in (await workload.list(NODE)).items}
