@@ -123,6 +123,7 @@ async def managed_environment(
     timing: Timing = Timing(),  # noqa: B008  frozen
     accounts: Sequence[str] = (),
     simulates: bool = True,
+    machines_of: Workloads | None = None,
 ) -> AsyncIterator[ManagedEnvironment]:
     """A local environment on the running loop. With `store` and `stores` of an earlier one it continues that one.
 
@@ -140,6 +141,8 @@ async def managed_environment(
     rights that the component declares and no others.
 
     Without `simulates` nobody acts for Cluster API, so that its kinds need not be there.
+
+    `machines_of` are the machines of another environment, which both reach.
 
     With a folder for `disks` the upgrader pods of simulated nodes run there as processes, in the system's own time.
     """
@@ -180,8 +183,10 @@ async def managed_environment(
             transport = wrap(InProcessTransport(server, user))
             return Client(transport, field_manager=agent, user_agent=agent, rng=more())
 
-        workloads = Workloads(clock=clock, rng=more(), stores=stores or MemoryStores(), listen=disks is not None)
-        stack.push_async_callback(workloads.close)
+        workloads = machines_of
+        if workloads is None:
+            workloads = Workloads(clock=clock, rng=more(), stores=stores or MemoryStores(), listen=disks is not None)
+            stack.push_async_callback(workloads.close)
         options = Options(namespaces=tuple(namespaces))
 
         def reached(kubeconfig: bytes) -> Client:

@@ -27,3 +27,11 @@ a count while it renews the pause."""
 
 ALLOW_DELETE_WHEN_PAUSED_ANNOTATION = f"{GROUP}/allow-delete-when-paused"
 SKIP_EKSA_VERSION_SKEW_CHECK_ANNOTATION = f"{GROUP}/skip-eksa-version-skew-check"
+
+MOVE_ANNOTATION = f"{GROUP}/move"
+"""On a Cluster while `espalier move` takes it to another management cluster, at the source and at the target: the
+record of the move, in JSON. Neither manager acts on the Cluster meanwhile, whatever else is in its annotations."""
+PAUSED_BY_MOVE = "espalier-move"
+"""The value of the paused annotation meanwhile, for managers that don't know the record."""
+MOVED_FROM_ANNOTATION = f"{GROUP}/moved-from"
+"""On copies that `espalier move` made: the management cluster that they came from, and the epoch of their Cluster."""

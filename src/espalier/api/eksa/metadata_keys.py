@@ -23,6 +23,20 @@ ANNOTATIONS: tuple[MetadataKey, ...] = (
         "remove it to resume",
     ),
     MetadataKey(
+        f"{GROUP}/move",
+        _CLUSTER,
+        Writer.USER,
+        "`espalier move` is taking the Cluster to another management cluster: the record of the move. No manager acts "
+        "on the Cluster meanwhile.",
+        "give the same `espalier move` again, or with `--back`",
+    ),
+    MetadataKey(
+        f"{GROUP}/moved-from",
+        "all objects of a cluster",
+        Writer.USER,
+        "`espalier move` copied the object from the management cluster with this uid; the number counts the moves.",
+    ),
+    MetadataKey(
         f"{GROUP}/allow-delete-when-paused",
         _CLUSTER,
         Writer.USER,

@@ -10,7 +10,12 @@ import msgspec
 
 from espalier.api import conditions, redaction
 from espalier.api.eksa.cluster import ClusterStatus
-from espalier.api.eksa.group import ALLOW_DELETE_WHEN_PAUSED_ANNOTATION, CLUSTER_FINALIZER, PAUSED_ANNOTATION
+from espalier.api.eksa.group import (
+    ALLOW_DELETE_WHEN_PAUSED_ANNOTATION,
+    CLUSTER_FINALIZER,
+    MOVE_ANNOTATION,
+    PAUSED_ANNOTATION,
+)
 from espalier.api.eksa.reasons import Reason
 from espalier.api.identity import ClusterIdentity
 from espalier.api.meta import Condition
@@ -48,7 +53,7 @@ def controller(
 
     def observe(found: Object) -> Context | None:
         scope = observer.scope(found.key)
-        if scope is None:
+        if scope is None or MOVE_ANNOTATION in found.metadata.annotations:
             return None
         settling = tools.settling.judge(scope, tools.clock.monotonic())
         return Context(tools, msgspec.structs.replace(scope, settling=settling))

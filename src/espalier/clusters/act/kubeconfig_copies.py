@@ -38,6 +38,11 @@ def is_copy(secret: Object) -> bool:
     return secret.decode(core.Secret).type == TYPE
 
 
+def digest_of(cluster: Object, content: bytes) -> str:
+    """The digest on a Cluster whose kubeconfig was copied."""
+    return hashlib.sha256(cluster.metadata.uid.encode() + content).hexdigest()[:16]
+
+
 async def keep(ctx: Context) -> None:
     """Keep the copy up to date with the kubeconfig; a failure is reported in a condition and blocks nothing else.
 
@@ -52,7 +57,7 @@ async def keep(ctx: Context) -> None:
     if content is None:
         ctx.copied = _not_ours(ctx)
         return
-    digest = hashlib.sha256(scope.object.metadata.uid.encode() + content).hexdigest()[:16]
+    digest = digest_of(scope.object, content)
     is_copied = scope.cluster.metadata.annotations.get(names.KUBECONFIG_ANNOTATION) == digest
     if copies.is_valid(scope.key, digest) and (is_copied or ctx.copied is not None):
         return  # removing the annotation with the digest recreates the copy

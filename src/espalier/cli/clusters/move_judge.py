@@ -1,0 +1,109 @@
+"""The state of clusters as a manager of this build judges it, from all objects of a management cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusters.act import kubeconfig_copies
+from espalier.clusters.design import names
+from espalier.clusters.design.gate import Gate
+from espalier.clusters.design.provider import Providers
+from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.scope import Scope
+from espalier.moving.objects import Place
+from espalier.moving.sides import Inventory
+from espalier.runtime.snapshot import Snapshot
+
+BARE_METAL = "TinkerbellDatacenterConfig"
+
+
+class ClusterJudge:
+    """The judge of a move, with the rules of the Cluster controller."""
+
+    def __init__(self, providers: Providers) -> None:
+        self._providers = providers
+        self._observers: dict[int, tuple[Inventory, Observer]] = {}
+
+    @property
+    def stamps(self) -> frozenset[str]:
+        """The annotations with which a manager remembers a cluster."""
+        return frozenset({names.GATE_ANNOTATION, names.IDENTITY_ANNOTATION, names.KUBECONFIG_ANNOTATION})
+
+    def named(self, at: Inventory, key: Key) -> Iterable[Place]:
+        """The linked objects, and the Secrets and ConfigMaps that their content depends on."""
+        scope = self._observer(at).scope(key)
+        if scope is None:
+            return []
+        found = [(resource.group, resource.kind, one.key) for resource, one in scope.children]
+        for text in (*scope.credentials, *scope.data):
+            kind, _, place = text.partition(" ")
+            namespace, _, name = place.rpartition("/")
+            found.append(("", kind, Key(namespace, name)))
+        return found
+
+    def management(self, at: Inventory) -> str:
+        """The name of the record of the management cluster."""
+        key = self._observer(at).management_cluster.key
+        return key.name if key is not None else ""
+
+    def obstacles(self, source: Inventory, target: Inventory, key: Key) -> Iterable[str]:
+        """The reasons why a cluster can't be moved: a change in progress, or a target that lacks something."""
+        scope = self._observer(source).scope(key)
+        if scope is None:
+            return
+        if scope.is_self_managed:
+            yield f"Cluster {key} is the record of a management cluster: only clusters that it manages are moved"
+            return
+        if scope.spec.datacenter_ref is not None and scope.spec.datacenter_ref.kind == BARE_METAL:
+            yield f"Cluster {key}: spec.datacenterRef.kind: {BARE_METAL}: its Hardware can't be moved yet"
+        if scope.gate not in (Gate.CLOSED, Gate.ADOPTED) or not scope.status.ready:
+            yield f"Cluster {key} is being changed: wait until condition Ready is True, then give the command again"
+        there = self._observer(target)
+        if there.management_cluster.record is None:
+            yield "the target has no record of a management cluster: apply its Cluster there"
+        bundles = there.releases.bundles(scope.spec)
+        if bundles is None:
+            release = scope.spec.eksa_version or "its bundlesRef"
+            yield f"Cluster {key}: release {release} is not known at the target: upgrade espalier there, or the cluster"
+        elif scope.release_record and there.releases.content(scope.spec) != scope.release_content:
+            yield f"Cluster {key}: its release has other content at the target: install the same release objects there"
+
+    def settled(self, source: Inventory, target: Inventory, key: Key) -> tuple[Mapping[str, str], Tree]:
+        """The annotations and status that the manager there would write after a reconcile that changed nothing.
+
+        If somebody has changed the cluster at the source, the content hash stays that of before, and the manager there
+        makes the change.
+        """
+        here, there = self._required(source, key), self._required(target, key)
+        is_settled = here.gate in (Gate.CLOSED, Gate.ADOPTED)
+        before = here.cluster.metadata.annotations.get(names.GATE_ANNOTATION, "")
+        annotations = {names.GATE_ANNOTATION: there.content_hash if is_settled else before}
+        if there.identity:
+            annotations[names.IDENTITY_ANNOTATION] = there.identity
+        content = there.capi_objects.kubeconfig
+        if content is not None and names.KUBECONFIG_ANNOTATION in there.cluster.metadata.annotations:
+            annotations[names.KUBECONFIG_ANNOTATION] = kubeconfig_copies.digest_of(there.object, content)
+        if not is_settled:
+            return annotations, {}
+        observed = {
+            "observedGeneration": there.generation,
+            "childrenObservedGeneration": there.children_generation,
+        }
+        return annotations, observed
+
+    def _required(self, at: Inventory, key: Key) -> Scope:
+        scope = self._observer(at).scope(key)
+        if scope is None:
+            raise LookupError(f"{Cluster.resource.kind} {key}")
+        return scope
+
+    def _observer(self, at: Inventory) -> Observer:
+        if id(at) not in self._observers:
+            snapshot = Snapshot()
+            observer = Observer(snapshot, providers=self._providers)
+            snapshot.fill([*(item.object for item in at.items), *at.definitions])
+            self._observers = {id(at): (at, observer), **dict(list(self._observers.items())[:1])}
+        return self._observers[id(at)][1]

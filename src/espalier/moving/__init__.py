@@ -1,0 +1,1 @@
+"""Moves clusters from one management cluster to another, object by object. Nothing outside of both is touched."""

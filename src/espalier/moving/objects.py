@@ -1,0 +1,214 @@
+"""The objects of a move: which belong to a cluster, in which order, and what is written of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from espalier.api import paths
+from espalier.api.capi import cluster as capi
+from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.group import MOVE_ANNOTATION, MOVED_FROM_ANNOTATION, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.identity import owner_of
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.kube.objects import Object
+
+Place = tuple[str, str, Key]
+"""Group, kind, key: what an object is called in any management cluster."""
+
+_OF_THE_SERVER = (
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "managedFields",
+    "selfLink",
+    "generateName",
+)
+_SUM = "childrenObservedGeneration"
+_OF_THE_MOVE = (MOVE_ANNOTATION, MOVED_FROM_ANNOTATION, PAUSED_ANNOTATION)
+
+
+class Item(NamedTuple):
+    """An object of a management cluster, and how it is served."""
+
+    resource: Resource
+    object: Object
+    has_status: bool
+    """True if its status is written apart."""
+
+    @property
+    def place(self) -> Place:
+        """Its place, in any management cluster."""
+        return self.resource.group, self.resource.kind, self.object.key
+
+    @property
+    def name(self) -> str:
+        """Kind and key, for messages."""
+        return f"{self.resource.group_resource if self.resource.group else self.resource.kind} {self.object.key}"
+
+
+CLUSTER, CAPI_CLUSTER = eksa.Cluster.resource, capi.Cluster.resource
+
+
+def is_cluster(item: Item) -> bool:
+    """True for a Cluster of EKS Anywhere."""
+    return (item.resource.group, item.resource.kind) == (CLUSTER.group, CLUSTER.kind)
+
+
+def is_capi_cluster(item: Item) -> bool:
+    """True for a Cluster of Cluster API."""
+    return (item.resource.group, item.resource.kind) == (CAPI_CLUSTER.group, CAPI_CLUSTER.kind)
+
+
+def members(items: Sequence[Item], key: Key, named: Iterable[Place]) -> list[Item]:
+    """The objects of a cluster, owners before what they own: the Cluster, what is `named` by it, what was made for it
+    in Cluster API, and all that these own.
+
+    Of Clusters with one name, each has those that were made for it.
+    """
+    wanted, found = set(named), dict[str, Item]()
+    made = next(
+        (one for one in items if is_capi_cluster(one) and one.object.key == Key(SYSTEM_NAMESPACE, key.name)), None
+    )
+    is_ours = made is not None and owner_of(made.object.metadata.labels) == key
+    for item in items:
+        labels = item.object.metadata.labels
+        is_labelled = labels.get(capi.CLUSTER_NAME_LABEL) == key.name and not is_cluster(item)
+        owner = owner_of(labels)
+        is_made = is_labelled and item.object.namespace in (SYSTEM_NAMESPACE, "")
+        is_made = is_made and (owner == key or (owner is None and is_ours))
+        is_it = is_cluster(item) and item.object.key == key
+        if is_made or is_it or item.place in wanted:
+            found[item.object.metadata.uid] = item
+    added = True
+    while added:
+        more = {
+            item.object.metadata.uid: item
+            for item in items
+            if item.object.metadata.uid not in found
+            and not is_cluster(item)
+            and any(owner.uid in found for owner in item.object.metadata.owner_references)
+        }
+        found |= more
+        added = bool(more)
+    return [item for level in levels(list(found.values())) for item in level]
+
+
+def levels(items: Sequence[Item]) -> list[list[Item]]:
+    """The objects in groups: owners are in an earlier group than what they own. A circle of owners is one group."""
+    left = {item.object.metadata.uid: item for item in items}
+    found: list[list[Item]] = []
+    while left:
+        free = [
+            item
+            for item in left.values()
+            if not any(owner.uid in left for owner in item.object.metadata.owner_references)
+        ] or list(left.values())
+        found.append(sorted(free, key=lambda item: (not is_cluster(item), item.place)))
+        for item in free:
+            del left[item.object.metadata.uid]
+    return found
+
+
+def is_shared(item: Item, own: Mapping[str, Item]) -> bool:
+    """True for an object that others than this cluster use, as far as its owners say: it stays at the source."""
+    owners = item.object.metadata.owner_references
+    is_made = capi.CLUSTER_NAME_LABEL in item.object.metadata.labels
+    return not is_cluster(item) and not is_made and not (owners and all(owner.uid in own for owner in owners))
+
+
+def copied(item: Item, uids: Mapping[str, str], mark: str, annotations: Mapping[str, str | None] | None = None) -> Tree:
+    """The body to create at the target, where owners have the uids that `uids` gives for theirs; others are left out.
+
+    A Cluster of Cluster API is paused. The status is part of the body where it is not written apart.
+    """
+    tree = item.object.tree
+    metadata = {name: value for name, value in tree["metadata"].items() if name not in _OF_THE_SERVER}
+    kept = metadata.get("annotations", {}) | {MOVED_FROM_ANNOTATION: mark} | dict(annotations or {})
+    metadata["annotations"] = {name: value for name, value in kept.items() if value is not None}
+    owners = [owner | {"uid": uids[owner["uid"]]} for owner in _owners(tree) if owner["uid"] in uids]
+    metadata.pop("ownerReferences", None)
+    if owners:
+        metadata["ownerReferences"] = owners
+    body = {**tree, "metadata": metadata}
+    if item.has_status:
+        body.pop("status", None)
+    if is_capi_cluster(item):
+        body["spec"] = {**body.get("spec", {}), "paused": True}
+    return body
+
+
+def status_there(item: Item, generation: int) -> Tree | None:
+    """The status to write at the target, where the object has this generation: what was observed last is observed
+    there, and what was outdated stays so. None without a status.
+    """
+    status = item.object.tree.get("status")
+    if not item.has_status or not status:
+        return None
+    present = item.object.metadata.generation
+    if is_capi_cluster(item):  # pausing raised the generation, and resuming will
+        present, generation = present - 1, generation + 1
+
+    def observed(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {
+                name: (generation if inner >= present else 0)
+                if name == "observedGeneration" and isinstance(inner, int)
+                else observed(inner)
+                for name, inner in value.items()
+            }
+        return [observed(inner) for inner in value] if isinstance(value, list) else value
+
+    # A sum of generations: the target's are others.
+    return {"status": {name: value for name, value in observed(status).items() if name != _SUM}}
+
+
+def differences(
+    item: Item, there: Object, uids: Mapping[str, str], without: Collection[str] = frozenset()
+) -> list[str]:
+    """Paths of what the source has and the target has not, or not so; what the target has besides is its own.
+
+    Annotations `without` which they are compared differ between management clusters.
+    """
+    wanted, found = _comparable(item.object.tree, uids), _comparable(there.tree, None)
+    wanted["annotations"] = {name: value for name, value in wanted["annotations"].items() if name not in without}
+    return list(_lacking(wanted, found, ()))
+
+
+def lacks(wanted: Any, found: Any) -> bool:
+    """True if a value has not everything that is wanted."""
+    return any(True for _ in _lacking(wanted, found, ()))
+
+
+def _comparable(tree: Tree, uids: Mapping[str, str] | None) -> Tree:
+    metadata = tree["metadata"]
+    owners = _owners(tree)
+    if uids is not None:
+        owners = [owner | {"uid": uids[owner["uid"]]} for owner in owners if owner["uid"] in uids]
+    kept = {name: value for name, value in metadata.get("annotations", {}).items() if name not in _OF_THE_MOVE}
+    rest = {name: value for name, value in tree.items() if name not in ("metadata", "status")}
+    if rest["kind"] == CAPI_CLUSTER.kind and rest["apiVersion"].partition("/")[0] == CAPI_CLUSTER.group:
+        rest["spec"] = {name: value for name, value in rest.get("spec", {}).items() if name != "paused"}
+    labels, finalizers = metadata.get("labels", {}), sorted(metadata.get("finalizers", ()))
+    by_uid = {owner["uid"]: owner for owner in owners}
+    return {**rest, "labels": labels, "annotations": kept, "finalizers": finalizers, "ownerReferences": by_uid}
+
+
+def _lacking(wanted: Any, found: Any, path: tuple[paths.Step, ...]) -> Iterable[str]:
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        for name, value in wanted.items():
+            yield from _lacking(value, found.get(name), (*path, name))
+    elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+        for index, (ours, theirs) in enumerate(zip(wanted, found, strict=True)):
+            yield from _lacking(ours, theirs, (*path, index))
+    elif wanted != found and wanted not in ({}, [], None):
+        yield paths.render(path)
+
+
+def _owners(tree: Tree) -> list[Tree]:
+    found: list[Tree] = tree["metadata"].get("ownerReferences", [])
+    return found

@@ -1,0 +1,49 @@
+"""The record of a move, in an annotation on the Cluster at its source and at its target. Pure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from espalier.api import json_trees
+from espalier.api.eksa.group import MOVE_ANNOTATION, MOVED_FROM_ANNOTATION
+from espalier.kube.objects import Object
+
+COPYING, HANDED_OVER = "copying", "handed-over"
+"""States at the source: the move can be taken back; it can't, because the target has the cluster."""
+
+
+class Record(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A move as it stands. Management clusters are named by the uid of their system namespace."""
+
+    epoch: int
+    """The number of moves of the cluster, this one included."""
+    source: str
+    target: str
+    state: str = COPYING
+    paused: str | None = None
+    """The paused annotation before the move; None without one."""
+
+    @property
+    def mark(self) -> str:
+        """The value of `MOVED_FROM_ANNOTATION` on the copies."""
+        return f"{self.source}/{self.epoch}"
+
+    @property
+    def text(self) -> str:
+        """The value of the annotation."""
+        return msgspec.json.encode(self, order="deterministic").decode()
+
+
+_decode = json_trees.decoder(Record)
+
+
+def record_of(found: Object) -> Record | None:
+    """The record on a Cluster; None without one. Raises `msgspec.MsgspecError` for one that was edited."""
+    text = found.metadata.annotations.get(MOVE_ANNOTATION)
+    return None if text is None else _decode(text.encode())
+
+
+def next_epoch(found: Object) -> int:
+    """The epoch of the next move of a Cluster."""
+    last = found.metadata.annotations.get(MOVED_FROM_ANNOTATION, "").rpartition("/")[2]
+    return int(last) + 1 if last.isdecimal() else 1

@@ -1,0 +1,71 @@
+"""A management cluster as source or target of a move: its identity, and all objects that may be moved or matter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
+from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+from espalier.kube.client import Client
+from espalier.kube.errors import NotFound
+from espalier.kube.objects import Object
+from espalier.moving.objects import Item, Place
+
+_GROUPS = (GROUP, "distro.eks.amazonaws.com")
+_CLUSTER_API = "cluster.x-k8s.io"
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """The objects of a management cluster at about one moment."""
+
+    items: Sequence[Item]
+    definitions: Sequence[Object]
+
+    def by_place(self) -> dict[Place, Item]:
+        """The objects by what they are called."""
+        return {item.place: item for item in self.items}
+
+
+@dataclass(frozen=True)
+class Side:
+    """A management cluster; `uid`, that of its system namespace, distinguishes it from every other."""
+
+    client: Client
+    uid: str
+
+    @classmethod
+    async def of(cls, client: Client) -> Side | None:
+        """The management cluster of a client; None if it has no system namespace."""
+        try:
+            return cls(client, (await client.get(NAMESPACE, SYSTEM_NAMESPACE)).metadata.uid)
+        except NotFound:
+            return None
+
+    async def read(self) -> Inventory:
+        """All objects of our kinds and Cluster API's, with Secrets and ConfigMaps; and the definitions of kinds."""
+        definitions = (await self.client.list(CUSTOM_RESOURCE_DEFINITION)).items
+        kinds = [served for one in definitions if (served := _served(one.tree["spec"])) is not None]
+        items = []
+        for resource, has_status in (*kinds, (SECRET, False), (CONFIG_MAP, False)):
+            try:
+                listed = await self.client.list(resource)
+            except NotFound:  # the definition was made or removed just now
+                continue
+            items += [Item(resource, one, has_status) for one in listed.items]
+        return Inventory(items, definitions)
+
+
+def _served(spec: Tree) -> tuple[Resource, bool] | None:
+    """The stored version of a kind, and whether its status is written apart; None for kinds of others."""
+    group = spec["group"]
+    if group not in _GROUPS and group != _CLUSTER_API and not group.endswith(f".{_CLUSTER_API}"):
+        return None
+    version: dict[str, Any] = next(one for one in spec["versions"] if one["storage"])
+    names, namespaced = spec["names"], spec["scope"] == "Namespaced"
+    resource = Resource(group, version["name"], names["plural"], names["kind"], namespaced)
+    return resource, "status" in version.get("subresources", {})

@@ -1,0 +1,216 @@
+"""Clusters that `espalier move` takes from one management cluster to another: nothing rolls, nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from espalier.api.capi import cluster as capi
+from espalier.api.core import SECRET
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import MOVE_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.resource import Key
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import Unreachable
+from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.wire import Request, Response, Transport
+from espalier.moving.mover import Refused
+from espalier.providers.docker.kinds import DockerDatacenterConfig
+from tests.support.environments.cluster_lives import KUBERNETES
+from tests.support.environments.control_plane import READING_VERBS
+from tests.support.environments.managed_environment import (
+    CALM,
+    GARDEN,
+    NAMESPACE,
+    ManagedEnvironment,
+)
+from tests.support.environments.two_management_clusters import OTHER, SECOND, between, mover, objects
+from tests.support.servers.clusterctl import node_versions
+from tests.support.servers.faults import Interceptor
+
+pytestmark = pytest.mark.embedded
+
+
+def test_a_moved_cluster_is_settled_and_keeps_machines() -> None:
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        workload = await source.workload()
+        nodes, before = await node_versions(workload), await objects(source)
+        written = target.written()
+        await (await mover(source.client, target.client)).move([GARDEN])
+        await asyncio.sleep(CALM)
+        assert target.written() - written == {}
+        assert await objects(source) == set()
+        assert await objects(target) == before
+        assert await node_versions(workload) == nodes
+        assert source.clusters.get(GARDEN) is None
+        moved = await target.client.get(Cluster.resource, GARDEN.name, NAMESPACE)
+        assert MOVE_ANNOTATION not in moved.metadata.annotations
+        assert moved.decode(Cluster).status.ready
+
+    between(story)
+
+
+class Dying(Interceptor):
+    """The command dies after so many writes, the last of which is not answered."""
+
+    def __init__(self, after: int) -> None:
+        self.is_dead = False
+        self.writes = 0
+        self.after = after
+
+    async def request(self, transport: Transport, request: Request) -> Response:
+        if self.is_dead:
+            raise Unreachable("dead", sent=False)
+        if request.method == "GET":
+            return await transport.request(request)
+        self.writes += 1
+        self.is_dead = self.writes % self.after == 0
+        response = await transport.request(request)
+        assert response.status < 300, response.body
+        if self.is_dead:
+            raise Unreachable("died")
+        return response
+
+
+def mortal(env: ManagedEnvironment, dying: Dying) -> Client:
+    return Client(dying(InProcessTransport(env.server)), user_agent="move").without_repeats()
+
+
+def active(env: ManagedEnvironment) -> bool:
+    """True if a management cluster acts on the garden, by either of its records."""
+    cluster, found = env.clusters.get(GARDEN), env.capi_objects.of(capi.Cluster.resource)
+    made = found.get(Key(SYSTEM_NAMESPACE, GARDEN.name))
+    of_capi = made is not None and not made.decode(capi.Cluster).spec.paused
+    return of_capi or (cluster is not None and MOVE_ANNOTATION not in cluster.metadata.annotations)
+
+
+@pytest.mark.parametrize("writes", [pytest.param(1, marks=pytest.mark.soak), 9])
+def test_a_move_killed_after_some_writes_goes_on(writes: int) -> None:
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        workload = await source.workload()
+        nodes, before = await node_versions(workload), await objects(source)
+        written, dying = target.written(), Dying(writes)
+        for _ in range(400):
+            dying.is_dead = False
+            try:
+                await (await mover(mortal(source, dying), mortal(target, dying))).move([GARDEN])
+            except Unreachable:
+                await asyncio.sleep(1)
+                assert not (active(source) and active(target))
+            else:
+                break
+        assert dying.writes > 3 * len(before)
+        await asyncio.sleep(CALM)
+        assert (target.written() - written, await objects(source)) == ({}, set())
+        assert (await objects(target), await node_versions(workload)) == (before, nodes)
+
+    between(story)
+
+
+@pytest.mark.parametrize("writes", [40, *(pytest.param(one, marks=pytest.mark.soak) for one in (1, 7, 93))])
+def test_a_move_taken_back_leaves_nothing_there(writes: int) -> None:
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        workload = await source.workload()
+        nodes, before, dying = await node_versions(workload), await objects(source), Dying(writes)
+        present = await source.client.get(Cluster.resource, GARDEN.name, NAMESPACE)
+        with pytest.raises(Unreachable):
+            await (await mover(mortal(source, dying), mortal(target, dying))).move([GARDEN])
+        await asyncio.sleep(60)
+        await (await mover(source.client, target.client)).take_back([GARDEN])
+        await asyncio.sleep(CALM)
+        assert (await objects(source), await objects(target)) == (before, set())
+        assert target.clusters.get(GARDEN) is None
+        assert await node_versions(workload) == nodes
+        after = await source.client.get(Cluster.resource, GARDEN.name, NAMESPACE)
+        assert after.metadata.annotations == present.metadata.annotations
+        written = source.written()
+        await asyncio.sleep(CALM)
+        assert source.written() == written
+
+    between(story)
+
+
+def test_a_move_that_handed_over_is_not_taken_back() -> None:
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        while "handed-over" not in await at_source(source):
+            dying = Dying(5)
+            with pytest.raises(Unreachable):
+                await (await mover(mortal(source, dying), mortal(target, dying))).move([GARDEN])
+        with pytest.raises(Refused, match="handed over: let the move finish"):
+            await (await mover(source.client, target.client)).take_back([GARDEN])
+        assert not active(source)
+
+    between(story)
+
+
+async def at_source(env: ManagedEnvironment) -> str:
+    found = await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)
+    return found.metadata.annotations.get(MOVE_ANNOTATION, "")
+
+
+def test_a_change_during_the_copy_is_not_handed_over() -> None:
+    """The source's spec is edited after it was copied; the same command copies it again."""
+
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        dying = Dying(60)
+        with pytest.raises(Unreachable):
+            await (await mover(mortal(source, dying), mortal(target, dying))).move([GARDEN])
+        await source.change(kubernetesVersion="1.36")
+        await (await mover(source.client, target.client)).move([GARDEN])
+        moved = await target.until_ready()
+        assert moved.spec.kubernetes_version == "1.36"
+        assert set(await target.versions()) == {KUBERNETES["1.36"]}
+
+    between(story)
+
+
+def test_bad_moves_are_refused_before_anything_is_written() -> None:
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        written = dict(source.server.requests), dict(target.server.requests)
+        await refused(source, source, GARDEN, "the target is the source itself")
+        await refused(source, target, Key(NAMESPACE, "nobody"), "Cluster default/nobody does not exist at the source")
+        await refused(source, target, Key(NAMESPACE, "laptop"), "is the record of a management cluster")
+        assert writes(source, written[0]) == writes(target, written[1]) == []
+        await refused(source, target, OTHER, "Cluster default/other does not exist at the source")
+        taken = {"metadata": {"name": "garden-ca", "namespace": SYSTEM_NAMESPACE}, "data": {"tls.key": "YQ=="}}
+        await target.client.create(SECRET, taken)
+        await refused(source, target, GARDEN, "Secret eksa-system/garden-ca exists at the target with other content")
+        await source.change(kubernetesVersion="1.36")
+        await refused(source, target, GARDEN, "is being changed: wait until condition Ready is True")
+        assert not await at_source(source)
+        edited = {"metadata": {"annotations": {MOVE_ANNOTATION: "{"}}}
+        await source.client.patch(Cluster.resource, GARDEN.name, NAMESPACE, patch=edited, type=PatchType.MERGE)
+        await refused(source, target, GARDEN, "annotation anywhere.eks.amazonaws.com/move was edited")
+
+    between(story)
+
+
+async def refused(source: ManagedEnvironment, target: ManagedEnvironment, key: Key, why: str) -> None:
+    with pytest.raises(Refused, match=why):
+        await (await mover(source.client, target.client)).move([key])
+
+
+def writes(env: ManagedEnvironment, before: dict[tuple[str, str, str, str], int]) -> list[object]:
+    return [
+        request
+        for request, count in env.server.requests.items()
+        if request[3] == "journey" and request[0] not in READING_VERBS and count != before.get(request, 0)
+    ]
+
+
+def test_clusters_with_a_common_datacenter_move_together() -> None:
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        common = {"kind": "DockerDatacenterConfig", "name": GARDEN.name}
+        await source.apply(name="second", datacenterRef=common)
+        await source.until_ready(SECOND)
+        await asyncio.sleep(CALM)
+        written = target.written()
+        await (await mover(source.client, target.client)).move([GARDEN, SECOND])
+        await asyncio.sleep(CALM)
+        assert target.written() - written == {}
+        datacenter = await target.client.get(DockerDatacenterConfig.resource, GARDEN.name, NAMESPACE)
+        assert {one.name for one in datacenter.metadata.owner_references} == {GARDEN.name, SECOND.name}
+        assert (await objects(source), await objects(source, SECOND.name)) == (set(), set())
+
+    between(story)
