@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
+from collections import Counter
 
 import pytest
 
@@ -11,14 +13,17 @@ from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import MOVE_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.resource import Key
+from espalier.clusters.design.names import GATE_KEY, GATE_KEY_FIELD
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Unreachable
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import Request, Response, Transport
 from espalier.moving.mover import Refused
 from espalier.providers.docker.kinds import DockerDatacenterConfig
+from espalier.providers.kinds import CATALOG
 from tests.support.environments.cluster_lives import KUBERNETES
 from tests.support.environments.control_plane import READING_VERBS
+from tests.support.environments.managed_clusters import Write
 from tests.support.environments.managed_environment import (
     CALM,
     GARDEN,
@@ -26,6 +31,8 @@ from tests.support.environments.managed_environment import (
     ManagedEnvironment,
 )
 from tests.support.environments.two_management_clusters import OTHER, SECOND, between, mover, objects
+from tests.support.providers.provider_lives import LIVES, ProviderLife
+from tests.support.sampling import sampled
 from tests.support.servers.clusterctl import node_versions
 from tests.support.servers.faults import Interceptor
 
@@ -108,7 +115,7 @@ def test_a_move_killed_after_some_writes_goes_on(writes: int) -> None:
     between(story)
 
 
-@pytest.mark.parametrize("writes", [40, *(pytest.param(one, marks=pytest.mark.soak) for one in (1, 7, 93))])
+@pytest.mark.parametrize("writes", [40, *(pytest.param(one, marks=pytest.mark.soak) for one in (1, 7, 85))])
 def test_a_move_taken_back_leaves_nothing_there(writes: int) -> None:
     async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
         workload = await source.workload()
@@ -214,3 +221,41 @@ def test_clusters_with_a_common_datacenter_move_together() -> None:
         assert (await objects(source), await objects(source, SECOND.name)) == (set(), set())
 
     between(story)
+
+
+PROVIDERS_WITH_CREDENTIALS = sampled([one for one in LIVES if "secret" in one.before.__qualname__], 1)
+
+
+@pytest.mark.parametrize("life", PROVIDERS_WITH_CREDENTIALS, ids=lambda one: one.datacenter)
+@pytest.mark.parametrize("has_key", [pytest.param(False, marks=pytest.mark.soak), True])
+def test_credentials_move_with_the_clusters_that_use_them(life: ProviderLife, *, has_key: bool) -> None:
+    """The target may have its own key for digests of credentials."""
+
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        if has_key:
+            key_of_target = {"name": GATE_KEY.name, "namespace": GATE_KEY.namespace}
+            data = {GATE_KEY_FIELD: b64encode(b"another key of thirty-two bytes!").decode()}
+            await target.client.create(SECRET, {"metadata": key_of_target, "data": data})
+        await life.before(source)
+        trees = life.manifest(NAMESPACE)
+        for tree in reversed(trees):
+            await source.client.apply(CATALOG.resource_of(tree["apiVersion"], tree["kind"]), tree)
+        key = Key(NAMESPACE, trees[0]["metadata"]["name"])
+        await source.until_ready(key)
+        await asyncio.sleep(CALM)
+        workload, before = await source.workload(key), await objects(source, key.name)
+        nodes, written = await node_versions(workload), target.written()
+        await (await mover(source.client, target.client)).move([key])
+        await asyncio.sleep(CALM)
+        assert of_clusters(target.written() - written) == []
+        assert (await objects(source, key.name), await objects(target, key.name)) == (set(), before)
+        assert await node_versions(workload) == nodes
+        moved = await target.client.get(Cluster.resource, key.name, NAMESPACE)
+        assert moved.decode(Cluster).status.ready
+
+    between(story)
+
+
+def of_clusters(written: Counter[Write]) -> list[Write]:
+    """Writes to other objects than those whose provider checks them."""
+    return [one for one in written if not one[1].endswith("configs")]

@@ -52,6 +52,10 @@ class Judge(Protocol):
     def named(self, at: Inventory, key: Key) -> Iterable[Place]:
         """The objects that a Cluster references, and the Secrets and ConfigMaps that these name."""
 
+    def completing(self, at: Inventory, key: Key) -> Iterable[Place]:
+        """The objects of the management cluster that a target gets if it has none of its own."""
+        ...
+
     def obstacles(self, source: Inventory, target: Inventory, key: Key) -> Iterable[str]:
         """The reasons why a Cluster can't be moved now."""
 
@@ -339,8 +343,15 @@ class Mover:
 
     def _members(self, here: Inventory, there: Inventory, key: Key) -> list[Item]:
         name = self.judge.management(there)
-        found = objects.members(here.items, key, self.judge.named(here, key))
+        found = objects.members(here.items, key, [*self.judge.named(here, key), *self._lacking(here, there, key)])
         return [_managed_by(item, name) if objects.is_cluster(item) and name else item for item in found]
+
+    def _lacking(self, here: Inventory, there: Inventory, key: Key) -> Iterable[Place]:
+        """What the target has only if it was copied."""
+        copies = there.by_place()
+        for place in self.judge.completing(here, key):
+            if place not in copies or self._came_from_here(copies[place].object):
+                yield place
 
     def _cannot_return(self, found: Mapping[Place, Item], key: Key) -> str:
         if _place(CLUSTER, key) not in found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
@@ -43,6 +44,11 @@ class ClusterJudge:
             namespace, _, name = place.rpartition("/")
             found.append(("", kind, Key(namespace, name)))
         return found
+
+    def completing(self, at: Inventory, key: Key) -> Iterable[Place]:
+        """The key for digests of credentials, for a cluster with credentials."""
+        scope = self._observer(at).scope(key)
+        return [("", SECRET.kind, names.GATE_KEY)] if scope is not None and scope.credentials else []
 
     def management(self, at: Inventory) -> str:
         """The name of the record of the management cluster."""
