@@ -101,8 +101,9 @@ class Mover:
             for key in copying:
                 await self._copy(here, there, key, uids)
             here, there = await self.source.read(), await self.target.read()
+            uids = self._copied_before(here, there)
             for key in copying:
-                self._verify(here, there, key)
+                self._verify(here, there, key, uids)
             for key in copying:
                 await self._settle(here, there, key)
                 await self._hand_over(here, key)
@@ -116,7 +117,7 @@ class Mover:
     async def take_back(self, keys: Sequence[Key]) -> None:
         """Delete the copies at the target, and let the source act again. Raises `Refused` after the hand-over."""
         here, there = await self.source.read(), await self.target.read()
-        found = here.by_place()
+        found = here.index.by_place
         problems = [text for key in keys if (text := self._cannot_return(found, key))]
         if problems:
             raise Refused(problems)
@@ -125,20 +126,18 @@ class Mover:
             if record is None:
                 self.say(f"cluster {key} is not being moved")
                 continue
-            marked = [
-                item
-                for item in there.items
-                if item.object.metadata.annotations.get(MOVED_FROM_ANNOTATION) == record.mark
-            ]
-            of_it = {item.place for item in self._members(here, there, key)}
-            await self._delete(self.target, [item for item in marked if item.place in of_it])
+            copies = there.index.by_place
+            made = [copies[item.place] for item in self._members(here, there, key) if item.place in copies]
+            made = [one for one in made if _mark_of(one.object) == record.mark]
+            own = {one.object.metadata.uid: one for one in made}
+            await self._delete(self.target, [one for one in made if not objects.is_shared(one, own)])
             await self._resume(self.source, found, key, record)
             self.say(f"cluster {key} stays at the source")
 
     def _check(self, here: Inventory, there: Inventory, keys: Sequence[Key]) -> None:
         if self.source.uid == self.target.uid:
             raise Refused(["the target is the source itself: give the kubeconfig of another management cluster"])
-        found, copies = here.by_place(), there.by_place()
+        found, copies = here.index.by_place, there.index.by_place
         problems: list[str] = []
         for key in keys:
             problems += self._obstacles(here, there, found, copies, key)
@@ -171,13 +170,10 @@ class Mover:
             return [] if copy is not None else [gone]
         members = self._members(here, there, key)
         problems = list(self.judge.obstacles(here, there, key)) if record is None else []
-        kinds = {(one.resource.group, one.resource.kind) for one in there.items} | {
-            (one.tree["spec"]["group"], one.tree["spec"]["names"]["kind"]) for one in there.definitions
-        }
         problems += dict.fromkeys(
             f"kind {one.resource.group_resource} is not served at the target: install what defines it there"
             for one in members
-            if one.resource.group and (one.resource.group, one.resource.kind) not in kinds
+            if one.resource.group and (one.resource.group, one.resource.kind) not in there.kinds
         )
         for one in members:
             problems += self._obstacles_of(one, copies.get(one.place), record)
@@ -201,7 +197,7 @@ class Mover:
 
     async def _begun(self, here: Inventory, key: Key) -> Record:
         """The record of the move, written first: from then on the source's manager leaves the cluster alone."""
-        item = here.by_place().get(_place(CLUSTER, key))
+        item = here.index.by_place.get(_place(CLUSTER, key))
         if item is None:
             return Record(0, self.source.uid, self.target.uid, HANDED_OVER)
         record = _record_of(item.object)
@@ -218,14 +214,14 @@ class Mover:
 
     def _copied_before(self, here: Inventory, there: Inventory) -> dict[str, str]:
         """The uids at the target, by those at the source, of what earlier moves from there have copied."""
-        copies = there.by_place()
+        copies = there.index.by_place
         found = ((item.object, copies[item.place].object) for item in here.items if item.place in copies)
         return {one.metadata.uid: copy.metadata.uid for one, copy in found if self._came_from_here(copy)}
 
     async def _copy(self, here: Inventory, there: Inventory, key: Key, uids: dict[str, str]) -> None:
         """Copy the objects of a cluster. `uids`, those of the target by those of the source, grows."""
         record = self._required(here, key)
-        copies = there.by_place()
+        copies = there.index.by_place
         members = self._members(here, there, key)
         for level in objects.levels(members):
             written = await asyncio.gather(
@@ -274,9 +270,9 @@ class Mover:
             patch = {"metadata": {"uid": present.metadata.uid, "managedFields": fields}}
             await client.patch(item.resource, key.name, key.namespace or None, patch=patch, type=PatchType.MERGE)
 
-    def _verify(self, here: Inventory, there: Inventory, key: Key) -> None:
+    def _verify(self, here: Inventory, there: Inventory, key: Key, uids: Mapping[str, str]) -> None:
         """Raises `Refused` unless the target has everything that the source has now."""
-        members, copies, uids = self._members(here, there, key), there.by_place(), self._copied_before(here, there)
+        members, copies = self._members(here, there, key), there.index.by_place
         problems = []
         for item in members:
             copy = copies.get(item.place)
@@ -296,7 +292,7 @@ class Mover:
     async def _settle(self, here: Inventory, there: Inventory, key: Key) -> None:
         """Have the cluster count as reconciled at the target, as it did at the source."""
         annotations, status = self.judge.settled(here, there, key)
-        copy = there.by_place()[_place(CLUSTER, key)].object
+        copy = there.index.by_place[_place(CLUSTER, key)].object
         noted = copy.metadata.annotations
         if any(noted.get(name) != value for name, value in annotations.items()):
             await self._annotate(self.target, copy, annotations, versioned=False)
@@ -308,17 +304,17 @@ class Mover:
 
     async def _hand_over(self, here: Inventory, key: Key) -> None:
         """The source lets go, unless the Cluster changed since it was compared."""
-        item = here.by_place()[_place(CLUSTER, key)]
+        item = here.index.by_place[_place(CLUSTER, key)]
         record = self._required(here, key)
         handed = msgspec.structs.replace(record, state=HANDED_OVER)
         await self._annotate(self.source, item.object, {MOVE_ANNOTATION: handed.text})
 
     async def _activate(self, here: Inventory, there: Inventory, key: Key) -> None:
         """Let the target act; nothing to do if it does already."""
-        copies = there.by_place()
+        copies = there.index.by_place
         copy = copies.get(_place(CLUSTER, key))
         record = _record_of(copy.object) if copy is not None else None
-        if record is None or self._record(here.by_place(), key) is None:
+        if record is None or self._record(here.index.by_place, key) is None:
             return
         await self._resume(self.target, copies, key, record)
 
@@ -329,7 +325,7 @@ class Mover:
 
     async def _remove(self, here: Inventory, there: Inventory, key: Key) -> None:
         """Delete the objects at the source, which delete nothing else; what others use stays."""
-        if _place(CLUSTER, key) not in here.by_place():
+        if _place(CLUSTER, key) not in here.index.by_place:
             return
         members = self._members(here, there, key)
         own = {item.object.metadata.uid: item for item in members}
@@ -343,12 +339,12 @@ class Mover:
 
     def _members(self, here: Inventory, there: Inventory, key: Key) -> list[Item]:
         name = self.judge.management(there)
-        found = objects.members(here.items, key, [*self.judge.named(here, key), *self._lacking(here, there, key)])
+        found = here.index.members(key, [*self.judge.named(here, key), *self._lacking(here, there, key)])
         return [_managed_by(item, name) if objects.is_cluster(item) and name else item for item in found]
 
     def _lacking(self, here: Inventory, there: Inventory, key: Key) -> Iterable[Place]:
         """What the target has only if it was copied."""
-        copies = there.by_place()
+        copies = there.index.by_place
         for place in self.judge.completing(here, key):
             if place not in copies or self._came_from_here(copies[place].object):
                 yield place
@@ -370,7 +366,7 @@ class Mover:
         return _record_of(item.object) if item is not None else None
 
     def _required(self, here: Inventory, key: Key) -> Record:
-        record = self._record(here.by_place(), key)
+        record = self._record(here.index.by_place, key)
         if record is None:
             raise Refused([f"Cluster {key}: somebody removed annotation {MOVE_ANNOTATION}: give the command again"])
         return record

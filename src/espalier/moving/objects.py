@@ -64,38 +64,45 @@ def is_capi_cluster(item: Item) -> bool:
     return (item.resource.group, item.resource.kind) == (CAPI_CLUSTER.group, CAPI_CLUSTER.kind)
 
 
-def members(items: Sequence[Item], key: Key, named: Iterable[Place]) -> list[Item]:
-    """The objects of a cluster, owners before what they own: the Cluster, what is `named` by it, what was made for it
-    in Cluster API, and all that these own.
+class Index:
+    """Objects of a management cluster, found without going through all of them."""
 
-    Of Clusters with one name, each has those that were made for it.
-    """
-    wanted, found = set(named), dict[str, Item]()
-    made = next(
-        (one for one in items if is_capi_cluster(one) and one.object.key == Key(SYSTEM_NAMESPACE, key.name)), None
-    )
-    is_ours = made is not None and owner_of(made.object.metadata.labels) == key
-    for item in items:
-        labels = item.object.metadata.labels
-        is_labelled = labels.get(capi.CLUSTER_NAME_LABEL) == key.name and not is_cluster(item)
-        owner = owner_of(labels)
-        is_made = is_labelled and item.object.namespace in (SYSTEM_NAMESPACE, "")
-        is_made = is_made and (owner == key or (owner is None and is_ours))
-        is_it = is_cluster(item) and item.object.key == key
-        if is_made or is_it or item.place in wanted:
-            found[item.object.metadata.uid] = item
-    added = True
-    while added:
-        more = {
-            item.object.metadata.uid: item
-            for item in items
-            if item.object.metadata.uid not in found
-            and not is_cluster(item)
-            and any(owner.uid in found for owner in item.object.metadata.owner_references)
-        }
-        found |= more
-        added = bool(more)
-    return [item for level in levels(list(found.values())) for item in level]
+    def __init__(self, items: Iterable[Item]) -> None:
+        self.by_place: dict[Place, Item] = {}
+        self._by_label: dict[str, list[Item]] = {}
+        self._owned: dict[str, list[Item]] = {}
+        for item in items:
+            self.by_place[item.place] = item
+            if is_cluster(item):
+                continue
+            name = item.object.metadata.labels.get(capi.CLUSTER_NAME_LABEL)
+            if name is not None and item.object.namespace in (SYSTEM_NAMESPACE, ""):
+                self._by_label.setdefault(name, []).append(item)
+            for owner in item.object.metadata.owner_references:
+                self._owned.setdefault(owner.uid, []).append(item)
+
+    def members(self, key: Key, named: Iterable[Place]) -> list[Item]:
+        """The objects of a cluster, owners before what they own: the Cluster, what is `named` by it, what was made for
+        it in Cluster API, and all that these own.
+
+        Of Clusters with one name, each has those that were made for it.
+        """
+        made = self.by_place.get((CAPI_CLUSTER.group, CAPI_CLUSTER.kind, Key(SYSTEM_NAMESPACE, key.name)))
+        is_ours = made is not None and owner_of(made.object.metadata.labels) == key
+        places = [(CLUSTER.group, CLUSTER.kind, key), *named]
+        new = [self.by_place[place] for place in places if place in self.by_place]
+        for item in self._by_label.get(key.name, ()):
+            owner = owner_of(item.object.metadata.labels)
+            if owner == key or (owner is None and is_ours):
+                new.append(item)
+        found: dict[str, Item] = {}
+        while new:
+            item = new.pop()
+            uid = item.object.metadata.uid
+            if uid not in found:
+                found[uid] = item
+                new += self._owned.get(uid, ())
+        return [item for level in levels(list(found.values())) for item in level]
 
 
 def levels(items: Sequence[Item]) -> list[list[Item]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
@@ -13,7 +14,7 @@ from espalier.api.resource import Resource
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
-from espalier.moving.objects import Item, Place
+from espalier.moving.objects import Index, Item
 
 _GROUPS = (GROUP, "distro.eks.amazonaws.com")
 _CLUSTER_API = "cluster.x-k8s.io"
@@ -26,9 +27,15 @@ class Inventory:
     items: Sequence[Item]
     definitions: Sequence[Object]
 
-    def by_place(self) -> dict[Place, Item]:
-        """The objects by what they are called."""
-        return {item.place: item for item in self.items}
+    @cached_property
+    def index(self) -> Index:
+        """The objects by what they are called, and by their cluster."""
+        return Index(self.items)
+
+    @cached_property
+    def kinds(self) -> frozenset[tuple[str, str]]:
+        """Groups and kinds that are defined."""
+        return frozenset((one.tree["spec"]["group"], one.tree["spec"]["names"]["kind"]) for one in self.definitions)
 
 
 @dataclass(frozen=True)

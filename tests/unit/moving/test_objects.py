@@ -53,18 +53,18 @@ def uids(found: list[Item]) -> list[str]:
 
 
 def test_owners_come_before_what_they_own() -> None:
-    found = uids(objects.members(of_garden(), GARDEN, []))
+    found = uids(objects.Index(of_garden()).members(GARDEN, []))
     assert sorted(found) == ["ca", "data", "garden", "machine", "made"]
     assert found[0] == "garden"
     assert found.index("made") < found.index("machine") < found.index("data")
 
 
 def test_a_namesake_has_none_of_the_objects_of_another() -> None:
-    assert uids(objects.members(of_garden(), TENANT, [])) == ["tenant"]
+    assert uids(objects.Index(of_garden()).members(TENANT, [])) == ["tenant"]
 
 
 def test_what_a_cluster_names_is_one_of_its_objects() -> None:
-    found = objects.members(of_garden(), TENANT, [("", "Secret", system("other"))])
+    found = objects.Index(of_garden()).members(TENANT, [("", "Secret", system("other"))])
     assert uids(found) == ["tenant", "other"]
     own = {one.object.metadata.uid: one for one in found}
     assert [objects.is_shared(one, own) for one in found] == [False, True]
