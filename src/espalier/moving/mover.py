@@ -343,7 +343,7 @@ class Mover:
         return [_managed_by(item, name) if objects.is_cluster(item) and name else item for item in found]
 
     def _lacking(self, here: Inventory, there: Inventory, key: Key) -> Iterable[Place]:
-        """What the target has only if it was copied."""
+        """The objects that the target has only if they were copied."""
         copies = there.index.by_place
         for place in self.judge.completing(here, key):
             if place not in copies or self._came_from_here(copies[place].object):
