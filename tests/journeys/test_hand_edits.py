@@ -99,6 +99,7 @@ ANNOTATIONS: list[tuple[str, tuple[Target, ...], tuple[str | None, ...]]] = [
     (keys.SOURCE_EPOCH, (ETCD,), EPOCHS),
     (keys.FOUNDING, (ETCD,), FLAGS),
     (keys.GIVEN_STATE, (WORKER, INFRASTRUCTURE), TEXTS),
+    (keys.RESULT_DIGESTS, (WORKER, INFRASTRUCTURE), (*TEXTS, "[]", "{}", '{"providerStatus": "x"}', '{"x": 1}')),
     (of_gardenlet.INITIATED_AT, (ETCD,), TIMES),
     (of_gardenlet.WOKEN_AT, (ETCD,), TIMES),
     (of_gardenlet.COPIED_EPOCH, (ENTRY,), EPOCHS),
@@ -114,6 +115,9 @@ ERROR = {"type": "Reconcile", "state": "Error", "progress": 1, "description": "b
 FALSE = [{"type": "LeaseValid", "status": "False", "reason": "X", "message": "by hand"}]
 GENERATIONS, SEED_NAMES = (None, 0, 99), (None, "", "a", "b", "nowhere")
 
+OTHER_NETWORK = {"network": "net-9"}
+"""As valid as the present one: machines in it would be other machines."""
+
 COMMON: dict[str, tuple[Any, ...]] = {
     "conditions": (None, [], FALSE),
     "lastOperation": (None, ERROR),
@@ -122,7 +126,7 @@ COMMON: dict[str, tuple[Any, ...]] = {
 OF_EXTENSIONS: dict[str, tuple[Any, ...]] = {
     **COMMON,
     "lastError": (None, FAILED),
-    "providerStatus": (None, {}, {"x": 1}),
+    "providerStatus": (None, {}, {"x": 1}, OTHER_NETWORK),
     "resources": (None, [], [{"name": "x", "resourceRef": {"apiVersion": "v1", "kind": "Secret", "name": "x"}}]),
     "state": (None, {}, "x", [1], {"older": True}),
 }
@@ -249,6 +253,8 @@ ALWAYS: list[tuple[str, Moment]] = [
     (f'Infrastructure {keys.OLDER_OPERATION} "x"', "restoring"),
     (f"Shoot {keys.OWNERSHIP} null", "settled"),
     ("Infrastructure status.providerStatus null", "restoring"),
+    (f"Infrastructure {keys.RESULT_DIGESTS} null", "settled"),
+    (f'Infrastructure {keys.RESULT_DIGESTS} "x"', "restoring"),
 ]
 
 
@@ -369,6 +375,7 @@ def test_lost_provider_status_is_restored_by_its_remedy() -> None:
             made = inventory(world)
             await world.move("b")
             await asyncio.sleep(MOMENTS["restoring"])
+            await applied(world, Edit(INFRASTRUCTURE, keys.RESULT_DIGESTS, "", None))  # as of other extensions
             assert await applied(world, EDITS["Infrastructure status.providerStatus null"])
             with pytest.raises(TimeoutError):
                 await world.healthy("b", seconds=900)
@@ -381,6 +388,63 @@ def test_lost_provider_status_is_restored_by_its_remedy() -> None:
                 Infrastructure.resource, "apple", ID, patch=patch, type=PatchType.MERGE, subresource=""
             )
             await world.healthy("b", seconds=900)
+            assert inventory(world) == made
+
+    virtual.run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.parametrize("moment", ["settled", "moving", "restoring", "restored"])
+def test_an_edited_network_rolls_no_machine(moment: str) -> None:
+    edit = Edit(INFRASTRUCTURE, "", "providerStatus", OTHER_NETWORK)
+
+    async def main(simulation: virtual.Simulation) -> None:
+        async with garden(simulation, delay=0.5, with_cloud=True, has_clients=True) as world:
+            await world.create_shoot(seed="a")
+            await world.healthy("a")
+            await asyncio.sleep(60)
+            made, seed = inventory(world), "a" if moment == "settled" else "b"
+            reported = await provider_status(world, "a")
+            if moment != "settled":
+                await world.move("b")
+                await asyncio.sleep({"moving": 0.6, "restoring": 4.5, "restored": 8.0}[moment])
+            assert await applied(world, edit)
+            await asyncio.sleep(120)
+            await world.healthy(seed, seconds=600)
+            assert inventory(world) == made
+            assert await provider_status(world, seed) == reported
+
+    virtual.run(main, epoch=EPOCH, seed=1)
+
+
+async def provider_status(world: World, seed: str) -> Any:
+    live = await world.seeds[seed].client.get(Infrastructure.resource, "apple", ID)
+    return (live.tree.get("status") or {}).get("providerStatus")
+
+
+def test_results_of_older_extensions_get_digests() -> None:
+    """Without a machine rolled, when they are next reconciled."""
+    edits = [Edit(target, keys.RESULT_DIGESTS, "", None) for target in (WORKER, INFRASTRUCTURE)]
+
+    async def main(simulation: virtual.Simulation) -> None:
+        async with garden(simulation, delay=0.5, with_cloud=True, has_clients=True) as world:
+            await world.create_shoot(seed="a")
+            await world.healthy("a")
+            await asyncio.sleep(60)
+            made = inventory(world)
+            for edit in edits:
+                assert [value for _, _, value in await applied(world, edit) if value]
+            await asyncio.sleep(60)
+            await world.healthy("a")
+            client = world.seeds["a"].client
+            for target in (WORKER, INFRASTRUCTURE):
+                live = await client.get(target.resource, "apple", ID)
+                assert keys.RESULT_DIGESTS not in live.metadata.annotations, "accepted as it is"
+                await Edit(target, keys.OPERATION, "", keys.RECONCILE).write(client, live, keys.RECONCILE)
+            await asyncio.sleep(60)
+            for target in (WORKER, INFRASTRUCTURE):
+                live = await client.get(target.resource, "apple", ID)
+                assert keys.RESULT_DIGESTS in live.metadata.annotations
+            await world.healthy("a")
             assert inventory(world) == made
 
     virtual.run(main, epoch=EPOCH, seed=1)

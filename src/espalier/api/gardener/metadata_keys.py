@@ -56,6 +56,10 @@ GIVEN_STATE = DOMAIN + "given-state"
 """On an extension resource: the digest of the state that the gardenlet wrote for its restore. While the resource still
 has it, a corrected ShootState replaces it."""
 
+RESULT_DIGESTS = DOMAIN + "result-digests"
+"""On an extension resource: the digest of each field of its status that its extension has reported as a result. Its
+gardenlet passes on no other value, and the extension reports its own again. Without it every value counts."""
+
 EPOCH = DOMAIN + "epoch"
 """On Etcds, extension resources and ShootStates: the ownership epoch that they belong to."""
 

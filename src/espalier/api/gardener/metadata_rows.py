@@ -128,6 +128,14 @@ ANNOTATIONS: tuple[MetadataKey, ...] = (
         "ShootState replaces it.",
     ),
     MetadataKey(
+        metadata_keys.RESULT_DIGESTS,
+        _EXTENSIONS,
+        Writer.EXTENSION,
+        "JSON: the digest of each field of the status that the extension has reported as a result, such as "
+        "`providerStatus`. A field with another value is not passed on to other resources; the extension reports its "
+        "own again. Without the annotation every value counts.",
+    ),
+    MetadataKey(
         f"{DOMAIN}copy-initiated-at",
         "Etcd",
         Writer.GARDENLET,

@@ -240,6 +240,13 @@ class TaskReason(Reason):
         "it, with what the extension last said; it is waited for all the same, without end",
         TASK,
     )
+    RESULTS_CHANGED = _time(
+        "ResultsChanged",
+        "somebody changed a result in the status of an extension resource, such as `status.providerStatus`. It is not "
+        "passed on, and the extension reports its own again; if that lasts, request it as the message says",
+        TASK,
+        BACKUPS,
+    )
     DEPLOYMENT_NOT_AVAILABLE = _time(
         "DeploymentNotAvailable",
         "a program of the control plane does not run yet; if that lasts, look at its pods in the seed",

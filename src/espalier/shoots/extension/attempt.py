@@ -26,6 +26,7 @@ from espalier.runtime.clock import Clock
 from espalier.runtime.fencing import fenced
 from espalier.runtime.mapping import ToKeys
 from espalier.runtime.writer import Writer
+from espalier.shoots.extension import results
 from espalier.shoots.extension.actuator import Actuator, Request
 from espalier.shoots.extension.guard import Guard, GuardFence, Verdict
 from espalier.shoots.extension.lease import LEASE_VALID, Leases
@@ -86,6 +87,12 @@ class _Status(Observed, frozen=True):
     status: Tree | None = None
 
 
+def due(object_: Object) -> OperationType | None:
+    """The operation that is due for a resource."""
+    last = object_.decode(ExtensionObject).status.last_operation
+    return operation_of(object_.metadata, last, is_changed=bool(results.changed(object_)))
+
+
 class Attempt(Generic[S]):
     """One attempt. `object` is as observed, or as a step of this attempt wrote it."""
 
@@ -93,12 +100,12 @@ class Attempt(Generic[S]):
         self.tools = tools
         self.object = object_
         self.seen = object_.decode(ExtensionObject)
-        self.operation = operation_of(object_.metadata, self.seen.status.last_operation)
+        self.operation = due(object_)
         self.cluster = tools.extension.cluster_of(object_)
         self.codes: Sequence[ErrorCode] = ()
         """The codes of the error that ended the attempt."""
         self.status: Tree = {}
-        """Status fields of the result, which step `succeed` writes."""
+        """Status fields of the result, which step `report_results` writes."""
 
     @property
     def resource(self) -> Resource:

@@ -25,9 +25,8 @@ from espalier.runtime.own_writes import OwnWrites
 from espalier.runtime.predicates import any_of, generation_changed
 from espalier.runtime.reconciler import Reconciled, Reconciler, Report
 from espalier.runtime.writer import NameTaken, Writer
-from espalier.shoots.extension.attempt import Attempt, Extension, Tools
+from espalier.shoots.extension.attempt import Attempt, Extension, Tools, due
 from espalier.shoots.extension.lease import Leases
-from espalier.shoots.extension.operation import operation_of
 from espalier.shoots.extension.steps import LEASE, steps_of
 from espalier.shoots.extension.views import ExtensionObject
 
@@ -99,14 +98,10 @@ def _waiting(extension: Extension[Any], tools: Tools[Any]) -> ToKeys:
         return [
             object_.key
             for object_ in tools.cache.list(namespace)
-            if extension.cluster_of(object_) == cluster.name and _is_due(object_)
+            if extension.cluster_of(object_) == cluster.name and due(object_) is not None
         ]
 
     return to_keys
-
-
-def _is_due(object_: Object) -> bool:
-    return operation_of(object_.metadata, object_.decode(ExtensionObject).status.last_operation) is not None
 
 
 def _report(attempt: Attempt[Any], outcome: Outcome) -> Report | None:

@@ -11,8 +11,9 @@ _RESUMED = (OperationType.CREATE, OperationType.MIGRATE, OperationType.RESTORE)
 """An operation that began with one of these types keeps it until it is done, even without the annotation."""
 
 
-def operation_of(metadata: ObjectMeta, last: LastOperation | None) -> OperationType | None:
-    """The operation that is due; None if there is none.
+def operation_of(metadata: ObjectMeta, last: LastOperation | None, *, is_changed: bool = False) -> OperationType | None:
+    """The operation that is due; None if there is none. `is_changed`: results in the status are not as reported,
+    so they are reported again.
 
     A migrated resource is another seed's. It is left alone, even if it changes or is deleted, until `migrate` or
     `restore` is requested.
@@ -34,4 +35,4 @@ def operation_of(metadata: ObjectMeta, last: LastOperation | None) -> OperationT
         return OperationType.CREATE
     if not is_done:
         return next((operation for operation in _RESUMED if operation == last.type), OperationType.RECONCILE)
-    return OperationType.RECONCILE if wanted == keys.RECONCILE else None
+    return OperationType.RECONCILE if wanted == keys.RECONCILE or is_changed else None

@@ -16,6 +16,8 @@ from espalier.api.meta import ObjectMeta
 from espalier.kube.errors import Conflict, KubeError
 from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait, fault_of
 from espalier.runtime.steps import Step
+from espalier.runtime.writer import Precondition
+from espalier.shoots.extension import results
 from espalier.shoots.extension.actuator import Result
 from espalier.shoots.extension.attempt import CONFLICTS, Attempt
 from espalier.shoots.extension.errors import OperationFailed, StateInvalid, Stopped
@@ -106,6 +108,16 @@ async def delete(attempt: Attempt[Any]) -> Outcome:
     return await _act(attempt, lambda: attempt.tools.extension.actuator.delete(attempt.request()))
 
 
+async def report_results(attempt: Attempt[Any]) -> Outcome:
+    """Write the results, and then their digests, as the API server has stored them: before the success, so that nobody
+    passes on a result without its digest."""
+    await attempt.write(attempt.status)
+    digests = results.digests_of(attempt.object, attempt.status.keys() - {"state"})
+    patch = {"metadata": {"annotations": {keys.RESULT_DIGESTS: digests}}}
+    attempt.object = await attempt.tools.writer.merge(attempt.resource, attempt.object, patch, Precondition.UID)
+    return Continue()
+
+
 async def succeed(attempt: Attempt[Any]) -> Outcome:
     """Report that the operation succeeded, and its result."""
     operation = attempt.last_operation(OperationState.SUCCEEDED, 100, f"{attempt.operation} succeeded")
@@ -145,9 +157,9 @@ async def remove_finalizer(attempt: Attempt[Any]) -> Outcome:
 _PREPARATION = (check_shoot, check_lease, add_finalizer, begin)
 
 OPERATIONS: dict[OperationType, tuple[Step[Attempt[Any]], ...]] = {
-    OperationType.CREATE: (*_PREPARATION, take_request, reconcile, succeed),
-    OperationType.RECONCILE: (*_PREPARATION, take_request, reconcile, succeed),
-    OperationType.RESTORE: (*_PREPARATION, restore, succeed, end_request),
+    OperationType.CREATE: (*_PREPARATION, take_request, reconcile, report_results, succeed),
+    OperationType.RECONCILE: (*_PREPARATION, take_request, reconcile, report_results, succeed),
+    OperationType.RESTORE: (*_PREPARATION, restore, report_results, succeed, end_request),
     OperationType.MIGRATE: (begin, migrate, succeed, end_request),
     OperationType.DELETE: (check_shoot, check_lease, begin, delete, succeed, remove_finalizer),
 }

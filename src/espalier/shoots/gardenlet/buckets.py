@@ -17,7 +17,7 @@ from espalier.api.gardener import extension_backups, metadata_keys, names
 from espalier.api.gardener.backups import BackupBucket, BackupEntry
 from espalier.api.gardener.extension import Extended
 from espalier.api.gardener.operations import LastError, LastOperation, OperationState, OperationType
-from espalier.api.gardener.reasons import BackupReason
+from espalier.api.gardener.reasons import BackupReason, TaskReason
 from espalier.api.gardener.responsibility import (
     is_deleted_unconfirmed,
     is_deletion_confirmed,
@@ -33,6 +33,7 @@ from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.runtime.predicates import generation_changed
 from espalier.runtime.writer import Precondition, found_by_owner
 from espalier.shoots.bucket_providers import UNDECLARED
+from espalier.shoots.extension import results
 from espalier.shoots.gardenlet import reach, servers
 from espalier.shoots.gardenlet.comparison import is_as_rendered, stamped
 from espalier.shoots.gardenlet.context import Tools
@@ -348,6 +349,8 @@ class Backups:
             live = await self._tools.seed.apply(kind.resource, {**body, "metadata": metadata}, found_by_owner)
         if live is None:
             return Wait(BackupReason.EXTENSION_RESOURCE_CREATED, "the extension resource is being created", after=SOON)
+        if problem := results.problem(live):
+            return await self._report_wait(garden, TaskReason.RESULTS_CHANGED, problem, resource)
         return await self._report(resource, garden, live.decode(kind), requested=requested_operation(live.metadata))
 
     async def _report(self, resource: Resource, garden: Object, extended: Extended, *, requested: str) -> Outcome:

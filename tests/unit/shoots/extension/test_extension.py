@@ -26,6 +26,7 @@ from espalier.shoots.extension import (
     SavedState,
     controller_of,
     leases_of,
+    results,
 )
 from tests.support.environments.simulated_loop import simulate
 from tests.support.gardens.extensions import TIMING, Seed, failed, is_gone, new_seed, running, settle, succeeded
@@ -347,7 +348,8 @@ def test_the_time_of_an_order_stays_when_it_was_taken_and_an_error_of_it_is_repo
             ordered = (await world.seed.ask(POND, "pond", "reconcile")).metadata.annotations[keys.TIMESTAMP]
             await settle(600)
             pond = await world.seed.get(POND, "pond")
-            assert pond.metadata.annotations == {keys.TIMESTAMP: ordered}
+            assert pond.metadata.annotations.keys() == {keys.TIMESTAMP, keys.RESULT_DIGESTS}
+            assert pond.metadata.annotations[keys.TIMESTAMP] == ordered
             assert failed(pond.tree)
             calls = len(world.provider.calls)
             await settle(600)
@@ -455,5 +457,67 @@ def test_a_state_that_is_too_large_is_reported_and_the_earlier_one_stays() -> No
             tree = await world.until(failed)
         assert tree["status"]["state"] == {"pond": "shoot--garden--rose"}
         assert "found 4.00 MiB, allowed: up to 1.37 MiB" in tree["status"]["lastError"]["description"]
+
+    simulate(story)
+
+
+def test_a_changed_result_is_reported_again() -> None:
+    async def story(simulation: Simulation) -> None:
+        world = await begin(simulation)
+        world.seed.keep_renewing()
+        async with running(world.seed, [world.component()]):
+            await world.make(asks="reconcile")
+            reported = (await world.until(succeeded("Create")))["metadata"]["annotations"][keys.RESULT_DIGESTS]
+            assert msgspec.json.decode(reported).keys() == {"nodesCIDR"}, "states change without an operation"
+            for edit in ({"nodesCIDR": "10.9.0.0/16"}, {"nodesCIDR": None}):
+                calls = len(world.provider.calls)
+                await world.seed.patch(POND, "pond", {"status": edit}, subresource="status")
+                await settle(600)
+                pond = (await world.seed.get(POND, "pond")).tree
+                assert pond["status"]["nodesCIDR"] == "10.0.0.0/16"
+                assert succeeded("Reconcile")(pond)
+                assert len(world.provider.calls) == calls + 2, "it is repaired once"
+            for text in ("", "x", "[]", '{"nodesCIDR": "x"}'):
+                await world.seed.patch(POND, "pond", {"metadata": {"annotations": {keys.RESULT_DIGESTS: text}}})
+                await settle(600)
+                pond = (await world.seed.get(POND, "pond")).tree
+                assert pond["metadata"]["annotations"][keys.RESULT_DIGESTS] == reported
+
+    simulate(story)
+
+
+class MovingPonds(Ponds):
+    """Its results change with each reconcile."""
+
+    async def reconcile(self, request: Request[Water]) -> Result[Water] | Wait:
+        self.size += 1
+        return Result(Water("pond"), status={"nodesCIDR": f"10.{self.size}.0.0/16", "providerStatus": {"x": None}})
+
+
+def test_digests_precede_the_success() -> None:
+    """No version of the object has a success with a result that nobody can check."""
+
+    async def story(simulation: Simulation) -> None:
+        world = await begin(simulation)
+        world.actuator = MovingPonds(world.provider)
+        world.seed.keep_renewing()
+        done: list[Object] = []
+
+        def see(_old: Object | None, new: Object | None, _first: bool) -> None:
+            if new is not None and any(succeeded(kind)(new.tree) for kind in ("Create", "Reconcile")):
+                done.append(new)
+
+        def watch(host: Host) -> None:
+            host.caches.of(POND).subscribe(see)
+
+        async with running(world.seed, [world.component(), Component("watcher", watch)]):
+            await world.make(asks="reconcile")
+            await world.until(succeeded("Create"))
+            await world.seed.ask(POND, "pond", "reconcile")
+            await world.until(succeeded("Reconcile"))
+            await settle(600)
+        assert {pond.tree["status"]["nodesCIDR"] for pond in done} == {"10.1.0.0/16", "10.2.0.0/16"}
+        assert all(keys.RESULT_DIGESTS in pond.metadata.annotations for pond in done)
+        assert all(results.changed(pond) == [] for pond in done)
 
     simulate(story)

@@ -18,6 +18,7 @@ from espalier.kube.errors import Conflict, Forbidden, NotFound
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.shoots.bucket_providers import BucketCapabilities
+from espalier.shoots.extension import results
 from espalier.shoots.gardenlet import buckets
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.context import Tools
@@ -393,6 +394,26 @@ async def test_a_bucket_says_where_it_is_as_its_extension_says() -> None:
     assert world.garden.said["providerStatus"] == {"url": URL}
     world.garden.conflicts = True
     assert of(await world.backups._report(BackupBucket.resource, bucket(), resource, requested="")) == "ObjectChanged"
+
+
+async def test_a_changed_bucket_is_not_passed_on() -> None:
+    """Its extension reports the location again, and the garden keeps what it has."""
+    world = World(seed(), bucket())
+    await world.backups._reconcile_bucket(Key("", BUCKET))
+    (body,) = [body for body in world.seed.applied if body["kind"] == "BackupBucket"]
+    del body["metadata"]["annotations"][metadata_keys.OPERATION]
+    status = {"lastOperation": {"type": "Create", "state": "Succeeded"}, "providerStatus": {"url": URL}}
+    digests = results.digests_of(Object(encode_json({**body, "status": status})), ["providerStatus"])
+    body["metadata"]["annotations"][metadata_keys.RESULT_DIGESTS] = digests
+    for url, reason in ((URL, "CredentialsCheckScheduled"), ("s3://other", "ResultsChanged")):
+        live = Object(encode_json({**body, "status": {**status, "providerStatus": {"url": url}}}))
+        world = World(seed(), bucket(), live)
+        assert of(await world.backups._reconcile_bucket(Key("", BUCKET))) == reason
+        assert world.garden.said["providerStatus"]["url"] == URL
+    description = world.garden.said["lastError"]["description"]
+    assert description.startswith(f"BackupBucket {BUCKET}: status.providerStatus: found")
+    command = f"kubectl annotate backupbucket.extensions.gardener.cloud {BUCKET} --overwrite"
+    assert description.endswith(f"{command} {metadata_keys.OPERATION}=reconcile")
 
 
 def seed(name: str = "a", **backup: Any) -> Object:

@@ -14,7 +14,8 @@ from espalier.api.gardener.infrastructure import Infrastructure
 from espalier.api.gardener.operations import OperationType
 from espalier.api.meta import Tree
 from espalier.kube.objects import Object, encode_json
-from espalier.runtime.outcome import Fault, Wait
+from espalier.runtime.outcome import Done, Fault, Wait
+from espalier.shoots.extension import results
 from espalier.shoots.flow.status import FlowStatus, TaskState, TaskStatus, read
 from espalier.shoots.flow.task import Failure, Overdue, Verdict
 from espalier.shoots.gardenlet import status
@@ -197,3 +198,34 @@ def test_an_error_of_the_attempt_before_the_order_is_no_failure(failed: timedelt
     error = {"description": "no quota", "lastUpdateTime": timestamp(NOW - failed)}
     resource = infrastructure(at(SHORT), lastError=error, lastOperation={"type": "Migrate", "state": "Error"})
     assert isinstance(migrated(resource), Failure if fails else Wait)
+
+
+def test_a_changed_result_is_not_passed_on() -> None:
+    """Nor is it waited for in silence: the message has object, field and remedy."""
+    reported: Tree = {"lastOperation": {"type": "Create", "state": "Succeeded"}, "providerStatus": {"network": "net-1"}}
+    stored = infrastructure(order="", **reported).object
+    digests = results.digests_of(stored, ["providerStatus"])
+    assert digests is not None
+
+    def deployed(network: str, digests: str | None, began: timedelta) -> Verdict:
+        annotations = {metadata_keys.RESULT_DIGESTS: digests} if digests is not None else {}
+        status: Tree = {**reported, "providerStatus": {"network": network}}
+        live = infrastructure(order="", metadata={"annotations": annotations}, **status).object
+        ctx = of(ExtensionResource(Infrastructure, live), began)
+        return extensions._wait_until_succeeded(ctx, live, live.decode(Infrastructure).status, "")
+
+    assert isinstance(deployed("net-1", digests, SHORT), Done)
+    assert isinstance(deployed("net-9", None, SHORT), Done), "of an extension that writes none"
+    verdict = deployed("net-9", digests, SHORT)
+    assert isinstance(verdict, Wait)
+    assert verdict.reason == "ResultsChanged"
+    assert verdict.message.startswith("Infrastructure apple: status.providerStatus: found a value that its extension")
+    target = f"infrastructure.extensions.gardener.cloud apple -n {TECHNICAL_ID}"
+    command = f"kubectl annotate {target} --overwrite gardener.cloud/operation=reconcile"
+    assert verdict.message.endswith(command)
+    overdue = deployed("net-9", digests, LONG)
+    assert isinstance(overdue, Overdue)
+    assert command in overdue.message
+    malformed = deployed("net-1", "x", SHORT)
+    assert isinstance(malformed, Wait)
+    assert f"metadata.annotations[{metadata_keys.RESULT_DIGESTS}]" in malformed.message

@@ -26,6 +26,7 @@ from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.runtime.writer import Precondition
+from espalier.shoots.extension import results
 from espalier.shoots.extension.lease import LEASE_VALID
 from espalier.shoots.flow.task import Action, Failure, Overdue, Verdict
 from espalier.shoots.gardenlet.comparison import is_as_rendered, stamped
@@ -234,6 +235,8 @@ def _wait_until_succeeded(ctx: Context, live: Object, status: ExtensionStatus, r
     if requested or last is None or not last.finished:
         message = f"{resource}: its extension has not finished{f' to {requested}' if requested else ''}"
         return _or_overdue(ctx, live, status, Wait(TaskReason.EXTENSION_NOT_READY, message, SOON))
+    if problem := results.problem(live):
+        return _or_overdue(ctx, live, status, Wait(TaskReason.RESULTS_CHANGED, problem, SOON))
     return Done()
 
 
