@@ -7,6 +7,7 @@ import io
 import pkgutil
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -116,6 +117,89 @@ def test_a_table_keeps_what_matters_at_every_width(name: str) -> None:
                 assert max(map(len, lines)) <= width
             if table.most_lines is None:
                 assert "…" not in text
+
+
+STATE = "waits for 3 of 5 machines, which are replaced by new ones xx"
+
+
+def long_rows_of(table: Table) -> list[list[str]]:
+    """Rows in which every cell that is no list or sentence is a name, and the last ones a long state."""
+
+    def cell(at: int, row: int) -> str:
+        if at in table.sentences or at in table.lists:
+            return rows_of(table, 400)[row][at]
+        return NAME if at < 2 else STATE if row == 1 else f"{row}m"
+
+    return [[cell(at, row) for at in range(len(table.columns))] for row in range(3)]
+
+
+@pytest.mark.parametrize("width", [width for width in WIDTHS if width])
+@pytest.mark.parametrize("name", TABLES)
+def test_no_line_is_wider_than_the_terminal(name: str, width: int) -> None:
+    table = TABLES[name]
+    for rows in (long_rows_of(table), rows_of(table, 90)):
+        lines = Layout(table, width).lines(rows)
+        longest = _longest_cell(table, rows)
+        assert [line for line in lines if len(line) > max(width, longest + len("│     │  "))] == []
+        text = "\n".join(lines)
+        shown = [row[at] for row in rows for at in range(len(row)) if at not in (*table.sentences, *table.lists)]
+        assert [value for value in shown if value not in text] == []
+        titles = [word for title in table.columns for word in title.upper().split()]
+        assert [word for word in titles if word not in text] == []
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_each_row_has_as_many_lines(name: str) -> None:
+    table = replace(TABLES[name], sentences=(), lists=())
+    rows = long_rows_of(table)
+    lines = Layout(table, 80).lines(rows)
+    assert len(lines) % (1 + len(rows)) == 0
+    each = len(lines) // (1 + len(rows))
+    for at in range(each):
+        (indent,) = {len(line) - len(line.lstrip()) for line in lines[at::each]}
+        assert indent == (4 if at else 0)
+
+
+def _longest_cell(table: Table, rows: list[list[str]]) -> int:
+    """The length of what is never broken."""
+    texts = [
+        text
+        for row in [[*table.columns], *rows]
+        for at, cell in enumerate(row)
+        if at not in table.sentences
+        for text in (cell.split(" ") if at in table.lists else [cell])
+    ]
+    return max(map(len, texts))
+
+
+def test_columns_without_room_stand_below_each_row() -> None:
+    table = Table(("Name", "Version", "State", "Since"))
+    rows = [("a", "v1.35", "deployed", "5m"), ("b", "v1.36", STATE, "12d")]
+    lines = Layout(table, 76).lines(rows)
+    assert lines == [
+        "NAME   VERSION",
+        "    STATE".ljust(67) + "SINCE",
+        "a      v1.35",
+        "    deployed".ljust(67) + "5m",
+        "b      v1.36",
+        f"    {STATE}   12d",
+    ]
+    assert len(Layout(table, 76).lines(rows[:1])) == 2
+
+
+def test_columns_below_a_branch_keep_the_tree() -> None:
+    table = Table(("Object", "Version", "State"), lists=(0,))
+    rows = [("Cluster a", "v1.35", STATE), ("├─ Machine b", "v1.35", "ready"), ("└─ Machine c", "v1.35", "ready")]
+    assert Layout(table, 80).lines(rows) == [
+        "OBJECT         VERSION",
+        "     STATE",
+        "Cluster a      v1.35",
+        f"     {STATE}",
+        "├─ Machine b   v1.35",
+        "│    ready",
+        "└─ Machine c   v1.35",
+        "     ready",
+    ]
 
 
 def _needed(table: Table, rows: list[list[str]]) -> int:

@@ -26,7 +26,7 @@ _SHORT = 6
 _LEAST = 30
 """Columns in which short sentences can be read."""
 _BELOW = "    "
-"""Indentation of sentences below their row."""
+"""Indentation of what stands below its row."""
 _BRANCHES = re.compile("[│├└─ ]*")
 
 
@@ -59,13 +59,27 @@ class Table:
         )
 
 
+@dataclass(frozen=True)
+class _Plan:
+    widths: list[int]
+    lines: list[list[int]]
+    """The positions of the columns in each line of a row; all but the first line are indented."""
+    below: int | None
+    """The column whose sentences stand below the row."""
+
+
 class Layout:
-    """Lines of a table for a width (None: of any length). Rows may come gradually: columns then only get wider."""
+    """Lines of a table for a width (None: of any length). Rows may come gradually: columns then only get wider.
+
+    `header_lines` is the number of lines that the header took in the last call.
+    """
 
     def __init__(self, table: Table, width: int | None) -> None:
         self._table, self._width = table, width
         self._natural = [0] * len(table.columns)
         self._longest_word = [0] * len(table.columns)
+        self._indent = len(_BELOW)
+        self.header_lines = 0
 
     def lines(self, rows: Sequence[Sequence[Any]], *, header: bool = True) -> list[str]:
         """The lines of these rows, after a header."""
@@ -83,11 +97,32 @@ class Layout:
                     self._longest_word[index] = max(
                         self._longest_word[index], *(indent + cell_len(word) for word in cell.split(" "))
                     )
+        if 0 in table.lists:
+            self._indent = max(self._indent, *(cell_len(_continued(row[0])) for row in cells), 0)
+        plan = self._plan(cells)
+        head = list(self._row(titles, plan, is_title=True)) if header else []
+        self.header_lines = len(head)
+        return [*head, *(line for row in cells for line in self._row(row, plan))]
+
+    def _plan(self, cells: Sequence[Sequence[str]]) -> _Plan:
         widths, below = self._widths(cells)
-        lines = [] if not header else [*self._row(titles, widths, below, is_title=True)]
-        for row in cells:
-            lines += self._row(row, widths, below)
-        return lines
+        beside = [at for at in range(len(widths)) if at != below]
+        total = self._width
+        if total is None or _excess(widths, total) <= 0:
+            return _Plan(widths, [beside], below)
+        room = max(total - self._indent, _LEAST)
+        for at in beside:
+            if at in self._table.lists:
+                widths[at] = max(min(self._natural[at], room), self._longest_word[at])
+            elif at in self._table.sentences:
+                widths[at] = min(self._natural[at], room)
+        lines: list[list[int]] = [[]]
+        for at in beside:
+            available = total if len(lines) == 1 else room
+            if lines[-1] and _excess([widths[other] for other in (*lines[-1], at)], available) > 0:
+                lines.append([])
+            lines[-1].append(at)
+        return _Plan(widths, lines, below)
 
     def _widths(self, cells: Sequence[Sequence[str]]) -> tuple[list[int], int | None]:
         """The width of each column, and the column whose sentences stand below their rows."""
@@ -119,26 +154,27 @@ class Layout:
                 min(widths[index], self._longest_word[index]), widths[index] - max(0, _excess(widths, total))
             )
 
-    def _row(
-        self, row: Sequence[str], widths: list[int], below: int | None, *, is_title: bool = False
-    ) -> Iterator[str]:
-        columns: list[list[str]] = []
-        for index, cell in enumerate(row):
-            if index == below:
-                continue
-            elif widths[index] >= cell_len(cell):
-                columns.append([cell])
-            elif index in self._table.lists:
-                columns.append(wrapped(cell, widths[index], _continued(cell), breaks=False))
-            else:
-                columns.append(self._sentence(cell, widths[index]))
-        sizes = [width for index, width in enumerate(widths) if index != below]
-        for line in range(max(map(len, columns), default=0)):
-            parts = [column[line] if line < len(column) else "" for column in columns]
-            yield _joined(parts, sizes)
+    def _row(self, row: Sequence[str], plan: _Plan, *, is_title: bool = False) -> Iterator[str]:
+        indent = ""
+        for positions in plan.lines:
+            columns = [self._cell(row[at], at, plan.widths[at]) for at in positions]
+            sizes = [plan.widths[at] for at in positions]
+            for line in range(max(map(len, columns), default=0)):
+                parts = [column[line] if line < len(column) else "" for column in columns]
+                yield indent + _joined(parts, sizes)
+            indent = _continued(row[0]) if 0 in self._table.lists else ""
+            indent += " " * (self._indent - cell_len(indent))
+        below = plan.below
         if below is not None and (is_title or row[below] not in NOTHING):
             room = max((self._width or 0) - len(_BELOW), _LEAST)
             yield from (_BELOW + line for line in self._sentence(row[below], room))
+
+    def _cell(self, cell: str, at: int, width: int) -> list[str]:
+        if width >= cell_len(cell):
+            return [cell]
+        if at in self._table.lists:
+            return wrapped(cell, width, _continued(cell), breaks=False)
+        return self._sentence(cell, width)
 
     def _sentence(self, text: str, width: int) -> list[str]:
         lines = wrapped(text, width)

@@ -208,8 +208,8 @@ def write_table(table: Table, rows: Sequence[Sequence[Any]]) -> None:
 def write_lines(layout: Layout, rows: Sequence[Sequence[Any]], *, header: bool = True) -> None:
     """Further rows of a table."""
     lines = layout.lines(rows, header=header)
-    if header and sys.stdout.isatty():
-        lines[0] = _bold(lines[0])
+    if sys.stdout.isatty():
+        lines[: layout.header_lines] = map(_bold, lines[: layout.header_lines])
     write_styled("".join(f"{line}\n" for line in lines))
     sys.stdout.flush()
 
