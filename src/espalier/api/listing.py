@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 def first(parts: Sequence[object], most: int, *, separator: str = ", ", of: str = "") -> str:
@@ -16,3 +16,19 @@ def first(parts: Sequence[object], most: int, *, separator: str = ", ", of: str 
         return shown
     last = " and " if separator == ", " else f"{separator}and "
     return f"{shown}{last if shown else ''}{left_out} more{f' {of}' if of else ''}"
+
+
+_MOST_SUBJECTS = 3
+
+
+def merged(texts: Iterable[str]) -> list[str]:
+    """Each `SUBJECT: TEXT` once for its text, in the order in which they came: `A, B, C and 2 more: TEXT`."""
+    subjects: dict[tuple[str, str], list[str]] = {}
+    for text in texts:
+        subject, colon, rest = text.partition(": ")
+        found = subjects.setdefault((rest if colon else text, colon), [])
+        if subject not in found:
+            found.append(subject)
+    return [
+        f"{first(found, _MOST_SUBJECTS)}{colon}{rest}" if colon else rest for (rest, colon), found in subjects.items()
+    ]

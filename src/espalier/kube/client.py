@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar
 from msgspec import structs
 
 from espalier.api.core import POD
+from espalier.api.listing import merged
 from espalier.api.resource import Resource
 from espalier.kube.bodies import decode_list, decode_object, identify, is_status
 from espalier.kube.errors import AnswerTooLarge, Expired, Invalid, Unreachable, error_of
@@ -345,7 +346,7 @@ class Client:
             else:
                 if not isinstance(answer, Response):
                     return answer
-                for text in warnings_of(answer.headers):
+                for text in merged(warnings_of(answer.headers)):
                     self._on_warning(text)
                 pause = self._retry.after_response(attempt, answer, self._rng)
                 if pause is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import espalier
-from espalier.api.listing import first
+from espalier.api.listing import first, merged
 
 SOURCES = Path(espalier.__file__).parent
 
@@ -44,3 +44,9 @@ def test_no_list_is_cut_without_saying_how_much() -> None:
         if _CUT_ELSEWHERE.search(line)
     ]
     assert cuts == []
+
+
+def test_equal_texts_about_objects_become_one() -> None:
+    texts = [f"Machine {name}: no key: set it" for name in ("a", "b")] + ["alone", "Machine c: else", "alone"]
+    assert merged(texts) == ["Machine a, Machine b: no key: set it", "alone", "Machine c: else"]
+    assert merged(f"{name}: no key" for name in "abcdea") == ["a, b, c and 2 more: no key"]

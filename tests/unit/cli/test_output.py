@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import io
 import json
+import sys
 
 import pytest
 import yaml
@@ -100,3 +102,53 @@ def test_yaml_has_no_anchors() -> None:
     """Tools that edit one place of a manifest would change or lose the other."""
     shared = {"app": "web"}
     assert output.to_yaml({"a": shared, "b": [shared, shared]}) == "a:\n  app: web\nb:\n- app: web\n- app: web\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def terminal_of(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Standard error of 60 columns. No fixture: pytest has another standard error while it makes these."""
+    monkeypatch.setenv("COLUMNS", "60")
+    out = Terminal()
+    monkeypatch.setattr(sys, "stderr", out)
+    return out
+
+
+SENTENCE = (
+    "spec.users[0].sshAuthorizedKeys: found no key, so nobody can log in to machines; set the line of a .pub file"
+)
+
+
+def test_an_error_is_wrapped_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = terminal_of(monkeypatch)
+    output.error(f"{SENTENCE}\nerror: {SENTENCE}")
+    lines = terminal.getvalue().splitlines()
+    assert max(map(len, lines)) <= 60
+    assert len(lines) == 4
+    assert " ".join(line.strip() for line in lines) == f"error: {SENTENCE} error: {SENTENCE}"
+    assert [line[:2] == "  " for line in lines] == [False, True, False, True]
+
+
+def test_a_command_to_copy_stays_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = terminal_of(monkeypatch)
+    output.error("there are no nodes for this cluster any more, so use `espalier delete cluster garden` instead")
+    assert "`espalier delete cluster garden`" in terminal.getvalue()
+    assert max(map(len, terminal.getvalue().splitlines())) <= 60
+
+
+def test_an_indented_line_continues_below_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = terminal_of(monkeypatch)
+    output.say_wrapped(f"  not checked: {SENTENCE}", stderr=True)
+    first, *rest = terminal.getvalue().splitlines()
+    assert first.startswith("  not checked")
+    assert rest
+    assert all(line.startswith("    ") for line in rest)
+    assert max(map(len, (first, *rest))) <= 60
+
+
+def test_in_a_pipe_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    output.error(SENTENCE)
+    assert capsys.readouterr().err == f"error: {SENTENCE}\n"

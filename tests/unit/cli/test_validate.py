@@ -370,3 +370,12 @@ def problems_of(text: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     run(["validate", "-f", str(file), "-o", "json"])
     found = json.loads(capsys.readouterr().out)["problems"]
     return [(one["violation"]["field"], one["line"]) for one in found]
+
+
+def test_equal_warnings_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["validate", "-f", str(EXAMPLES / "vsphere.yaml")]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "nobody can log in" in line]
+    assert len(lines) == 1
+    assert lines[0].startswith(
+        "Warning: VSphereMachineConfig vineyard-cp, VSphereMachineConfig vineyard: spec.users[0]"
+    )

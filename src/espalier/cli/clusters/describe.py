@@ -102,7 +102,7 @@ async def cluster(name: str, *, connect: flags.Connection, show_all: bool, outpu
     lines = [*_lines(whole, show_all=show_all)]
     output.write_table(OBJECTS, [_row(line, members, now, messages) for line, members in lines])
     if hidden:
-        output.say(f"\nNot shown, as you may not list them: {', '.join(sorted(hidden))}", stderr=True)
+        output.say_wrapped(f"\nNot shown, as you may not list them: {', '.join(sorted(hidden))}", stderr=True)
     if events:
         output.say()
         rows = [_event_row(event, now, messages) for event in events]

@@ -76,7 +76,7 @@ def clusterconfig(
         raise Usage(f"--external-etcd: {error}; leave it out") from None
     if not management_cluster:
         manifest = _SELF_MANAGED + manifest
-        output.say(
+        output.say_wrapped(
             "No command of espalier creates a management cluster yet (docs/management-cluster.md); add "
             "--management-cluster NAME for a cluster that NAME manages.",
             stderr=True,
@@ -160,7 +160,7 @@ def hardware(*, csv: str, output_to: str) -> None:
     name = "standard input" if csv == "-" else csv
     made, unread = hardware_manifest(sys.stdin.buffer.read() if csv == "-" else Path(csv).read_bytes(), name)
     for sentence in unread:
-        output.say(f"{name}: {sentence}", stderr=True)
+        output.say_wrapped(f"{name}: {sentence}", stderr=True)
     if output_to in _FORMATS:
         _write(made, output_to)
     elif "." in output_to or "/" in output_to:

@@ -45,7 +45,7 @@ def notes(others: Sequence[Document], what: str = "ignored") -> Iterator[str]:
 def say(others: Sequence[Document], advice: str = "") -> None:
     """Print these sentences."""
     for text in notes(others):
-        output.say(f"Note: {in_one_line(text)}{advice}", stderr=True)
+        output.say_wrapped(f"Note: {in_one_line(text)}{advice}", stderr=True)
 
 
 async def prepared(client: Client, others: Sequence[Document], namespace: str) -> list[tuple[Resource, Tree]]:

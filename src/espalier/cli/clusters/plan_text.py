@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from espalier.api.listing import first
+from espalier.api.listing import first, merged
 from espalier.api.meta import Tree
 from espalier.api.printable import in_one_line, quoted
 from espalier.cli.kit import output
@@ -119,7 +119,7 @@ class _TextWriter:
             yield from self._wrapped(
                 f"To see what it changes, add {PATCHES_ANNOTATION}: {layer.name} and plan that.", 4
             )
-        for warning in preview.warnings:
+        for warning in merged(preview.warnings):
             yield from self._marked("!", f"warning: {quoted(warning, 2 * _LONGEST_NAME)}")
         if preview.is_empty and not preview.stops:
             yield from self._sentence("Nothing would change.")

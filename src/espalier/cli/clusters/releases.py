@@ -152,7 +152,7 @@ async def _installed(connect: flags.Connection) -> list[tuple[EKSARelease, Bundl
             releases = await connected.client.list(EKSARelease.resource)
             bundles = await connected.client.list(Bundles.resource, SYSTEM_NAMESPACE)
     except (NotReachable, Unreachable) as error:
-        output.say(f"Not known which are installed: {error}", stderr=True)
+        output.say_wrapped(f"Not known which are installed: {error}", stderr=True)
         return None
     by_name = {one.metadata.name: one for one in readable(bundles.items, Bundles)}
     return [(one, by_name.get(one.spec.bundles_ref.name)) for one in readable(releases.items, EKSARelease)]

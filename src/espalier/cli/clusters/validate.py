@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from espalier.api.listing import merged
 from espalier.api.meta import Tree
 from espalier.api.printable import in_one_line, quoted
 from espalier.api.violations import Problem
@@ -48,16 +49,16 @@ def validate(*, filename: Sequence[str], releases: Path | None, namespace: str, 
     if output_format:
         output.write_facts(_facts(problems, warnings, later), output_format)
         return Exit.REFUSED if problems else Exit.OK
-    for text in warnings:
-        output.say(f"Warning: {quoted(text, _LONGEST_WARNING)}", stderr=True)
+    for text in merged(warnings):
+        output.say_wrapped(f"Warning: {quoted(text, _LONGEST_WARNING)}", stderr=True)
     for problem in problems:
         output.error(in_one_line(str(problem)))
     if problems:
         return Exit.REFUSED
-    for text in later:
-        output.say(f"  not checked: {in_one_line(text)}")
+    for text in merged(later):
+        output.say_wrapped(f"  not checked: {in_one_line(text)}")
     names = ", ".join(f"{one.kind} {one.tree['metadata']['name']}" for one in found)
-    output.say(f"✓ valid: {in_one_line(names)}")
+    output.say_wrapped(f"✓ valid: {in_one_line(names)}")
     return Exit.OK
 
 

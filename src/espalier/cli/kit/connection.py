@@ -119,7 +119,7 @@ def _print_each_once() -> Callable[[str], None]:
 
     def print_once(text: str) -> None:
         if text not in printed:
-            output.say(f"Warning: {in_one_line(text)}", stderr=True)
+            output.say_wrapped(f"Warning: {in_one_line(text)}", stderr=True)
         printed.add(text)
 
     return print_once

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import yaml
 
@@ -15,7 +15,7 @@ from espalier.api.json_path import compiled
 from espalier.api.printable import json_text, printable
 from espalier.cli.kit import formats
 from espalier.cli.kit.failures import Usage
-from espalier.cli.kit.layout import Layout, Table
+from espalier.cli.kit.layout import Layout, Table, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,6 +41,29 @@ def say(text: str = "", *, stderr: bool = False) -> None:
     stream.flush()
 
 
+def say_wrapped(text: str, *, stderr: bool = False) -> None:
+    """The same, with lines that are wrapped between words on a terminal. A command in backticks stays in one line, if
+    it has room in one, for it is copied.
+    """
+    columns = width(sys.stderr if stderr else sys.stdout)
+    say("\n".join(_within(line, columns) for line in text.split("\n")), stderr=stderr)
+
+
+_COMMAND = re.compile("`[^`]*`")
+_BLANK = "\N{NO-BREAK SPACE}"
+
+
+def _within(line: str, columns: int | None) -> str:
+    if columns is None:
+        return line
+    text = printable(line)
+    begins = len(text) - len(text.lstrip(" "))
+    glued = _COMMAND.sub(lambda command: command[0].replace(" ", _BLANK), text[begins:])
+    return "\n".join(" " * begins + one for one in wrapped(glued, columns - begins, "  ", breaks=False)).replace(
+        _BLANK, " "
+    )
+
+
 def write_data(text: str) -> None:
     """Print output for programs unchanged; on a terminal, escaped like a sentence."""
     sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
@@ -53,7 +76,7 @@ def write_styled(text: str) -> None:
 
 def error(text: str) -> None:
     """Print on standard error why a command ends."""
-    say(text if text.startswith("Error") else f"error: {text}", stderr=True)
+    say_wrapped(text if text.startswith("Error") else f"error: {text}", stderr=True)
 
 
 def write_objects(objects: Sequence[Tree], output: str, *, single: bool) -> None:
@@ -214,15 +237,16 @@ def write_lines(layout: Layout, rows: Sequence[Sequence[Any]], *, header: bool =
     sys.stdout.flush()
 
 
-def width() -> int | None:
+def width(stream: TextIO | None = None) -> int | None:
     """The columns of the terminal; None for a pipe or a file, whose lines may be of any length."""
-    if not sys.stdout.isatty():
+    stream = stream or sys.stdout
+    if not stream.isatty():
         return None
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns):
         return int(columns)
     try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns or DEFAULT_WIDTH
+        return os.get_terminal_size(stream.fileno()).columns or DEFAULT_WIDTH
     except (OSError, ValueError):
         return DEFAULT_WIDTH
 

@@ -155,7 +155,7 @@ async def _read(client: Client, selection: Selection, columns: Columns) -> tuple
 def _say_no_objects(selection: Selection) -> None:
     where = f"in namespace {selection.namespace}" if selection.namespace else "in any namespace"
     named = f" named {selection.name}" if selection.name else ""
-    output.say(f"No {selection.resource.plural}{named} found {where}.", stderr=True)
+    output.say_wrapped(f"No {selection.resource.plural}{named} found {where}.", stderr=True)
 
 
 def table_of(names: Sequence[str]) -> Table:
