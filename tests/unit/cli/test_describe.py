@@ -104,3 +104,40 @@ def test_a_pause_stands_on_top(value: str, told: str) -> None:
     paused = ROOT | {"metadata": ROOT["metadata"] | {"annotations": annotations}}
     (line,) = (one for one in _top(tree_of(paused, []), "", NOW, "", Messages()) if one.startswith("Paused"))
     assert line.startswith(f"Paused    {told}")
+
+
+@pytest.mark.parametrize(
+    "blocking",
+    [f"* {CAUSE} since noon, and the API of vCenter says so", "image ubuntu-1.36 does not exist in vineyard"],
+    ids=["longer", "nearly equal"],
+)
+def test_what_blocks_and_ready_say_a_text_once(blocking: str) -> None:
+    root = tree("Cluster", "garden", status="False", message=CAUSE)
+    machine = tree("Machine", "a", root, status="False", message=blocking)
+    top = [*_top(tree_of(root, [machine]), "", NOW, "", Messages())]
+    (ready,) = (line for line in top if line.startswith("Ready"))
+    (blocked,) = (line for line in top if line.startswith("Blocked"))
+    longer = max(CAUSE, blocking.removeprefix("* "), key=len)
+    assert (longer in ready) + (longer in blocked) == 1
+    assert "ubuntu" not in (ready if longer in blocked else blocked)
+
+
+def test_another_text_of_ready_stays() -> None:
+    root = tree("Cluster", "garden", status="False", message="1 of 3 nodes are ready")
+    machine = tree("Machine", "a", root, status="False", message=CAUSE)
+    text = "\n".join(_top(tree_of(root, [machine]), "", NOW, "", Messages()))
+    assert "1 of 3 nodes are ready" in text
+    assert CAUSE in text
+
+
+def test_the_progress_of_an_upgrade_is_shown_once() -> None:
+    root = tree("Cluster", "garden", status="False", message=UPGRADED)
+    root["status"]["conditions"][0]["reason"] = "InPlaceUpgradeInProgress"
+    top = [*_top(tree_of(root, []), "", NOW, "0 of 3 nodes are upgraded; node a: draining", Messages())]
+    assert "Ready     False: InPlaceUpgradeInProgress" in top
+    assert sum("nodes are upgraded" in line for line in top) == 1
+    (ready,) = (line for line in _top(tree_of(root, []), "", NOW, "", Messages()) if line.startswith("Ready"))
+    assert UPGRADED in ready
+
+
+UPGRADED = "0 of 1 nodes are upgraded; NodeUpgrade garden-a shows the progress of the next one"

@@ -6,6 +6,7 @@ import asyncio
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from difflib import SequenceMatcher
 from typing import Any
 
 import click
@@ -31,6 +32,7 @@ from espalier.cli.kit.layout import Table
 from espalier.cli.kit.spans import span
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
 from espalier.clusters.design.names import is_paused_by_command
+from espalier.clusters.observe import in_place_progress
 from espalier.clusters.observe.rules.messages import BEING_WRITTEN
 from espalier.kube.client import Client
 from espalier.kube.discovery import Discovery
@@ -202,18 +204,42 @@ def _top(whole: Member, supported: str, now: datetime, upgrade: str, messages: M
     yield f"Cluster   {metadata['namespace']}/{metadata['name']}"
     yield f"Release   {release}, Kubernetes {spec.get('kubernetesVersion', 'not said')}{supported}"
     since = f" for {_age(state.since, now)}" if state.since else ""
-    said = messages.once(state.sentence or state.message, state.message)
+    blocking = obstacle(whole)
+    if blocking is whole or (blocking is not None and is_under_way(blocking)):
+        blocking = None
+    if upgrade and state.reason == in_place_progress.UPGRADING and "nodes are upgraded" in state.message:
+        said = state.reason  # the line of the upgrade counts all nodes, and names their steps
+    elif blocking is not None and _says_more(blocking.state.message, state.message):
+        said = ""
+    else:
+        said = messages.once(state.sentence or state.message, state.message)
     yield f"Ready     {state.status or 'not reported yet'}{since}{': ' + said if said else ''}"
     annotations = metadata.get("annotations") or {}
     if PAUSED_ANNOTATION in annotations:
         yield f"Paused    {messages.once(_pause(annotations))}"
     if upgrade:
         yield f"Upgrade   {messages.once(upgrade)}"
-    blocking = obstacle(whole)
-    if blocking is not None and blocking is not whole and not is_under_way(blocking):
+    if blocking is not None:
         sentence = blocking.state.sentence
-        why = messages.once(sentence, blocking.state.message) if sentence else _without_a_message(blocking.state)
+        if not sentence:
+            why = _without_a_message(blocking.state)
+        elif _says_more(state.message, blocking.state.message):
+            why = ABOVE
+        else:
+            why = messages.once(sentence, blocking.state.message)
         yield f"Blocked   by {blocking.kind} {blocking.name}{f', {ABOVE}' if why == ABOVE else f': {why}'}"
+
+
+_NEARLY = 0.75
+"""Share of equal words from which two messages say the same."""
+
+
+def _says_more(message: str, other: str) -> bool:
+    """True if a message is longer than another that says the same."""
+    words, fewer = message.replace("* ", "").split(), other.replace("* ", "").split()
+    if not fewer or len(" ".join(words)) <= len(" ".join(fewer)):
+        return False
+    return " ".join(fewer) in " ".join(words) or SequenceMatcher(None, words, fewer).ratio() >= _NEARLY
 
 
 def _pause(annotations: Mapping[str, str]) -> str:
