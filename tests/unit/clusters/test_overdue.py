@@ -13,7 +13,7 @@ from espalier.api.meta import Tree
 from espalier.api.reference import Prose, Remedy
 from espalier.clusters.design import names
 from espalier.clusters.observe.scope import Scope
-from espalier.clusters.report import overdue
+from espalier.clusters.report import overdue, readiness
 from tests.support.objects.made_clusters import made, objects
 from tests.support.objects.observed_clusters import GARDEN
 
@@ -127,3 +127,18 @@ def test_what_another_controller_reports_is_cut_and_its_times_may_be_nonsense() 
 def test_a_machine_of_the_control_plane_does_not_hold_the_workers() -> None:
     scope = waiting(machine("cp", NOT_READY | {"lastTransitionTime": SINCE}, role="control-plane"))
     assert "unchanged since" in after(scope, 3600)[0]
+
+
+def test_a_change_not_observed_has_advice_later() -> None:
+    before = [{"type": names.CONTROL_PLANE_READY, "status": "False", "reason": "X", "lastTransitionTime": SINCE}]
+    trees = objects(control_plane={"observedGeneration": 0})
+    scope = made(objects=trees, status={"conditions": before})
+
+    def message(seconds: float) -> str:
+        (part,) = (one for one in readiness.conditions(scope) if one.type == names.CONTROL_PLANE_READY)
+        assert part.reason == readiness.OUTDATED
+        overdue.complete(scope, [part], BEGAN + timedelta(seconds=seconds))
+        return part.message
+
+    assert message(299) == "control plane: Cluster API has not observed the last change yet"
+    assert "see that they run, and what their logs say" in message(300)

@@ -82,7 +82,7 @@ _MOST_NAMED = 10
 _CONTROL_PLANE = "control plane"
 """The subject of messages."""
 
-_NOT_REPORTED = "Cluster API has not observed the last change yet; if this persists, check that its controllers run"
+_NOT_REPORTED = "Cluster API has not observed the last change yet"
 
 
 class Counts(NamedTuple):
