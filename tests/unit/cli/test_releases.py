@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from espalier.api.eksa.release import EKSARelease
 from espalier.cli.clusters import releases
 from espalier.cli.kit import connection
 from espalier.cli.kit.failures import Failure
+from espalier.cli.main import run
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object, to_bytes
 from espalier.releases import Releases
@@ -37,3 +39,23 @@ async def test_a_release_whose_bundles_are_missing_is_named_with_what_to_do(monk
     server: Any = None
     with pytest.raises(Failure, match=r"release v0\.26\.3 names Bundles eksa-system/.*, which do not exist; .*import"):
         await releases._find("v0.26.3", offered, server)
+
+
+def test_the_list_has_items_with_metadata(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    async def unknown(_connect: Any) -> None:
+        return None
+
+    monkeypatch.setattr(releases, "_installed", unknown)
+    name = Releases.load().newest().eksa_release.metadata.name
+
+    def printed(form: str) -> str:
+        assert run(["releases", "list", "-o", form]) == 0
+        return capsys.readouterr().out
+
+    listed = json.loads(printed("json"))
+    assert listed["kind"] == "List"
+    assert listed["items"][0]["metadata"] == {"name": name}
+    assert listed["items"][0]["kind"] == "EKSARelease"
+    assert [one["version"] for one in listed["items"]] == [row["version"] for row in listed["releases"]]
+    assert printed("jsonpath={.items[0].metadata.name}") == name
+    assert printed("custom-columns=N:.metadata.name").split()[:2] == ["N", name]

@@ -45,16 +45,19 @@ def releases() -> None:
 async def list_(*, connect: flags.Connection, releases: Path | None, output_format: str) -> None:
     """List releases: those of this build (or a folder), and those installed on the management cluster.
 
+    With -o json or yaml, a List: `items` have `metadata.name`, `version`, `kubernetesVersions`, `offered`, `installed`.
+
     \b
-    Example:
+    Examples:
       espalier releases list
+      espalier releases list -o jsonpath='{.items[*].metadata.name}'
     """
     offered = Releases.load(releases)
     installed = await _installed(connect)
     rows = _rows(offered, installed)
     if output_format:
         kind = f"{EKSARelease.resource.kind}.{EKSARelease.resource.group}".lower()
-        output.write_facts({"releases": rows}, output_format, rows="releases", kind=kind)
+        output.write_facts({**_listed(rows), "releases": rows}, output_format, rows="items", kind=kind)
     else:
         source = "In Folder" if releases else "In Build"
         output.write_table(
@@ -156,6 +159,16 @@ async def _installed(connect: flags.Connection) -> list[tuple[EKSARelease, Bundl
         return None
     by_name = {one.metadata.name: one for one in readable(bundles.items, Bundles)}
     return [(one, by_name.get(one.spec.bundles_ref.name)) for one in readable(releases.items, EKSARelease)]
+
+
+def _listed(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The rows as a List of EKSAReleases; `releases` beside it has the same rows without `metadata`."""
+    resource = EKSARelease.resource
+    items = [
+        {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": row["name"]}, **row}
+        for row in rows
+    ]
+    return {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}
 
 
 def _rows(offered: Releases, installed: list[tuple[EKSARelease, Bundles | None]] | None) -> list[dict[str, Any]]:
