@@ -25,7 +25,7 @@ from espalier.kube.objects import Object
 @click.option("--aws-iam", is_flag=True, help="For AWS users (AWSIamConfig), with their own credentials.")
 @click.option("--shoot", default="", metavar="NAME", help="Shoot of a garden, instead of a cluster.")
 @click.option("--ttl", default="", metavar="TIME", help="Validity for --shoot, from 10m to 24h. Default: 1h.")
-@click.option("--server", default="", metavar="URL", help="Address for --shoot. Default: its API server's DNS name.")
+@click.option("--server", default="", metavar="URL", help="Address for --shoot, if you can't resolve its DNS name.")
 @flags.connection
 async def kubeconfig(
     name: str | None, aws_iam: bool, *, shoot: str, ttl: str, server: str, connect: flags.Connection
@@ -37,7 +37,9 @@ async def kubeconfig(
     and needs the program aws-iam-authenticator.
 
     That of a shoot has a new certificate of the shoot's own authority, for an administrator, which expires after --ttl
-    and can't be revoked before. It needs permission to read the Shoot and its ShootState.
+    and can't be revoked before. It needs permission to read the Shoot and its ShootState. Its address is the DNS name
+    of the shoot's API server. Where that does not resolve, as in the garden of `espalier demo garden`, which has no
+    DNS, give --server with an address that reaches it; the demo prints its own.
 
     \b
     Examples:
