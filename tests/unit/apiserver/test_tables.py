@@ -435,3 +435,17 @@ def test_any_name_can_be_quoted_in_a_json_path(tree: dict[str, int]) -> None:
     for name, value in tree.items():
         quoted = name.replace("\\", "\\\\").replace("'", "\\'")
         assert compiled(f"['{quoted}']")(tree) == [value]
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "cells"),
+    [
+        ({"minAvailable": "50%"}, {"disruptionsAllowed": 2}, ["50%", "N/A", 2]),
+        ({"maxUnavailable": 1}, {}, ["N/A", "1", 0]),
+        ({"minAvailable": 0}, {}, ["0", "N/A", 0]),
+    ],
+)
+def test_a_budget_shows_what_it_allows(spec: Tree, status: Tree, cells: list[Any]) -> None:
+    found = row(core.POD_DISRUPTION_BUDGET, {"spec": spec, "status": status})
+    assert [*found] == ["Name", "Min Available", "Max Unavailable", "Allowed Disruptions", "Age"]
+    assert [*found.values()][1:4] == cells

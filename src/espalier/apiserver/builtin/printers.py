@@ -79,6 +79,11 @@ def _number(name: str, cell: Cell) -> PrinterColumn:
     return PrinterColumn(name, cell, type="integer")
 
 
+def _int_or_text(field: str) -> Cell:
+    """A number of pods, or a percentage, in the spec."""
+    return cell_of(lambda tree: str(_at(tree, "spec", field, default="N/A")))
+
+
 NAME = PrinterColumn("Name", at("metadata", "name"), format="name")
 AGE = PrinterColumn("Age", since("metadata", "creationTimestamp"))
 CREATED_AT = PrinterColumn("Created At", at("metadata", "creationTimestamp"), type="date")
@@ -364,6 +369,16 @@ PRINTERS: Mapping[tuple[str, str], tuple[PrinterColumn, ...]] = MappingProxyType
                     _number("Ready", count("status", "readyReplicas")),
                     AGE,
                     *WORKLOAD,
+                ),
+            ),
+            (
+                core.POD_DISRUPTION_BUDGET,
+                (
+                    NAME,
+                    PrinterColumn("Min Available", _int_or_text("minAvailable")),
+                    PrinterColumn("Max Unavailable", _int_or_text("maxUnavailable")),
+                    _number("Allowed Disruptions", count("status", "disruptionsAllowed")),
+                    AGE,
                 ),
             ),
             (core.STATEFUL_SET, (NAME, PrinterColumn("Ready", READY_OF_DESIRED), AGE, *WORKLOAD[:2])),
