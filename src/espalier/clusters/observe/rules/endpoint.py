@@ -45,8 +45,8 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
 
 def overlaps(spec: eksa.ClusterSpec) -> Iterator[str]:
     """Warnings about an address in the ranges of pods or Services."""
-    for found in in_networks(spec):
-        yield str(found)
+    for one, block in _in_networks(spec):
+        yield f"{one.field}: {one.message}; found {one.found} in {block}"
 
 
 def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
@@ -64,6 +64,11 @@ def in_networks(spec: eksa.ClusterSpec) -> Iterator[Violation]:
 
     EKS Anywhere refuses it for one provider alone: its default for pods contains the usual networks of homes.
     """
+    for one, _ in _in_networks(spec):
+        yield one
+
+
+def _in_networks(spec: eksa.ClusterSpec) -> Iterator[tuple[Violation, str]]:
     endpoint = place(spec)
     address = addresses.parsed(endpoint.host) if endpoint is not None else None
     network = spec.cluster_network
@@ -73,7 +78,8 @@ def in_networks(spec: eksa.ClusterSpec) -> Iterator[Violation]:
         for block in ranges.cidr_blocks if ranges else ():
             with suppress(ValueError):
                 if address in ipaddress.ip_network(block, strict=False):
-                    yield Violation(FIELD, str(address), f"an address outside of {block}", _OVERLAPS[name])
+                    allowed = f"an address outside of {block}"
+                    yield Violation(FIELD, str(address), allowed, _OVERLAPS[name]), block
 
 
 _LATER = "choose another range or address now, for they can't be changed later"
