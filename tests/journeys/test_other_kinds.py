@@ -49,6 +49,8 @@ def test_other_objects_are_ignored_unless_asked_for(env: LocalEnvironment, tmp_p
     unknown = env.espalier("upgrade", "cluster", "-f", str(file), "--all-kinds")
     assert unknown.code == 1
     assert "serves no packages.eks.amazonaws.com/v1alpha1 Package; install it, or remove the object" in unknown.err
+    assert "that it serves are taken: " in unknown.err
+    assert " ConfigMap," in unknown.err
     assert not there()
 
     file.write_text(EXAMPLE + SECRET + NAMESPACE)

@@ -6,13 +6,14 @@ EKS Anywhere's command ignores them, as GitOps repositories have them beside a C
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
 import click
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from espalier.api.listing import first
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.printable import in_one_line, quoted
@@ -29,6 +30,7 @@ CONTAINERS = (NAMESPACE, CUSTOM_RESOURCE_DEFINITION)
 """Kinds whose deletion deletes objects that no manifest of ours has."""
 
 _LONGEST_NAME = 200
+_MOST_KINDS = 20
 
 
 def flag(verb: str) -> Callable[[Decorated], Decorated]:
@@ -58,21 +60,30 @@ async def prepared(client: Client, others: Sequence[Document], namespace: str) -
     served = {
         (one.resource.api_version, one.resource.kind): one.resource for one in await Discovery(client).resources()
     }
-    problems, found = [], []
+    problems, found, is_unserved = [], [], False
     for one in others:
         place, resource = f"{one.source}:{one.line('kind')}", served.get((one.api_version, one.kind))
         if resource is None:
             kind = quoted(f"{one.api_version} {one.kind}", _LONGEST_NAME)
             problems.append(f"{place}: the management cluster serves no {kind}; install it, or remove the object")
+            is_unserved = True
         elif not one.name:
             problems.append(f"{place}: metadata.name: required field is missing; set it")
         else:
             if resource.namespaced:
                 one.metadata.setdefault("namespace", namespace)
             found.append((resource, one.tree))
+    if is_unserved:
+        problems.append(f"with --all-kinds, objects of any kind that it serves are taken: {_kinds(served.values())}")
     if problems:
         raise Failure("\n".join(problems))
     return sorted(found, key=lambda item: item[0] not in CONTAINERS)
+
+
+def _kinds(served: Iterable[Resource]) -> str:
+    """The kinds, those of Kubernetes itself before those that were installed."""
+    names = sorted({("." in one.group and not one.group.endswith(".k8s.io"), one.kind) for one in served})
+    return first([kind for _, kind in names], _MOST_KINDS)
 
 
 async def delete(client: Client, targets: Sequence[tuple[Resource, Key]], *, dry_run: bool = False) -> None:
