@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from espalier.api.meta import Tree
-from espalier.cli.clusters.describe import Messages, _age, _lines, _row, _top, is_under_way, within
+from espalier.cli.clusters.describe import Messages, _age, _event_row, _lines, _row, _top, is_under_way, within
 from espalier.cli.clusters.ownership_tree import Member, tree_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -141,3 +141,12 @@ def test_the_progress_of_an_upgrade_is_shown_once() -> None:
 
 
 UPGRADED = "0 of 1 nodes are upgraded; NodeUpgrade garden-a shows the progress of the next one"
+
+
+def test_a_short_message_of_an_event_is_printed() -> None:
+    messages = Messages()
+    assert messages.once("3 nodes are ready") == "3 nodes are ready"
+    event = {"metadata": {}, "type": "Normal", "reason": "Ready", "message": "3 nodes are ready"}
+    assert _event_row(event, NOW, messages)[-1] == "3 nodes are ready"
+    long = event | {"message": f"{CAUSE}: {CAUSE}"}
+    assert [_event_row(long, NOW, messages)[-1] for _ in range(2)] == [long["message"], "as above"]

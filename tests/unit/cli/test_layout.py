@@ -276,3 +276,10 @@ def test_a_terminal_says_how_wide_tables_are(columns: int, monkeypatch: pytest.M
     lines = out.getvalue().splitlines()
     assert columns - 20 < max(map(len, lines)) <= columns
     assert "garden   False" in out.getvalue()
+
+
+def test_empty_cells_are_the_same_everywhere() -> None:
+    rows = [("a", value) for value in (None, "", "-", "<none>", "<unset>", "<unknown>")]
+    lines = Layout(Table(("Name", "State")), None).lines(rows)
+    assert {line.split()[1] for line in lines[1:5]} == {"-"}
+    assert [line.split()[1] for line in lines[5:]] == ["<unset>", "<unknown>"]

@@ -94,7 +94,7 @@ def test_tables_have_no_trailing_blanks_and_are_not_cut_when_piped(capsys: pytes
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["NAME", "MESSAGE"]
     assert lines[1].endswith("x" * 300)
-    assert lines[2].split() == ["b", "<none>"]
+    assert lines[2].split() == ["b", "-"]
     assert all(line == line.rstrip() for line in lines)
 
 

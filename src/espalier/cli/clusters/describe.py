@@ -50,6 +50,8 @@ UPGRADES: tuple[type[KubeObject], ...] = (ControlPlaneUpgrade, MachineDeployment
 FOLDED = ("Machine", "NodeUpgrade")
 """Kinds of which equal healthy objects share a line."""
 ABOVE = "as above"
+_SHORT = 80
+"""Characters of an event's message that is printed again rather than referred to: the reader need not search."""
 EVENTS = Table(("Age", "Type", "Reason", "Event"), sentences=(3,))
 
 
@@ -65,6 +67,8 @@ def describe() -> None:
 @flags.output()
 async def cluster(name: str, *, connect: flags.Connection, show_all: bool, output_format: str) -> None:
     """Show the objects of a cluster as a tree, the one thing that blocks progress on top, and its last events.
+
+    With -o json or yaml: `obstacle` (or null), `tree` with `children`, `events` and `supportEnds`.
 
     \b
     Example:
@@ -307,7 +311,9 @@ def _row(line: str, members: Sequence[Member], now: datetime, messages: Messages
 
 
 def _event_row(event: Tree, now: datetime, messages: Messages) -> tuple[str, str, str, str]:
-    return _age(_time_of(event), now), event["type"], event["reason"], messages.once(event["message"])
+    message = event["message"]
+    shown = message if len(message) <= _SHORT else messages.once(message)
+    return _age(_time_of(event), now), event["type"], event["reason"], shown
 
 
 async def _upgrade(client: Client, found: Object, now: datetime) -> str:

@@ -15,6 +15,9 @@ from typing import Any
 
 from espalier.api.printable import in_one_line
 
+NONE = "-"
+"""An empty cell."""
+NONE_OF_KUBECTL = "<none>"
 BETWEEN = 3
 """Blanks between columns."""
 MOST_LINES = 3
@@ -43,6 +46,8 @@ class Table:
     """A sentence of more lines is cut at its end."""
     as_written: tuple[int, ...] = ()
     """Positions of titles that are names or a user's own: they are not printed in capitals."""
+    nothing: str = NONE
+    """Text of an empty cell."""
 
     def named(self, *columns: str) -> Table:
         """The same with other titles."""
@@ -88,7 +93,7 @@ class Layout:
             in_one_line(title if index in table.as_written else title.upper())
             for index, title in enumerate(table.columns)
         ]
-        cells = [[cell_of(value) for value in row[: len(titles)]] for row in rows]
+        cells = [[cell_of(value, table.nothing) for value in row[: len(titles)]] for row in rows]
         for row in [titles, *cells]:
             for index, cell in enumerate(row):
                 self._natural[index] = max(self._natural[index], cell_len(cell))
@@ -165,7 +170,7 @@ class Layout:
             indent = _continued(row[0]) if 0 in self._table.lists else ""
             indent += " " * (self._indent - cell_len(indent))
         below = plan.below
-        if below is not None and (is_title or row[below] not in NOTHING):
+        if below is not None and (is_title or row[below] != self._table.nothing):
             room = max((self._width or 0) - len(_BELOW), _LEAST)
             yield from (_BELOW + line for line in self._sentence(row[below], room))
 
@@ -224,14 +229,9 @@ def wrapped(text: str, width: int, indent: str = "", *, breaks: bool = True) -> 
     return lines
 
 
-NONE = "<none>"
-NOTHING = (NONE, "-")
-"""Cells without a sentence."""
-
-
-def cell_of(value: Any) -> str:
-    """Text of a table cell: one line, without control characters."""
-    return NONE if value in (None, "") else in_one_line(str(value))
+def cell_of(value: Any, nothing: str = NONE) -> str:
+    """Text of a table cell: one line, without control characters. API servers print `<none>` for `nothing`."""
+    return nothing if value in (None, "", NONE_OF_KUBECTL) else in_one_line(str(value))
 
 
 def cell_len(text: str) -> int:

@@ -15,7 +15,7 @@ from espalier.api.json_path import compiled
 from espalier.api.printable import json_text, printable
 from espalier.cli.kit import formats
 from espalier.cli.kit.failures import Usage
-from espalier.cli.kit.layout import Layout, Table, wrapped
+from espalier.cli.kit.layout import NONE_OF_KUBECTL, Layout, Table, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -122,7 +122,7 @@ def write_columns(trees: Sequence[Any], output: str, *, header: bool = True) -> 
     """Print `custom-columns=...` of trees."""
     titles, cells = formats.columns_of(output)
     write_lines(
-        Layout(Table(titles, as_written=tuple(range(len(titles)))), None),
+        Layout(Table(titles, as_written=tuple(range(len(titles))), nothing=NONE_OF_KUBECTL), None),
         [cells(tree) for tree in trees],
         header=header,
     )

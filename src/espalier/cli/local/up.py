@@ -336,6 +336,8 @@ async def down(*, delete_data: bool) -> None:
 async def status(*, output_format: str) -> None:
     """Show the status of the local environment. Exits with 3 if it is not running.
 
+    With -o json or yaml: `pid`, `url`, `home`, `kubeconfig`, and `programs` with real nodes.
+
     \b
     Example:
       espalier status -o jsonpath={.kubeconfig}
