@@ -9,6 +9,7 @@ import pytest
 from espalier.api import conditions as condition_list
 from espalier.api.conditions import condition
 from espalier.api.eksa import reasons
+from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Tree
 from espalier.api.reference import Prose, Remedy
 from espalier.clusters.design import names
@@ -136,7 +137,7 @@ def test_a_change_not_observed_has_advice_later() -> None:
 
     def message(seconds: float) -> str:
         (part,) = (one for one in readiness.conditions(scope) if one.type == names.CONTROL_PLANE_READY)
-        assert part.reason == readiness.OUTDATED
+        assert part.reason == Reason.OUTDATED_INFORMATION
         overdue.complete(scope, [part], BEGAN + timedelta(seconds=seconds))
         return part.message
 

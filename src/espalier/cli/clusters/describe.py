@@ -17,6 +17,7 @@ from espalier.api import redaction
 from espalier.api.core import CORE_EVENT
 from espalier.api.eksa.cluster import Cluster, ClusterSpec
 from espalier.api.eksa.group import GROUP, PAUSED_ANNOTATION, SYSTEM_NAMESPACE, VERSION
+from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.release import Bundles, BundlesRef, EKSARelease
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.kinds import KubeObject
@@ -32,7 +33,6 @@ from espalier.cli.kit.layout import Table
 from espalier.cli.kit.spans import span
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
 from espalier.clusters.design.names import is_paused_by_command
-from espalier.clusters.observe import in_place_progress
 from espalier.clusters.observe.rules.messages import BEING_WRITTEN
 from espalier.kube.client import Client
 from espalier.kube.discovery import Discovery
@@ -211,7 +211,7 @@ def _top(whole: Member, supported: str, now: datetime, upgrade: str, messages: M
     blocking = obstacle(whole)
     if blocking is whole or (blocking is not None and is_under_way(blocking)):
         blocking = None
-    if upgrade and state.reason == in_place_progress.UPGRADING and "nodes are upgraded" in state.message:
+    if upgrade and state.reason == Reason.IN_PLACE_UPGRADE_IN_PROGRESS and "nodes are upgraded" in state.message:
         said = state.reason  # the line of the upgrade counts all nodes, and names their steps
     elif blocking is not None and _says_more(blocking.state.message, state.message):
         said = ""
