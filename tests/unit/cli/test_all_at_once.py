@@ -195,7 +195,7 @@ def area(path: str) -> str:
     return ".".join(path.split("[", maxsplit=1)[0].split(".")[:3])
 
 
-def test_the_example_of_the_proposal_lacks_five_things_that_are_named_at_once() -> None:
+def test_all_that_the_proposals_example_lacks_is_named() -> None:
     """U53; why none of them can be accepted as it is: decision 0176."""
     group = {"count": 3, "upgradeRolloutStrategy": {"type": "InPlace"}}
     config = {"kind": "TinkerbellMachineConfig"}
@@ -219,6 +219,9 @@ def test_the_example_of_the_proposal_lacks_five_things_that_are_named_at_once() 
         "spec.kubernetesVersion",
         "spec.clusterNetwork",
         "spec.controlPlaneConfiguration.endpoint.host",
+        "spec.controlPlaneConfiguration.machineGroupRef",
+        "spec.datacenterRef",
+        "spec.workerNodeGroupConfigurations[0].machineGroupRef",
     }
     assert found["spec.eksaVersion"]["allowed"].startswith("a version like v0.26.0")
 

@@ -85,6 +85,25 @@ def test_an_object_that_the_manifest_does_not_bring_is_named(
     assert "VSphereMachineConfig vineyard-cp in namespace default" in found["problems"][0]["violation"]["message"]
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong", "field"),
+    [
+        ("count: 3\n", "count: 2\n", "spec.controlPlaneConfiguration.count"),
+        ('"1.35"', '"1.19"', "spec.kubernetesVersion"),
+        ('"192.0.2.10"', '"127.0.0.1"', "spec.controlPlaneConfiguration.endpoint.host"),
+    ],
+)
+def test_refused_content_hides_no_missing_object(
+    right: str, wrong: str, field: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert right in VSPHERE
+    text = VSPHERE.replace(right, wrong, 1).replace("      name: vineyard\n", "      name: meadow\n")
+    found = dict(problems_of(text, tmp_path, capsys))
+    reference = "spec.workerNodeGroupConfigurations[0].machineGroupRef"
+    assert set(found) == {field, reference}
+    assert text.splitlines()[found[reference] - 1].strip() == "machineGroupRef:"
+
+
 def test_fields_that_only_a_provider_knows_are_named_and_not_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

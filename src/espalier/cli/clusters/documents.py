@@ -229,7 +229,7 @@ def _repeats(one: Problem, other: Problem) -> bool:
     field, known = one.violation.field, other.violation.field
     if field == known:
         return True
-    is_related = bool(field and known) and (_is_within(field, known) or _is_within(known, field))
+    is_related = bool(field and known) and (is_within(field, known) or is_within(known, field))
     return is_related and _sentence(one) == _sentence(other)
 
 
@@ -270,15 +270,16 @@ def _decodes(tree: Tree, cls: type[KubeObject]) -> bool:
 def is_reported(field: str, known: Sequence[Problem]) -> bool:
     """True if a problem is known for a field, for one within it, or for one around it."""
     related = [problem.violation.field for problem in known if problem.violation.field]
-    return any(_is_within(field, other) or _is_within(other, field) for other in related)
+    return any(is_within(field, other) or is_within(other, field) for other in related)
 
 
 def is_part(field: str, others: Collection[str]) -> bool:
     """True if a field is a part of one of the others."""
-    return any(other and field != other and _is_within(field, other) for other in others)
+    return any(other and field != other and is_within(field, other) for other in others)
 
 
-def _is_within(field: str, other: str) -> bool:
+def is_within(field: str, other: str) -> bool:
+    """True if a field is another one, or a part of it."""
     return field == other or (field.startswith(other) and field[len(other)] in ".[")
 
 

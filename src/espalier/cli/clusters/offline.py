@@ -131,24 +131,32 @@ class OfflineManager:
         with_linked = self._linked_violations(assumed)
         scope = self._observer.scope(key) if not preview.refusals else None
         if scope is None:
-            refused = [*_refusals(document, preview), *(self._located(document, one) for one in with_linked)]
-            return Examined(tuple(refused), preview.warnings, tuple(unknown))
-        missing = {one.field: one.what for one in scope.missing if not one.is_credentials and not self._is_there(one)}
-        problems = [
-            Violation(field, "", "", f"names {what}; add it to the manifest")
-            for field, what in missing.items()
-            if self._is_complete
-        ]
-        others = [one.message for one in validity.problems_beside_content(scope)] if not missing else []
+            absent = self._observer.linked.absent(msgspec.convert(assumed, Cluster)) if self._is_complete else []
+            refused = [one.field for one in preview.refusals]
+            named = [
+                one
+                for one in self._absent(absent)
+                if not any(documents.is_within(field, one.field) for field in refused)
+            ]
+            located = [self._located(document, one) for one in (*with_linked, *named)]
+            return Examined((*_refusals(document, preview), *located), preview.warnings, tuple(unknown))
+        missing = self._absent(scope.missing)
+        problems = missing if self._is_complete else []
+        others = [] if missing else [one.message for one in validity.problems_beside_content(scope)]
         reason, _, message = preview.stops.partition(": ")
         if reason not in ("", Reason.MISSING_DEPENDENT_OBJECTS, *_KNOWN_LATER) and not with_linked:
             others += [message] if message not in others else []
-        problems += [*with_linked, *(Violation("", "", "", one) for one in others)]
+        problems = [*problems, *with_linked, *(Violation("", "", "", one) for one in others)]
         later = [*unknown, *_of_the_build(scope)]
         later += [f"{one.field}: {one.what}" for one in scope.missing if one.is_credentials]
         later += [message] if reason in _KNOWN_LATER and not any(one.is_credentials for one in scope.missing) else []
         later += [one for one in self._secrets_of(scope) if one not in later]
         return Examined(tuple(self._located(document, one) for one in problems), preview.warnings, tuple(later))
+
+    def _absent(self, missing: Sequence[Missing]) -> list[Violation]:
+        """The references to objects that the manifest does not have."""
+        named = {one.field: one.what for one in missing if not one.is_credentials and not self._is_there(one)}
+        return [Violation(field, "", "", f"names {what}; add it to the manifest") for field, what in named.items()]
 
     def _is_there(self, missing: Missing) -> bool:
         """True if the manifest has an object that nothing can be made of."""

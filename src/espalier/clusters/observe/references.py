@@ -196,6 +196,15 @@ class LinkedObjects:
             return []
         return [child for *_, child in self._used(namespace, spec, provider.links) if child is not None]
 
+    def absent(self, cluster: eksa.Cluster) -> list[Missing]:
+        """The objects that a Cluster links and that do not exist; none if its provider is unknown."""
+        spec = cluster.spec
+        provider = self._providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
+        if provider is None:
+            return []
+        used = self._used(cluster.metadata.namespace, spec, provider.links)
+        return [_missing(field, kind.kind, key) for field, kind, key, child in used if child is None]
+
     def _used(
         self, namespace: str, spec: eksa.ClusterSpec, links: Links
     ) -> Iterator[tuple[str, Resource, Key, Object | None]]:
