@@ -155,7 +155,7 @@ def test_all_problems_of_a_manifest_are_reported_at_once(env: LocalEnvironment) 
     ) == (sorted(fields.keys() - {"spec.managementCluster.name", "spec.kubernetesVersion"}))
 
 
-def test_steps_of_versions_and_a_datacenter_that_comes_later(env: LocalEnvironment) -> None:
+def test_versions_change_one_step_at_a_time(env: LocalEnvironment) -> None:
     older = spec("kubernetesVersion", "1.34")
     assert env.apply(older, "create", "--timeout", "30s").code == 0
 
@@ -175,13 +175,3 @@ def test_steps_of_versions_and_a_datacenter_that_comes_later(env: LocalEnvironme
     gone = env.apply(EXAMPLE, "delete", "--timeout", "30s")
     assert gone.code == 0, gone
     assert env.names("get", "clusters", "-A") == [LOCAL_CLUSTER]
-
-    cluster, datacenter = (
-        yaml.safe_dump(next(d for d in yaml.safe_load_all(EXAMPLE) if (d["kind"] == "Cluster") is wanted))
-        for wanted in (True, False)
-    )
-    waits = env.apply(cluster, "create", "--timeout", "10s")
-    assert waits.code == 1, waits
-    assert_says(waits, "MissingDependentObjects", "DockerDatacenterConfig")
-    assert env.apply(cluster + "---\n" + datacenter, "upgrade", "--timeout", "30s").code == 0
-    assert env.espalier("delete", "cluster", "garden", "--timeout", "30s").code == 0

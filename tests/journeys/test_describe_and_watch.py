@@ -59,7 +59,9 @@ def test_the_tree_of_a_cluster_that_is_well_is_short_and_can_be_long(env: LocalE
 def test_the_blocking_problem_of_a_cluster_stands_on_top(env: LocalEnvironment) -> None:
     text = EXAMPLE.split("---")[0].replace("garden", "orchard")
     assert "kind: Cluster" in text
-    assert env.apply(text, "create").code == 1  # it says why, so the controller has reported
+    env.send(text)
+    waits = env.apply(text, "upgrade", "--keep-release")
+    assert waits.code == 1  # it says why, so the controller has reported
     result = env.espalier("describe", "cluster", "orchard")
     top = result.out.split("\n\n")[0]
     assert "Ready     False" in top

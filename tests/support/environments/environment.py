@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -11,6 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 
+import yaml
+
+from espalier.cli.kit import connection, flags
+from espalier.providers.kinds import CATALOG
 from tests.support.environments import fork_server
 
 PROGRAM = [sys.executable, "-m", "espalier.cli"]
@@ -100,6 +105,17 @@ class LocalEnvironment:
 
     def apply(self, text: str, verb: str = "create", *flags: str) -> CommandResult:
         return self.espalier(verb, "cluster", "-f", "-", *flags, stdin=text)
+
+    def send(self, text: str) -> None:
+        """Apply one object as `kubectl apply --server-side` does, without the checks of commands."""
+        tree = yaml.safe_load(text)
+
+        async def apply() -> None:
+            async with connection.connect(flags.Connection(self.home / "kubeconfig")) as connected:
+                tree["metadata"].setdefault("namespace", connected.namespace)
+                await connected.client.apply(CATALOG.resource_of(tree["apiVersion"], tree["kind"]), tree)
+
+        asyncio.run(apply())
 
     def names(self, *arguments: str) -> list[str]:
         told = self.espalier(*arguments, "-o", "name")

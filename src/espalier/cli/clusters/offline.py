@@ -25,13 +25,12 @@ from espalier.api.manifests import Document
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.api.resource import Key, Resource
 from espalier.api.violations import ManifestError, Problem, Violation
-from espalier.cli.clusters import documents
+from espalier.cli.clusters import absent_objects, documents
 from espalier.cli.kit.failures import Failure
 from espalier.clusterapi import templates
 from espalier.clusters.design import cni, credentials
 from espalier.clusters.design.provider import Providers, RenderInput, bottlerocket_groups
 from espalier.clusters.observe.observe import Observer
-from espalier.clusters.observe.references import Missing
 from espalier.clusters.observe.rules import releases as rules
 from espalier.clusters.observe.scope import ClusterAPIObjects, Scope
 from espalier.clusters.plan import plan, workload_objects
@@ -133,14 +132,10 @@ class OfflineManager:
         if scope is None:
             absent = self._observer.linked.absent(msgspec.convert(assumed, Cluster)) if self._is_complete else []
             refused = [one.field for one in preview.refusals]
-            named = [
-                one
-                for one in self._absent(absent)
-                if not any(documents.is_within(field, one.field) for field in refused)
-            ]
+            named = absent_objects.violations(absent, given=self._given, refused=refused)
             located = [self._located(document, one) for one in (*with_linked, *named)]
             return Examined((*_refusals(document, preview), *located), preview.warnings, tuple(unknown))
-        missing = self._absent(scope.missing)
+        missing = absent_objects.violations(scope.missing, given=self._given)
         problems = missing if self._is_complete else []
         others = [] if missing else [one.message for one in validity.problems_beside_content(scope)]
         reason, _, message = preview.stops.partition(": ")
@@ -152,15 +147,6 @@ class OfflineManager:
         later += [message] if reason in _KNOWN_LATER and not any(one.is_credentials for one in scope.missing) else []
         later += [one for one in self._secrets_of(scope) if one not in later]
         return Examined(tuple(self._located(document, one) for one in problems), preview.warnings, tuple(later))
-
-    def _absent(self, missing: Sequence[Missing]) -> list[Violation]:
-        """The references to objects that the manifest does not have."""
-        named = {one.field: one.what for one in missing if not one.is_credentials and not self._is_there(one)}
-        return [Violation(field, "", "", f"names {what}; add it to the manifest") for field, what in named.items()]
-
-    def _is_there(self, missing: Missing) -> bool:
-        """True if the manifest has an object that nothing can be made of."""
-        return any(missing.what.startswith(f"{name} ") for name in self._given)
 
     def _linked_violations(self, tree: Tree) -> list[Violation]:
         """The violations of a Cluster together with its linked objects, also of one that is refused by itself."""

@@ -14,18 +14,19 @@ from espalier.api.eksa.distro import DistroRelease
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.cli.clusters import chosen_release, crd_rules, documents, lifecycle, preflight
+from espalier.cli.clusters import absent_objects, chosen_release, crd_rules, documents, lifecycle, preflight
 from espalier.cli.clusters.plan_text import Planned
 from espalier.cli.kit.failures import Failure
 from espalier.clusters.design import runtime_hooks
 from espalier.clusters.design.gate import Isolation
 from espalier.clusters.design.provider import Providers
 from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.references import Missing
 from espalier.clusters.observe.scope import is_self_managed, read
 from espalier.clusters.preview import reading
-from espalier.clusters.preview.previews import Previews
+from espalier.clusters.preview.previews import Preview, Previews
 from espalier.kube.client import Client
-from espalier.kube.errors import Forbidden
+from espalier.kube.errors import Forbidden, StatusCause
 from espalier.kube.objects import Object, to_bytes
 from espalier.releases import Releases
 from espalier.runtime.snapshot import Snapshot
@@ -68,7 +69,9 @@ class PlanRequest:
             linked = documents.linked(tree, others, self._providers)
             if own:
                 self._upgrade(previews.live(tree), tree, own)
-            planned.append(Planned(previews.of_change(_key(tree), [*linked, tree], by_espalier=bool(own))))
+            live = previews.live(tree)
+            preview = previews.of_change(_key(tree), [*linked, tree], by_espalier=bool(own))
+            planned.append(Planned(_refused(preview, [] if preview.refusals else previews.absent(tree, live))))
         return self._noticed(planned)
 
     def _upgrade(self, existing: Object | None, tree: Tree, own: str) -> None:
@@ -171,6 +174,15 @@ class PlanRequest:
             for one in objects
             if (one.kind, one.metadata.name) not in known and (starts or isinstance(one, DistroRelease))
         ]
+
+
+def _refused(preview: Preview, absent: Sequence[Missing]) -> Preview:
+    """A preview as it is if nothing is absent; otherwise with the refusals of commands that send a manifest."""
+    violations = absent_objects.violations(absent)
+    if not violations:
+        return preview
+    refusals = tuple(StatusCause("FieldValueInvalid", one.message, one.field) for one in violations)
+    return Preview(preview.key, preview.asked, refusals, preview.warnings)
 
 
 _RIGHTS = (

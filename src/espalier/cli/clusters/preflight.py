@@ -22,7 +22,7 @@ from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.api.violations import ManifestError, Problem, Violation
-from espalier.cli.clusters import chosen_release, crd_rules, credential_secrets, documents, examination
+from espalier.cli.clusters import absent_objects, chosen_release, crd_rules, credential_secrets, documents, examination
 from espalier.cli.kit import connection, flags, variable_files
 from espalier.cli.kit.failures import Failure
 from espalier.clusters.design.credential_files import Unreadable
@@ -230,8 +230,9 @@ async def _examined(
     """
     trees, notices = [one.tree for one in readable], list[str]()
     problems: list[Problem] = []
+    given = [f"{one.kind} {one.name}" for one in found]
     for document in (one for one in readable if one.kind == Cluster.resource.kind):
-        refused, unread = await _refusals(providers, client, document.tree, trees)
+        refused, unread = await _refusals(providers, client, document.tree, trees, given)
         problems += [documents.located(readable, document, one) for one in refused]
         notices += unread
     rules = examination.against_crds(found, known, await _live(client, readable, namespace))
@@ -258,10 +259,11 @@ async def _live(client: Client, readable: Sequence[Document], namespace: str) ->
 
 
 async def _refusals(
-    providers: Providers, client: Client, cluster: Tree, beside: Sequence[Tree] = ()
+    providers: Providers, client: Client, cluster: Tree, beside: Sequence[Tree], given: Sequence[str]
 ) -> tuple[list[Violation], tuple[str, ...]]:
-    """Everything for which a Cluster would be refused, alone or with the objects that it links, and what could not be
-    read.
+    """Everything for which a Cluster would be refused, alone or with the objects that it links, or would wait for an
+    object that neither the manifest nor the management cluster has; and what could not be read. `given` are all objects
+    of the manifest, as `Kind name`.
 
     A GitOps configuration beside it in the manifest counts: it would be written first, and the Cluster refused then.
     """
@@ -294,7 +296,10 @@ async def _refusals(
     found = [Violation.of(one.field, one.message) for one in refused]
     if previews.lacks_address(cluster):
         found.append(Violation(endpoint.FIELD, "", "", _ADDRESS_TAKEN))
-    return [*found, *_linked_violations(providers, observer, snapshot, before, cluster, beside)], observed.notices
+    found += _linked_violations(providers, observer, snapshot, before, cluster, beside)
+    absent = previews.absent(cluster, before)
+    found += absent_objects.violations(absent, given=given, refused=[one.field for one in refused])
+    return found, observed.notices
 
 
 def _fixed(before: Object | None, cluster: Tree) -> set[str]:

@@ -25,6 +25,7 @@ from espalier.clusters.effects.duration import Duration, duration, in_place
 from espalier.clusters.effects.machines import Fleet, Group
 from espalier.clusters.effects.simulate import CNIChange, simulate
 from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.references import Missing
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.preview import apply
 from espalier.clusters.report import validity
@@ -164,6 +165,17 @@ class Previews:
         except msgspec.ValidationError:
             return False
         return scope is not None and scope.lacks_address
+
+    def absent(self, cluster: Tree, before: Object | None) -> list[Missing]:
+        """The objects that a Cluster links, that do not exist, and that it did not lack `before`; none if it can't be
+        decoded.
+        """
+        try:
+            absent = self._observer.linked.absent(msgspec.convert(cluster, eksa.Cluster))
+            lacked = self._observer.linked.absent(before.decode(eksa.Cluster)) if before is not None else []
+        except msgspec.ValidationError:
+            return []
+        return [one for one in absent if one.what not in {each.what for each in lacked}]
 
     def as_it_is(self, key: Key) -> Preview:
         """The writes of a manager to a cluster whose Cluster does not change."""
