@@ -104,6 +104,28 @@ def test_refused_content_hides_no_missing_object(
     assert text.splitlines()[found[reference] - 1].strip() == "machineGroupRef:"
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong", "fields"),
+    [
+        (
+            'datacenter: "Datacenter"\n  # A name',
+            'datacenter: ""\n  # A name',
+            ["spec.datacenter"],
+        ),
+        ("osFamily: ubuntu", "osFamilly: ubuntu", ["spec.osFamilly", "spec.osFamilly"]),
+        ("osFamily: ubuntu", "osFamily: plan9", ["spec.osFamily", "spec.osFamily"]),
+        ("osFamily: ubuntu", "osFamily: bottlerocket", ["spec.users", "spec.users"]),
+    ],
+)
+def test_rules_that_read_a_wrong_field_say_nothing(
+    right: str, wrong: str, fields: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = VSPHERE.replace('network: "VM Network"', 'network: "/Datacenter/network/VM Network"')
+    assert right in text
+    assert problems_of(text, tmp_path, capsys) == []
+    assert [field for field, _ in problems_of(text.replace(right, wrong), tmp_path, capsys)] == fields
+
+
 def test_fields_that_only_a_provider_knows_are_named_and_not_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -22,10 +22,11 @@ from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.api.violations import Problem, Violation
-from espalier.cli.clusters import documents
+from espalier.cli.clusters import documents, rule_reads
 from espalier.clusters.preview import apply
 from espalier.kube.errors import StatusCause
 from espalier.kube.objects import Object
+from espalier.providers.kinds import CATALOG
 
 _Judge = Callable[[Tree, Tree | None], list[StatusCause]]
 
@@ -82,6 +83,7 @@ def problems(found: Sequence[Document], known: Sequence[Problem], live: Live = A
             continue
         before = live.objects.get(live.name(one))
         new = _applied(before, one) if before is not None else one.tree
+        of_rules = []
         for cause in _of_each_entry(new, before.tree if before is not None else None):
             if of_it and _FAILED in cause.message:
                 continue  # the rule can't be evaluated for this value, whose type is already reported
@@ -89,7 +91,11 @@ def problems(found: Sequence[Document], known: Sequence[Problem], live: Live = A
                 continue  # an existing cluster may have them (`offline.py` says so)
             violation = Violation.of(cause.field, cause.message)
             if not documents.is_reported(violation.field, of_it):
-                refused.append(one.problem(violation))
+                of_rules.append(violation)
+        kind = CATALOG.kind_of(one.api_version, one.kind)
+        if kind is not None:
+            of_rules = rule_reads.without_consequences(kind, of_rules, [other.violation for other in of_it])
+        refused += [one.problem(violation) for violation in of_rules]
     return refused
 
 
