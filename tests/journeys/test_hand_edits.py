@@ -25,6 +25,7 @@ from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.infrastructure import Infrastructure
 from espalier.api.gardener.metadata_keys import FORCE_RESTORE
+from espalier.api.gardener.operating_system_config import OperatingSystemConfig
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
@@ -445,6 +446,33 @@ def test_results_of_older_extensions_get_digests() -> None:
                 live = await client.get(target.resource, "apple", ID)
                 assert keys.RESULT_DIGESTS in live.metadata.annotations
             await world.healthy("a")
+            assert inventory(world) == made
+
+    virtual.run(main, epoch=EPOCH, seed=1)
+
+
+def test_edited_user_data_are_not_passed_on() -> None:
+    """The name of an existing Secret with user data of another content is as valid as that of the extension's own."""
+    config = Target(OperatingSystemConfig.resource, "pool-provision", ID)
+    edit = Edit(config, "", "cloudConfig", {"secretRef": {"name": "another", "namespace": ID}})
+
+    async def main(simulation: virtual.Simulation) -> None:
+        async with garden(simulation, delay=0.5, with_cloud=True, has_clients=True) as world:
+            await world.create_shoot(seed="a")
+            await world.healthy("a")
+            await asyncio.sleep(60)
+            made, client = inventory(world), world.seeds["a"].client
+            another = {"metadata": {"name": "another", "namespace": ID}, "data": {"cloud_config": "e30="}}
+            await client.create(core.SECRET, {"apiVersion": "v1", "kind": "Secret", **another})
+            ((_, _, reported),) = await applied(world, edit)
+            references: set[str] = set()
+            for _ in range(240):
+                worker = (await client.get(Worker.resource, "apple", ID)).decode(Worker)
+                references |= {p.user_data_secret_ref.name for p in worker.spec.pools if p.user_data_secret_ref}
+                await asyncio.sleep(0.5)
+            await world.healthy("a")
+            assert references == {reported["secretRef"]["name"]}
+            assert edit.read(await client.get(config.resource, "pool-provision", ID)) == reported
             assert inventory(world) == made
 
     virtual.run(main, epoch=EPOCH, seed=1)
