@@ -6,10 +6,12 @@ import sys
 
 import pytest
 import yaml
+from rich.console import Console
 
 from espalier.cli.kit import output
 from espalier.cli.kit.failures import Usage
 from espalier.cli.kit.layout import Table
+from espalier.cli.kit.progress import Progress
 
 CLUSTER = {
     "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",
@@ -152,3 +154,17 @@ def test_an_indented_line_continues_below_its_text(monkeypatch: pytest.MonkeyPat
 def test_in_a_pipe_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     output.error(SENTENCE)
     assert capsys.readouterr().err == f"error: {SENTENCE}\n"
+
+
+def test_progress_with_a_command_is_wrapped_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = terminal_of(monkeypatch)
+    console = Console(file=terminal, width=60, force_terminal=True, color_system=None, highlight=False)
+    told = (
+        "the cluster is paused, and nothing is done until a person says so: `espalier upgrade cluster garden` ends it"
+    )
+    Progress(console).say(told)
+    lines = terminal.getvalue().splitlines()
+    assert max(map(len, lines)) <= 60
+    assert " ".join(line.strip() for line in lines) == f"✓ {told}"
+    assert "`espalier upgrade cluster garden`" in terminal.getvalue()
+    assert all(line.startswith("  ") for line in lines[1:])

@@ -46,14 +46,15 @@ def say_wrapped(text: str, *, stderr: bool = False) -> None:
     it has room in one, for it is copied.
     """
     columns = width(sys.stderr if stderr else sys.stdout)
-    say("\n".join(_within(line, columns) for line in text.split("\n")), stderr=stderr)
+    say("\n".join(within(line, columns) for line in text.split("\n")), stderr=stderr)
 
 
 _COMMAND = re.compile("`[^`]*`")
 _BLANK = "\N{NO-BREAK SPACE}"
 
 
-def _within(line: str, columns: int | None) -> str:
+def within(line: str, columns: int | None) -> str:
+    """A line as lines of at most so many columns (None: any number), broken between words as `say_wrapped` does."""
     if columns is None:
         return line
     text = printable(line)

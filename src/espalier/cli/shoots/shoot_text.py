@@ -86,7 +86,7 @@ def write_plan(plan: Plan) -> None:
         [(finding.what, marks[finding.ready], finding.message) for finding in plan.findings],
     )
     if plan.unread:
-        output.say(f"Not read, for lack of permissions: {', '.join(plan.unread)}")
+        output.say_wrapped(f"Not read, for lack of permissions: {', '.join(plan.unread)}")
     if plan.refusals:
         return
     output.say()
@@ -99,8 +99,8 @@ def write_plan(plan: Plan) -> None:
         output.say()
         _write_times("Longest API gap, if the source is lost before it hands over", other)
     output.say()
-    output.say(f"{plan.times_note} Nodes and their pods keep running.")
-    output.say(f"Data at risk: {plan.at_risk}")
+    output.say_wrapped(f"{plan.times_note} Nodes and their pods keep running.")
+    output.say_wrapped(f"Data at risk: {plan.at_risk}")
 
 
 def _write_times(title: str, times: Times) -> None:
