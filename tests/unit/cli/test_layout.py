@@ -283,3 +283,13 @@ def test_empty_cells_are_the_same_everywhere() -> None:
     lines = Layout(Table(("Name", "State")), None).lines(rows)
     assert {line.split()[1] for line in lines[1:5]} == {"-"}
     assert [line.split()[1] for line in lines[5:]] == ["<unset>", "<unknown>"]
+
+
+def test_titles_come_again_with_another_layout() -> None:
+    layout = Layout(Table(("Name", "State", "Age")), 60)
+    assert len(layout.lines([("a", "ready", "5m")])) == 2
+    assert layout.lines([("b", "ready", "5m")], header=False) == ["b      ready   5m"]
+    assert layout.lines([(NAME, "ready", "5m")], header=False) == ["NAME", "    STATE   AGE", NAME, "    ready   5m"]
+    assert layout.header_lines == 2
+    assert layout.lines([("b", "ready", "5m")], header=False) == ["b", "    ready   5m"]
+    assert layout.header_lines == 0

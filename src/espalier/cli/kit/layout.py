@@ -85,9 +85,10 @@ class Layout:
         self._longest_word = [0] * len(table.columns)
         self._indent = len(_BELOW)
         self.header_lines = 0
+        self._places: tuple[list[list[int]], int | None] | None = None
 
     def lines(self, rows: Sequence[Sequence[Any]], *, header: bool = True) -> list[str]:
-        """The lines of these rows, after a header."""
+        """The lines of these rows, after a header. It comes again, unasked, once wider rows move columns elsewhere."""
         table = self._table
         titles = [
             in_one_line(title if index in table.as_written else title.upper())
@@ -105,6 +106,8 @@ class Layout:
         if 0 in table.lists:
             self._indent = max(self._indent, *(cell_len(_continued(row[0])) for row in cells), 0)
         plan = self._plan(cells)
+        before, self._places = self._places, (plan.lines, plan.below)
+        header = header or before not in (None, self._places)
         head = list(self._row(titles, plan, is_title=True)) if header else []
         self.header_lines = len(head)
         return [*head, *(line for row in cells for line in self._row(row, plan))]
