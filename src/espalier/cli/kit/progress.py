@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.status import Status
 
 from espalier.api.printable import in_one_line
-from espalier.cli.kit.output import console, within
+from espalier.cli.kit.output import console
 
 
 class Progress:
