@@ -8,7 +8,6 @@ import pytest
 
 from tests.support.environments.environment import LocalEnvironment
 from tests.support.providers.credential_variables import CREDENTIALS, in_files
-from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.embedded
 
@@ -31,24 +30,28 @@ OF_CLOUD_CONTROLLERS = {
 MIRROR = "  registryMirrorConfiguration: {endpoint: harbor.example.com, authenticate: true}\n"
 
 
-@pytest.mark.parametrize("provider", sampled(OF_EKS_ANYWHERE, 1))
+@pytest.mark.parametrize("provider", OF_EKS_ANYWHERE)
 def test_variables_to_set_are_named(env: LocalEnvironment, provider: str) -> None:
-    """Without any, with those of EKS Anywhere, and with all: the last command makes the cluster Ready."""
+    """Those that are missing and no others, before anything is written; with all of them the cluster is Ready."""
     text, known = (EXAMPLES / f"{provider}.yaml").read_text(), CREDENTIALS | in_files(env.home)
     own, further = OF_EKS_ANYWHERE[provider], OF_CLOUD_CONTROLLERS.get(provider, ())
+
+    cluster_names = {f"cluster.anywhere.eks.amazonaws.com/{text.partition('  name: ')[2].split()[0]}"}
 
     def run(verb: str, names: tuple[str, ...]) -> tuple[int, str]:
         variables = {name: known[name] for name in names}
         done = env.espalier(verb, "cluster", "-f", "-", stdin=text, folder=env.home, **variables)
         return done.code, done.err.strip().splitlines()[-1] if done.err else ""
 
-    code, last = run("create", ())
-    assert code == 1
-    assert all(name in last for name in (*own, *further)), last
-    code, last = run("upgrade", own)
-    assert code == (1 if further else 0), last
-    assert all(name in last for name in further), last
-    assert not further or run("upgrade", (*own, *further))[0] == 0
+    for given in ((), own[:1], own, (*own, *further[:1])):
+        missing = [name for name in (*own, *further) if name not in given]
+        if missing:
+            code, last = run("create", given)
+            assert code == 1
+            assert [name for name in known if name in last.split(":")[1]] == missing, last
+            assert last.startswith("error: set the variable"), last
+            assert not cluster_names & set(env.names("get", "clusters", "-A")), "nothing was written"
+    assert run("create", (*own, *further))[0] == 0
     assert env.espalier("delete", "cluster", text.partition("  name: ")[2].split()[0]).code == 0
 
 
@@ -59,5 +62,17 @@ def test_variables_of_a_mirrors_account_are_named(env: LocalEnvironment) -> None
     last = refused.err.strip().splitlines()[-1]
     assert (refused.code, "REGISTRY_USERNAME and REGISTRY_PASSWORD" in last) == (1, True), last
     account = {"REGISTRY_USERNAME": "puller", "REGISTRY_PASSWORD": "secret"}
-    assert env.espalier("upgrade", "cluster", "-f", "-", stdin=text, folder=env.home, **account).code == 0
+    assert env.espalier("create", "cluster", "-f", "-", stdin=text, folder=env.home, **account).code == 0
     assert env.espalier("delete", "cluster", name).code == 0
+
+
+def test_an_existing_cluster_is_told_to_upgrade(env: LocalEnvironment) -> None:
+    text = (EXAMPLES / "vsphere.yaml").read_text()
+    for document in text.split("---\n"):
+        env.send(document)
+    waits = env.espalier("upgrade", "cluster", "-f", "-", "--keep-release", stdin=text, folder=env.home)
+    last = waits.err.strip().splitlines()[-1]
+    assert (waits.code, "CredentialsNotPermitted" in last) == (1, True), last
+    assert "`espalier upgrade cluster` writes it from the variables EKSA_VSPHERE_USERNAME, " in last
+    assert "espalier create" not in last
+    assert env.espalier("delete", "cluster", "vineyard").code == 0

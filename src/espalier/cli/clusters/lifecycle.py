@@ -264,6 +264,8 @@ async def _push(
                 notices = await preflight.install_releases(client, tree["spec"].get("eksaVersion"))
             for notice in (*notices, *await preflight.judge(PROVIDERS, client, found)):
                 progress.say(f"cluster {key}: {notice}")
+            if existing is None:
+                await preflight.check_credentials(PROVIDERS, client, [one for _, one in prepared], os.environ)
 
             async def bring_credentials() -> None:
                 brought = await preflight.bring_credentials(PROVIDERS, client, [one for _, one in prepared], os.environ)

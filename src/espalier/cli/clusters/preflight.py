@@ -22,7 +22,15 @@ from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.api.violations import ManifestError, Problem, Violation
-from espalier.cli.clusters import absent_objects, chosen_release, crd_rules, credential_secrets, documents, examination
+from espalier.cli.clusters import (
+    absent_credentials,
+    absent_objects,
+    chosen_release,
+    crd_rules,
+    credential_secrets,
+    documents,
+    examination,
+)
 from espalier.cli.kit import connection, flags, variable_files
 from espalier.cli.kit.failures import Failure
 from espalier.clusters.design.credential_files import Unreadable
@@ -60,6 +68,17 @@ async def bring_credentials(
             alternative = provider.names_credentials
             written.append(await credential_secrets.bring(providers, client, secret, alternative=alternative))
     return ", ".join(written)
+
+
+async def check_credentials(
+    providers: Providers, client: Client, manifest: Sequence[Tree], environment: Mapping[str, str]
+) -> None:
+    """The Secrets that new Clusters of a manifest need exist, or environment variables give them. Raises `Failure` with
+    the variables that are missing, or for a file that one of them names."""
+    kinds = {one["kind"] for one in manifest}
+    of_manifest = [provider for kind, provider in providers.items() if kind in kinds]
+    brought = [secret for one in of_manifest for secret in _brought(one, environment, manifest)]
+    await absent_credentials.check(providers, client, manifest, brought, environment)
 
 
 def _brought(provider: Provider, environment: Mapping[str, str], manifest: Sequence[Tree]) -> list[Tree]:

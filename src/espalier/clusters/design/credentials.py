@@ -69,10 +69,10 @@ def _fields(names: Sequence[str]) -> str:
 
 
 def variables(names: Sequence[str]) -> str:
-    """The end of a message about a Secret that a command writes from environment variables."""
+    """The end of a message about a Secret of an existing cluster, which a command writes from environment variables."""
     *others, last = names
     listed = f"variables {', '.join(others)} and {last}" if others else f"variable {last}"
-    return f"; `espalier create cluster` and `espalier upgrade cluster` write it from the {listed}"
+    return f"; `espalier upgrade cluster` writes it from the {listed}"
 
 
 def secret(name: str, data: Mapping[str, str], *, servers: Iterable[str], namespaces: Iterable[str]) -> Tree:

@@ -1,0 +1,103 @@
+"""Credentials that a new cluster needs, and that neither a Secret nor the environment has: known before the first
+write."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import msgspec
+
+from espalier.api.core import SECRET, Secret
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.cli.clusters import documents
+from espalier.cli.kit.failures import Failure
+from espalier.clusters.design import credentials
+from espalier.clusters.design.provider import Dependency, Provider, Providers
+from espalier.clusters.observe import references
+from espalier.kube.client import Client
+from espalier.kube.errors import Forbidden, NotFound
+from espalier.kube.objects import Object, to_bytes
+
+
+async def check(
+    providers: Providers,
+    client: Client,
+    manifest: Sequence[Tree],
+    brought: Sequence[Tree],
+    environment: Mapping[str, str],
+) -> None:
+    """Raise `Failure` with the variables to set if a new Cluster of a manifest needs a Secret that does not suffice.
+
+    `brought` are the Secrets that the command writes from the environment. What can't be read is left to the manager,
+    and so is a Secret that does not suffice with all of its variables.
+    """
+    unset: dict[str, None] = {}
+    needs: dict[str, None] = {}
+    for tree in (one for one in manifest if one["kind"] == Cluster.resource.kind):
+        cluster = msgspec.convert(tree, Cluster)
+        reference = cluster.spec.datacenter_ref
+        provider = providers.get(reference.kind) if reference is not None else None
+        if provider is None:
+            continue
+        for one in await _dependencies(providers, provider, client, cluster, tree, manifest):
+            missing = [name for name in one.variables if not environment.get(name)]
+            if missing and await _is_lacking(client, one, brought, cluster.metadata.namespace):
+                unset |= dict.fromkeys(missing)
+                name = str(Key(SYSTEM_NAMESPACE, one.name))
+                told = credentials.advice(
+                    name, server=one.server, namespace=cluster.metadata.namespace, fields=one.fields
+                )
+                needs[f"{one.field} needs {told}"] = None
+    if unset:
+        *others, last = unset
+        names = f"variables {', '.join(others)} and {last}" if others else f"variable {last}"
+        raise Failure(f"set the {names}, and run the command again; nothing was written: {'; '.join(needs)}")
+
+
+async def _dependencies(
+    providers: Providers,
+    provider: Provider,
+    client: Client,
+    cluster: Cluster,
+    tree: Tree,
+    manifest: Sequence[Tree],
+) -> list[Dependency]:
+    """The Secrets that a Cluster needs; none if an object that it links can't be read."""
+    others = [one for one in manifest if one["kind"] != Cluster.resource.kind]
+    children = [Object(to_bytes(one)) for one in documents.linked(tree, others, providers)]
+    linked = {(one.kind, one.name) for one in children}
+    kinds = {kind.kind: kind for kind in provider.links.kinds}
+    for _, reference in references.references(cluster.spec):
+        named = (reference.kind, reference.name)
+        if reference.kind not in kinds or named in linked:
+            continue
+        linked.add(named)
+        try:
+            children.append(await client.get(kinds[reference.kind], reference.name, cluster.metadata.namespace))
+        except (Forbidden, NotFound):
+            return []
+    with suppress(LookupError, ValueError):
+        depend = provider.links.depend(cluster, children)
+        return [one for one in depend if one.resource == SECRET and one.server and not one.optional]
+    return []
+
+
+async def _is_lacking(client: Client, dependency: Dependency, brought: Sequence[Tree], namespace: str) -> bool:
+    """True if a Secret, with what the command writes into it, does not suffice."""
+    try:
+        found = await client.get(SECRET, dependency.name, SYSTEM_NAMESPACE)
+        data, annotations = dict(found.decode(Secret).data), dict(found.metadata.annotations)
+    except Forbidden:
+        return False
+    except NotFound:
+        data, annotations = {}, {}
+    for one in (one for one in brought if one["metadata"]["name"] == dependency.name):
+        data |= {field: base64.b64decode(value) for field, value in one["data"].items()}
+        annotations |= credentials.widened(annotations, one["metadata"]["annotations"])
+    is_permitted = credentials.permits(annotations, server=dependency.server, namespace=namespace)
+    return not is_permitted or bool(dependency.unusable(data, annotations))
