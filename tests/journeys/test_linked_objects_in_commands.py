@@ -41,7 +41,7 @@ def test_a_forbidden_machine_config_is_refused_by_every_command(env: LocalEnviro
     assert created.code == 1
     assert f"* VSphereMachineConfig hillside: {said}" in created.err
     validated = env.espalier("validate", "-f", "-", stdin=manifest)
-    assert f"error: standard input:82: {said}" in validated.err
+    assert f"error: standard input:81: {said}" in validated.err
     assert env.espalier("get", "clusters", "hillside").code == 1
 
 

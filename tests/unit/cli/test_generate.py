@@ -129,3 +129,10 @@ def host_of(text: str) -> str:
     (cluster,) = (one for one in yaml.safe_load_all(text) if one["kind"] == "Cluster")
     host: str = cluster["spec"]["controlPlaneConfiguration"]["endpoint"]["host"]
     return host
+
+
+@pytest.mark.parametrize("provider", ["vsphere", "nutanix", "cloudstack", "snow"])
+def test_a_heading_says_which_command_writes_secrets(provider: str) -> None:
+    heading = said("clusterconfig", "garden", "-p", provider).partition("apiVersion")[0]
+    assert "`espalier create cluster` writes " in heading
+    assert f"docs/{provider}.md" in heading

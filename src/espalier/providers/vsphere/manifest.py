@@ -5,10 +5,9 @@ from __future__ import annotations
 from espalier.clusters.design.starting_manifest import Choices, highly_available
 
 HEADING = """\
-# Credentials are kept in a Secret. Before you apply this manifest, create vsphere-credentials in eksa-system with
-# username and password of a user that creates machines, usernameCP and passwordCP of a read-only user (which workload
-# clusters use), and annotations anywhere.eks.amazonaws.com/credentials-servers with the vCenter's name, as in
-# spec.server below, and anywhere.eks.amazonaws.com/credentials-namespaces with the namespaces of its clusters.
+# Credentials are kept in a Secret. `espalier create cluster` writes vsphere-credentials from EKSA_VSPHERE_USERNAME and
+# EKSA_VSPHERE_PASSWORD (a user that creates machines), and EKSA_VSPHERE_CP_USERNAME and EKSA_VSPHERE_CP_PASSWORD (a
+# read-only user, which workload clusters use); docs/vsphere.md shows how to create it by hand.
 """
 
 DATACENTER = """\
