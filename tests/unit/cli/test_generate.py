@@ -136,3 +136,27 @@ def test_a_heading_says_which_command_writes_secrets(provider: str) -> None:
     heading = said("clusterconfig", "garden", "-p", provider).partition("apiVersion")[0]
     assert "`espalier create cluster` writes " in heading
     assert f"docs/{provider}.md" in heading
+
+
+MIRROR = "\nspec:\n  registryMirrorConfiguration: {endpoint: harbor.example.com, authenticate: true}\n"
+VSPHERE = [f"EKSA_VSPHERE_{part}" for part in ("USERNAME", "PASSWORD", "CP_USERNAME", "CP_PASSWORD")]
+
+
+@pytest.mark.parametrize(
+    ("example", "mirror", "variables"),
+    [
+        ("docker", "\nspec:\n", []),
+        ("docker", MIRROR, ["REGISTRY_USERNAME", "REGISTRY_PASSWORD"]),
+        ("cloudstack", "\nspec:\n", []),  # its objects name the Secret
+        ("snow", "\nspec:\n", ["EKSA_AWS_CREDENTIALS_FILE", "EKSA_AWS_CA_BUNDLES_FILE"]),
+        ("vsphere", "\nspec:\n", VSPHERE),
+    ],
+)
+def test_placeholders_of_credentials_are_named(example: str, mirror: str, variables: list[str]) -> None:
+    manifest = (EXAMPLES / f"{example}.yaml").read_text().replace("\nspec:\n", mirror, 1)
+    done = CliRunner().invoke(program, ["generate", "objects", "-f", "-"], input=manifest)
+    assert done.exit_code == 0, done.output
+    warned = [line for line in done.stderr.splitlines() if "placeholders" in line]
+    names = ", ".join(f"${one}" for one in variables)
+    assert [line.split(": ")[1] for line in warned] == ([names] if names else [])
+    assert "$REGISTRY" not in done.stdout

@@ -12,7 +12,7 @@ import msgspec
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Tree
 from espalier.api.violations import ManifestError
-from espalier.cli.clusters import documents, other_kinds
+from espalier.cli.clusters import documents, other_kinds, placeholders
 from espalier.cli.kit import flags, formats, output
 from espalier.cli.kit.commands import Group
 from espalier.cli.kit.failures import Usage
@@ -123,6 +123,13 @@ def objects(
     offline_manager = OfflineManager(PROVIDERS, found, releases, namespace)
     clusters = [one for one in found if one.kind == Cluster.resource.kind]
     made = [tree for one in clusters for tree in offline_manager.objects(one, workload=workload)]
+    given = placeholders.variables_in(made, offline_manager.variables)
+    if names := [placeholders.placeholder(one) for one in offline_manager.variables if one in given]:
+        output.say(
+            f"Warning: {', '.join(names)}: found as placeholders in these objects, some base64-encoded; the manager "
+            "writes the credentials of the Secrets in the management cluster instead",
+            stderr=True,
+        )
     _write(made, output_format)
 
 

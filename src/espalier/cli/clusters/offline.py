@@ -25,7 +25,7 @@ from espalier.api.manifests import Document
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.api.resource import Key, Resource
 from espalier.api.violations import ManifestError, Problem, Violation
-from espalier.cli.clusters import absent_objects, documents
+from espalier.cli.clusters import absent_objects, documents, placeholders
 from espalier.cli.kit.failures import Failure
 from espalier.clusterapi import templates
 from espalier.clusters.design import cni, credentials
@@ -73,6 +73,7 @@ class OfflineManager:
         """
         self._is_complete = is_complete
         self._providers = providers
+        self._variables = _Variables()
         offered = self._offered = Releases.load(releases)
         self._found, self._given = found, given
         self._trees = [tree for _, tree in documents.in_namespace(found, namespace)]
@@ -98,6 +99,11 @@ class OfflineManager:
             ]
             made = [msgspec.to_builtins(object_) for object_ in wanted]
         return [tree for at, tree in enumerate(made) if tree not in made[:at]]
+
+    @property
+    def variables(self) -> list[str]:
+        """The environment variables whose placeholders stand for credentials in what was rendered."""
+        return list(self._variables.asked)
 
     def render_input(self, document: Document) -> RenderInput:
         """The render input for the objects of one Cluster. Raises as `objects` does."""
@@ -244,7 +250,7 @@ class OfflineManager:
         self._snapshot.put(Object(to_bytes(named)))
         linked = documents.linked(tree, self._trees, self._providers)
         for provider in self._providers.values():
-            for secret in provider.brought(_Variables(), [*linked, tree]):
+            for secret in provider.brought(self._variables, [*linked, tree]):
                 self._snapshot.put(Object(to_bytes(secret)))
         return key, self._previews.of_change(key, [*linked, tree])
 
@@ -273,8 +279,13 @@ class _Templates:
 class _Variables(Mapping[str, str]):
     """An environment in which each variable has its name as value: nothing printed contains real credentials."""
 
+    def __init__(self) -> None:
+        self.asked: dict[str, None] = {}
+        """The variables that were read, in this order."""
+
     def __getitem__(self, name: str) -> str:
-        return f"${name}"
+        self.asked[name] = None
+        return placeholders.placeholder(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(())
