@@ -12,6 +12,7 @@ import yaml
 from espalier.cli.clusters import preflight
 from espalier.cli.main import run
 from tests.support.environments.environment import LocalEnvironment
+from tests.support.providers.credential_variables import CREDENTIALS
 
 pytestmark = pytest.mark.embedded
 
@@ -74,7 +75,8 @@ def test_an_invalid_manifest_is_not_sent_and_all_problems_are_reported_at_once(e
 def test_a_cluster_with_an_address_of_another_is_not_sent(env: LocalEnvironment) -> None:
     example = (Path(__file__).parents[2] / "examples" / "vsphere.yaml").read_text()
     name = yaml.safe_load(example.partition("\n---")[0])["metadata"]["name"]
-    assert env.apply(example, "create", "--wait=false").code == 0
+    made = env.espalier("create", "cluster", "-f", "-", "--wait=false", stdin=example, folder=env.home, **CREDENTIALS)
+    assert made.code == 0, made.err
     told = env.apply(example.replace(name, "meadow"), "create")
     said = "spec.controlPlaneConfiguration.endpoint.host: another cluster uses this address"
     assert (told.code, said in told.err, "choose a free address" in told.err) == (1, True, True), told.err
