@@ -174,7 +174,7 @@ def _wrong_type(field: str, value: Any, error: jsonschema_rs.ValidationError) ->
     message = "wrong type"
     if wanted == "string" and isinstance(value, bool | int | float):
         message = "wrong type; put the value in quotes"
-        if isinstance(value, float):
+        if isinstance(value, float) and field.endswith("ersion"):
             message += f" ({LOST_DIGITS})"
     elif wanted in _UNQUOTED and isinstance(value, str) and _UNQUOTED[wanted].fullmatch(value):
         message = "wrong type; write the value without quotes"

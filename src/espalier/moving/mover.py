@@ -20,6 +20,7 @@ from espalier.api.eksa.group import (
     PAUSED_BY_MOVE,
     SYSTEM_NAMESPACE,
 )
+from espalier.api.listing import first
 from espalier.api.meta import Tree
 from espalier.api.moves import BLOCK_MOVE, DELETE_FOR_MOVE
 from espalier.api.resource import Key, Resource
@@ -284,7 +285,7 @@ class Mover:
                 else ["the object"]
             )
             if differing:
-                where = ", ".join(differing[:3])
+                where = first(differing, 3, of="fields")
                 problems.append(f"{item.name}: {where} changed during the move: give the same command again, or --back")
         if problems:
             raise Refused(problems)

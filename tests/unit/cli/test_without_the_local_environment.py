@@ -24,6 +24,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = {
     "local": tomllib.loads((ROOT / "packaging/local/pyproject.toml").read_text())["project"]["dependencies"][1:],
     "etcd": PROJECT["optional-dependencies"]["etcd"],
+    "gitops": PROJECT["optional-dependencies"]["gitops"],
 }
 """The libraries that each extra adds."""
 LOCAL = ("apsw", "cel_expr_python", *distribution.LOCAL_MODULES)

@@ -106,4 +106,4 @@ def test_every_variable_that_is_read_stands_in_the_docs(kind: str) -> None:
     ("names", "listed"), [(["A"], "variable A"), (["A", "B"], "variables A and B"), ("ABC", "variables A, B and C")]
 )
 def test_a_message_lists_the_variables_that_a_command_reads(names: list[str], listed: str) -> None:
-    assert credentials.variables(names).endswith(f" write it from the {listed}")
+    assert credentials.variables(names).endswith(f" writes it from the {listed}")

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.status import Status
 
 from espalier.api.printable import in_one_line
-from espalier.cli.kit.output import console
+from espalier.cli.kit.output import console, within
 
 
 class Progress:
@@ -37,8 +37,13 @@ class Progress:
     def say(self, text: str, sign: str = "[green]✓[/]", *, aside: str = "") -> None:
         """Print a line that stays: something is done, or has changed. `aside` follows it, dimmed."""
         self.settle()
-        line = f"{sign} {_safe(text)}" + (f"   [dim]({_safe(aside)})[/]" if aside else "")
-        self.out.print(line, soft_wrap="`" in text or self.out.soft_wrap)  # a command in a line is for copying
+        has_command = "`" in text  # it is for copying, so it is not broken as other words are
+        if has_command and self.is_live:
+            shown = escape(within(f"- {in_one_line(text)}", self.out.width).removeprefix("- "))
+        else:
+            shown = _safe(text)
+        line = f"{sign} {shown}" + (f"   [dim]({_safe(aside)})[/]" if aside else "")
+        self.out.print(line, soft_wrap=has_command or self.out.soft_wrap)
 
     def show(self, *commands: str) -> None:
         """Print commands to copy, each in one line however narrow the terminal is."""

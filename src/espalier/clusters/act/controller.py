@@ -107,7 +107,7 @@ def await_departure(scope: Scope) -> Outcome:
     message = (
         f"Cluster.cluster.x-k8s.io {name} is being moved: it has annotation {DELETE_FOR_MOVE}; remove it to resume"
     )
-    return Wait("Paused", message)
+    return Wait(Reason.PAUSED, message)
 
 
 def outcome_of_failure(error: KubeError | NameTaken) -> Outcome:

@@ -23,7 +23,7 @@ from espalier.api.meta import Tree
 from espalier.apiserver.access.webhooks import WebhookCall
 from espalier.cli.programs.webhook_configurations import SERVICE, webhook_tree
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import ApiError, Invalid
+from espalier.kube.errors import ApiError, Forbidden, Invalid
 from espalier.kube.objects import Object, encode_json
 from espalier.kube.wire import ADMIN
 from espalier.runtime.admission import AdmissionRequest
@@ -104,9 +104,9 @@ async def test_a_shoot_is_moved_by_one_patch() -> None:
 
 async def test_a_refusal_names_the_field_and_the_reason() -> None:
     async with garden() as client:
-        with pytest.raises(Invalid, match=r"spec.seedName: there is no such seed; found nowhere"):
+        with pytest.raises(Forbidden, match=r"spec.seedName: there is no such seed; found nowhere"):
             await move(client, "nowhere")
-        with pytest.raises(Invalid, match=r"spec.seedName: the seed is being deleted; found going"):
+        with pytest.raises(Forbidden, match=r"spec.seedName: the seed is being deleted; found going"):
             await move(client, "going")
 
 
