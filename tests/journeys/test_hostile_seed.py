@@ -51,6 +51,12 @@ def test_a_seed_that_was_never_heard_is_not_made_to_look_alive_by_another_one() 
     virtual.run(main, epoch=EPOCH, seed=1)
 
 
+async def settled(world: World) -> Shoot:
+    """The Shoot `apple` once its gardenlet has reported the revision of its state."""
+    await asyncio.sleep(120)
+    return await world.shoot("apple")
+
+
 @pytest.mark.soak
 def test_a_shoot_that_claims_to_be_another_one_moves_nothing_of_it() -> None:
     """Its status is its gardenlet's to write: name and identity in it may be those of another seed's shoot."""
@@ -58,8 +64,9 @@ def test_a_shoot_that_claims_to_be_another_one_moves_nothing_of_it() -> None:
     async def story(world: World) -> None:
         await world.create_shoot("apple", "b")
         await world.create_shoot("worm", "a")
-        apple = await world.healthy("b", "apple")
+        await world.healthy("b", "apple")
         await world.healthy("a", "worm")
+        apple = await settled(world)
         claimed = {"technicalID": apple.status.technical_id, "uid": apple.status.uid, "seedName": "b"}
         for field, value in claimed.items():
             with pytest.raises(Forbidden, match=f"status.{field}: "):
@@ -89,7 +96,8 @@ def test_two_shoots_with_one_technical_id_do_not_touch_each_others_objects(seed:
 
     async def story(world: World) -> None:
         await world.create_shoot("apple", "a")
-        apple = await world.healthy("a", "apple")
+        await world.healthy("a", "apple")
+        apple = await settled(world)
         twin = {**(await world.client.get(Shoot.resource, "apple", NAMESPACE)).tree["spec"], "seedName": seed}
         body = {"metadata": {"name": "apple", "namespace": "dev"}, "spec": twin}
         await world.client.create(NAMESPACES, {"metadata": {"name": "dev"}})
