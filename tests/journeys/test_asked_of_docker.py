@@ -75,7 +75,7 @@ def basic(text: str) -> str:
 def test_users_of_an_oidc_provider_are_known_once_it_is_described() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(identityProviderRefs=[{"kind": "OIDCConfig", "name": "company"}])
-        waiting = await env.until(lambda one: one.status.failure_reason == Reason.MISSING_DEPENDENT_OBJECTS)
+        waiting = await env.until(lambda one: one.status.failure_reason == Reason.CREDENTIALS_NOT_PERMITTED)
         assert "waiting for OIDCConfig company in namespace default" in (waiting.status.failure_message or "")
         with pytest.raises(Invalid, match="requires an https URL of the provider"):
             await oidc(env, issuerUrl="http://login.example.com")
@@ -86,7 +86,7 @@ def test_users_of_an_oidc_provider_are_known_once_it_is_described() -> None:
             await oidc(env, clientId="other")
         before = await machines(env.client)
         await env.client.delete(OIDCConfig.resource, "company", "default")
-        await env.until(lambda one: one.status.failure_reason == Reason.MISSING_DEPENDENT_OBJECTS)
+        await env.until(lambda one: one.status.failure_reason == Reason.CREDENTIALS_NOT_PERMITTED)
         await oidc(env, clientId="other")
         held = await env.until(lambda one: one.status.failure_reason == Reason.CLUSTER_INVALID)
         assert "deleted and recreated with other content (oidc-client-id)" in (held.status.failure_message or "")
@@ -109,7 +109,7 @@ def test_users_of_an_oidc_provider_are_known_once_it_is_described() -> None:
 def test_a_new_password_of_a_mirror_reaches_new_machines_and_replaces_none() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(registryMirrorConfiguration=MIRROR)
-        await env.until(lambda one: one.status.failure_reason == Reason.MISSING_DEPENDENT_OBJECTS)
+        await env.until(lambda one: one.status.failure_reason == Reason.CREDENTIALS_NOT_PERMITTED)
         await password(env, "first-password")
         await env.until_ready()
         assert basic("first-password") in await carried(env)
