@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 from espalier.api.capi import cluster as capi
+from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import MOVE_ANNOTATION, SYSTEM_NAMESPACE
@@ -138,6 +139,23 @@ def test_a_move_taken_back_leaves_nothing_there(writes: int) -> None:
     between(story)
 
 
+def test_a_cluster_deleted_during_its_move_can_go() -> None:
+    """Nobody acts on it until the move ends, so waiting for its deletion would never end."""
+
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        dying = Dying(40)
+        with pytest.raises(Unreachable):
+            await (await mover(mortal(source, dying), mortal(target, dying))).move([GARDEN])
+        await source.client.delete(Cluster.resource, GARDEN.name, NAMESPACE)
+        await asyncio.sleep(60)
+        await refused(source, target, GARDEN, "is being deleted: take the move back with --back, which lets it go")
+        await (await mover(source.client, target.client)).take_back([GARDEN])
+        await source.until_gone()
+        assert (await objects(source), await objects(target)) == (set(), set())
+
+    between(story)
+
+
 def test_a_move_that_handed_over_is_not_taken_back() -> None:
     async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
         while "handed-over" not in await at_source(source):
@@ -183,6 +201,13 @@ def test_bad_moves_are_refused_before_anything_is_written() -> None:
         taken = {"metadata": {"name": "garden-ca", "namespace": SYSTEM_NAMESPACE}, "data": {"tls.key": "YQ=="}}
         await target.client.create(SECRET, taken)
         await refused(source, target, GARDEN, "Secret eksa-system/garden-ca exists at the target with other content")
+        await source.client.create(NAMESPACES, {"metadata": {"name": "elsewhere"}})
+        spec = (await source.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).tree["spec"]
+        body = {"metadata": {"name": "hedge", "namespace": "elsewhere"}, "spec": spec}
+        await source.client.create(Cluster.resource, body)
+        await asyncio.sleep(1)
+        there = Key("elsewhere", "hedge")
+        await refused(source, target, there, "namespace elsewhere does not exist at the target: create it there")
         await source.change(kubernetesVersion="1.36")
         await refused(source, target, GARDEN, "is being changed: wait until condition Ready is True")
         assert not await at_source(source)

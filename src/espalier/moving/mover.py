@@ -176,13 +176,19 @@ class Mover:
             for one in members
             if one.resource.group and (one.resource.group, one.resource.kind) not in there.kinds
         )
+        problems += dict.fromkeys(
+            f"namespace {one.object.namespace} does not exist at the target: create it there"
+            for one in members
+            if one.object.namespace and one.object.namespace not in there.namespaces
+        )
         for one in members:
             problems += self._obstacles_of(one, copies.get(one.place), record)
         return problems
 
     def _obstacles_of(self, one: Item, copy: Item | None, record: Record | None) -> Iterable[str]:
         if one.object.metadata.deletion_timestamp is not None:
-            yield f"{one.name} is being deleted: wait until it is gone"
+            until = "wait until it is gone" if record is None else "take the move back with --back, which lets it go"
+            yield f"{one.name} is being deleted: {until}"
         if BLOCK_MOVE in one.object.metadata.annotations:
             yield f"{one.name} has annotation {BLOCK_MOVE}: wait until its controller removes it"
         if objects.is_capi_cluster(one) and record is None and (one.object.tree.get("spec") or {}).get("paused"):

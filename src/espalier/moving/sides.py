@@ -26,6 +26,7 @@ class Inventory:
 
     items: Sequence[Item]
     definitions: Sequence[Object]
+    namespaces: frozenset[str]
 
     @cached_property
     def index(self) -> Index:
@@ -54,7 +55,7 @@ class Side:
             return None
 
     async def read(self) -> Inventory:
-        """All objects of our kinds and Cluster API's, with Secrets and ConfigMaps; and the definitions of kinds."""
+        """All objects of our kinds and Cluster API's, with Secrets and ConfigMaps, and the kinds and namespaces."""
         definitions = (await self.client.list(CUSTOM_RESOURCE_DEFINITION)).items
         kinds = [served for one in definitions if (served := _served(one.tree["spec"])) is not None]
         items = []
@@ -64,7 +65,8 @@ class Side:
             except NotFound:  # the definition was made or removed just now
                 continue
             items += [Item(resource, one, has_status) for one in listed.items]
-        return Inventory(items, definitions)
+        namespaces = frozenset(one.name for one in (await self.client.list(NAMESPACE)).items)
+        return Inventory(items, definitions, namespaces)
 
 
 def _served(spec: Tree) -> tuple[Resource, bool] | None:

@@ -7,8 +7,19 @@ from typing import Any
 
 import pytest
 
+from espalier.api.eksa.group import MOVE_ANNOTATION
 from espalier.api.meta import Tree
-from espalier.cli.clusters.describe import Messages, _age, _event_row, _lines, _row, _top, is_under_way, within
+from espalier.cli.clusters.describe import (
+    BEING_MOVED,
+    Messages,
+    _age,
+    _event_row,
+    _lines,
+    _row,
+    _top,
+    is_under_way,
+    within,
+)
 from espalier.cli.clusters.ownership_tree import Member, tree_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -104,6 +115,14 @@ def test_a_pause_stands_on_top(value: str, told: str) -> None:
     paused = ROOT | {"metadata": ROOT["metadata"] | {"annotations": annotations}}
     (line,) = (one for one in _top(tree_of(paused, []), "", NOW, "", Messages()) if one.startswith("Paused"))
     assert line.startswith(f"Paused    {told}")
+
+
+def test_a_move_stands_on_top_with_its_way_out() -> None:
+    """To remove the pause would change nothing: the record of the move holds the cluster."""
+    annotations = {"anywhere.eks.amazonaws.com/paused": "espalier-move", MOVE_ANNOTATION: "{}"}
+    moved = ROOT | {"metadata": ROOT["metadata"] | {"annotations": annotations}}
+    (line,) = (one for one in _top(tree_of(moved, []), "", NOW, "", Messages()) if one.startswith("Paused"))
+    assert line == f"Paused    {BEING_MOVED}"
 
 
 @pytest.mark.parametrize(

@@ -246,7 +246,7 @@ def test_machines_with_bottlerocket_have_neither_commands_nor_flags_of_kubelets_
 
 
 def test_a_secret_not_permitted_tells_its_fields() -> None:
-    """Who creates it learns all at once, and who may not use it nothing: what is in it is not looked at."""
+    """All lacking fields are in one message; the content of a Secret that is not permitted is not read."""
     waits = missing_objects(with_password(asked(registryMirrorConfiguration=MIRROR)).missing)
     assert waits is not None
     assert "registry-credentials, which must exist, with fields username and password, and permit" in waits.message

@@ -16,7 +16,7 @@ from espalier.api import conditions as condition_list
 from espalier.api import redaction
 from espalier.api.core import CORE_EVENT
 from espalier.api.eksa.cluster import Cluster, ClusterSpec
-from espalier.api.eksa.group import GROUP, PAUSED_ANNOTATION, SYSTEM_NAMESPACE, VERSION
+from espalier.api.eksa.group import GROUP, MOVE_ANNOTATION, PAUSED_ANNOTATION, SYSTEM_NAMESPACE, VERSION
 from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.release import Bundles, BundlesRef, EKSARelease
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
@@ -219,7 +219,7 @@ def _top(whole: Member, supported: str, now: datetime, upgrade: str, messages: M
         said = messages.once(state.sentence or state.message, state.message)
     yield f"Ready     {state.status or 'not reported yet'}{since}{': ' + said if said else ''}"
     annotations = metadata.get("annotations") or {}
-    if PAUSED_ANNOTATION in annotations:
+    if PAUSED_ANNOTATION in annotations or MOVE_ANNOTATION in annotations:
         yield f"Paused    {messages.once(_pause(annotations))}"
     if upgrade:
         yield f"Upgrade   {messages.once(upgrade)}"
@@ -246,10 +246,18 @@ def _says_more(message: str, other: str) -> bool:
     return " ".join(fewer) in " ".join(words) or SequenceMatcher(None, words, fewer).ratio() >= _NEARLY
 
 
+BEING_MOVED = (
+    "the cluster is being moved to another management cluster, and neither acts on it: give `espalier move` at the "
+    "source again to go on, or with --back to take the move back"
+)
+
+
 def _pause(annotations: Mapping[str, str]) -> str:
     """The reason of the pause, and the way out: conditions say so only once a manager has seen a change."""
     if is_paused_by_command(annotations):
         return BEING_WRITTEN
+    if MOVE_ANNOTATION in annotations:
+        return BEING_MOVED
     return f"nothing is done until annotation {PAUSED_ANNOTATION} is removed"
 
 

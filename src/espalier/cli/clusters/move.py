@@ -11,6 +11,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.resource import Key
 from espalier.cli.clusters.move_judge import ClusterJudge
 from espalier.cli.kit import connection, flags, output
+from espalier.cli.kit.commands import Command
 from espalier.cli.kit.failures import Failure, Usage
 from espalier.cli.kit.progress import Progress
 from espalier.kube.client import Client
@@ -18,7 +19,7 @@ from espalier.moving.mover import Mover, Refused
 from espalier.moving.sides import Side
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option(
     "--to-kubeconfig",
     type=flags.FILE,
