@@ -58,11 +58,19 @@ async def test_a_whole_collection_can_be_deleted(client: Client, widgets: str) -
 
 
 async def family(client: Client, namespace: str) -> tuple[Object, Object]:
-    """An owner and its dependent."""
+    """An owner and its dependent, once the garbage collector knows both.
+
+    Before that, kube-controller-manager takes an owner for one without dependents. It sees ConfigMaps in order, so it
+    knows the dependent when it has collected a later one, whose owner does not exist.
+    """
     owner = await client.create(WIDGET, widget(namespace, "owner"))
     reference = {"apiVersion": WIDGET.api_version, "kind": "Widget", "name": "owner", "uid": owner.metadata.uid}
     references = [{**reference, "blockOwnerDeletion": True}]
-    return owner, await client.create(CONFIG_MAP, config_map(namespace, "child", ownerReferences=references))
+    child = await client.create(CONFIG_MAP, config_map(namespace, "child", ownerReferences=references))
+    nobody = {"apiVersion": "v1", "kind": "ConfigMap", "name": "nobody", "uid": "8c5e7f4e-0000-4000-8000-000000000000"}
+    later = await client.create(CONFIG_MAP, config_map(namespace, "later", ownerReferences=[nobody]))
+    await gone(client, CONFIG_MAP, later.name, later.namespace)
+    return owner, child
 
 
 @pytest.mark.often("in_memory", "on_disk", "on_etcd")
