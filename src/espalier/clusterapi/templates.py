@@ -24,7 +24,7 @@ def next_name(name: str) -> str:
     return f"{match[1]}-{int(match[2]) + 1}" if match else f"{name}-1"
 
 
-def are_of_one_series(name: str, other: str) -> bool:
+def are_of_same_series(name: str, other: str) -> bool:
     """True if two names differ only in their number: successive templates of the same machines."""
     return next_name(name).rpartition("-")[0] == next_name(other).rpartition("-")[0]
 

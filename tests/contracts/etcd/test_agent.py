@@ -83,7 +83,7 @@ async def restored_as_it_was(folder: Path, load: Load, reached: range, programs:
     target.mkdir()
     done = await restore(LocalStore(folder / "store"), target / "data", Options(members=OF_TESTS, bump=0))
     assert done.contents.revision in reached
-    assert done.is_whole
+    assert done.is_complete
     async with real_etcd(programs, target) as etcd, etcd.client() as client:
         assert await everything(client) == load.at(done.contents.revision)
 

@@ -103,7 +103,7 @@ async def test_etcd_starts_with_what_was_restored_and_every_number_is_as_before(
         await origin.delta(middle + 2, last)
         expected, hashed = await everything(origin.client), await origin.client.hash_kv()
         done, folder = await restored(origin, tmp_path, bump=0)
-    assert (done.contents.revision, done.contents.served, done.is_whole) == (last, last, True)
+    assert (done.contents.revision, done.contents.served, done.is_complete) == (last, last, True)
     assert done.contents.leases == (12,)
     async with real_etcd(programs_of(component), folder) as again, again.client() as client:
         assert await everything(client) == expected

@@ -18,7 +18,7 @@ SHARED = {"kind": "DockerDatacenterConfig", "name": "shared"}
 
 def delete(old: Tree, *seen: Tree, kind: str = "Cluster", names_others: bool = True) -> AdmissionResponse:
     admission = Admission(observer(*seen), lambda: NOW, names_others=names_others)
-    handler = admission.validate if kind == "Cluster" else admission.kept(lambda _request: AdmissionResponse())
+    handler = admission.validate if kind == "Cluster" else admission.protected(lambda _request: AdmissionResponse())
     metadata = old["metadata"]
     request = AdmissionRequest(
         "DELETE", kind, metadata.get("namespace", ""), metadata["name"], ADMIN, None, as_object(old)

@@ -62,7 +62,7 @@ def variables(kind: str, folder: Path, password: str) -> Mapping[str, str]:
     (folder / "authorities").write_text(snow.AUTHORITY)
     server = f"https://{at(0)}:8443/client/api"
     keys = f"[Global]\napi-url = {server}\napi-key = a\nsecret-key = {password}\n"
-    names = [name for group in PROVIDERS[kind].brought_together for name in group]
+    names = [name for group in PROVIDERS[kind].joint_variables for name in group]
     return {
         **{name: name if "USERNAME" in name else password for name in names},
         "EKSA_AWS_CREDENTIALS_FILE": str(folder / "profiles"),

@@ -22,14 +22,14 @@ from espalier.providers.registry import PROVIDERS
 from tests.support.providers import cloudstack, nutanix, snow, vsphere
 from tests.support.servers.embedded_server import client_of, new_server
 
-TOGETHER = {kind for kind, provider in PROVIDERS.items() if provider.brought_together}
+TOGETHER = {kind for kind, provider in PROVIDERS.items() if provider.joint_variables}
 MANIFESTS = {"NutanixDatacenterConfig": nutanix.manifest, "VSphereDatacenterConfig": vsphere.manifest}
 AUTHORITY = snow.AUTHORITY
 PROFILE = "[DEVICE]\naws_access_key_id = canary\naws_secret_access_key = canary\n"
 PAIRS = [
     (kind, group, given)
     for kind, provider in PROVIDERS.items()
-    for group in provider.brought_together
+    for group in provider.joint_variables
     for given in group
 ]
 
@@ -52,7 +52,7 @@ def test_one_of_several_variables_is_refused_with_the_missing_ones(
 def test_an_account_that_is_not_given_stays_for_the_clusters_that_have_it(kind: str) -> None:
     """The second cluster is made from an environment without the account of cloud controllers."""
     manifest = MANIFESTS[kind]
-    together = PROVIDERS[kind].brought_together
+    together = PROVIDERS[kind].joint_variables
 
     async def main() -> None:
         running = new_server()
@@ -172,7 +172,7 @@ def test_half_an_account_of_a_mirror_is_refused(missing: str) -> None:
 
 
 def test_no_account_is_written_for_a_mirror_without() -> None:
-    made = PROVIDERS["VSphereDatacenterConfig"].brought(ACCOUNT, with_mirror(authenticate=False))
+    made = PROVIDERS["VSphereDatacenterConfig"].environment_secrets(ACCOUNT, with_mirror(authenticate=False))
     assert list(made) == []
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.clusterapi.templates import (
-    are_of_one_series,
+    are_of_same_series,
     choose_name,
     control_plane_template,
     next_name,
@@ -59,4 +59,4 @@ def test_the_next_name_has_the_next_number(base: str, number: int) -> None:
     ],
 )
 def test_templates_of_one_series_differ_only_in_their_number(other: str, expected: bool) -> None:
-    assert are_of_one_series("garden-control-plane-1", other) is expected
+    assert are_of_same_series("garden-control-plane-1", other) is expected

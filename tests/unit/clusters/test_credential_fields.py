@@ -94,10 +94,10 @@ class Recording(Mapping[str, str]):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_variable_that_is_read_stands_in_the_docs(kind: str) -> None:
     environment = Recording()
-    made: list[Tree] = list(PROVIDERS[kind].brought(environment, SAMPLES[kind].cluster("team-a", "any")))
+    made: list[Tree] = list(PROVIDERS[kind].environment_secrets(environment, SAMPLES[kind].cluster("team-a", "any")))
     assert {one["metadata"]["name"] for one in made} == brought(kind).keys()
     provider = PROVIDERS[kind]
-    named = {*itertools.chain.from_iterable(provider.brought_together), *provider.brought_files, *environment.asked}
+    named = {*itertools.chain.from_iterable(provider.joint_variables), *provider.file_variables, *environment.asked}
     table = (DOCS / "eks-anywhere.md").read_text().partition("## Environment variables")[2]
     assert named <= set(re.findall(r"`([A-Z0-9_]+)`", table))
 

@@ -43,7 +43,7 @@ async def corrected(
     monkeypatch.setattr(synced, "incomparable", lambda _scope: False)
     monkeypatch.setattr(synced, "seen", seen)
     monkeypatch.setattr(drift_correction, "policy", lambda _annotations: Policy.CORRECT)
-    monkeypatch.setattr(drift_correction, "_found", lambda *_: FOUND)
+    monkeypatch.setattr(drift_correction, "_all_drifts", lambda *_: FOUND)
     monkeypatch.setattr(drift_correction, "_correct", correct)
     monkeypatch.setattr(drift_correction, "seen_in_workload", nothing)
     monkeypatch.setattr(drift_correction, "seen_of_provider", of_provider)

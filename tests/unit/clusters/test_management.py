@@ -290,7 +290,7 @@ def test_a_replacement_can_be_deleted_and_the_original_can_not() -> None:
 def test_nothing_of_a_release_is_deleted_before_all_clusters_were_read_but_a_record_may_go() -> None:
     """It has a finalizer."""
     admission = Admission(Observer(Caches(Client(NoServer())), providers=PROVIDERS), lambda: NOW)
-    handlers = {"Bundles": admission.kept(lambda _request: AdmissionResponse()), "Cluster": admission.validate}
+    handlers = {"Bundles": admission.protected(lambda _request: AdmissionResponse()), "Cluster": admission.validate}
     answers = {}
     for old in (bundles(), laptop()):
         where = (old["kind"], old["metadata"]["namespace"], old["metadata"]["name"])

@@ -75,7 +75,7 @@ def _summary(given: RestoreFlags, done: Restored) -> str:
         f"restored revision {contents.revision} into {given.data_dir}, from {done.full.name} "
         f"and {counted(len(done.deltas), 'delta')} with {counted(contents.events, 'event')}"
     ]
-    if not done.is_whole:
+    if not done.is_complete:
         lines.append("the store lists later revisions, which could not be restored")
     if contents.served != contents.revision:
         lines.append(f"etcd starts at revision {contents.served}, so that clients relist: writes may be lost")
@@ -96,7 +96,7 @@ def _facts(given: RestoreFlags, done: Restored) -> dict[str, object]:
         "revision": done.contents.revision,
         "servedRevision": done.contents.served,
         "events": done.contents.events,
-        "isComplete": done.is_whole,
+        "isComplete": done.is_complete,
         "grantedLeases": [f"{lease:x}" for lease in done.contents.leases],
         "replaced": str(done.replaced) if done.replaced is not None else None,
         "notUsed": list(done.passed_over),

@@ -250,7 +250,7 @@ class OfflineManager:
         self._snapshot.put(Object(to_bytes(named)))
         linked = documents.linked(tree, self._trees, self._providers)
         for provider in self._providers.values():
-            for secret in provider.brought(self._variables, [*linked, tree]):
+            for secret in provider.environment_secrets(self._variables, [*linked, tree]):
                 self._snapshot.put(Object(to_bytes(secret)))
         return key, self._previews.of_change(key, [*linked, tree])
 

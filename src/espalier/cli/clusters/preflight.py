@@ -63,7 +63,7 @@ async def bring_credentials(
     kinds = {one["kind"] for one in manifest}
     written = []
     for provider in (one for kind, one in providers.items() if kind in kinds):
-        _are_whole(environment, provider.brought_together)
+        _are_whole(environment, provider.joint_variables)
         for secret in _brought(provider, environment, manifest):
             alternative = provider.names_credentials
             written.append(await credential_secrets.bring(providers, client, secret, alternative=alternative))
@@ -83,7 +83,9 @@ async def check_credentials(
 
 def _brought(provider: Provider, environment: Mapping[str, str], manifest: Sequence[Tree]) -> list[Tree]:
     try:
-        return list(provider.brought(variable_files.with_content(environment, provider.brought_files), manifest))
+        return list(
+            provider.environment_secrets(variable_files.with_content(environment, provider.file_variables), manifest)
+        )
     except Unreadable as error:
         raise Failure(f"{error}. No credentials were written; correct it, or unset the variable") from None
 

@@ -121,7 +121,7 @@ def _wait_for_missing(lost: Sequence[str]) -> Outcome:
 
 async def _restored(ctx: Context, drifts: Sequence[Drift]) -> bool | Failed | None:
     """Restore what differs: True if anything was restored, the error if not, None while it is in progress."""
-    manifests = [(one.what, one.remedy) for one in drifts if isinstance(one.remedy, Manifest)]
+    manifests = [(drift.what, drift.remedy) for drift in drifts if isinstance(drift.remedy, Manifest)]
     content = ctx.scope.capi_objects.kubeconfig
     if not manifests or content is None:
         return False
@@ -132,7 +132,7 @@ async def _restored(ctx: Context, drifts: Sequence[Drift]) -> bool | Failed | No
             return None
     ctx.tools.rate_limits.limit(ctx.scope.key)
     ctx.event("Normal", Event.CNI_RESTORED, "; ".join(map(str, drifts)))
-    ctx.saw_cni(tuple(one for one in drifts if not isinstance(one.remedy, Manifest)))
+    ctx.saw_cni(tuple(drift for drift in drifts if not isinstance(drift.remedy, Manifest)))
     return True
 
 

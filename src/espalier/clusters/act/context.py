@@ -70,9 +70,9 @@ class Context:
         if scope.is_deleted:
             return
         state = scope.gate if scope.takes_credentials else gate.Gate.OPEN
-        found = self._cluster.metadata.annotations.get(names.GATE_ANNOTATION)
+        recorded = self._cluster.metadata.annotations.get(names.GATE_ANNOTATION)
         exists = scope.capi_objects.cluster_object is not None
-        await self._note(gate.opened(found, scope.content_hash, state, exists=exists))
+        await self._note(gate.opened(recorded, scope.content_hash, state, exists=exists))
 
     async def close_gate(self) -> None:
         """Store the content hash: the reconcile is complete."""
@@ -102,18 +102,18 @@ class Context:
             return
         await self.open_gate()
         writer, cluster_ownership = self.tools.writer, self.scope.cluster_ownership
-        for one in what:
-            if isinstance(one, Change):
-                await writer.apply(one.resource, one.body, cluster_ownership)
+        for difference in what:
+            if isinstance(difference, Change):
+                await writer.apply(difference.resource, difference.body, cluster_ownership)
             else:
-                await writer.delete(one.resource, one.object, cluster_ownership)
+                await writer.delete(difference.resource, difference.object, cluster_ownership)
         self.event("Normal", reason, ", ".join(map(str, what)))
         self.refresh()
 
     def event(self, type: EventType, reason: str, message: str) -> None:
         """Record an event of the Cluster."""
-        said = redaction.concealed(message, self.scope.secrets)
-        self.tools.recorder.event(self.scope.object, type, reason, said)
+        text = redaction.concealed(message, self.scope.secrets)
+        self.tools.recorder.event(self.scope.object, type, reason, text)
 
     def saw_cni(self, drifts: Iterable[Drift]) -> None:
         """Remember which objects of the CNI are missing, given all drift of the CNI."""

@@ -51,9 +51,9 @@ def controller(
     """The controller of Clusters, with its watches."""
     observer = tools.observer
 
-    def observe(found: Object) -> Context | None:
-        scope = observer.scope(found.key)
-        if scope is None or MOVE_ANNOTATION in found.metadata.annotations:
+    def observe(object_: Object) -> Context | None:
+        scope = observer.scope(object_.key)
+        if scope is None or MOVE_ANNOTATION in object_.metadata.annotations:
             return None
         settling = tools.settling.judge(scope, tools.clock.monotonic())
         return Context(tools, msgspec.structs.replace(scope, settling=settling))
@@ -64,7 +64,7 @@ def controller(
         observe,
         due,
         report,
-        unreadable=lambda found, error: not_a_cluster(found, error, tools.clock.now()),
+        unreadable=lambda object_, error: not_a_cluster(object_, error, tools.clock.now()),
         failed=outcome_of_failure,
         conceal=lambda ctx, outcome: ctx.scope.without_secrets(outcome),
         finalizers=tuple(sorted(names.FINALIZERS)),
@@ -118,22 +118,22 @@ def outcome_of_failure(error: KubeError | NameTaken) -> Outcome:
     return Fault(Reason.OBJECT_REFUSED, fault.message) if isinstance(error, _REFUSALS) else fault
 
 
-def not_a_cluster(found: Object, error: Exception, now: datetime) -> tuple[Outcome, Report]:
+def not_a_cluster(object_: Object, error: Exception, now: datetime) -> tuple[Outcome, Report]:
     """The fault for a stored Cluster that can't be decoded: it passed a schema that is not ours."""
     fault = Fault(Reason.CLUSTER_INVALID, f"stored Cluster is invalid: {error}", terminal=True)
-    return fault, Report(unreadable(found, fault, now), before=reported(found))
+    return fault, Report(unreadable(object_, fault, now), before=reported(object_))
 
 
 def report(ctx: Context, outcome: Outcome) -> Report:
     """The status, with events for conditions that became True and for faults."""
     old, now = ctx.scope.status, ctx.tools.clock.now()
-    found = reported_after(ctx.scope, outcome, now, ctx.synced, ctx.copied)
-    new = found.status
+    result = reported_after(ctx.scope, outcome, now, ctx.synced, ctx.copied)
+    new = result.status
     events = (
         Event(type_, reason, redaction.concealed(message, ctx.scope.secrets))
         for type_, reason, message in _events(old, new)
     )
-    return Report(new, tuple(events), before=old, again=found.again)
+    return Report(new, tuple(events), before=old, again=result.again)
 
 
 def _events(old: ClusterStatus, new: ClusterStatus) -> Iterator[Event]:
@@ -159,7 +159,7 @@ def deletion_obstacle(scope: Scope) -> Outcome:
     is_gone = not any(scope.capi_objects.objects.values())
     is_kept = scope.is_paused and ALLOW_DELETE_WHEN_PAUSED_ANNOTATION not in metadata.annotations
     if CLUSTER_FINALIZER not in metadata.finalizers and (is_gone or is_kept or not metadata.finalizers):
-        others = ", ".join(one for one in metadata.finalizers if one not in names.FINALIZERS)
+        others = ", ".join(finalizer for finalizer in metadata.finalizers if finalizer not in names.FINALIZERS)
         if not others:
             return Done()
         left = "are gone" if is_gone else "are kept"

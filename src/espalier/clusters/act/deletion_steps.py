@@ -43,8 +43,8 @@ async def delete_leftovers(ctx: Context) -> Outcome:
     """
     capi_objects = ctx.scope.capi_objects
     await ctx.write(plan.leftovers(capi_objects, extra_kinds(ctx.scope.providers)), Event.LEFTOVERS_REMOVED)
-    left = [f"{resource.kind} {name}" for resource, found in capi_objects.objects.items() for name in found]
-    left += [f"Secret {found.name}" for found in capi_objects.secrets if contract.is_owned(found)]
+    left = [f"{resource.kind} {name}" for resource, objects in capi_objects.objects.items() for name in objects]
+    left += [f"Secret {secret.name}" for secret in capi_objects.secrets if contract.is_owned(secret)]
     if not left:
         return Continue()
     return Wait(
@@ -74,17 +74,21 @@ def _what_is_left(ctx: Context) -> str:
 def _held_up(ctx: Context) -> str:
     """Cluster API's message about a slow deletion, such as a node that can't be drained."""
     cluster = ctx.scope.capi_objects.cluster
-    said = condition_list.get(cluster.status.conditions, "Deleting") if cluster else None
-    return f"Cluster API reports: {said.message}" if said is not None and said.status == "True" and said.message else ""
+    condition = condition_list.get(cluster.status.conditions, "Deleting") if cluster else None
+    return (
+        f"Cluster API reports: {condition.message}"
+        if condition is not None and condition.status == "True" and condition.message
+        else ""
+    )
 
 
 def _abandoned(ctx: Context) -> str:
     """Objects that Cluster API may never finalize, because its controllers ignore objects whose Cluster is gone."""
     held = [
-        f"{', '.join(one.metadata.finalizers)} of {resource.kind} {one.key}"
-        for resource, found in ctx.scope.capi_objects.objects.items()
-        for one in found.values()
-        if one.metadata.deletion_timestamp is not None and one.metadata.finalizers
+        f"{', '.join(object_.metadata.finalizers)} of {resource.kind} {object_.key}"
+        for resource, objects in ctx.scope.capi_objects.objects.items()
+        for object_ in objects.values()
+        if object_.metadata.deletion_timestamp is not None and object_.metadata.finalizers
     ]
     if ctx.scope.capi_objects.cluster_object is not None or not held:
         return ""

@@ -47,32 +47,32 @@ async def correct_drift(ctx: Context) -> Outcome:
     if answer is None or own is None:
         return Done()  # its completion triggers another reconcile
     chosen = policy(scope.cluster.metadata.annotations)
-    found = [*_found(ctx, manifests, answer), *own.drifts]
+    all_drifts = [*_all_drifts(ctx, manifests, answer), *own.drifts]
     # While Cluster API is paused, objects may be missing because they are being moved elsewhere.
-    wanted = [] if scope.capi_objects.cluster.spec.paused else drift.correctable(found, chosen)
+    wanted = [] if scope.capi_objects.cluster.spec.paused else drift.correctable(all_drifts, chosen)
     disputes: dict[str, int] = {}
-    for one in wanted:
-        disputes |= ctx.tools.rate_limits.disputed(scope.key, one.fields)
-    wanted = [one for one in wanted if not disputes.keys() & one.fields]
+    for item in wanted:
+        disputes |= ctx.tools.rate_limits.disputed(scope.key, item.fields)
+    wanted = [item for item in wanted if not disputes.keys() & item.fields]
     if wanted and ctx.tools.rate_limits.is_limited(scope.key):
         wanted = []
     refusals = await _correct_capi_objects(ctx, wanted)
     in_workload = await _correct_in_workload(ctx, wanted)
     is_done = in_workload is not None
     refusals |= in_workload or {}
-    corrected = [one for one in wanted if one.what not in refusals and (is_done or not _is_in_workload(one))]
+    corrected = [item for item in wanted if item.what not in refusals and (is_done or not _is_in_workload(item))]
     if corrected:
         ctx.tools.rate_limits.limit(scope.key)
-        ctx.tools.rate_limits.corrected(scope.key, (field for one in corrected for field in one.fields))
+        ctx.tools.rate_limits.corrected(scope.key, (field for item in corrected for field in item.fields))
         ctx.event("Normal", Event.DRIFT_CORRECTED, "; ".join(map(str, corrected)))
         ctx.refresh()
-        left = tuple(one for one in answer.drifts if one not in corrected)
+        left = tuple(item for item in answer.drifts if item not in corrected)
         if manifests and not answer.failure:
             ctx.saw_cni(left)
-        of_provider = [one for one in own.drifts if one not in corrected]
-        found = [*_found(ctx, manifests, Answer(left, answer.failure)), *of_provider]
+        of_provider = [item for item in own.drifts if item not in corrected]
+        all_drifts = [*_all_drifts(ctx, manifests, Answer(left, answer.failure)), *of_provider]
     if is_done or refusals:
-        ctx.synced = synced.seen(ctx.scope, found, answer.failure or own.failure, refusals, disputes)
+        ctx.synced = synced.seen(ctx.scope, all_drifts, answer.failure or own.failure, refusals, disputes)
     if refusals:
         return Fault(Reason.DRIFT_NOT_CORRECTED, "; ".join(f"{what}: {why}" for what, why in refusals.items()))
     return Done()
@@ -110,7 +110,7 @@ async def _seen(ctx: Context, manifests: list[Manifest], name: str) -> Answer | 
             return Answer(drifts)
 
 
-def _found(ctx: Context, manifests: list[Manifest], answer: Answer) -> list[Drift]:
+def _all_drifts(ctx: Context, manifests: list[Manifest], answer: Answer) -> list[Drift]:
     render_input, capi_objects = ctx.scope.render_input, ctx.scope.capi_objects
     if render_input is None:
         return []
@@ -118,24 +118,24 @@ def _found(ctx: Context, manifests: list[Manifest], answer: Answer) -> list[Drif
     return [*drift.of_capi_objects(render_input, capi_objects, installed), *answer.drifts]
 
 
-def _is_in_workload(one: Drift) -> bool:
-    return isinstance(one.remedy, Manifest)
+def _is_in_workload(item: Drift) -> bool:
+    return isinstance(item.remedy, Manifest)
 
 
 async def _correct_capi_objects(ctx: Context, drifts: Iterable[Drift]) -> dict[str, str]:
     """Correct objects of this cluster; returns the failures with their reasons."""
     refusals: dict[str, str] = {}
-    for one in drifts:
+    for item in drifts:
         try:
-            await _correct(ctx, one)
+            await _correct(ctx, item)
         except (KubeError, ValueError) as error:
-            refusals[one.what] = fault_of(error).message
+            refusals[item.what] = fault_of(error).message
     return refusals
 
 
 async def _correct_in_workload(ctx: Context, drifts: Iterable[Drift]) -> dict[str, str] | None:
     """Correct objects of the workload cluster; returns the failures, None while it is in progress."""
-    manifests = [(one.what, one.remedy) for one in drifts if isinstance(one.remedy, Manifest)]
+    manifests = [(item.what, item.remedy) for item in drifts if isinstance(item.remedy, Manifest)]
     kubeconfig = ctx.scope.capi_objects.kubeconfig
     if not manifests or kubeconfig is None:
         return {}
@@ -150,9 +150,9 @@ async def _correct_in_workload(ctx: Context, drifts: Iterable[Drift]) -> dict[st
             return {}
 
 
-async def _correct(ctx: Context, one: Drift) -> None:
+async def _correct(ctx: Context, item: Drift) -> None:
     writer, capi_objects = ctx.tools.writer, ctx.scope.capi_objects
-    match one.remedy:
+    match item.remedy:
         case Change(resource, body, ("data",)) if resource == SECRET and ctx.scope.render_input is not None:
             await authenticator_secrets.fill(ctx, ctx.scope.render_input, body["metadata"]["name"])
         case Change() as change:

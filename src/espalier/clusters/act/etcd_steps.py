@@ -25,14 +25,16 @@ def change_etcd(scope: Scope) -> Decision:
 
 async def write_etcd(ctx: Context, decision: Decision) -> Outcome:
     """Write etcd, and pause the control plane: each new endpoint would replace its machines."""
-    if not isinstance(decision, Write) or not any(one.resource == external_etcd.RESOURCE for one in decision.what):
+    if not isinstance(decision, Write) or not any(
+        change.resource == external_etcd.RESOURCE for change in decision.what
+    ):
         return await write(ctx, decision)
     await ctx.open_gate()
     for control_plane in ctx.scope.capi_objects.of(KubeadmControlPlane.resource).values():
         if contract.PAUSED_ANNOTATION not in control_plane.metadata.annotations:  # any other is a person's own
             paused = {contract.PAUSED_ANNOTATION: external_etcd.PAUSED_FOR_ETCD}
             await ctx.annotate(KubeadmControlPlane.resource, control_plane, paused)
-    return await write(ctx, decision._replace(what=[_upgrading(one) for one in decision.what]))
+    return await write(ctx, decision._replace(what=[_upgrading(change) for change in decision.what]))
 
 
 def _upgrading(change: Change | Removal) -> Change | Removal:

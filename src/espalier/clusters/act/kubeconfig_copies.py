@@ -113,12 +113,12 @@ def _key(ctx: Context) -> Key:
 
 def _not_ours(ctx: Context) -> Condition | None:
     """The problem with a kubeconfig Secret that exists under the cluster's name and is not owned by the cluster."""
-    found = ctx.scope.capi_objects.kubeconfig_secret
-    if found is None or ctx.scope.capi_objects.cluster_object is None:
+    secret = ctx.scope.capi_objects.kubeconfig_secret
+    if secret is None or ctx.scope.capi_objects.cluster_object is None:
         return None
     return _trouble(
         Reason.KUBECONFIG_NOT_OF_THIS_CLUSTER,
-        f"Secret {found.key} does not belong to this cluster (neither its Cluster API Cluster nor its "
+        f"Secret {secret.key} does not belong to this cluster (neither its Cluster API Cluster nor its "
         "KubeadmControlPlane owns it), so it is neither used nor copied; delete it, and Cluster API creates the right "
         "one",
     )

@@ -27,7 +27,11 @@ def make_control_plane(scope: Scope) -> Decision:
     """Write the objects of the control plane; one that upgrades in place is created completely before it is changed."""
     decisions = decisions_of(scope)
     wanted = decisions.control_plane
-    due = [one for one in wanted if not isinstance(one, KubeadmControlPlane)] if decisions.postponed else wanted
+    due = (
+        [object_ for object_ in wanted if not isinstance(object_, KubeadmControlPlane)]
+        if decisions.postponed
+        else wanted
+    )
     return _write(scope, due, wanted, Event.CONTROL_PLANE_APPLIED)
 
 
@@ -46,7 +50,9 @@ def begin_workers(scope: Scope) -> Decision:
         return Continue()
     if not contract.is_up_to_date(control_plane):
         return Continue()
-    new = [one for one in decisions.worker_groups if one.metadata.name not in capi_objects.of(one.resource)]
+    new = [
+        object_ for object_ in decisions.worker_groups if object_.metadata.name not in capi_objects.of(object_.resource)
+    ]
     return _write(scope, new, new, Event.WORKERS_APPLIED)
 
 
@@ -119,7 +125,7 @@ def make_health_checks(scope: Scope) -> Decision:
     """Create all MachineHealthChecks. Most exist already, from when the first node was ready."""
     decisions = decisions_of(scope)
     wanted = [*decisions.control_plane, *decisions.worker_groups]
-    checks = [one for one in wanted if one.resource == MachineHealthCheck.resource]
+    checks = [object_ for object_ in wanted if object_.resource == MachineHealthCheck.resource]
     return Write(decisions.changes(checks), Event.HEALTH_CHECKS_APPLIED)
 
 
@@ -134,18 +140,21 @@ async def limit_remediation(ctx: Context) -> Outcome:
     control_plane = capi_objects.control_plane
     if check is None or control_plane is None or check.metadata.deletion_timestamp is not None:
         return Continue()
-    said = check.metadata.annotations
+    annotations = check.metadata.annotations
     status, wanted = control_plane.status, contract.desired_replicas(control_plane)
     are_all_ready = contract.is_observed(control_plane) and status.ready_replicas == status.replicas == wanted
     last = remediation.last_remediation(status.last_remediation)
-    if are_all_ready and names.REMEDIATION_STOPPED_ANNOTATION in said:
+    if are_all_ready and names.REMEDIATION_STOPPED_ANNOTATION in annotations:
         gone = dict.fromkeys((names.REMEDIATION_STOPPED_ANNOTATION, contract.PAUSED_ANNOTATION))
         await ctx.annotate(MachineHealthCheck.resource, check, gone)
         ctx.event("Normal", Event.REMEDIATION_RESUMED, f"MachineHealthCheck {check.key} is no longer paused")
         ctx.refresh()
     elif not are_all_ready and last is not None and last.retry_count >= RETRIES:
         which = f"{last.machine}@{last.at}"
-        if said.get(names.REMEDIATION_STOPPED_ANNOTATION) != which and contract.PAUSED_ANNOTATION not in said:
+        if (
+            annotations.get(names.REMEDIATION_STOPPED_ANNOTATION) != which
+            and contract.PAUSED_ANNOTATION not in annotations
+        ):
             paused = {names.REMEDIATION_STOPPED_ANNOTATION: which, contract.PAUSED_ANNOTATION: "true"}
             await ctx.annotate(MachineHealthCheck.resource, check, paused)
             message = f"paused MachineHealthCheck {check.key}: no replacement of an unhealthy machine became healthy"
@@ -164,13 +173,13 @@ def _write(scope: Scope, due: Sequence[KubeObject], wanted: Sequence[KubeObject]
     """
     decisions = decisions_of(scope)
 
-    def written(objects: Sequence[KubeObject], *, timely: Iterable[KubeObject]) -> Write:
-        return Write(decisions.changes(timely), reason, until=decisions.obstacle(objects))
+    def written(objects: Sequence[KubeObject], *, now: Iterable[KubeObject]) -> Write:
+        return Write(decisions.changes(now), reason, until=decisions.obstacle(objects))
 
-    return written(due, timely=_timely(scope, due))._replace(later=written(wanted, timely=wanted))
+    return written(due, now=_without_early_health_checks(scope, due))._replace(later=written(wanted, now=wanted))
 
 
-def _timely(scope: Scope, wanted: Iterable[KubeObject]) -> list[KubeObject]:
+def _without_early_health_checks(scope: Scope, wanted: Iterable[KubeObject]) -> list[KubeObject]:
     """The objects without MachineHealthChecks that are not due yet: while no node can be ready, they would replace all
     machines.
 
@@ -182,7 +191,11 @@ def _timely(scope: Scope, wanted: Iterable[KubeObject]) -> list[KubeObject]:
     ready = capi_objects.control_plane.status.ready_replicas if capi_objects.control_plane else 0
     if has_cni and ready:
         return list(wanted)
-    return [one for one in wanted if one.resource != MachineHealthCheck.resource or one.metadata.name in live]
+    return [
+        object_
+        for object_ in wanted
+        if object_.resource != MachineHealthCheck.resource or object_.metadata.name in live
+    ]
 
 
 def _again(scope: Scope) -> float | None:

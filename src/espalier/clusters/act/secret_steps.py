@@ -65,12 +65,12 @@ def carry_credentials(scope: Scope) -> Decision:
     """
     if not scope.takes_credentials or scope.is_restored_without_objects:
         return Continue()
-    found = problem(scope)
-    if found:
-        return found
+    wait = problem(scope)
+    if wait:
+        return wait
     decisions = decisions_of(scope)
     carriers = decisions.render_input.provider.links.carriers
-    wanted = [one for one in decisions.control_plane if one.resource in carriers]
+    wanted = [object_ for object_ in decisions.control_plane if object_.resource in carriers]
     return Write(decisions.changes(wanted), Event.CREDENTIALS_APPLIED)
 
 
@@ -91,8 +91,8 @@ async def read_left_over_secrets(ctx: Context) -> Outcome:
         listed = await asyncio.gather(
             *(client.list(core.SECRET, key.namespace, fields=f"metadata.name={key.name}") for key in wanted)
         )
-        found = object_names.left_over(ctx.scope.key, (secret for part in listed for secret in part.items))
-        ctx.scope = msgspec.structs.replace(ctx.scope, left_over=found)
+        conflicts = object_names.left_over(ctx.scope.key, (secret for part in listed for secret in part.items))
+        ctx.scope = msgspec.structs.replace(ctx.scope, left_over=conflicts)
     return Continue()
 
 

@@ -92,10 +92,10 @@ class Step:
 
 def decisions_of(scope: Scope) -> Decisions:
     """The decisions of the plan, which every Cluster has after step `check`."""
-    found = decisions.of(scope)
-    if found is None:
+    planned = decisions.of(scope)
+    if planned is None:
         raise AssertionError("step `check` passes no Cluster without a render input")
-    return found
+    return planned
 
 
 def render_input_of(scope: Scope) -> RenderInput:

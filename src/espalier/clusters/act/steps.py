@@ -39,8 +39,8 @@ from espalier.clusters.act.secret_steps import (
 from espalier.clusters.act.step import CLUSTER, Decision, Step, Waits, decisions_of, write
 from espalier.clusters.act.workload_steps import (
     begin_workload_objects,
-    carry_credentials_there,
     compare_workload_objects,
+    copy_credentials_to_workload,
     install_workload_objects,
 )
 from espalier.clusters.observe.rules import messages
@@ -165,9 +165,9 @@ async def maintain_settled(ctx: Context, decision: Decision) -> Outcome:
 
 def check(scope: Scope) -> Decision:
     """Check that the spec can be rendered, and that the control plane is not lost."""
-    found = problem(scope)
-    if found:
-        return found
+    wait = problem(scope)
+    if wait:
+        return wait
     lost = deleted.lost_control_plane(scope.capi_objects)
     return Wait(Reason.CONTROL_PLANE_LOST, lost) if lost else Continue()
 
@@ -195,7 +195,7 @@ STEPS = (
     Step(find_children),
     make_gate_key,
     Step(carry_credentials),
-    carry_credentials_there,
+    copy_credentials_to_workload,
     Step(leave_settled, maintain_settled),
     Step(check),
     fill_authenticator_secrets,

@@ -25,10 +25,10 @@ from espalier.runtime.remote_tasks import Failed
 _IN_PROGRESS = "the provider's objects are being installed in the workload cluster"
 
 
-async def carry_credentials_there(ctx: Context) -> Outcome:
+async def copy_credentials_to_workload(ctx: Context) -> Outcome:
     """Apply the provider's Secrets in the workload cluster, if only credentials changed."""
     scope, objects = ctx.scope, workload_objects.installed(ctx.scope)
-    manifests = [one for one in workload_objects.wanted(scope.render_input) if one.resource == SECRET]
+    manifests = [manifest for manifest in workload_objects.wanted(scope.render_input) if manifest.resource == SECRET]
     content = scope.capi_objects.kubeconfig
     if not scope.takes_credentials or not manifests or not objects.digest or content is None:
         return Continue()
@@ -100,7 +100,7 @@ async def compare_workload_objects(ctx: Context) -> Outcome:
             Reason.WORKLOAD_OBJECTS_INSTALLATION_IN_PROGRESS,
             "waiting for the provider's objects in the workload cluster to be checked",
         )
-    manifests = [(one.what, one.remedy) for one in answer.drifts if isinstance(one.remedy, Manifest)]
+    manifests = [(drift.what, drift.remedy) for drift in answer.drifts if isinstance(drift.remedy, Manifest)]
     content = ctx.scope.capi_objects.kubeconfig
     if not manifests or content is None or ctx.tools.rate_limits.is_limited(ctx.scope.key):
         return Continue()

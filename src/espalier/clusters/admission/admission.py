@@ -114,11 +114,11 @@ class Admission:
         """Offer the handlers at their paths."""
         webhooks.handle(MUTATE_CLUSTER, self.default)
         webhooks.handle(VALIDATE_CLUSTER, self.validate)
-        webhooks.handle(VALIDATE_RELEASE, self.kept(validate_release))
-        webhooks.handle(VALIDATE_BUNDLES, self.kept(validate_bundles))
-        webhooks.handle(VALIDATE_DISTRO, self.kept(validate_distro))
+        webhooks.handle(VALIDATE_RELEASE, self.protected(validate_release))
+        webhooks.handle(VALIDATE_BUNDLES, self.protected(validate_bundles))
+        webhooks.handle(VALIDATE_DISTRO, self.protected(validate_distro))
 
-    def kept(self, validate: Handler) -> Handler:
+    def protected(self, validate: Handler) -> Handler:
         """A handler that validates release objects, and rejects the deletion of those in use."""
 
         def judge(request: AdmissionRequest) -> AdmissionResponse:
@@ -159,7 +159,7 @@ class Admission:
         if asked.metadata.deletion_timestamp is not None:
             return None
         before = schema.violations(eksa.Cluster, request.old.tree) if request.old is not None else []
-        if new := [one for one in schema.violations(eksa.Cluster, asked.tree) if one not in before]:
+        if new := [violation for violation in schema.violations(eksa.Cluster, asked.tree) if violation not in before]:
             return AdmissionResponse.refuse(asked, new)
         response = self._judge(replace(request, object=asked, dry_run=False), asked)
         return response if not response.allowed else None
@@ -242,18 +242,20 @@ class Admission:
         """
         unsupported_systems = self._systems_in_place(new)
         if unsupported_systems:
-            yield from (one for one in unsupported_systems if one not in self._systems_in_place(old))
+            yield from (system for system in unsupported_systems if system not in self._systems_in_place(old))
             return
-        before = {one.refusal for one in self._owner_changes(old)}
+        before = {change.refusal for change in self._owner_changes(old)}
         changed = [
             field for field, *_ in field_differences("spec", old.tree.get("spec") or {}, new.tree.get("spec") or {})
         ]
         groups = [group_name(group) for group in read(new).spec.worker_node_group_configurations]
-        for one in self._owner_changes(new):
-            if one.refusal and one.refusal not in before:
-                place = f"workerNodeGroupConfigurations[{groups.index(one.group)}]" if one.group else _CONTROL_PLANE
+        for change in self._owner_changes(new):
+            if change.refusal and change.refusal not in before:
+                place = (
+                    f"workerNodeGroupConfigurations[{groups.index(change.group)}]" if change.group else _CONTROL_PLANE
+                )
                 field = f"spec.{place}.upgradeRolloutStrategy"
-                message = messages.not_in_place(one.refusal, changed)
+                message = messages.not_in_place(change.refusal, changed)
                 yield Violation(field, "type InPlace", "type RollingUpdate, or fallback RollingUpdate", message)
 
     def _systems_in_place(self, asked: Object) -> list[Violation]:
@@ -284,7 +286,7 @@ class Admission:
         managed = known.managed() if known.is_it(record.key) else []
         if not managed or not _manages_itself(record):
             return AdmissionResponse()
-        message = messages.manages(self._names_of(one.key for one in managed))
+        message = messages.manages(self._names_of(cluster.key for cluster in managed))
         return AdmissionResponse(False, f"Cluster {record.key} can't be deleted: {message}")
 
     def _preview(self, request: AdmissionRequest, new: eksa.Cluster) -> Iterable[str]:
@@ -341,13 +343,13 @@ class Admission:
         known, key = self._observer.management_cluster, Key(new.metadata.namespace, new.metadata.name)
         before = old if old is not None and is_self_managed(old) else None
         if before is None and not (known.is_named and known.is_it(key)):
-            found = new.spec.management_cluster.name or "nothing"
+            manager = new.spec.management_cluster.name or "nothing"
             allowed = known.key.name if known.key is not None and self._names_others else ""
             message = messages.not_the_management_cluster(known.key, names_others=self._names_others)
-            yield Violation("spec.managementCluster.name", found, allowed, message)
+            yield Violation("spec.managementCluster.name", manager, allowed, message)
         elif known.is_it(key):
             managed = self._observer.managed()
-            at = [(one, self._observer.release_of(one)) for one in managed]
+            at = [(cluster, self._observer.release_of(cluster)) for cluster in managed]
             yield from releases.managed(before, new, at, self._names_of)
             yield from sharing.of_record(before, new, managed, self._names_of)
 
@@ -404,10 +406,10 @@ class Admission:
         before = set(self._observer.series_of(old)) if old is not None else set()
         groups = object_names.groups(new.spec)
         made_for = {
-            name: one.cluster
-            for one in capi_objects.taken
-            if one.cluster and one.cluster != key
-            for name in (one.key.name, str(Name(one.resource, one.key.name)))
+            name: conflict.cluster
+            for conflict in capi_objects.taken
+            if conflict.cluster and conflict.cluster != key
+            for name in (conflict.key.name, str(Name(conflict.resource, conflict.key.name)))
         }
         for place, series in enumerate(self._observer.series_of(new)):
             if series in before:
@@ -418,9 +420,9 @@ class Admission:
             # The control plane comes first, etcd and extra objects last.
             is_of_group = 0 < place <= len(new.spec.worker_node_group_configurations)
             field = f"spec.workerNodeGroupConfigurations[{place - 1}].name" if is_of_group else "metadata.name"
-            found = groups[place - 1] if is_of_group else key.name
+            name = groups[place - 1] if is_of_group else key.name
             for other in others if self._names_others else [None for _ in others][:1]:
-                yield Violation(field, found, "", messages.name_of(series, other))
+                yield Violation(field, name, "", messages.name_of(series, other))
 
     def _bundles_violations(self, new: eksa.Cluster) -> Iterable[Violation]:
         """The Bundles of the cluster must have its versions; missing Bundles are not checked."""
@@ -442,12 +444,14 @@ class Admission:
 
     def _authenticator_violations(self, new: eksa.Cluster) -> Iterable[Violation]:
         """Releases from before v0.26.0 have no image of AWS IAM Authenticator."""
-        kinds = [one.kind for one in new.spec.identity_provider_refs]
+        kinds = [reference.kind for reference in new.spec.identity_provider_refs]
         bundles = self._observer.releases.bundles(new.spec)
         if AWSIamConfig.resource.kind not in kinds or bundles is None:
             return
-        entries = (one for one in bundles.spec.versions_bundles if one.kube_version == new.spec.kubernetes_version)
-        distros = (self._observer.releases.distro(one.eks_d.name) for one in entries)
+        entries = (
+            bundle for bundle in bundles.spec.versions_bundles if bundle.kube_version == new.spec.kubernetes_version
+        )
+        distros = (self._observer.releases.distro(bundle.eks_d.name) for bundle in entries)
         for distro in distros:
             if distro is not None and not _has_authenticator(distro):
                 field = f"spec.identityProviderRefs[{kinds.index(AWSIamConfig.resource.kind)}].kind"
@@ -477,7 +481,7 @@ def _kubernetes_violations(
     yield from steps
     at = running(capi_objects)
     before = set(changes.too_early(old, at)) if not steps else ()
-    yield from (one for one in changes.too_early(new, at) if not steps and one not in before)
+    yield from (violation for violation in changes.too_early(new, at) if not steps and violation not in before)
 
 
 def _is_same(old: eksa.Cluster, new: eksa.Cluster) -> bool:
@@ -490,9 +494,9 @@ def _is_a_controller(user: User) -> bool:
     return user.name.startswith(_ACCOUNTS) and not user.name.startswith(f"{_ACCOUNTS}kube-system:")
 
 
-def _manages_itself(found: Object) -> bool:
+def _manages_itself(cluster: Object) -> bool:
     try:
-        return is_self_managed(read(found))
+        return is_self_managed(read(cluster))
     except msgspec.ValidationError:
         return False
 
@@ -515,6 +519,6 @@ def _concealed(asked: Object, response: AdmissionResponse) -> AdmissionResponse:
     return replace(
         response,
         message=redaction.concealed(response.message, secrets),
-        causes=tuple(replace(one, message=redaction.concealed(one.message, secrets)) for one in response.causes),
-        warnings=tuple(redaction.concealed(one, secrets) for one in response.warnings),
+        causes=tuple(replace(cause, message=redaction.concealed(cause.message, secrets)) for cause in response.causes),
+        warnings=tuple(redaction.concealed(warning, secrets) for warning in response.warnings),
     )

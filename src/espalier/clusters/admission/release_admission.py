@@ -33,8 +33,8 @@ def unchanging(kind: type[K], violations: Callable[[K], list[Violation]], messag
             new = request.object.decode(kind)
         except msgspec.ValidationError:
             return AdmissionResponse.refuse(request.object, schema.violations(kind, request.object.tree))
-        found = violations(new) if request.old is None else list(_changed(request.old, request.object, parts, message))
-        return AdmissionResponse.refuse(request.object, found) if found else AdmissionResponse()
+        causes = violations(new) if request.old is None else list(_changed(request.old, request.object, parts, message))
+        return AdmissionResponse.refuse(request.object, causes) if causes else AdmissionResponse()
 
     return validate
 
@@ -52,8 +52,8 @@ def field_differences(field: str, before: Any, after: Any) -> Iterator[tuple[str
         for name in sorted(before.keys() | after.keys()):
             yield from field_differences(f"{field}.{name}", before.get(name), after.get(name))
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        for index, (one, other) in enumerate(zip(before, after, strict=True)):
-            yield from field_differences(f"{field}[{index}]", one, other)
+        for index, (element, other) in enumerate(zip(before, after, strict=True)):
+            yield from field_differences(f"{field}[{index}]", element, other)
     elif before != after:
         yield field, _text_of(before), _text_of(after)
 

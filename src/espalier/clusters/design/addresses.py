@@ -51,9 +51,9 @@ def is_local(address: Address) -> bool:
     """True if the address means the machine itself, its link, or no single machine, also as a translator of addresses
     (NAT64, 6to4) would reach it.
     """
-    one = _embedded(address) or address
-    is_in_range = any(it.is_loopback or it.is_link_local or it.is_multicast for it in (address, one))
-    return is_in_range or one.is_unspecified or one == _BROADCAST
+    target = _embedded(address) or address
+    is_in_range = any(it.is_loopback or it.is_link_local or it.is_multicast for it in (address, target))
+    return is_in_range or target.is_unspecified or target == _BROADCAST
 
 
 def is_local_name(name: str) -> bool:
@@ -65,12 +65,12 @@ def _embedded(address: Address) -> ipaddress.IPv4Address | None:
     """The IPv4 address for which one of IPv6 stands; None if it stands for itself."""
     if isinstance(address, ipaddress.IPv4Address):
         return None
-    if any(address in one for one in _LAST_WORDS):
+    if any(address in network for network in _LAST_WORDS):
         return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     return address.sixtofour
 
 
-_LAST_WORDS = [ipaddress.IPv6Network(one) for one in ("::/96", "64:ff9b::/96", "64:ff9b:1::/48")]
+_LAST_WORDS = [ipaddress.IPv6Network(block) for block in ("::/96", "64:ff9b::/96", "64:ff9b:1::/48")]
 """Ranges of IPv4-compatible addresses and of NAT64."""
 _BROADCAST = ipaddress.IPv4Address("255.255.255.255")
 _LOCAL_NAME = re.compile(LOCAL_NAMES)

@@ -126,8 +126,8 @@ def _rules() -> Sequence[Tree]:
             "Metadata", resources=[*_core("secrets", "configmaps"), _named("authentication.k8s.io", "tokenreviews")]
         ),
         {"level": "Request", "resources": _core("serviceaccounts/token")},
-        _recorded("Request", ["get", "list", "watch"], [{"group": one} for one in _GROUPS]),
-        _recorded("RequestResponse", resources=[{"group": one} for one in _GROUPS]),
+        _recorded("Request", ["get", "list", "watch"], [{"group": group} for group in _GROUPS]),
+        _recorded("RequestResponse", resources=[{"group": group} for group in _GROUPS]),
         _recorded("Metadata"),
     ]
 
@@ -147,13 +147,13 @@ def _named(group: str, *resources: str) -> Tree:
 def _ignored(
     users: Sequence[str], verbs: Sequence[str], resources: list[Tree], *, namespaces: Sequence[str] = ()
 ) -> Tree:
-    found: Tree = {"users": [*users], "verbs": [*verbs], "resources": resources, "namespaces": [*namespaces]}
-    return {"level": "None"} | {name: value for name, value in found.items() if value}
+    rule: Tree = {"users": [*users], "verbs": [*verbs], "resources": resources, "namespaces": [*namespaces]}
+    return {"level": "None"} | {name: value for name, value in rule.items() if value}
 
 
 def _recorded(level: str, verbs: Sequence[str] = (), resources: Sequence[Tree] = (), **more: Sequence[str]) -> Tree:
     """A rule that logs matching requests once: not on their arrival."""
-    found: Tree = {"verbs": [*verbs], "resources": [*resources]} | {name: [*value] for name, value in more.items()}
+    rule: Tree = {"verbs": [*verbs], "resources": [*resources]} | {name: [*value] for name, value in more.items()}
     return (
-        {"level": level} | {name: value for name, value in found.items() if value} | {"omitStages": ["RequestReceived"]}
+        {"level": level} | {name: value for name, value in rule.items() if value} | {"omitStages": ["RequestReceived"]}
     )

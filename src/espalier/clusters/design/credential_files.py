@@ -41,21 +41,21 @@ def profiles(variable: str, text: str, expected: str) -> Profiles:
             f"{variable}: {where} is neither the name of a profile ([NAME]) nor a field of one (NAME = VALUE); "
             f"expected: {expected}"
         ) from None
-    found = {name.strip().lower(): {field: value or "" for field, value in parser[name].items()} for name in parser}
-    if not any(found.values()):
+    profiles = {name.strip().lower(): {field: value or "" for field, value in parser[name].items()} for name in parser}
+    if not any(profiles.values()):
         raise Unreadable(f"{variable}: found no profile; expected: {expected}")
-    return found
+    return profiles
 
 
-def lacking(variable: str, found: Profiles, profile: str, fields: Sequence[str], expected: str) -> None:
+def lacking(variable: str, profiles: Profiles, profile: str, fields: Sequence[str], expected: str) -> None:
     """Check that a profile has these fields. Raises `Unreadable`."""
-    if profile not in found:
-        names = [quoted(name, _LONGEST_NAME) for name in sorted(filter(None, found))]
+    if profile not in profiles:
+        names = [quoted(name, _LONGEST_NAME) for name in sorted(filter(None, profiles))]
         there = first(names, _MOST_NAMED)
         raise Unreadable(
             f"{variable}: no profile [{profile}], which the manifest names; found {there}; expected: {expected}"
         )
-    missing = [field for field in fields if not found[profile].get(field, "").strip()]
+    missing = [field for field in fields if not profiles[profile].get(field, "").strip()]
     if missing:
         raise Unreadable(f"{variable}: profile [{profile}] lacks {' and '.join(missing)}; expected: {expected}")
 

@@ -54,9 +54,9 @@ def lacking(secret: str, data: Mapping[str, bytes], fields: Sequence[str], what:
     if not empty and not missing:
         return ""
     others = sorted(set(data) - set(fields))
-    found = [f"{', '.join(empty)} without content"] if empty else []
-    found += [first([quoted(one, _LONGEST_NAME) for one in others], _MOST_NAMED)] if others else []
-    there = ", ".join(found) or "none of them"
+    present = [f"{', '.join(empty)} without content"] if empty else []
+    present += [first([quoted(field, _LONGEST_NAME) for field in others], _MOST_NAMED)] if others else []
+    there = ", ".join(present) or "none of them"
     remedy = f"add {' and '.join([*missing, *empty])} to the Secret"
     return f"{_fields(fields)} of Secret {secret}, {what}; found {there}: {remedy}"
 
@@ -105,7 +105,9 @@ def narrowed(
 ) -> dict[str, str]:
     """These annotations with only those of their servers and namespaces; `*` stays."""
     return {
-        SERVERS: ",".join(sorted(one for one in _listed(annotations.get(SERVERS, "")) if one.lower() in servers)),
+        SERVERS: ",".join(
+            sorted(server for server in _listed(annotations.get(SERVERS, "")) if server.lower() in servers)
+        ),
         NAMESPACES: ",".join(sorted(_listed(annotations.get(NAMESPACES, "")) & {*namespaces, ANY})),
     }
 
@@ -114,7 +116,7 @@ def left_out(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     """The servers and namespaces that only the first of two annotations permits, for a message."""
     servers = _listed(before.get(SERVERS, "")) - _listed(after.get(SERVERS, ""))
     namespaces = _listed(before.get(NAMESPACES, "")) - _listed(after.get(NAMESPACES, ""))
-    return [*sorted(servers), *(f"namespace {one}" for one in sorted(namespaces))]
+    return [*sorted(servers), *(f"namespace {namespace}" for namespace in sorted(namespaces))]
 
 
 def host(server: str) -> str:
@@ -124,10 +126,10 @@ def host(server: str) -> str:
 
 def servers_beside(annotations: Mapping[str, str], asked: Mapping[str, str]) -> list[str]:
     """The servers in these annotations other than the given ones."""
-    known = {host(one) for one in _listed(asked.get(SERVERS, ""))}
-    there = {host(one) for one in _listed(annotations.get(SERVERS, ""))}
+    known = {host(server) for server in _listed(asked.get(SERVERS, ""))}
+    there = {host(server) for server in _listed(annotations.get(SERVERS, ""))}
     return sorted(there - known)
 
 
 def _listed(value: str) -> frozenset[str]:
-    return frozenset(filter(None, (one.strip() for one in value.split(","))))
+    return frozenset(filter(None, (entry.strip() for entry in value.split(","))))

@@ -114,15 +114,15 @@ def content_hash(
         content["patches"] = sorted(patches)
     if resolved:
         content["resolved"] = resolved
-    found = f"{FORMAT}:{_digest(content, _KEY)}"
+    value = f"{FORMAT}:{_digest(content, _KEY)}"
     if not credentials:
-        return found
+        return value
     # Includes the name, so that nobody can tell which clusters share credentials.
-    return f"{found}:{_digest([cluster.namespace, cluster.name, credentials], key) if key else OPENED}"
+    return f"{value}:{_digest([cluster.namespace, cluster.name, credentials], key) if key else OPENED}"
 
 
-def opened(found: str | None, wanted: str, gate: Gate, *, exists: bool) -> str:
-    """The content hash during a change, for a gate in this state, with the hash `found` before and the `wanted` one
+def opened(recorded: str | None, wanted: str, gate: Gate, *, exists: bool) -> str:
+    """The content hash during a change, for a gate in this state, with the hash `recorded` before and the `wanted` one
     afterwards; `exists` says whether the cluster has Cluster API objects.
 
     While only credentials are written the hash records that: whoever finishes the change must not write anything else
@@ -130,25 +130,25 @@ def opened(found: str | None, wanted: str, gate: Gate, *, exists: bool) -> str:
     """
     if gate is Gate.CREDENTIALS:
         return f"{FORMAT}:{_parts(wanted)[0]}:{OPENED}"
-    if found is not None and is_open(found):
-        return found
+    if recorded is not None and is_open(recorded):
+        return recorded
     return CHANGING if exists else OPENED
 
 
-def is_open(found: str) -> bool:
+def is_open(recorded: str) -> bool:
     """True for the content hash of a cluster that is being made or changed."""
-    return found in (OPENED, CHANGING)
+    return recorded in (OPENED, CHANGING)
 
 
-def state_of(found: str | None, wanted: str, *, generations_match: bool) -> Gate:
-    """The state of the gate for the stored content hash `found` (None: not stored) and the present content's hash
+def state_of(recorded: str | None, wanted: str, *, generations_match: bool) -> Gate:
+    """The state of the gate for the stored content hash `recorded` (None: not stored) and the present content's hash
     `wanted`.
     """
-    if found is not None and is_open(found):
+    if recorded is not None and is_open(recorded):
         return Gate.OPEN
-    if found is None or not found.startswith(f"{FORMAT}:"):
+    if recorded is None or not recorded.startswith(f"{FORMAT}:"):
         return Gate.ADOPTED if generations_match else Gate.OPEN
-    (content, credentials), (wanted_content, wanted_credentials) = _parts(found), _parts(wanted)
+    (content, credentials), (wanted_content, wanted_credentials) = _parts(recorded), _parts(wanted)
     if content != wanted_content:
         return Gate.OPEN
     if OPENED in (credentials, wanted_credentials):

@@ -16,7 +16,7 @@ K = TypeVar("K", bound=KubeObject)
 
 def of_kind(kind: type[K], children: Sequence[Object]) -> dict[str, K]:
     """The linked objects of a kind, by their names."""
-    return {one.name: one.decode(kind) for one in children if one.kind == kind.resource.kind}
+    return {child.name: child.decode(kind) for child in children if child.kind == kind.resource.kind}
 
 
 def datacenter(kind: type[K], render_input: RenderInput) -> K:

@@ -48,13 +48,13 @@ def machine_groups(spec: eksa.ClusterSpec) -> Iterator[MachineGroup]:
 
 def kubernetes_versions(spec: eksa.ClusterSpec, config: str) -> list[str]:
     """The Kubernetes versions that machines with a machine config run."""
-    named = (one for one in machine_groups(spec) if one.reference is not None and one.reference.name == config)
-    return list(dict.fromkeys(one.kubernetes_version for one in named))
+    named = (group for group in machine_groups(spec) if group.reference is not None and group.reference.name == config)
+    return list(dict.fromkeys(group.kubernetes_version for group in named))
 
 
 def fields_with(os: str, spec: eksa.ClusterSpec, systems: Mapping[str, str]) -> list[str]:
     """The fields of machine groups, by the operating systems of their machine configs."""
-    groups = ((one.field, one.reference.name) for one in machine_groups(spec) if one.reference is not None)
+    groups = ((group.field, group.reference.name) for group in machine_groups(spec) if group.reference is not None)
     return [field for field, config in groups if systems.get(config) == os]
 
 
@@ -69,13 +69,13 @@ def _plain(text: str) -> str:
 
 def references_to(kind: str, spec: eksa.ClusterSpec) -> Iterator[Violation]:
     """Groups without a machine config, or with one of another kind."""
-    for one in machine_groups(spec):
-        field = f"{one.field}.machineGroupRef"
-        if one.reference is None:
+    for group in machine_groups(spec):
+        field = f"{group.field}.machineGroupRef"
+        if group.reference is None:
             yield Violation(field, "nothing", kind, "name the config of the machines")
-        elif one.reference.kind != kind:
+        elif group.reference.kind != kind:
             message = "not a kind of machine config for this datacenter"
-            yield Violation(f"{field}.kind", one.reference.kind, kind, message)
+            yield Violation(f"{field}.kind", group.reference.kind, kind, message)
 
 
 def without_failure_domains(spec: eksa.ClusterSpec, remedy: str) -> Iterator[Violation]:

@@ -103,8 +103,8 @@ DEFAULT_WORKERS = 1
 
 def labels(cluster: Key, watch_filter: str = "") -> dict[str, str]:
     """Labels of every Cluster API object that is made for a cluster."""
-    found = ClusterIdentity.of(cluster).labels
-    return found | {WATCH_FILTER_LABEL: watch_filter} if watch_filter else found
+    labels = ClusterIdentity.of(cluster).labels
+    return labels | {WATCH_FILTER_LABEL: watch_filter} if watch_filter else labels
 
 
 cluster_of = owner_of

@@ -80,13 +80,17 @@ class ClusterOwnership:
         labelled = names.cluster_of(object_.metadata.labels)
         if labelled is not None and labelled != self.cluster:
             return f"made for Cluster {labelled}"
-        owners = [one for one in object_.metadata.owner_references if _is_cluster(one.api_version, one.kind)]
-        named = {one.name for one in owners}
+        owners = [
+            reference
+            for reference in object_.metadata.owner_references
+            if _is_cluster(reference.api_version, reference.kind)
+        ]
+        named = {owner.name for owner in owners}
         if resource in (_DEPLOYMENT, _HEALTH_CHECK):
             named |= {object_.decode(_Named).spec.cluster_name} - {""}
         if others := sorted(named - {self.cluster.name}):
             return f"owned by Cluster.cluster.x-k8s.io {others[0]}"
-        is_owned = bool(self.uid) and any(one.uid == self.uid for one in owners)
+        is_owned = bool(self.uid) and any(owner.uid == self.uid for owner in owners)
         is_meant = bool(self.uid) and is_of_cluster(resource)
         return "" if labelled or is_owned or is_meant else "without the labels of any Cluster"
 
@@ -111,7 +115,7 @@ def series(cluster: str, groups: Iterable[str]) -> list[str]:
 
 def worker_groups(spec: eksa.ClusterSpec, domains: Mapping[str, Sequence[str]]) -> list[str]:
     """Names of the worker node groups (one per failure domain), and of external etcd."""
-    return [*(group_name(one) for one in spread(spec, domains)[0]), *_etcd(spec)]
+    return [*(group_name(group) for group in spread(spec, domains)[0]), *_etcd(spec)]
 
 
 def series_of(cluster: eksa.Cluster, extras: Iterable[Name] = ()) -> list[str]:
@@ -150,11 +154,11 @@ def needed(
         yield from (names.worker_health_check(cluster, group) for group in groups)
     elif is_template(resource):
         control_plane, *workers = series(cluster, groups)
-        for one in (control_plane, *workers) if resource != KubeadmConfigTemplate.resource else workers:
-            numbers = [int(found[2]) for name in known if (found := _NUMBERED.fullmatch(name)) and found[1] == one]
+        for prefix in (control_plane, *workers) if resource != KubeadmConfigTemplate.resource else workers:
+            numbers = [int(match[2]) for name in known if (match := _NUMBERED.fullmatch(name)) and match[1] == prefix]
             last = max(numbers, default=0)
-            yield from (f"{one}-{number}" for number in range(max(1, last - _EARLIER_TEMPLATES), last + 2))
-    yield from (one.name for one in extras if one.resource == resource)
+            yield from (f"{prefix}-{number}" for number in range(max(1, last - _EARLIER_TEMPLATES), last + 2))
+    yield from (extra.name for extra in extras if extra.resource == resource)
 
 
 def secrets(cluster: str) -> list[Key]:
@@ -164,7 +168,7 @@ def secrets(cluster: str) -> list[Key]:
 
 def secret_series(cluster: str) -> set[str]:
     """The same as they are compared with extra objects."""
-    return {str(Name(SECRET, one.name)) for one in secrets(cluster)}
+    return {str(Name(SECRET, secret.name)) for secret in secrets(cluster)}
 
 
 def left_over(cluster: Key, secrets_: Iterable[Object]) -> tuple[Taken, ...]:
@@ -173,8 +177,8 @@ def left_over(cluster: Key, secrets_: Iterable[Object]) -> tuple[Taken, ...]:
     Secrets with the labels of the Cluster are meant for it.
     """
     wanted = set(secrets(cluster.name))
-    found = ((one, names.cluster_of(one.metadata.labels)) for one in secrets_ if one.key in wanted)
-    return tuple(Taken(SECRET, one.key, LEFT_OVER, owner) for one, owner in found if owner != cluster)
+    owned = ((secret, names.cluster_of(secret.metadata.labels)) for secret in secrets_ if secret.key in wanted)
+    return tuple(Taken(SECRET, secret.key, LEFT_OVER, owner) for secret, owner in owned if owner != cluster)
 
 
 def prefixes(name: str) -> Iterator[str]:

@@ -113,11 +113,11 @@ def _apply_fields(live: Any, wanted: Any, fields: dict[str, Any]) -> Any:
     if live == wanted:
         return live
     if isinstance(live, dict) and isinstance(wanted, dict):
-        kept = {name: value for name, value in live.items() if name in wanted or f"f:{name}" not in fields}
+        remaining = {name: value for name, value in live.items() if name in wanted or f"f:{name}" not in fields}
         over = {
             name: _apply_fields(live.get(name), value, fields.get(f"f:{name}", {})) for name, value in wanted.items()
         }
-        return kept | over
+        return remaining | over
     keys = [key for key in fields if key.startswith("k:")]
     if isinstance(live, list) and isinstance(wanted, list) and keys:
         names = field_sets.identity(keys[0])[1].keys()
@@ -137,11 +137,11 @@ def _apply_fields(live: Any, wanted: Any, fields: dict[str, Any]) -> Any:
 def _as_applied(live: Any, wanted: Any, fields: dict[str, Any]) -> Any:
     if not isinstance(live, dict) or not isinstance(wanted, dict):
         return live
-    kept = dict(live)
+    merged = dict(live)
     for name in live.keys() & wanted.keys():
         below = fields.get(f"f:{name}")
-        kept[name] = wanted[name] if below is None else _as_applied(live[name], wanted[name], below)
-    return kept
+        merged[name] = wanted[name] if below is None else _as_applied(live[name], wanted[name], below)
+    return merged
 
 
 def _unequal(wanted: Any, live: Any, path: tuple[paths.Step, ...]) -> Iterator[str]:

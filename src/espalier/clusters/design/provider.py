@@ -224,15 +224,17 @@ class Provider:
     render: Renderer
     rules: Rules
     extras: Extras = Extras()
-    brought: Callable[[Mapping[str, str], Sequence[Tree]], Iterable[Tree]] = lambda _environment, _manifest: ()
+    environment_secrets: Callable[[Mapping[str, str], Sequence[Tree]], Iterable[Tree]] = (
+        lambda _environment, _manifest: ()
+    )
     """The Secrets with credentials from a command's environment variables, for the objects of a manifest. Pure.
     Raises `credential_files.Unreadable`."""
-    brought_together: tuple[tuple[str, ...], ...] = ()
+    joint_variables: tuple[tuple[str, ...], ...] = ()
     """Those of these variables that belong together: if one is set, a command requires the others."""
     names_credentials: str = ""
     """The field with which a manifest names the Secret of its credentials; empty: all clusters share one."""
-    brought_files: tuple[str, ...] = ()
-    """Variables that name files: `brought` gets their content."""
+    file_variables: tuple[str, ...] = ()
+    """Variables that name files: `environment_secrets` gets their content."""
     images: tuple[str, ...] = ()
     """The images of an entry of Bundles that all its clusters need, by field: `haproxy.image`."""
     optional_images: tuple[str, ...] = ()
@@ -342,7 +344,7 @@ class RenderInput(msgspec.Struct, frozen=True, dict=True):
         """The worker node groups."""
         return self.spec.worker_node_group_configurations
 
-    def whole_group(self, name: str) -> str:
+    def undivided_group(self, name: str) -> str:
         """The worker node group of a group, which may be only one of its failure domains."""
         return name.removesuffix(f"-{self.domains[name]}") if name in self.domains else name
 
@@ -358,12 +360,12 @@ Providers: TypeAlias = Mapping[str, Provider]
 
 def extra_kinds(providers: Providers) -> tuple[Resource, ...]:
     """The kinds of the extra objects of all providers."""
-    return tuple(dict.fromkeys(kind for one in providers.values() for kind in one.extras.kinds))
+    return tuple(dict.fromkeys(kind for provider in providers.values() for kind in provider.extras.kinds))
 
 
 def infrastructures(providers: Providers) -> Infrastructures:
     """The infrastructure of all providers."""
-    return Infrastructures(one.infrastructure for one in providers.values())
+    return Infrastructures(provider.infrastructure for provider in providers.values())
 
 
 def bottlerocket_groups(

@@ -68,11 +68,15 @@ class RateLimits(Source):
     def corrected(self, key: Key, fields: Iterable[str]) -> None:
         """Record that these fields of a cluster's objects were corrected now, whatever they were changed to."""
         now = asyncio.get_running_loop().time()
-        kept = {name: one for name, one in self._corrected.get(key, {}).items() if not one.is_forgotten(now)}
+        current = {
+            name: corrected
+            for name, corrected in self._corrected.get(key, {}).items()
+            if not corrected.is_forgotten(now)
+        }
         for name in fields:
-            before = kept.get(name)
-            kept[name] = _Corrected(before.times + 1 if before else 1, now)
-        self._corrected[key] = kept
+            before = current.get(name)
+            current[name] = _Corrected(before.times + 1 if before else 1, now)
+        self._corrected[key] = current
 
     def disputed(self, key: Key, fields: Iterable[str]) -> dict[str, int]:
         """The fields with repeated corrections that must not be corrected now, and how often they were corrected.
@@ -81,13 +85,17 @@ class RateLimits(Source):
         """
         loop = asyncio.get_running_loop()
         known, now = self._corrected.get(key, {}), loop.time()
-        held = {name: one for name in fields if (one := known.get(name)) is not None and now < one.last + one.pause}
+        held = {
+            name: corrected
+            for name in fields
+            if (corrected := known.get(name)) is not None and now < corrected.last + corrected.pause
+        }
         if held:
-            due = min(one.last + one.pause for one in held.values())
+            due = min(corrected.last + corrected.pause for corrected in held.values())
             if (key, due) not in self._scheduled:
                 self._scheduled.add((key, due))
                 loop.call_at(due, self._send_if_corrected, key, due)
-        return {name: one.times for name, one in held.items()}
+        return {name: corrected.times for name, corrected in held.items()}
 
     def forget(self, key: Key) -> None:
         """Forget a deleted cluster."""

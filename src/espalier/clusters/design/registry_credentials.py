@@ -26,17 +26,17 @@ def secrets(environment: Mapping[str, str], manifest: Sequence[Tree]) -> Iterato
 
     Raises `Unreadable` where only one of the variables is set.
     """
-    clusters = [msgspec.convert(one, Cluster) for one in manifest if one["kind"] == Cluster.resource.kind]
-    asking = [one for one in clusters if asks_for_password(one.spec)]
+    clusters = [msgspec.convert(body, Cluster) for body in manifest if body["kind"] == Cluster.resource.kind]
+    asking = [cluster for cluster in clusters if asks_for_password(cluster.spec)]
     data = {field: environment[name] for field, name in VARIABLES.items() if environment.get(name)}
     if not asking or not data:
         return
     if missing := [name for field, name in VARIABLES.items() if field not in data]:
         (given,) = (name for field, name in VARIABLES.items() if field in data)
         raise Unreadable(f"{given} is set, and {missing[0]} is not: a registry mirror with authenticate needs both")
-    mirrors = (one.spec.registry_mirror_configuration for one in asking)
+    mirrors = (cluster.spec.registry_mirror_configuration for cluster in asking)
     servers = [registry_mirror.base(mirror) for mirror in mirrors if mirror is not None]
-    namespaces = [one.metadata.namespace for one in asking]
+    namespaces = [cluster.metadata.namespace for cluster in asking]
     yield credentials.secret(CREDENTIALS, data, servers=servers, namespaces=namespaces)
 
 

@@ -54,17 +54,17 @@ def authority(mirror: RegistryMirrorConfiguration) -> str:
 def hosts(mirror: RegistryMirrorConfiguration) -> list[Host]:
     """The mirror under its own name, and the registries that it mirrors."""
     own = base(mirror)
-    namespaces = {one.registry: one.namespace for one in mirror.oci_namespaces} or {DEFAULT_REGISTRY: ""}
-    found = {own: Host(own, f"https://{own}", f"https://{own}")}
+    namespaces = {mapping.registry: mapping.namespace for mapping in mirror.oci_namespaces} or {DEFAULT_REGISTRY: ""}
+    hosts = {own: Host(own, f"https://{own}", f"https://{own}")}
     for registry, namespace in namespaces.items():
-        found[registry] = Host(registry, f"https://{registry}", f"https://{own}/v2/{namespace}".rstrip("/"))
-    return list(found.values())
+        hosts[registry] = Host(registry, f"https://{registry}", f"https://{own}/v2/{namespace}".rstrip("/"))
+    return list(hosts.values())
 
 
 def endpoints(mirror: RegistryMirrorConfiguration) -> dict[str, str]:
     """The mirror's address for each registry, with its path, as machines without hosts.toml have it."""
     own = base(mirror)
-    namespaces = {one.registry: one.namespace for one in mirror.oci_namespaces} or {DEFAULT_REGISTRY: ""}
+    namespaces = {mapping.registry: mapping.namespace for mapping in mirror.oci_namespaces} or {DEFAULT_REGISTRY: ""}
     return {registry: f"{own}/v2/{namespace}" if namespace else own for registry, namespace in namespaces.items()}
 
 

@@ -23,18 +23,18 @@ _PARTS = ("spec", "status")
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-def name_of(found: Object) -> str:
+def name_of(object_: Object) -> str:
     """The name of an object in the digests: all are in one namespace, or cluster-scoped."""
-    return f"{found.kind}/{found.name}"
+    return f"{object_.kind}/{object_.name}"
 
 
 @lru_cache(maxsize=256)
-def digest(found: Object) -> str:
+def digest(object_: Object) -> str:
     """The digest of an object's content. Order of keys and nulls do not count.
 
     Cached: each reconcile of each cluster asks for those of its releases.
     """
-    content = {part: json_trees.without_nulls(found.tree.get(part) or {}) for part in _PARTS}
+    content = {part: json_trees.without_nulls(object_.tree.get(part) or {}) for part in _PARTS}
     return blake2b(_encode(content), digest_size=_DIGEST_BYTES).hexdigest()
 
 

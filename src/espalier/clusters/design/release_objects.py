@@ -64,7 +64,7 @@ class ReleaseObjects:
 
     def versions(self) -> tuple[str, ...]:
         """The eksaVersions of the existing EKSAReleases."""
-        return tuple(sorted(one.spec.version for one in self._readable()))
+        return tuple(sorted(release.spec.version for release in self._readable()))
 
     def version(self, spec: eksa.ClusterSpec) -> semver.Version | None:
         """The release of `eksaVersion`; else the first release of the Bundles of `bundlesRef`.
@@ -75,9 +75,13 @@ class ReleaseObjects:
             return release(spec.eksa_version)
         key = Key(spec.bundles_ref.namespace, spec.bundles_ref.name)
         # Including those not installed: a failed installation must not change the layers of a cluster.
-        coming = (one.spec for one in self._uninstalled.objects if isinstance(one, EKSARelease))
-        specs = (*(found.decode(EKSARelease).spec for found in self._releases.list()), *coming)
-        theirs = (release(one.version) for one in specs if Key(one.bundles_ref.namespace, one.bundles_ref.name) == key)
+        coming = (object_.spec for object_ in self._uninstalled.objects if isinstance(object_, EKSARelease))
+        specs = (*(object_.decode(EKSARelease).spec for object_ in self._releases.list()), *coming)
+        theirs = (
+            release(release_spec.version)
+            for release_spec in specs
+            if Key(release_spec.bundles_ref.namespace, release_spec.bundles_ref.name) == key
+        )
         return min((version for version in theirs if version is not None), default=None)
 
     def bundles(self, spec: eksa.ClusterSpec) -> Bundles | None:
@@ -93,15 +97,15 @@ class ReleaseObjects:
 
     def of_bundles(self, bundles: Key) -> list[EKSARelease]:
         """The EKSAReleases that reference Bundles."""
-        references = ((one, one.spec.bundles_ref) for one in self._readable())
-        return [one for one, reference in references if Key(reference.namespace, reference.name) == bundles]
+        references = ((release, release.spec.bundles_ref) for release in self._readable())
+        return [release for release, reference in references if Key(reference.namespace, reference.name) == bundles]
 
     def of_distro(self, name: str) -> list[Object]:
         """The Bundles that reference an EKS Distro Release."""
-        decoded = ((found, self._decode(found, Bundles)) for found in self._bundles.list())
+        decoded = ((object_, self._decode(object_, Bundles)) for object_ in self._bundles.list())
         return [
-            found
-            for found, bundles in decoded
+            object_
+            for object_, bundles in decoded
             if bundles is not None and any(entry.eks_d.name == name for entry in bundles.spec.versions_bundles)
         ]
 
@@ -116,52 +120,56 @@ class ReleaseObjects:
         distros = (
             self._distros.get(_distro_key(entry.eks_d.name)) for entry in entries if entry.kube_version in versions
         )
-        found = (one for one in (release, bundles, *distros) if one)
-        return {release_content.name_of(one): release_content.digest(one) for one in found}
+        present = (object_ for object_ in (release, bundles, *distros) if object_)
+        return {release_content.name_of(object_): release_content.digest(object_) for object_ in present}
 
     def unusable(self, spec: eksa.ClusterSpec) -> str:
         """The release object that a Cluster lacks because it could not be installed, or can't be read, and why; empty
         if there is none.
         """
         if bundles := self.bundles(spec):
-            entries = (one for one in bundles.spec.versions_bundles if one.kube_version in kubernetes_versions(spec))
-            missed = [(DistroRelease.resource, _distro_key(one.eks_d.name)) for one in entries]
+            entries = (
+                bundle for bundle in bundles.spec.versions_bundles if bundle.kube_version in kubernetes_versions(spec)
+            )
+            missed = [(DistroRelease.resource, _distro_key(entry.eks_d.name)) for entry in entries]
         elif reference := self.reference(spec):
             missed = [(Bundles.resource, Key(reference.namespace, reference.name))]
         else:
             missed = [(EKSARelease.resource, _key(spec.eksa_version))]
-        said = (text for one in missed for text in (self._uninstalled.why(*one), self._unreadable.get(one, "")))
-        return "; ".join(filter(None, said))
+        reasons = (
+            text for absent in missed for text in (self._uninstalled.why(*absent), self._unreadable.get(absent, ""))
+        )
+        return "; ".join(filter(None, reasons))
 
     def reference(self, spec: eksa.ClusterSpec) -> BundlesRef | None:
         """The reference to a Cluster's Bundles: its own, or that of its EKSARelease; None when that does not exist."""
         if spec.bundles_ref is not None:
             return spec.bundles_ref
-        found = self._decode(self._releases.get(_key(spec.eksa_version)), EKSARelease)
-        return found.spec.bundles_ref if found else None
+        release = self._decode(self._releases.get(_key(spec.eksa_version)), EKSARelease)
+        return release.spec.bundles_ref if release else None
 
     def _readable(self) -> Iterator[EKSARelease]:
         """The EKSAReleases, without those of a newer manager's format: they are no reason to stop other clusters."""
-        decoded = (self._decode(found, EKSARelease) for found in self._releases.list())
-        return (one for one in decoded if one is not None)
+        decoded = (self._decode(object_, EKSARelease) for object_ in self._releases.list())
+        return (release for release in decoded if release is not None)
 
-    def _decode(self, found: Object | None, kind: type[K]) -> K | None:
+    def _decode(self, object_: Object | None, kind: type[K]) -> K | None:
         """Decode with a cache: few objects are used by many clusters, and decoding Bundles costs more than a
         reconcile. None as well for what can't be read.
         """
-        if found is None:
+        if object_ is None:
             return None
-        name = (kind.resource, found.key)
+        name = (kind.resource, object_.key)
         known = self._decoded.get(name)
-        if known is None or known[0] is not found:
+        if known is None or known[0] is not object_:
             self._unreadable.pop(name, None)
             try:
-                known = (found, found.decode(kind))
+                known = (object_, object_.decode(kind))
             except msgspec.ValidationError as error:
-                known = (found, None)
+                known = (object_, None)
                 self._unreadable[name] = (
-                    f"{kind.resource.group_resource} {found.key} exists, but this manager can't read it ({error}): use "
-                    "the manager that it was written for"
+                    f"{kind.resource.group_resource} {object_.key} exists, but this manager can't read it ({error}): "
+                    "use the manager that it was written for"
                 )
             self._decoded[name] = known
         decoded: K | None = known[1]

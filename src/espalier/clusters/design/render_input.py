@@ -85,7 +85,7 @@ def spread(
     Machines are spread evenly; the first domain gets the remainder, as in EKS Anywhere.
     """
     groups: list[WorkerNodeGroupConfiguration] = []
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for group in spec.worker_node_group_configurations:
         own = domains.get(group_name(group), ())
         if not own:
@@ -97,8 +97,8 @@ def spread(
             count = each + (rest if index == 0 else 0)
             limits = _share(group.autoscaling_configuration, len(own), index)
             groups.append(msgspec.structs.replace(group, name=name, count=count, autoscaling_configuration=limits))
-            found[name] = domain
-    return groups, found
+            versions[name] = domain
+    return groups, versions
 
 
 def _share(limits: AutoScalingConfiguration | None, domains: int, index: int) -> AutoScalingConfiguration | None:

@@ -23,12 +23,12 @@ Owner = KubeadmControlPlane | MachineDeployment
 
 def chosen(objects: Iterable[Object]) -> FrontEnd:
     """The front end for in-place upgrades of the manager that wrote these objects."""
-    uses_hooks = any(IN_PLACE_HOOKS in one.metadata.annotations or _is_extension(one) for one in objects)
+    uses_hooks = any(IN_PLACE_HOOKS in object_.metadata.annotations or _is_extension(object_) for object_ in objects)
     return FrontEnd.HOOKS if uses_hooks else FrontEnd.ANNOTATIONS
 
 
-def _is_extension(one: Object) -> bool:
-    return (one.kind, one.name) == (ExtensionConfig.resource.kind, RUNTIME_EXTENSION)
+def _is_extension(object_: Object) -> bool:
+    return (object_.kind, object_.name) == (ExtensionConfig.resource.kind, RUNTIME_EXTENSION)
 
 
 def left_to(wanted: Owner, fallback: str) -> Owner:

@@ -44,14 +44,14 @@ def with_shared_parts(provider: Provider) -> Provider:
         yield from extras.names(name, spec, children)
         if node_setup.needs_secret(spec) and has_files(spec, children):
             yield Name(SECRET, node_setup.secret_name(name))
-        if any(one.kind == AWSIamConfig.resource.kind for one in spec.identity_provider_refs):
+        if any(reference.kind == AWSIamConfig.resource.kind for reference in spec.identity_provider_refs):
             yield Name(SECRET, authenticator.secret_name(name))
             yield Name(SECRET, authenticator.kubeconfig_name(name))
 
     def has_files(spec: eksa.ClusterSpec, children: Sequence[Object]) -> bool:
         """True if machines have such files; with Bottlerocket they have settings instead."""
         by_settings = bottlerocket_groups(provider, spec, children)
-        return any(one.role != ETCD and one.field not in by_settings for one in machine_groups(spec))
+        return any(group.role != ETCD and group.field not in by_settings for group in machine_groups(spec))
 
     def render(render_input: RenderInput) -> Iterable[KubeObject]:
         yield from extras.render(render_input)
@@ -65,13 +65,13 @@ def with_shared_parts(provider: Provider) -> Provider:
         yield from provider.workload(render_input)
         yield from authenticator.workload(render_input)
 
-    def brought(environment: Mapping[str, str], manifest: Sequence[Tree]) -> Iterator[Tree]:
-        yield from provider.brought(environment, manifest)
+    def environment_secrets(environment: Mapping[str, str], manifest: Sequence[Tree]) -> Iterator[Tree]:
+        yield from provider.environment_secrets(environment, manifest)
         yield from registry_credentials.secrets(environment, manifest)
 
     return dataclasses.replace(
         provider,
-        brought=brought,
+        environment_secrets=environment_secrets,
         links=msgspec.structs.replace(
             links,
             data=tuple(dict.fromkeys((*links.data, SECRET))),

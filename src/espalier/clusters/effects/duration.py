@@ -34,7 +34,7 @@ def duration(groups: Sequence[Group], fleet: Fleet, *, workers_wait: bool) -> Du
     """The time until all machines exist: external etcd first, then the control plane; worker node groups side by
     side, and maybe after the control plane.
     """
-    took = [seconds for one in fleet.machines if (seconds := seconds_to_ready(one)) is not None]
+    took = [seconds for machine in fleet.machines if (seconds := seconds_to_ready(machine)) is not None]
     each = median(took) if took else UNKNOWN
     control_plane = sum(group.coming for group in groups if not group.is_of_workers)
     workers = max((group.rounds for group in groups if group.is_of_workers), default=0)
@@ -49,7 +49,7 @@ def in_place(groups: Sequence[Group], fleet: Fleet) -> Duration | None:
     """
     if not any(group.upgraded for group in groups):
         return None
-    took = [seconds for one in fleet.machines if (seconds := seconds_in_place(one.machine)) is not None]
+    took = [seconds for machine in fleet.machines if (seconds := seconds_in_place(machine.machine)) is not None]
     each = median(took) if took else UNKNOWN_IN_PLACE
     control_plane = sum(len(group.upgraded) for group in groups if not group.name)
     workers = max((len(group.upgraded) for group in groups if group.name), default=0)

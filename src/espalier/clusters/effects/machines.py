@@ -52,13 +52,23 @@ class Fleet(msgspec.Struct, frozen=True):
 
     def sets_of(self, deployment: str) -> list[MachineSet]:
         """The sets of a MachineDeployment, oldest first."""
-        owned = [one for one in self.sets.values() if _owner(one.metadata) == ("MachineDeployment", deployment)]
-        return sorted(owned, key=lambda one: (int(one.metadata.annotations.get(REVISION, "0")), one.metadata.name))
+        owned = [
+            machine_set
+            for machine_set in self.sets.values()
+            if _owner(machine_set.metadata) == ("MachineDeployment", deployment)
+        ]
+        return sorted(
+            owned,
+            key=lambda machine_set: (
+                int(machine_set.metadata.annotations.get(REVISION, "0")),
+                machine_set.metadata.name,
+            ),
+        )
 
     def of_set(self, name: str) -> list[MachineObjects]:
         """Machines of a set that are not being deleted, in the order of their removal."""
         return sorted(
-            self._owned(MachineSet.resource.kind, name), key=lambda one: removal.machine_set_order(one.machine)
+            self._owned(MachineSet.resource.kind, name), key=lambda machine: removal.machine_set_order(machine.machine)
         )
 
     def of_etcd(self, name: str) -> list[MachineObjects]:
@@ -66,7 +76,11 @@ class Fleet(msgspec.Struct, frozen=True):
         return sorted(self._owned(external_etcd.RESOURCE.kind, name), key=_age)
 
     def _owned(self, kind: str, name: str) -> Iterable[MachineObjects]:
-        return (one for one in self.machines if not one.is_deleted and _owner(one.machine.metadata) == (kind, name))
+        return (
+            machine
+            for machine in self.machines
+            if not machine.is_deleted and _owner(machine.machine.metadata) == (kind, name)
+        )
 
 
 class RemovedMachine(NamedTuple):
@@ -109,7 +123,7 @@ class Group(msgspec.Struct, frozen=True):
     @property
     def replaced(self) -> tuple[RemovedMachine, ...]:
         """Machines that are removed because they are outdated."""
-        return tuple(one for one in self.going if one.why not in ((SCALED_IN,), (GROUP_REMOVED,)))
+        return tuple(machine for machine in self.going if machine.why not in ((SCALED_IN,), (GROUP_REMOVED,)))
 
     @property
     def rounds(self) -> int:
@@ -121,12 +135,12 @@ def refused_groups(simulated: Simulated) -> tuple[Group, ...]:
     """The groups of which nothing is changed because the change can't be made in place."""
     return tuple(
         Group(
-            one.wanted.metadata.name if one.group else "",
-            (one.live.status.replicas or 0) if one.live else 0,
-            refused=one.classified.refused,
+            change.wanted.metadata.name if change.group else "",
+            (change.live.status.replicas or 0) if change.live else 0,
+            refused=change.classified.refused,
         )
-        for one in simulated.owner_changes
-        if one.refusal
+        for change in simulated.owner_changes
+        if change.refusal
     )
 
 
@@ -137,24 +151,26 @@ def groups(simulated: Simulated, fleet: Fleet | None, known: Infrastructures) ->
     Without a fleet, machines are counted by Cluster API's reports, and have no names. `known` says which fields of
     machine templates are ignored in place.
     """
-    found = []
+    groups = []
     before, after = simulated.before, simulated.after
     classified = _classifier(simulated, known)
-    falling_back = [one for one in simulated.owner_changes if one.classified.effect is MachineEffect.REPLACED]
-    fallback = {one.wanted.metadata.name if one.group else "": one.classified.refused for one in falling_back}
+    falling_back = [change for change in simulated.owner_changes if change.classified.effect is MachineEffect.REPLACED]
+    fallback = {
+        change.wanted.metadata.name if change.group else "": change.classified.refused for change in falling_back
+    }
     if after.etcd is not None:
-        found.append(_etcd(before.etcd, after.etcd, fleet, classified))
+        groups.append(_etcd(before.etcd, after.etcd, fleet, classified))
     if after.control_plane is not None:
         because = fallback.get("", ())
-        found.append(_control_plane(before.control_plane, after.control_plane, fleet, classified, because))
+        groups.append(_control_plane(before.control_plane, after.control_plane, fleet, classified, because))
     for name in dict.fromkeys((*before.typed_deployments, *after.typed_deployments)):
         live, wanted = before.typed_deployments.get(name), after.typed_deployments.get(name)
         if wanted is None:
             if live is not None and name in simulated.gone:
-                found.append(_removed(live, fleet))
+                groups.append(_removed(live, fleet))
         else:
-            found.append(_deployment(live, wanted, fleet, classified, fallback.get(name, ())))
-    return tuple(group for group in found if group)
+            groups.append(_deployment(live, wanted, fleet, classified, fallback.get(name, ())))
+    return tuple(group for group in groups if group)
 
 
 Classify: TypeAlias = Callable[[MachineParts, MachineParts, UpdateStrategy], Classification]
@@ -162,8 +178,8 @@ Classify: TypeAlias = Callable[[MachineParts, MachineParts, UpdateStrategy], Cla
 
 def _classifier(simulated: Simulated, known: Infrastructures) -> Classify:
     def content(kind: str, name: str) -> Tree | None:
-        found = simulated.after.template(kind, name) or simulated.before.template(kind, name)
-        spec: Tree | None = (found.tree.get("spec") or {}) if found else None
+        template = simulated.after.template(kind, name) or simulated.before.template(kind, name)
+        spec: Tree | None = (template.tree.get("spec") or {}) if template else None
         return spec
 
     return lambda current, desired, update_strategy: classify(current, desired, update_strategy, known, content)
@@ -202,8 +218,8 @@ def _control_plane(
         changes = dict.fromkeys(staying, change)
     else:
         seen = fleet.of_control_plane(wanted.metadata.name)
-        changes = {one.name: classified(one.parts, desired, update_strategy) for one in seen}
-        order = {one.name: removal.control_plane_order(one.machine) for one in seen}
+        changes = {machine.name: classified(machine.parts, desired, update_strategy) for machine in seen}
+        order = {machine.name: removal.control_plane_order(machine.machine) for machine in seen}
         staying = sorted(changes, key=lambda name: order[name])
     outdated = {name: change.fields for name, change in changes.items() if change.is_outdated}
     metadata = next((change.fields for change in changes.values() if change.effect is MachineEffect.METADATA), ())
@@ -214,10 +230,10 @@ def _control_plane(
         return Group("", len(staying), in_place=metadata, blocked=blocked)
     is_in_place = update_strategy is not UpdateStrategy.ROLLING and not refused
     upgraded = tuple(RemovedMachine(name, why) for name, why in outdated.items()) if is_in_place else ()
-    going, coming = _one_by_one(staying, {} if upgraded else outdated, replicas, surge)
+    going, coming = _replaced_in_order(staying, {} if upgraded else outdated, replicas, surge)
     if fleet is None:
-        going = [RemovedMachine("", one.why) for one in going]
-        upgraded = tuple(RemovedMachine("", one.why) for one in upgraded)
+        going = [RemovedMachine("", machine.why) for machine in going]
+        upgraded = tuple(RemovedMachine("", machine.why) for machine in upgraded)
     return Group(
         "",
         len(staying),
@@ -242,16 +258,20 @@ def _etcd(live: EtcdadmCluster | None, wanted: EtcdadmCluster, fleet: Fleet | No
         changes = {f"#{number}": change for number in range(live.status.replicas or 0)}
     else:
         seen = fleet.of_etcd(wanted.metadata.name)
-        parts = {one.name: machine_change.of_etcd_machine(live, one.infrastructure_metadata) for one in seen}
-        changes = {name: classified(one, desired, UpdateStrategy.ROLLING) for name, one in parts.items()}
+        parts = {
+            machine.name: machine_change.of_etcd_machine(live, machine.infrastructure_metadata) for machine in seen
+        }
+        changes = {
+            name: classified(machine_parts, desired, UpdateStrategy.ROLLING) for name, machine_parts in parts.items()
+        }
     outdated = {name: change.fields for name, change in changes.items() if change.is_outdated}
-    going, coming = _one_by_one(list(changes), outdated, replicas, surge=1)
+    going, coming = _replaced_in_order(list(changes), outdated, replicas, surge=1)
     if fleet is None:
-        going = [RemovedMachine("", one.why) for one in going]
+        going = [RemovedMachine("", machine.why) for machine in going]
     return Group(ETCD, len(changes), tuple(going), coming)
 
 
-def _one_by_one(
+def _replaced_in_order(
     staying: Sequence[str], outdated: Mapping[str, tuple[str, ...]], replicas: int, surge: int
 ) -> tuple[list[RemovedMachine], int]:
     """The moves of a control plane or of etcd, as controllers make them: one machine more or less at a time."""
@@ -279,7 +299,7 @@ def _removed(live: MachineDeployment, fleet: Fleet | None) -> Group:
         going = [RemovedMachine("", why)] * (live.status.replicas or 0)
     else:
         sets = fleet.sets_of(live.metadata.name)
-        going = [RemovedMachine(one.name, why) for owned in sets for one in fleet.of_set(owned.metadata.name)]
+        going = [RemovedMachine(machine.name, why) for owned in sets for machine in fleet.of_set(owned.metadata.name)]
     return Group(live.metadata.name, len(going), tuple(going))
 
 
@@ -311,7 +331,7 @@ def _deployment(
         sets = [
             (
                 classified(machine_change.of_machine_template(owned.spec.template), desired, update_strategy),
-                [one.name for one in fleet.of_set(owned.metadata.name)],
+                [machine.name for machine in fleet.of_set(owned.metadata.name)],
             )
             for owned in fleet.sets_of(name)
         ]
@@ -324,17 +344,19 @@ def _deployment(
         latest = fleet.of_set(fleet.sets_of(name)[-1].metadata.name) if fleet is not None and sets else []
         if is_due and (blocked := _blocked(latest, wanted.metadata, IN_PLACE_DEPLOYMENT)):
             return Group(name, present, blocked=blocked)
-        done = {one.name for one in fleet.machines if _is_reached(one, wanted)} if fleet is not None else ()
-        machines = [RemovedMachine(one, () if one in done else change.fields) for change, of in sets for one in of]
+        done = {machine.name for machine in fleet.machines if _is_reached(machine, wanted)} if fleet is not None else ()
+        machines = [
+            RemovedMachine(machine, () if machine in done else change.fields) for change, of in sets for machine in of
+        ]
         return _upgraded(name, replicas, machines)
     newest = next((index for index, (change, _) in enumerate(sets) if not change.is_outdated), None)
-    kept = sets[newest][1] if newest is not None else []
-    going = [RemovedMachine(one, (SCALED_IN,)) for one in kept[: max(0, len(kept) - replicas)]]
+    staying = sets[newest][1] if newest is not None else []
+    going = [RemovedMachine(machine, (SCALED_IN,)) for machine in staying[: max(0, len(staying) - replicas)]]
     for index, (change, names) in enumerate(sets):
         if index != newest:
-            going += [RemovedMachine(one, change.fields or ("an older template",)) for one in names]
-    coming = max(0, replicas - len(kept))
-    in_place = sets[newest][0].fields if newest is not None and kept else ()
+            going += [RemovedMachine(machine, change.fields or ("an older template",)) for machine in names]
+    coming = max(0, replicas - len(staying))
+    in_place = sets[newest][0].fields if newest is not None and staying else ()
     rolls = len(going) > 0 and coming > 0
     because = (refused or fallback) if rolls else ()
     return Group(name, present, tuple(going), coming, at_once if rolls else max(1, coming), in_place, fallback=because)
@@ -344,7 +366,7 @@ def _blocked(machines: Iterable[MachineObjects], owner: ObjectMeta, annotation: 
     """The messages of component `upgrades` about machines of an annotated owner before it changes any of them."""
     if annotation not in owner.annotations:
         return ()
-    return tuple(filter(None, (one.lost_config for one in machines)))
+    return tuple(filter(None, (machine.lost_config for machine in machines)))
 
 
 def _is_reached(seen: MachineObjects, wanted: MachineDeployment) -> bool:
@@ -356,7 +378,9 @@ def _is_reached(seen: MachineObjects, wanted: MachineDeployment) -> bool:
     bootstrap, config, infrastructure = template.bootstrap.config_ref, seen.config, seen.infrastructure
     if bootstrap is None or config is None or infrastructure is None or UNFINISHED in machine.metadata.annotations:
         return False
-    cloned_from = [one.metadata.annotations.get(machine_change.CLONED_FROM_NAME) for one in (infrastructure, config)]
+    cloned_from = [
+        object_.metadata.annotations.get(machine_change.CLONED_FROM_NAME) for object_ in (infrastructure, config)
+    ]
     return [machine.spec.version, *cloned_from] == [template.version, template.infrastructure_ref.name, bootstrap.name]
 
 
@@ -364,8 +388,8 @@ def _upgraded(name: str, replicas: int, machines: Sequence[RemovedMachine]) -> G
     """A group whose outdated machines are upgraded in place."""
     fewer = max(0, len(machines) - replicas)
     coming = max(0, replicas - len(machines))
-    going = tuple(RemovedMachine(one.name, (SCALED_IN,)) for one in machines[:fewer])
-    outdated = tuple(one for one in machines[fewer:] if one.why)
+    going = tuple(RemovedMachine(machine.name, (SCALED_IN,)) for machine in machines[:fewer])
+    outdated = tuple(machine for machine in machines[fewer:] if machine.why)
     return Group(name, len(machines), going, coming, max(1, coming), upgraded=outdated)
 
 
@@ -379,18 +403,18 @@ def _age(seen: MachineObjects) -> str:
 
 
 def _owner(metadata: ObjectMeta) -> tuple[str, str]:
-    owner = next((one for one in metadata.owner_references if one.controller), None)
+    owner = next((reference for reference in metadata.owner_references if reference.controller), None)
     return (owner.kind, owner.name) if owner else ("", "")
 
 
 def refused_in_place(groups: Sequence[Group], cluster: str) -> str:
     """The reasons why machines can't be upgraded in place as requested, or wait for somebody; empty when all can."""
-    said = [
+    counts = [
         in_place_fields.sentence(group.refused, group.name or f"the control plane of {cluster}")
         for group in groups
         if group.refused
     ]
-    if said:
-        return f"{Reason.IN_PLACE_UPGRADE_REFUSED}: {'; '.join(said)}"
+    if counts:
+        return f"{Reason.IN_PLACE_UPGRADE_REFUSED}: {'; '.join(counts)}"
     blocked = [sentence for group in groups for sentence in group.blocked]
     return f"{Reason.IN_PLACE_UPGRADE_FAILED}: {'; '.join(blocked)}" if blocked else ""

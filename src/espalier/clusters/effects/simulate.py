@@ -96,8 +96,8 @@ def simulate(scope: Scope, last: RenderInput | None = None) -> Simulated:
         match foreseen(step.decide(scope)) if isinstance(step, Step) else None:
             case Write(what):
                 # What was foreseen already has no owner yet by which it could be compared.
-                bodies = [one.body for one in written if isinstance(one, Change)]
-                new = [one for one in what if not (isinstance(one, Change) and one.body in bodies)]
+                bodies = [change.body for change in written if isinstance(change, Change)]
+                new = [change for change in what if not (isinstance(change, Change) and change.body in bodies)]
                 written += new
                 scope = scope.with_capi_objects(_after(scope.capi_objects, new))
             case Done():
@@ -132,13 +132,13 @@ def _settled(scope: Scope, here: Simulated, written: list[Change | Removal]) -> 
     why = synced.incomparable(scope)
     if why or render_input is None:  # without a render input, there is a reason
         return replace(here, stops=f"{Reason.NOT_COMPARABLE}: {why}")
-    found = drift.of_capi_objects(render_input, capi_objects, None if scope.leaves_cni_alone else scope.wanted_cni)
-    corrected = drift.correctable(found, policy(scope.cluster.metadata.annotations))
-    remedies = [one.remedy for one in corrected if isinstance(one.remedy, Change | Removal)]
-    remedies.sort(key=lambda one: isinstance(one, Removal))
+    drifts = drift.of_capi_objects(render_input, capi_objects, None if scope.leaves_cni_alone else scope.wanted_cni)
+    corrected = drift.correctable(drifts, policy(scope.cluster.metadata.annotations))
+    remedies = [item.remedy for item in corrected if isinstance(item.remedy, Change | Removal)]
+    remedies.sort(key=lambda remedy: isinstance(remedy, Removal))
     return replace(
         _simulated(here, _after(capi_objects, remedies), [*written, *remedies]),
-        drift=tuple(str(one) for one in found if one not in corrected),
+        drift=tuple(str(item) for item in drifts if item not in corrected),
     )
 
 
@@ -146,12 +146,14 @@ def _simulated(here: Simulated, after: ClusterAPIObjects, written: Iterable[Chan
     """The objects to write, in the form of a preview."""
     before = here.before
     instead = _replaced_templates(before, after)
-    removed = [one for one in written if isinstance(one, Removal)]
+    removed = [removal for removal in written if isinstance(removal, Removal)]
     return replace(
         here,
         after=after,
-        objects=tuple(_removed(one) if isinstance(one, Removal) else _shown(one, before, instead) for one in written),
-        gone=frozenset(one.object.name for one in removed if one.resource == MachineDeployment.resource),
+        objects=tuple(
+            _removed(change) if isinstance(change, Removal) else _shown(change, before, instead) for change in written
+        ),
+        gone=frozenset(removal.object.name for removal in removed if removal.resource == MachineDeployment.resource),
     )
 
 
@@ -163,16 +165,16 @@ def _workers_wait(before: ClusterAPIObjects, after: ClusterAPIObjects) -> bool:
 
 def _after(capi_objects: ClusterAPIObjects, written: Iterable[Change | Removal]) -> ClusterAPIObjects:
     """The Cluster API objects after these writes. Fields reported by controllers stay unchanged."""
-    objects = {resource: dict(found) for resource, found in capi_objects.objects.items()}
-    for one in written:
-        of_kind = objects.setdefault(one.resource, {})
-        if isinstance(one, Removal):
-            del of_kind[one.object.name]
+    objects = {resource: dict(named) for resource, named in capi_objects.objects.items()}
+    for change in written:
+        of_kind = objects.setdefault(change.resource, {})
+        if isinstance(change, Removal):
+            del of_kind[change.object.name]
         else:
-            name = one.body["metadata"]["name"]
+            name = change.body["metadata"]["name"]
             live = of_kind.get(name)
-            of_kind[name] = Object(encode_json(ownership.after_apply(live, one.body) if live else one.body))
-            if live is not None and one.resource == external_etcd.RESOURCE:
+            of_kind[name] = Object(encode_json(ownership.after_apply(live, change.body) if live else change.body))
+            if live is not None and change.resource == external_etcd.RESOURCE:
                 _with_other_endpoints(objects)
     return replace(capi_objects, objects=objects)
 
@@ -180,8 +182,8 @@ def _after(capi_objects: ClusterAPIObjects, written: Iterable[Change | Removal])
 def _with_other_endpoints(objects: Mapping[Resource, dict[str, Object]]) -> None:
     """The objects after a change of etcd: Cluster API writes the new endpoints to the control plane."""
     of_kind = objects.get(KubeadmControlPlane.resource, {})
-    for name, found in list(of_kind.items()):
-        tree = found.tree
+    for name, object_ in list(of_kind.items()):
+        tree = object_.tree
         etcd = tree["spec"]["kubeadmConfigSpec"]["clusterConfiguration"]["etcd"]
         if "external" in etcd:
             etcd["external"] = etcd["external"] | {"endpoints": ["those of the new members"]}

@@ -42,7 +42,7 @@ def sentences(scope: Scope) -> Iterator[str]:
     simulated = simulate(replace(scope, missing=()) if is_known else scope)
     stops = _stops(simulated)
     if scope.missing and (is_known or stops.startswith(Reason.MISSING_DEPENDENT_OBJECTS)):
-        what = first([*dict.fromkeys(one.what for one in scope.missing)], 1)
+        what = first([*dict.fromkeys(missing.what for missing in scope.missing)], 1)
         then = "then:" if is_known else "the effects are known then"
         yield f"plan: waiting for {what}, unless this manifest contains it; {then}"
         if not is_known:
@@ -51,9 +51,9 @@ def sentences(scope: Scope) -> Iterator[str]:
         yield f"plan: {held(stops)}"
         return
     counted = Counter(change.verb for change in simulated.objects)
-    said = [f"{counted[verb]} {word}" for verb, word in _VERBS.items() if counted[verb]]
-    if said:
-        yield f"plan: objects of Cluster API: {', '.join(said)}"
+    counts = [f"{counted[verb]} {word}" for verb, word in _VERBS.items() if counted[verb]]
+    if counts:
+        yield f"plan: objects of Cluster API: {', '.join(counts)}"
     if simulated.cni is not None:
         name = simulated.cni.content_hash.rpartition("-")[0]
         yield f"plan: the pod network is applied to the workload cluster ({name})"
@@ -65,12 +65,12 @@ def sentences(scope: Scope) -> Iterator[str]:
         stops = stops or refused_in_place(moving, scope.key.name)
     if stops:
         yield f"plan: then nothing more is done: {stops}"
-    if not (said or simulated.cni or simulated.workload or stops):
+    if not (counts or simulated.cni or simulated.workload or stops):
         yield NOTHING
 
 
 _OF_OTHERS: dict[str, str] = {
-    one: one.prose.meaning for one in (Reason.CLUSTER_NAME_TAKEN, Reason.MANAGEMENT_CLUSTER_REF_INVALID)
+    reason: reason.prose.meaning for reason in (Reason.CLUSTER_NAME_TAKEN, Reason.MANAGEMENT_CLUSTER_REF_INVALID)
 }
 """Reasons whose messages name objects that the requester may not be allowed to read, with the text to use instead."""
 
@@ -82,9 +82,9 @@ def _stops(simulated: Simulated) -> str:
 
 def _machines(moving: Iterable[Group]) -> Iterator[str]:
     for group in moving:
-        said = list(_moves(group))
-        if said:
-            yield f"plan: {group.name or 'control plane'}: {'; '.join(said)}"
+        moves = list(_moves(group))
+        if moves:
+            yield f"plan: {group.name or 'control plane'}: {'; '.join(moves)}"
 
 
 def _moves(group: Group) -> Iterator[str]:

@@ -36,8 +36,8 @@ class Uses(NamedTuple):
 
 def kinds(providers: Providers, clusters: Iterable[Object]) -> Collection[Resource]:
     """The kinds of the objects that these Clusters link."""
-    found = {provider for one in clusters if (provider := _provider_kind(one)) in providers}
-    return dict.fromkeys(kind for name in sorted(found) for kind in providers[name].links.kinds)
+    users = {provider for cluster in clusters if (provider := _provider_kind(cluster)) in providers}
+    return dict.fromkeys(kind for name in sorted(users) for kind in providers[name].links.kinds)
 
 
 def of(providers: Providers, objects: Sequence[Object]) -> Uses:
@@ -47,27 +47,31 @@ def of(providers: Providers, objects: Sequence[Object]) -> Uses:
     snapshot.fill(objects)
     known: list[Use] = []
     unknown = []
-    for one in objects:
-        if one.kind != Cluster.resource.kind or (kind := _provider_kind(one)) not in providers:
+    for object_ in objects:
+        if object_.kind != Cluster.resource.kind or (kind := _provider_kind(object_)) not in providers:
             continue
         try:
-            cluster, links = read(one), providers[kind].links
-            children = linked.children(one.namespace, cluster.spec)
+            cluster, links = read(object_), providers[kind].links
+            children = linked.children(object_.namespace, cluster.spec)
             if not _are_there(cluster, children, {link.kind for link in (links.datacenter, *links.machine_configs)}):
                 raise LookupError
             known += [
-                Use(one.key, dependency.name, dependency.server.lower())
+                Use(object_.key, dependency.name, dependency.server.lower())
                 for dependency in links.depend(cluster, children)
                 if dependency.resource == SECRET and dependency.server
             ]
         except (msgspec.ValidationError, LookupError, ValueError):
-            unknown.append(one.key)
+            unknown.append(object_.key)
     return Uses(known, unknown)
 
 
 def _are_there(cluster: Cluster, children: Sequence[Object], needed: Collection[str]) -> bool:
-    found = {(one.kind, one.name) for one in children}
-    return all((one.kind, one.name) in found for _, one in references.references(cluster.spec) if one.kind in needed)
+    present = {(child.kind, child.name) for child in children}
+    return all(
+        (reference.kind, reference.name) in present
+        for _, reference in references.references(cluster.spec)
+        if reference.kind in needed
+    )
 
 
 def _provider_kind(cluster: Object) -> str:

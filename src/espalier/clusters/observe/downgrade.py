@@ -48,7 +48,7 @@ def allowed_downgrades(capi_objects: ClusterAPIObjects) -> AllowedDowngrades:
         and not control_plane.status.ready_replicas
     ):
         # An earlier manager paused it before it was created: no node was ever ready, and so none was upgraded.
-        versions |= {minor_of(found.decode(Machine).spec.version) for found in capi_objects.machines}
+        versions |= {minor_of(machine.decode(Machine).spec.version) for machine in capi_objects.machines}
     groups = {
         name: frozenset(_possible_minors(deployment.spec.template.spec.version or ""))
         for name, deployment in capi_objects.typed_deployments.items()
@@ -77,16 +77,16 @@ def is_unused(annotations: Mapping[str, str], wanted: Mapping[str, str]) -> bool
     `annotations` are those of the Cluster, `wanted` the content of the release. Before any write the content hash is
     opened, and the release of the write is recorded.
     """
-    found = annotations.get(names.GATE_ANNOTATION, gate.OPENED)
+    recorded = annotations.get(names.GATE_ANNOTATION, gate.OPENED)
     noted = release_content.recorded(annotations)
     of_release = {name: digest for name, digest in wanted.items() if not name.startswith(DistroRelease.resource.kind)}
-    return not gate.is_open(found) and bool(of_release) and of_release.items() <= noted.items()
+    return not gate.is_open(recorded) and bool(of_release) and of_release.items() <= noted.items()
 
 
 def _running(machines: Iterable[Object]) -> set[str]:
     """Minor versions of the machines that became nodes; both versions of one that is being upgraded."""
     versions: set[str] = set()
-    for machine in (found.decode(Machine) for found in machines):
+    for machine in (item.decode(Machine) for item in machines):
         if machine.status.node_ref is not None:
             versions |= {machine.spec.version, str(machine.status.node_info.get("kubeletVersion", ""))}
     return {minor_of(version) for version in versions} - {""}

@@ -23,9 +23,9 @@ class FluxKustomizations:
     def __init__(self, caches: Caches) -> None:
         self._cache = caches.of(KUSTOMIZATION, optional=True, missed=False)
 
-    def forcing(self, found: Object) -> str:
+    def forcing(self, object_: Object) -> str:
         """The field by which Flux applies an object with force; empty if it does not, as far as is known."""
-        labels, annotations = found.metadata.labels, found.metadata.annotations
+        labels, annotations = object_.metadata.labels, object_.metadata.annotations
         name, namespace = labels.get(NAME_LABEL), labels.get(NAMESPACE_LABEL)
         if not name or not namespace:
             return ""

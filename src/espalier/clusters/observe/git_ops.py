@@ -41,9 +41,9 @@ class GitOpsObjects:
         if named is None:
             return (), ()
         kind, key = named
-        found = self._caches[kind].get(key)
-        if found is not None:
-            return (found,), ()
+        object_ = self._caches[kind].get(key)
+        if object_ is not None:
+            return (object_,), ()
         return (), (Missing(FIELD, f"{kind} {key.name} in namespace {key.namespace}, which does not exist"),)
 
     def other(self, cluster: eksa.Cluster, management: eksa.Cluster | None) -> Other | None:
@@ -53,11 +53,11 @@ class GitOpsObjects:
         own, theirs = place(cluster, management), of_management(management)
         if own is None or theirs is None or own == theirs:
             return None
-        found, expected = self._caches[own[0]].get(own[1]), self._caches[theirs[0]].get(theirs[1])
-        if found is None or expected is None:
+        actual, expected = self._caches[own[0]].get(own[1]), self._caches[theirs[0]].get(theirs[1])
+        if actual is None or expected is None:
             return None
         name = management.metadata.name if management is not None else ""
-        before, after = _content(expected, name), _content(found, name)
+        before, after = _content(expected, name), _content(actual, name)
         fields = tuple(field for field, value in after.items() if before[field] != value)
         return Other(theirs[0], theirs[1].name, fields) if fields else None
 
@@ -89,12 +89,12 @@ def of_management(management: eksa.Cluster | None) -> tuple[str, Key] | None:
     return place(management, None) if management is not None else None
 
 
-def _content(found: Object, management: str) -> dict[str, str]:
+def _content(object_: Object, management: str) -> dict[str, str]:
     """The repository that an object names, by the fields of a FluxConfig, with defaults filled in."""
-    if found.kind == gitops.FluxConfig.resource.kind:
-        spec = found.decode(gitops.FluxConfig).spec
+    if object_.kind == gitops.FluxConfig.resource.kind:
+        spec = object_.decode(gitops.FluxConfig).spec
     else:
-        spec = _as_flux(found.decode(gitops.GitOpsConfig).spec)
+        spec = _as_flux(object_.decode(gitops.GitOpsConfig).spec)
     git, github = spec.git, spec.github
     return {
         "spec.branch": spec.branch or "main",

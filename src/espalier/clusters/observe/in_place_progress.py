@@ -47,12 +47,14 @@ def is_untouched(upgrades: Sequence[Object], node_upgrades: Sequence[Object]) ->
 
     An upgrader pod that is running may have started kubeadm by the time this is read.
     """
-    ours = [found.decode(ControlPlaneUpgrade) for found in upgrades if found.kind == ControlPlaneUpgrade.resource.kind]
-    nodes = [found.decode(NodeUpgrade) for found in node_upgrades]
-    return not any(one.status.upgraded for one in ours) and not any(
-        one.is_completed or is_true(conditions, LAST_BEFORE_KUBEADM) or _works(conditions)
-        for one in nodes
-        if one.spec.node_type == "ControlPlane" and (conditions := one.status.conditions) is not None
+    ours = [
+        upgrade.decode(ControlPlaneUpgrade) for upgrade in upgrades if upgrade.kind == ControlPlaneUpgrade.resource.kind
+    ]
+    nodes = [upgrade.decode(NodeUpgrade) for upgrade in node_upgrades]
+    return not any(upgrade.status.upgraded for upgrade in ours) and not any(
+        node.is_completed or is_true(conditions, LAST_BEFORE_KUBEADM) or _works(conditions)
+        for node in nodes
+        if node.spec.node_type == "ControlPlane" and (conditions := node.status.conditions) is not None
     )
 
 
@@ -68,18 +70,18 @@ def progress(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
         ControlPlaneUpgrade if isinstance(live, KubeadmControlPlane) else MachineDeploymentUpgrade
     )
     of_others = None
-    for found in upgrades:
-        if found.kind != kind.resource.kind or _owner_named(found.decode(kind)) != live.metadata.name:
+    for upgrade in upgrades:
+        if upgrade.kind != kind.resource.kind or _owner_named(upgrade.decode(kind)) != live.metadata.name:
             continue
-        conditions = found.decode(kind).status.conditions
+        conditions = upgrade.decode(kind).status.conditions
         ready = condition_list.get(conditions, "Ready")
         if ready is None:
             continue
-        if live.metadata.uid in {owner.uid for owner in found.metadata.owner_references}:
+        if live.metadata.uid in {owner.uid for owner in upgrade.metadata.owner_references}:
             return Wait(_reason_of(conditions), ready.message)
         if ready.status != "True":
-            advice = f"delete {found.kind} {found.name} to have the manager create its own"
-            message = f"{found.kind} {found.key}, which this manager did not create: {ready.message} ({advice})"
+            advice = f"delete {upgrade.kind} {upgrade.name} to have the manager create its own"
+            message = f"{upgrade.kind} {upgrade.key}, which this manager did not create: {ready.message} ({advice})"
             of_others = Wait(_reason_of(conditions), message)
     if of_others is not None:
         return of_others
@@ -113,7 +115,7 @@ def _by_hooks(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
         return None
     name, done = f"{live.kind} {live.metadata.name}", f"{up_to_date} of {replicas} are done"
     message = f"machines of {name} are being upgraded in place: {done}"
-    nodes = sorted(_node_progress(found.decode(NodeUpgrade)) for found in upgrades if _concerns(found, live))
+    nodes = sorted(_node_progress(upgrade.decode(NodeUpgrade)) for upgrade in upgrades if _concerns(upgrade, live))
     has_failed = any(text and not goes_on for goes_on, text in nodes)
     return Wait(
         Reason.IN_PLACE_UPGRADE_FAILED if has_failed else Reason.IN_PLACE_UPGRADE_IN_PROGRESS,
@@ -129,10 +131,10 @@ def _node_progress(upgrade: NodeUpgrade) -> tuple[bool, str]:
     return not is_false(upgrade.status.conditions, PROGRESSING), f"Machine {upgrade.spec.machine.name}: {ready.message}"
 
 
-def _concerns(found: Object, owner: Owner) -> bool:
-    if found.kind != NodeUpgrade.resource.kind:
+def _concerns(upgrade: Object, owner: Owner) -> bool:
+    if upgrade.kind != NodeUpgrade.resource.kind:
         return False
-    deployment = found.metadata.labels.get(DEPLOYMENT_NAME_LABEL, "")
+    deployment = upgrade.metadata.labels.get(DEPLOYMENT_NAME_LABEL, "")
     return deployment == ("" if isinstance(owner, KubeadmControlPlane) else owner.metadata.name)
 
 

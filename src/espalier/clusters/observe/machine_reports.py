@@ -59,14 +59,14 @@ def reduced_unless_control_plane(object_: Object) -> Object:
     stripped = strip_managed_fields(object_)
     if contract.CONTROL_PLANE_LABEL in object_.metadata.labels:
         return stripped
-    found = reported(stripped)
-    kept = [one for one in found.status.conditions if one.type in (READY, DELETING)]
-    report = MachineReport(found.spec, _Status(kept))
+    decoded = reported(stripped)
+    conditions = [condition for condition in decoded.status.conditions if condition.type in (READY, DELETING)]
+    report = MachineReport(decoded.spec, _Status(conditions))
     tree = {**msgspec.to_builtins(stripped.head), **msgspec.to_builtins(report)}
     return Object(encode_json(tree), stripped.head)
 
 
 def deletion_of(machine: Object) -> tuple[str, str]:
     """The reason and message of a Machine's condition Deleting; empty while it is not True."""
-    found = condition_list.get(reported(machine).status.conditions, DELETING)
-    return (found.reason, found.message) if found is not None and found.status == "True" else ("", "")
+    condition = condition_list.get(reported(machine).status.conditions, DELETING)
+    return (condition.reason, condition.message) if condition is not None and condition.status == "True" else ("", "")

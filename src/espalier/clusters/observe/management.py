@@ -61,11 +61,11 @@ class ManagementCluster:
     @property
     def key(self) -> Key | None:
         """The key of the record, whether or not it exists; None without a ConfigMap, or when it is invalid."""
-        found = self.named.get(names.MANAGEMENT_CLUSTER)
-        if found is None:
+        config_map = self.named.get(names.MANAGEMENT_CLUSTER)
+        if config_map is None:
             oldest = min(self.clusters.by_index(BY_MANAGER, SELF), key=age, default=None)
             return oldest.key if oldest is not None else None
-        return named_by(found)
+        return named_by(config_map)
 
     @property
     def lacks_record(self) -> bool:
@@ -77,8 +77,8 @@ class ManagementCluster:
     def record(self) -> eksa.Cluster | None:
         """The record of the management cluster; None when it does not exist."""
         key = self.key
-        found = self.clusters.get(key) if key is not None else None
-        return _decoded(found) if found is not None else None
+        record = self.clusters.get(key) if key is not None else None
+        return _decoded(record) if record is not None else None
 
     def of(self, cluster: eksa.Cluster) -> eksa.Cluster | None:
         """The Cluster that `spec.managementCluster` names, if it exists and is the management cluster."""
@@ -107,10 +107,10 @@ class ManagementCluster:
             return f"{where}, which names the management cluster, does not exist: {fallback}; {REMEDY}"
         if key is None:
             return f"{where} must have namespace and name of the management cluster's Cluster in its data; {REMEDY}"
-        found = self.clusters.get(key)
-        decoded = _decoded(found) if found is not None else None
+        record = self.clusters.get(key)
+        decoded = _decoded(record) if record is not None else None
         if decoded is None or not is_self_managed(decoded):
-            what = "does not exist" if found is None else "is not self-managed"
+            what = "does not exist" if record is None else "is not self-managed"
             return f"{where} names Cluster {key} as the management cluster, which {what}"
         return ""
 
@@ -126,12 +126,12 @@ def controller(
     """Records an event on the ConfigMap when it does not name a valid management cluster."""
 
     async def reconcile(key: Key) -> Outcome:
-        found = known.named.get(key)
-        if found is None or not known.trouble:
+        config_map = known.named.get(key)
+        if config_map is None or not known.trouble:
             return Done()
-        if known.lacks_record and (left := grace(found, clock.now())):
+        if known.lacks_record and (left := grace(config_map, clock.now())):
             return Done(after=left)
-        recorder.event(found, "Warning", Event.MANAGEMENT_CLUSTER_INVALID, known.trouble)
+        recorder.event(config_map, "Warning", Event.MANAGEMENT_CLUSTER_INVALID, known.trouble)
         return Done()
 
     result = Controller("management-cluster", reconcile, workers=1, resync=resync, rng=rng)
@@ -140,31 +140,31 @@ def controller(
     return result
 
 
-def grace(found: Object, now: datetime) -> float:
+def grace(config_map: Object, now: datetime) -> float:
     """The seconds that are left until it is reported that the record of this ConfigMap is missing."""
-    created = datetime.fromisoformat(found.metadata.creation_timestamp or "1970-01-01T00:00:00Z")
+    created = datetime.fromisoformat(config_map.metadata.creation_timestamp or "1970-01-01T00:00:00Z")
     return max(0.0, (created + timedelta(seconds=GRACE) - now).total_seconds())
 
 
-def named_by(found: Object) -> Key | None:
+def named_by(config_map: Object) -> Key | None:
     """The Cluster that the ConfigMap names; None when it names none."""
     try:
-        data = found.decode(ConfigMap).data
+        data = config_map.decode(ConfigMap).data
     except msgspec.ValidationError:
         return None
     namespace, name = data.get("namespace", ""), data.get("name", "")
     return Key(namespace, name) if namespace and name else None
 
 
-def _by_manager(found: Object) -> Iterable[str]:
-    cluster = _decoded(found)
+def _by_manager(object_: Object) -> Iterable[str]:
+    cluster = _decoded(object_)
     if cluster is None:
         return ()
     return (SELF if is_self_managed(cluster) else cluster.spec.management_cluster.name,)
 
 
-def _decoded(found: Object) -> eksa.Cluster | None:
+def _decoded(object_: Object) -> eksa.Cluster | None:
     try:
-        return read(found)
+        return read(object_)
     except msgspec.ValidationError:  # reported by its own reconcile
         return None

@@ -70,10 +70,10 @@ def written(providers: Providers) -> tuple[Resource, ...]:
     known = infrastructures(providers).all
     return (
         capi.Cluster.resource,
-        *(one.cluster for one in known),
+        *(infrastructure.cluster for infrastructure in known),
         KubeadmControlPlane.resource,
         MachineDeployment.resource,
-        *(one.machine_template for one in known),
+        *(infrastructure.machine_template for infrastructure in known),
         KubeadmConfigTemplate.resource,
         MachineHealthCheck.resource,
         external_etcd.RESOURCE,
@@ -84,9 +84,9 @@ def written(providers: Providers) -> tuple[Resource, ...]:
 def may_be_absent(providers: Providers) -> frozenset[Resource]:
     """The kinds that a management cluster may lack: those of etcdadm, and of providers that are not installed."""
     kinds = {external_etcd.RESOURCE}
-    for one in providers.values():
-        own = (kind for kind in one.extras.kinds if kind.group in (GROUP, addons.GROUP))
-        kinds |= {one.infrastructure.cluster, one.infrastructure.machine_template, *own}
+    for provider in providers.values():
+        own = (kind for kind in provider.extras.kinds if kind.group in (GROUP, addons.GROUP))
+        kinds |= {provider.infrastructure.cluster, provider.infrastructure.machine_template, *own}
     return frozenset(kinds)
 
 
@@ -98,9 +98,9 @@ def followed(front_end: FrontEnd) -> tuple[Resource, ...]:
 
 def with_our_fields(object_: Object) -> Object:
     """Keep the fields that `eks-a-controller` owns, decoded with the metadata; strip managedFields from the bytes."""
-    kept = _keep_ours(object_)
-    ours = kept.metadata.managed_fields
-    stripped = strip_managed_fields(kept)
+    reduced = _keep_ours(object_)
+    ours = reduced.metadata.managed_fields
+    stripped = strip_managed_fields(reduced)
     stripped.metadata.managed_fields = ours
     return stripped
 
@@ -198,8 +198,8 @@ class Observer:
 
     def scope(self, key: Key) -> Scope | None:
         """The scope of one Cluster; None when it does not exist."""
-        found = self.clusters.get(key)
-        scope = self.scope_of(found) if found is not None else None
+        cluster = self.clusters.get(key)
+        scope = self.scope_of(cluster) if cluster is not None else None
         if scope is not None and scope.render_input is not None:
             scope = msgspec.structs.replace(scope, render_input=self._render_inputs.shared(scope.render_input))
         if self._grace is not None and scope is not None and (left := self._grace.left(scope)):
@@ -218,9 +218,9 @@ class Observer:
         if self._grace is not None:
             self._grace.forget(key)
 
-    def scope_of(self, found: Object) -> Scope:
+    def scope_of(self, object_: Object) -> Scope:
         """The scope of a Cluster that may not be stored yet."""
-        key, cluster = found.key, read(found)
+        key, cluster = object_.key, read(object_)
         bundles = self.releases.bundles(cluster.spec)
         linked = self.linked.of(cluster)
         made, problem = self._render_input(cluster, bundles, linked)
@@ -229,7 +229,7 @@ class Observer:
         is_record = is_self_managed(cluster) and self.management_cluster.is_it(key)
         capi_objects = self.capi_objects(key, cluster.spec)
         return Scope(
-            object=found,
+            object=object_,
             cluster=cluster,
             capi_objects=capi_objects,
             children=linked.children,
@@ -244,16 +244,16 @@ class Observer:
             management=management,
             management_key=self.management_cluster.key,
             manages=tuple(other.key for other in self.management_cluster.managed()) if is_record else (),
-            managed=tuple((one, self.release_of(one)) for one in self.managed()) if is_record else (),
+            managed=tuple((other, self.release_of(other)) for other in self.managed()) if is_record else (),
             bundles=bundles,
             bundles_ref=self.releases.reference(cluster.spec),
             release=self.release_of(cluster),
             release_content=self.releases.content(cluster.spec),
             known_versions=self.releases.versions(),
-            rivals=self._rivals(found),
-            contested=self._contested(found, cluster, capi_objects),
-            lacks_address=self._lacks_address(found, cluster, capi_objects),
-            clashes=tuple(self._clashes(found, cluster, capi_objects, linked.children)),
+            older_namesakes=self._older_namesakes(object_),
+            contested=self._contested(object_, cluster, capi_objects),
+            lacks_address=self._lacks_address(object_, cluster, capi_objects),
+            clashes=tuple(self._clashes(object_, cluster, capi_objects, linked.children)),
             render_input=made,
             problem=problem,
             knows_external_etcd=self.knows_external_etcd,
@@ -334,20 +334,24 @@ class Observer:
         for resource, cache in self.written.items():
             labelled = cache.by_index(BY_CLUSTER, str(key))
             if resource in self.extra_kinds:  # users label Secrets with a cluster's name too
-                labelled = [one for one in labelled if ownership.owned_fields(one) is not None]
-            by_kind[resource] = ours = {one.name: one for one in labelled if not cluster_ownership(resource, one)}
+                labelled = [object_ for object_ in labelled if ownership.owned_fields(object_) is not None]
+            by_kind[resource] = ours = {
+                object_.name: object_ for object_ in labelled if not cluster_ownership(resource, object_)
+            }
             for name in object_names.needed(key.name, groups, resource, ours.copy(), extras):
-                found = cache.get(cluster.key(name) if resource.namespaced else Key("", name))
-                if found is None or name in ours:
+                object_ = cache.get(cluster.key(name) if resource.namespaced else Key("", name))
+                if object_ is None or name in ours:
                     continue
-                if holder := cluster_ownership(resource, found):
-                    taken.append(Taken(resource, found.key, holder, names.cluster_of(found.metadata.labels)))
+                if holder := cluster_ownership(resource, object_):
+                    taken.append(Taken(resource, object_.key, holder, names.cluster_of(object_.metadata.labels)))
                 else:
-                    ours[name] = found
-        is_another = any(object_names.is_of_cluster(one.resource) for one in taken)
+                    ours[name] = object_
+        is_another = any(object_names.is_of_cluster(conflict.resource) for conflict in taken)
         secrets = tuple(self.secrets.by_index(BY_NAME, key.name)) if not is_another else ()
         machines = self.machines.by_index(BY_NAME, key.name) if not is_another else []
-        owners = [one for kind in (KubeadmControlPlane, MachineDeployment) for one in by_kind[kind.resource].values()]
+        owners = [
+            owner for kind in (KubeadmControlPlane, MachineDeployment) for owner in by_kind[kind.resource].values()
+        ]
         upgrades = _upgrades(self.upgrades, key.name, owners)
         if not is_ours:
             taken += object_names.left_over(key, secrets)
@@ -355,8 +359,10 @@ class Observer:
             objects=by_kind,
             secrets=secrets,
             sets=tuple(self.sets.by_index(BY_NAME, key.name)) if not is_another else (),
-            machines=tuple(one for one in machines if contract.CONTROL_PLANE_LABEL in one.metadata.labels),
-            other_machines=tuple(one for one in machines if contract.CONTROL_PLANE_LABEL not in one.metadata.labels),
+            machines=tuple(machine for machine in machines if contract.CONTROL_PLANE_LABEL in machine.metadata.labels),
+            other_machines=tuple(
+                machine for machine in machines if contract.CONTROL_PLANE_LABEL not in machine.metadata.labels
+            ),
             taken=tuple(taken),
             upgrades=upgrades,
             node_upgrades=_upgrades([self.node_upgrades], key.name, upgrades),
@@ -395,13 +401,13 @@ class Observer:
 
     def managed(self) -> list[eksa.Cluster]:
         """The Clusters that the management cluster manages. Scans all Clusters: called rarely."""
-        found = []
+        clusters = []
         for other in self.management_cluster.managed():
             try:
-                found.append(read(other))
+                clusters.append(read(other))
             except msgspec.ValidationError:  # reported by its own reconcile
                 continue
-        return found
+        return clusters
 
     @property
     def is_filled(self) -> bool:
@@ -422,25 +428,25 @@ class Observer:
     def namesakes(self, cluster: eksa.Cluster) -> list[Key]:
         """Other Clusters of the same name, in any namespace; in unwatched ones known by their Cluster API objects."""
         meta = cluster.metadata
-        found = {other.key for other in self.all_clusters.by_index(BY_NAME, meta.name)}
+        keys = {other.key for other in self.all_clusters.by_index(BY_NAME, meta.name)}
         made = self.written[capi.Cluster.resource].get(ClusterIdentity.of(Key(meta.namespace, meta.name)).capi)
         owner = names.cluster_of(made.metadata.labels) if made is not None else None
         if owner is not None:
-            found.add(owner)
-        return sorted(key for key in found if key.namespace != meta.namespace)
+            keys.add(owner)
+        return sorted(key for key in keys if key.namespace != meta.namespace)
 
-    def _rivals(self, cluster: Object) -> tuple[Key, ...]:
+    def _older_namesakes(self, cluster: Object) -> tuple[Key, ...]:
         """Older Clusters of the same name; of those created at the same time, ordered by namespace."""
         others = self.all_clusters.by_index(BY_NAME, cluster.name)
         return tuple(sorted(other.key for other in others if other.key != cluster.key and age(other) < age(cluster)))
 
     def needing(self, series: str, cluster: Key) -> list[Key]:
         """Clusters of another name that need names with this prefix."""
-        found = (other.key for other in self.all_clusters.by_index(BY_SERIES, series))
-        return sorted(key for key in found if key.name != cluster.name)
+        keys = (other.key for other in self.all_clusters.by_index(BY_SERIES, series))
+        return sorted(key for key in keys if key.name != cluster.name)
 
     def _contested(
-        self, found: Object, cluster: eksa.Cluster, capi_objects: ClusterAPIObjects
+        self, object_: Object, cluster: eksa.Cluster, capi_objects: ClusterAPIObjects
     ) -> tuple[tuple[str, Key], ...]:
         """Names that the cluster does not have yet and that older Clusters need. A Cluster whose objects exist keeps
         their names, whichever is older.
@@ -449,18 +455,18 @@ class Observer:
         made = {name.rpartition("-")[0] for names_ in templates for name in names_}
         made |= {str(Name(kind, name)) for kind in self.extra_kinds for name in capi_objects.of(kind)}
         if capi_objects.cluster_object is not None:
-            made |= object_names.secret_series(found.name)
+            made |= object_names.secret_series(object_.name)
         contested = (
-            (one, other.key)
-            for one in self.series_of(cluster)
-            if one not in made
-            for other in self.all_clusters.by_index(BY_SERIES, one)
-            if other.name != found.name and age(other) < age(found)
+            (prefix, other.key)
+            for prefix in self.series_of(cluster)
+            if prefix not in made
+            for other in self.all_clusters.by_index(BY_SERIES, prefix)
+            if other.name != object_.name and age(other) < age(object_)
         )
-        return (*contested, *self._claimed_by_others(found, cluster, capi_objects))
+        return (*contested, *self._claimed_by_others(object_, cluster, capi_objects))
 
     def _claimed_by_others(
-        self, found: Object, cluster: eksa.Cluster, capi_objects: ClusterAPIObjects
+        self, object_: Object, cluster: eksa.Cluster, capi_objects: ClusterAPIObjects
     ) -> Iterator[tuple[str, Key]]:
         """Names that the provider would give to objects of this cluster, and that another cluster has or, if it is
         older, needs. Scans all Clusters, as long as there are new ones.
@@ -470,24 +476,26 @@ class Observer:
         if reference is None or provider is None:
             return
         kind = provider.infrastructure.cluster
-        children = self.linked.children(found.namespace, cluster.spec)
-        wanted = set(provider.claims(found.name, cluster.spec, children))
-        wanted -= {name for one in capi_objects.of(kind).values() for name in provider.claimed(one)}
+        children = self.linked.children(object_.namespace, cluster.spec)
+        wanted = set(provider.claims(object_.name, cluster.spec, children))
+        wanted -= {
+            name for infrastructure in capi_objects.of(kind).values() for name in provider.claimed(infrastructure)
+        }
         for other in self.all_clusters.list() if wanted else ():
             try:
                 spec = read(other).spec
             except msgspec.ValidationError:  # reported by its own reconcile
                 continue
-            if other.key == found.key or spec.datacenter_ref is None or spec.datacenter_ref.kind != reference.kind:
+            if other.key == object_.key or spec.datacenter_ref is None or spec.datacenter_ref.kind != reference.kind:
                 continue
             made = self.written[kind].get(ClusterIdentity.of(other.key).capi)
             is_theirs = made is not None and names.cluster_of(made.metadata.labels) == other.key
             theirs = set(provider.claimed(made)) if made is not None and is_theirs else set()
-            if age(other) < age(found):
+            if age(other) < age(object_):
                 theirs |= set(provider.claims(other.name, spec, self.linked.children(other.namespace, spec)))
             yield from ((str(name), other.key) for name in sorted(wanted & theirs, key=str))
 
-    def _lacks_address(self, found: Object, cluster: eksa.Cluster, capi_objects: ClusterAPIObjects) -> bool:
+    def _lacks_address(self, object_: Object, cluster: eksa.Cluster, capi_objects: ClusterAPIObjects) -> bool:
         """True if another Cluster has the address of the API server: its control plane exists, or it is older.
 
         kube-vip would take over the address. In one namespace, several may share a host at different ports.
@@ -496,15 +504,15 @@ class Observer:
         if mine is None or capi_objects.control_plane is not None:
             return False
         for other in self.all_clusters.by_index(BY_ADDRESS, mine.host):
-            if other.key == found.key or not endpoint.is_shared(cluster, read(other)):
+            if other.key == object_.key or not endpoint.is_shared(cluster, read(other)):
                 continue
-            if self._is_before(other, found):
+            if self._is_before(other, object_):
                 return True
         return False
 
     def _clashes(
         self,
-        found: Object,
+        object_: Object,
         cluster: eksa.Cluster,
         capi_objects: ClusterAPIObjects,
         children: Iterable[tuple[Resource, Object]],
@@ -523,21 +531,21 @@ class Observer:
                 spec = read(other).spec
             except msgspec.ValidationError:  # reported by its own reconcile
                 continue
-            if other.key == found.key or spec.datacenter_ref is None or spec.datacenter_ref.kind != reference.kind:
+            if other.key == object_.key or spec.datacenter_ref is None or spec.datacenter_ref.kind != reference.kind:
                 continue
-            if self._is_before(other, found):
+            if self._is_before(other, object_):
                 yield from provider.clashes(mine, self.linked.children(other.namespace, spec))
 
-    def _is_before(self, other: Object, found: Object) -> bool:
+    def _is_before(self, other: Object, object_: Object) -> bool:
         """True if another Cluster has precedence: its control plane exists, or it is older."""
         made = self.written[KubeadmControlPlane.resource].get(ClusterIdentity.of(other.key).capi)
         is_made = made is not None and names.cluster_of(made.metadata.labels) == other.key
-        return is_made or age(other) < age(found)
+        return is_made or age(other) < age(object_)
 
     def shared_links_of(self, cluster: Object) -> list[tuple[Resource, Object]]:
         """The linked objects that would be garbage collected with a Cluster, and that a remaining Cluster names."""
-        found = self.linked.owned_by(cluster.metadata.uid, cluster.namespace)
-        return [(resource, child) for resource, child in found if self._stays_in_use(child, cluster.key)]
+        owned = self.linked.owned_by(cluster.metadata.uid, cluster.namespace)
+        return [(resource, child) for resource, child in owned if self._stays_in_use(child, cluster.key)]
 
     def _stays_in_use(self, linked: Object, without: Key) -> bool:
         users = self.all_clusters.by_index(BY_LINK, link(linked.kind, linked.key))
@@ -554,11 +562,13 @@ def _by_cluster_name(object_: Object) -> Iterable[str]:
 
 def _upgrades(caches: Iterable[Cache], cluster: str, owners: Iterable[Object]) -> tuple[Object, ...]:
     """The upgrades with a cluster's label, and those that these objects control, whatever their label says."""
-    uids, found = [one.metadata.uid for one in owners], dict[tuple[str, Key], Object]()
+    uids, upgrades = [owner.metadata.uid for owner in owners], dict[tuple[str, Key], Object]()
     for cache in caches:
-        controlled = (one for uid in uids for one in cache.by_index(BY_CONTROLLER, uid))
-        found.update({(one.kind, one.key): one for one in (*cache.by_index(BY_NAME, cluster), *controlled)})
-    return tuple(found.values())
+        controlled = (upgrade for uid in uids for upgrade in cache.by_index(BY_CONTROLLER, uid))
+        upgrades.update(
+            {(upgrade.kind, upgrade.key): upgrade for upgrade in (*cache.by_index(BY_NAME, cluster), *controlled)}
+        )
+    return tuple(upgrades.values())
 
 
 def _by_spec(object_: Object) -> Iterable[str]:
@@ -572,10 +582,10 @@ def _by_cluster(object_: Object) -> Iterable[str]:
 
 def _by_address(object_: Object) -> Iterable[str]:
     try:
-        found = endpoint.place(read(object_).spec)
+        place = endpoint.place(read(object_).spec)
     except msgspec.ValidationError:  # reported by its own reconcile
         return ()
-    return (found.host,) if found is not None else ()
+    return (place.host,) if place is not None else ()
 
 
 def _by_link(object_: Object) -> Iterable[str]:
@@ -585,7 +595,7 @@ def _by_link(object_: Object) -> Iterable[str]:
         return ()
     linked = [reference for _, reference in references(spec)]
     of_git_ops = [spec.git_ops_ref] if spec.git_ops_ref is not None else []
-    values = [link(one.kind, Key(object_.namespace, one.name)) for one in (*linked, *of_git_ops)]
+    values = [link(reference.kind, Key(object_.namespace, reference.name)) for reference in (*linked, *of_git_ops)]
     return dict.fromkeys([*values, *(BY_GIT_OPS for _ in of_git_ops)])
 
 

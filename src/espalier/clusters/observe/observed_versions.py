@@ -40,21 +40,21 @@ def running(capi_objects: ClusterAPIObjects) -> Running:
     control_plane = capi_objects.control_plane
     groups: dict[str, Machines] = {}
     for name, deployment in capi_objects.typed_deployments.items():
-        found = _group(deployment, capi_objects.sets_of(name))
-        whole = names.deployment_of_group(deployment.metadata, deployment.spec.cluster_name)
-        groups[whole] = _together(groups[whole], found) if whole in groups else found
+        machines = _group(deployment, capi_objects.sets_of(name))
+        group = names.deployment_of_group(deployment.metadata, deployment.spec.cluster_name)
+        groups[group] = _together(groups[group], machines) if group in groups else machines
     of_control_plane = _control_plane(control_plane, capi_objects.machines) if control_plane is not None else None
     return Running(of_control_plane, groups)
 
 
-def _together(one: Machines, other: Machines) -> Machines:
+def _together(first: Machines, other: Machines) -> Machines:
     """The versions of one worker node group in several failure domains."""
 
     def lower(*versions: str) -> str:
         return min(filter(None, versions), key=minor, default="")
 
-    desired, earliest = lower(one.desired, other.desired), lower(one.earliest, other.earliest)
-    return Machines(desired, earliest, one.is_known and other.is_known)
+    desired, earliest = lower(first.desired, other.desired), lower(first.earliest, other.earliest)
+    return Machines(desired, earliest, first.is_known and other.is_known)
 
 
 def _control_plane(control_plane: KubeadmControlPlane, machines: Iterable[Object]) -> Machines:
@@ -63,7 +63,7 @@ def _control_plane(control_plane: KubeadmControlPlane, machines: Iterable[Object
     A control plane paused for an in-place upgrade does not report: its Machines show the progress.
     """
     if in_place_progress.is_upgrading(control_plane):
-        return _machines(control_plane.spec.version, [one.decode(Machine).spec.version for one in machines])
+        return _machines(control_plane.spec.version, [machine.decode(Machine).spec.version for machine in machines])
     status = control_plane.status
     reported = [status.version, *(count.version for count in status.versions if count.replicas)]
     is_known = control_plane.metadata.generation == 1 or contract.is_observed(control_plane)
@@ -72,12 +72,14 @@ def _control_plane(control_plane: KubeadmControlPlane, machines: Iterable[Object
 
 def _group(deployment: MachineDeployment, sets: Iterable[MachineSet]) -> Machines:
     """MachineSets report at once: one whose machines are being replaced has replicas until the last is gone."""
-    reported = [one.spec.template.spec.version or "" for one in sets if _has_machines(one)]
+    reported = [machine_set.spec.template.spec.version or "" for machine_set in sets if _has_machines(machine_set)]
     return _machines(deployment.spec.template.spec.version or "", reported)
 
 
-def _has_machines(one: MachineSet) -> bool:
-    return bool(1 if one.spec.replicas is None else one.spec.replicas) or bool(one.status.replicas)
+def _has_machines(machine_set: MachineSet) -> bool:
+    return bool(1 if machine_set.spec.replicas is None else machine_set.spec.replicas) or bool(
+        machine_set.status.replicas
+    )
 
 
 def _machines(desired: str, reported: Iterable[str], is_known: bool = True) -> Machines:

@@ -26,7 +26,7 @@ class ReferenceGrace:
     def left(self, scope: Scope) -> float:
         """The seconds that are left for the missing objects of a Cluster; 0 if none is missing, or none would come."""
         awaited = scope.awaited
-        is_awaited = bool(awaited) and all(one.after is None for one in awaited)
+        is_awaited = bool(awaited) and all(missing.after is None for missing in awaited)
         if not is_awaited or scope.is_deleted or scope.status.failure_reason in _REPORTED:
             self.forget(scope.key)
             return 0.0

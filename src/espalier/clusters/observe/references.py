@@ -83,7 +83,7 @@ class Linked(msgspec.Struct, frozen=True):
 
     def suffices(self, links: Links) -> bool:
         """True if all objects that rendering reads exist."""
-        return all(one.field == _DATACENTER and not links.needed for one in self.missing)
+        return all(missing.field == _DATACENTER and not links.needed for missing in self.missing)
 
 
 def kinds(providers: Providers) -> tuple[Resource, ...]:
@@ -137,23 +137,23 @@ class LinkedObjects:
 
     def watched_by(self, controller: Controller, users: Callable[[Object], Iterable[Key]]) -> None:
         """Enqueue, for every change, the Clusters that it concerns; `users` are those that link an object."""
-        further = {kind.kind for one in self._providers.values() for kind in one.links.further_kinds}
+        further = {kind.kind for provider in self._providers.values() for kind in provider.links.further_kinds}
         for kind, cache in self._children.items():
             controller.watch(cache, self._through_links(users) if kind in further else users)
         for cache in self._data.values():
-            controller.watch(cache, lambda found: tuple(self._users.get((found.kind, found.key), ())))
+            controller.watch(cache, lambda object_: tuple(self._users.get((object_.kind, object_.key), ())))
 
     def _through_links(self, users: Callable[[Object], Iterable[Key]]) -> Callable[[Object], Iterable[Key]]:
         """The users of the linked objects that name an object."""
 
-        def mapped(found: Object) -> Iterable[Key]:
+        def mapped(object_: Object) -> Iterable[Key]:
             for provider in self._providers.values():
-                if not any(kind.kind == found.kind for kind in provider.links.further_kinds):
+                if not any(kind.kind == object_.kind for kind in provider.links.further_kinds):
                     continue
                 for kind in (provider.links.datacenter, *provider.links.machine_configs):
-                    for child in self._children[kind.kind].list(found.namespace):
-                        named = ((one.resource.kind, one.name) for one in provider.links.further(child))
-                        if (found.kind, found.name) in named:
+                    for child in self._children[kind.kind].list(object_.namespace):
+                        named = ((link.resource.kind, link.name) for link in provider.links.further(child))
+                        if (object_.kind, object_.name) in named:
                             yield from users(child)
 
         return mapped
@@ -183,8 +183,8 @@ class LinkedObjects:
         return Linked(
             children=tuple(children),
             missing=(*missing, *absent),
-            data={name: one for (kind, name), one in data.items() if kind == CONFIG_MAP},
-            credentials={name: one for (kind, name), one in data.items() if kind == SECRET},
+            data={name: content for (kind, name), content in data.items() if kind == CONFIG_MAP},
+            credentials={name: content for (kind, name), content in data.items() if kind == SECRET},
             key=self._key,
             resolved=resolved,
         )
@@ -213,11 +213,11 @@ class LinkedObjects:
             key = Key(namespace, name)
             child = self._children[kind.kind].get(key)
             yield field, kind, key, child
-            for one in links.further(child) if child is not None else ():
-                if (one.resource, one.name) not in seen:
-                    seen.add((one.resource, one.name))
-                    key = Key(namespace, one.name)
-                    yield one.field, one.resource, key, self._children[one.resource.kind].get(key)
+            for further in links.further(child) if child is not None else ():
+                if (further.resource, further.name) not in seen:
+                    seen.add((further.resource, further.name))
+                    key = Key(namespace, further.name)
+                    yield further.field, further.resource, key, self._children[further.resource.kind].get(key)
 
     def owned_by(self, uid: str, namespace: str) -> Iterator[tuple[Resource, Object]]:
         """The linked objects that a Cluster owns, including those that it no longer names."""
@@ -244,16 +244,16 @@ class LinkedObjects:
         for resource, name, field, server, unusable, optional, variables, fields in dependencies:
             key = Key(SYSTEM_NAMESPACE, name)
             self._users.setdefault((resource.kind, key), set()).add(cluster)
-            found = self._data[resource].get(key)
-            if found is None and optional:
+            object_ = self._data[resource].get(key)
+            if object_ is None and optional:
                 continue
-            if server and not _is_permitted(found, server, cluster.namespace):
+            if server and not _is_permitted(object_, server, cluster.namespace):
                 told = credentials.advice(str(key), server=server, namespace=cluster.namespace, fields=fields)
                 told += credentials.variables(variables) if variables else ""
                 missing.append(Missing(field, told, is_credentials=True))
-            elif found is None:
+            elif object_ is None:
                 missing.append(_missing(field, resource.kind, key))
-            elif lack := unusable(content := _content(found), found.metadata.annotations):
+            elif lack := unusable(content := _content(object_), object_.metadata.annotations):
                 lack += credentials.variables(variables) if variables else ""
                 missing.append(Missing(field, lack, is_credentials=True))
             else:
@@ -262,8 +262,8 @@ class LinkedObjects:
 
     @property
     def _key(self) -> GateKey:
-        found = self._data[SECRET].get(names.GATE_KEY) if SECRET in self._data else None
-        return GateKey(_content(found).get(names.GATE_KEY_FIELD, b"") if found is not None else b"")
+        object_ = self._data[SECRET].get(names.GATE_KEY) if SECRET in self._data else None
+        return GateKey(_content(object_).get(names.GATE_KEY_FIELD, b"") if object_ is not None else b"")
 
 
 def without_keys_of_others(secret: Object) -> Object:
@@ -312,7 +312,7 @@ def _is_permitted(secret: Object | None, server: str, namespace: str) -> bool:
     return credentials.permits(annotations, server=server, namespace=namespace)
 
 
-def _content(found: Object) -> Data:
-    if found.kind == CONFIG_MAP.kind:
-        return Data((name, value.encode()) for name, value in found.decode(ConfigMap).data.items())
-    return Data(found.decode(Secret).data)
+def _content(object_: Object) -> Data:
+    if object_.kind == CONFIG_MAP.kind:
+        return Data((name, value.encode()) for name, value in object_.decode(ConfigMap).data.items())
+    return Data(object_.decode(Secret).data)

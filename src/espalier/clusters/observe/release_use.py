@@ -26,28 +26,28 @@ class ReleaseUse:
         self._releases = releases
         clusters.add_indexes({BY_RELEASE: _by_release})
 
-    def users(self, found: Object) -> list[Object]:
+    def users(self, object_: Object) -> list[Object]:
         """The Clusters whose spec leads to a release object, whatever digests they carry."""
-        values = set(self._named_through(found))
+        values = set(self._named_through(object_))
         users = {user.key: user for value in values for user in self._clusters.by_index(BY_RELEASE, value)}
         return list(users.values())
 
-    def protecting(self, found: Object) -> list[Key]:
+    def protecting(self, object_: Object) -> list[Key]:
         """The Clusters for which an object must not be deleted.
 
         An object that was recreated with other content is useless to Clusters made from the original. It may be deleted
         when all Clusters that use it were made from the original: a Cluster's owner can write its digests, so one
         Cluster must not decide for the others.
         """
-        name, digest = release_content.name_of(found), release_content.digest(found)
-        users = {user.key: user for user in self.users(found)}
+        name, digest = release_content.name_of(object_), release_content.digest(object_)
+        users = {user.key: user for user in self.users(object_)}
         noted = {key: release_content.recorded(user.metadata.annotations).get(name) for key, user in users.items()}
-        deciding = [noted[key] for key, user in users.items() if self._decides(user, found)]
+        deciding = [noted[key] for key, user in users.items() if self._decides(user, object_)]
         if deciding and all(seen not in (None, digest) for seen in deciding):
             return []
         return [key for key, seen in noted.items() if seen in (None, digest)]
 
-    def _decides(self, user: Object, found: Object) -> bool:
+    def _decides(self, user: Object, object_: Object) -> bool:
         """True if the digest that a Cluster carries, or lacks, counts in that decision.
 
         Self-managed Clusters carry no digests, because nothing is rendered for them; and Bundles name EKS Distro
@@ -56,26 +56,26 @@ class ReleaseUse:
         cluster = read(user)
         if is_self_managed(cluster):
             return False
-        is_distro = found.kind == DistroRelease.resource.kind
-        return not is_distro or release_content.name_of(found) in self._releases.content(cluster.spec)
+        is_distro = object_.kind == DistroRelease.resource.kind
+        return not is_distro or release_content.name_of(object_) in self._releases.content(cluster.spec)
 
-    def _named_through(self, found: Object) -> Iterable[str]:
+    def _named_through(self, object_: Object) -> Iterable[str]:
         """The names under which Clusters reference this object."""
-        match found.kind:
+        match object_.kind:
             case EKSARelease.resource.kind:
                 try:
-                    spec = found.decode(EKSARelease).spec
+                    spec = object_.decode(EKSARelease).spec
                 except msgspec.ValidationError:  # nothing can be made of it
                     return
                 yield _version(spec.version)
                 # The upgrade paths of a cluster with bundlesRef depend on the releases that name these Bundles.
                 yield _bundles(spec.bundles_ref.namespace, spec.bundles_ref.name)
             case Bundles.resource.kind:
-                yield _bundles(found.namespace, found.name)
-                for release in self._releases.of_bundles(found.key):
+                yield _bundles(object_.namespace, object_.name)
+                for release in self._releases.of_bundles(object_.key):
                     yield _version(release.spec.version)
             case DistroRelease.resource.kind:
-                for bundles in self._releases.of_distro(found.name):
+                for bundles in self._releases.of_distro(object_.name):
                     yield from self._named_through(bundles)
 
 
@@ -87,9 +87,9 @@ def _bundles(namespace: str, name: str) -> str:
     return f"bundlesRef {namespace}/{name}"
 
 
-def _by_release(found: Object) -> Iterable[str]:
+def _by_release(object_: Object) -> Iterable[str]:
     try:
-        spec = read(found).spec
+        spec = read(object_).spec
     except msgspec.ValidationError:  # reported by its own reconcile
         return
     if spec.bundles_ref is not None:

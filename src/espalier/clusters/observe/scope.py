@@ -64,7 +64,7 @@ class ClusterAPIObjects(msgspec.Struct, frozen=True, dict=True):
 
     def template(self, kind: str, name: str) -> Object | None:
         """A template of machines or of their bootstrap configuration."""
-        return next((found.get(name) for resource, found in self.objects.items() if resource.kind == kind), None)
+        return next((objects.get(name) for resource, objects in self.objects.items() if resource.kind == kind), None)
 
     @property
     def cluster_object(self) -> Object | None:
@@ -83,29 +83,38 @@ class ClusterAPIObjects(msgspec.Struct, frozen=True, dict=True):
         if reference is None:
             return None
         named = (reference.api_group, reference.kind)
-        found = (of_kind.get(reference.name) for one, of_kind in self.objects.items() if (one.group, one.kind) == named)
-        return next(found, None)
+        named_objects = (
+            of_kind.get(reference.name)
+            for resource, of_kind in self.objects.items()
+            if (resource.group, resource.kind) == named
+        )
+        return next(named_objects, None)
 
     @cached_property
     def control_plane(self) -> KubeadmControlPlane | None:
         """The control plane."""
-        found = next(iter(self.of(KubeadmControlPlane.resource).values()), None)
-        return found.decode(KubeadmControlPlane) if found else None
+        control_plane = next(iter(self.of(KubeadmControlPlane.resource).values()), None)
+        return control_plane.decode(KubeadmControlPlane) if control_plane else None
 
     @cached_property
     def etcd(self) -> EtcdadmCluster | None:
         """External etcd, if the cluster has it."""
-        found = next(iter(self.of(EtcdadmCluster.resource).values()), None)
-        return found.decode(EtcdadmCluster) if found else None
+        etcd = next(iter(self.of(EtcdadmCluster.resource).values()), None)
+        return etcd.decode(EtcdadmCluster) if etcd else None
 
     @cached_property
     def typed_deployments(self) -> dict[str, MachineDeployment]:
         """The worker node groups."""
-        return {name: found.decode(MachineDeployment) for name, found in self.of(MachineDeployment.resource).items()}
+        return {
+            name: deployment.decode(MachineDeployment)
+            for name, deployment in self.of(MachineDeployment.resource).items()
+        }
 
     def sets_of(self, deployment: str) -> list[MachineSet]:
         """The MachineSets of a worker node group."""
-        return [one.decode(MachineSet) for one in self.sets if _deployment_of(one) == deployment]
+        return [
+            machine_set.decode(MachineSet) for machine_set in self.sets if _deployment_of(machine_set) == deployment
+        ]
 
     @cached_property
     def kubeconfig(self) -> bytes | None:
@@ -113,13 +122,17 @@ class ClusterAPIObjects(msgspec.Struct, frozen=True, dict=True):
 
         It belongs to it if Cluster API made it for this cluster, or an administrator set the cluster's labels.
         """
-        found, made = self.kubeconfig_secret, self.cluster_object
-        if found is None or made is None:
+        secret, made = self.kubeconfig_secret, self.cluster_object
+        if secret is None or made is None:
             return None
         makers = (made, *self.of(KubeadmControlPlane.resource).values())
-        meant_for = names.cluster_of(found.metadata.labels)
+        meant_for = names.cluster_of(secret.metadata.labels)
         is_ours = meant_for is not None and meant_for == names.cluster_of(made.metadata.labels)
-        return kubeconfig.content(found) if is_ours or any(owners.is_owned_by(found, one) for one in makers) else None
+        return (
+            kubeconfig.content(secret)
+            if is_ours or any(owners.is_owned_by(secret, maker) for maker in makers)
+            else None
+        )
 
     @property
     def kubeconfig_secret(self) -> Object | None:
@@ -190,7 +203,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     """Digests of the existing release objects from which the cluster is made."""
     known_versions: tuple[str, ...] = ()
     """The eksaVersions of the existing EKSAReleases."""
-    rivals: tuple[Key, ...] = ()
+    older_namesakes: tuple[Key, ...] = ()
     """Older Clusters of the same name in other namespaces."""
     contested: tuple[tuple[str, Key], ...] = ()
     """Names that older Clusters need too, without existing objects."""
@@ -227,10 +240,10 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         """Strings that no condition, event or log may contain: secret fields of the Cluster, and the data of
         referenced Secrets.
         """
-        data = [value.decode(errors="replace") for one in self.credentials.values() for value in one.values()]
+        data = [value.decode(errors="replace") for content in self.credentials.values() for value in content.values()]
         tree = self.object.tree
         annotations = tree["metadata"].get("annotations")
-        return redaction.secrets_of(tree.get("spec"), annotations, *({"credential": one} for one in data))
+        return redaction.secrets_of(tree.get("spec"), annotations, *({"credential": value} for value in data))
 
     def without_secrets(self, outcome: Outcome) -> Outcome:
         """An outcome with secrets redacted from its message."""
@@ -346,10 +359,10 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def gate(self) -> Gate:
         """The state of the gate: whether the desired state changed since the last complete reconcile."""
-        if self.is_made_again or any(one.field != git_ops.FIELD for one in self.missing):
+        if self.is_made_again or any(missing.field != git_ops.FIELD for missing in self.missing):
             return Gate.OPEN
-        found = self.cluster.metadata.annotations.get(names.GATE_ANNOTATION)
-        return gate.state_of(found, self.content_hash, generations_match=self._generations_match)
+        recorded = self.cluster.metadata.annotations.get(names.GATE_ANNOTATION)
+        return gate.state_of(recorded, self.content_hash, generations_match=self._generations_match)
 
     @property
     def identity(self) -> str:
@@ -365,10 +378,10 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         False for one from another management cluster: its machines may be running, and its objects may be restored
         later. Here nothing is left of the predecessor, because the finalizer waited for that.
         """
-        said = self.cluster.metadata.annotations.get(names.IDENTITY_ANNOTATION, "")
+        recorded = self.cluster.metadata.annotations.get(names.IDENTITY_ANNOTATION, "")
         if self.capi_objects.cluster_object is not None or not self.identity:
             return False
-        return said.partition("/")[0] == self.identity.partition("/")[0] and said != self.identity
+        return recorded.partition("/")[0] == self.identity.partition("/")[0] and recorded != self.identity
 
     @property
     def _generations_match(self) -> bool:
@@ -390,7 +403,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     @property
     def awaited(self) -> tuple[Missing, ...]:
         """The missing objects that block the reconcile. An existing cluster needs no GitOps configuration."""
-        return tuple(one for one in self.missing if one.field != git_ops.FIELD or not self.is_settled)
+        return tuple(missing for missing in self.missing if missing.field != git_ops.FIELD or not self.is_settled)
 
     @property
     def unresolved(self) -> tuple[str, ...]:
@@ -405,8 +418,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     @property
     def is_restored_without_objects(self) -> bool:
         """True if the cluster existed before, and none of its objects does, as after a restore."""
-        found = self.cluster.metadata.annotations.get(names.GATE_ANNOTATION)
-        is_changed = self.isolation is not Isolation.OFF and found == gate.CHANGING and not self.is_made_again
+        recorded = self.cluster.metadata.annotations.get(names.GATE_ANNOTATION)
+        is_changed = self.isolation is not Isolation.OFF and recorded == gate.CHANGING and not self.is_made_again
         return (self.is_settled or is_changed) and self.capi_objects.cluster_object is None
 
     @property
@@ -431,21 +444,21 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         return bool(getattr(cni_of(self.spec), "skip_upgrade", False))
 
 
-def read(found: Object) -> eksa.Cluster:
+def read(object_: Object) -> eksa.Cluster:
     """A stored Cluster, decoded. A status in another format (EKS Anywhere's conditions need no reason) counts as empty.
 
     Raises `msgspec.ValidationError` when the spec is invalid, or nested too deeply.
     """
-    json_trees.require_flat(found.raw)
+    json_trees.require_flat(object_.raw)
     try:
-        return found.decode(eksa.Cluster)
+        return object_.decode(eksa.Cluster)
     except msgspec.ValidationError:
-        return msgspec.convert({**found.tree, "status": {}}, eksa.Cluster)
+        return msgspec.convert({**object_.tree, "status": {}}, eksa.Cluster)
 
 
-def age(found: Object) -> tuple[str, str, str]:
+def age(object_: Object) -> tuple[str, str, str]:
     """A sort key by creation: older objects come first; those of the same second by namespace and name."""
-    return (found.metadata.creation_timestamp or "", found.namespace, found.name)
+    return (object_.metadata.creation_timestamp or "", object_.namespace, object_.name)
 
 
 def is_self_managed(cluster: eksa.Cluster) -> bool:

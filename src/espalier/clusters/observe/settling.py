@@ -100,8 +100,8 @@ class Settling:
         created = _created(scope.object)
         objects = [scope.object, *(child for _, child in scope.children)]
         return all(
-            one.metadata.generation <= 1 and (created - _created(one)).total_seconds() <= self.seconds
-            for one in objects
+            object_.metadata.generation <= 1 and (created - _created(object_)).total_seconds() <= self.seconds
+            for object_ in objects
         )
 
 

@@ -54,20 +54,20 @@ class Watches:
         controller.watch(observer.cluster_definition, lambda _changed: self._unsettled())
         observer.releases.watched_by(controller, self._unsettled, self._users_of_release)
         observer.management_cluster.watched_by(controller, lambda: [cluster.key for cluster in self._clusters.list()])
-        controller.watch(observer.all_clusters, self._rivals_and_managed, predicate=generation_changed)
+        controller.watch(observer.all_clusters, self._affected_by_name, predicate=generation_changed)
 
-    def _users_of_git_ops(self, found: Object) -> Iterable[Key]:
+    def _users_of_git_ops(self, object_: Object) -> Iterable[Key]:
         """The Clusters that reference it; for that of the management cluster, also those that are compared with it."""
-        users = [cluster.key for cluster in self._clusters.by_index(BY_LINK, link(found.kind, found.key))]
+        users = [cluster.key for cluster in self._clusters.by_index(BY_LINK, link(object_.kind, object_.key))]
         known = self._observer.management_cluster
-        if git_ops.of_management(known.record) != (found.kind, found.key):
+        if git_ops.of_management(known.record) != (object_.kind, object_.key):
             return users
         managed = {cluster.key for cluster in known.managed()}
-        compared = (one.key for one in self._clusters.by_index(BY_LINK, BY_GIT_OPS) if one.key in managed)
+        compared = (cluster.key for cluster in self._clusters.by_index(BY_LINK, BY_GIT_OPS) if cluster.key in managed)
         return dict.fromkeys([*users, *compared])
 
-    def _users_of_release(self, found: Object) -> Iterable[Key]:
-        users = self._observer.release_use.users(found)
+    def _users_of_release(self, object_: Object) -> Iterable[Key]:
+        users = self._observer.release_use.users(object_)
         return [user.key for user in users if self._clusters.get(user.key) is not None]
 
     def _users_of(self, linked: Object) -> Iterable[Key]:
@@ -81,14 +81,14 @@ class Watches:
         users = self._of_cluster_api(secret)
         if kubeconfig.cluster_of(secret) is not None:
             return users
-        return [key for key in users if (found := self._clusters.get(key)) and not _is_settled(found)]
+        return [key for key in users if (cluster := self._clusters.get(key)) and not _is_settled(cluster)]
 
     def _needing_name_of(self, object_: Object) -> list[Key]:
         """The Clusters that may need the name of an object that belongs to another Cluster, or to none."""
         owner = names.cluster_of(object_.metadata.labels)
         is_extra = any(object_.kind == kind.kind for kind in self._observer.extra_kinds)
         parts = object_names.parts if is_extra else object_names.prefixes
-        users = (one for name in parts(object_.name) for one in self._clusters.by_index(BY_NAME, name))
+        users = (cluster for name in parts(object_.name) for cluster in self._clusters.by_index(BY_NAME, name))
         return [cluster.key for cluster in users if cluster.key != owner]
 
     def _of_cluster_api(self, object_: Object) -> list[Key]:
@@ -98,13 +98,13 @@ class Watches:
 
     def _of_upgrade(self, upgrade: Object) -> set[Key]:
         """The Clusters of an upgrade by its label, and by its controller."""
-        found, controller = set(self._of_cluster_api(upgrade)), controller_of(upgrade.metadata)
+        keys, controller = set(self._of_cluster_api(upgrade)), controller_of(upgrade.metadata)
         for kind in (KubeadmControlPlane.resource, MachineDeployment.resource):
             if controller is not None and controller.kind == kind.kind:
                 owner = self._observer.written[kind].get(Key(upgrade.namespace, controller.name))
                 cluster = names.cluster_of(owner.metadata.labels) if owner is not None else None
-                found |= {cluster} if cluster is not None else set()
-        return found
+                keys |= {cluster} if cluster is not None else set()
+        return keys
 
     def _of_spec(self, object_: Object) -> list[Key]:
         """The Clusters of the name in the spec of a MachineSet or Machine."""
@@ -114,7 +114,7 @@ class Watches:
         """The Clusters that may be waiting for release objects."""
         return [cluster.key for cluster in self._clusters.list() if not _is_settled(cluster)]
 
-    def _rivals_and_managed(self, changed: Object) -> Iterable[Key]:
+    def _affected_by_name(self, changed: Object) -> Iterable[Key]:
         """A created, changed or deleted Cluster concerns those that need the same names, and its management cluster.
 
         A record concerns all managed Clusters: which releases they may have depends on its own.
@@ -127,14 +127,14 @@ class Watches:
             decoded = read(changed)
         except msgspec.ValidationError:
             return [other.key for other in same[0] if other.key != changed.key]
-        same += [self._clusters.by_index(BY_SERIES, one) for one in self._observer.series_of(decoded)]
+        same += [self._clusters.by_index(BY_SERIES, prefix) for prefix in self._observer.series_of(decoded)]
         if (place := endpoint.place(decoded.spec)) is not None:
             same.append(self._clusters.by_index(BY_ADDRESS, place.host))
-        rivals = list(dict.fromkeys(other.key for found in same for other in found if other.key != changed.key))
+        others = list(dict.fromkeys(other.key for clusters in same for other in clusters if other.key != changed.key))
         key = self._observer.management_cluster.key
         if is_self_managed(decoded) and (changed.key == key or not self._observer.management_cluster.is_named):
-            return [*rivals, *(cluster.key for cluster in self._clusters.list())]
-        return [*rivals, *([key] if key is not None and self._clusters.get(key) is not None else [])]
+            return [*others, *(cluster.key for cluster in self._clusters.list())]
+        return [*others, *([key] if key is not None and self._clusters.get(key) is not None else [])]
 
 
 def _finalizers_changed(old: Object | None, new: Object | None) -> bool:
@@ -142,8 +142,8 @@ def _finalizers_changed(old: Object | None, new: Object | None) -> bool:
     return _finalizers(old) != _finalizers(new)
 
 
-def _finalizers(found: Object | None) -> frozenset[str]:
-    return names.FINALIZERS.intersection(found.metadata.finalizers) if found is not None else frozenset()
+def _finalizers(object_: Object | None) -> frozenset[str]:
+    return names.FINALIZERS.intersection(object_.metadata.finalizers) if object_ is not None else frozenset()
 
 
 def _may_free_name(old: Object | None, new: Object | None) -> bool:
@@ -157,12 +157,12 @@ def _owners(object_: Object) -> object:
     return (names.cluster_of(object_.metadata.labels), object_.metadata.owner_references, object_.metadata.uid)
 
 
-def _is_settled(found: Object) -> bool:
+def _is_settled(object_: Object) -> bool:
     try:
-        cluster = read(found)
+        cluster = read(object_)
     except msgspec.ValidationError:
         return True
     status = cluster.status
-    if any(one.reason == Reason.NOT_COMPARABLE for one in status.conditions):
+    if any(condition.reason == Reason.NOT_COMPARABLE for condition in status.conditions):
         return False
     return status.observed_generation == cluster.metadata.generation and not status.failure_reason

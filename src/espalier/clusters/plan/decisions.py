@@ -64,7 +64,7 @@ class Decisions(msgspec.Struct, frozen=True, dict=True):
         has_cni = bool(self.capi_objects.installed_cni)
         if not in_place.lacking(self.capi_objects.control_plane, has_cni):
             return ""
-        messages = (in_place.postponed(one, has_cni) for one in self.owner_changes)
+        messages = (in_place.postponed(change, has_cni) for change in self.owner_changes)
         return next(filter(None, messages), "")
 
     def obstacle(self, wanted: Iterable[KubeObject]) -> Wait | None:

@@ -53,11 +53,11 @@ def _machines_gone(capi_objects: ClusterAPIObjects, control_plane: KubeadmContro
     if control_plane is None or capi_objects.etcd is not None:
         return []
     owned = [
-        one
-        for one in capi_objects.machines
-        if any(ref.controller and ref.uid == control_plane.metadata.uid for ref in one.metadata.owner_references)
+        machine
+        for machine in capi_objects.machines
+        if any(ref.controller and ref.uid == control_plane.metadata.uid for ref in machine.metadata.owner_references)
     ]
-    gone = [one.name for one in owned if contract.is_infrastructure_deleted(one.decode(Machine))]
+    gone = [machine.name for machine in owned if contract.is_infrastructure_deleted(machine.decode(Machine))]
     return gone if len(gone) == len(owned) else []
 
 
@@ -67,22 +67,24 @@ def _has_begun(control_plane: KubeadmControlPlane) -> bool:
 
 def _survivors(capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPlane | None) -> bool:
     """True if a control plane machine is left that the control plane owns or can adopt."""
-    for found in capi_objects.machines:
-        controller = next((one for one in found.metadata.owner_references if one.controller), None)
-        if found.metadata.deletion_timestamp is not None:
+    for machine in capi_objects.machines:
+        controller = next((reference for reference in machine.metadata.owner_references if reference.controller), None)
+        if machine.metadata.deletion_timestamp is not None:
             continue
         if controller is None:
             return True
         is_owned = control_plane is not None and controller.uid == control_plane.metadata.uid
-        if is_owned and found.decode(Machine).status.node_ref is not None:
+        if is_owned and machine.decode(Machine).status.node_ref is not None:
             return True
     return False
 
 
 def _orphaned_its_machines(capi_objects: ClusterAPIObjects, control_plane: KubeadmControlPlane) -> bool:
     """True if it was deleted while orphaning its machines: some have no controller, and none has this one."""
-    staying = [one for one in capi_objects.machines if one.metadata.deletion_timestamp is None]
-    controllers = [next((ref.uid for ref in one.metadata.owner_references if ref.controller), "") for one in staying]
+    staying = [machine for machine in capi_objects.machines if machine.metadata.deletion_timestamp is None]
+    controllers = [
+        next((ref.uid for ref in machine.metadata.owner_references if ref.controller), "") for machine in staying
+    ]
     return "" in controllers and control_plane.metadata.uid not in controllers
 
 
@@ -96,9 +98,9 @@ def absent(capi_objects: ClusterAPIObjects) -> str:
     if shared is not None and infrastructure is None:
         return f"{shared.kind} {namespace}/{shared.name}, which provides the control plane endpoint, is missing"
     if infrastructure is not None and infrastructure.metadata.deletion_timestamp is not None:
-        kept = ", ".join(infrastructure.metadata.finalizers)
+        finalizers = ", ".join(infrastructure.metadata.finalizers)
         what = f"{infrastructure.kind} {infrastructure.key}"
-        return f"{what}, which provides the control plane endpoint, is being deleted; finalizers left: {kept}"
+        return f"{what}, which provides the control plane endpoint, is being deleted; finalizers left: {finalizers}"
     return "" if capi_objects.control_plane else f"{_control_plane_of(cluster)} is missing"
 
 
@@ -110,11 +112,12 @@ def _control_plane_of(cluster: capi.Cluster) -> str:
 
 def unprovisioned(capi_objects: ClusterAPIObjects) -> str:
     """The infrastructure that exists but is not provisioned yet, for example when recreated; empty if none."""
-    found = capi_objects.infrastructure
-    if found is None or contract.is_provisioned(found):
+    infrastructure = capi_objects.infrastructure
+    if infrastructure is None or contract.is_provisioned(infrastructure):
         return ""
-    waiting = f"waiting for {found.kind} {found.key}, which provides the control plane endpoint, to be provisioned"
-    return ": ".join(filter(None, (waiting, contract.failure(found))))
+    what = f"{infrastructure.kind} {infrastructure.key}"
+    waiting = f"waiting for {what}, which provides the control plane endpoint, to be provisioned"
+    return ": ".join(filter(None, (waiting, contract.failure(infrastructure))))
 
 
 def broken(capi_objects: ClusterAPIObjects) -> str:
@@ -129,9 +132,9 @@ def missing_certificates(capi_objects: ClusterAPIObjects) -> str:
     if cluster is None or not message:
         return ""
     names = set(re.findall(r"[a-z]+", message))
-    gone = [one for one in contract.CERTIFICATES if one in names]
+    gone = [name for name in contract.CERTIFICATES if name in names]
     metadata = cluster.metadata
-    which = ", ".join(f"{metadata.namespace}/{metadata.name}-{one}" for one in gone)
+    which = ", ".join(f"{metadata.namespace}/{metadata.name}-{name}" for name in gone)
     what = f"Secret {which} is missing" if len(gone) == 1 else f"Secrets {which} are missing" if gone else message
     return (
         f"{what}: restore what is missing from a backup, or from /etc/kubernetes/pki of a control plane machine. "

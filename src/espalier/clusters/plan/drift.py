@@ -18,7 +18,7 @@ from espalier.api.core import DAEMON_SET, DEPLOYMENT, SECRET, Secret
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Resource
 from espalier.clusterapi.machine_change import ChangeKind, machine_change, of_control_plane, of_machine_template
-from espalier.clusterapi.templates import are_of_one_series
+from espalier.clusterapi.templates import are_of_same_series
 from espalier.clusters.design import names, ownership, runtime_hooks
 from espalier.clusters.design.drift_policy import Policy
 from espalier.clusters.design.provider import RenderInput
@@ -58,15 +58,15 @@ class Drift(NamedTuple):
     @property
     def fields(self) -> list[str]:
         """Each field that differs, with the object; or the object as a whole."""
-        return [self.what] if self.is_whole else [f"{self.what}: {field}" for field in self.how.split(", ")]
+        return [self.what] if self.is_of_object else [f"{self.what}: {field}" for field in self.how.split(", ")]
 
     @property
-    def is_whole(self) -> bool:
+    def is_of_object(self) -> bool:
         """True if the drift concerns the whole object, not a field."""
         return self.how in (MISSING, NOT_PART_OF_CLUSTER, BEING_DELETED)
 
     def __str__(self) -> str:
-        return f"{self.what} {self.how}" if self.is_whole else f"{self.what}: {self.how}"
+        return f"{self.what} {self.how}" if self.is_of_object else f"{self.what}: {self.how}"
 
 
 def of_capi_objects(
@@ -78,15 +78,15 @@ def of_capi_objects(
     Another front end for in-place upgrades is no drift: the next change of the Cluster applies it.
     """
     owners = [
-        one for kind in (KubeadmControlPlane, MachineDeployment) for one in capi_objects.of(kind.resource).values()
+        owner for kind in (KubeadmControlPlane, MachineDeployment) for owner in capi_objects.of(kind.resource).values()
     ]
     front_end = runtime_hooks.chosen(owners)
     wanted = [
         *plan.control_plane(render_input, capi_objects, name_in_use, front_end),
         *plan.worker_groups(render_input, capi_objects, name_in_use, front_end),
     ]
-    found = [_changed(change, capi_objects) for change in plan.changes(wanted, capi_objects)]
-    found += [
+    drifts = [_changed(change, capi_objects) for change in plan.changes(wanted, capi_objects)]
+    drifts += [
         Drift(_what(SECRET, body.metadata.namespace, body.metadata.name), "data", Change(SECRET, tree, ("data",)))
         for body in without_content(render_input, capi_objects)
         for tree in [msgspec.to_builtins(body)]
@@ -94,19 +94,19 @@ def of_capi_objects(
     ]
     cluster = capi_objects.cluster_object
     if cluster is not None and installed_cni is not None and capi_objects.installed_cni != installed_cni:
-        found.append(
+        drifts.append(
             Drift(
                 _what(capi.Cluster.resource, cluster.namespace, cluster.name),
                 f"metadata.annotations[{names.CNI_ANNOTATION}]",
                 InstalledCNI(installed_cni),
             )
         )
-    found += [_unasked(removal) for removal in _superfluous(render_input, wanted, capi_objects)]
-    found += _being_deleted(wanted, capi_objects)
+    drifts += [_unasked(removal) for removal in _superfluous(render_input, wanted, capi_objects)]
+    drifts += _being_deleted(wanted, capi_objects)
     is_going = cluster is not None and cluster.metadata.deletion_timestamp is not None
     if is_going or deleted.lost_control_plane(capi_objects):  # nothing is created for what is being deleted
-        found = [drift._replace(remedy=None) for drift in found]
-    return found
+        drifts = [drift._replace(remedy=None) for drift in drifts]
+    return drifts
 
 
 def name_in_use(capi_objects: ClusterAPIObjects, wanted: KubeObject, referenced: str | None) -> str:
@@ -115,7 +115,9 @@ def name_in_use(capi_objects: ClusterAPIObjects, wanted: KubeObject, referenced:
     This distinguishes a changed reference from a template whose content was changed.
     """
     body, first = msgspec.to_builtins(wanted), wanted.metadata.name
-    series = {name: one for name, one in capi_objects.of(wanted.resource).items() if are_of_one_series(name, first)}
+    series = {
+        name: template for name, template in capi_objects.of(wanted.resource).items() if are_of_same_series(name, first)
+    }
     good = [name for name, object_ in sorted(series.items()) if ownership.has_content(body, object_)]
     if not good or referenced in good:
         return referenced or first
@@ -124,30 +126,32 @@ def name_in_use(capi_objects: ClusterAPIObjects, wanted: KubeObject, referenced:
 
 def of_manifests(manifests: Sequence[Manifest], live: Sequence[Object | None]) -> list[Drift]:
     """The drift of the CNI, given its live objects in the workload cluster (None: not found)."""
-    found = []
+    drifts = []
     for manifest, object_ in zip(manifests, live, strict=True):
         metadata = manifest.body["metadata"]
         what = f"{_what(manifest.resource, metadata.get('namespace', ''), metadata['name'])} of the workload cluster"
         fields = ownership.differences(manifest.body, object_) if object_ is not None else []
         if object_ is not None and object_.metadata.deletion_timestamp is not None:
-            found.append(Drift(what, BEING_DELETED, None))
+            drifts.append(Drift(what, BEING_DELETED, None))
         elif object_ is None or fields:
-            found.append(Drift(what, ", ".join(fields) or MISSING, manifest))
-    return found
+            drifts.append(Drift(what, ", ".join(fields) or MISSING, manifest))
+    return drifts
 
 
-def lost_cni(found: Iterable[Drift]) -> tuple[str, ...]:
+def lost_cni(drifts: Iterable[Drift]) -> tuple[str, ...]:
     """The missing workloads of a CNI; missing RBAC and configuration are reported by Synced only."""
-    return tuple(one.what for one in found if one.how in (MISSING, BEING_DELETED) and one.what.startswith(_RUNNING))
+    return tuple(
+        drift.what for drift in drifts if drift.how in (MISSING, BEING_DELETED) and drift.what.startswith(_RUNNING)
+    )
 
 
 _RUNNING = (f"{DAEMON_SET.kind} ", f"{DEPLOYMENT.kind} ")
 
 
-def correctable(found: Iterable[Drift], chosen: Policy | None) -> list[Drift]:
+def correctable(drifts: Iterable[Drift], chosen: Policy | None) -> list[Drift]:
     """The drift that a policy corrects."""
     allowed = {Policy.CORRECT: (False,), Policy.CORRECT_MACHINES: (False, True)}.get(chosen or Policy.REPORT, ())
-    return [drift for drift in found if drift.remedy is not None and drift.replaces_machines in allowed]
+    return [drift for drift in drifts if drift.remedy is not None and drift.replaces_machines in allowed]
 
 
 def _changed(change: Change, capi_objects: ClusterAPIObjects) -> Drift:
@@ -164,13 +168,13 @@ def replaces_machines(change: Change, live: Object) -> bool:
     after = ownership.after_apply(live, change.body)
     if change.resource == KubeadmControlPlane.resource:
         before, wanted = live.decode(KubeadmControlPlane), msgspec.convert(after, KubeadmControlPlane)
-        found = machine_change(of_control_plane(before), of_control_plane(wanted))
+        result = machine_change(of_control_plane(before), of_control_plane(wanted))
     elif change.resource == MachineDeployment.resource:
         now, then = live.decode(MachineDeployment), msgspec.convert(after, MachineDeployment)
-        found = machine_change(of_machine_template(now.spec.template), of_machine_template(then.spec.template))
+        result = machine_change(of_machine_template(now.spec.template), of_machine_template(then.spec.template))
     else:
         return False
-    return found.kind is ChangeKind.REPLACE
+    return result.kind is ChangeKind.REPLACE
 
 
 def without_content(render_input: RenderInput, capi_objects: ClusterAPIObjects) -> Iterator[Secret]:
@@ -182,13 +186,13 @@ def without_content(render_input: RenderInput, capi_objects: ClusterAPIObjects) 
         return
     live = capi_objects.of(SECRET)
     keys, admin = authenticator.secret(render_input), capi_objects.kubeconfig
-    if (found := live.get(keys.metadata.name)) is None or not authenticator.has_keys(found.tree):
+    if (secret := live.get(keys.metadata.name)) is None or not authenticator.has_keys(secret.tree):
         yield keys
     content = authenticator.user_kubeconfig(render_input, admin) if admin is not None else None
     if content is None:
         return
     access = authenticator.kubeconfig_secret(render_input)
-    if (found := live.get(access.metadata.name)) is None or not authenticator.gives_access(found.tree, content):
+    if (secret := live.get(access.metadata.name)) is None or not authenticator.gives_access(secret.tree, content):
         yield access
 
 

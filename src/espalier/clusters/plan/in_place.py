@@ -91,15 +91,19 @@ def owner_changes(
     `wanted` includes new templates that they reference.
     """
     wanted = list(wanted)
-    new = {(one.resource.kind, one.metadata.name): one for one in wanted if is_template(one.resource)}
-    found = []
-    for one in wanted:
-        if not isinstance(one, KubeadmControlPlane | MachineDeployment):
+    new = {
+        (template.resource.kind, template.metadata.name): template
+        for template in wanted
+        if is_template(template.resource)
+    }
+    changes = []
+    for owner in wanted:
+        if not isinstance(owner, KubeadmControlPlane | MachineDeployment):
             continue
-        group, strategy = _strategy(one, render_input)
+        group, strategy = _strategy(owner, render_input)
         if strategy is not None and strategy.type == "InPlace":
-            found.append(_owner_change(one, group, strategy, new, render_input, capi_objects))
-    return found
+            changes.append(_owner_change(owner, group, strategy, new, render_input, capi_objects))
+    return changes
 
 
 def is_asked_for(render_input: RenderInput) -> bool:
@@ -108,7 +112,7 @@ def is_asked_for(render_input: RenderInput) -> bool:
         render_input.control_plane.upgrade_rollout_strategy,
         *(group.upgrade_rollout_strategy for group in render_input.groups),
     ]
-    return any(one is not None and one.type == "InPlace" for one in strategies)
+    return any(strategy is not None and strategy.type == "InPlace" for strategy in strategies)
 
 
 def _strategy(owner: Owner, render_input: RenderInput) -> tuple[str, UpgradeRolloutStrategy | None]:
@@ -117,7 +121,7 @@ def _strategy(owner: Owner, render_input: RenderInput) -> tuple[str, UpgradeRoll
         return "", render_input.control_plane.upgrade_rollout_strategy
     for group in render_input.groups:
         if names.machine_deployment(render_input.name, group_name(group)) == owner.metadata.name:
-            return render_input.whole_group(group_name(group)), group.upgrade_rollout_strategy
+            return render_input.undivided_group(group_name(group)), group.upgrade_rollout_strategy
     return "", None
 
 
@@ -129,20 +133,20 @@ def _owner_change(
     render_input: RenderInput,
     capi_objects: ClusterAPIObjects,
 ) -> OwnerChange:
-    found = capi_objects.of(wanted.resource).get(wanted.metadata.name)
-    if found is None:
+    object_ = capi_objects.of(wanted.resource).get(wanted.metadata.name)
+    if object_ is None:
         return OwnerChange(wanted, None, strategy, Classification, group)
-    live = found.decode(type(wanted))
+    live = object_.decode(type(wanted))
 
     def compare() -> Classification:
-        return _compared(wanted, found, live, strategy, new, render_input, capi_objects)
+        return _compared(wanted, object_, live, strategy, new, render_input, capi_objects)
 
     return OwnerChange(wanted, live, strategy, compare, group)
 
 
 def _compared(
     wanted: Owner,
-    found: Object,
+    object_: Object,
     live: Owner,
     strategy: UpgradeRolloutStrategy,
     new: Mapping[tuple[str, str], KubeObject],
@@ -152,9 +156,9 @@ def _compared(
     body = msgspec.to_builtins(wanted)
     # What others have set or the API server has filled in stays, so it is no difference. Machines that are held have
     # not followed an edit by others: bringing it back changes none.
-    applied = ownership.as_applied(found, body) if is_upgrading(live) else found.tree
+    applied = ownership.as_applied(object_, body) if is_upgrading(live) else object_.tree
     before = _parts(msgspec.convert(applied, type(wanted)))
-    after = _parts(msgspec.convert(ownership.after_apply(found, body), type(wanted)))
+    after = _parts(msgspec.convert(ownership.after_apply(object_, body), type(wanted)))
 
     def template(kind: str, name: str) -> Tree | None:
         there = capi_objects.template(kind, name)
@@ -198,7 +202,7 @@ def refused(changes: Iterable[OwnerChange]) -> Wait | None:
 
     The message lists all refusals.
     """
-    refusals = [one.refusal for one in changes if one.refusal]
+    refusals = [change.refusal for change in changes if change.refusal]
     return Wait(Reason.IN_PLACE_UPGRADE_REFUSED, "; ".join(refusals)) if refusals else None
 
 

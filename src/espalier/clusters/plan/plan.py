@@ -100,7 +100,7 @@ def _with_upgrades_requested(
         id(change.wanted): in_place.with_upgrade_requested(change, front_end or render_input.front_end)
         for change in in_place.owner_changes(wanted, render_input, capi_objects)
     }
-    return [requested.get(id(one), one) for one in wanted]
+    return [requested.get(id(object_), object_) for object_ in wanted]
 
 
 def _named(template: T, name: str) -> T:
@@ -152,12 +152,13 @@ def _owns(live: Object, *path: str) -> bool:
 def of_etcd(wanted: Iterable[KubeObject]) -> list[KubeObject]:
     """External etcd with its template, among the objects that the cluster has once."""
     listed = list(wanted)
-    found = next((one for one in listed if isinstance(one, EtcdadmCluster)), None)
-    reference = found.spec.infrastructure_template if found is not None else None
+    etcd = next((object_ for object_ in listed if isinstance(object_, EtcdadmCluster)), None)
+    reference = etcd.spec.infrastructure_template if etcd is not None else None
     return [
-        one
-        for one in listed
-        if one is found or (reference is not None and (one.kind, one.metadata.name) == (reference.kind, reference.name))
+        object_
+        for object_ in listed
+        if object_ is etcd
+        or (reference is not None and (object_.kind, object_.metadata.name) == (reference.kind, reference.name))
     ]
 
 
@@ -209,18 +210,18 @@ def _deployment(wanted: MachineDeployment, machines: str, bootstrap: str) -> Mac
 
 def obstacle(wanted: Iterable[KubeObject], render_input: RenderInput, capi_objects: ClusterAPIObjects) -> Wait | None:
     """The reason why these objects may not be written yet: machines to be upgraded in place would be replaced."""
-    found = (
-        in_place.obstacle(one, render_input.front_end, capi_objects.extension)
-        for one in in_place.owner_changes(wanted, render_input, capi_objects)
+    waits = (
+        in_place.obstacle(owner_change, render_input.front_end, capi_objects.extension)
+        for owner_change in in_place.owner_changes(wanted, render_input, capi_objects)
     )
-    return next(filter(None, found), None)
+    return next(filter(None, waits), None)
 
 
 def changes(wanted: Iterable[KubeObject], capi_objects: ClusterAPIObjects) -> list[Change]:
     """The changes that make our fields of the live objects the desired ones."""
     live = capi_objects.of
-    found = (change(object_, live(object_.resource).get(object_.metadata.name)) for object_ in wanted)
-    return [one for one in found if one is not None]
+    changes_ = (change(object_, live(object_.resource).get(object_.metadata.name)) for object_ in wanted)
+    return [change_ for change_ in changes_ if change_ is not None]
 
 
 def change(wanted: KubeObject, live: Object | None) -> Change | None:
@@ -255,12 +256,12 @@ def _leaving(render_input: RenderInput, capi_objects: ClusterAPIObjects) -> set[
         name = group_name(group)
         deployment = live.get(names.machine_deployment(render_input.name, name))
         if deployment is None or not _is_ready(deployment):
-            awaited.add(names.machine_deployment(render_input.name, render_input.whole_group(name)))
+            awaited.add(names.machine_deployment(render_input.name, render_input.undivided_group(name)))
     return {
         name
-        for name, one in live.items()
+        for name, live_deployment in live.items()
         if name not in _deployments(render_input)
-        and names.deployment_of_group(one.metadata, render_input.name) in awaited
+        and names.deployment_of_group(live_deployment.metadata, render_input.name) in awaited
     }
 
 
@@ -306,11 +307,11 @@ def unused_templates(capi_objects: ClusterAPIObjects) -> list[Removal]:
 def superfluous_extras(render_input: RenderInput, capi_objects: ClusterAPIObjects) -> list[Removal]:
     """Extra objects that are no longer rendered. Only valid once no machine uses an old template."""
     kinds = render_input.provider.extras.kinds
-    wanted = {Name(one.resource, one.metadata.name) for one in rendered(render_input).extras} if kinds else set()
+    wanted = {Name(extra.resource, extra.metadata.name) for extra in rendered(render_input).extras} if kinds else set()
     return [
         removal
         for kind in kinds
-        for removal in _others(kind, capi_objects, {one.name for one in wanted if one.resource == kind})
+        for removal in _others(kind, capi_objects, {extra.name for extra in wanted if extra.resource == kind})
     ]
 
 

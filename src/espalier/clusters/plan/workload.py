@@ -50,8 +50,8 @@ def install(
     async def done(_client: Client) -> bool:
         return True
 
-    parts: list[Callable[[Client], Awaitable[object]]] = [partial(_apply, manifest=one) for one in manifests]
-    parts += [partial(_delete, placed=one) for one in reversed(superfluous)]
+    parts: list[Callable[[Client], Awaitable[object]]] = [partial(_apply, manifest=manifest) for manifest in manifests]
+    parts += [partial(_delete, placed=placed) for placed in reversed(superfluous)]
     subject = (cni.content_hash(manifests), *superfluous) if superfluous else cni.content_hash(manifests)
     return RemoteTask("install in", subject, kubeconfig, done, writes=True, parts=parts)
 
@@ -88,9 +88,9 @@ async def _delete(client: Client, placed: WorkloadObject) -> None:
     """Delete an object only if it was applied here: an annotation lists it, and users can edit annotations."""
     where = placed.resource, placed.key.name, placed.key.namespace or None
     with suppress(NotFound):
-        found = await client.get(*where)
-        if ownership.owned_fields(found) is not None:
-            await client.delete(*where, uid=found.metadata.uid)
+        object_ = await client.get(*where)
+        if ownership.owned_fields(object_) is not None:
+            await client.delete(*where, uid=object_.metadata.uid)
 
 
 async def _read(client: Client, manifest: Manifest) -> Object | None:

@@ -47,8 +47,10 @@ def wanted(render_input: RenderInput | None) -> list[Manifest]:
 
 def placed(manifests: Sequence[Manifest]) -> tuple[WorkloadObject, ...]:
     """The identities of these objects."""
-    found = ((one.resource, one.body["metadata"]) for one in manifests)
-    return tuple(WorkloadObject(kind, Key(metadata.get("namespace", ""), metadata["name"])) for kind, metadata in found)
+    located = ((manifest.resource, manifest.body["metadata"]) for manifest in manifests)
+    return tuple(
+        WorkloadObject(kind, Key(metadata.get("namespace", ""), metadata["name"])) for kind, metadata in located
+    )
 
 
 def digest(manifests: Sequence[Manifest]) -> str:
@@ -56,7 +58,7 @@ def digest(manifests: Sequence[Manifest]) -> str:
 
     It does not allow guessing of passwords: it covers only the names of Secrets' fields.
     """
-    content = msgspec.json.encode([_without_data(one) for one in manifests], order="sorted")
+    content = msgspec.json.encode([_without_data(manifest) for manifest in manifests], order="sorted")
     return hashlib.sha256(content).hexdigest()[:12] if manifests else ""
 
 
@@ -69,9 +71,9 @@ def _without_data(manifest: Manifest) -> Manifest:
 def installed(scope: Scope) -> Installed:
     """The objects installed in the workload cluster."""
     cluster = scope.capi_objects.cluster
-    said = cluster.metadata.annotations.get(names.WORKLOAD_OBJECTS_ANNOTATION, "") if cluster is not None else ""
-    digest_, _, objects = said.partition(" ")
-    return Installed(digest_, tuple(_read(one) for one in objects.split(",") if one.count("/") == _SLASHES))
+    recorded = cluster.metadata.annotations.get(names.WORKLOAD_OBJECTS_ANNOTATION, "") if cluster is not None else ""
+    digest_, _, objects = recorded.partition(" ")
+    return Installed(digest_, tuple(_read(part) for part in objects.split(",") if part.count("/") == _SLASHES))
 
 
 class PendingObjects(NamedTuple):
@@ -90,11 +92,13 @@ def due(scope: Scope) -> PendingObjects | None:
     after = Installed(digest(manifests), placed(manifests))
     if before == after:
         return None
-    return PendingObjects(manifests, tuple(one for one in before.objects if one not in after.objects), after)
+    return PendingObjects(
+        manifests, tuple(object_ for object_ in before.objects if object_ not in after.objects), after
+    )
 
 
-def _written(one: WorkloadObject) -> str:
-    resource, key = one
+def _written(object_: WorkloadObject) -> str:
+    resource, key = object_
     return "/".join((resource.group, resource.version, resource.plural, resource.kind, key.namespace, key.name))
 
 

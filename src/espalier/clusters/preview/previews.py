@@ -106,7 +106,7 @@ class Previews:
 
         Afterwards the snapshot contains the requested objects.
         """
-        live = [one.tree for tree in manifest if (one := self.live(tree)) is not None]
+        live = [object_.tree for tree in manifest if (object_ := self.live(tree)) is not None]
         secrets = redaction.secrets_of(*live, *manifest)
         return _concealed(self._of_change(key, manifest, by_espalier=by_espalier), secrets)
 
@@ -116,7 +116,7 @@ class Previews:
         warnings: list[str] = []
         refusals: list[StatusCause] = []
         refused: Iterable[StatusCause]
-        for tree in sorted(manifest, key=lambda one: one["kind"] == eksa.Cluster.resource.kind):
+        for tree in sorted(manifest, key=lambda body: body["kind"] == eksa.Cluster.resource.kind):
             live = self.live(tree)
             new = apply.applied(live, tree, now=self._now, by_espalier=by_espalier)
             if new.kind == eksa.Cluster.resource.kind:
@@ -141,8 +141,8 @@ class Previews:
     def _linked_refusals(self, live: Object | None, new: Object) -> list[StatusCause]:
         """All reasons for which a linked object would be rejected, each with its kind and name."""
         where = f"{new.kind} {new.name}"
-        found = self._judge(new.tree, live.tree if live is not None else None)
-        return [replace(one, field=f"{where}: {one.field}") for one in found]
+        causes = self._judge(new.tree, live.tree if live is not None else None)
+        return [replace(cause, field=f"{where}: {cause.field}") for cause in causes]
 
     def refusals(self, cluster: Tree) -> list[StatusCause]:
         """All reasons for which a Cluster would be rejected when this program applies it."""
@@ -175,7 +175,7 @@ class Previews:
             lacked = self._observer.linked.absent(before.decode(eksa.Cluster)) if before is not None else []
         except msgspec.ValidationError:
             return []
-        return [one for one in absent if one.what not in {each.what for each in lacked}]
+        return [missing for missing in absent if missing.what not in {each.what for each in lacked}]
 
     def as_it_is(self, key: Key) -> Preview:
         """The writes of a manager to a cluster whose Cluster does not change."""
@@ -253,7 +253,7 @@ def _concealed(preview: Preview, secrets: frozenset[str]) -> Preview:
     """The preview without secrets of the requested objects, wherever a message or a field quotes them."""
 
     def concealed(change: ObjectChange) -> ObjectChange:
-        fields = (one._replace(old=every(one.old), new=every(one.new)) for one in change.fields)
+        fields = (field._replace(old=every(field.old), new=every(field.new)) for field in change.fields)
         return change._replace(fields=tuple(fields))
 
     every = partial(redaction.all_concealed, secrets=secrets)
@@ -262,7 +262,7 @@ def _concealed(preview: Preview, secrets: frozenset[str]) -> Preview:
     return replace(
         preview,
         asked=tuple(map(concealed, preview.asked)),
-        refusals=tuple(replace(one, message=text(one.message)) for one in preview.refusals),
+        refusals=tuple(replace(refusal, message=text(refusal.message)) for refusal in preview.refusals),
         warnings=tuple(map(text, preview.warnings)),
         stops=text(preview.stops),
         objects=tuple(map(concealed, preview.objects)),
@@ -276,5 +276,5 @@ def _asked(live: Object | None, new: Object) -> ObjectChange | None:
     named = (new.head.api_version, new.kind, new.namespace, new.name)
     if live is None:
         return ObjectChange("create", *named)
-    fields = tuple(one for one in field_changes(live.tree, new.tree) if apply.LAST_APPLIED not in one.field)
+    fields = tuple(change for change in field_changes(live.tree, new.tree) if apply.LAST_APPLIED not in change.field)
     return ObjectChange("change", *named, fields) if fields else None

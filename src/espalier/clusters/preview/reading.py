@@ -69,7 +69,7 @@ def kinds(providers: Providers) -> tuple[Resource, ...]:
 
 def _of_machines(providers: Providers) -> tuple[Resource, ...]:
     """Kinds of machines and their parts; metadata of infrastructure machines names their template."""
-    machines = (one.machine for one in infrastructures(providers).all)
+    machines = (infrastructure.machine for infrastructure in infrastructures(providers).all)
     return (Machine.resource, MachineSet.resource, KubeadmConfig.resource, *machines)
 
 
@@ -106,7 +106,7 @@ async def read(
     cluster uses or will use. With `only_judges`, objects that only matter for later obstacles are not read.
     """
     everything = await _clusters(client) if asked is None else None
-    keys = set(asked or ()) | {one.key for one in everything or () if namespace in (None, one.namespace)}
+    keys = set(asked or ()) | {object_.key for object_ in everything or () if namespace in (None, object_.namespace)}
     names = sorted({key.name for key in keys})
     ours, theirs = _selector(CLUSTER_NAME_LABEL, names), _selector(contract.CLUSTER_NAME_LABEL, names)
     places = {key.namespace for key in keys}
@@ -133,11 +133,11 @@ async def read(
         _all(_granted(_get(client, kind, "", RUNTIME_EXTENSION), kind, notices) for kind in extension_kinds),
     )
     asked_for = [
-        *(one for one in clusters if one.key in keys),
-        *(Object(msgspec.json.encode(one)) for one in manifests),
+        *(cluster for cluster in clusters if cluster.key in keys),
+        *(Object(msgspec.json.encode(manifest)) for manifest in manifests),
     ]
-    specs = [spec for one in asked_for if (spec := _spec(one)) is not None]
-    places |= {one.namespace for one in asked_for}
+    specs = [spec for object_ in asked_for if (spec := _spec(object_)) is not None]
+    places |= {object_.namespace for object_ in asked_for}
     links = await _all(_list(client, kind, place) for kind in _linked(specs, providers) for place in sorted(places))
     for kind, place in _compared(clusters, specs, providers, places):
         links += await _granted(_list(client, kind, place), kind, notices)
@@ -145,37 +145,37 @@ async def read(
     if with_etcd:
         made += await _list(client, external_etcd.RESOURCE, SYSTEM_NAMESPACE, ours)
     made += await _all(
-        _get(client, KubeadmControlPlane.resource, SYSTEM_NAMESPACE, one.name)
-        for one in _sharing(clusters, keys, specs)
+        _get(client, KubeadmControlPlane.resource, SYSTEM_NAMESPACE, object_.name)
+        for object_ in _sharing(clusters, keys, specs)
     )
     if with_etcd or any(_asks_for_bottlerocket(spec, [*links, *asked_for], providers) for spec in specs):
         definition = _get(client, CUSTOM_RESOURCE_DEFINITION, "", external_etcd.CLUSTER_DEFINITION)
         named += await _granted(definition, CUSTOM_RESOURCE_DEFINITION, notices)
-    extras = frozenset[Resource]().union(*(_extras(one, providers) for one in asked_for))
+    extras = frozenset[Resource]().union(*(_extras(cluster, providers) for cluster in asked_for))
     if SECRET in extras:
         data = data + await _list(client, SECRET, SYSTEM_NAMESPACE, references.OF_OTHERS)
     made = made + await _all(_list(client, kind, SYSTEM_NAMESPACE, ours) for kind in sorted(extras))
     repositories, unread = await _git_ops(client, [*clusters, *named], keys, manifests, providers)
-    known = {(one.kind, one.name) for one in made}
+    known = {(object_.kind, object_.name) for object_ in made}
     singles = [resource for resource in written(providers) if object_names.is_of_cluster(resource)]
     others = ((resource, name) for resource in singles for name in names[:_MANY] if ours)
     rest = await asyncio.gather(
         _all(_get(client, kind, SYSTEM_NAMESPACE, name) for kind, name in others if (kind.kind, name) not in known),
         _bundles(client, clusters, keys, releases, versions),
     )
-    observed = (one for one in machines if _is_observed(one))
-    by_name = (one for part in rest for one in part)
+    observed = (machine for machine in machines if _is_observed(machine))
+    by_name = (object_ for part in rest for object_ in part)
     objects = [*clusters, *named, *releases, *distros, *links, *repositories, *data, *made, *observed, *by_name]
     objects += [*upgrades, *extension]
-    there = {one.name for one in objects if (one.kind, one.head.api_version) == _CAPI_CLUSTER}
-    there |= {one.name for one in clusters if _manages_itself(one)}
+    there = {object_.name for object_ in objects if (object_.kind, object_.head.api_version) == _CAPI_CLUSTER}
+    there |= {cluster.name for cluster in clusters if _manages_itself(cluster)}
     new = [] if only_judges else [name for name in names if name not in there][:_MANY]
     secrets = await _all(
         _granted(_get(client, SECRET, key.namespace, key.name), SECRET, notices)
         for name in new
         for key in object_names.secrets(name)
     )
-    unique = {(one.head.api_version, one.kind, one.key): one for one in objects}
+    unique = {(object_.head.api_version, object_.kind, object_.key): object_ for object_ in objects}
     all_notices = tuple(dict.fromkeys((*notices, *unread)))
     return ObservedState(list(unique.values()), _fleets(machines), tuple(map(metadata_only, secrets)), all_notices)
 
@@ -183,51 +183,53 @@ async def read(
 def _sharing(clusters: Iterable[Object], keys: Collection[Key], asked: Iterable[eksa.ClusterSpec]) -> list[Object]:
     """Other Clusters with the address of a requested one: it belongs to the one whose control plane exists."""
     hosts = {place.host for spec in asked if (place := endpoint.place(spec)) is not None}
-    others = ((one, _spec(one)) for one in clusters if hosts and one.key not in keys)
-    found = ((one, endpoint.place(spec)) for one, spec in others if spec is not None)
-    return [one for one, place in found if place is not None and place.host in hosts][:_MANY]
+    others = ((cluster, _spec(cluster)) for cluster in clusters if hosts and cluster.key not in keys)
+    located = ((other, endpoint.place(spec)) for other, spec in others if spec is not None)
+    return [cluster for cluster, place in located if place is not None and place.host in hosts][:_MANY]
 
 
 def _compared(
     clusters: Iterable[Object], asked: Iterable[eksa.ClusterSpec], providers: Providers, known: Collection[str]
 ) -> list[tuple[Resource, str]]:
     """Kinds and other namespaces of linked objects that are compared with those of a requested cluster."""
-    comparing = {one.datacenter_ref.kind for one in asked if one.datacenter_ref is not None}
+    comparing = {spec.datacenter_ref.kind for spec in asked if spec.datacenter_ref is not None}
     comparing = {kind for kind in comparing & providers.keys() if providers[kind].clashes is not None}
-    specs = ((one.namespace, _spec(one)) for one in clusters if comparing and one.namespace not in known)
-    found = {
+    specs = (
+        (cluster.namespace, _spec(cluster)) for cluster in clusters if comparing and cluster.namespace not in known
+    )
+    configs = {
         (kind, namespace)
         for namespace, spec in specs
         if spec is not None and spec.datacenter_ref is not None and spec.datacenter_ref.kind in comparing
         for kind in providers[spec.datacenter_ref.kind].links.kinds
     }
-    return sorted(found)
+    return sorted(configs)
 
 
-def _asks_for_bottlerocket(spec: eksa.ClusterSpec, found: Sequence[Object], providers: Providers) -> bool:
+def _asks_for_bottlerocket(spec: eksa.ClusterSpec, objects: Sequence[Object], providers: Providers) -> bool:
     """True if machines may use Bottlerocket, which stock Cluster API does not support."""
     provider = providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
     try:
-        return bool(bottlerocket_groups(provider, spec, found))
+        return bool(bottlerocket_groups(provider, spec, objects))
     except msgspec.ValidationError:  # a machine config that will be refused
         return False
 
 
-def _spec(one: Object) -> eksa.ClusterSpec | None:
+def _spec(cluster: Object) -> eksa.ClusterSpec | None:
     try:
-        return read_cluster(one).spec if one.kind == eksa.Cluster.resource.kind else None
+        return read_cluster(cluster).spec if cluster.kind == eksa.Cluster.resource.kind else None
     except msgspec.ValidationError:
         return None
 
 
-def _extras(one: Object, providers: Providers) -> frozenset[Resource]:
+def _extras(object_: Object, providers: Providers) -> frozenset[Resource]:
     """Secret and ConfigMap, if they are created for a Cluster, or read: most clusters have none, and planning needs
     no right to read them then.
     """
-    if one.kind != eksa.Cluster.resource.kind:
+    if object_.kind != eksa.Cluster.resource.kind:
         return frozenset()
     try:
-        cluster = read_cluster(one)
+        cluster = read_cluster(object_)
     except msgspec.ValidationError:
         return frozenset()
     provider = providers.get(cluster.spec.datacenter_ref.kind) if cluster.spec.datacenter_ref else None
@@ -238,10 +240,10 @@ def _extras(one: Object, providers: Providers) -> frozenset[Resource]:
     return frozenset({CONFIG_MAP} & {*provider.extras.kinds}) | secrets
 
 
-def _is_observed(one: Object) -> bool:
+def _is_observed(object_: Object) -> bool:
     """True if a manager observes this Cluster API object: MachineSets, and the machines of control planes."""
-    is_machine = one.kind == Machine.resource.kind and contract.CONTROL_PLANE_LABEL in one.metadata.labels
-    return is_machine or one.kind == MachineSet.resource.kind
+    is_machine = object_.kind == Machine.resource.kind and contract.CONTROL_PLANE_LABEL in object_.metadata.labels
+    return is_machine or object_.kind == MachineSet.resource.kind
 
 
 def _selector(label: str, names: Sequence[str]) -> str:
@@ -272,22 +274,27 @@ async def _git_ops(
     observer = Observer(snapshot, providers=providers)
     objects = list(known)
     snapshot.fill(objects)
-    asked = [*(one for one in objects if one.key in keys), *(Object(msgspec.json.encode(one)) for one in manifests)]
-    wanted = {place for one in asked if one.kind == eksa.Cluster.resource.kind for place in _places(one, observer)}
-    found: list[Object] = []
+    asked = [
+        *(object_ for object_ in objects if object_.key in keys),
+        *(Object(msgspec.json.encode(manifest)) for manifest in manifests),
+    ]
+    wanted = {
+        place for cluster in asked if cluster.kind == eksa.Cluster.resource.kind for place in _places(cluster, observer)
+    }
+    fetched: list[Object] = []
     notices = []
     for kind, key in sorted(wanted):
         try:
-            found += await _get(client, _GIT_OPS[kind], key.namespace, key.name)
+            fetched += await _get(client, _GIT_OPS[kind], key.namespace, key.name)
         except Forbidden as error:
             notices.append(f"not allowed to read {kind} {key}: it is assumed to be missing ({error})")
-    return found, notices
+    return fetched, notices
 
 
-def _places(one: Object, observer: Observer) -> Iterator[tuple[str, Key]]:
+def _places(object_: Object, observer: Observer) -> Iterator[tuple[str, Key]]:
     """Kind and key of the GitOps configuration that a Cluster references, and of the one it is compared with."""
     try:
-        cluster = read_cluster(one)
+        cluster = read_cluster(object_)
     except msgspec.ValidationError:
         return
     management = observer.management(cluster)
@@ -298,7 +305,7 @@ def _places(one: Object, observer: Observer) -> Iterator[tuple[str, Key]]:
 
 
 async def _all(readings: Iterable[Awaitable[list[Object]]]) -> list[Object]:
-    return [one for part in await asyncio.gather(*readings) for one in part]
+    return [object_ for part in await asyncio.gather(*readings) for object_ in part]
 
 
 def _linked(specs: Sequence[eksa.ClusterSpec], providers: Providers) -> list[Resource]:
@@ -325,9 +332,9 @@ async def _get(client: Client, resource: Resource, namespace: str, name: str) ->
         return []
 
 
-def _manages_itself(one: Object) -> bool:
+def _manages_itself(cluster: Object) -> bool:
     try:
-        return is_self_managed(read_cluster(one))
+        return is_self_managed(read_cluster(cluster))
     except msgspec.ValidationError:
         return False
 
@@ -358,16 +365,19 @@ async def _bundles(
     versions: Collection[str],
 ) -> list[Object]:
     """The Bundles of the requested clusters, and of management clusters, whose release new clusters get."""
-    specs = [one.spec for one in readable(releases, EKSARelease)]
-    by_version = {one.version: (one.bundles_ref.namespace, one.bundles_ref.name) for one in specs}
+    specs = [release.spec for release in readable(releases, EKSARelease)]
+    by_version = {
+        release_spec.version: (release_spec.bundles_ref.namespace, release_spec.bundles_ref.name)
+        for release_spec in specs
+    }
     wanted = {by_version[version] for version in versions if version in by_version}
-    for one in clusters:
+    for item in clusters:
         try:
-            cluster = read_cluster(one)
+            cluster = read_cluster(item)
         except msgspec.ValidationError:  # a reconcile says so, and the preview as well
             continue
         spec = cluster.spec
-        if one.key not in keys and not is_self_managed(cluster):
+        if item.key not in keys and not is_self_managed(cluster):
             continue
         if spec.bundles_ref is not None:
             wanted.add((spec.bundles_ref.namespace, spec.bundles_ref.name))
@@ -379,19 +389,19 @@ async def _bundles(
 def _fleets(objects: Iterable[Object]) -> dict[str, Fleet]:
     """Machines with the objects that they were created from, by the name of their cluster."""
     by_kind: dict[str, dict[str, Object]] = {}
-    for one in objects:
-        by_kind.setdefault(one.kind, {})[one.name] = one
+    for object_ in objects:
+        by_kind.setdefault(object_.kind, {})[object_.name] = object_
     configs = by_kind.get(KubeadmConfig.resource.kind, {})
     machines: dict[str, list[MachineObjects]] = {}
-    for one in by_kind.get(Machine.resource.kind, {}).values():
-        machine = one.decode(Machine)
+    for object_ in by_kind.get(Machine.resource.kind, {}).values():
+        machine = object_.decode(Machine)
         bootstrap, reference = machine.spec.bootstrap.config_ref, machine.spec.infrastructure_ref
         config = configs.get(bootstrap.name) if bootstrap is not None else None
         infrastructure = by_kind.get(reference.kind, {}).get(reference.name)
-        seen = MachineObjects(one, config, infrastructure)
+        seen = MachineObjects(object_, config, infrastructure)
         machines.setdefault(machine.spec.cluster_name, []).append(seen)
     sets: dict[str, dict[str, MachineSet]] = {}
-    for one in by_kind.get(MachineSet.resource.kind, {}).values():
-        set_ = one.decode(MachineSet)
-        sets.setdefault(set_.spec.cluster_name, {})[one.name] = set_
+    for object_ in by_kind.get(MachineSet.resource.kind, {}).values():
+        set_ = object_.decode(MachineSet)
+        sets.setdefault(set_.spec.cluster_name, {})[object_.name] = set_
     return {name: Fleet(machines.get(name, []), sets.get(name, {})) for name in machines.keys() | sets.keys()}

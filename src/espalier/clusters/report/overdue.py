@@ -72,16 +72,17 @@ def complete(scope: Scope, parts: Iterable[Condition], now: datetime) -> float |
             limit = None  # the message names the finalizers of others that are left
         if limit is None:
             continue
-        holders = sorted(holders_of(scope, part.type), key=lambda one: (one.since, one.what))
+        holders = sorted(holders_of(scope, part.type), key=lambda holder: (holder.since, holder.what))
         bound = timedelta(seconds=limit.seconds)
         due = [
-            (_moment(one.since, now) + (min(bound, _DRAIN_LIMIT) if one.is_drain else bound), one) for one in holders
+            (_moment(holder.since, now) + (min(bound, _DRAIN_LIMIT) if holder.is_drain else bound), holder)
+            for holder in holders
         ]
-        overdue = [one for end, one in due if end <= now]
+        overdue = [holder for end, holder in due if end <= now]
         since = _unchanged_since(scope, part, now)
         ends = [end for end, _ in due]
         if overdue:
-            advice = "" if all(one.is_drain for one in overdue) else f"; {limit.advice_on(scope.key)}"
+            advice = "" if all(holder.is_drain for holder in overdue) else f"; {limit.advice_on(scope.key)}"
             part.message = f"{part.message}; {_named(overdue)}{advice}"
         elif _moment(since, now) + bound <= now:
             part.message = f"{part.message}; {limit.overdue(since, scope.key)}"
@@ -106,58 +107,70 @@ def _unchanged_since(scope: Scope, part: Condition, now: datetime) -> str:
     """
     before = condition_list.get(scope.status.conditions, part.type)
     times = [condition_list.transition_time(before, part.status, condition_list.timestamp(now))]
-    found = scope.capi_objects
-    for machine in (*found.machines, *found.other_machines):
+    capi_objects = scope.capi_objects
+    for machine in (*capi_objects.machines, *capi_objects.other_machines):
         ready = condition_list.get(reported(machine).status.conditions, READY)
         times += [ready.last_transition_time] if ready is not None and ready.status == "True" else []
-    for one in (*found.node_upgrades, *found.upgrades):
-        times.append(one.metadata.creation_timestamp or "")
-        times += [step.last_transition_time for step in reported(one).status.conditions]
+    for upgrade in (*capi_objects.node_upgrades, *capi_objects.upgrades):
+        times.append(upgrade.metadata.creation_timestamp or "")
+        times += [step.last_transition_time for step in reported(upgrade).status.conditions]
     return max(times)
 
 
 def holders_of(scope: Scope, type_: str) -> Iterator[Holder]:
     """The objects that hold what a condition reports."""
-    found = scope.capi_objects
+    capi_objects = scope.capi_objects
     if scope.is_deleted:
-        yield from _machines((*found.machines, *found.other_machines))
+        yield from _machines((*capi_objects.machines, *capi_objects.other_machines))
     elif type_ in (names.CONTROL_PLANE_INITIALIZED, names.CONTROL_PLANE_READY):
-        yield from _machines(found.machines)
-        yield from _machines(one for one in found.other_machines if external_etcd.MACHINE_LABEL in one.metadata.labels)
-        yield from _owners((*found.of(KubeadmControlPlane.resource).values(), *_etcd(found)))
+        yield from _machines(capi_objects.machines)
+        yield from _machines(
+            machine for machine in capi_objects.other_machines if external_etcd.MACHINE_LABEL in machine.metadata.labels
+        )
+        yield from _owners((*capi_objects.of(KubeadmControlPlane.resource).values(), *_etcd(capi_objects)))
     elif type_ == names.WORKERS_READY:
-        workers = (one for one in found.other_machines if external_etcd.MACHINE_LABEL not in one.metadata.labels)
+        workers = (
+            machine
+            for machine in capi_objects.other_machines
+            if external_etcd.MACHINE_LABEL not in machine.metadata.labels
+        )
         yield from _machines(workers)
-        yield from _owners(found.of(MachineDeployment.resource).values())
+        yield from _owners(capi_objects.of(MachineDeployment.resource).values())
 
 
-def _etcd(found: ClusterAPIObjects) -> Iterable[Object]:
-    return found.of(EtcdadmCluster.resource).values()
+def _etcd(capi_objects: ClusterAPIObjects) -> Iterable[Object]:
+    return capi_objects.of(EtcdadmCluster.resource).values()
 
 
 def _machines(machines: Iterable[Object]) -> Iterator[Holder]:
-    for one in machines:
-        ready = condition_list.get(reported(one).status.conditions, READY)
-        if one.metadata.deletion_timestamp is not None:
-            reason, why = machine_reports.deletion_of(one)
-            since, is_drain = one.metadata.deletion_timestamp, reason == contract.DRAINING
-            yield Holder(f"Machine {one.key} is being deleted", since, why, is_drain)
+    for machine in machines:
+        ready = condition_list.get(reported(machine).status.conditions, READY)
+        if machine.metadata.deletion_timestamp is not None:
+            reason, why = machine_reports.deletion_of(machine)
+            since, is_drain = machine.metadata.deletion_timestamp, reason == contract.DRAINING
+            yield Holder(f"Machine {machine.key} is being deleted", since, why, is_drain)
         elif ready is None:
-            yield Holder(f"Machine {one.key} is not ready", one.metadata.creation_timestamp or "", "")
+            yield Holder(f"Machine {machine.key} is not ready", machine.metadata.creation_timestamp or "", "")
         elif ready.status != "True":
-            yield Holder(f"Machine {one.key} is not ready", ready.last_transition_time, ready.message)
+            yield Holder(f"Machine {machine.key} is not ready", ready.last_transition_time, ready.message)
 
 
 def _owners(owners: Iterable[Object]) -> Iterator[Holder]:
-    for one in owners:
-        for found in reported(one).status.conditions:
-            if found.type in _WAITING and found.status == "True" and found.message:
+    for owner in owners:
+        for condition in reported(owner).status.conditions:
+            if condition.type in _WAITING and condition.status == "True" and condition.message:
                 yield Holder(
-                    f"{one.kind} {one.key} has condition {found.type}", found.last_transition_time, found.message
+                    f"{owner.kind} {owner.key} has condition {condition.type}",
+                    condition.last_transition_time,
+                    condition.message,
                 )
             elif (
-                found.type == _MACHINES_READY and found.status == "False"
+                condition.type == _MACHINES_READY and condition.status == "False"
             ):  # its message names other machines each time
-                yield Holder(f"{one.kind} {one.key} has condition {found.type} False", found.last_transition_time, "")
-            elif found.type == DELETING and found.status == "True":
-                yield Holder(f"{one.kind} {one.key} is being deleted", found.last_transition_time, found.message)
+                yield Holder(
+                    f"{owner.kind} {owner.key} has condition {condition.type} False", condition.last_transition_time, ""
+                )
+            elif condition.type == DELETING and condition.status == "True":
+                yield Holder(
+                    f"{owner.kind} {owner.key} is being deleted", condition.last_transition_time, condition.message
+                )

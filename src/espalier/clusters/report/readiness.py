@@ -118,12 +118,15 @@ def conditions(scope: Scope) -> list[Condition]:
 
 def _held(scope: Scope) -> Wait | None:
     """An edit by somebody for which controllers of Cluster API leave objects alone, or do not find them."""
-    found = scope.capi_objects
+    capi_objects = scope.capi_objects
     if paused := paused_objects(scope):
         return Wait(Reason.CLUSTER_API_PAUSED, paused)
-    owners = (*found.of(KubeadmControlPlane.resource).values(), *found.of(MachineDeployment.resource).values())
-    followed = (*owners, *found.sets, *found.machines, *found.other_machines)
-    changed = [text for one in followed for text in mislabelled(one)]
+    owners = (
+        *capi_objects.of(KubeadmControlPlane.resource).values(),
+        *capi_objects.of(MachineDeployment.resource).values(),
+    )
+    followed = (*owners, *capi_objects.sets, *capi_objects.machines, *capi_objects.other_machines)
+    changed = [text for object_ in followed for text in mislabelled(object_)]
     return Wait(Reason.LABELS_CHANGED, listing.first(changed, _MOST_NAMED, separator="; ")) if changed else None
 
 
@@ -136,7 +139,7 @@ def objects_missing(scope: Scope) -> Wait:
 
 def paused_objects(scope: Scope) -> str:
     """Cluster API objects that somebody paused, and how to unpause them; empty if there are none."""
-    found, there = [], scope.capi_objects
+    causes, there = [], scope.capi_objects
     written = (
         object_
         for resource, objects in there.objects.items()
@@ -144,20 +147,20 @@ def paused_objects(scope: Scope) -> str:
         for object_ in objects.values()
     )
     for object_ in (*written, *there.sets, *there.machines, *there.other_machines):
-        said = object_.metadata.annotations
-        is_held = any(said.get(name) == "true" for name in (IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT))
-        is_held |= said.get(contract.PAUSED_ANNOTATION) == external_etcd.PAUSED_FOR_ETCD
-        if contract.PAUSED_ANNOTATION in said and not is_held:
-            found.append(f"{object_.kind} {object_.key} is paused: remove annotation {contract.PAUSED_ANNOTATION}")
+        annotations = object_.metadata.annotations
+        is_held = any(annotations.get(name) == "true" for name in (IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT))
+        is_held |= annotations.get(contract.PAUSED_ANNOTATION) == external_etcd.PAUSED_FOR_ETCD
+        if contract.PAUSED_ANNOTATION in annotations and not is_held:
+            causes.append(f"{object_.kind} {object_.key} is paused: remove annotation {contract.PAUSED_ANNOTATION}")
     cluster = there.cluster
     if cluster is not None and cluster.spec.paused:
         name = f"{cluster.metadata.namespace}/{cluster.metadata.name}"
-        found.append(f"Cluster.cluster.x-k8s.io {name} is paused: set spec.paused to false")
+        causes.append(f"Cluster.cluster.x-k8s.io {name} is paused: set spec.paused to false")
     for deployment in there.typed_deployments.values():
         if deployment.spec.paused:
             name = f"{deployment.metadata.namespace}/{deployment.metadata.name}"
-            found.append(f"MachineDeployment {name} is paused: set spec.paused to false")
-    return listing.first(found, _MOST_NAMED, separator="; ")
+            causes.append(f"MachineDeployment {name} is paused: set spec.paused to false")
+    return listing.first(causes, _MOST_NAMED, separator="; ")
 
 
 def is_management_cluster_record(scope: Scope) -> bool:
@@ -168,16 +171,18 @@ def is_management_cluster_record(scope: Scope) -> bool:
 def _of_this_api(scope: Scope) -> list[Condition]:
     """The conditions of the cluster that serves this API: its API server is up, and its nodes are unknown here."""
     types = (names.CONTROL_PLANE_INITIALIZED, names.CONTROL_PLANE_READY)
-    found = [_condition(type_, "True", Satisfied.SERVES_THIS_API, SERVES_THIS_API) for type_ in types]
+    conditions = [_condition(type_, "True", Satisfied.SERVES_THIS_API, SERVES_THIS_API) for type_ in types]
     if scope.spec.worker_node_group_configurations:
-        found.append(
+        conditions.append(
             _condition(
                 names.WORKERS_READY, "Unknown", Reason.NOT_MANAGED_HERE, "this manager does not manage its workers"
             )
         )
     else:
-        found.append(_condition(names.WORKERS_READY, "True", Satisfied.NO_WORKERS, "no worker node groups in the spec"))
-    return found
+        conditions.append(
+            _condition(names.WORKERS_READY, "True", Satisfied.NO_WORKERS, "no worker node groups in the spec")
+        )
+    return conditions
 
 
 def _control_plane_initialized(scope: Scope) -> Condition:
@@ -195,8 +200,8 @@ def _control_plane_initialized(scope: Scope) -> Condition:
     if contract.is_control_plane_initialized(cluster):
         return _condition(type_, "True", Satisfied.CONTROL_PLANE_INITIALIZED, "the API server has responded")
     if not contract.is_infrastructure_provisioned(cluster):
-        said = contract.failure(scope.capi_objects.infrastructure) if scope.capi_objects.infrastructure else ""
-        message = ": ".join(filter(None, ("waiting for the infrastructure cluster to be provisioned", said)))
+        failure = contract.failure(scope.capi_objects.infrastructure) if scope.capi_objects.infrastructure else ""
+        message = ": ".join(filter(None, ("waiting for the infrastructure cluster to be provisioned", failure)))
         return _condition(type_, "False", Reason.CONTROL_PLANE_INITIALIZATION_IN_PROGRESS, message)
     etcd = scope.capi_objects.etcd
     if etcd is not None and not etcd.status.ready:
@@ -213,7 +218,7 @@ def _control_plane_initialized(scope: Scope) -> Condition:
 def etcd_progress(etcd: EtcdadmCluster) -> str:
     """The progress of external etcd."""
     wanted = 1 if etcd.spec.replicas is None else etcd.spec.replicas
-    ready = len([one for one in etcd.status.endpoints.split(",") if one])
+    ready = len([endpoint for endpoint in etcd.status.endpoints.split(",") if endpoint])
     if external_etcd.UPGRADING in etcd.metadata.annotations:
         return f"waiting for external etcd: its members are being replaced ({ready} ready)"
     return f"waiting for external etcd: {ready} of {wanted} members are ready"
@@ -314,15 +319,17 @@ def _pending_decisions(scope: Scope) -> Decisions | None:
 
 def _refused(changes: Iterable[in_place.OwnerChange], kind: str) -> Wait | None:
     """The refused in-place changes of owners of a kind."""
-    return in_place.refused(one for one in changes if one.wanted.kind == kind)
+    return in_place.refused(change for change in changes if change.wanted.kind == kind)
 
 
 def stopped_check(scope: Scope) -> Object | None:
     """The MachineHealthCheck of the control plane, if it was paused because no replacement became healthy."""
-    found = scope.capi_objects.of(MachineHealthCheck.resource).get(names.control_plane_health_check(scope.key.name))
-    said = found.metadata.annotations if found is not None else {}
-    is_stopped = contract.PAUSED_ANNOTATION in said and names.REMEDIATION_STOPPED_ANNOTATION in said
-    return found if is_stopped else None
+    health_check = scope.capi_objects.of(MachineHealthCheck.resource).get(
+        names.control_plane_health_check(scope.key.name)
+    )
+    annotations = health_check.metadata.annotations if health_check is not None else {}
+    is_stopped = contract.PAUSED_ANNOTATION in annotations and names.REMEDIATION_STOPPED_ANNOTATION in annotations
+    return health_check if is_stopped else None
 
 
 def _stopped(check: Object, trouble: str) -> str:
@@ -380,7 +387,7 @@ def _worker_counts(scope: Scope, outdated: int) -> Counts:
     ready = sum(status.ready_replicas or 0 for status in statuses)
     desired = sum(map(contract.desired_replicas, deployments.values()))
     surplus = sum(_chosen_by_autoscaler(deployment) for deployment in deployments.values())
-    unready = sum(min(_chosen_by_autoscaler(one), _unready(one)) for one in deployments.values())
+    unready = sum(min(_chosen_by_autoscaler(deployment), _unready(deployment)) for deployment in deployments.values())
     return Counts(expected + surplus - unready, desired, replicas - unready, replicas - unready - outdated, ready)
 
 
@@ -396,12 +403,12 @@ def _unready(deployment: MachineDeployment) -> int:
 
 def _outside_limits(deployments: Mapping[str, MachineDeployment]) -> str:
     """Groups whose number of machines is outside of their autoscaler's limits, until it changes that."""
-    found = []
+    groups = []
     for name, deployment in sorted(deployments.items()):
         limits, number = contract.autoscaler_limits(deployment), contract.desired_replicas(deployment)
         if limits is not None and not limits[0] <= number <= limits[1]:
-            found.append(f"{name} has {number} machines, but {limits[0]} to {limits[1]} are allowed")
-    return "; ".join(found)
+            groups.append(f"{name} has {number} machines, but {limits[0]} to {limits[1]} are allowed")
+    return "; ".join(groups)
 
 
 def _pending(scope: Scope) -> frozenset[str]:
@@ -410,9 +417,11 @@ def _pending(scope: Scope) -> frozenset[str]:
     planned = _pending_decisions(scope) if live and not scope.unresolved else None
     if planned is None:
         return frozenset()
-    wanted = (one for one in planned.worker_groups if isinstance(one, MachineDeployment))
+    wanted = (object_ for object_ in planned.worker_groups if isinstance(object_, MachineDeployment))
     return frozenset(
-        name for one in wanted if (name := one.metadata.name) in live and _machines(one) != _machines(live[name])
+        name
+        for deployment in wanted
+        if (name := deployment.metadata.name) in live and _machines(deployment) != _machines(live[name])
     )
 
 
@@ -424,13 +433,13 @@ def _machines(deployment: MachineDeployment) -> tuple[str | None, ...]:
 
 def _outdated(scope: Scope) -> dict[str, int]:
     """The number of machines to replace, by group: all of a group whose template waits to be written."""
-    pending, found = _pending(scope), {}
+    pending, numbers = _pending(scope), {}
     for name, deployment in scope.capi_objects.typed_deployments.items():
         replicas = deployment.status.replicas or 0
         counted = max(0, replicas - (deployment.status.up_to_date_replicas or 0))
         to_replace = rollouts.outdated_machines(deployment, scope.capi_objects.sets_of(name))
-        found[name] = replicas if name in pending else min(replicas, max(counted, to_replace))
-    return found
+        numbers[name] = replicas if name in pending else min(replicas, max(counted, to_replace))
+    return numbers
 
 
 def _later(scope: Scope, outdated: Mapping[str, int]) -> tuple[int, int]:
@@ -440,7 +449,9 @@ def _later(scope: Scope, outdated: Mapping[str, int]) -> tuple[int, int]:
     The strategy does not decide that: with a fallback, machines may be replaced. All machines of a group are upgraded,
     even if their version stays.
     """
-    held = {one.wanted.metadata.name for one in _changes(scope) if one.classified.effect is MachineEffect.IN_PLACE}
+    held = {
+        change.wanted.metadata.name for change in _changes(scope) if change.classified.effect is MachineEffect.IN_PLACE
+    }
     deployments = scope.capi_objects.typed_deployments
     others = sum(number for name, number in outdated.items() if name not in held)
     return sum(deployments[name].status.replicas or 0 for name in held & deployments.keys()), others

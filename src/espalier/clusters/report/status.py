@@ -70,7 +70,8 @@ def reported_after(
     parts = readiness.conditions(scope) if scope.settling is None else _parts_of_what_exists(scope, scope.settling)
     if scope.is_deleted:  # advice for a cluster that is kept does not help one being deleted
         parts = [
-            one if one.status == "True" and not _is_being_deleted(scope, one) else _deleting(one.type) for one in parts
+            part if part.status == "True" and not _is_being_deleted(scope, part) else _deleting(part.type)
+            for part in parts
         ]
     again = [overdue.complete(scope, parts, now) if not scope.is_deleted else None]
     ready = _ready(scope, parts, outcome)
@@ -91,7 +92,9 @@ def reported_after(
     trouble = _trouble(scope) if not scope.is_undecided else None
     invalid = [_false(names.SPEC_VALID, trouble)] if trouble is not None else []
     if scope.is_undecided:
-        invalid = [msgspec.structs.replace(one) for one in old.conditions if one.type == names.SPEC_VALID]
+        invalid = [
+            msgspec.structs.replace(condition) for condition in old.conditions if condition.type == names.SPEC_VALID
+        ]
     generation = scope.generation if is_done or is_record else old.observed_generation
     children_generation = scope.children_generation if is_done else old.children_observed_generation
     new = ClusterStatus(
@@ -109,29 +112,29 @@ def reported_after(
         eksd_release_ref=_distro(scope) or old.eksd_release_ref,
         cluster_certificate_info=old.cluster_certificate_info,
     )
-    return Reported(new, min((one for one in again if one is not None), default=None))
+    return Reported(new, min((seconds for seconds in again if seconds is not None), default=None))
 
 
-def reported(found: Object) -> ClusterStatus:
+def reported(object_: Object) -> ClusterStatus:
     """The last reported status of a Cluster whose spec can't be decoded."""
     try:
-        return msgspec.convert(found.tree.get("status") or {}, ClusterStatus)
+        return msgspec.convert(object_.tree.get("status") or {}, ClusterStatus)
     except msgspec.ValidationError:
         return ClusterStatus()
 
 
-def unreadable(found: Object, fault: Fault, now: datetime) -> ClusterStatus:
+def unreadable(object_: Object, fault: Fault, now: datetime) -> ClusterStatus:
     """The status of a Cluster whose spec can't be decoded. Conditions about its machines are removed."""
-    old = reported(found)
+    old = reported(object_)
     ready = _condition(names.READY, "False", fault.reason, fault.message)
-    ready.observed_generation = found.metadata.generation
+    ready.observed_generation = object_.metadata.generation
     stalled = _condition(names.STALLED, "True", fault.reason, fault.message)
-    stalled.observed_generation = found.metadata.generation
-    before = [one for one in old.conditions if one.type in (names.READY, names.STALLED)]
+    stalled.observed_generation = object_.metadata.generation
+    before = [condition for condition in old.conditions if condition.type in (names.READY, names.STALLED)]
     return msgspec.structs.replace(
         old,
         conditions=condition_list.set(condition_list.set(before, ready, now), stalled, now),
-        phase="Deleting" if found.metadata.deletion_timestamp else "Failed",
+        phase="Deleting" if object_.metadata.deletion_timestamp else "Failed",
         spec_valid=False,
         ready=False,
         failure_reason=fault.reason,
@@ -143,7 +146,7 @@ def _parts_of_what_exists(scope: Scope, wait: Wait) -> list[Condition]:
     """The conditions under Ready before a requested change has settled: of the objects that exist, as while a cluster
     is paused. Nothing is said to be replaced that nobody has begun to replace."""
     parts = readiness.conditions(msgspec.structs.replace(scope, is_left_alone=True))
-    return [_false(one.type, wait) if one.reason == Reason.PAUSED else one for one in parts]
+    return [_false(part.type, wait) if part.reason == Reason.PAUSED else part for part in parts]
 
 
 def _is_being_deleted(scope: Scope, part: Condition) -> bool:
@@ -214,7 +217,9 @@ def _usable(scope: Scope) -> str:
     workers = sum(deployment.status.ready_replicas or 0 for deployment in scope.capi_objects.typed_deployments.values())
     nodes = (control_plane.status.ready_replicas or 0) + workers
     version = control_plane.spec.version
-    behind = {one.spec.template.spec.version or "" for one in scope.capi_objects.typed_deployments.values()} - {
+    behind = {
+        deployment.spec.template.spec.version or "" for deployment in scope.capi_objects.typed_deployments.values()
+    } - {
         version,
         "",
     }
@@ -271,13 +276,13 @@ def _distro(scope: Scope) -> EksdReleaseRef | None:
 
 def _with_times(scope: Scope, parts: Sequence[Condition], now: datetime) -> list[Condition]:
     known = {part.type for part in parts}
-    found = [old for old in scope.status.conditions if old.type in known]
+    conditions = [old for old in scope.status.conditions if old.type in known]
     for part in parts:
         if part.type != names.SPEC_VALID or not scope.is_undecided:  # else it is that of an earlier generation
             part.observed_generation = scope.generation
         part.message = redaction.concealed(part.message, scope.secrets)
-        found = condition_list.set(found, part, now)
-    return sorted(found, key=lambda part: _SHOWN.index(part.type))
+        conditions = condition_list.set(conditions, part, now)
+    return sorted(conditions, key=lambda part: _SHOWN.index(part.type))
 
 
 def _false(type_: str, because: Wait) -> Condition:

@@ -97,14 +97,14 @@ _NO_BUNDLES = "its Bundles do not exist"
 
 
 def _listed(drifts: Sequence[Drift]) -> str:
-    said: list[str] = []
+    parts: list[str] = []
     length = 0
     for drift in map(str, drifts):
         length += len(drift)
         if length > LONGEST:
             break
-        said.append(drift)
-    return first(drifts, len(said), separator="; ", of="objects")
+        parts.append(drift)
+    return first(drifts, len(parts), separator="; ", of="objects")
 
 
 def _advice(drifts: Sequence[Drift], chosen: Policy | None) -> str:

@@ -39,12 +39,14 @@ def missing_objects(missing: Sequence[Missing], grace: float = 0.0) -> Wait | No
     failure."""
     if not missing:
         return None
-    message = "; ".join(f"{one.field}: waiting for {one.what}" for one in missing)
+    message = "; ".join(f"{reference.field}: waiting for {reference.what}" for reference in missing)
     if grace > 0:
         return Wait(Reason.DEPENDENT_OBJECTS_AWAITED, message, after=grace)
-    only_credentials = all(one.is_credentials for one in missing)
+    only_credentials = all(reference.is_credentials for reference in missing)
     reason = Reason.CREDENTIALS_NOT_PERMITTED if only_credentials else Reason.MISSING_DEPENDENT_OBJECTS
-    return Wait(reason, message, min((one.after for one in missing if one.after is not None), default=None))
+    return Wait(
+        reason, message, min((reference.after for reference in missing if reference.after is not None), default=None)
+    )
 
 
 def known_problem(scope: Scope) -> Wait | None:
@@ -52,7 +54,7 @@ def known_problem(scope: Scope) -> Wait | None:
 
     Rules about linked objects need all of them, but for credentials.
     """
-    if scope.is_settled or not all(one.is_credentials for one in scope.awaited):
+    if scope.is_settled or not all(reference.is_credentials for reference in scope.awaited):
         return None
     return problem(scope)
 
@@ -89,8 +91,8 @@ def problem(scope: Scope) -> Wait | None:
 def problems_beside_content(scope: Scope) -> Iterator[Wait]:
     """All such problems, except violations of its content."""
     for judge in (_self_managed, _name, _address, _clashes, *_RELATIONS):
-        if found := judge(scope):
-            yield found
+        if wait := judge(scope):
+            yield wait
 
 
 def conflict(scope: Scope) -> Wait | None:
@@ -111,17 +113,17 @@ def standing_problem(scope: Scope) -> Wait | None:
 
 def record_problem(scope: Scope) -> Wait | None:
     """The first problem of the management cluster's record with respect to the clusters that it manages."""
-    if found := list(releases.managed(None, scope.cluster, scope.managed)):
-        return Wait(Reason.EKSA_VERSION_INVALID, "; ".join(map(str, found)))
-    if found := list(sharing.of_record(None, scope.cluster, [one for one, _ in scope.managed])):
-        return Wait(Reason.CLUSTER_INVALID, "; ".join(map(str, found)))
+    if violations := list(releases.managed(None, scope.cluster, scope.managed)):
+        return Wait(Reason.EKSA_VERSION_INVALID, "; ".join(map(str, violations)))
+    if violations := list(sharing.of_record(None, scope.cluster, [cluster for cluster, _ in scope.managed])):
+        return Wait(Reason.CLUSTER_INVALID, "; ".join(map(str, violations)))
     return None
 
 
 def _relations(scope: Scope) -> Wait | None:
     for judge in _RELATIONS:
-        if found := judge(scope):
-            return found
+        if wait := judge(scope):
+            return wait
     return None
 
 
@@ -155,8 +157,8 @@ def _content(scope: Scope) -> Wait | None:
     is_made = scope.capi_objects.cluster_object is not None
     children = [child for _, child in scope.children]
     linked = linked_violations(scope.cluster, scope.providers, children, is_made=is_made)
-    found = [*rules, *linked, *other, *changes.too_early(scope.cluster, running(scope.capi_objects))]
-    return Wait(Reason.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
+    violations = [*rules, *linked, *other, *changes.too_early(scope.cluster, running(scope.capi_objects))]
+    return Wait(Reason.CLUSTER_INVALID, "; ".join(map(str, violations))) if violations else None
 
 
 def _name(scope: Scope) -> Wait | None:
@@ -167,10 +169,10 @@ def _name(scope: Scope) -> Wait | None:
             "which is named after the group and its failure domain; choose other names"
         )
         return Wait(Reason.CLUSTER_INVALID, message)
-    if scope.rivals:
-        rivals = ", ".join(map(str, scope.rivals))
+    if scope.older_namesakes:
+        others = ", ".join(map(str, scope.older_namesakes))
         message = (
-            f'the name "{scope.key.name}" is taken by cluster {rivals}: '
+            f'the name "{scope.key.name}" is taken by cluster {others}: '
             "names of clusters are unique in a management cluster; delete this one and choose another name"
         )
         return Wait(Reason.CLUSTER_NAME_TAKEN, message)
@@ -225,19 +227,19 @@ def _issuer(scope: Scope) -> Wait | None:
     config = authentication.linked(scope.render_input, OIDCConfig) if scope.render_input is not None else None
     if config is None:
         return None
-    found = list(identity.shared_issuer(scope.spec, "spec.identityProviderRefs", config.spec.issuer_url))
-    return Wait(Reason.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
+    violations = list(identity.shared_issuer(scope.spec, "spec.identityProviderRefs", config.spec.issuer_url))
+    return Wait(Reason.CLUSTER_INVALID, "; ".join(map(str, violations))) if violations else None
 
 
 def lacking_images(scope: Scope) -> str:
     """The images that a cluster can't be rendered without, and its Bundles lack; empty if there are none."""
     if scope.render_input is None:
         return ""
-    found = [
+    violations = [
         *releases.components(scope.spec, scope.render_input.provider, scope.bundles),
         *releases.images(scope.spec, bottlerocket.lacks(scope.render_input), scope.bundles),
     ]
-    return "; ".join(map(str, found))
+    return "; ".join(map(str, violations))
 
 
 def _components(scope: Scope) -> Wait | None:
@@ -256,10 +258,10 @@ def _cluster_api(scope: Scope) -> Wait | None:
         message = f"spec.externalEtcdConfiguration: {messages.REQUIRES_EKS_ANYWHERE}"
         return Wait(Reason.REQUIRES_EKS_ANYWHERE_CLUSTER_API, message)
     provider = unsupported.provider_of(scope.spec, scope.providers)
-    found = bottlerocket_groups(provider, scope.spec, [child for _, child in scope.children])
-    if not found:
+    groups = bottlerocket_groups(provider, scope.spec, [child for _, child in scope.children])
+    if not groups:
         return None
-    places = ", ".join(f"{field}.machineGroupRef" for field in found)
+    places = ", ".join(f"{field}.machineGroupRef" for field in groups)
     return Wait(Reason.REQUIRES_EKS_ANYWHERE_CLUSTER_API, f"{places}: {messages.BOTTLEROCKET_REQUIRES_EKS_ANYWHERE}")
 
 
@@ -277,25 +279,25 @@ def _management(scope: Scope) -> Wait | None:
 
 
 def _skew(scope: Scope) -> Wait | None:
-    found = list(releases.skew(scope.spec, scope.release, scope.management))
-    return Wait(Reason.EKSA_VERSION_INVALID, "; ".join(map(str, found))) if found else None
+    violations = list(releases.skew(scope.spec, scope.release, scope.management))
+    return Wait(Reason.EKSA_VERSION_INVALID, "; ".join(map(str, violations))) if violations else None
 
 
 def _git_ops(scope: Scope) -> Wait | None:
-    found = list(gitops.violations(None, scope.cluster, scope.management, scope.other_git_ops))
-    return Wait(Reason.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
+    violations = list(gitops.violations(None, scope.cluster, scope.management, scope.other_git_ops))
+    return Wait(Reason.CLUSTER_INVALID, "; ".join(map(str, violations))) if violations else None
 
 
 def _sharing(scope: Scope) -> Wait | None:
-    found = list(sharing.violations(None, scope.cluster, scope.management))
-    return Wait(Reason.CLUSTER_INVALID, "; ".join(map(str, found))) if found else None
+    violations = list(sharing.violations(None, scope.cluster, scope.management))
+    return Wait(Reason.CLUSTER_INVALID, "; ".join(map(str, violations))) if violations else None
 
 
 def _release(scope: Scope) -> Wait | None:
-    found = _missing(scope)
-    if found is None or not scope.unusable:
-        return found
-    return Wait(found.reason, f"{found.message}; {scope.unusable}")
+    wait = _missing(scope)
+    if wait is None or not scope.unusable:
+        return wait
+    return Wait(wait.reason, f"{wait.message}; {scope.unusable}")
 
 
 def _replaced(scope: Scope) -> Wait | None:

@@ -54,7 +54,7 @@ class Restored:
     deltas: tuple[StoredSnapshot, ...]
     """Deltas that were applied."""
     contents: Contents
-    is_whole: bool
+    is_complete: bool
     """True if the result has the last revision of the store."""
     replaced: Path | None
     """The new path of the data that were there before."""
@@ -91,8 +91,8 @@ async def restore(
         for name, note in notes.items():
             await asyncio.to_thread(side.write, name, note)
         replaced = await _uninterrupted(side.put_in_place)
-    is_whole = contents.revision >= plan.target(inventory)
-    return Restored(full, tuple(run.applied), contents, is_whole, replaced, tuple(run.passed_over))
+    is_complete = contents.revision >= plan.target(inventory)
+    return Restored(full, tuple(run.applied), contents, is_complete, replaced, tuple(run.passed_over))
 
 
 class _Restore:

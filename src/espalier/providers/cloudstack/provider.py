@@ -43,7 +43,7 @@ def cloudstack(look_up: LookUp) -> Provider:
         kinds=KINDS,
         render=render,
         rules=rules,
-        brought=environment.secrets,
+        environment_secrets=environment.secrets,
         names_credentials="credentialsRef of the CloudStackDatacenterConfig's availability zones",
         images=("cloudStack.kubeVip",),
         etcd=EtcdRenderer(render.etcd_config, render.etcd_machine_template),

@@ -40,9 +40,9 @@ def nutanix(look_up: LookUp) -> Provider:
         extras=Extras(
             kinds=cloud_controller.SET.resources, names=cloud_controller.extra_names, render=cloud_controller.extras
         ),
-        brought=environment.secrets,
+        environment_secrets=environment.secrets,
         names_credentials="credentialRef of the NutanixDatacenterConfig",
-        brought_together=tuple(references.VARIABLES.values()),
+        joint_variables=tuple(references.VARIABLES.values()),
         images=("nutanix.cloudProvider", "nutanix.kubeVip"),
         etcd=EtcdRenderer(render.etcd_config, render.etcd_machine_template),
         encryption_file="/etc/kubernetes/enc/encryption-config.yaml",

@@ -37,10 +37,10 @@ def snow(look_up: LookUp) -> Provider:
         render=render,
         rules=rules,
         extras=Extras(kinds=(SECRET, AWSSnowIPPool.resource), names=render.extra_names, render=render.extras),
-        brought=environment.secrets,
+        environment_secrets=environment.secrets,
         names_credentials="identityRef of the SnowDatacenterConfig",
-        brought_together=(tuple(references.FILES.values()),),
-        brought_files=tuple(references.FILES.values()),
+        joint_variables=(tuple(references.FILES.values()),),
+        file_variables=tuple(references.FILES.values()),
         clashes=rules.clashes,
         images=("snow.kubeVip",),
         bottlerocket=Bottlerocket(

@@ -369,7 +369,7 @@ def test_every_step_that_decides_is_asked_by_both() -> None:
     assert only_act == {
         "add_finalizer",
         "limit_remediation",
-        "carry_credentials_there",
+        "copy_credentials_to_workload",
         "own_children",
         "make_gate_key",
         "copy_kubeconfig",

@@ -94,7 +94,7 @@ async def test_all_records_come_back_with_their_numbers(store: MemoryStore, tmp_
     assert back == records(model.events)
     assert (state.revision, state.leases, state.index, state.term) == (10, {7: 3600, 9: 60}, 1, 1)
     assert [stored.snapshot.last for stored in done.deltas] == [6, 10]
-    assert (done.contents.leases, done.is_whole, done.passed_over) == ((7,), True, ())
+    assert (done.contents.leases, done.is_complete, done.passed_over) == ((7,), True, ())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
 
 
@@ -174,7 +174,7 @@ async def test_a_damaged_full_snapshot_is_passed_over_if_deltas_lead_past_it(
     await store.put(full(7, 7).key, b"damaged")
     done = await restore(store, tmp_path / "data", AGAIN)
     assert restored(tmp_path / "data")[0] == records(model.events)
-    assert (done.full.snapshot.last, done.is_whole) == (4, True)
+    assert (done.full.snapshot.last, done.is_complete) == (4, True)
     assert [full(7, 7).key in cause for cause in done.passed_over] == [True]
 
 
@@ -185,7 +185,7 @@ async def test_a_gap_is_refused_unless_less_is_wanted(store: MemoryStore, tmp_pa
         await restore(store, tmp_path / "data", AGAIN)
     assert not (tmp_path / "data").exists()
     done = await restore(store, tmp_path / "data", Options(partial=True))
-    assert (done.contents.revision, done.is_whole) == (6, False)
+    assert (done.contents.revision, done.is_complete) == (6, False)
     assert done.contents.served > 10
 
 

@@ -29,7 +29,7 @@ def with_cgroup_v1(rendered: Rendered) -> Rendered:
 
 
 def _machine(config: KubeadmConfigSpec, version: str) -> KubeadmConfigSpec:
-    file = next((one for one in config.files if one.path == kubelet.PATCH), None)
+    file = next((candidate for candidate in config.files if candidate.path == kubelet.PATCH), None)
     if file is None or minor(version) < SINCE:
         return config
     return each_node(config, _without_check) if json.loads(file.content).get("failCgroupV1") is False else config

@@ -42,8 +42,8 @@ def release(eksa_version: str | None) -> semver.Version | None:
 
     A pre-release counts as its release (`v0.27.0-dev` renders as `v0.27.0` will), build metadata is ignored.
     """
-    found = parsed(eksa_version or "")
-    return found.finalize_version() if found else None
+    release = parsed(eksa_version or "")
+    return release.finalize_version() if release else None
 
 
 def chosen(table: Sequence[Layer], version: semver.Version | None, consents: Collection[str] = ()) -> tuple[Layer, ...]:

@@ -51,8 +51,8 @@ def cluster_configuration(
     config: KubeadmConfigSpec, change: Callable[[ClusterConfiguration], ClusterConfiguration]
 ) -> KubeadmConfigSpec:
     """Apply `change` to kubeadm's ClusterConfiguration; workers don't get it."""
-    found = config.cluster_configuration
-    return config if found is None else changed(config, cluster_configuration=change(found))
+    configuration = config.cluster_configuration
+    return config if configuration is None else changed(config, cluster_configuration=change(configuration))
 
 
 def flag(args: list[Arg], name: str, value: str) -> list[Arg]:
@@ -76,13 +76,13 @@ def kubelet_flag(config: KubeadmConfigSpec, name: str, value: str) -> KubeadmCon
 
 def each_node(config: KubeadmConfigSpec, change: Callable[[NodeRegistration], NodeRegistration]) -> KubeadmConfigSpec:
     """Apply `change` to the node registration of the machine that initializes the cluster and of those that join."""
-    found = config
+    spec = config
     init, join = config.init_configuration, config.join_configuration
     if init is not None and init.node_registration is not None:
-        found = changed(found, init_configuration=changed(init, node_registration=change(init.node_registration)))
+        spec = changed(spec, init_configuration=changed(init, node_registration=change(init.node_registration)))
     if join is not None and join.node_registration is not None:
-        found = changed(found, join_configuration=changed(join, node_registration=change(join.node_registration)))
-    return found
+        spec = changed(spec, join_configuration=changed(join, node_registration=change(join.node_registration)))
+    return spec
 
 
 def each_manifest(rendered: Rendered, change: Callable[[Manifest], Manifest]) -> Rendered:

@@ -55,15 +55,15 @@ def with_settings(rendered: Rendered) -> Rendered:
     """Set the provider's settings of cluster and kubelets, and the role of control plane machines."""
     settings = rendered.settings
 
-    def of_cluster(found: ClusterConfiguration) -> ClusterConfiguration:
-        manager = found.controller_manager
+    def of_cluster(configuration: ClusterConfiguration) -> ClusterConfiguration:
+        manager = configuration.controller_manager
         for name, value in settings.controller_manager.items():
             manager = component_flag(manager, name, value)
-        server = found.api_server
+        server = configuration.api_server
         for name, value in settings.api_server.items():
             server = component_flag(server, name, value)
-        gates = {**settings.feature_gates, **found.feature_gates}
-        return changed(found, api_server=server, controller_manager=manager, feature_gates=gates)
+        gates = {**settings.feature_gates, **configuration.feature_gates}
+        return changed(configuration, api_server=server, controller_manager=manager, feature_gates=gates)
 
     def of_node(node: NodeRegistration, version: str) -> NodeRegistration:
         given = node.kubelet_extra_args
@@ -75,22 +75,22 @@ def with_settings(rendered: Rendered) -> Rendered:
         own = cluster_configuration(config, of_cluster)
         return _with_moved_flags(each_node(own, lambda node: of_node(node, version)))
 
-    found = each_machine(rendered, of_machine)
-    spec = found.control_plane.spec
+    changed_machines = each_machine(rendered, of_machine)
+    spec = changed_machines.control_plane.spec
     template = spec.machine_template
     labels = (template.metadata.labels if template.metadata else {}) | NODE_ROLE
     template = changed(template, metadata=changed(template.metadata or TemplateMeta(), labels=labels))
-    cluster = found.cluster
+    cluster = changed_machines.cluster
     network = cluster.spec.cluster_network
     if settings.service_domain and network is not None:
         network = changed(network, service_domain=settings.service_domain)
         cluster = changed(cluster, spec=changed(cluster.spec, cluster_network=network))
     if settings.empty_worker_taints:
-        found = replace(found, groups=tuple(map(_without_taints, found.groups)))
+        changed_machines = replace(changed_machines, groups=tuple(map(_without_taints, changed_machines.groups)))
     return replace(
-        found,
+        changed_machines,
         cluster=cluster,
-        control_plane=changed(found.control_plane, spec=changed(spec, machine_template=template)),
+        control_plane=changed(changed_machines.control_plane, spec=changed(spec, machine_template=template)),
     )
 
 
@@ -108,7 +108,7 @@ def _without_taints(group: RenderedGroup) -> RenderedGroup:
 
 def _with_moved_flags(config: KubeadmConfigSpec) -> KubeadmConfigSpec:
     """Move kubelet flags into a given KubeletConfiguration, whose own values override them."""
-    file = next((one for one in config.files if one.path == kubelet.PATCH), None)
+    file = next((candidate for candidate in config.files if candidate.path == kubelet.PATCH), None)
     if file is None:
         return config
     given: dict[str, Any] = json.loads(file.content)
@@ -119,20 +119,20 @@ def _with_moved_flags(config: KubeadmConfigSpec) -> KubeadmConfigSpec:
         settings.update({_FIELDS[name]: _value(name, value) for name, value in flags.items() if name in _FIELDS})
         # The driver is the machine's, and a flag in EKS Anywhere as well.
         moved = _FIELDS.keys() - ({"cgroup-driver"} if "cgroupDriver" not in given else set())
-        kept = [Arg(name=name, value=value) for name, value in flags.items() if name not in moved]
-        return changed(node, kubelet_extra_args=kept)
+        remaining = [Arg(name=name, value=value) for name, value in flags.items() if name not in moved]
+        return changed(node, kubelet_extra_args=remaining)
 
     changed_config = each_node(config, of_node)
     if "cgroupDriver" not in given:
         settings.pop("cgroupDriver", None)
     content = json.dumps(settings | given, indent=2, sort_keys=True) + "\n"
-    files: list[File] = [changed(one, content=content) if one is file else one for one in config.files]
+    files: list[File] = [changed(other, content=content) if other is file else other for other in config.files]
     return changed(changed_config, files=files)
 
 
 def _value(name: str, value: str) -> Any:
     if name == "eviction-hard":
-        pairs: Mapping[str, str] = dict(one.split("<", 1) for one in value.split(","))
+        pairs: Mapping[str, str] = dict(pair.split("<", 1) for pair in value.split(","))
         return pairs
     if name == "tls-cipher-suites":
         return value.split(",")

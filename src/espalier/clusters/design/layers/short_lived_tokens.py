@@ -16,8 +16,8 @@ from espalier.clusters.design.rendered import Rendered
 FLAG = ("service-account-extend-token-expiration", "false")
 
 
-def _components(found: ClusterConfiguration) -> ClusterConfiguration:
-    return changed(found, api_server=component_flag(found.api_server, *FLAG))
+def _components(configuration: ClusterConfiguration) -> ClusterConfiguration:
+    return changed(configuration, api_server=component_flag(configuration.api_server, *FLAG))
 
 
 def _machine(config: KubeadmConfigSpec, _version: str) -> KubeadmConfigSpec:

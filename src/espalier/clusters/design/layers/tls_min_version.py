@@ -21,12 +21,12 @@ from espalier.clusters.design.rendered import Rendered
 FLAG = ("tls-min-version", "VersionTLS12")
 
 
-def _components(found: ClusterConfiguration) -> ClusterConfiguration:
+def _components(configuration: ClusterConfiguration) -> ClusterConfiguration:
     return changed(
-        found,
-        api_server=component_flag(found.api_server, *FLAG),
-        controller_manager=component_flag(found.controller_manager, *FLAG),
-        scheduler=component_flag(found.scheduler, *FLAG),
+        configuration,
+        api_server=component_flag(configuration.api_server, *FLAG),
+        controller_manager=component_flag(configuration.controller_manager, *FLAG),
+        scheduler=component_flag(configuration.scheduler, *FLAG),
     )
 
 

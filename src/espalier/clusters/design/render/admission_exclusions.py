@@ -24,7 +24,7 @@ _CONTROLLERS = f"system:serviceaccount:{KUBE_SYSTEM}:"
 def _rule(
     group: str, kind: str, namespace: str = "", *, version: str = "v1", names: Sequence[str] = (), user: str = ""
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    tree: dict[str, Any] = {
         "apiGroup": group,
         "apiVersion": version,
         "kind": kind,
@@ -33,7 +33,7 @@ def _rule(
         "name": list(names),
         "username": user,
     }
-    return {name: value for name, value in found.items() if value or name == "apiGroup"}
+    return {name: value for name, value in tree.items() if value or name == "apiGroup"}
 
 
 _RBAC, _FLOWS, _LEASES = "rbac.authorization.k8s.io", "flowcontrol.apiserver.k8s.io", "coordination.k8s.io"

@@ -19,7 +19,7 @@ OIDC = "oidc-"
 
 def linked(render_input: RenderInput, kind: type[K]) -> K | None:
     """The linked object of a kind."""
-    return next((one.decode(kind) for one in render_input.children if one.kind == kind.resource.kind), None)
+    return next((child.decode(kind) for child in render_input.children if child.kind == kind.resource.kind), None)
 
 
 def flags(render_input: RenderInput) -> dict[str, str]:
@@ -32,8 +32,8 @@ def flags_of(control_plane: KubeadmControlPlane) -> dict[str, str]:
     """The same flags, of an existing control plane."""
     configuration = control_plane.spec.kubeadm_config_spec.cluster_configuration
     api_server = configuration.api_server if configuration is not None else None
-    found = api_server.extra_args if api_server is not None else ()
-    return {one.name: one.value for one in found if one.name.startswith(OIDC)}
+    args = api_server.extra_args if api_server is not None else ()
+    return {arg.name: arg.value for arg in args if arg.name.startswith(OIDC)}
 
 
 def issuer(render_input: RenderInput) -> Mapping[str, str]:
@@ -44,8 +44,8 @@ def issuer(render_input: RenderInput) -> Mapping[str, str]:
 
 def _oidc(config: OIDCConfig) -> dict[str, str]:
     spec = config.spec
-    claim = next((f"{one.claim}={one.value}" for one in spec.required_claims), "")
-    found = {
+    claim = next((f"{required.claim}={required.value}" for required in spec.required_claims), "")
+    args = {
         "oidc-client-id": spec.client_id,
         "oidc-groups-claim": spec.groups_claim,
         "oidc-groups-prefix": spec.groups_prefix,
@@ -54,4 +54,4 @@ def _oidc(config: OIDCConfig) -> dict[str, str]:
         "oidc-username-claim": spec.username_claim,
         "oidc-username-prefix": spec.username_prefix,
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in args.items() if value}

@@ -168,8 +168,8 @@ def workload(render_input: RenderInput) -> Iterable[Manifest]:
 
 def _mappings(spec: AWSIamConfigSpec) -> dict[str, str]:
     """The mappings of users and roles. JSON is YAML."""
-    roles = [{"rolearn": one.role_arn, "username": one.username, "groups": one.groups} for one in spec.map_roles]
-    users = [{"userarn": one.user_arn, "username": one.username, "groups": one.groups} for one in spec.map_users]
+    roles = [{"rolearn": role.role_arn, "username": role.username, "groups": role.groups} for role in spec.map_roles]
+    users = [{"userarn": user.user_arn, "username": user.username, "groups": user.groups} for user in spec.map_users]
     return {"mapRoles": json.dumps(roles, indent=2) + "\n", "mapUsers": json.dumps(users, indent=2) + "\n"}
 
 
@@ -230,14 +230,14 @@ def lacks_image(render_input: RenderInput) -> bool:
     return is_asked_for(render_input) and not render_input.of_control_plane.distro.authenticator
 
 
-def has_keys(found: Tree) -> bool:
+def has_keys(tree: Tree) -> bool:
     """True if a Secret has the keys."""
-    return {CERTIFICATE, KEY} <= set(found.get("data") or {})
+    return {CERTIFICATE, KEY} <= set(tree.get("data") or {})
 
 
-def gives_access(found: Tree, content: bytes) -> bool:
+def gives_access(tree: Tree, content: bytes) -> bool:
     """True if a Secret has this kubeconfig."""
-    return (found.get("data") or {}).get(kubeconfig.KEY) == encode_data(content)
+    return (tree.get("data") or {}).get(kubeconfig.KEY) == encode_data(content)
 
 
 def with_keys(body: Secret, certificate: bytes, key: bytes) -> Secret:

@@ -139,7 +139,8 @@ def etcd_config(
             etcd_image=str(components.distro.etcd),
             pause_image=str(components.distro.pause),
             custom_bootstrap_containers=[
-                EtcdBootstrapContainer(name=one.name, image=one.image, mode=one.mode) for one in containers.at_boot
+                EtcdBootstrapContainer(name=container.name, image=container.image, mode=container.mode)
+                for container in containers.at_boot
             ],
             boot=settings.boot,
             kernel=settings.kernel,
@@ -182,7 +183,7 @@ def _fields(
         bottlerocket_admin=_parts(containers.admin),
         bottlerocket_bootstrap=_parts(uri(bootstrap_image(components.bundle))),
         bottlerocket_control=_parts(containers.control),
-        bottlerocket_custom_bootstrap_containers=[_at_boot(one) for one in containers.at_boot],
+        bottlerocket_custom_bootstrap_containers=[_at_boot(container) for container in containers.at_boot],
         cert_bundles=_cert_bundles(asked),
         pause=_parts(str(components.distro.pause)),
         proxy=capi.Proxy(https_proxy=proxy.https_proxy, no_proxy=node_setup.reached_directly(render_input, proxy))
@@ -193,7 +194,10 @@ def _fields(
 
 
 def _cert_bundles(asked: HostOSConfiguration | None) -> list[capi.CertBundle]:
-    return [capi.CertBundle(name=one.name, data=one.data) for one in (asked.cert_bundles if asked is not None else [])]
+    return [
+        capi.CertBundle(name=bundle.name, data=bundle.data)
+        for bundle in (asked.cert_bundles if asked is not None else [])
+    ]
 
 
 def _with(configuration: C, fields: capi.BottlerocketFields) -> C:
@@ -205,12 +209,12 @@ def _settings(kubelet: Mapping[str, Any] | None, asked: HostOSConfiguration | No
     given = asked.bottlerocket_configuration if asked is not None else None
     given = given or BottlerocketConfiguration()
     of_kubelets = (msgspec.to_builtins(given.kubernetes) if given.kubernetes else {}) | kubelet_settings(kubelet)
-    found = BottlerocketConfiguration(
+    configuration = BottlerocketConfiguration(
         boot=given.boot if given.boot != BottlerocketBoot() else None,
         kernel=given.kernel if given.kernel != BottlerocketKernel() else None,
         kubernetes=msgspec.convert(of_kubelets, BottlerocketKubernetes) if of_kubelets else None,
     )
-    return found if found != BottlerocketConfiguration() else None
+    return configuration if configuration != BottlerocketConfiguration() else None
 
 
 def _parts(image: str) -> capi.ImageParts | None:
@@ -228,7 +232,7 @@ def _mirror(mirror: RegistryMirrorConfiguration) -> capi.RegistryMirror:
     endpoints = registry_mirror.endpoints(mirror)
     if list(endpoints) == [_DEFAULT]:
         return capi.RegistryMirror(endpoint=endpoints[_DEFAULT], ca_cert=mirror.ca_cert_content)
-    mirrors = [capi.Mirror(registry=registry, endpoints=[one]) for registry, one in endpoints.items()]
+    mirrors = [capi.Mirror(registry=registry, endpoints=[endpoint]) for registry, endpoint in endpoints.items()]
     return capi.RegistryMirror(ca_cert=mirror.ca_cert_content, mirrors=mirrors)
 
 
@@ -237,10 +241,10 @@ def _on_host(cluster: ClusterConfiguration) -> ClusterConfiguration:
     api_server = cluster.api_server
     if api_server is not None:
         volumes = [
-            replace(one, host_path=one.host_path.replace(_MOUNTED, _HOST, 1))
-            if one.host_path.startswith(_MOUNTED)
-            else one
-            for one in api_server.extra_volumes
+            replace(volume, host_path=volume.host_path.replace(_MOUNTED, _HOST, 1))
+            if volume.host_path.startswith(_MOUNTED)
+            else volume
+            for volume in api_server.extra_volumes
         ]
         api_server = replace(api_server, extra_volumes=volumes)
     return replace(

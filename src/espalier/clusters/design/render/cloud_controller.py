@@ -70,5 +70,5 @@ def tolerations(render_input: RenderInput) -> list[Tree]:
 
 
 def _toleration(key: str, value: str, effect: str) -> Tree:
-    found: Tree = {"key": key, "operator": "Exists", "effect": effect}
-    return found | ({"operator": "Equal", "value": value} if value else {})
+    toleration: Tree = {"key": key, "operator": "Exists", "effect": effect}
+    return toleration | ({"operator": "Equal", "value": value} if value else {})

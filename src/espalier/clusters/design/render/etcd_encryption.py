@@ -73,10 +73,10 @@ def _configuration(asked: list[EtcdEncryption]) -> Mapping[str, object]:
         "kind": "EncryptionConfiguration",
         "resources": [
             {
-                "resources": one.resources,
-                "providers": [*(_plugin(each.kms) for each in one.providers), {"identity": {}}],
+                "resources": rule.resources,
+                "providers": [*(_plugin(each.kms) for each in rule.providers), {"identity": {}}],
             }
-            for one in asked
+            for rule in asked
         ],
     }
 

@@ -44,8 +44,8 @@ def first_machine(version: str) -> list[str]:
     """Commands before kubeadm: kube-vip uses the first kubeconfig on the machine that initializes a control plane."""
     if minor(version) < _FIRST_KUBECONFIG_SINCE:
         return []
-    found, other = (f"path: {one}" for one in (_KUBECONFIG, _FIRST_KUBECONFIG))
-    return [f"if [ -f /run/kubeadm/kubeadm.yaml ]; then sed -i 's#{found}#{other}#' {PATH}; fi"]
+    own, other = (f"path: {path}" for path in (_KUBECONFIG, _FIRST_KUBECONFIG))
+    return [f"if [ -f /run/kubeadm/kubeadm.yaml ]; then sed -i 's#{own}#{other}#' {PATH}; fi"]
 
 
 def file(image: str, address: str, variant: Variant = USUAL) -> File:

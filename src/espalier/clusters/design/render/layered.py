@@ -41,7 +41,7 @@ def base(render_input: RenderInput) -> Rendered:
     )
     config = render_input.provider.render.control_plane_config(render_input)
     infrastructure = render_input.provider.render.infrastructure_cluster(render_input)
-    found = Rendered(
+    result = Rendered(
         infrastructure=infrastructure,
         machine_template=template,
         control_plane=cluster.control_plane(render_input, config, template.resource, template.metadata.name),
@@ -56,7 +56,7 @@ def base(render_input: RenderInput) -> Rendered:
         workload=tuple(render_input.provider.workload(render_input)),
         extras=tuple(_extras(render_input)),
     )
-    return render_input.provider.complete(render_input, found)
+    return render_input.provider.complete(render_input, result)
 
 
 def _extras(render_input: RenderInput) -> Iterator[KubeObject]:
@@ -65,11 +65,11 @@ def _extras(render_input: RenderInput) -> Iterator[KubeObject]:
     """
     extras = render_input.provider.extras
     known = set(extras.names(render_input.name, render_input.spec, render_input.children)) if extras.kinds else set()
-    for one in extras.render(render_input):
-        name = Name(one.resource, one.metadata.name)
+    for extra in extras.render(render_input):
+        name = Name(extra.resource, extra.metadata.name)
         if name not in known:
             raise ValueError(f"the provider renders {name}, which is not among the names that it declares")
-        yield one
+        yield extra
 
 
 def _group(render_input: RenderInput, group: WorkerNodeGroupConfiguration) -> RenderedGroup:

@@ -41,7 +41,7 @@ class _File(NamedTuple):
 
 def setup(render_input: RenderInput) -> Setup:
     """The setup; empty for most clusters."""
-    files = [_written(render_input, one) for one in _files(render_input)]
+    files = [_written(render_input, file) for file in _files(render_input)]
     appends = (
         [f"cat {APPENDED} >> /etc/containerd/config.toml"] if render_input.spec.registry_mirror_configuration else []
     )
@@ -74,7 +74,7 @@ def secret(render_input: RenderInput) -> Secret:
     return Secret(
         metadata=metadata,
         type="Opaque",
-        data={one.key: one.content.encode() for one in _files(render_input) if one.key},
+        data={file.key: file.content.encode() for file in _files(render_input) if file.key},
     )
 
 
@@ -114,8 +114,8 @@ def _proxy(render_input: RenderInput, proxy: ProxyConfiguration) -> _File:
     return _File(PROXY_FILE, "\n".join(lines) + "\n", "http-proxy.conf" if _has_password(proxy) else "")
 
 
-def _ranges(found: Ranges | None) -> list[str]:
-    return found.cidr_blocks if found is not None else []
+def _ranges(ranges: Ranges | None) -> list[str]:
+    return ranges.cidr_blocks if ranges is not None else []
 
 
 def _mirror(render_input: RenderInput, mirror: RegistryMirrorConfiguration) -> Iterator[_File]:

@@ -58,11 +58,11 @@ class ResourceSet(NamedTuple):
     @property
     def resources(self) -> tuple[Resource, ...]:
         """The kinds of its objects."""
-        return (*dict.fromkeys(one.resource for one in self.parts), ClusterResourceSet.resource)
+        return (*dict.fromkeys(part.resource for part in self.parts), ClusterResourceSet.resource)
 
     def names(self, cluster: str) -> Iterator[Name]:
         """The names of its objects."""
-        yield from (one.name(cluster) for one in self.parts)
+        yield from (part.name(cluster) for part in self.parts)
         yield Name(ClusterResourceSet.resource, f"{cluster}-{self.suffix}")
 
     def objects(self, render_input: RenderInput, manifests: Iterable[Manifest]) -> Iterator[KubeObject]:
@@ -71,14 +71,18 @@ class ResourceSet(NamedTuple):
         elsewhere = {kind for part in self.parts for kind in part.kinds}
         for part in self.parts:
             bodies = [
-                one.body for one in held if one.resource in part.kinds or not (part.kinds or one.resource in elsewhere)
+                manifest.body
+                for manifest in held
+                if manifest.resource in part.kinds or not (part.kinds or manifest.resource in elsewhere)
             ]
             metadata = meta(render_input, part.name(render_input.name).name)
             if part.resource == SECRET:
                 yield Secret(metadata=metadata, type=SECRET_TYPE, data={part.key: _yaml(bodies).encode()})
             else:
                 yield ConfigMap(metadata=metadata, data={part.key: _cached_yaml(msgspec.json.encode(bodies))})
-        references = [ResourceReference(one.resource.kind, one.name(render_input.name).name) for one in self.parts]
+        references = [
+            ResourceReference(piece.resource.kind, piece.name(render_input.name).name) for piece in self.parts
+        ]
         selector = LabelSelector(match_labels={CLUSTER_NAME_LABEL: render_input.name})
         yield ClusterResourceSet(
             metadata=meta(render_input, f"{render_input.name}-{self.suffix}"),

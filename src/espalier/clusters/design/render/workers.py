@@ -78,13 +78,13 @@ def machine_deployment(
 
 def _meta(render_input: RenderInput, group: WorkerNodeGroupConfiguration, name: str) -> ObjectMeta:
     """Metadata, with the worker node group of a group in one failure domain, and the limits of an autoscaler."""
-    found, own = meta(render_input, name), group_name(group)
+    metadata, own = meta(render_input, name), group_name(group)
     if own in render_input.domains:
-        found.annotations = {names.GROUP_ANNOTATION: render_input.whole_group(own)}
+        metadata.annotations = {names.GROUP_ANNOTATION: render_input.undivided_group(own)}
     if (limits := group.autoscaling_configuration) is not None:
         numbers = {AUTOSCALER_MIN_ANNOTATION: str(limits.min_count), AUTOSCALER_MAX_ANNOTATION: str(limits.max_count)}
-        found.annotations = found.annotations | numbers
-    return found
+        metadata.annotations = metadata.annotations | numbers
+    return metadata
 
 
 def _failure_domain(render_input: RenderInput, group: WorkerNodeGroupConfiguration) -> str:

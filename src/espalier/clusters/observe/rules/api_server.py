@@ -101,7 +101,9 @@ def _audit(field: str, text: str) -> Iterator[Violation]:
     try:
         policies = yaml_trees.trees(text, "")
     except ManifestError as error:
-        yield from (Violation(field, "", "", f"{one.violation.message} (line {one.line})") for one in error.problems)
+        yield from (
+            Violation(field, "", "", f"{problem.violation.message} (line {problem.line})") for problem in error.problems
+        )
         return
     policy = policies[0] if policies else None
     if not isinstance(policy, dict):
@@ -144,10 +146,10 @@ def _rule(field: str, at: str, tree: Tree) -> Iterator[Violation]:
     if rule.urls and (rule.resources or rule.namespaces):
         allowed = "nonResourceURLs, or resources and namespaces"
         yield Violation(field, f"{at} with both", allowed, messages.NO_POLICY)
-    for one in rule.resources or ():
-        if one.group and not _SUBDOMAIN.fullmatch(one.group):
+    for resources in rule.resources or ():
+        if resources.group and not _SUBDOMAIN.fullmatch(resources.group):
             allowed = "the name of an API group, without its version"
-            yield Violation(field, f"{place}resources.group {shown(one.group)}", allowed, messages.NO_POLICY)
-        if one.resource_names and not one.resources:
+            yield Violation(field, f"{place}resources.group {shown(resources.group)}", allowed, messages.NO_POLICY)
+        if resources.resource_names and not resources.resources:
             allowed = "resources beside resourceNames"
             yield Violation(field, f"{place}resources with resourceNames alone", allowed, messages.NO_POLICY)

@@ -20,8 +20,8 @@ _IN_PLACE = "InPlace"
 
 def violations(provider: Provider | None, spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Violation]:
     """Requests that such machines can't fulfil."""
-    found = bottlerocket_groups(provider, spec, children)
-    if not found:
+    groups = bottlerocket_groups(provider, spec, children)
+    if not groups:
         return
     mirror, network = spec.registry_mirror_configuration, spec.cluster_network
     if mirror is not None and mirror.insecure_skip_verify:
@@ -34,16 +34,16 @@ def violations(provider: Provider | None, spec: eksa.ClusterSpec, children: Sequ
         yield Violation(field, path, "nothing", message)
     yield from _certificates(children)
     for field, _, kubelet in _machines(spec):
-        if field in found and (unknown := unknown_to_kubelets(kubelet)):
+        if field in groups and (unknown := unknown_to_kubelets(kubelet)):
             message = "Bottlerocket has no such settings of the kubelet; remove them"
             yield Violation(f"{field}.kubeletConfiguration", ", ".join(unknown), "", message)
 
 
 def in_place(provider: Provider | None, spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Violation]:
     """Groups of such machines with in-place upgrades."""
-    found = bottlerocket_groups(provider, spec, children)
+    groups = bottlerocket_groups(provider, spec, children)
     for field, strategy, _ in _machines(spec):
-        if field in found and strategy == _IN_PLACE:
+        if field in groups and strategy == _IN_PLACE:
             message = "Bottlerocket is not upgraded in place, because its image is immutable"
             yield Violation(f"{field}.upgradeRolloutStrategy.type", _IN_PLACE, "RollingUpdate", message)
 
@@ -75,7 +75,7 @@ def lacks(render_input: RenderInput) -> list[str]:
         return []
     own = (
         "bottlerocketHostContainers.kubeadmBootstrap"
-        for one in render_input.components.values()
-        if not uri(bootstrap_image(one.bundle))
+        for components in render_input.components.values()
+        if not uri(bootstrap_image(components.bundle))
     )
     return list(dict.fromkeys((*own, *made.lacks(render_input))))

@@ -122,7 +122,7 @@ def _step(
     offered: Collection[str],
 ) -> Iterator[Violation]:
     steps = minor(new) - minor(old)
-    versions = [*sorted((one for one in earlier if minor(one) < minor(old)), key=minor), old, after(old)]
+    versions = [*sorted((version for version in earlier if minor(version) < minor(old)), key=minor), old, after(old)]
     allowed = " or ".join(version for version in versions if version == old or not offered or version in offered)
     if steps < 0 and new not in earlier:
         yield Violation(field, new, allowed, f"{refused(old)}{messages.lost_zero(new)}")

@@ -42,13 +42,13 @@ def warnings(spec: eksa.ClusterSpec, bundles: Bundles | None) -> Iterator[str]:
         return
     entries = bundles.spec.versions_bundles if bundles is not None else []
     used = {uri.partition("/")[0] for entry in entries for uri in images(entry).values()} or {DEFAULT_REGISTRY}
-    if missing := used - {one.registry for one in mirror.oci_namespaces}:
+    if missing := used - {mapping.registry for mapping in mirror.oci_namespaces}:
         yield f"spec.registryMirrorConfiguration.ociNamespaces: {messages.not_mirrored(missing)}"
 
 
 def without_credentials(proxy: ProxyConfiguration) -> ProxyConfiguration:
     """The proxy's address, without user and password."""
-    http, https = (_CREDENTIALS.sub(r"\1", one) for one in (proxy.http_proxy, proxy.https_proxy))
+    http, https = (_CREDENTIALS.sub(r"\1", url) for url in (proxy.http_proxy, proxy.https_proxy))
     return replace(proxy, http_proxy=http, https_proxy=https)
 
 
@@ -58,8 +58,8 @@ def _proxy(proxy: ProxyConfiguration) -> Iterator[Violation]:
         if not value:
             yield Violation(f"{field}.{name}", "nothing", _EXAMPLE, sentences.BOTH_PROXIES)
         elif not _PROXY.fullmatch(value) or _UNSAFE.search(value) or not _is_port(value.rstrip("/").rpartition(":")[2]):
-            found = sentences.PROXY_WITH_USER if "@" in value else value
-            yield Violation(f"{field}.{name}", found, _EXAMPLE, sentences.PROXY_ADDRESS)
+            shown_value = sentences.PROXY_WITH_USER if "@" in value else value
+            yield Violation(f"{field}.{name}", shown_value, _EXAMPLE, sentences.PROXY_ADDRESS)
     for index, name in enumerate(proxy.no_proxy):
         if not name or _UNSAFE.search(name):
             allowed = "a name, an address or a range"
@@ -79,18 +79,20 @@ def _mirror(mirror: RegistryMirrorConfiguration) -> Iterator[Violation]:
         message = "containerd verifies the mirror with it"
         yield Violation(f"{field}.caCertContent", shown("…"), "certificates as PEM", message)
     seen: set[str] = set()
-    for index, one in enumerate(mirror.oci_namespaces):
+    for index, mapping in enumerate(mirror.oci_namespaces):
         at = f"{field}.ociNamespaces[{index}]"
-        if not _REGISTRY.fullmatch(one.registry):
+        if not _REGISTRY.fullmatch(mapping.registry):
             yield Violation(
-                f"{at}.registry", one.registry or "nothing", "a registry like public.ecr.aws", "not a registry"
+                f"{at}.registry", mapping.registry or "nothing", "a registry like public.ecr.aws", "not a registry"
             )
-        elif one.registry in seen:
-            yield Violation(f"{at}.registry", one.registry, "", "duplicate registry: one of the two would be dropped")
-        seen.add(one.registry)
-        if not _NAMESPACE.fullmatch(one.namespace):
+        elif mapping.registry in seen:
             yield Violation(
-                f"{at}.namespace", one.namespace, "a path like eks-anywhere/images", "not a path of a registry"
+                f"{at}.registry", mapping.registry, "", "duplicate registry: one of the two would be dropped"
+            )
+        seen.add(mapping.registry)
+        if not _NAMESPACE.fullmatch(mapping.namespace):
+            yield Violation(
+                f"{at}.namespace", mapping.namespace, "a path like eks-anywhere/images", "not a path of a registry"
             )
 
 

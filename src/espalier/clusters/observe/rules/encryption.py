@@ -22,18 +22,18 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
     if len(asked) > 1:
         message = "only one encryption configuration is supported; merge them"
         yield Violation(_FIELD, f"{len(asked)} configurations", "one", message)
-    for index, one in enumerate(asked):
+    for index, encryption in enumerate(asked):
         field = f"{_FIELD}[{index}]"
-        if len(one.providers) != 1:
+        if len(encryption.providers) != 1:
             message = "only one provider is supported; keep one"
-            yield Violation(f"{field}.providers", f"{len(one.providers)} providers", "one", message)
-        if not one.resources:
+            yield Violation(f"{field}.providers", f"{len(encryption.providers)} providers", "one", message)
+        if not encryption.resources:
             yield Violation(f"{field}.resources", "nothing", "resources like secrets", "say which resources to encrypt")
-        for place, name in enumerate(one.resources):
+        for place, name in enumerate(encryption.resources):
             if not _RESOURCE.fullmatch(name):
                 message = "not the name of a resource, with its group if it has one"
                 yield Violation(f"{field}.resources[{place}]", name, "secrets, leases.coordination.k8s.io", message)
-        for number, provider in enumerate(one.providers):
+        for number, provider in enumerate(encryption.providers):
             yield from _plugin(f"{field}.providers[{number}].kms", provider.kms)
 
 
@@ -42,8 +42,10 @@ def _plugin(field: str, kms: KeyManagementService) -> Iterator[Violation]:
         yield Violation(f"{field}.name", kms.name or "nothing", "a name without colons", "name the KMS plugin")
     if not _SOCKET.fullmatch(kms.socket_listen_address):
         message = "not a socket that the API server can reach"
-        found = kms.socket_listen_address or "nothing"
-        yield Violation(f"{field}.socketListenAddress", found, f"unix://{SOCKETS}NAME.sock, or unix:///@NAME", message)
+        address = kms.socket_listen_address or "nothing"
+        yield Violation(
+            f"{field}.socketListenAddress", address, f"unix://{SOCKETS}NAME.sock, or unix:///@NAME", message
+        )
     if kms.cachesize is not None and (kms.cachesize == 0 or not -1 <= kms.cachesize < 2**31):
         message = "not a cache size"
         yield Violation(f"{field}.cachesize", str(kms.cachesize), "1 or more, or -1 for no cache", message)

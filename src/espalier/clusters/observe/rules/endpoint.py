@@ -19,14 +19,14 @@ def place(spec: eksa.ClusterSpec) -> addresses.Place | None:
     return addresses.place(spec.endpoint_host)
 
 
-def is_shared(one: eksa.Cluster, other: eksa.Cluster) -> bool:
+def is_shared(first: eksa.Cluster, other: eksa.Cluster) -> bool:
     """True if the API servers of two Clusters would have the same endpoint. In a namespace several may share a
     host, at different ports.
     """
-    here, there = place(one.spec), place(other.spec)
+    here, there = place(first.spec), place(other.spec)
     if here is None or there is None or here.host != there.host:
         return False
-    return here == there or one.metadata.namespace != other.metadata.namespace
+    return here == there or first.metadata.namespace != other.metadata.namespace
 
 
 def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
@@ -45,8 +45,8 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
 
 def overlaps(spec: eksa.ClusterSpec) -> Iterator[str]:
     """Warnings about an address in the ranges of pods or Services."""
-    for one, block in _in_networks(spec):
-        yield f"{one.field}: {one.message}; found {one.found} in {block}"
+    for violation, block in _in_networks(spec):
+        yield f"{violation.field}: {violation.message}; found {violation.found} in {block}"
 
 
 def warnings(spec: eksa.ClusterSpec) -> Iterator[str]:
@@ -64,8 +64,8 @@ def in_networks(spec: eksa.ClusterSpec) -> Iterator[Violation]:
 
     EKS Anywhere refuses it for one provider alone: its default for pods contains the usual networks of homes.
     """
-    for one, _ in _in_networks(spec):
-        yield one
+    for violation, _ in _in_networks(spec):
+        yield violation
 
 
 def _in_networks(spec: eksa.ClusterSpec) -> Iterator[tuple[Violation, str]]:

@@ -41,9 +41,9 @@ def violations(spec: eksa.ClusterSpec) -> Iterator[Violation]:
     if (provider := flags.get("oidc-issuer-url")) is not None:
         yield from shared_issuer(spec, "spec.controlPlaneConfiguration.apiServerExtraArgs.oidc-issuer-url", provider)
     if spec.pod_iam_config is not None and not is_issuer(spec.pod_iam_config.service_account_issuer):
-        found = spec.pod_iam_config.service_account_issuer
-        message = sentences.POD_IAM_ISSUER if found else sentences.NO_ISSUER
-        yield Violation("spec.podIamConfig.serviceAccountIssuer", found or "nothing", HTTPS_URLS, message)
+        issuer = spec.pod_iam_config.service_account_issuer
+        message = sentences.POD_IAM_ISSUER if issuer else sentences.NO_ISSUER
+        yield Violation("spec.podIamConfig.serviceAccountIssuer", issuer or "nothing", HTTPS_URLS, message)
 
 
 def is_issuer(url: str) -> bool:

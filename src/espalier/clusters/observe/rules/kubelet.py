@@ -44,8 +44,8 @@ def _of(configuration: Mapping[str, Any] | None, field: str) -> Iterator[Violati
         return
     if "providerID" in configuration:
         yield Violation(f"{field}.providerID", shown(configuration["providerID"]), "nothing", messages.PROVIDER_ID)
-    found = list(_CONFIGURATION.violations(dict(configuration), field))
-    yield from found or _related(configuration, field)
+    violations = list(_CONFIGURATION.violations(dict(configuration), field))
+    yield from violations or _related(configuration, field)
 
 
 def _related(configuration: Mapping[str, Any], field: str) -> Iterator[Violation]:
@@ -54,15 +54,15 @@ def _related(configuration: Mapping[str, Any], field: str) -> Iterator[Violation
     low = configuration.get("imageGCLowThresholdPercent")
     most = _HIGH_THRESHOLD if high is None else high
     if (_LOW_THRESHOLD if low is None else low) >= most:
-        found = f"{_LOW_THRESHOLD} (the default)" if low is None else str(low)
+        value = f"{_LOW_THRESHOLD} (the default)" if low is None else str(low)
         message = "must be below imageGCHighThresholdPercent"
         allowed = f"0 to {most - 1}" if most else "a higher imageGCHighThresholdPercent"
-        yield Violation(f"{field}.imageGCLowThresholdPercent", found, allowed, message)
+        yield Violation(f"{field}.imageGCLowThresholdPercent", value, allowed, message)
     periods = configuration.get("evictionSoftGracePeriod") or {}
     for signal, threshold in (configuration.get("evictionSoft") or {}).items():
         if signal not in periods and threshold not in _NEVER:
             message = "each soft threshold needs a grace period"
             yield Violation(f"{field}.evictionSoftGracePeriod", f"none for {signal}", "one like 1m30s", message)
-    for index, one in enumerate(configuration.get("clusterDNS") or ()):
-        if addresses.parsed(_LEADING_ZEROS.sub("", one)) is None:
-            yield Violation(f"{field}.clusterDNS[{index}]", one, "an IP address", "not an IP address")
+    for index, server in enumerate(configuration.get("clusterDNS") or ()):
+        if addresses.parsed(_LEADING_ZEROS.sub("", server)) is None:
+            yield Violation(f"{field}.clusterDNS[{index}]", server, "an IP address", "not an IP address")

@@ -21,14 +21,14 @@ MOST_NAMED = 5
 """The most objects that a message names."""
 
 
-def listed(found: Iterable[object]) -> str:
+def listed(values: Iterable[object]) -> str:
     """The first names, and the number of the others."""
-    return first(sorted(map(str, found)), MOST_NAMED)
+    return first(sorted(map(str, values)), MOST_NAMED)
 
 
-def counted(found: Iterable[object]) -> str:
+def counted(values: Iterable[object]) -> str:
     """Their number, for users who may not read them."""
-    return str(sum(1 for _ in found))
+    return str(sum(1 for _ in values))
 
 
 def unnamed_group(index: int) -> str:
@@ -167,7 +167,7 @@ UNKNOWN_RELEASE = (
 MAJOR = "clusters can't be upgraded to another major version; create another cluster"
 
 
-def one_minor_at_a_time(next_minor: str) -> str:
+def too_many_minors(next_minor: str) -> str:
     """An upgrade by more than one minor."""
     return f"releases are upgraded one minor version at a time; upgrade to a release of {next_minor} first"
 

@@ -13,8 +13,8 @@ from espalier.api.violations import Violation
 
 Range: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-_NO_SERVICES = [ipaddress.ip_network(one) for one in ("127.0.0.0/8", "224.0.0.0/4", "::1/128", "ff00::/8")]
-_NO_PODS = [*_NO_SERVICES, *(ipaddress.ip_network(one) for one in ("169.254.0.0/16", "fe80::/10"))]
+_NO_SERVICES = [ipaddress.ip_network(block) for block in ("127.0.0.0/8", "224.0.0.0/4", "::1/128", "ff00::/8")]
+_NO_PODS = [*_NO_SERVICES, *(ipaddress.ip_network(block) for block in ("169.254.0.0/16", "fe80::/10"))]
 """Loopback and multicast addresses. Kubernetes accepts no link-local addresses in the endpoints of a Service either."""
 
 _DEFAULT_NODE_MASK = {4: 24, 6: 64}
@@ -64,8 +64,8 @@ def _cni(network: ClusterNetwork) -> Iterator[Violation]:
         elif network.cni not in ("cilium", "cilium-enterprise", "kindnetd"):
             yield Violation("spec.clusterNetwork.cni", network.cni, "cilium, kindnetd", sentences.CNI_UNKNOWN)
     elif len(chosen) != 1:
-        found = " and ".join(chosen) or "nothing"
-        yield Violation("spec.clusterNetwork.cniConfig", found, "cilium or kindnetd", sentences.ONE_CNI)
+        names = " and ".join(chosen) or "nothing"
+        yield Violation("spec.clusterNetwork.cniConfig", names, "cilium or kindnetd", sentences.ONE_CNI)
     if config and config.cilium:
         yield from _cilium(config.cilium)
 
@@ -81,8 +81,8 @@ def _cilium(cilium: CiliumConfig) -> Iterator[Violation]:
         if given and not _is_range(given, version):
             yield Violation(f"{field}.{name}", given, _FAMILY[version], sentences.RANGE)
     if cilium.skip_upgrade and cilium.policy_enforcement_mode:
-        found = cilium.policy_enforcement_mode
-        yield Violation(f"{field}.policyEnforcementMode", found, "", sentences.CILIUM_IS_YOURS)
+        mode = cilium.policy_enforcement_mode
+        yield Violation(f"{field}.policyEnforcementMode", mode, "", sentences.CILIUM_IS_YOURS)
 
 
 def _is_range(text: str, version: int) -> bool:
@@ -98,14 +98,14 @@ def _range(field: str, blocks: Sequence[str]) -> Generator[Violation, None, Rang
         yield Violation(field, ", ".join(blocks) or "nothing", "a range like 192.168.0.0/16", sentences.ONE_RANGE)
         return None
     try:
-        found = ipaddress.ip_network(blocks[0])
+        network = ipaddress.ip_network(blocks[0])
     except ValueError as error:
         sentence = str(error) if "host bits" in str(error) else sentences.RANGE
         yield Violation(f"{field}[0]", blocks[0], "a range like 192.168.0.0/16", sentence)
         return None
     for special in _NO_PODS if field.endswith("pods.cidrBlocks") else _NO_SERVICES:
-        if found.version == special.version and found.overlaps(special):
+        if network.version == special.version and network.overlaps(special):
             message = f"nodes do not route packets to {special}"
             yield Violation(f"{field}[0]", blocks[0], "a range like 192.168.0.0/16", message)
             return None
-    return found
+    return network

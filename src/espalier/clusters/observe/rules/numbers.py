@@ -45,8 +45,8 @@ def autoscaling(spec: eksa.ClusterSpec) -> Iterator[Violation]:
             continue
         if scaling.min_count > scaling.max_count:
             allowed = f"at most {scaling.max_count}, which is maxCount"
-            found = str(scaling.min_count)
-            yield Violation(f"{at}.autoscalingConfiguration.minCount", found, allowed, sentences.NO_RANGE)
+            count = str(scaling.min_count)
+            yield Violation(f"{at}.autoscalingConfiguration.minCount", count, allowed, sentences.NO_RANGE)
         elif group.count is not None and not scaling.min_count <= group.count <= scaling.max_count:
             allowed = f"{scaling.min_count} to {scaling.max_count}"
             yield Violation(f"{at}.count", str(group.count), allowed, sentences.COUNT_OUTSIDE)
@@ -73,20 +73,20 @@ def health_checks(spec: eksa.ClusterSpec) -> Iterator[Violation]:
             yield Violation(f"{field}.nodeStartupTimeout", check.node_startup_timeout, allowed, sentences.STARTUP)
         yield from _seconds(f"{field}.unhealthyMachineTimeout", check.unhealthy_machine_timeout)
         if not _is_share(check.max_unhealthy):
-            found, allowed = shown(check.max_unhealthy), "0 or more, or a percentage like 40%"
-            yield Violation(f"{field}.maxUnhealthy", found, allowed, sentences.UNHEALTHY)
+            value, allowed = shown(check.max_unhealthy), "0 or more, or a percentage like 40%"
+            yield Violation(f"{field}.maxUnhealthy", value, allowed, sentences.UNHEALTHY)
 
 
 def _seconds(field: str, text: str) -> Generator[Violation, None, int]:
     """Yields violations of a duration, returns its seconds: 0 if it is invalid."""
     try:
-        found = seconds(text or "0s")
+        duration = seconds(text or "0s")
     except ValueError:
         yield Violation(field, text, "a duration like 10m0s", sentences.DURATION)
         return 0
-    if found > LARGEST_INT32 or not re.fullmatch(COUNTABLE_DURATION, text):
+    if duration > LARGEST_INT32 or not re.fullmatch(COUNTABLE_DURATION, text):
         yield Violation(field, text, f"at most {LARGEST_INT32}s", sentences.LONG)
-    return found
+    return duration
 
 
 def _is_share(given: int | str | None) -> bool:

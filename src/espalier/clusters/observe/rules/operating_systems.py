@@ -19,14 +19,14 @@ def in_place(provider: Provider | None, spec: eksa.ClusterSpec, children: Sequen
     """Groups of machines with in-place upgrades whose operating system the program on nodes does not support (U72)."""
     of_bottlerocket = list(bottlerocket.in_place(provider, spec, children))
     yield from of_bottlerocket
-    told = {one.field for one in of_bottlerocket}
-    families = {(one.kind, one.name): _family(one) for one in children}
+    told = {violation.field for violation in of_bottlerocket}
+    families = {(child.kind, child.name): _family(child) for child in children}
     for place, strategy, reference in _groups(spec):
         field = f"{place}.upgradeRolloutStrategy.type"
         family = families.get((reference.kind, reference.name), "") if reference is not None else ""
         if strategy == _IN_PLACE and family not in ("", UBUNTU) and field not in told:
-            found, allowed = f"{_IN_PLACE}, with {family}", f"RollingUpdate, or osFamily {UBUNTU}"
-            yield Violation(field, found, allowed, "in-place upgrades support only Ubuntu")
+            value, allowed = f"{_IN_PLACE}, with {family}", f"RollingUpdate, or osFamily {UBUNTU}"
+            yield Violation(field, value, allowed, "in-place upgrades support only Ubuntu")
 
 
 def _family(machine_config: Object) -> str:

@@ -94,7 +94,7 @@ def skew(
 
 def fitting(spec: eksa.ClusterSpec, known: Sequence[str], management: eksa.Cluster | None) -> list[str]:
     """The versions, of those that are known, that the skew to the management cluster permits."""
-    return [one for one in known if not any(skew(spec, parsed(one), management))]
+    return [version for version in known if not any(skew(spec, parsed(version), management))]
 
 
 def managed(
@@ -113,9 +113,13 @@ def managed(
     before = parsed(old.spec.eksa_version) if old is not None else None
     if not text or wanted is None or wanted == before:
         return
-    known = [(one, at) for one, at in workloads if at is not None]
-    late = [(one, at) for one, at in known if distance(at, wanted) > MAXIMUM_SKEW] if _is_raised(before, wanted) else []
-    early = [(one, at) for one, at in known if at > wanted] if _is_raised(wanted, before) else []
+    known = [(cluster, at) for cluster, at in workloads if at is not None]
+    late = (
+        [(cluster, at) for cluster, at in known if distance(at, wanted) > MAXIMUM_SKEW]
+        if _is_raised(before, wanted)
+        else []
+    )
+    early = [(cluster, at) for cluster, at in known if at > wanted] if _is_raised(wanted, before) else []
     if late:
         yield Violation(_VERSION, text, "", messages.left_behind(names_of(_at(late)), MAXIMUM_SKEW))
     if early:
@@ -143,8 +147,8 @@ def images(spec: eksa.ClusterSpec, lacking: Sequence[str], bundles: Bundles | No
     """Images of Bottlerocket that a Cluster needs and its release does not have."""
     if bundles is not None and lacking:
         field = _VERSION if spec.bundles_ref is None else _BUNDLES
-        found, parts = spec.eksa_version or bundles.metadata.name, ", ".join(lacking)
-        yield Violation(field, found, "", messages.lacks_images_of_bottlerocket(parts))
+        release, parts = spec.eksa_version or bundles.metadata.name, ", ".join(lacking)
+        yield Violation(field, release, "", messages.lacks_images_of_bottlerocket(parts))
 
 
 def _is_raised(low: semver.Version | None, high: semver.Version | None) -> bool:
@@ -188,7 +192,7 @@ def _step(
     if wanted.major != before.major:
         yield Violation(_VERSION, f"v{wanted}", allowed, messages.MAJOR)
     elif steps > 1:
-        yield Violation(_VERSION, f"v{wanted}", allowed, messages.one_minor_at_a_time(following))
+        yield Violation(_VERSION, f"v{wanted}", allowed, messages.too_many_minors(following))
     elif steps < 0 and not is_unused and old.status.failure_reason != Reason.EKSA_VERSION_INVALID:
         yield Violation(_VERSION, f"v{wanted}", allowed, messages.release_downgrade(f"v{before}"))
     elif steps == 1 and is_made and old.status.observed_generation != old.metadata.generation:
@@ -211,4 +215,4 @@ def _of(cluster: eksa.Cluster) -> str:
 
 
 def _at(clusters: Sequence[tuple[eksa.Cluster, semver.Version]]) -> list[str]:
-    return [f"{one.metadata.namespace}/{one.metadata.name} (v{at})" for one, at in clusters]
+    return [f"{cluster.metadata.namespace}/{cluster.metadata.name} (v{at})" for cluster, at in clusters]

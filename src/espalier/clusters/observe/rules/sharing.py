@@ -23,8 +23,8 @@ def violations(old: eksa.Cluster | None, new: eksa.Cluster, management: eksa.Clu
         return
     theirs, before = linked(management), linked(old) if old is not None else set()
     for field, reference in references(new.spec):
-        found = (reference.kind, Key(new.metadata.namespace, reference.name))
-        if found in theirs and found not in before:
+        link = (reference.kind, Key(new.metadata.namespace, reference.name))
+        if link in theirs and link not in before:
             where = Key(management.metadata.namespace, management.metadata.name)
             yield Violation(f"{field}.name", reference.name, "", messages.used_by_the_management_cluster(where))
 
@@ -38,10 +38,10 @@ def of_record(
     """The record of the management cluster must not reference objects of clusters that it manages."""
     before = linked(old) if old is not None else set()
     for field, reference in references(new.spec):
-        found = (reference.kind, Key(new.metadata.namespace, reference.name))
-        users = [one for one in managed if found in linked(one)]
-        if users and found not in before:
-            listed = names_of(Key(one.metadata.namespace, one.metadata.name) for one in users)
+        link = (reference.kind, Key(new.metadata.namespace, reference.name))
+        users = [cluster for cluster in managed if link in linked(cluster)]
+        if users and link not in before:
+            listed = names_of(Key(user.metadata.namespace, user.metadata.name) for user in users)
             yield Violation(f"{field}.name", reference.name, "", messages.shared_with_workload_clusters(listed))
 
 

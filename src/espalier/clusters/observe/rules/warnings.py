@@ -24,8 +24,8 @@ from espalier.releases.contents import is_due, support_text
 def annotation_values(annotations: Mapping[str, str], patches: Collection[str]) -> Iterator[str]:
     """Warnings about unknown values of annotations, which have no effect; `patches` are those of this manager."""
     if policy(annotations) is None:
-        found = annotations[names.DRIFT_ANNOTATION]
-        yield f"metadata.annotations[{names.DRIFT_ANNOTATION}]: found {found}, allowed are {', '.join(Policy)}"
+        value = annotations[names.DRIFT_ANNOTATION]
+        yield f"metadata.annotations[{names.DRIFT_ANNOTATION}]: found {value}, allowed are {', '.join(Policy)}"
     unknown = names.consents(annotations) - set(patches)
     if unknown:
         there = ", ".join(sorted(patches)) or "none"
@@ -39,7 +39,7 @@ def linked(provider: Provider | None, spec: ClusterSpec, children: Sequence[Obje
     """Warnings about values of the existing linked objects that machines do not get."""
     if provider is None:
         return
-    with_users = {one.kind for one in provider.links.with_users}
+    with_users = {kind.kind for kind in provider.links.with_users}
     with suppress(msgspec.ValidationError):  # the controller says what is wrong with them
         yield from provider.links.warnings(spec, children)
         for child in children:
@@ -99,8 +99,8 @@ def _users(config: Object) -> Iterator[str]:
     if len(users) > 1:
         yield f"{where}: found {len(users)}, but only the first is created, as in EKS Anywhere; remove the others"
     if users and len(keys := users[0].ssh_authorized_keys) > 1:
-        found = f"found {len(keys)}, but only the first is used, as in EKS Anywhere; remove the others"
-        yield f"{where}[0].sshAuthorizedKeys: {found}"
+        message = f"found {len(keys)}, but only the first is used, as in EKS Anywhere; remove the others"
+        yield f"{where}[0].sshAuthorizedKeys: {message}"
 
 
 def _reserved_prefixes(config: Object) -> Iterator[str]:

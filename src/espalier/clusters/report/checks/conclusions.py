@@ -50,9 +50,11 @@ class CheckPlan(NamedTuple, Generic[Q, A]):
     no request. Violations count whether or not the other servers answered; findings are written into the status."""
 
     @classmethod
-    def of_one(cls, query: Q, account: Key, evaluate: Callable[[A], Evaluation]) -> Self:
+    def of_query(cls, query: Q, account: Key, evaluate: Callable[[A], Evaluation]) -> Self:
         """A check with requests to one server."""
-        return cls((Request(query, account),), lambda told: evaluate(next(one for one in told if one is not None)))
+        return cls(
+            (Request(query, account),), lambda told: evaluate(next(answer for answer in told if answer is not None))
+        )
 
 
 class NoAnswer(NamedTuple):
@@ -82,12 +84,12 @@ def conclude(before: Checked, generation: int, check_plan: CheckPlan[Q, A], told
     A valid config stays valid while servers are unreachable and the others find nothing wrong.
     """
     unanswered = [
-        (request.place, one)
-        for request, one in zip(check_plan.requests, told, strict=True)
-        if isinstance(one, NoAnswer)
+        (request.place, answer)
+        for request, answer in zip(check_plan.requests, told, strict=True)
+        if isinstance(answer, NoAnswer)
     ]
-    answers = [None if isinstance(one, NoAnswer) else one for one in told]
-    away = [(place, one) for place, one in unanswered if one.reason != NOT_PERMITTED]
+    answers = [None if isinstance(answer, NoAnswer) else answer for answer in told]
+    away = [(place, answer) for place, answer in unanswered if answer.reason != NOT_PERMITTED]
     evaluation = check_plan.evaluate(answers) if len(unanswered) < len(told) or not told else Evaluation(before, ())
     status = evaluation.status
     was_valid = bool(before.spec_valid) and before.observed_generation == generation
@@ -118,6 +120,6 @@ def with_result(status: Checked, generation: int, reason: str = "", message: str
 def _sentences(unanswered: Iterable[tuple[str, NoAnswer]]) -> list[str]:
     """The reasons why servers gave no answers; places with the same message are named together."""
     places: dict[str, list[str]] = {}
-    for place, one in unanswered:
-        places.setdefault(one.message, []).append(place)
+    for place, answer in unanswered:
+        places.setdefault(answer.message, []).append(place)
     return [f"{', '.join(of)}: {message}" if any(of) else message for message, of in places.items()]

@@ -85,15 +85,15 @@ class Configs(Generic[D, M, Q, A]):
         checks = Checks(host, self.api)
         resource = self.datacenter.resource
 
-        def observe(found: Object) -> Check[Q, A]:
-            config = found.decode(self.datacenter)
-            users = checks.users(found.key.namespace, resource, found.name)
+        def observe(object_: Object) -> Check[Q, A]:
+            config = object_.decode(self.datacenter)
+            users = checks.users(object_.key.namespace, resource, object_.name)
             new = [
-                NewEndpoint(claim(one), place, checks.holder(one))
-                for one in users
-                if is_new(one) and (place := endpoint.place(one.spec)) is not None
+                NewEndpoint(claim(user), place, checks.holder(user))
+                for user in users
+                if is_new(user) and (place := endpoint.place(user.spec)) is not None
             ]
-            return Check(found, config.status, self.of_datacenter(config, new))
+            return Check(object_, config.status, self.of_datacenter(config, new))
 
         return checks.controller(f"{self.name}-datacenter", resource, observe, self._uses)
 
@@ -107,45 +107,45 @@ class Configs(Generic[D, M, Q, A]):
             reference = cluster.spec.datacenter_ref
             if reference is None or reference.kind != self.datacenter.resource.kind:
                 return None
-            found = datacenters.get(Key(cluster.metadata.namespace, reference.name))
-            return self._readable(found) if found is not None else None
+            datacenter = datacenters.get(Key(cluster.metadata.namespace, reference.name))
+            return self._readable(datacenter) if datacenter is not None else None
 
-        def observe(found: Object) -> Check[Q, A]:
-            config = found.decode(self.machines)
-            users = checks.users(found.key.namespace, resource, found.name)
-            uses = [Use(one, datacenter) for one in users if (datacenter := datacenter_of(one)) is not None]
+        def observe(object_: Object) -> Check[Q, A]:
+            config = object_.decode(self.machines)
+            users = checks.users(object_.key.namespace, resource, object_.name)
+            uses = [Use(user, datacenter) for user in users if (datacenter := datacenter_of(user)) is not None]
             if not uses:
-                return Check(found, config.status)
-            if any(self.place(one.datacenter) != self.place(uses[0].datacenter) for one in uses):
+                return Check(object_, config.status)
+            if any(self.place(use.datacenter) != self.place(uses[0].datacenter) for use in uses):
                 listed = ", ".join(
-                    sorted({one.cluster.spec.datacenter_ref.name for one in uses if one.cluster.spec.datacenter_ref})
+                    sorted({use.cluster.spec.datacenter_ref.name for use in uses if use.cluster.spec.datacenter_ref})
                 )
                 message = f"Clusters of several datacenters reference it ({listed}); create a {resource.kind} for each"
-                return Check(found, config.status, problem=(SEVERAL_DATACENTERS, message))
-            return Check(found, config.status, of_machines(config, uses))
+                return Check(object_, config.status, problem=(SEVERAL_DATACENTERS, message))
+            return Check(object_, config.status, of_machines(config, uses))
 
-        def uses_account(found: Object, secret: Key) -> bool:
-            return any(self._uses(one, secret) for one in datacenters.list(found.key.namespace))
+        def uses_account(config: Object, secret: Key) -> bool:
+            return any(self._uses(datacenter, secret) for datacenter in datacenters.list(config.key.namespace))
 
         controller = checks.controller(f"{self.name}-machines", resource, observe, uses_account)
         controller.watch(
             datacenters,
-            lambda found: [one.key for one in configs.list(found.key.namespace)],
+            lambda datacenter: [config.key for config in configs.list(datacenter.key.namespace)],
             predicate=GENERATION,
         )
         return controller
 
-    def _readable(self, found: Object) -> D | None:
+    def _readable(self, datacenter: Object) -> D | None:
         try:
-            return found.decode(self.datacenter)
+            return datacenter.decode(self.datacenter)
         except msgspec.ValidationError:
             return None  # its own status says so
 
-    def _uses(self, found: Object, secret: Key) -> bool:
-        config = self._readable(found)
+    def _uses(self, datacenter: Object, secret: Key) -> bool:
+        config = self._readable(datacenter)
         return config is not None and secret in self.accounts(config)
 
 
 def versions_of(config: str, uses: Sequence[Use[D]]) -> list[str]:
     """The Kubernetes versions of the machines that Clusters make by a machine config, sorted."""
-    return sorted({one for use in uses for one in kubernetes_versions(use.cluster.spec, config) if one})
+    return sorted({version for use in uses for version in kubernetes_versions(use.cluster.spec, config) if version})

@@ -90,19 +90,19 @@ class Checks(Generic[Q, A]):
 
     def users(self, namespace: str, resource: Resource, name: str) -> list[eksa.Cluster]:
         """The Clusters that refer to an object."""
-        found = []
+        clusters = []
         for cluster in readable(self.clusters.list(namespace)):
             named = {(reference.kind, reference.name) for _, reference in references.references(cluster.spec)}
             if (resource.kind, name) in named and cluster.metadata.deletion_timestamp is None:
-                found.append(cluster)
-        return found
+                clusters.append(cluster)
+        return clusters
 
     def holder(self, cluster: eksa.Cluster) -> str:
         """An older Cluster with the same endpoint; empty for none. It may be another tenant's, so it is not named."""
         born = age(cluster)
-        for one in readable(self.clusters.list()):
-            is_other = one.metadata.uid != cluster.metadata.uid and endpoint.is_shared(cluster, one)
-            if is_other and (not is_new(one) or age(one) < born):
+        for candidate in readable(self.clusters.list()):
+            is_other = candidate.metadata.uid != cluster.metadata.uid and endpoint.is_shared(cluster, candidate)
+            if is_other and (not is_new(candidate) or age(candidate) < born):
                 return "another cluster"
         return ""
 
@@ -123,10 +123,10 @@ class Checks(Generic[Q, A]):
             Reconciled(
                 resource,
                 configs.get,
-                lambda found: observe(found) if found.metadata.deletion_timestamp is None else None,
+                lambda object_: observe(object_) if object_.metadata.deletion_timestamp is None else None,
                 lambda _check: (self._run,),
                 lambda check, _outcome: report(check.object, check.status),
-                unreadable=lambda found, error: (Done(), Report(unreadable(found, error))),
+                unreadable=lambda object_, error: (Done(), Report(unreadable(object_, error))),
                 finalizers=(),
             ),
             Writer(self.host.client, {resource: configs}),
@@ -134,11 +134,11 @@ class Checks(Generic[Q, A]):
         )
         controller = Controller(name, reconciler.reconcile, workers=WORKERS, rng=self.host.manager.rng)
         controller.watch(configs, predicate=any_of(GENERATION, lost))
-        controller.watch(self.clusters, lambda found: _named_by(found, resource), predicate=_CLUSTER)
+        controller.watch(self.clusters, lambda object_: _named_by(object_, resource), predicate=_CLUSTER)
         controller.watch(
             self.secrets,
-            lambda found: [one.key for one in configs.list() if uses(one, found.key)],
-            predicate=change_of(lambda found: found.metadata.resource_version),
+            lambda secret: [config.key for config in configs.list() if uses(config, secret.key)],
+            predicate=change_of(lambda object_: object_.metadata.resource_version),
         )
         return controller
 
@@ -151,14 +151,14 @@ class Checks(Generic[Q, A]):
             check.status = msgspec.structs.replace(check.status, spec_valid=None, failure_reason="", failure_message="")
             return Done()
         requests, namespace = check.check_plan.requests, check.object.key.namespace
-        told = await asyncio.gather(*(self._ask(one, namespace) for one in requests))
-        found = conclude(check.status, check.object.metadata.generation, check.check_plan, told)
-        check.status = self._with_condition(found)
-        if found.is_settled_by_secrets:
+        told = await asyncio.gather(*(self._ask(request, namespace) for request in requests))
+        conclusion = conclude(check.status, check.object.metadata.generation, check.check_plan, told)
+        check.status = self._with_condition(conclusion)
+        if conclusion.is_settled_by_secrets:
             return Done()
-        after = (SOON if found.is_soon else AGAIN) * self.host.manager.rng.uniform(0.9, 1.1)
-        if found.away is not None:
-            return Wait(*found.away, after=after)
+        after = (SOON if conclusion.is_soon else AGAIN) * self.host.manager.rng.uniform(0.9, 1.1)
+        if conclusion.away is not None:
+            return Wait(*conclusion.away, after=after)
         return Wait(Reason.LINKED_OBJECTS_NOT_CHECKED, "waiting for the next check", after=after)
 
     async def _ask(self, request: Request[Q], namespace: str) -> A | NoAnswer:
@@ -181,17 +181,19 @@ class Checks(Generic[Q, A]):
             return None
         return self.api.credentials(secret.decode(Secret).data, request.query)
 
-    def _with_condition(self, found: Conclusion) -> Checked:
+    def _with_condition(self, conclusion: Conclusion) -> Checked:
         """The status with the reachability condition; unchanged if no server was asked."""
         reachable = self.api.reachable
-        if found.away is not None:
-            condition = Condition(type=reachable, status="False", reason=found.away.reason, message=found.away.message)
-        elif found.is_answered:
+        if conclusion.away is not None:
+            condition = Condition(
+                type=reachable, status="False", reason=conclusion.away.reason, message=conclusion.away.message
+            )
+        elif conclusion.is_answered:
             condition = Condition(type=reachable, status="True", reason=reachable)
         else:
-            return found.status
-        changed = conditions.set(found.status.conditions, condition, self.host.manager.clock.now())
-        return msgspec.structs.replace(found.status, conditions=changed)
+            return conclusion.status
+        changed = conditions.set(conclusion.status.conditions, condition, self.host.manager.clock.now())
+        return msgspec.structs.replace(conclusion.status, conditions=changed)
 
 
 def is_new(cluster: eksa.Cluster) -> bool:
@@ -201,9 +203,9 @@ def is_new(cluster: eksa.Cluster) -> bool:
 
 def readable(clusters: Iterable[Object]) -> Iterable[eksa.Cluster]:
     """The Clusters that can be decoded."""
-    for one in clusters:
+    for cluster in clusters:
         try:
-            yield one.decode(eksa.Cluster)
+            yield cluster.decode(eksa.Cluster)
         except msgspec.ValidationError:
             continue  # its own condition says so
 
@@ -217,22 +219,22 @@ class _Reported(msgspec.Struct):
     status: _Status = _Status()
 
 
-def report(found: Object, status: Checked) -> Report:
+def report(object_: Object, status: Checked) -> Report:
     """The report on a config, with an event if what is wrong with it is new."""
-    before = found.decode(_Reported).status.failure_message
+    before = object_.decode(_Reported).status.failure_message
     events: list[Event] = []
     if status.failure_message and status.failure_message != before:
         events.append(Event("Warning", status.failure_reason, status.failure_message))
     return Report(status, events)
 
 
-def unreadable(found: Object, error: msgspec.ValidationError) -> Tree:
+def unreadable(object_: Object, error: msgspec.ValidationError) -> Tree:
     """The status of a config that can't be decoded."""
     return {
         "specValid": False,
         "failureReason": INVALID,
         "failureMessage": f"the object is invalid: {error}; correct it",
-        "observedGeneration": found.metadata.generation,
+        "observedGeneration": object_.metadata.generation,
     }
 
 
@@ -241,32 +243,34 @@ def age(cluster: eksa.Cluster) -> tuple[str, str]:
     return cluster.metadata.creation_timestamp or "", cluster.metadata.uid
 
 
-def _named_by(found: Object, resource: Resource) -> Sequence[Key]:
+def _named_by(object_: Object, resource: Resource) -> Sequence[Key]:
     try:
-        spec = found.decode(eksa.Cluster).spec
+        spec = object_.decode(eksa.Cluster).spec
     except msgspec.ValidationError:
         return ()
-    names = [one.name for _, one in references.references(spec) if one.kind == resource.kind]
-    return [Key(found.key.namespace, name) for name in dict.fromkeys(names)]
+    names = [reference.name for _, reference in references.references(spec) if reference.kind == resource.kind]
+    return [Key(object_.key.namespace, name) for name in dict.fromkeys(names)]
 
 
-def _what_matters(found: Object) -> object:
+def _what_matters(object_: Object) -> object:
     try:
-        cluster = found.decode(eksa.Cluster)
+        cluster = object_.decode(eksa.Cluster)
     except msgspec.ValidationError:
         return None
     spec = cluster.spec
-    groups = [one.kubernetes_version for one in spec.worker_node_group_configurations]
-    named = tuple((one.kind, one.name) for _, one in references.references(spec))
+    groups = [group.kubernetes_version for group in spec.worker_node_group_configurations]
+    named = tuple((reference.kind, reference.name) for _, reference in references.references(spec))
     return (*named, spec.endpoint_host, is_new(cluster), spec.kubernetes_version, *groups)
 
 
 def lost(old: Object | None, new: Object | None) -> bool:
     """True if a result was lost, as after a restore."""
-    was, is_ = ((one.decode(_Reported).status.observed_generation if one is not None else 0) for one in (old, new))
+    was, is_ = (
+        (object_.decode(_Reported).status.observed_generation if object_ is not None else 0) for object_ in (old, new)
+    )
     return was != 0 and is_ == 0
 
 
-GENERATION = change_of(lambda found: (found.metadata.uid, found.metadata.generation))
+GENERATION = change_of(lambda object_: (object_.metadata.uid, object_.metadata.generation))
 """Passes changes of the spec."""
 _CLUSTER = change_of(_what_matters)

@@ -19,10 +19,10 @@ from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
 
 
-def address_taken(field: str, found: str, holder: str) -> str:
+def address_taken(field: str, value: str, holder: str) -> str:
     """The message. The fields with such addresses are immutable."""
     return (
-        f"{field}: found {found}, which {holder} uses; choose a free address: a cluster that exists already must be "
+        f"{field}: found {value}, which {holder} uses; choose a free address: a cluster that exists already must be "
         "deleted and created again with it, because its address can't be changed"
     )
 
@@ -55,16 +55,16 @@ def problems_of(
         results: list[tuple[str, Object, Checked]] = []
         for child in children:
             if child.kind == datacenter.kind:
-                found = child.decode(_Datacenter).status
-                addresses |= found.addresses
-                results.insert(0, (Reason.DATACENTER_CONFIG_INVALID, child, found))
+                datacenter_status = child.decode(_Datacenter).status
+                addresses |= datacenter_status.addresses
+                results.insert(0, (Reason.DATACENTER_CONFIG_INVALID, child, datacenter_status))
             elif child.kind == machines.kind:
                 results.append((Reason.MACHINE_CONFIG_INVALID, child, child.decode(_Machines).status))
         for reason, config, status in results:
             name = f"{config.kind} {config.name}"
             is_checked = _is_checked(cluster, config, status)
             if is_checked and status.spec_valid and config.kind == machines.kind:
-                is_checked = all(is_of(config, one) for one in children if one.kind == datacenter.kind)
+                is_checked = all(is_of(config, other) for other in children if other.kind == datacenter.kind)
             if not is_checked:
                 away = conditions.get(status.conditions, reachable)
                 if config.metadata.deletion_timestamp is not None:

@@ -57,7 +57,7 @@ def _of_datacenter(config: NutanixDatacenterConfig, new: Sequence[NewEndpoint]) 
         status = msgspec.structs.replace(config.status, addresses=addresses)
         return Evaluation(status, list(findings.judge_datacenter(spec, answers)), any(addresses.values()))
 
-    return CheckPlan.of_one(Query(server_of(spec), findings.of_datacenter(spec)), _credentials_secret(spec), evaluate)
+    return CheckPlan.of_query(Query(server_of(spec), findings.of_datacenter(spec)), _credentials_secret(spec), evaluate)
 
 
 def _of_machines(
@@ -78,7 +78,7 @@ def _of_machines(
 
     questions = findings.of_machines(spec, elements.values())
     query = Query(server_of(datacenter), questions, findings.categories(spec), bool(spec.gpus))
-    return CheckPlan.of_one(query, _credentials_secret(datacenter), evaluate)
+    return CheckPlan.of_query(query, _credentials_secret(datacenter), evaluate)
 
 
 def _clusters_of_workers(

@@ -55,7 +55,7 @@ def _of_datacenter(config: VSphereDatacenterConfig, new: Sequence[NewEndpoint]) 
 
     questions = frozenset(question for _, question in named)
     query = Query(server_of(config.spec), questions, frozenset(endpoint.place.host for endpoint in new))
-    return CheckPlan.of_one(query, CREDENTIALS, evaluate)
+    return CheckPlan.of_query(query, CREDENTIALS, evaluate)
 
 
 def _of_machines(host: Host) -> OfMachines[VSphereMachineConfig, VSphereDatacenterConfig, Query, Answers]:
@@ -95,6 +95,6 @@ def _of_machines(host: Host) -> OfMachines[VSphereMachineConfig, VSphereDatacent
             tags=frozenset(config.spec.tags),
             policies=frozenset(filter(None, (config.spec.storage_policy_name,))),
         )
-        return CheckPlan.of_one(query, CREDENTIALS, evaluate)
+        return CheckPlan.of_query(query, CREDENTIALS, evaluate)
 
     return check_plan

@@ -20,12 +20,12 @@ def manifests(render_input: RenderInput) -> list[Manifest]:
     network = render_input.spec.cluster_network
     pods = network.pods.cidr_blocks if network and network.pods else []
     if isinstance(config, KindnetdConfig):
-        found = kindnetd.objects(bundle.kindnetd, pods)
+        manifests = kindnetd.objects(bundle.kindnetd, pods)
     elif isinstance(config, CiliumConfig):
-        found = cilium.objects(bundle.cilium, config, render_input.name)
+        manifests = cilium.objects(bundle.cilium, config, render_input.name)
     else:
-        found = []
-    return [Manifest(resource, _complete(resource, body)) for resource, body in found]
+        manifests = []
+    return [Manifest(resource, _complete(resource, body)) for resource, body in manifests]
 
 
 def digests(bundle: VersionsBundle) -> dict[str, str]:
@@ -35,7 +35,9 @@ def digests(bundle: VersionsBundle) -> dict[str, str]:
         *((of_cilium.cilium, of_cilium.operator) if of_cilium is not None else ()),
         *((of_kindnetd.image,) if of_kindnetd is not None else ()),
     )
-    return {one.uri: one.image_digest for one in images if one is not None and DIGEST.fullmatch(one.image_digest)}
+    return {
+        image.uri: image.image_digest for image in images if image is not None and DIGEST.fullmatch(image.image_digest)
+    }
 
 
 def _complete(resource: Resource, body: Tree) -> Tree:
