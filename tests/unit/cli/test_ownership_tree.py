@@ -109,8 +109,8 @@ def test_every_object_stands_in_the_tree_once_whoever_owns_whom(owners: list[int
     objects = [made("Machine", str(number)) for number in range(len(owners))]
     for one, owner in zip(objects, owners, strict=True):  # also circles, itself, and owners that are not there
         one["metadata"]["ownerReferences"] = [{"uid": f"Machine-{owner}"}]
-    whole = [member.tree["metadata"]["uid"] for member in tree_of(ROOT, [HEAD, *objects]).whole()]
-    assert sorted(whole) == sorted(one["metadata"]["uid"] for one in (ROOT, HEAD, *objects))
+    members = [member.tree["metadata"]["uid"] for member in tree_of(ROOT, [HEAD, *objects]).members()]
+    assert sorted(members) == sorted(one["metadata"]["uid"] for one in (ROOT, HEAD, *objects))
 
 
 def test_a_member_of_etcd_blocks_nothing_though_its_machine_never_is_a_node() -> None:

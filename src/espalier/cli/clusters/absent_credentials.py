@@ -28,31 +28,31 @@ async def check(
     providers: Providers,
     client: Client,
     manifest: Sequence[Tree],
-    brought: Sequence[Tree],
+    from_environment: Sequence[Tree],
     environment: Mapping[str, str],
 ) -> None:
     """Raise `Failure` with the variables to set if a new Cluster of a manifest needs a Secret that does not suffice.
 
-    `brought` are the Secrets that the command writes from the environment. What can't be read is left to the manager,
-    and so is a Secret that does not suffice with all of its variables.
+    `from_environment` are the Secrets that the command writes. What can't be read is left to the manager, and so is a
+    Secret that does not suffice with all of its variables.
     """
     unset: dict[str, None] = {}
     needs: dict[str, None] = {}
-    for tree in (one for one in manifest if one["kind"] == Cluster.resource.kind):
+    for tree in (body for body in manifest if body["kind"] == Cluster.resource.kind):
         cluster = msgspec.convert(tree, Cluster)
         reference = cluster.spec.datacenter_ref
         provider = providers.get(reference.kind) if reference is not None else None
         if provider is None:
             continue
-        for one in await _dependencies(providers, provider, client, cluster, tree, manifest):
-            missing = [name for name in one.variables if not environment.get(name)]
-            if missing and await _is_lacking(client, one, brought, cluster.metadata.namespace):
+        for dependency in await _dependencies(providers, provider, client, cluster, tree, manifest):
+            missing = [name for name in dependency.variables if not environment.get(name)]
+            if missing and await _is_lacking(client, dependency, from_environment, cluster.metadata.namespace):
                 unset |= dict.fromkeys(missing)
-                name = str(Key(SYSTEM_NAMESPACE, one.name))
+                name = str(Key(SYSTEM_NAMESPACE, dependency.name))
                 told = credentials.advice(
-                    name, server=one.server, namespace=cluster.metadata.namespace, fields=one.fields
+                    name, server=dependency.server, namespace=cluster.metadata.namespace, fields=dependency.fields
                 )
-                needs[f"{one.field} needs {told}"] = None
+                needs[f"{dependency.field} needs {told}"] = None
     if unset:
         *others, last = unset
         names = f"variables {', '.join(others)} and {last}" if others else f"variable {last}"
@@ -68,9 +68,9 @@ async def _dependencies(
     manifest: Sequence[Tree],
 ) -> list[Dependency]:
     """The Secrets that a Cluster needs; none if an object that it links can't be read."""
-    others = [one for one in manifest if one["kind"] != Cluster.resource.kind]
-    children = [Object(to_bytes(one)) for one in documents.linked(tree, others, providers)]
-    linked = {(one.kind, one.name) for one in children}
+    others = [body for body in manifest if body["kind"] != Cluster.resource.kind]
+    children = [Object(to_bytes(other)) for other in documents.linked(tree, others, providers)]
+    linked = {(child.kind, child.name) for child in children}
     kinds = {kind.kind: kind for kind in provider.links.kinds}
     for _, reference in references.references(cluster.spec):
         named = (reference.kind, reference.name)
@@ -83,21 +83,25 @@ async def _dependencies(
             return []
     with suppress(LookupError, ValueError):
         depend = provider.links.depend(cluster, children)
-        return [one for one in depend if one.resource == SECRET and one.server and not one.optional]
+        return [
+            dependency
+            for dependency in depend
+            if dependency.resource == SECRET and dependency.server and not dependency.optional
+        ]
     return []
 
 
-async def _is_lacking(client: Client, dependency: Dependency, brought: Sequence[Tree], namespace: str) -> bool:
+async def _is_lacking(client: Client, dependency: Dependency, from_environment: Sequence[Tree], namespace: str) -> bool:
     """True if a Secret, with what the command writes into it, does not suffice."""
     try:
-        found = await client.get(SECRET, dependency.name, SYSTEM_NAMESPACE)
-        data, annotations = dict(found.decode(Secret).data), dict(found.metadata.annotations)
+        stored = await client.get(SECRET, dependency.name, SYSTEM_NAMESPACE)
+        data, annotations = dict(stored.decode(Secret).data), dict(stored.metadata.annotations)
     except Forbidden:
         return False
     except NotFound:
         data, annotations = {}, {}
-    for one in (one for one in brought if one["metadata"]["name"] == dependency.name):
-        data |= {field: base64.b64decode(value) for field, value in one["data"].items()}
-        annotations |= credentials.widened(annotations, one["metadata"]["annotations"])
+    for secret in (body for body in from_environment if body["metadata"]["name"] == dependency.name):
+        data |= {field: base64.b64decode(value) for field, value in secret["data"].items()}
+        annotations |= credentials.widened(annotations, secret["metadata"]["annotations"])
     is_permitted = credentials.permits(annotations, server=dependency.server, namespace=namespace)
     return not is_permitted or bool(dependency.unusable(data, annotations))

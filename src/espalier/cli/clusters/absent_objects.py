@@ -17,7 +17,11 @@ def violations(
     Left out are Secrets with credentials, the `given` objects of the manifest (as `Kind name`) of which nothing can be
     made, and references that are `refused` themselves, by field.
     """
-    named = {one.field: one.what for one in missing if not one.is_credentials and not _is_given(one, given)}
+    named = {
+        reference.field: reference.what
+        for reference in missing
+        if not reference.is_credentials and not _is_given(reference, given)
+    }
     return [
         Violation(field, "", "", f"names {what}; add it to the manifest")
         for field, what in named.items()

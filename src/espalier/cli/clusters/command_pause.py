@@ -83,7 +83,7 @@ class CommandPause:
                 f"{ABANDONED_AFTER:g} s to see whether that still runs"
             )
             present = await self._present_later(replaced.present)
-            replaced = await self._replace(self._name, lambda found: found in (None, present))
+            replaced = await self._replace(self._name, lambda value: value in (None, present))
             if not replaced.is_done and _is_of_command(replaced.present):
                 raise Failure(_is_alive(self._key))
         self.is_ours = replaced.is_done
@@ -123,11 +123,11 @@ class CommandPause:
                 aclosing(follow(self._client, Cluster.resource, self._key)) as states,
             ):
                 async for state in states:
-                    found = state.metadata.annotations.get(PAUSED_ANNOTATION) if state is not None else None
-                    if found != present and _is_of_command(found):
+                    value = state.metadata.annotations.get(PAUSED_ANNOTATION) if state is not None else None
+                    if value != present and _is_of_command(value):
                         raise Failure(_is_alive(self._key))
-                    if found != present:
-                        return found
+                    if value != present:
+                        return value
         return present
 
     def _is_own(self, present: str | None) -> bool:
@@ -137,11 +137,11 @@ class CommandPause:
         """Set the annotation, or remove it for None, if the present value `may` be replaced."""
         for attempt in range(_ATTEMPTS):
             try:
-                found = await self._client.get(Cluster.resource, self._key.name, self._key.namespace)
-                present = found.metadata.annotations.get(PAUSED_ANNOTATION)
+                cluster = await self._client.get(Cluster.resource, self._key.name, self._key.namespace)
+                present = cluster.metadata.annotations.get(PAUSED_ANNOTATION)
                 if not may(present):
                     return _Replaced(is_done=False, present=present)
-                metadata = {"resourceVersion": found.resource_version, "annotations": {PAUSED_ANNOTATION: value}}
+                metadata = {"resourceVersion": cluster.resource_version, "annotations": {PAUSED_ANNOTATION: value}}
                 patch = {"metadata": metadata}
                 await self._client.patch(
                     Cluster.resource, self._key.name, self._key.namespace, patch=patch, type=PatchType.MERGE

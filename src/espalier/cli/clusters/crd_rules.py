@@ -70,19 +70,23 @@ class Live(NamedTuple):
 ALL_NEW = Live()
 
 
-def problems(found: Sequence[Document], known: Sequence[Problem], live: Live = ALL_NEW) -> list[Problem]:
+def problems(documents_: Sequence[Document], known: Sequence[Problem], live: Live = ALL_NEW) -> list[Problem]:
     """The same for the documents of a manifest, with their lines and without known problems."""
     refused = []
-    for one, after in zip_longest(found, found[1:]):
-        end = after.line("") if after is not None and after.source == one.source else sys.maxsize
-        of_it = [other for other in known if other.source == one.source and one.line("") <= other.line < end]
-        named = (one.tree.get("apiVersion"), one.tree.get("kind"))
-        if not one.name or named != (one.api_version, one.kind) or documents.is_reported("metadata", of_it):
+    for document, after in zip_longest(documents_, documents_[1:]):
+        end = after.line("") if after is not None and after.source == document.source else sys.maxsize
+        of_it = [other for other in known if other.source == document.source and document.line("") <= other.line < end]
+        named = (document.tree.get("apiVersion"), document.tree.get("kind"))
+        if (
+            not document.name
+            or named != (document.api_version, document.kind)
+            or documents.is_reported("metadata", of_it)
+        ):
             continue
-        if live.name(one) in live.unread:
+        if live.name(document) in live.unread:
             continue
-        before = live.objects.get(live.name(one))
-        new = _applied(before, one) if before is not None else one.tree
+        before = live.objects.get(live.name(document))
+        new = _applied(before, document) if before is not None else document.tree
         of_rules = []
         for cause in _of_each_entry(new, before.tree if before is not None else None):
             if of_it and _FAILED in cause.message:
@@ -92,10 +96,10 @@ def problems(found: Sequence[Document], known: Sequence[Problem], live: Live = A
             violation = Violation.of(cause.field, cause.message)
             if not documents.is_reported(violation.field, of_it):
                 of_rules.append(violation)
-        kind = CATALOG.kind_of(one.api_version, one.kind)
+        kind = CATALOG.kind_of(document.api_version, document.kind)
         if kind is not None:
             of_rules = rule_reads.without_consequences(kind, of_rules, [other.violation for other in of_it])
-        refused += [one.problem(violation) for violation in of_rules]
+        refused += [document.problem(violation) for violation in of_rules]
     return refused
 
 
@@ -110,15 +114,17 @@ def _of_each_entry(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
         entries = _Entries(tree, cause.field)
         yield entries.without(cause) or cause
         for _ in range(_MOST_ENTRIES if entries.are_fewer else 0):
-            others = [one for one in refusals(tree, old) if one.field == cause.field and _is_same_rule(one, cause)]
+            others = [
+                other for other in refusals(tree, old) if other.field == cause.field and _is_same_rule(other, cause)
+            ]
             entry = entries.without(others[0]) if others else None
             if entry is None:
                 break
             yield entry
 
 
-def _is_same_rule(one: StatusCause, other: StatusCause) -> bool:
-    return Violation.of("", one.message).message == Violation.of("", other.message).message
+def _is_same_rule(cause: StatusCause, other: StatusCause) -> bool:
+    return Violation.of("", cause.message).message == Violation.of("", other.message).message
 
 
 class _Entries:
@@ -139,13 +145,15 @@ class _Entries:
 
     def without(self, cause: StatusCause) -> StatusCause | None:
         """Take away the entry that a refusal has found. Returns the refusal of this entry; None if it is none."""
-        found, entries = Violation.of("", cause.message).found, self._entries
+        value, entries = Violation.of("", cause.message).found, self._entries
         step: paths.Step | None = None
         if isinstance(entries, dict):
-            step = found if found in entries else next((name for name, one in entries.items() if one == found), None)
+            step = (
+                value if value in entries else next((name for name, schema in entries.items() if schema == value), None)
+            )
             entries.pop(step, None)
-        elif isinstance(entries, list) and found in entries:
-            at = entries.index(found)
+        elif isinstance(entries, list) and value in entries:
+            at = entries.index(value)
             step = self._indexes.pop(at)
             del entries[at]
         if step is None:

@@ -55,12 +55,12 @@ async def bring(providers: Providers, client: Client, secret: Tree, *, alternati
 async def _bring(providers: Providers, client: Client, key: Key, secret: Tree, alternative: str) -> str:
     done = f"Secret {key} has the credentials of the environment"
     try:
-        found = await client.get(SECRET, key.name, key.namespace)
+        stored = await client.get(SECRET, key.name, key.namespace)
     except NotFound:
         await client.create(SECRET, secret)
         return done
     asked = secret["metadata"]["annotations"]
-    present, data = _annotations(found), found.tree.get("data") or {}
+    present, data = _annotations(stored), stored.tree.get("data") or {}
     annotations = credentials.widened(present, asked)
     changed = [field for field, value in secret["data"].items() if data.get(field) != value]
     if changed and annotations != credentials.widened({}, asked):  # others would get the new credentials
@@ -70,15 +70,15 @@ async def _bring(providers: Providers, client: Client, key: Key, secret: Tree, a
         if not uses.unknown:
             needed = credentials.narrowed(
                 present,
-                servers={one.server for one in uses.known},
-                namespaces={one.cluster.namespace for one in uses.known},
+                servers={use.server for use in uses.known},
+                namespaces={use.cluster.namespace for use in uses.known},
             )
             annotations = credentials.widened(needed, asked)
     if dropped := credentials.left_out(present, annotations):
         done += f", and is no longer for {', '.join(dropped)}, which no cluster uses"
     content = {**data, **secret["data"]}  # other clusters may need what is not given
     if content != data or any(present.get(name) != value for name, value in annotations.items()):
-        metadata = {**secret["metadata"], "annotations": annotations, "resourceVersion": found.resource_version}
+        metadata = {**secret["metadata"], "annotations": annotations, "resourceVersion": stored.resource_version}
         await client.apply(SECRET, {**secret, "metadata": metadata, "data": content})
     return done
 
@@ -95,23 +95,23 @@ def _obstacle(
     others = set(credentials.servers_beside(present, asked))
     if not others:
         return ""
-    used = {credentials.host(one.server): one.cluster for one in reversed(uses.known)}
-    found = [f"{server}, which cluster {used[server]} uses" for server in sorted(others & used.keys())]
-    if not found and not uses.unknown:
+    used = {credentials.host(use.server): use.cluster for use in reversed(uses.known)}
+    in_use = [f"{server}, which cluster {used[server]} uses" for server in sorted(others & used.keys())]
+    if not in_use and not uses.unknown:
         return ""
-    if not found:
+    if not in_use:
         clusters = messages.listed(list(uses.unknown))
-        found = [f"{', '.join(sorted(others))}, which may be in use: linked objects of cluster {clusters} are missing"]
+        in_use = [f"{', '.join(sorted(others))}, which may be in use: linked objects of cluster {clusters} are missing"]
     patch = ", ".join(f'"{field}": "..."' for field in changed)
     remedies = [
         f"if it is the account of all these servers, change the Secret with `kubectl -n {key.namespace} patch secret "
         f"{key.name} -p '{{\"stringData\": {{{patch}}}}}'`, and run the command again"
     ]
     remedies += [f"otherwise name another Secret in {alternative}"] if alternative else []
-    remedies += ["delete that cluster, or create what it lacks"] if found and not (others & used.keys()) else []
+    remedies += ["delete that cluster, or create what it lacks"] if in_use and not (others & used.keys()) else []
     return (
         f"Secret {key} has other credentials than the environment, and would give those of the environment to "
-        f"{'; '.join(found)}. Nothing was written: {'; '.join(remedies)}"
+        f"{'; '.join(in_use)}. Nothing was written: {'; '.join(remedies)}"
     )
 
 
@@ -125,8 +125,8 @@ class Granted(NamedTuple):
 async def granted(providers: Providers, client: Client, cluster: Key) -> Granted:
     """The uses by a Cluster; none if they can't be read, or if it does not exist."""
     try:
-        found = await client.get(Cluster.resource, cluster.name, cluster.namespace)
-        objects = [found, *await _linked(providers, client, [found], cluster.namespace)]
+        stored = await client.get(Cluster.resource, cluster.name, cluster.namespace)
+        objects = [stored, *await _linked(providers, client, [stored], cluster.namespace)]
     except (Forbidden, NotFound):
         return Granted(cluster)
     return Granted(cluster, credential_uses.of(providers, objects).known)
@@ -153,21 +153,21 @@ async def release(providers: Providers, client: Client, deleted: Granted) -> lis
 
 
 async def _release(providers: Providers, client: Client, key: Key, own: Sequence[Use]) -> list[str]:
-    found = await client.get(SECRET, key.name, key.namespace)
-    if not _is_of_commands(found, client.field_manager):
+    stored = await client.get(SECRET, key.name, key.namespace)
+    if not _is_of_commands(stored, client.field_manager):
         return []
-    present = _annotations(found)
+    present = _annotations(stored)
     after = await _without(providers, client, key, present, own)
     if not (dropped := credentials.left_out(present, after)):
         return []
-    secret = found.tree
+    secret = stored.tree
     applied: Tree = {
         **{field: secret[field] for field in ("apiVersion", "kind", "type", "data") if field in secret},
         "metadata": {
             "name": key.name,
             "namespace": key.namespace,
             "annotations": after,
-            "resourceVersion": found.resource_version,
+            "resourceVersion": stored.resource_version,
         },
     }
     written = await client.apply(SECRET, applied)
@@ -190,9 +190,10 @@ async def _without(
     servers, namespaces = credentials.listed(present)
     return credentials.narrowed(
         present,
-        servers=({one.lower() for one in servers} - {one.server for one in own}) | {one.server for one in uses.known},
-        namespaces=(namespaces - {one.cluster.namespace for one in own})
-        | {one.cluster.namespace for one in uses.known},
+        servers=({server.lower() for server in servers} - {use.server for use in own})
+        | {use.server for use in uses.known},
+        namespaces=(namespaces - {use.cluster.namespace for use in own})
+        | {use.cluster.namespace for use in uses.known},
     )
 
 
@@ -203,24 +204,24 @@ async def _uses(providers: Providers, client: Client, key: Key) -> Uses:
     except NotFound:
         return Uses((), ())
     objects = [*clusters, *await _linked(providers, client, clusters, None)]
-    found = credential_uses.of(providers, objects)
-    return found._replace(known=[one for one in found.known if one.secret == key.name])
+    uses = credential_uses.of(providers, objects)
+    return uses._replace(known=[use for use in uses.known if use.secret == key.name])
 
 
 async def _linked(
     providers: Providers, client: Client, clusters: Collection[Object], namespace: str | None
 ) -> list[Object]:
-    found: list[Object] = []
+    listed: list[Object] = []
     for kind in credential_uses.kinds(providers, clusters):
         try:
-            found += (await client.list(kind, namespace)).items
+            listed += (await client.list(kind, namespace)).items
         except NotFound:
             continue
-    return found
+    return listed
 
 
-def _annotations(found: Object) -> Mapping[str, str]:
-    return (found.tree.get("metadata") or {}).get("annotations") or {}
+def _annotations(object_: Object) -> Mapping[str, str]:
+    return (object_.tree.get("metadata") or {}).get("annotations") or {}
 
 
 def _is_of_commands(secret: Object, manager: str) -> bool:

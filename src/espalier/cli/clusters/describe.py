@@ -92,20 +92,20 @@ async def cluster(name: str, *, connect: flags.Connection, show_all: bool, outpu
             _end_of_support(client, root),
             _upgrade(client, described, now),
         )
-    secrets = redaction.secrets_of(*(one.get("spec") for one in (root, *objects)))
+    secrets = redaction.secrets_of(*(tree.get("spec") for tree in (root, *objects)))
     root, *objects = [
-        one | {"status": redaction.all_concealed(one.get("status") or {}, secrets)} for one in (root, *objects)
+        tree | {"status": redaction.all_concealed(tree.get("status") or {}, secrets)} for tree in (root, *objects)
     ]
     events, upgrade = redaction.all_concealed(events, secrets), redaction.all_concealed(upgrade, secrets)
-    whole = tree_of(root, objects)
+    cluster_member = tree_of(root, objects)
     if output_format:
-        output.write_facts(_facts(whole, events) | {"supportEnds": supported}, output_format)
+        output.write_facts(_facts(cluster_member, events) | {"supportEnds": supported}, output_format)
         return
     width = output.width() or 0
     messages = Messages()
-    top = [*_top(whole, support_text(supported, now), now, upgrade, messages)]
+    top = [*_top(cluster_member, support_text(supported, now), now, upgrade, messages)]
     output.say("\n".join(line for fact in top for line in within(in_one_line(fact), width)) + "\n")
-    lines = [*_lines(whole, show_all=show_all)]
+    lines = [*_lines(cluster_member, show_all=show_all)]
     output.write_table(OBJECTS, [_row(line, members, now, messages) for line, members in lines])
     if hidden:
         output.say_wrapped(f"\nNot shown, as you may not list them: {', '.join(sorted(hidden))}", stderr=True)
@@ -134,8 +134,8 @@ async def _objects(client: Client, root: Tree) -> tuple[list[Tree], list[str]]:
         return [{**item.tree, "apiVersion": resource.api_version, "kind": resource.kind} for item in listed.items]
 
     upgrades = [kind.resource for kind in UPGRADES if kind.resource in {item.resource for item in served}]
-    found = await asyncio.gather(*(read(resource) for resource in (*wanted.values(), *upgrades)), _linked(client, root))
-    return [tree for trees in found for tree in trees], hidden
+    lists = await asyncio.gather(*(read(resource) for resource in (*wanted.values(), *upgrades)), _linked(client, root))
+    return [tree for trees in lists for tree in trees], hidden
 
 
 async def _linked(client: Client, root: Tree) -> list[Tree]:
@@ -149,12 +149,12 @@ async def _linked(client: Client, root: Tree) -> list[Tree]:
             return []
 
     async def read_all(references: Iterable[Tree]) -> list[Tree]:
-        named = dict.fromkeys((str(one.get("kind")), str(one.get("name"))) for one in references)
-        found = await asyncio.gather(*(read(*one) for one in named))
-        return [tree for trees in found for tree in trees]
+        named = dict.fromkeys((str(reference.get("kind")), str(reference.get("name"))) for reference in references)
+        lists = await asyncio.gather(*(read(*reference) for reference in named))
+        return [tree for trees in lists for tree in trees]
 
     linked = await read_all(_references(root["spec"]))
-    return [*linked, *await read_all(one for tree in linked for one in _further(tree.get("spec")))]
+    return [*linked, *await read_all(reference for tree in linked for reference in _further(tree.get("spec")))]
 
 
 def _further(part: Any) -> Iterator[Tree]:
@@ -162,8 +162,8 @@ def _further(part: Any) -> Iterator[Tree]:
     if isinstance(part, dict) and part.get("kind") in CATALOG.further:
         yield part
     elif isinstance(part, dict | list):
-        for one in part.values() if isinstance(part, dict) else part:
-            yield from _further(one)
+        for value in part.values() if isinstance(part, dict) else part:
+            yield from _further(value)
 
 
 def _references(spec: Tree) -> Iterator[Tree]:
@@ -190,34 +190,34 @@ class Messages:
     """Prints each message once: an object that repeats what was said, as owners do, refers to it."""
 
     def __init__(self) -> None:
-        self._said: list[str] = []
+        self._printed: list[str] = []
 
     def once(self, sentence: str, message: str = "") -> str:
         """The sentence; `as above` if its message was part of an earlier one."""
         parts = [" ".join(line.lstrip("* ").split()) for line in (message or sentence).splitlines()]
-        if any(parts) and all(any(part in said for said in self._said) for part in parts):
+        if any(parts) and all(any(part in printed for printed in self._printed) for part in parts):
             return ABOVE
-        self._said.append(" ".join(sentence.split()))
+        self._printed.append(" ".join(sentence.split()))
         return sentence
 
 
-def _top(whole: Member, supported: str, now: datetime, upgrade: str, messages: Messages) -> Iterator[str]:
+def _top(member: Member, supported: str, now: datetime, upgrade: str, messages: Messages) -> Iterator[str]:
     """Summary, one fact for each line."""
-    metadata, spec, state = whole.tree["metadata"], whole.tree["spec"], whole.state
+    metadata, spec, state = member.tree["metadata"], member.tree["spec"], member.state
     release = spec.get("eksaVersion") or (spec.get("bundlesRef") or {}).get("name") or "none yet"
     yield f"Cluster   {metadata['namespace']}/{metadata['name']}"
     yield f"Release   {release}, Kubernetes {spec.get('kubernetesVersion', 'not said')}{supported}"
     since = f" for {_age(state.since, now)}" if state.since else ""
-    blocking = obstacle(whole)
-    if blocking is whole or (blocking is not None and is_under_way(blocking)):
+    blocking = obstacle(member)
+    if blocking is member or (blocking is not None and is_under_way(blocking)):
         blocking = None
     if upgrade and state.reason == Reason.IN_PLACE_UPGRADE_IN_PROGRESS and "nodes are upgraded" in state.message:
-        said = state.reason  # the line of the upgrade counts all nodes, and names their steps
+        text = state.reason  # the line of the upgrade counts all nodes, and names their steps
     elif blocking is not None and _says_more(blocking.state.message, state.message):
-        said = ""
+        text = ""
     else:
-        said = messages.once(state.sentence or state.message, state.message)
-    yield f"Ready     {state.status or 'not reported yet'}{since}{': ' + said if said else ''}"
+        text = messages.once(state.sentence or state.message, state.message)
+    yield f"Ready     {state.status or 'not reported yet'}{since}{': ' + text if text else ''}"
     annotations = metadata.get("annotations") or {}
     if PAUSED_ANNOTATION in annotations or MOVE_ANNOTATION in annotations:
         yield f"Paused    {messages.once(_pause(annotations))}"
@@ -280,12 +280,12 @@ def within(fact: str, width: int) -> list[str]:
 
 
 def _lines(
-    whole: Member, *, show_all: bool, before: str = "", below: str = ""
+    member: Member, *, show_all: bool, before: str = "", below: str = ""
 ) -> Iterator[tuple[str, Sequence[Member]]]:
     """The lines of the tree, each with its members. Equal healthy members share a line."""
-    yield f"{before}{whole.kind} {whole.name}", [whole]
-    folded = not show_all and whole.kind in FOLDED and whole.is_healthy
-    groups = [] if folded else list(_groups(whole.children, show_all=show_all))
+    yield f"{before}{member.kind} {member.name}", [member]
+    folded = not show_all and member.kind in FOLDED and member.is_healthy
+    groups = [] if folded else list(_groups(member.children, show_all=show_all))
     for at, group in enumerate(groups):
         last = at == len(groups) - 1
         branch, further = ("└─ ", "   ") if last else ("├─ ", "│  ")
@@ -314,8 +314,8 @@ def _row(line: str, members: Sequence[Member], now: datetime, messages: Messages
     states = [member.state for member in members]
     since = max((state.since for state in states if state.since), default="")
     sentence = states[0].sentence
-    said = messages.once(sentence, states[0].message) if sentence else "-"
-    return line, members[0].version or "-", states[0].text or "-", _age(since, now) or "-", said
+    text = messages.once(sentence, states[0].message) if sentence else "-"
+    return line, members[0].version or "-", states[0].text or "-", _age(since, now) or "-", text
 
 
 def _event_row(event: Tree, now: datetime, messages: Messages) -> tuple[str, str, str, str]:
@@ -324,10 +324,10 @@ def _event_row(event: Tree, now: datetime, messages: Messages) -> tuple[str, str
     return _age(_time_of(event), now), event["type"], event["reason"], shown
 
 
-async def _upgrade(client: Client, found: Object, now: datetime) -> str:
+async def _upgrade(client: Client, described: Object, now: datetime) -> str:
     """The progress of the upgrade of its nodes in place; empty without one, and for whoever may not read it."""
     try:
-        cluster = found.decode(Cluster)
+        cluster = described.decode(Cluster)
         progress = await upgrade_progress.read(client, cluster, now)
     except (Forbidden, NotFound, ValueError):
         return ""
@@ -337,10 +337,10 @@ async def _upgrade(client: Client, found: Object, now: datetime) -> str:
     return progress.sentence(now, condition_list.parse_timestamp(ready.last_transition_time))
 
 
-def _facts(whole: Member, events: Sequence[Tree]) -> Tree:
+def _facts(root: Member, events: Sequence[Tree]) -> Tree:
     def facts(member: Member) -> Tree:
         metadata, state = member.tree["metadata"], member.state
-        found: Tree = {
+        tree: Tree = {
             "apiVersion": member.tree["apiVersion"],
             "kind": member.tree["kind"],
             "namespace": metadata.get("namespace", ""),
@@ -352,20 +352,20 @@ def _facts(whole: Member, events: Sequence[Tree]) -> Tree:
             "message": state.message,
             "since": state.since,
         }
-        return found | ({"children": [facts(child) for child in member.children]} if member.children else {})
+        return tree | ({"children": [facts(child) for child in member.children]} if member.children else {})
 
-    blocking = obstacle(whole)
+    blocking = obstacle(root)
     top = {name: value for name, value in facts(blocking).items() if name != "children"} if blocking else None
     shown = [{name: event.get(name) for name in ("type", "reason", "message")} for event in events]
     for fact, event in zip(shown, events, strict=True):
         fact["time"] = _time_of(event)
-    return {"obstacle": top, "tree": facts(whole), "events": shown}
+    return {"obstacle": top, "tree": facts(root), "events": shown}
 
 
 def _time_of(event: Tree) -> str:
     series: Any = event.get("series") or {}
-    found = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
-    return str(found or event["metadata"].get("creationTimestamp", ""))
+    time = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
+    return str(time or event["metadata"].get("creationTimestamp", ""))
 
 
 def _age(moment: str, now: datetime) -> str:
@@ -379,12 +379,12 @@ async def _end_of_support(client: Client, cluster: Tree) -> str:
     try:
         spec = msgspec.convert(cluster["spec"], ClusterSpec)
         reference = spec.bundles_ref or await _bundles_of(client, spec.eksa_version or "")
-        found = await client.get(Bundles.resource, reference.name, reference.namespace)
-        return resolve(found.decode(Bundles), spec.kubernetes_version).end_of_standard_support
+        bundles = await client.get(Bundles.resource, reference.name, reference.namespace)
+        return resolve(bundles.decode(Bundles), spec.kubernetes_version).end_of_standard_support
     except (Forbidden, NotFound, UnknownKubernetesVersion, ValueError):  # also if the object does not exist
         return ""
 
 
 async def _bundles_of(client: Client, eksa_version: str) -> BundlesRef:
-    found = await client.get(EKSARelease.resource, release_name(eksa_version))
-    return found.decode(EKSARelease).spec.bundles_ref
+    release = await client.get(EKSARelease.resource, release_name(eksa_version))
+    return release.decode(EKSARelease).spec.bundles_ref

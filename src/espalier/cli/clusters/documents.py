@@ -66,14 +66,14 @@ def examined(files: Sequence[str], *, several: bool = False) -> Examined:
             documents += manifests.read_manifests(path.read_bytes(), source=name)
         except FileNotFoundError:
             raise Failure(f"{name}: no such file") from None
-    others = [one for one in documents if manifests.is_other(one, CATALOG)]
-    own = (one for one in documents if not manifests.is_other(one, CATALOG))
-    documents = [mirror_authority.completed(_as_meant(one), os.environ) for one in own]
+    others = [document for document in documents if manifests.is_other(document, CATALOG)]
+    own = (document for document in documents if not manifests.is_other(document, CATALOG))
+    documents = [mirror_authority.completed(_as_meant(document), os.environ) for document in own]
     try:
         manifests.check(documents, CATALOG, several=several)
     except ManifestError as error:
-        found = [_with_versions(one) for one in error.problems]
-        return Examined(documents, [*found, *_against_rules(documents, found)], others)
+        problems = [_with_versions(problem) for problem in error.problems]
+        return Examined(documents, [*problems, *_against_rules(documents, problems)], others)
     return Examined(documents, [], others)
 
 
@@ -85,10 +85,10 @@ def _in_folder(name: str) -> list[str]:
     path = Path(name)
     if name == "-" or not path.is_dir():
         return [name]
-    found = sorted(str(one) for one in path.iterdir() if one.suffix in _MANIFESTS and not one.is_dir())
-    if not found:
+    files = sorted(str(entry) for entry in path.iterdir() if entry.suffix in _MANIFESTS and not entry.is_dir())
+    if not files:
         raise Failure(f"{name}: a folder without manifests; their names end with {', '.join(_MANIFESTS)}")
-    return found
+    return files
 
 
 def _as_meant(document: Document) -> Document:
@@ -122,20 +122,20 @@ def _against_rules(documents: Sequence[Document], known: Sequence[Problem]) -> I
         if tree is None:
             continue
         cluster = msgspec.convert(tree, Cluster)
-        found = [] if is_self_managed(cluster) else content.violations(cluster, PROVIDERS)
-        yield from (document.problem(one) for one in found if not is_reported(one.field, known))
+        violations_ = [] if is_self_managed(cluster) else content.violations(cluster, PROVIDERS)
+        yield from (document.problem(violation) for violation in violations_ if not is_reported(violation.field, known))
 
 
-def readable_parts(found: Sequence[Document], *, as_accepted: bool = False) -> list[Document]:
+def readable_parts(documents: Sequence[Document], *, as_accepted: bool = False) -> list[Document]:
     """The documents that can be decoded, with something in required fields that are missing. Fields that the schemas
     reject are left out where they prevent it; with `as_accepted`, all of them.
     """
     parts = []
-    for one in found:
-        cls = CATALOG.kind_of(one.api_version, one.kind)
-        if cls is None or not one.name:
+    for document in documents:
+        cls = CATALOG.kind_of(document.api_version, document.kind)
+        if cls is None or not document.name:
             continue
-        tree = copy.deepcopy(json_trees.without_nulls(one.tree))
+        tree = copy.deepcopy(json_trees.without_nulls(document.tree))
         rejected = violations(cls, tree)
         for violation in rejected:
             _fill(tree, violation.field, cls)
@@ -148,7 +148,7 @@ def readable_parts(found: Sequence[Document], *, as_accepted: bool = False) -> l
             if not _decodes(tree, cls):  # a field that must be there, and whose values can't be guessed
                 _take_away_around(tree, violation.field, cls)
         if _decodes(tree, cls):
-            parts.append(replace(one, tree=tree))
+            parts.append(replace(document, tree=tree))
     return parts
 
 
@@ -156,14 +156,14 @@ def _take_away_around(tree: Tree, field: str, cls: type[KubeObject]) -> None:
     """Take away the smallest part around a field without which the schema no longer rejects it."""
     steps = paths.parsed(field) or ()
     for end in range(len(steps) - 1, 1, -1):
-        if not any(one.field == field for one in violations(cls, tree)):
+        if not any(violation.field == field for violation in violations(cls, tree)):
             return
         _take_away_steps(tree, steps[:end])
 
 
 def _fill(tree: Tree, field: str, cls: type[KubeObject]) -> None:
     """Set a missing field to a value that its schema takes, the least one if there is a choice, if it is required."""
-    if not any(one.field == field for one in violations(cls, tree)):
+    if not any(violation.field == field for violation in violations(cls, tree)):
         return
     *around, last = paths.parsed(field) or ("",)
     at: Any = tree
@@ -177,64 +177,71 @@ def _fill(tree: Tree, field: str, cls: type[KubeObject]) -> None:
     values: list[Any] = ["", 0, 1, False, {}, []]
     for value in values:
         at[last] = copy.copy(value)
-        rejected = [one for one in violations(cls, tree) if one.field == field]
+        rejected = [violation for violation in violations(cls, tree) if violation.field == field]
         if not rejected:
             for within in violations(cls, tree):  # a part has required fields of its own
                 if within.field.startswith(f"{field}."):
                     _fill(tree, within.field, cls)
             return
         if value == "":
-            values += [one for violation in rejected for one in violation.allowed.split(", ")]  # those of an enum
+            values += [
+                allowed for violation in rejected for allowed in violation.allowed.split(", ")
+            ]  # those of an enum
     del at[last]
 
 
-def merged(found: Sequence[Document], by_schema: Sequence[Problem], by_rules: Sequence[Problem]) -> list[Problem]:
+def merged(documents: Sequence[Document], by_schema: Sequence[Problem], by_rules: Sequence[Problem]) -> list[Problem]:
     """All problems of a manifest in the order of its lines, each fault once: where two rules state it, the more exact
     field remains, and what rules say of a field that the schema rejects, or of one around it, is left out.
     """
 
     merged: list[Problem] = []
-    for one in by_rules:
-        beside = [other for other in by_schema if _place(found, other) == _place(found, one)]
-        if is_reported(one.violation.field, beside):
+    for problem in by_rules:
+        beside = [other for other in by_schema if _place(documents, other) == _place(documents, problem)]
+        if is_reported(problem.violation.field, beside):
             continue
         same = [
-            at for at, other in enumerate(merged) if _place(found, other) == _place(found, one) and _repeats(one, other)
+            at
+            for at, other in enumerate(merged)
+            if _place(documents, other) == _place(documents, problem) and _repeats(problem, other)
         ]
         if not same:
-            merged.append(one)
-        elif len(one.violation.field) > len(merged[same[0]].violation.field):
-            merged[same[0]] = one
-    return sorted([*by_schema, *merged], key=lambda one: (one.source, one.line))
+            merged.append(problem)
+        elif len(problem.violation.field) > len(merged[same[0]].violation.field):
+            merged[same[0]] = problem
+    return sorted([*by_schema, *merged], key=lambda problem: (problem.source, problem.line))
 
 
-def is_beside(found: Sequence[Document], one: Problem, others: Sequence[Problem]) -> bool:
+def is_beside(documents: Sequence[Document], problem: Problem, others: Sequence[Problem]) -> bool:
     """True if others are about the same part of the same spec, so that it may only follow from what they reject."""
-    part = _part(one.violation.field)
-    return any(_part(other.violation.field) == part and _place(found, other) == _place(found, one) for other in others)
+    part = _part(problem.violation.field)
+    return any(
+        _part(other.violation.field) == part and _place(documents, other) == _place(documents, problem)
+        for other in others
+    )
 
 
 def _part(field: str) -> tuple[paths.Step, ...]:
     return (paths.parsed(field) or ())[:2]
 
 
-def _place(found: Sequence[Document], one: Problem) -> int:
+def _place(documents: Sequence[Document], problem: Problem) -> int:
     """The object of a problem: the last one that begins before it."""
-    starts = [at for at, document in enumerate(found) if document.source == one.source]
-    return max((at for at in starts if found[at].line("") <= one.line), default=-1)
+    starts = [at for at, document in enumerate(documents) if document.source == problem.source]
+    return max((at for at in starts if documents[at].line("") <= problem.line), default=-1)
 
 
-def _repeats(one: Problem, other: Problem) -> bool:
+def _repeats(problem: Problem, other: Problem) -> bool:
     """True if two rules of one object state the same fault."""
-    field, known = one.violation.field, other.violation.field
+    field, known = problem.violation.field, other.violation.field
     if field == known:
         return True
     is_related = bool(field and known) and (is_within(field, known) or is_within(known, field))
-    return is_related and _sentence(one) == _sentence(other)
+    return is_related and _sentence(problem) == _sentence(other)
 
 
-def _sentence(one: Problem) -> str:
-    return one.violation.message.partition("; found ")[0]
+def _sentence(problem: Problem) -> str:
+    return problem.violation.message.partition("; found ")[0]
 
 
 _FIELD = re.compile(
@@ -243,7 +250,7 @@ _FIELD = re.compile(
 """A field at the beginning of a message, perhaps of an object that the Cluster links."""
 
 
-def located(found: Sequence[Document], cluster: Document, violation: Violation) -> Problem:
+def located(documents: Sequence[Document], cluster: Document, violation: Violation) -> Problem:
     """A violation of a Cluster, or of an object that its field or message names first, with its position."""
     named = _FIELD.match(violation.field or violation.message)
     if named is None:
@@ -252,10 +259,10 @@ def located(found: Sequence[Document], cluster: Document, violation: Violation) 
     exact = replace(violation, field=field) if violation.field else Violation.of(field, message)
     if not named["kind"]:
         return cluster.problem(exact)
-    for one in found:
-        is_beside = not one.namespace or one.namespace == cluster.namespace
-        if (one.kind, one.name) == (named["kind"], named["name"]) and is_beside:
-            return one.problem(exact)
+    for candidate in documents:
+        is_beside = not candidate.namespace or candidate.namespace == cluster.namespace
+        if (candidate.kind, candidate.name) == (named["kind"], named["name"]) and is_beside:
+            return candidate.problem(exact)
     return cluster.problem(violation)
 
 
@@ -287,7 +294,7 @@ def readable(document: Document) -> Tree | None:
     """A Cluster without the fields that its schema rejects, if it can't be decoded with them; None if it can't be
     decoded at all, or is not a Cluster."""
     parts = (document.tree.get("metadata"), document.tree.get("spec"))
-    if document.kind != Cluster.resource.kind or not all(isinstance(one, dict) for one in parts):
+    if document.kind != Cluster.resource.kind or not all(isinstance(part, dict) for part in parts):
         return None
     tree = copy.deepcopy(document.tree)
     if _decodes(tree, Cluster):
@@ -336,17 +343,19 @@ def in_namespace(documents: Sequence[Document], namespace: str) -> list[tuple[Re
 
 def linked(cluster: Tree, others: Sequence[Tree], providers: Providers) -> list[Tree]:
     """The objects of its manifest that a Cluster references, and those that these reference; all have a namespace."""
-    found = [other for other in others if _links(cluster, other)]
+    named_objects = [other for other in others if _links(cluster, other)]
     reference = cluster["spec"].get("datacenterRef") or {}
     if (provider := providers.get(reference.get("kind") or "")) is None:
-        return found
+        return named_objects
     named = set()
-    for child in found:
+    for child in named_objects:
         with suppress(msgspec.ValidationError):
-            named |= {(one.resource.kind, one.name) for one in provider.links.further(Object(to_bytes(child)))}
+            named |= {(link.resource.kind, link.name) for link in provider.links.further(Object(to_bytes(child)))}
     namespace = cluster["metadata"]["namespace"]
-    further = [one for one in others if (one["kind"], one["metadata"]["name"]) in named and one not in found]
-    return [*found, *(one for one in further if one["metadata"].get("namespace") == namespace)]
+    further = [
+        other for other in others if (other["kind"], other["metadata"]["name"]) in named and other not in named_objects
+    ]
+    return [*named_objects, *(other for other in further if other["metadata"].get("namespace") == namespace)]
 
 
 def _links(cluster: Tree, other: Tree) -> bool:
@@ -355,7 +364,7 @@ def _links(cluster: Tree, other: Tree) -> bool:
     machines += spec.get("workerNodeGroupConfigurations") or []
     references = [spec.get(field) or {} for field in ("datacenterRef", "gitOpsRef")]
     references += spec.get("identityProviderRefs") or []
-    references += [(one or {}).get("machineGroupRef") or {} for one in machines]
+    references += [(machine or {}).get("machineGroupRef") or {} for machine in machines]
     same = other["metadata"].get("namespace") == cluster["metadata"]["namespace"]
     named = [(reference.get("kind"), reference.get("name")) for reference in references]
     return same and (other["kind"], other["metadata"]["name"]) in named
@@ -408,7 +417,9 @@ async def _to_pause(client: Client, prepared: Sequence[tuple[Resource, Tree]], t
     A new Cluster is written last, so nothing acts on the others before. A change of the Cluster alone needs no pause,
     unless an earlier command left one.
     """
-    of_cluster = (one for (resource, _), one in zip(prepared, tried, strict=True) if resource == Cluster.resource)
+    of_cluster = (
+        object_ for (resource, _), object_ in zip(prepared, tried, strict=True) if resource == Cluster.resource
+    )
     cluster = next(of_cluster, None)
     if cluster is None or (live := await _live(client, Cluster.resource, cluster)) is None:
         return None
@@ -416,8 +427,8 @@ async def _to_pause(client: Client, prepared: Sequence[tuple[Resource, Tree]], t
         return live.key
     for (resource, _), wanted in zip(prepared, tried, strict=True):
         if resource != Cluster.resource:
-            found = await _live(client, resource, wanted)
-            if found is None or found.tree.get("spec") != wanted.tree.get("spec"):
+            object_ = await _live(client, resource, wanted)
+            if object_ is None or object_.tree.get("spec") != wanted.tree.get("spec"):
                 return live.key
     return None
 

@@ -27,17 +27,17 @@ class Examination(NamedTuple):
     """Facts that are not checked here."""
 
 
-def parts(found: Sequence[Document], problems: Sequence[Problem]) -> list[Document]:
+def parts(documents_: Sequence[Document], problems: Sequence[Problem]) -> list[Document]:
     """The documents of which rules can say something, each object once; none where a list is too long, because what
     is made of it takes for ever.
     """
-    if any(one.violation.message == TOO_MANY for one in problems):
+    if any(problem.violation.message == TOO_MANY for problem in problems):
         return []
-    return manifests.first_of_each(documents.readable_parts(found) if problems else found)
+    return manifests.first_of_each(documents.readable_parts(documents_) if problems else documents_)
 
 
 def against_crds(
-    found: Sequence[Document],
+    documents_: Sequence[Document],
     problems: Sequence[Problem],
     live: crd_rules.Live = crd_rules.ALL_NEW,
 ) -> list[Problem]:
@@ -47,15 +47,15 @@ def against_crds(
     """
     if not crd_rules.ASKED:
         return []
-    rules = crd_rules.problems(found, problems, live)
+    rules = crd_rules.problems(documents_, problems, live)
     if problems:
-        further = crd_rules.problems(documents.readable_parts(found, as_accepted=True), problems, live)
-        rules += [one for one in further if not documents.is_beside(found, one, problems)]
+        further = crd_rules.problems(documents.readable_parts(documents_, as_accepted=True), problems, live)
+        rules += [rule for rule in further if not documents.is_beside(documents_, rule, problems)]
     return rules
 
 
 def alone(
-    found: Sequence[Document],
+    documents_: Sequence[Document],
     problems: Sequence[Problem],
     releases: Path | None,
     namespace: str,
@@ -68,19 +68,21 @@ def alone(
     from espalier.cli.clusters.offline import OfflineManager  # noqa: PLC0415  needed only without a management cluster
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
 
-    rules = against_crds(found, problems)
+    rules = against_crds(documents_, problems)
     is_refused = bool(problems or rules)
-    is_too_long = any(one.violation.message == TOO_MANY for one in rules)
-    readable = [] if is_too_long else parts(found, problems or rules)
-    clusters = [one for one in readable if one.kind == Cluster.resource.kind]
+    is_too_long = any(rule.violation.message == TOO_MANY for rule in rules)
+    readable = [] if is_too_long else parts(documents_, problems or rules)
+    clusters = [document for document in readable if document.kind == Cluster.resource.kind]
     examined = []
     if clusters:
-        given = [f"{one.kind} {one.name}" for one in found]
+        given = [f"{document.kind} {document.name}" for document in documents_]
         manager = OfflineManager(PROVIDERS, readable, releases, namespace, given, is_complete=is_complete)
-        examined = [manager.examined(one, is_refused=is_refused) for one in clusters]
+        examined = [manager.examined(cluster, is_refused=is_refused) for cluster in clusters]
     later = [] if crd_rules.ASKED else [crd_rules.NOT_ASKED]
     return Examination(
-        documents.merged(found, problems, [*rules, *(problem for one in examined for problem in one.problems)]),
-        list(dict.fromkeys(text for one in examined for text in one.warnings)),
-        [*later, *dict.fromkeys(text for one in examined for text in one.later)],
+        documents.merged(
+            documents_, problems, [*rules, *(problem for examination in examined for problem in examination.problems)]
+        ),
+        list(dict.fromkeys(text for examination in examined for text in examination.warnings)),
+        [*later, *dict.fromkeys(text for examination in examined for text in examination.later)],
     )

@@ -62,12 +62,12 @@ def clusterconfig(
     from espalier.clusters.observe.rules import content  # noqa: PLC0415  other commands need neither
     from espalier.releases import Releases  # noqa: PLC0415
 
-    found = list(content.name_violations(name))
+    violations = list(content.name_violations(name))
     if management_cluster:
         manager = content.name_violations(management_cluster)
-        found += [msgspec.structs.replace(one, field="--management-cluster") for one in manager]
-    if found:
-        raise Usage("; ".join(map(str, found)))
+        violations += [msgspec.structs.replace(violation, field="--management-cluster") for violation in manager]
+    if violations:
+        raise Usage("; ".join(map(str, violations)))
     newest = Releases.load(releases).newest().kubernetes_versions[-1]
     choices = Choices(newest, management_cluster or name, external_etcd)
     try:
@@ -116,15 +116,15 @@ def objects(
     from espalier.cli.clusters.offline import OfflineManager  # noqa: PLC0415
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
 
-    found, problems, others = documents.examined(filename, several=True)
-    if problems or examination.against_crds(found, problems):
-        raise ManifestError(examination.alone(found, problems, releases, namespace).problems)
+    documents_, problems, others = documents.examined(filename, several=True)
+    if problems or examination.against_crds(documents_, problems):
+        raise ManifestError(examination.alone(documents_, problems, releases, namespace).problems)
     other_kinds.say(others)
-    offline_manager = OfflineManager(PROVIDERS, found, releases, namespace)
-    clusters = [one for one in found if one.kind == Cluster.resource.kind]
-    made = [tree for one in clusters for tree in offline_manager.objects(one, workload=workload)]
+    offline_manager = OfflineManager(PROVIDERS, documents_, releases, namespace)
+    clusters = [document for document in documents_ if document.kind == Cluster.resource.kind]
+    made = [tree for cluster in clusters for tree in offline_manager.objects(cluster, workload=workload)]
     given = placeholders.variables_in(made, offline_manager.variables)
-    if names := [placeholders.placeholder(one) for one in offline_manager.variables if one in given]:
+    if names := [placeholders.placeholder(variable) for variable in offline_manager.variables if variable in given]:
         output.say(
             f"Warning: {', '.join(names)}: found as placeholders in these objects, some base64-encoded; the manager "
             "writes the credentials of the Secrets in the management cluster instead",

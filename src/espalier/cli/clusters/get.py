@@ -47,9 +47,9 @@ async def clusters(
         client = connected.client
         selection = Selection(Cluster.resource, None if all_namespaces else connected.namespace, name, selector)
         if name:
-            found = await client.get(Cluster.resource, name, connected.namespace)  # fails if it does not exist
+            cluster = await client.get(Cluster.resource, name, connected.namespace)  # fails if it does not exist
             if not watch and output_format not in ("", "wide"):
-                output.write_objects([found.tree], output_format, single=True)
+                output.write_objects([cluster.tree], output_format, single=True)
                 return
         if watch and output_format in ("", "wide"):
             await tables.watch(client, selection, wide=output_format == "wide")

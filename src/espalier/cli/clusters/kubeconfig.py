@@ -77,8 +77,8 @@ async def read(client: Client, key: Key) -> bytes:
         return content
     made, refused = await _get(client, capi.Cluster.resource, cluster.capi)
     if made is not None and names.cluster_of(made.metadata.labels) == key:
-        found, refused = await _get(client, SECRET, source)
-        content = kubeconfigs.content(found) if found is not None else None
+        secret, refused = await _get(client, SECRET, source)
+        content = kubeconfigs.content(secret) if secret is not None else None
     if content is not None:
         return content
     if hidden:
@@ -97,9 +97,9 @@ async def read_for_aws(client: Client, key: Key) -> bytes:
     """The kubeconfig of a cluster for users of AWS. Raises `Failure` without any."""
     cluster = ClusterIdentity.of(key)
     source = Key(cluster.capi.namespace, authenticator.kubeconfig_name(cluster.capi.name))
-    found, refused = await _get(client, SECRET, source)
-    content = kubeconfigs.content(found) if found is not None else None
-    if found is not None and content is not None and names.cluster_of(found.metadata.labels) == key:
+    secret, refused = await _get(client, SECRET, source)
+    content = kubeconfigs.content(secret) if secret is not None else None
+    if secret is not None and content is not None and names.cluster_of(secret.metadata.labels) == key:
         return content
     if refused is not None:
         advice = f"ask the owner of namespace {source.namespace} for a Role that allows getting this Secret"

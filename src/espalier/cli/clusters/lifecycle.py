@@ -170,10 +170,10 @@ async def delete_cluster(
             if name is not None:
                 targets, further = [(Cluster.resource, Key(connected.namespace, name))], []
             else:
-                found, problems, others = documents.examined(filename)
+                documents_, problems, others = documents.examined(filename)
                 if problems:
                     raise ManifestError(problems)
-                prepared = documents.in_namespace(found, connected.namespace)
+                prepared = documents.in_namespace(documents_, connected.namespace)
                 targets = [_target(resource, tree) for resource, tree in prepared]
                 further = await _further_targets(connected.client, others, connected.namespace, all_kinds=all_kinds)
             cluster = next(key for resource, key in targets if resource == Cluster.resource)
@@ -215,9 +215,9 @@ async def _further_targets(
     client: Client, others: Sequence[Document], namespace: str, *, all_kinds: bool
 ) -> list[tuple[Resource, Key]]:
     """The objects that are no part of the cluster, and are deleted as well; says which of them stay."""
-    stay = [one for one in others if not all_kinds or other_kinds.is_container(one)]
+    stay = [other for other in others if not all_kinds or other_kinds.is_container(other)]
     other_kinds.say(stay, "; --all-kinds deletes it" if not all_kinds else "; others may have objects in it")
-    gone = [one for one in others if all_kinds and not other_kinds.is_container(one)]
+    gone = [other for other in others if all_kinds and not other_kinds.is_container(other)]
     return [_target(resource, tree) for resource, tree in await other_kinds.prepared(client, gone, namespace)]
 
 
@@ -236,15 +236,15 @@ async def _push(
     from espalier.cli.clusters import preflight  # noqa: PLC0415  with all of admission: not for those who only delete
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
 
-    found, problems, others = documents.examined(files)
+    documents_, problems, others = documents.examined(files)
     own = chosen_release.own_version()
-    await preflight.check(PROVIDERS, flag, found, problems, pushed_as=own)
+    await preflight.check(PROVIDERS, flag, documents_, problems, pushed_as=own)
     if not all_kinds:
         other_kinds.say(others, "; --all-kinds applies it")
-    tree = documents.cluster_of(found).tree
+    tree = documents.cluster_of(documents_).tree
     async with connection.connect(flag) as connected:
         client = connected.client
-        prepared = documents.in_namespace(found, connected.namespace)
+        prepared = documents.in_namespace(documents_, connected.namespace)
         further = await other_kinds.prepared(client, others, connected.namespace) if all_kinds else []
         key = Key(tree["metadata"]["namespace"], tree["metadata"]["name"])
         existing = await _expect(client, key, creating=creating)
@@ -262,21 +262,23 @@ async def _push(
             notices: tuple[str, ...] = ()
             if dry_run != "server":
                 notices = await preflight.install_releases(client, tree["spec"].get("eksaVersion"))
-            for notice in (*notices, *await preflight.judge(PROVIDERS, client, found)):
+            for notice in (*notices, *await preflight.judge(PROVIDERS, client, documents_)):
                 progress.say(f"cluster {key}: {notice}")
             if existing is None:
-                await preflight.check_credentials(PROVIDERS, client, [one for _, one in prepared], os.environ)
+                await preflight.check_credentials(PROVIDERS, client, [body for _, body in prepared], os.environ)
 
             async def bring_credentials() -> None:
-                brought = await preflight.bring_credentials(PROVIDERS, client, [one for _, one in prepared], os.environ)
-                if brought:
-                    progress.say(f"cluster {key}: {brought}")
+                written = await preflight.bring_credentials(
+                    PROVIDERS, client, [body for _, body in prepared], os.environ
+                )
+                if written:
+                    progress.say(f"cluster {key}: {written}")
 
             applied = await documents.apply_all(
                 client, [*further, *prepared], dry_run=dry_run == "server", first=bring_credentials
             )
             if dry_run != "server":  # a deletion of another cluster may have taken them back before this one existed
-                await preflight.bring_credentials(PROVIDERS, client, [one for _, one in prepared], os.environ)
+                await preflight.bring_credentials(PROVIDERS, client, [body for _, body in prepared], os.environ)
             cluster = next(
                 item
                 for item in applied
@@ -307,7 +309,7 @@ async def _write_kubeconfigs(client: Client, cluster: Object, progress: Progress
         progress.say("its kubeconfig is written:")
         progress.show(f"kubectl --kubeconfig {shown_commands.path(path)} get nodes")
         references = cluster.tree["spec"].get("identityProviderRefs") or ()
-        if any(one["kind"] == AWSIamConfig.resource.kind for one in references):
+        if any(reference["kind"] == AWSIamConfig.resource.kind for reference in references):
             for_users = await write_kubeconfig(client, key, for_aws=True)
             progress.say("a kubeconfig for users of AWS is written:")
             progress.show(f"kubectl --kubeconfig {shown_commands.path(for_users)} get nodes")
@@ -318,10 +320,10 @@ async def _write_kubeconfigs(client: Client, cluster: Object, progress: Progress
 async def _check_deletable(client: Client, key: Key) -> None:
     """Raises `Failure` for the record of a management cluster that manages clusters."""
     try:
-        found = await client.get(Cluster.resource, key.name, key.namespace)
+        stored = await client.get(Cluster.resource, key.name, key.namespace)
     except (Forbidden, NotFound):
         return  # reported by the deletion
-    manager = ((found.tree.get("spec") or {}).get("managementCluster") or {}).get("name") or ""
+    manager = ((stored.tree.get("spec") or {}).get("managementCluster") or {}).get("name") or ""
     if manager in ("", key.name):
         from espalier.cli.clusters import preflight  # noqa: PLC0415  with all of admission: not for those who only delete
 

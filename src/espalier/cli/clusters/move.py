@@ -99,11 +99,11 @@ async def _side(client: Client, what: str) -> Side:
 
 async def _managed(client: Client, namespace: str) -> list[Key]:
     """The Clusters of a namespace that do not manage themselves. Raises `Failure` if there are none."""
-    found = (await client.list(Cluster.resource, namespace)).items
+    clusters = (await client.list(Cluster.resource, namespace)).items
     keys = [
-        one.key
-        for one in found
-        if ((one.tree.get("spec") or {}).get("managementCluster") or {}).get("name") not in (None, "", one.name)
+        cluster.key
+        for cluster in clusters
+        if ((cluster.tree.get("spec") or {}).get("managementCluster") or {}).get("name") not in (None, "", cluster.name)
     ]
     if not keys:
         raise Failure(f"namespace {namespace} has no clusters that could be moved; give another one with --namespace")

@@ -38,12 +38,12 @@ class ClusterJudge:
         scope = self._observer(at).scope(key)
         if scope is None:
             return []
-        found = [(resource.group, resource.kind, one.key) for resource, one in scope.children]
+        children = [(resource.group, resource.kind, child.key) for resource, child in scope.children]
         for text in (*scope.credentials, *scope.data):
             kind, _, place = text.partition(" ")
             namespace, _, name = place.rpartition("/")
-            found.append(("", kind, Key(namespace, name)))
-        return found
+            children.append(("", kind, Key(namespace, name)))
+        return children
 
     def completing(self, at: Inventory, key: Key) -> Iterable[Place]:
         """The key for digests of credentials, for a cluster with credentials."""

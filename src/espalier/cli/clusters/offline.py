@@ -61,7 +61,7 @@ class OfflineManager:
     def __init__(
         self,
         providers: Providers,
-        found: Sequence[Document],
+        documents_: Sequence[Document],
         releases: Path | None,
         namespace: str,
         given: Sequence[str] = (),
@@ -75,8 +75,8 @@ class OfflineManager:
         self._providers = providers
         self._variables = _Variables()
         offered = self._offered = Releases.load(releases)
-        self._found, self._given = found, given
-        self._trees = [tree for _, tree in documents.in_namespace(found, namespace)]
+        self._found, self._given = documents_, given
+        self._trees = [tree for _, tree in documents.in_namespace(documents_, namespace)]
         snapshot = self._snapshot = Snapshot()
         self._observer = Observer(snapshot, providers=providers)
         snapshot.fill([*_objects(offered), _EKS_ANYWHERE])
@@ -90,7 +90,7 @@ class OfflineManager:
         render_input, nothing = self.render_input(document), ClusterAPIObjects()
         made: list[Tree]
         if workload:
-            made = [one.body for one in (*cni.objects(render_input), *workload_objects.wanted(render_input))]
+            made = [manifest.body for manifest in (*cni.objects(render_input), *workload_objects.wanted(render_input))]
         else:
             naming = _Templates()
             wanted = [
@@ -137,22 +137,26 @@ class OfflineManager:
         scope = self._observer.scope(key) if not preview.refusals else None
         if scope is None:
             absent = self._observer.linked.absent(msgspec.convert(assumed, Cluster)) if self._is_complete else []
-            refused = [one.field for one in preview.refusals]
+            refused = [refusal.field for refusal in preview.refusals]
             named = absent_objects.violations(absent, given=self._given, refused=refused)
-            located = [self._located(document, one) for one in (*with_linked, *named)]
+            located = [self._located(document, violation) for violation in (*with_linked, *named)]
             return Examined((*_refusals(document, preview), *located), preview.warnings, tuple(unknown))
         missing = absent_objects.violations(scope.missing, given=self._given)
         problems = missing if self._is_complete else []
-        others = [] if missing else [one.message for one in validity.problems_beside_content(scope)]
+        others = [] if missing else [wait.message for wait in validity.problems_beside_content(scope)]
         reason, _, message = preview.stops.partition(": ")
         if reason not in ("", Reason.MISSING_DEPENDENT_OBJECTS, *_KNOWN_LATER) and not with_linked:
             others += [message] if message not in others else []
-        problems = [*problems, *with_linked, *(Violation("", "", "", one) for one in others)]
+        problems = [*problems, *with_linked, *(Violation("", "", "", sentence) for sentence in others)]
         later = [*unknown, *_of_the_build(scope)]
-        later += [f"{one.field}: {one.what}" for one in scope.missing if one.is_credentials]
-        later += [message] if reason in _KNOWN_LATER and not any(one.is_credentials for one in scope.missing) else []
-        later += [one for one in self._secrets_of(scope) if one not in later]
-        return Examined(tuple(self._located(document, one) for one in problems), preview.warnings, tuple(later))
+        later += [f"{reference.field}: {reference.what}" for reference in scope.missing if reference.is_credentials]
+        later += (
+            [message]
+            if reason in _KNOWN_LATER and not any(reference.is_credentials for reference in scope.missing)
+            else []
+        )
+        later += [secret for secret in self._secrets_of(scope) if secret not in later]
+        return Examined(tuple(self._located(document, problem) for problem in problems), preview.warnings, tuple(later))
 
     def _linked_violations(self, tree: Tree) -> list[Violation]:
         """The violations of a Cluster together with its linked objects, also of one that is refused by itself."""
@@ -200,7 +204,9 @@ class OfflineManager:
 
     def _has(self, kind: str, namespace: str, name: str) -> bool:
         named = (kind, namespace, name)
-        return any((one["kind"], one["metadata"]["namespace"], one["metadata"]["name"]) == named for one in self._trees)
+        return any(
+            (tree["kind"], tree["metadata"]["namespace"], tree["metadata"]["name"]) == named for tree in self._trees
+        )
 
     def _management_cluster(self, tree: Tree) -> list[Object]:
         """A management cluster that a Cluster fits, with the GitOps configuration that it names, for one that the
@@ -218,11 +224,11 @@ class OfflineManager:
                 git_ops_ref=msgspec.convert(git_ops, Ref) if git_ops else None,
             ),
         )
-        found: list[KubeObject] = [made_up]
-        kind = next((one for one in gitops.KINDS if git_ops and one.resource.kind == git_ops.get("kind")), None)
+        objects: list[KubeObject] = [made_up]
+        kind = next((kind_ for kind_ in gitops.KINDS if git_ops and kind_.resource.kind == git_ops.get("kind")), None)
         if kind is not None and not self._has(kind.resource.kind, namespace, git_ops["name"]):
-            found.append(kind(metadata=ObjectMeta(name=git_ops["name"], namespace=namespace)))
-        return [Object(to_bytes(one)) for one in found]
+            objects.append(kind(metadata=ObjectMeta(name=git_ops["name"], namespace=namespace)))
+        return [Object(to_bytes(object_)) for object_ in objects]
 
     def _secrets_of(self, scope: Scope) -> Iterator[str]:
         """The Secrets that the cluster needs in the management cluster, for which others stand here."""
@@ -231,18 +237,18 @@ class OfflineManager:
         if provider is None or scope.missing:
             return
         namespace = scope.key.namespace
-        for one in provider.links.depend(scope.cluster, [child for _, child in scope.children]):
-            if one.server and not one.optional:
-                name = str(Key(SYSTEM_NAMESPACE, one.name))
-                yield f"{one.field}: {credentials.advice(name, server=one.server, namespace=namespace)}"
+        for dependency in provider.links.depend(scope.cluster, [child for _, child in scope.children]):
+            if dependency.server and not dependency.optional:
+                name = str(Key(SYSTEM_NAMESPACE, dependency.name))
+                yield f"{dependency.field}: {credentials.advice(name, server=dependency.server, namespace=namespace)}"
 
     def _preview(self, document: Document) -> tuple[Key, Preview]:
         tree = document.tree
         key = Key(tree["metadata"]["namespace"], tree["metadata"]["name"])
         # Each cluster is checked separately, in the management cluster that it names.
         manager = _manager(tree)
-        for one in self._management_cluster(tree):
-            self._snapshot.put(one)
+        for object_ in self._management_cluster(tree):
+            self._snapshot.put(object_)
         named = ConfigMap(
             metadata=ObjectMeta(name=MANAGEMENT_CLUSTER, namespace=SYSTEM_NAMESPACE),
             data={"namespace": key.namespace, "name": manager},
@@ -317,7 +323,7 @@ def _of_the_build(scope: Scope) -> Iterator[str]:
 
 
 def _refusals(document: Document, preview: Preview) -> list[Problem]:
-    return [document.problem(Violation.of(one.field, one.message)) for one in preview.refusals]
+    return [document.problem(Violation.of(refusal.field, refusal.message)) for refusal in preview.refusals]
 
 
 def _objects(releases: Releases) -> list[Object]:

@@ -40,8 +40,8 @@ def flag(verb: str) -> Callable[[Decorated], Decorated]:
 
 def notes(others: Sequence[Document], what: str = "ignored") -> Iterator[str]:
     """A sentence for each object, with its place: that it is ignored."""
-    for one in others:
-        yield f"{one.source}:{one.line('kind')}: {_named(one)} is {what}: it is no part of a cluster"
+    for other in others:
+        yield f"{other.source}:{other.line('kind')}: {_named(other)} is {what}: it is no part of a cluster"
 
 
 def say(others: Sequence[Document], advice: str = "") -> None:
@@ -58,31 +58,34 @@ async def prepared(client: Client, others: Sequence[Document], namespace: str) -
     if not others:
         return []
     served = {
-        (one.resource.api_version, one.resource.kind): one.resource for one in await Discovery(client).resources()
+        (offered.resource.api_version, offered.resource.kind): offered.resource
+        for offered in await Discovery(client).resources()
     }
-    problems, found, is_unserved = [], [], False
-    for one in others:
-        place, resource = f"{one.source}:{one.line('kind')}", served.get((one.api_version, one.kind))
+    problems, resources, is_unserved = [], [], False
+    for other in others:
+        place, resource = f"{other.source}:{other.line('kind')}", served.get((other.api_version, other.kind))
         if resource is None:
-            kind = quoted(f"{one.api_version} {one.kind}", _LONGEST_NAME)
+            kind = quoted(f"{other.api_version} {other.kind}", _LONGEST_NAME)
             problems.append(f"{place}: the management cluster serves no {kind}; install it, or remove the object")
             is_unserved = True
-        elif not one.name:
+        elif not other.name:
             problems.append(f"{place}: metadata.name: required field is missing; set it")
         else:
             if resource.namespaced:
-                one.metadata.setdefault("namespace", namespace)
-            found.append((resource, one.tree))
+                other.metadata.setdefault("namespace", namespace)
+            resources.append((resource, other.tree))
     if is_unserved:
         problems.append(f"with --all-kinds, objects of any kind that it serves are taken: {_kinds(served.values())}")
     if problems:
         raise Failure("\n".join(problems))
-    return sorted(found, key=lambda item: item[0] not in CONTAINERS)
+    return sorted(resources, key=lambda item: item[0] not in CONTAINERS)
 
 
 def _kinds(served: Iterable[Resource]) -> str:
     """The kinds, those of Kubernetes itself before those that were installed."""
-    names = sorted({("." in one.group and not one.group.endswith(".k8s.io"), one.kind) for one in served})
+    names = sorted(
+        {("." in resource.group and not resource.group.endswith(".k8s.io"), resource.kind) for resource in served}
+    )
     return first([kind for _, kind in names], _MOST_KINDS)
 
 
@@ -93,10 +96,10 @@ async def delete(client: Client, targets: Sequence[tuple[Resource, Key]], *, dry
             await client.delete(resource, key.name, key.namespace or None, dry_run=dry_run)
 
 
-def is_container(one: Document) -> bool:
+def is_container(document: Document) -> bool:
     """True for a Namespace or a CustomResourceDefinition."""
-    return any((one.api_version, one.kind) == (kind.api_version, kind.kind) for kind in CONTAINERS)
+    return any((document.api_version, document.kind) == (kind.api_version, kind.kind) for kind in CONTAINERS)
 
 
-def _named(one: Document) -> str:
-    return quoted(f"{one.kind} {one.name}".strip(), _LONGEST_NAME)
+def _named(document: Document) -> str:
+    return quoted(f"{document.kind} {document.name}".strip(), _LONGEST_NAME)

@@ -55,16 +55,16 @@ class Member:
         of_node = (status.get("nodeInfo") or {}).get("kubeletVersion") if self.kind == "Machine" else ""
         return str(of_node or spec.get("version") or spec.get("kubernetesVersion") or of_template.get("version") or "")
 
-    def whole(self) -> Iterator[Member]:
+    def members(self) -> Iterator[Member]:
         """This member and all below it, parents first."""
         yield self
         for child in self.children:
-            yield from child.whole()
+            yield from child.members()
 
     @property
     def is_healthy(self) -> bool:
         """True if nothing here or below has a problem or is in progress."""
-        return all(member.state.is_healthy for member in self.whole())
+        return all(member.state.is_healthy for member in self.members())
 
 
 @dataclass(frozen=True)
@@ -109,16 +109,16 @@ def state_of(tree: Tree) -> State:
     # A member of etcd never becomes a node, so its Machine is never Ready.
     is_etcd = external_etcd.MACHINE_LABEL in (tree["metadata"].get("labels") or {})
     states = ("InfrastructureReady",) if is_etcd and tree["kind"] == "Machine" else STATES
-    found = next((conditions[type_] for type_ in states if type_ in conditions), None)
-    if found is None:
+    condition = next((conditions[type_] for type_ in states if type_ in conditions), None)
+    if condition is None:
         return replace(_checked(tree), busy=busy)
-    reason, message = found.get("reason", ""), found.get("message", "")
+    reason, message = condition.get("reason", ""), condition.get("message", "")
     deletion = conditions.get("Deleting", {})
     if "Deleting" in busy and deletion.get("message"):  # who blocks a drain; Ready has only the stage
         reason, message = deletion.get("reason", ""), deletion["message"]
-    elif found["status"] == "True" and busy:
+    elif condition["status"] == "True" and busy:
         message = next((text for type_ in busy if (text := conditions.get(type_, {}).get("message"))), message)
-    return State(found["status"], reason, message, found.get("lastTransitionTime", ""), busy)
+    return State(condition["status"], reason, message, condition.get("lastTransitionTime", ""), busy)
 
 
 def _checked(tree: Tree) -> State:
@@ -170,7 +170,7 @@ def obstacle(root: Member) -> Member | None:
     A False state weighs more than work that is under way: on each level the first False one leads on.
     """
     troubled = [child for child in root.children if not child.is_healthy]
-    for child in sorted(troubled, key=lambda child: all(member.state.status != "False" for member in child.whole())):
+    for child in sorted(troubled, key=lambda child: all(member.state.status != "False" for member in child.members())):
         return obstacle(child)
     return None if root.state.is_healthy else root
 

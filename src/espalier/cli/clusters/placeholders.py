@@ -20,7 +20,7 @@ def placeholder(variable: str) -> str:
 def variables_in(tree: Any, variables: Collection[str]) -> set[str]:
     """Those of the variables whose placeholder is in a tree, also where it is base64-encoded."""
     texts = [text for part in _texts(tree) for text in _decoded(part, _DEEPEST)]
-    return {one for one in variables if any(placeholder(one) in text for text in texts)}
+    return {variable for variable in variables if any(placeholder(variable) in text for text in texts)}
 
 
 def _texts(tree: Any) -> Iterator[str]:

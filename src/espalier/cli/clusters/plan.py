@@ -75,11 +75,11 @@ async def plan(
             raise Usage("give a manifest (-f FILE), a release (--eksa-version V), or --manager")
         if manager and (filename or eksa_version):
             raise Usage("--manager plans with unchanged clusters: omit -f and --eksa-version")
-        found, problems, others = documents.examined(filename, several=True) if filename else ([], [], [])
+        documents_, problems, others = documents.examined(filename, several=True) if filename else ([], [], [])
         pushed_as = chosen_release.own_version() if move_release is not None else ""
-        await preflight.check(PROVIDERS, connect, found, problems, pushed_as=pushed_as)
+        await preflight.check(PROVIDERS, connect, documents_, problems, pushed_as=pushed_as)
         other_kinds.say(others)
-        asked = PlanRequest(PROVIDERS, found, eksa_version, isolation, releases, moves=move_release)
+        asked = PlanRequest(PROVIDERS, documents_, eksa_version, isolation, releases, moves=move_release)
         async with connection.connect(connect) as connected:
             namespace = None if all_namespaces else connected.namespace
             if manager:
@@ -100,6 +100,10 @@ async def plan(
         code, text = explained
         output.error(text)
         return REFUSED if code is Exit.REFUSED else code
-    if any(preview.refusals for one in planned for preview in one if preview is not None):
+    if any(preview.refusals for previews in planned for preview in previews if preview is not None):
         return REFUSED
-    return NOTHING if all(preview.is_empty for one in planned for preview in one if preview is not None) else CHANGES
+    return (
+        NOTHING
+        if all(preview.is_empty for previews in planned for preview in previews if preview is not None)
+        else CHANGES
+    )

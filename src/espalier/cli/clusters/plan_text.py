@@ -41,19 +41,22 @@ class Planned(NamedTuple):
 def facts(planned: Sequence[Planned]) -> Tree:
     """The plan as data."""
     return {
-        "clusters": [_facts(one.now) | ({"atNextChange": _facts(one.later)} if one.later else {}) for one in planned]
+        "clusters": [
+            _facts(previews.now) | ({"atNextChange": _facts(previews.later)} if previews.later else {})
+            for previews in planned
+        ]
     }
 
 
 def write(planned: Sequence[Planned]) -> None:
     """Print the plan; on a terminal in colours, and within its width."""
     writer = _TextWriter(colours=sys.stdout.isatty() and not os.environ.get("NO_COLOR"), width=_width())
-    for one in planned:
-        output.write_styled("".join(f"{line}\n" for line in writer.cluster(one)))
+    for previews in planned:
+        output.write_styled("".join(f"{line}\n" for line in writer.cluster(previews)))
     if not planned:
         output.say("No clusters found.")
         return
-    output.write_styled("".join(f"{line}\n" for line in writer.summary([one.now for one in planned])))
+    output.write_styled("".join(f"{line}\n" for line in writer.summary([previews.now for previews in planned])))
 
 
 def _width() -> int:
@@ -279,7 +282,7 @@ def _facts(preview: Preview) -> Tree:
         "wouldChange": not preview.is_empty,
         "settled": preview.settled,
         "stops": preview.stops,
-        "refusals": [{"field": one.field, "message": one.message} for one in preview.refusals],
+        "refusals": [{"field": refusal.field, "message": refusal.message} for refusal in preview.refusals],
         "warnings": list(preview.warnings),
         "asked": [_object(change) for change in preview.asked],
         "objects": [_object(change) for change in preview.objects],
@@ -292,9 +295,9 @@ def _facts(preview: Preview) -> Tree:
             "exact": preview.cni.is_exact,
             "objects": [_object(change) for change in preview.cni.objects],
         },
-        **({"workloadObjects": [_object(one) for one in preview.workload]} if preview.workload else {}),
+        **({"workloadObjects": [_object(literals) for literals in preview.workload]} if preview.workload else {}),
         "offeredPatches": [
-            {"name": one.name, "why": one.why, "annotation": PATCHES_ANNOTATION} for one in preview.offered
+            {"name": layer.name, "why": layer.why, "annotation": PATCHES_ANNOTATION} for layer in preview.offered
         ],
         "machines": None if preview.is_unknown else [_machines(group) for group in preview.groups],
         "workersWaitForControlPlane": preview.workers_wait,
@@ -321,7 +324,7 @@ def _object(change: ObjectChange) -> Tree:
         "namespace": change.namespace,
         "name": change.name,
         **({"insteadOf": change.instead_of} if change.instead_of else {}),
-        "fields": [{"field": one.field, "old": one.old, "new": one.new} for one in change.fields],
+        "fields": [{"field": field.field, "old": field.old, "new": field.new} for field in change.fields],
     }
 
 
@@ -329,11 +332,11 @@ def _machines(group: Group) -> Tree:
     return {
         "group": group.name or "control plane",
         "present": group.present,
-        "going": [{"name": one.name, "because": list(one.why)} for one in group.going],
+        "going": [{"name": machine.name, "because": list(machine.why)} for machine in group.going],
         "coming": group.coming,
         "atOnce": group.at_once,
         "inPlace": list(group.in_place),
-        "upgradedInPlace": [{"name": one.name, "because": list(one.why)} for one in group.upgraded],
+        "upgradedInPlace": [{"name": machine.name, "because": list(machine.why)} for machine in group.upgraded],
         "refusedInPlace": list(group.refused),
         "fallbackBecauseOf": list(group.fallback),
         "blockedInPlace": list(group.blocked),

@@ -38,7 +38,7 @@ class PlanRequest:
     def __init__(
         self,
         providers: Providers,
-        found: Sequence[Document],
+        documents_: Sequence[Document],
         eksa_version: str,
         isolation: Isolation,
         releases: Path | None,
@@ -47,7 +47,7 @@ class PlanRequest:
     ) -> None:
         """`moves`: as with `espalier upgrade cluster --move-release` or `--keep-release`; None as with apply."""
         self._providers = providers
-        self._found = found
+        self._found = documents_
         self._version = eksa_version
         self._isolation = isolation
         self._releases = Releases.load(releases)
@@ -104,8 +104,10 @@ class PlanRequest:
     def _noticed(self, planned: list[Planned]) -> list[Planned]:
         """Each preview says what could not be read, because its other results depend on that."""
         return [
-            one._replace(now=replace(one.now, warnings=(*self._notices, *one.now.warnings))) if self._notices else one
-            for one in planned
+            previews._replace(now=replace(previews.now, warnings=(*self._notices, *previews.now.warnings)))
+            if self._notices
+            else previews
+            for previews in planned
         ]
 
     def _choose_release(self, spec: Tree) -> Tree:
@@ -122,10 +124,16 @@ class PlanRequest:
     async def _read_all(
         self, client: Client, namespace: str | None, versions: Sequence[str], *, starts: bool = False
     ) -> tuple[Previews, list[Object]]:
-        previews, found = await self._snapshot(client, None, versions, namespace, starts=starts)
-        clusters = [one for one in found if one.kind == Cluster.resource.kind and one.head.api_version == _API_VERSION]
-        of_namespace = [one for one in clusters if namespace in (None, one.namespace)]
-        return previews, sorted((one for one in of_namespace if _is_managed(one)), key=lambda one: one.key)
+        previews, objects = await self._snapshot(client, None, versions, namespace, starts=starts)
+        clusters = [
+            object_
+            for object_ in objects
+            if object_.kind == Cluster.resource.kind and object_.head.api_version == _API_VERSION
+        ]
+        of_namespace = [cluster for cluster in clusters if namespace in (None, cluster.namespace)]
+        return previews, sorted(
+            (cluster for cluster in of_namespace if _is_managed(cluster)), key=lambda cluster: cluster.key
+        )
 
     async def _snapshot(
         self,
@@ -167,12 +175,12 @@ class PlanRequest:
         A management cluster without any EKS Distro Release has a manager that still takes them from its own files: the
         best guess at these are those of this build.
         """
-        known = {(one.kind, one.name) for one in there}
+        known = {(object_.kind, object_.name) for object_ in there}
         objects = self._releases.objects() if starts or DistroRelease.resource.kind not in dict(known) else []
         return [
-            Object(to_bytes(one))
-            for one in objects
-            if (one.kind, one.metadata.name) not in known and (starts or isinstance(one, DistroRelease))
+            Object(to_bytes(object_))
+            for object_ in objects
+            if (object_.kind, object_.metadata.name) not in known and (starts or isinstance(object_, DistroRelease))
         ]
 
 
@@ -181,7 +189,7 @@ def _refused(preview: Preview, absent: Sequence[Missing]) -> Preview:
     violations = absent_objects.violations(absent)
     if not violations:
         return preview
-    refusals = tuple(StatusCause("FieldValueInvalid", one.message, one.field) for one in violations)
+    refusals = tuple(StatusCause("FieldValueInvalid", violation.message, violation.field) for violation in violations)
     return Preview(preview.key, preview.asked, refusals, preview.warnings)
 
 

@@ -60,11 +60,11 @@ async def bring_credentials(
     credentials, where one variable of several that belong together is missing, or when a file that a variable names
     can't be read.
     """
-    kinds = {one["kind"] for one in manifest}
+    kinds = {tree["kind"] for tree in manifest}
     written = []
-    for provider in (one for kind, one in providers.items() if kind in kinds):
-        _are_whole(environment, provider.joint_variables)
-        for secret in _brought(provider, environment, manifest):
+    for provider in (candidate for kind, candidate in providers.items() if kind in kinds):
+        _require_joint_variables(environment, provider.joint_variables)
+        for secret in _secrets_of(provider, environment, manifest):
             alternative = provider.names_credentials
             written.append(await credential_secrets.bring(providers, client, secret, alternative=alternative))
     return ", ".join(written)
@@ -75,13 +75,15 @@ async def check_credentials(
 ) -> None:
     """The Secrets that new Clusters of a manifest need exist, or environment variables give them. Raises `Failure` with
     the variables that are missing, or for a file that one of them names."""
-    kinds = {one["kind"] for one in manifest}
+    kinds = {tree["kind"] for tree in manifest}
     of_manifest = [provider for kind, provider in providers.items() if kind in kinds]
-    brought = [secret for one in of_manifest for secret in _brought(one, environment, manifest)]
-    await absent_credentials.check(providers, client, manifest, brought, environment)
+    environment_secrets = [
+        secret for provider in of_manifest for secret in _secrets_of(provider, environment, manifest)
+    ]
+    await absent_credentials.check(providers, client, manifest, environment_secrets, environment)
 
 
-def _brought(provider: Provider, environment: Mapping[str, str], manifest: Sequence[Tree]) -> list[Tree]:
+def _secrets_of(provider: Provider, environment: Mapping[str, str], manifest: Sequence[Tree]) -> list[Tree]:
     try:
         return list(
             provider.environment_secrets(variable_files.with_content(environment, provider.file_variables), manifest)
@@ -90,7 +92,7 @@ def _brought(provider: Provider, environment: Mapping[str, str], manifest: Seque
         raise Failure(f"{error}. No credentials were written; correct it, or unset the variable") from None
 
 
-def _are_whole(environment: Mapping[str, str], groups: Sequence[Sequence[str]]) -> None:
+def _require_joint_variables(environment: Mapping[str, str], groups: Sequence[Sequence[str]]) -> None:
     for group in groups:
         given = [name for name in group if environment.get(name)]
         missing = [name for name in group if name not in given]
@@ -108,8 +110,8 @@ async def install_releases(client: Client, needed: str | None, releases: Release
     missing: set[str] = set()
     try:
         for kind, namespace in ((EKSARelease, None), (DistroRelease, SYSTEM_NAMESPACE)):
-            there = {found.name for found in (await client.list(kind.resource, namespace)).items}
-            missing |= {one.metadata.name for one in wanted if isinstance(one, kind)} - there
+            there = {item.name for item in (await client.list(kind.resource, namespace)).items}
+            missing |= {release.metadata.name for release in wanted if isinstance(release, kind)} - there
     except NotFound:
         return ()
     except Forbidden as error:
@@ -151,7 +153,7 @@ def unmanaged(cluster: Document, tree: Tree) -> list[Problem]:
 async def check(
     providers: Providers,
     flag: flags.Connection,
-    found: Sequence[Document],
+    documents_: Sequence[Document],
     known: Sequence[Problem],
     *,
     pushed_as: str = "",
@@ -162,23 +164,25 @@ async def check(
     (`pushed_as`), what these refuse counts as well. With problems, the rest is checked against the management cluster
     here, as far as it answers; a correct manifest is checked when it is sent.
     """
-    clusters = [(one, tree) for one in found if (tree := documents.readable(one)) is not None]
+    clusters = [(parsed, tree) for parsed in documents_ if (tree := documents.readable(parsed)) is not None]
     problems = list(known)
     if pushed_as:
         for document, tree in clusters:
             more = [*unmanaged(document, tree), *chosen_release.problems(document, tree, pushed_as)]
-            problems += [one for one in more if not documents.is_reported(one.violation.field, known)]
+            problems += [problem for problem in more if not documents.is_reported(problem.violation.field, known)]
     if not problems:
         return
-    readable = examination.parts(found, problems)
+    readable = examination.parts(documents_, problems)
     with suppress(KubeError, Failure, OSError, TimeoutError, msgspec.MsgspecError):
         async with connection.connect(flag) as connected, asyncio.timeout(_PATIENCE):
             for tree in (tree for _, tree in documents.in_namespace(readable, connected.namespace)):
                 if pushed_as and tree["kind"] == Cluster.resource.kind and tree["spec"].get("bundlesRef") is None:
                     tree["spec"]["eksaVersion"] = pushed_as
-            problems, _ = await _examined(providers, connected.client, found, readable, problems, connected.namespace)
+            problems, _ = await _examined(
+                providers, connected.client, documents_, readable, problems, connected.namespace
+            )
             raise ManifestError(problems)
-    raise ManifestError(examination.alone(found, problems, None, _NAMESPACE, is_complete=False).problems)
+    raise ManifestError(examination.alone(documents_, problems, None, _NAMESPACE, is_complete=False).problems)
 
 
 _NAMESPACE = "default"
@@ -215,24 +219,24 @@ async def check_deletable(client: Client, record: Key) -> None:
             f"cluster {record} is the record of a management cluster{unknown}, and whether it manages clusters is not "
             f"known: {error}; ask somebody with that permission to delete it"
         ) from None
-    managed = [one.key for one in clusters if one.key != record and _manager(one) == record.name]
+    managed = [cluster.key for cluster in clusters if cluster.key != record and _manager(cluster) == record.name]
     if managed:
         raise Failure(f"cluster {record} can't be deleted{unknown}: {messages.manages(messages.listed(managed))}")
 
 
-def _manager(found: Object) -> str:
+def _manager(cluster: Object) -> str:
     try:
-        return read(found).spec.management_cluster.name
+        return read(cluster).spec.management_cluster.name
     except msgspec.ValidationError:
         return ""
 
 
-async def judge(providers: Providers, client: Client, found: Sequence[Document]) -> tuple[str, ...]:
+async def judge(providers: Providers, client: Client, documents_: Sequence[Document]) -> tuple[str, ...]:
     """Raise `ManifestError` with everything for which one of these objects, as they are sent, would be refused.
 
     Returns what could not be read for want of a right, and so was left to the server.
     """
-    problems, notices = await _examined(providers, client, found, found, (), "")
+    problems, notices = await _examined(providers, client, documents_, documents_, (), "")
     if problems:
         raise ManifestError(problems)
     return notices
@@ -241,7 +245,7 @@ async def judge(providers: Providers, client: Client, found: Sequence[Document])
 async def _examined(
     providers: Providers,
     client: Client,
-    found: Sequence[Document],
+    documents_: Sequence[Document],
     readable: Sequence[Document],
     known: Sequence[Problem],
     namespace: str,
@@ -249,15 +253,15 @@ async def _examined(
     """All problems of a manifest in a management cluster, and what could not be read there. `readable` are its
     documents without what the `known` problems are about.
     """
-    trees, notices = [one.tree for one in readable], list[str]()
+    trees, notices = [item.tree for item in readable], list[str]()
     problems: list[Problem] = []
-    given = [f"{one.kind} {one.name}" for one in found]
-    for document in (one for one in readable if one.kind == Cluster.resource.kind):
+    given = [f"{item.kind} {item.name}" for item in documents_]
+    for document in (item for item in readable if item.kind == Cluster.resource.kind):
         refused, unread = await _refusals(providers, client, document.tree, trees, given)
-        problems += [documents.located(readable, document, one) for one in refused]
+        problems += [documents.located(readable, document, violation) for violation in refused]
         notices += unread
-    rules = examination.against_crds(found, known, await _live(client, readable, namespace))
-    return documents.merged(found, known, [*rules, *problems]), tuple(notices)
+    rules = examination.against_crds(documents_, known, await _live(client, readable, namespace))
+    return documents.merged(documents_, known, [*rules, *problems]), tuple(notices)
 
 
 async def _live(client: Client, readable: Sequence[Document], namespace: str) -> crd_rules.Live:
@@ -275,7 +279,7 @@ async def _live(client: Client, readable: Sequence[Document], namespace: str) ->
         except Forbidden:
             unread.add(name)
 
-    await asyncio.gather(*(read_live(one) for one in readable))
+    await asyncio.gather(*(read_live(document) for document in readable))
     return live
 
 
@@ -313,21 +317,24 @@ async def _refusals(
     previews = Previews(snapshot, observer, observed.fleets, now=datetime.now(UTC))
     before = previews.live(cluster)
     fixed = _fixed(before, cluster)
-    refused = [one for one in previews.refusals(cluster) if not documents.is_part(one.field, fixed)]
-    found = [Violation.of(one.field, one.message) for one in refused]
+    refused = [refusal for refusal in previews.refusals(cluster) if not documents.is_part(refusal.field, fixed)]
+    violations_ = [Violation.of(refusal.field, refusal.message) for refusal in refused]
     if previews.lacks_address(cluster):
-        found.append(Violation(endpoint.FIELD, "", "", _ADDRESS_TAKEN))
-    found += _linked_violations(providers, observer, snapshot, before, cluster, beside)
+        violations_.append(Violation(endpoint.FIELD, "", "", _ADDRESS_TAKEN))
+    violations_ += _linked_violations(providers, observer, snapshot, before, cluster, beside)
     absent = previews.absent(cluster, before)
-    found += absent_objects.violations(absent, given=given, refused=[one.field for one in refused])
-    return found, observed.notices
+    violations_ += absent_objects.violations(absent, given=given, refused=[refusal.field for refusal in refused])
+    return violations_, observed.notices
 
 
 def _fixed(before: Object | None, cluster: Tree) -> set[str]:
     """The fields that can't be changed, and are: what else is wrong within them goes with the change."""
     with suppress(msgspec.ValidationError):
         if before is not None:
-            return {one.field for one in changes.fixed(read(before).spec, msgspec.convert(cluster, Cluster).spec)}
+            return {
+                violation.field
+                for violation in changes.fixed(read(before).spec, msgspec.convert(cluster, Cluster).spec)
+            }
     return set()
 
 
@@ -356,7 +363,7 @@ def _linked_violations(
         key = Key(tree["metadata"]["namespace"], tree["metadata"]["name"])
         live = snapshot.get(tree["apiVersion"], tree["kind"], key)
         snapshot.put(apply.applied(live, tree, now=datetime.now(UTC), by_espalier=True))
-    return [one for one in violations(cluster) if one not in known]
+    return [violation for violation in violations(cluster) if violation not in known]
 
 
 def _object(tree: Tree) -> Object:

@@ -90,20 +90,22 @@ async def show(version: str, *, connect: flags.Connection, releases: Path | None
     Example:
       espalier releases show v0.25.1
     """
-    found = await _find(version, Releases.load(releases), connect)
+    release = await _find(version, Releases.load(releases), connect)
     if output_format:
-        objects = [msgspec.to_builtins(one) for one in (*found.distros, found.bundles, found.eksa_release)]
+        objects = [
+            msgspec.to_builtins(object_) for object_ in (*release.distros, release.bundles, release.eksa_release)
+        ]
         output.write_objects(objects, output_format, single=False)
         return
-    spec = found.eksa_release.spec
-    facts = (("version", spec.version), ("released", spec.date), ("commit", spec.git_commit), ("name", found.name))
-    output.write_table(FACTS, [*facts, ("bundles", found.bundles.metadata.name)])
+    spec = release.eksa_release.spec
+    facts = (("version", spec.version), ("released", spec.date), ("commit", spec.git_commit), ("name", release.name))
+    output.write_table(FACTS, [*facts, ("bundles", release.bundles.metadata.name)])
     output.say()
     output.write_table(
         VERSIONS,
         [
             (entry.kube_version, entry.eks_d.kube_version, entry.eks_d.name, entry.end_of_standard_support or UNKNOWN)
-            for entry in found.bundles.spec.versions_bundles
+            for entry in release.bundles.spec.versions_bundles
         ],
     )
 
@@ -123,7 +125,7 @@ async def import_(folder: Path, *, connect: flags.Connection) -> None:
     offered = Releases.load(folder)
     objects = offered.objects()
     async with connection.connect(connect) as connected:
-        made = {(found.kind, found.name) for found in await install(connected.client, objects)}
+        made = {(installed.kind, installed.name) for installed in await install(connected.client, objects)}
         created = [object_ for object_ in objects if (object_.kind, object_.metadata.name) in made]
         there = [object_ for object_ in objects if object_ not in created]
         different = [object_ for object_ in there if not await _is_equal(connected.client, object_)]
@@ -144,8 +146,8 @@ def _result(object_: KubeObject, created: Sequence[KubeObject], different: Seque
 async def _is_equal(client: Client, object_: KubeObject) -> bool:
     """True if an object has the content of that which is there; in what is absent, a default is nothing else."""
     meta = object_.metadata
-    found = await client.get(object_.resource, meta.name, meta.namespace or None)
-    return replace(found.decode(type(object_)), metadata=meta) == object_
+    stored = await client.get(object_.resource, meta.name, meta.namespace or None)
+    return replace(stored.decode(type(object_)), metadata=meta) == object_
 
 
 async def _installed(connect: flags.Connection) -> list[tuple[EKSARelease, Bundles | None]] | None:
@@ -157,8 +159,8 @@ async def _installed(connect: flags.Connection) -> list[tuple[EKSARelease, Bundl
     except (NotReachable, Unreachable) as error:
         output.say_wrapped(f"Not known which are installed: {error}", stderr=True)
         return None
-    by_name = {one.metadata.name: one for one in readable(bundles.items, Bundles)}
-    return [(one, by_name.get(one.spec.bundles_ref.name)) for one in readable(releases.items, EKSARelease)]
+    by_name = {item.metadata.name: item for item in readable(bundles.items, Bundles)}
+    return [(release, by_name.get(release.spec.bundles_ref.name)) for release in readable(releases.items, EKSARelease)]
 
 
 def _listed(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -188,7 +190,7 @@ def _rows(offered: Releases, installed: list[tuple[EKSARelease, Bundles | None]]
             "offered": version in by_version,
             "installed": None if installed is None else version in there,
         }
-        for version, (release, bundles) in [*by_version.items(), *((one, there[one]) for one in others)]
+        for version, (release, bundles) in [*by_version.items(), *((other, there[other]) for other in others)]
     ]
 
 
@@ -209,13 +211,13 @@ async def _find(version: str, offered: Releases, connect: flags.Connection) -> R
             raise Failure(f"there is no release {version}, neither installed nor in {known}") from None
         reference = release.spec.bundles_ref
         try:
-            found = await connected.client.get(Bundles.resource, reference.name, reference.namespace)
+            stored = await connected.client.get(Bundles.resource, reference.name, reference.namespace)
         except NotFound:
             raise Failure(
                 f"release {version} names Bundles {reference.namespace}/{reference.name}, which do not exist; apply "
                 "them, or import the release with them (`espalier releases import`)"
             ) from None
-        bundles = _shown(found, Bundles)
+        bundles = _shown(stored, Bundles)
         return Release(release, bundles, await _distros(connected.client, bundles))
 
 
@@ -223,12 +225,12 @@ async def _distros(client: Client, bundles: Bundles) -> tuple[DistroRelease, ...
     """The existing EKS Distro Releases that Bundles name."""
     listed = await client.list(DistroRelease.resource, SYSTEM_NAMESPACE)
     names = {entry.eks_d.name for entry in bundles.spec.versions_bundles}
-    return tuple(_shown(found, DistroRelease) for found in listed.items if found.name in names)
+    return tuple(_shown(item, DistroRelease) for item in listed.items if item.name in names)
 
 
-def _shown(found: Object, kind: type[K]) -> K:
+def _shown(object_: Object, kind: type[K]) -> K:
     """An object without fields that only its server uses."""
-    return strip_managed_fields(found).decode(kind)
+    return strip_managed_fields(object_).decode(kind)
 
 
 def _name(object_: KubeObject) -> str:

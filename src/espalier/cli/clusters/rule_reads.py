@@ -31,26 +31,28 @@ def without_consequences(
     """The refusals by rules of one object, without those of rules that read a field which is refused itself, or is
     `known` to be wrong or misspelt. Of two rules that read the field of each other, both remain.
     """
-    wrong = [*(one.field for one in known), *filter(None, map(_meant, known))]
-    reads = [_reads(kind, one) for one in refused]
+    wrong = [*(violation.field for violation in known), *filter(None, map(_meant, known))]
+    reads = [_reads(kind, violation) for violation in refused]
     remaining = []
-    for one, fields in zip(refused, reads, strict=True):
+    for violation, fields in zip(refused, reads, strict=True):
         others = [
-            other.field for other, of_other in zip(refused, reads, strict=True) if not _related(one.field, of_other)
+            other.field
+            for other, of_other in zip(refused, reads, strict=True)
+            if not _related(violation.field, of_other)
         ]
-        if not any(_related(field, fields) for field in (*wrong, *others) if field and field != one.field):
-            remaining.append(one)
+        if not any(_related(field, fields) for field in (*wrong, *others) if field and field != violation.field):
+            remaining.append(violation)
     return remaining
 
 
 def _meant(known: Violation) -> str:
     """The field that a misspelt one stands for; empty for any other problem."""
-    found, steps = _MISSPELT.match(known.message), paths.parsed(known.field)
-    return paths.render((*steps[:-1], found[1])) if found is not None and steps else ""
+    match, steps = _MISSPELT.match(known.message), paths.parsed(known.field)
+    return paths.render((*steps[:-1], match[1])) if match is not None and steps else ""
 
 
 def _related(field: str, fields: Sequence[str]) -> bool:
-    return any(documents.is_within(field, one) or documents.is_within(one, field) for one in fields)
+    return any(documents.is_within(field, other) or documents.is_within(other, field) for other in fields)
 
 
 def _reads(kind: type[KubeObject], violation: Violation) -> list[str]:
@@ -64,7 +66,7 @@ def _reads(kind: type[KubeObject], violation: Violation) -> list[str]:
         )
         if is_there and rule.message == violation.message:
             fields += [paths.render((*steps[: len(rule.at)], *read)) for read in rule.reads]
-    return [one for one in fields if not _related(one, [violation.field])]
+    return [field for field in fields if not _related(field, [violation.field])]
 
 
 @cache
@@ -73,10 +75,10 @@ def _rules(kind: type[KubeObject]) -> tuple[_Rule, ...]:
 
 
 def _walk(schema: Mapping[str, Any], at: tuple[paths.Step | None, ...]) -> Iterator[_Rule]:
-    for one in schema.get("x-kubernetes-validations") or ():
-        field = paths.parsed(one.get("fieldPath", "").removeprefix(".")) or ()
-        message = Violation.of("", one.get("message", "")).message
-        reads = frozenset(_existing(schema, read.split(".")[1:]) for read in _READ.findall(one["rule"]))
+    for rule in schema.get("x-kubernetes-validations") or ():
+        field = paths.parsed(rule.get("fieldPath", "").removeprefix(".")) or ()
+        message = Violation.of("", rule.get("message", "")).message
+        reads = frozenset(_existing(schema, read.split(".")[1:]) for read in _READ.findall(rule["rule"]))
         yield _Rule(at, tuple(field), message, reads - {()})
     for name, part in (schema.get("properties") or {}).items():
         yield from _walk(part, (*at, name))

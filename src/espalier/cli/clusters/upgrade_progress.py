@@ -68,33 +68,39 @@ def progress_of(
     if not upgrades:
         return None
     target = upgrades[0].spec.kubernetes_version
-    by_machine = {one.spec.machine.name: one for one in nodes}
-    requested = {one.name for group in groups for one in group.spec.machines_require_upgrade} | by_machine.keys()
-    due = [one for one in machines if one.metadata.name in requested]
+    by_machine = {node.spec.machine.name: node for node in nodes}
+    requested = {
+        machine.name for group in groups for machine in group.spec.machines_require_upgrade
+    } | by_machine.keys()
+    due = [machine for machine in machines if machine.metadata.name in requested]
     # The NodeUpgrade of a change of the version alone has no other changes, also once its kubelet is of that version.
-    is_of_version = any(not one.spec.bootstrap_changes for one in nodes) or any(_version(one) != target for one in due)
+    is_of_version = any(not node.spec.bootstrap_changes for node in nodes) or any(
+        _version(machine) != target for machine in due
+    )
     # A group before its turn, or after it, has no upgrade object: its versions and records tell.
     in_place = due + [
-        one
-        for one in machines
-        if one.metadata.name not in requested
-        and _is_in_place(one, cluster)
-        and (_version(one) != target or (is_of_version and seconds_in_place(one) is not None))
+        machine
+        for machine in machines
+        if machine.metadata.name not in requested
+        and _is_in_place(machine, cluster)
+        and (_version(machine) != target or (is_of_version and seconds_in_place(machine) is not None))
     ]
-    names = {one.metadata.name: one for one in in_place}
+    names = {machine.metadata.name: machine for machine in in_place}
     if not names:
         return None
     done = {name for name in names if _is_done(names[name], by_machine.get(name), target, is_due=name in requested)}
-    took = [seconds for one in machines if (seconds := seconds_in_place(one)) is not None]
+    took = [seconds for machine in machines if (seconds := seconds_in_place(machine)) is not None]
     each = median(took) if took else UNKNOWN_IN_PLACE
-    working = [one for one in nodes if not one.is_completed]
-    spent = max((min(each, (now - at).total_seconds()) for one in working if (at := _created(one))), default=0.0)
-    left = _rounds([one for name, one in names.items() if name not in done]) * each - spent
-    began = [at for one in upgrades if (at := _created(one)) is not None]
+    working = [node for node in nodes if not node.is_completed]
+    spent = max(
+        (min(each, (now - at).total_seconds()) for upgrade in working if (at := _created(upgrade))), default=0.0
+    )
+    left = _rounds([machine for name, machine in names.items() if name not in done]) * each - spent
+    began = [at for upgrade in upgrades if (at := _created(upgrade)) is not None]
     return UpgradeProgress(
         done=len(done),
         total=len(names),
-        nodes=tuple(_step(one) for one in working),
+        nodes=tuple(_step(upgrade) for upgrade in working),
         began=min(began, default=None),
         ends=now + timedelta(seconds=left),
         is_measured=bool(took),
@@ -105,8 +111,8 @@ async def read(client: Client, cluster: Cluster, now: datetime) -> UpgradeProgre
     """The present progress. Raises `Forbidden`, and `NotFound` where the kinds of upgrades are not installed."""
     labels = f"{CLUSTER_NAME_LABEL}={cluster.metadata.name}"
     kinds = (Machine, ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade)
-    found = await asyncio.gather(*(client.list(kind.resource, SYSTEM_NAMESPACE, labels=labels) for kind in kinds))
-    machines, control_planes, deployments, nodes = (listed.items for listed in found)
+    lists = await asyncio.gather(*(client.list(kind.resource, SYSTEM_NAMESPACE, labels=labels) for kind in kinds))
+    machines, control_planes, deployments, nodes = (listed.items for listed in lists)
     groups: list[GroupUpgrade] = [*readable(control_planes, ControlPlaneUpgrade)]
     groups += readable(deployments, MachineDeploymentUpgrade)
     return progress_of(cluster, [*readable(machines, Machine)], groups, [*readable(nodes, NodeUpgrade)], now)
@@ -152,8 +158,12 @@ def _version(machine: Machine) -> str:
 def _rounds(machines: Sequence[Machine]) -> int:
     """The nodes that are upgraded one after another: worker node groups side by side, after the control plane."""
     counts: dict[str, int] = {}
-    for one in machines:
-        group = "" if CONTROL_PLANE_LABEL in one.metadata.labels else one.metadata.labels.get(DEPLOYMENT_NAME_LABEL, "")
+    for machine in machines:
+        group = (
+            ""
+            if CONTROL_PLANE_LABEL in machine.metadata.labels
+            else machine.metadata.labels.get(DEPLOYMENT_NAME_LABEL, "")
+        )
         counts[group] = counts.get(group, 0) + 1
     return counts.get("", 0) + max((count for group, count in counts.items() if group), default=0)
 

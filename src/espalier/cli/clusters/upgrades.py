@@ -52,13 +52,15 @@ async def list_(*, connect: flags.Connection, output_format: str) -> None:
       espalier upgrades list
     """
     async with connection.connect(connect) as connected:
-        found = await _all(connected.client)
+        upgrades_ = await _all(connected.client)
     if output_format:
-        output.write_objects([one.tree for one, _ in found], output_format, single=False)
-    elif not found:
+        output.write_objects([upgrade.tree for upgrade, _ in upgrades_], output_format, single=False)
+    elif not upgrades_:
         output.say("No in-place upgrades found.", stderr=True)
     else:
-        rows = [(typed.kind, one.name, typed.spec.kubernetes_version, *_state(typed)) for one, typed in found]
+        rows = [
+            (typed.kind, upgrade.name, typed.spec.kubernetes_version, *_state(typed)) for upgrade, typed in upgrades_
+        ]
         output.write_table(UPGRADES, rows)
 
 
@@ -74,17 +76,17 @@ async def describe(name: str, *, connect: flags.Connection) -> None:
     """
     async with connection.connect(connect) as connected:
         everything = await _all(connected.client)
-    named = [(one, typed) for one, typed in everything if one.name == name]
+    named = [(upgrade, typed) for upgrade, typed in everything if upgrade.name == name]
     if not named:
-        raise Failure(_unknown(name, [one.name for one, _ in everything]))
-    for one, typed in named:
-        output.write_table(FACTS.named(typed.kind, one.name), list(_facts(typed)))
+        raise Failure(_unknown(name, [upgrade.name for upgrade, _ in everything]))
+    for upgrade, typed in named:
+        output.write_table(FACTS.named(typed.kind, upgrade.name), list(_facts(typed)))
         output.say()
         if isinstance(typed, NodeUpgrade):
             steps = [part for part in typed.status.conditions if part.type != "Ready"]
             output.write_table(STEPS_TABLE, [_row(part) for part in steps])
         else:
-            nodes = [node for node in everything if _belongs(node[0], one)]
+            nodes = [node for node in everything if _belongs(node[0], upgrade)]
             rows = [(node.name, *_state(of_node)) for node, of_node in nodes]
             output.write_table(NODES, rows)
 
@@ -101,31 +103,31 @@ async def retry(name: str, *, connect: flags.Connection) -> None:
     """
     async with connection.connect(connect) as connected:
         everything = await _all(connected.client)
-        named = [one for one, _ in everything if one.name == name]
-        nodes = [(one, typed) for one, typed in everything if isinstance(typed, NodeUpgrade)]
+        named = [upgrade for upgrade, _ in everything if upgrade.name == name]
+        nodes = [(upgrade, typed) for upgrade, typed in everything if isinstance(typed, NodeUpgrade)]
         chosen = [
-            (one, typed)
-            for one, typed in nodes
-            if (one.name == name or any(_belongs(one, group) for group in named)) and not typed.is_completed
+            (upgrade, typed)
+            for upgrade, typed in nodes
+            if (upgrade.name == name or any(_belongs(upgrade, group) for group in named)) and not typed.is_completed
         ]
         if not named:
-            raise Failure(_unknown(name, [one.name for one, _ in everything]))
+            raise Failure(_unknown(name, [upgrade.name for upgrade, _ in everything]))
         if not chosen:
             raise Failure(f"{name}: it has no nodes left to upgrade")
-        for one, _ in chosen:
-            asked = {"metadata": {"uid": one.metadata.uid, "annotations": {RETRY_ANNOTATION: "true"}}}
+        for upgrade, _ in chosen:
+            asked = {"metadata": {"uid": upgrade.metadata.uid, "annotations": {RETRY_ANNOTATION: "true"}}}
             await connected.client.patch(
-                NodeUpgrade.resource, one.name, one.namespace, patch=asked, type=PatchType.MERGE
+                NodeUpgrade.resource, upgrade.name, upgrade.namespace, patch=asked, type=PatchType.MERGE
             )
-            output.say(f"NodeUpgrade {one.name} is being retried")
+            output.say(f"NodeUpgrade {upgrade.name} is being retried")
 
 
 async def _all(client: Client) -> list[tuple[Object, Upgrade]]:
-    found: list[tuple[Object, Upgrade]] = []
+    upgrades_: list[tuple[Object, Upgrade]] = []
     for kind in KINDS:
         listed = await client.list(kind.resource, SYSTEM_NAMESPACE)
-        found += [(one, one.decode(kind)) for one in sorted(listed.items, key=lambda one: one.name)]
-    return found
+        upgrades_ += [(item, item.decode(kind)) for item in sorted(listed.items, key=lambda item: item.name)]
+    return upgrades_
 
 
 def _state(typed: Upgrade) -> tuple[str, str, str]:

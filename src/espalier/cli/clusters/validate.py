@@ -38,11 +38,13 @@ def validate(*, filename: Sequence[str], releases: Path | None, namespace: str, 
     """
     from espalier.cli.clusters import examination  # noqa: PLC0415  other commands need not load what judges
 
-    found, problems, others = documents.examined(filename, several=True)
-    examined = examination.alone(found, problems, releases, namespace)
+    documents_, problems, others = documents.examined(filename, several=True)
+    examined = examination.alone(documents_, problems, releases, namespace)
     problems, later = examined.problems, examined.later
     warnings = [
-        f"{one.source}:{one.line(note.field)}: {note.field}: {note.message}" for one in found for note in one.notes
+        f"{document.source}:{document.line(note.field)}: {note.field}: {note.message}"
+        for document in documents_
+        for note in document.notes
     ]
     warnings += other_kinds.notes(others)
     warnings += examined.warnings
@@ -57,7 +59,7 @@ def validate(*, filename: Sequence[str], releases: Path | None, namespace: str, 
         return Exit.REFUSED
     for text in merged(later):
         output.say_wrapped(f"  not checked: {in_one_line(text)}")
-    names = ", ".join(f"{one.kind} {one.tree['metadata']['name']}" for one in found)
+    names = ", ".join(f"{document.kind} {document.tree['metadata']['name']}" for document in documents_)
     output.say_wrapped(f"✓ valid: {in_one_line(names)}")
     return Exit.OK
 
@@ -65,7 +67,7 @@ def validate(*, filename: Sequence[str], releases: Path | None, namespace: str, 
 def _facts(problems: Sequence[Problem], warnings: Sequence[str], later: Sequence[str]) -> Tree:
     return {
         "valid": not problems,
-        "problems": [msgspec.to_builtins(one) for one in problems],
+        "problems": [msgspec.to_builtins(problem) for problem in problems],
         "warnings": list(warnings),
         "notChecked": list(later),
     }

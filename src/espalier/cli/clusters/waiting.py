@@ -103,21 +103,21 @@ class _NodeByNode:
     async def _show(self) -> None:
         from espalier.cli.clusters import upgrade_progress  # noqa: PLC0415
 
-        found: UpgradeProgress | None = None
+        latest: UpgradeProgress | None = None
         shown: tuple[int, tuple[str, ...]] | None = None
         with suppress(KubeError):  # whoever may not read these objects sees what the status says
             while True:
                 if self._changed.is_set():
                     self._changed.clear()
                     cluster, now = self._cluster, SystemClock().now()
-                    found = await upgrade_progress.read(self._client, cluster, now) if cluster is not None else None
-                if self._cluster is not None and found is None:
+                    latest = await upgrade_progress.read(self._client, cluster, now) if cluster is not None else None
+                if self._cluster is not None and latest is None:
                     self._progress.wait(self._waiting)
-                elif self._cluster is not None and found is not None:
+                elif self._cluster is not None and latest is not None:
                     # Without a terminal, each line stays: one for each step, none for the time that passes.
-                    if self._progress.is_live or (found.done, found.nodes) != shown:
-                        self._progress.wait(found.sentence(SystemClock().now(), self._began))
-                    shown = (found.done, found.nodes)
+                    if self._progress.is_live or (latest.done, latest.nodes) != shown:
+                        self._progress.wait(latest.sentence(SystemClock().now(), self._began))
+                    shown = (latest.done, latest.nodes)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(TICK if self._progress.is_live else None):
                         await self._changed.wait()
