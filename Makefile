@@ -60,8 +60,9 @@ release: $(VENV)/.installed ## Enter a release into the embedded manifest: make 
 	@sed -i -E 's/^version = .*/version = "$(VERSION:v%=%)"/; s/"(espalier-control-plane(-local)?)==[^"]*"/"\1==$(VERSION:v%=%)"/' \
 		pyproject.toml packaging/local/pyproject.toml
 
-pages: $(VENV)/.installed ## Write docs/reference from the tables in the code
+pages: $(VENV)/.installed ## Write docs/reference from the tables in the code, docs/proposals.md from the marks of tests
 	@$(BIN)/python -m espalier.cli.pages docs/reference
+	@$(BIN)/python -m tests.conventions.demands docs/proposals.md
 
 messages: $(VENV)/.installed ## Generate the Python of etcd's messages from src/espalier/etcd/messages/rpc.proto
 	@$(BIN)/python -m grpc_tools.protoc -Isrc --python_out=src --pyi_out=src espalier/etcd/messages/rpc.proto

@@ -113,6 +113,7 @@ def network(content: Any, backing: Any) -> str:
     return str(next(one.name for one in networks if one._moId == port.portgroupKey))
 
 
+@pytest.mark.demand(L21="CAPV takes what passed them")
 async def test_a_manifest_becomes_virtual_machines(vineyard: Vineyard) -> None:
     assert await made_of(vineyard) == {
         "": [Made(2, 8192, [25], ["VM Network"], ["LocalDS_0"], "vineyard", "grapes")],
@@ -124,6 +125,7 @@ async def test_a_manifest_becomes_virtual_machines(vineyard: Vineyard) -> None:
     assert found.decode(VSphereCluster).status.initialization.provisioned
 
 
+@pytest.mark.demand(L18="as the real provider for vSphere stores it")
 async def test_stored_objects_are_those_that_were_written(vineyard: Vineyard) -> None:
     """After defaults, conversions and controllers: fields that CAPV drops or changes would be written for ever."""
     env, read = vineyard.env, set()
@@ -144,6 +146,7 @@ def lost(written: Any, stored: Any, path: str = "") -> dict[str, Any]:
     return {} if written == stored or path in OF_REQUESTS else {path: (written, stored)}
 
 
+@pytest.mark.demand(L18="as the real provider for vSphere stores it")
 async def test_a_settled_cluster_is_left_alone(vineyard: Vineyard) -> None:
     env = vineyard.env
     before = len(env.written)
@@ -182,6 +185,7 @@ async def test_a_failure_domain_stays_as_it_is(vineyard: Vineyard) -> None:
         await client.patch(VSphereDatacenterConfig.resource, KEY.name, KEY.namespace, patch=other, type=PatchType.MERGE)
 
 
+@pytest.mark.demand(L3="virtual machines of a vCenter")
 async def test_a_deleted_cluster_takes_its_virtual_machines_along(vineyard: Vineyard) -> None:
     env = vineyard.env
     await env.client.delete(Cluster.resource, KEY.name, KEY.namespace)

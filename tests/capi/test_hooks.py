@@ -93,6 +93,7 @@ def condition(cluster: Cluster, type_: str) -> tuple[str, str]:
     return next(((one.reason, one.message) for one in cluster.status.conditions if one.type == type_), ("", ""))
 
 
+@pytest.mark.demand("U26")
 @pytest.mark.soak
 async def test_a_change_impossible_in_place_is_refused_by_name_and_nothing_is_replaced(
     real: RealClusterApi, hedge: Key, upgraders: Upgraders
@@ -122,6 +123,7 @@ async def set_time_servers(env: RealClusterApi, key: Key, ntp: Tree | None) -> N
     await env.client.patch(resource, key.name, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
 
 
+@pytest.mark.demand("U1", "U11")
 @pytest.mark.soak
 async def test_without_that_three_control_plane_machines_and_two_workers_are_upgraded_in_place(
     real: RealClusterApi, hedge: Key, upgraders: Upgraders, seen: list[Object]
@@ -150,6 +152,7 @@ async def test_without_that_three_control_plane_machines_and_two_workers_are_upg
     await real.until_all(Machine.resource, hedge.name, lambda tree: PROTECTED in str(tree["metadata"]))
 
 
+@pytest.mark.demand("U71")
 async def test_with_the_fallback_workers_are_replaced_where_a_change_can_not_be_made_in_place(
     real: RealClusterApi, hedge: Key
 ) -> None:

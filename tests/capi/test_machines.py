@@ -68,6 +68,7 @@ async def change_all(env: RealClusterApi, key: Key, changes: Sequence[Change]) -
         await happens_as_planned(env, key, change, draw)
 
 
+@pytest.mark.demand("I20")
 @pytest.mark.parametrize("first", sampled(range(3), 0))
 async def test_real_controllers_do_as_planned(
     real: RealClusterApi, stories: dict[str, asyncio.Task[None]], orchard: Key, first: int
@@ -92,6 +93,7 @@ async def test_a_manager_of_cluster_api_that_is_killed_is_started_again_and_goes
     assert (again.state, again.restarts, again.last_exit) == (State.RUNNING, 1, -signal.SIGKILL)
 
 
+@pytest.mark.demand("L10")
 async def test_a_manifest_becomes_a_cluster_that_grows_shrinks_is_upgraded_and_goes(
     stories: dict[str, asyncio.Task[None]],
 ) -> None:
@@ -104,6 +106,7 @@ async def test_recreated_infrastructure_keeps_its_endpoint_and_a_lost_control_pl
     await stories[infrastructure_and_control_plane_are_lost.__name__]
 
 
+@pytest.mark.demand(V32="back only while no control plane machine runs the new version, and then made")
 @pytest.mark.soak
 async def test_an_upgrade_that_hangs_is_taken_back_and_one_that_has_begun_is_not(
     stories: dict[str, asyncio.Task[None]],

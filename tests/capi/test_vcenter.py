@@ -130,6 +130,7 @@ def refusal(center: VCenter, account: Credentials = ACCOUNT, **server: object) -
     return refused.value.reason, str(refused.value)
 
 
+@pytest.mark.demand(L21="against govmomi's simulator")
 def test_another_thumbprint_is_reported_with_the_one_that_was_found(center: VCenter) -> None:
     reason, message = refusal(center, thumbprint=":".join(["AA"] * 20))
     assert reason == "CertificateNotVerified"

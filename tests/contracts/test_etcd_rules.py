@@ -42,6 +42,7 @@ async def test_an_etcd_of_one_member_and_a_copy_to_another_prefix_are_allowed(
     await create(client, seed, replicas, **backup)
 
 
+@pytest.mark.demand("G49")
 @pytest.mark.parametrize(
     ("replicas", "backup", "message"),
     [

@@ -45,6 +45,7 @@ async def made_shoot(client: Client, namespace: str) -> Object:
     return await client.create(Shoot.resource, {"metadata": {"name": "x", "namespace": namespace}, "spec": spec})
 
 
+@pytest.mark.demand(G16="also on kube-apiserver")
 @pytest.mark.usefixtures("definitions")
 async def test_state_goes_from_a_seed_to_the_garden_and_back_as_the_value_it_is(client: Client, namespace: str) -> None:
     """G16: also nulls in maps and lists, which patches would drop."""

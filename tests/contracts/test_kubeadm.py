@@ -89,6 +89,7 @@ def test_it_says_its_version_in_one_line(plane: Subject) -> None:
     assert plane.kubeadm("version", "--output=short").output.strip() == OLD
 
 
+@pytest.mark.demand(U39="on the stand-in and on a real node")
 def test_a_follower_renders_the_version_of_kubeadm_config_not_its_own(followed: Followed) -> None:
     repository = followed.configuration.get("imageRepository") or "registry.k8s.io"
 

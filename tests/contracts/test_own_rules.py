@@ -306,6 +306,7 @@ EDITS: list[tuple[type[KubeObject], Callable[[Tree], None], Validate, str]] = [
 ]
 
 
+@pytest.mark.demand(V22="nor do its Bundles and their EKS Distro")
 @pytest.mark.parametrize(("kind", "edit", "validate", "field"), EDITS, ids=[field for *_, field in EDITS])
 async def test_releases_can_not_be_edited(
     client: Client,

@@ -16,6 +16,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.demand(U67="the program, by ruff's security rules in `make check`")
 @pytest.mark.parametrize("rule", PLANTED)
 def test_a_planted_vulnerability_fails_the_check(rule: str) -> None:
     command = [sys.executable, "-m", "ruff", "check", "--output-format=concise", "--stdin-filename"]

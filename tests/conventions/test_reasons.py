@@ -184,6 +184,7 @@ def _resolved(expression: ast.Name | ast.Attribute, module: object) -> object:
     return None
 
 
+@pytest.mark.demand(L31="each reason that no time heals, by one table")
 @pytest.mark.parametrize("path", list(modules(*PACKAGES)), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_a_reason_that_is_given_is_a_constant_with_prose(path: Path) -> None:
     """When this fails: add a constant to `espalier/api/eksa/reasons.py`, whose prose says whether time helps."""

@@ -96,6 +96,7 @@ async def guard(admin: Client) -> None:
     )
 
 
+@pytest.mark.demand("U41", "U43")
 async def test_a_budget_that_a_real_api_server_keeps_is_named_and_waited_for(admin: Client, cordon: Cordon) -> None:
     name = await running_pod(admin)
     await guard(admin)
@@ -116,6 +117,7 @@ async def test_a_budget_that_a_real_api_server_keeps_is_named_and_waited_for(adm
     assert not (await admin.get(NODE, NAME)).tree["spec"].get("unschedulable")
 
 
+@pytest.mark.demand("U44")
 async def test_the_holder_of_a_nodes_role_goes_with_it(admin: Client) -> None:
     _, first = await create_rbac(admin, "other-node")
     await admin.delete(CLUSTER_ROLE, "other-node-node-upgrader")
@@ -129,6 +131,7 @@ async def test_the_holder_of_a_nodes_role_goes_with_it(admin: Client) -> None:
         assert (await admin.get(resource, name, namespace)).metadata.deletion_timestamp is None
 
 
+@pytest.mark.demand("U44")
 async def test_the_role_permits_its_own_node_evictions_and_nothing_else(
     control_plane: ControlPlane, admin: Client
 ) -> None:

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.envtest
 REPLICAS = 2
 
 
+@pytest.mark.demand("G1", "G7", "G30", "G43", "G60", "G63", "G66", G6="old tokens are valid")
 @pytest.mark.parametrize(
     "etcd", [pytest.param(None, id="etcd-3.6"), pytest.param(ETCD_BEFORE, id="etcd-3.5", marks=pytest.mark.soak)]
 )

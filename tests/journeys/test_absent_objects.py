@@ -43,6 +43,7 @@ def test_an_absent_object_is_refused_until_it_exists(env: LocalEnvironment) -> N
     assert env.apply(EXAMPLE, "delete", "--timeout", "30s").code == 0
 
 
+@pytest.mark.demand(L52="a failure")
 def test_a_command_ends_where_an_object_is_awaited(env: LocalEnvironment) -> None:
     env.send(CLUSTER)
     waits = env.apply(CLUSTER, "upgrade", "--keep-release", "--timeout", "30s")

@@ -242,6 +242,7 @@ IAM: dict[str, Any] = {
 }
 
 
+@pytest.mark.demand("L17")
 def test_users_of_aws_log_in_and_others_are_let_in_without_another_machine() -> None:
     async def iam(env: ManagedEnvironment, **spec: object) -> None:
         body: Tree = {"metadata": {"name": "amazon", "namespace": "default"}, "spec": IAM | spec}
@@ -341,6 +342,7 @@ def test_lost_keys_of_the_authenticator_are_made_again_and_not_an_empty_secret()
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.demand(L17="releases before v0.26.0 have no image of the authenticator")
 def test_a_release_without_the_authenticator_is_reported() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         body: Tree = {"metadata": {"name": "amazon", "namespace": "default"}, "spec": IAM}

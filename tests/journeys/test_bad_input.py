@@ -81,6 +81,7 @@ CASES = {
 }
 
 
+@pytest.mark.demand("L51")
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_refused_with_the_field_and_what_is_allowed(case: str, env: LocalEnvironment) -> None:
     manifest, phrases = CASES[case]

@@ -157,6 +157,7 @@ def test_stock_cluster_api_makes_no_bottlerocket_until_the_other_build_is_there(
     told_as(life)
 
 
+@pytest.mark.demand(U72="machines with Bottlerocket")
 @pytest.mark.soak
 def test_an_upgrade_in_place_of_bottlerocket_is_refused_by_name_and_replaces_nothing() -> None:
     async def life(env: ManagedEnvironment) -> None:

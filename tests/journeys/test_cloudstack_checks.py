@@ -210,6 +210,7 @@ FAULTS: dict[str, tuple[Callable[[Clouds], object], str, str]] = {
 }
 
 
+@pytest.mark.demand(L25="CloudStack, in each availability zone")
 @pytest.mark.soak
 @pytest.mark.parametrize("fault", sampled(FAULTS, 0, 7, 9, 10))
 def test_a_fault_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: str) -> None:
@@ -255,6 +256,7 @@ def test_a_loss_of_a_settled_cluster_is_named_within_a_period_and_its_machines_s
     tell(story)
 
 
+@pytest.mark.demand(L25="CloudStack, in each availability zone")
 def test_one_that_is_away_does_not_hide_what_another_lacks() -> None:
     async def story(env: ManagedEnvironment, clouds: Clouds, harbor: PlannedSteps) -> None:
         away(SERVER)(clouds)
@@ -307,6 +309,7 @@ def other_cluster(harbor: PlannedSteps) -> dict[Any, Any]:
     return {DATACENTER: trees, MACHINES: config, Cluster.resource: cluster}
 
 
+@pytest.mark.demand(L25="CloudStack, in each availability zone")
 def test_machine_configs_are_checked_in_a_zone_that_is_added_before_machines_are_there() -> None:
     async def story(env: ManagedEnvironment, clouds: Clouds, harbor: PlannedSteps) -> None:
         await apply(harbor)

@@ -29,6 +29,9 @@ from tests.support.environments.managed_environment import GARDEN, NAMESPACE, Ma
 pytestmark = pytest.mark.embedded
 
 
+@pytest.mark.demand(
+    "L2", "L10", "L55", "V10", L4="another client, with server-side apply as Flux has it, and merge patches"
+)
 def test_a_manifest_becomes_a_cluster_that_grows_shrinks_is_upgraded_and_goes() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
@@ -103,6 +106,7 @@ def test_no_worker_of_a_new_cluster_is_ahead_of_its_control_plane() -> None:
     journey(story)
 
 
+@pytest.mark.demand("U54")
 def test_the_control_plane_is_upgraded_before_any_worker() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply(controlPlaneConfiguration={"count": 3})
@@ -129,6 +133,7 @@ def test_the_control_plane_is_upgraded_before_any_worker() -> None:
     journey(story)
 
 
+@pytest.mark.demand("L10")
 @pytest.mark.soak
 def test_groups_come_and_go_and_may_lag_behind_the_control_plane() -> None:
     async def story(env: ManagedEnvironment) -> None:
@@ -149,6 +154,7 @@ def test_groups_come_and_go_and_may_lag_behind_the_control_plane() -> None:
     journey(story)
 
 
+@pytest.mark.demand("L15")
 def test_taints_of_a_group_are_those_of_its_nodes_and_follow_it() -> None:
     def taint(value: str) -> dict[str, str]:
         return {"key": "dedicated", "value": value, "effect": "NoSchedule"}
@@ -171,6 +177,7 @@ def test_taints_of_a_group_are_those_of_its_nodes_and_follow_it() -> None:
     journey(story)
 
 
+@pytest.mark.demand("L11", "L34", "L62")
 @pytest.mark.parametrize(("example", "daemon_set"), [("docker.yaml", "kindnet"), ("docker-cilium.yaml", "cilium")])
 def test_the_workload_cluster_has_the_cni_that_was_asked_for(example: str, daemon_set: str) -> None:
     async def story(env: ManagedEnvironment) -> None:
@@ -185,6 +192,7 @@ def test_the_workload_cluster_has_the_cni_that_was_asked_for(example: str, daemo
     journey(story)
 
 
+@pytest.mark.demand("L5", "L31", L23="a datacenter that is not there", L24="a datacenter that is not there")
 def test_a_cluster_waits_for_its_datacenter_and_goes_on_when_it_comes() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
@@ -205,6 +213,7 @@ def test_a_cluster_waits_for_its_datacenter_and_goes_on_when_it_comes() -> None:
     journey(story)
 
 
+@pytest.mark.demand("L59")
 def test_a_datacenter_of_another_namespace_is_not_that_of_the_cluster() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.client.create(NAMESPACES, {"metadata": {"name": "other"}})
@@ -261,6 +270,7 @@ def test_a_paused_cluster_is_left_alone_and_its_status_is_true() -> None:
     journey(story)
 
 
+@pytest.mark.demand("L33", "L37")
 def test_the_status_shows_the_phases_of_a_cluster_and_what_it_waits_for() -> None:
     async def story(env: ManagedEnvironment) -> None:
         phases: list[str | None] = []
@@ -292,6 +302,7 @@ def is_reported(is_ready: bool, cluster: Cluster) -> bool:
     return cluster.status.control_plane_ready is is_ready
 
 
+@pytest.mark.demand("L13", "L35")
 def test_changes_of_cluster_apis_status_are_reported_within_a_second() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
@@ -320,6 +331,7 @@ def test_changes_of_cluster_apis_status_are_reported_within_a_second() -> None:
     journey(story)
 
 
+@pytest.mark.demand("L47")
 def test_the_management_cluster_is_reported_on_calmly() -> None:
     async def story(env: ManagedEnvironment) -> None:
         cluster = await env.until(lambda cluster: bool(cluster.status.ready), Key("default", "laptop"))
@@ -328,6 +340,7 @@ def test_the_management_cluster_is_reported_on_calmly() -> None:
     journey(story)
 
 
+@pytest.mark.demand("I17")
 def test_a_settled_cluster_is_not_written_to_whatever_is_done_to_its_cluster_api_objects_until_it_is_changed() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()

@@ -29,6 +29,7 @@ from tests.support.environments.managed_environment import GARDEN, NAMESPACE, Ma
 pytestmark = pytest.mark.embedded
 
 
+@pytest.mark.demand(L58="names are unique in all namespaces, so a second one of a name is refused")
 @pytest.mark.soak
 def test_a_second_cluster_of_the_name_waits_until_the_first_is_gone() -> None:
     """Admission refuses it; who came past admission (webhooks were away) is held by the controller."""

@@ -49,6 +49,7 @@ def test_the_same_seed_gives_the_same_history_bit_by_bit() -> None:
     assert first != other
 
 
+@pytest.mark.demand("L18")
 @pytest.mark.soak
 def test_a_settled_environment_is_quiet() -> None:
     async def story(env: ManagedEnvironment) -> None:
@@ -62,6 +63,7 @@ def test_a_settled_environment_is_quiet() -> None:
     journey(story)
 
 
+@pytest.mark.demand("L18")
 def test_scaling_a_group_writes_one_object_of_cluster_api() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
@@ -105,6 +107,7 @@ def test_a_manager_that_died_after_any_write_goes_on_to_the_same_end(writes: int
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.demand("I10")
 @pytest.mark.soak
 @pytest.mark.parametrize("writes", sampled([1, 3, 10, 40], 2))
 def test_a_manager_that_died_in_an_upgrade_finishes_it(writes: int) -> None:

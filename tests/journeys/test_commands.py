@@ -19,6 +19,7 @@ pytestmark = pytest.mark.embedded
 EXAMPLE = (Path(__file__).parents[2] / "examples" / "docker.yaml").read_text()
 
 
+@pytest.mark.demand("L52", "L53", "L61", L50="to a management cluster")
 def test_a_cluster_is_created_shown_reached_and_deleted(env: LocalEnvironment, tmp_path: Path) -> None:
     (tmp_path / "garden.yaml").write_text(EXAMPLE)
     tried = env.espalier("create", "cluster", "-f", "garden.yaml", "--dry-run=server", folder=tmp_path)
@@ -49,6 +50,7 @@ def test_a_cluster_is_created_shown_reached_and_deleted(env: LocalEnvironment, t
     assert (nowhere.code, "Secret garden-kubeconfig" in nowhere.err) == (1, True)
 
 
+@pytest.mark.demand("L52")
 def test_a_command_reports_a_timeout_and_the_cluster_goes_on(env: LocalEnvironment) -> None:
     slow = EXAMPLE.replace("name: garden", "name: orchard")
     told = env.apply(slow, "create", "--timeout", "1ms")
@@ -58,6 +60,7 @@ def test_a_command_reports_a_timeout_and_the_cluster_goes_on(env: LocalEnvironme
     assert env.espalier("delete", "cluster", "orchard").code == 0
 
 
+@pytest.mark.demand("L51")
 def test_an_invalid_manifest_is_not_sent_and_all_problems_are_reported_at_once(env: LocalEnvironment) -> None:
     wrong = EXAMPLE.replace("name: garden", "name: orchard").replace('"1.35"', '"1.29"')
     wrong = wrong.replace("controlPlaneConfiguration:\n    count: 1", "controlPlaneConfiguration:\n    count: 2")
@@ -107,6 +110,7 @@ def test_the_version_is_the_release_of_this_build(env: LocalEnvironment) -> None
     assert facts["eksaVersion"] == release == f"v{facts['version']}"
 
 
+@pytest.mark.demand(L48="it is refused, with what to do instead, and nothing is written")
 @pytest.mark.parametrize("verb", ["create", "upgrade"])
 @pytest.mark.parametrize(
     ("manager", "said"),

@@ -223,6 +223,7 @@ def test_it_is_listed_which_objects_of_each_provider_need_credentials(kind: str)
     assert kind in NEEDED
 
 
+@pytest.mark.demand(L64="the credentials of providers", L67="which objects have any, for every registered provider")
 @pytest.mark.soak
 def test_credentials_are_in_the_objects_that_need_them_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main(simulation: Simulation) -> None:

@@ -35,6 +35,19 @@ COPY = 2.0
 IN_NAMESPACE = ("-n", "garden-dev")
 
 
+@pytest.mark.demand(
+    "G6",
+    "G8",
+    "G36",
+    "G42",
+    "G66",
+    G1="with etcd and API server",
+    G2="its power is cut",
+    G3="UIDs of nodes and pods",
+    G17="the source has no power",
+    G47="copies with them",
+    G48="with the Secret of the BackupEntry",
+)
 def test_a_shoot_survives_the_loss_of_its_seed_and_moves_back() -> None:
     settings = quick_settings(random_keys=False)
 
@@ -104,6 +117,7 @@ async def machines(garden: Garden, seed: str) -> dict[str, str]:
     return {one.name: one.decode(Machine).spec.provider_id for one in found}
 
 
+@pytest.mark.demand(G5="evacuated and back")
 @pytest.mark.soak
 def test_commands_show_plan_and_make_a_move(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -72,6 +72,7 @@ def test_the_blocking_problem_of_a_cluster_stands_on_top(env: LocalEnvironment) 
     assert (nobody.code, 'cluster "orchard" does not exist in namespace default' in nobody.err) == (1, True)
 
 
+@pytest.mark.demand("L37")
 @pytest.mark.soak
 def test_a_watch_prints_a_line_for_each_change_and_none_for_getting_older(env: LocalEnvironment) -> None:
     with (

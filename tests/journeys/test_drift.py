@@ -108,6 +108,7 @@ async def until_said(env: ManagedEnvironment, *, status: str, text: str = "", se
     return said_of(await env.until(is_said, seconds=seconds))
 
 
+@pytest.mark.demand("I33")
 @pytest.mark.soak
 def test_whatever_is_edited_is_named_by_object_and_field_and_brought_back_on_demand() -> None:
     async def tell(env: ManagedEnvironment) -> None:
@@ -162,6 +163,7 @@ def test_a_deleted_object_is_missing_and_comes_back_while_drift_is_corrected() -
     story(tell)
 
 
+@pytest.mark.demand("I17")
 @pytest.mark.soak
 def test_edited_machine_templates_are_reverted_only_on_request() -> None:
     async def tell(env: ManagedEnvironment) -> None:
@@ -187,6 +189,7 @@ def test_edited_machine_templates_are_reverted_only_on_request() -> None:
     story(tell)
 
 
+@pytest.mark.demand("I33")
 def test_an_edit_of_the_cni_in_the_workload_cluster_is_corrected_at_the_next_comparison() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         workload = await env.workload()

@@ -56,6 +56,7 @@ async def machines(management: Management) -> set[str]:
     return {found.name for found in (await management.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
 
 
+@pytest.mark.demand(L56="nothing differs afterwards")
 @pytest.mark.soak
 async def test_a_server_side_dry_run_warns_of_the_effects_of_a_change(
     starting: AbstractAsyncContextManager[Management], tmp_path: Path

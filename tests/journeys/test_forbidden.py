@@ -112,6 +112,7 @@ async def refused(client: Client, attempts: dict[str, Attempt], kinds: tuple[typ
         raise AssertionError(f"{what}: allowed")
 
 
+@pytest.mark.demand(L62="what it can't do")
 @pytest.mark.parametrize("namespaces", sampled([((),), (("default",),)], 0), ids=["all", "one"])
 async def test_the_managers_account_reads_no_secret_of_others_and_catches_nothing(
     control_plane: ControlPlane, tmp_path: Path, namespaces: tuple[str, ...]

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from espalier.api import core
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.gardener.backups import BackupBucket
@@ -111,6 +113,7 @@ async def running(*words: str) -> AsyncIterator[asyncio.subprocess.Process]:
             await process.wait()
 
 
+@pytest.mark.demand(G34="garden and gardenlet as processes that admit and refuse")
 async def test_a_garden_and_a_gardenlet_meet_as_processes(tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_port()}"
     async with served(tmp_path / "garden") as garden, served(tmp_path / "seed") as seed:

@@ -53,6 +53,9 @@ async def generations(env: ManagedEnvironment) -> int:
     return sum(one.metadata.generation for one in found)
 
 
+@pytest.mark.demand(
+    L43="that a cluster can be put under GitOps later, and no machine changes", I12="with the GitOps configuration"
+)
 def test_a_cluster_is_put_under_gitops_later_and_nothing_of_it_changes() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply()
@@ -82,6 +85,7 @@ def test_a_cluster_is_put_under_gitops_later_and_nothing_of_it_changes() -> None
     journey(tell)
 
 
+@pytest.mark.demand(L32="false when what is linked is missing")
 def test_a_configuration_that_is_missing_is_waited_for_and_a_made_cluster_goes_on_without_it() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await of_the_management_cluster(env)
@@ -108,6 +112,7 @@ def test_a_configuration_that_is_missing_is_waited_for_and_a_made_cluster_goes_o
     journey(tell)
 
 
+@pytest.mark.demand(L45="whoever came first, and without webhooks")
 def test_gitops_of_its_own_is_found_whoever_came_first() -> None:
     """The record gets its configuration after the cluster, and nobody asks a webhook."""
 

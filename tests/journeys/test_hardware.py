@@ -91,6 +91,7 @@ def test_a_cluster_that_is_being_deleted_keeps_no_hardware_from_others() -> None
     tell(story, hardware.rack())
 
 
+@pytest.mark.demand(L23="hardware")
 @pytest.mark.soak
 def test_a_cluster_without_enough_hardware_is_not_begun_and_goes_on_when_there_is() -> None:
     async def story(env: ManagedEnvironment, forge: Forge) -> None:
@@ -133,6 +134,7 @@ def test_a_cluster_is_not_scaled_beyond_the_hardware_and_runs_on() -> None:
     tell(story, hardware.rack(workers=2))
 
 
+@pytest.mark.demand(U3="on bare metal a rolling upgrade asks for spare hardware and one in place does not")
 @pytest.mark.soak
 def test_a_rolling_upgrade_needs_spare_hardware_and_one_in_place_none() -> None:
     async def story(env: ManagedEnvironment, forge: Forge) -> None:
@@ -175,6 +177,7 @@ FAULTS: dict[str, tuple[str, Tree, str]] = {
 }
 
 
+@pytest.mark.demand(L24="Hardware")
 @pytest.mark.soak
 @pytest.mark.parametrize("fault", sampled(FAULTS, 0, 3))
 def test_a_fault_of_hardware_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: str) -> None:

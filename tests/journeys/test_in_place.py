@@ -28,6 +28,7 @@ from tests.support.environments.upgraders import Upgraders
 pytestmark = pytest.mark.embedded
 
 
+@pytest.mark.demand("U1", "U3", "U5", "U8", "U9", "U13", "U23", "U28", "U29")
 def test_a_cluster_without_spare_hardware_is_upgraded_in_place() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
@@ -57,6 +58,7 @@ def test_a_cluster_without_spare_hardware_is_upgraded_in_place() -> None:
     journey(story)
 
 
+@pytest.mark.demand("U19", "U20", "U21", "U22", "U31")
 def test_objects_of_cluster_api_say_afterwards_what_was_reached() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         await env.change(kubernetesVersion="1.36")
@@ -89,6 +91,7 @@ def test_objects_of_cluster_api_say_afterwards_what_was_reached() -> None:
     journey(story)
 
 
+@pytest.mark.demand("U15", "U16", "U17", "U30", "U33", "U39", U74="one node after the other")
 def test_control_plane_nodes_go_one_by_one_and_before_all_workers() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         planes = [one.name for one in await machines(env, control_plane=True)]
@@ -108,6 +111,7 @@ def test_control_plane_nodes_go_one_by_one_and_before_all_workers() -> None:
     journey(story, control_planes=3)
 
 
+@pytest.mark.demand("U56")
 @pytest.mark.soak
 def test_workers_that_wait_for_the_control_plane_are_not_told_to_be_replaced() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
@@ -123,6 +127,7 @@ def test_workers_that_wait_for_the_control_plane_are_not_told_to_be_replaced() -
     journey(story)
 
 
+@pytest.mark.demand("U15", "U18", "U56", "U57", "U58")
 def test_a_failing_node_stops_the_sequence_is_reported_at_all_levels_and_goes_on_when_repaired() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         planes = await machines(env, control_plane=True)
@@ -163,6 +168,7 @@ def test_a_failing_node_stops_the_sequence_is_reported_at_all_levels_and_goes_on
     journey(story, control_planes=3, workers=1)
 
 
+@pytest.mark.demand("U48")
 @pytest.mark.soak
 def test_no_drain_where_the_other_nodes_are_full() -> None:
     """Two workers with 4 CPUs each: what runs on the first has no room on the second."""
@@ -185,6 +191,7 @@ def test_no_drain_where_the_other_nodes_are_full() -> None:
     journey(story)
 
 
+@pytest.mark.demand("U48", "U73", U41="left out where nothing can move")
 def test_no_drain_where_nothing_can_move() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         await env.change(kubernetesVersion="1.36")

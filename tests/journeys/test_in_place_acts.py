@@ -119,6 +119,7 @@ def test_its_machine_is_deleted(where: tuple[str, Moment], *, worker: bool) -> N
     acted(delete, where, worker=worker, end=end, expected=("Machine ", "nodes "))
 
 
+@pytest.mark.demand("U46")
 @pytest.mark.soak
 @pytest.mark.parametrize("where", MOMENTS, ids=str)
 def test_its_node_is_rebooted(where: tuple[str, Moment]) -> None:
@@ -185,6 +186,7 @@ def test_the_cluster_is_deleted(where: tuple[str, Moment], *, worker: bool) -> N
     acted(delete, where, worker=worker, end=end, expected=("Machine ", "nodes "))
 
 
+@pytest.mark.demand("U15")
 @pytest.mark.soak
 @pytest.mark.parametrize("where", MOMENTS, ids=str)
 def test_somebody_writes_node_upgrades_for_the_other_control_plane_nodes(where: tuple[str, Moment]) -> None:

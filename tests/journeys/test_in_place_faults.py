@@ -55,6 +55,7 @@ def each_goes_on(recording: Recording, chosen: Iterable[int], *, outage: float =
             raise
 
 
+@pytest.mark.demand("U15", "U68")
 @pytest.mark.soak
 @pytest.mark.parametrize("share", [0, *(pytest.param(share, marks=pytest.mark.soak) for share in range(1, SHARES))])
 def test_a_manager_that_died_after_any_write_is_followed_by_one_that_ends_the_upgrade(share: int) -> None:
@@ -77,6 +78,7 @@ def test_the_same_holds_when_the_next_manager_can_not_reach_the_workload_cluster
     each_goes_on(recording, moments(recording)[first :: 1 if EXPLORES else 36], outage=OUTAGE)
 
 
+@pytest.mark.demand("U68")
 @pytest.mark.soak
 @pytest.mark.parametrize("loss", Loss)
 @pytest.mark.parametrize(("machines", "begins"), sampled([((1, 1), 1), ((1, 1), 2), ((3, 2), 1)], 0))

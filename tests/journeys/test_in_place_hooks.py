@@ -84,6 +84,7 @@ def test_every_machine_is_updated_by_a_node_upgrade_that_goes_when_cluster_api_t
     journey(story)
 
 
+@pytest.mark.demand("U11")
 @pytest.mark.parametrize("resource", sampled([(KubeadmControlPlane.resource,), (MachineDeployment.resource,)], 0))
 def test_the_annotation_of_the_other_way_set_by_hand_begins_nothing_and_an_event_says_why(resource: Resource) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:

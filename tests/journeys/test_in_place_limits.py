@@ -51,6 +51,7 @@ def group(strategy: Tree, **more: object) -> list[Tree]:
     return [{"name": "md-0", "count": 2, "upgradeRolloutStrategy": strategy, **more}]
 
 
+@pytest.mark.demand("U25")
 @pytest.mark.soak
 @pytest.mark.parametrize("with_version", [False, True])
 def test_a_change_impossible_in_place_is_refused_with_its_field_and_alternatives(with_version: bool) -> None:
@@ -103,6 +104,7 @@ CERTIFICATE: Tree = {"certSans": ["garden.example"]}
 TAINTED: Tree = {"taints": [{"key": "a", "value": "b", "effect": "PreferNoSchedule"}]}
 
 
+@pytest.mark.demand("U25")
 @pytest.mark.soak
 @pytest.mark.parametrize(
     ("change", "back", "condition", "field"),
@@ -152,6 +154,7 @@ def test_a_change_that_came_past_admission_is_refused_before_anything_is_touched
     journey(story, kubernetesVersion="1.34")
 
 
+@pytest.mark.demand("U26")
 @pytest.mark.soak
 def test_a_refused_change_is_made_when_the_fallback_is_set() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
@@ -188,6 +191,7 @@ def test_a_change_that_falls_back_is_never_paused() -> None:
     journey(story)
 
 
+@pytest.mark.demand("U26", "U53", "U71")
 def test_with_the_fallback_machines_are_replaced_when_a_change_can_not_be_made_in_place() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = {one.name for one in await machines(env)}
@@ -205,6 +209,7 @@ def test_with_the_fallback_machines_are_replaced_when_a_change_can_not_be_made_i
     journey(story)
 
 
+@pytest.mark.demand("U27")
 def test_a_machine_that_is_replaced_later_comes_up_with_the_new_version() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         await env.change(kubernetesVersion="1.36")
@@ -278,6 +283,7 @@ def test_somebody_may_pause_between_two_nodes() -> None:
     journey(story)
 
 
+@pytest.mark.demand(U41="left out where nothing can move")
 @pytest.mark.soak
 def test_pods_that_hold_a_drain_are_named_at_all_levels_while_they_do() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
@@ -330,6 +336,7 @@ async def pause_cluster(env: ManagedEnvironment, value: str | None) -> None:
     await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=patch, type=PatchType.MERGE)
 
 
+@pytest.mark.demand("U7")
 def test_a_control_plane_whose_etcd_is_elsewhere_is_not_upgraded_by_hand_either() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0]
@@ -359,6 +366,7 @@ def test_a_control_plane_whose_etcd_is_elsewhere_is_not_upgraded_by_hand_either(
     journey(story)
 
 
+@pytest.mark.demand("U12", "U14")
 def test_a_control_plane_upgrade_by_hand_for_what_it_does_not_fit_touches_nothing() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0]

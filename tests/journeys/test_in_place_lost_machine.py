@@ -49,6 +49,7 @@ async def arrives(env: ManagedEnvironment, *, lost: str, survivors: dict[str, st
     assert REPLACING not in await annotated(env)
 
 
+@pytest.mark.demand("U17")
 @pytest.mark.soak
 @pytest.mark.parametrize("step", sampled(["components-copier", "containerd-upgrader", "kubeadm-upgrader"], 2))
 def test_the_first_machine_fails_and_is_deleted(step: str) -> None:

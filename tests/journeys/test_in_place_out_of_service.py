@@ -35,6 +35,7 @@ UNREACHABLE = "waiting for the API server of workload cluster garden to answer"
 CONTAINERS = [step.container for step in (COPY, KUBEADM, DONE)]
 
 
+@pytest.mark.demand("U30")
 @pytest.mark.soak
 def test_no_worker_is_touched_while_another_of_its_group_is_not_ready() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders, watcher: Watcher) -> None:
@@ -51,6 +52,7 @@ def test_no_worker_is_touched_while_another_of_its_group_is_not_ready() -> None:
     tell(ready_cluster(1, 2), story)
 
 
+@pytest.mark.demand("U30")
 @pytest.mark.soak
 def test_nodes_that_are_not_ready_count_among_those_that_may_be_missing() -> None:
     many = {"type": "InPlace", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 2}}
@@ -90,6 +92,7 @@ def test_a_worker_that_never_is_ready_again_is_replaced_by_its_health_check_and_
     tell(ready_cluster(1, 2), story)
 
 
+@pytest.mark.demand("U58")
 @pytest.mark.parametrize("step", sampled(CONTAINERS, 1))
 def test_a_kubelet_that_stays_silent_is_reported_at_all_levels_with_the_step(step: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders, _watcher: Watcher) -> None:
@@ -107,6 +110,7 @@ def test_a_kubelet_that_stays_silent_is_reported_at_all_levels_with_the_step(ste
     tell(ready_cluster(1, 2), story)
 
 
+@pytest.mark.demand("U59")
 @pytest.mark.soak
 @pytest.mark.parametrize("step", sampled(CONTAINERS, 1))
 def test_a_workload_cluster_that_stays_unreachable_is_reported_at_all_levels_with_the_step(step: str) -> None:
@@ -131,6 +135,7 @@ def test_a_workload_cluster_that_stays_unreachable_is_reported_at_all_levels_wit
     tell(ready_cluster(1, 2), story, wrap=far)
 
 
+@pytest.mark.demand("U60")
 @pytest.mark.soak
 def test_a_manager_that_does_not_reach_the_workload_cluster_takes_back_nothing_of_what_another_one_saw() -> None:
     recording, far = undisturbed(1, 1), Far()

@@ -54,6 +54,7 @@ async def garden(home: Path) -> AsyncIterator[ManagedEnvironment]:
         yield env
 
 
+@pytest.mark.demand("U46")
 @pytest.mark.soak
 async def test_a_cluster_is_upgraded_by_the_program_even_when_that_is_killed(tmp_path: Path) -> None:
     async with garden(tmp_path) as env:
@@ -173,6 +174,7 @@ async def config_hashes(env: ManagedEnvironment) -> dict[str, str]:
     return {one.metadata.labels["component"]: one.metadata.annotations.get(HASH, "") for one in pods}
 
 
+@pytest.mark.demand("U56", "U58", "U61", "U62")
 @pytest.mark.soak
 async def test_a_worker_that_fails_at_kubeadm_is_reported_at_once_and_goes_on_when_the_cause_is_gone(
     tmp_path: Path,
@@ -203,6 +205,7 @@ async def test_a_worker_that_fails_at_kubeadm_is_reported_at_once_and_goes_on_wh
         assert await marks(env) == []
 
 
+@pytest.mark.demand("U52")
 async def test_an_upgrader_image_for_another_version_touches_nothing(tmp_path: Path) -> None:
     async with garden(tmp_path) as env:
         worker = (await machines(env, control_plane=False))[0].name

@@ -54,6 +54,7 @@ async def kubeadm_config(env: ManagedEnvironment) -> Any:
     return json.loads(found.tree["data"]["ClusterConfiguration"])
 
 
+@pytest.mark.demand("U17", U6="releases that change flags")
 @pytest.mark.soak
 @pytest.mark.parametrize(("control_planes", "workers"), sampled([(1, 1), (3, 2)], 0))
 def test_releases_of_this_build_are_upgraded_in_place_one_after_the_other(control_planes: int, workers: int) -> None:
@@ -126,6 +127,7 @@ def test_settings_of_the_kubelet_reach_the_workers_of_a_group_and_what_their_mac
     journey(story)
 
 
+@pytest.mark.demand("U25")
 def test_the_image_of_etcd_and_a_feature_gate_of_kubeadm_arrive() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         [plane] = (await env.client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)).items

@@ -77,6 +77,7 @@ ALL_STEPS = [pytest.param((3, 2), "every", marks=pytest.mark.soak)]
 EXPLORED = ALL_STEPS if EXPLORE in os.environ else []
 
 
+@pytest.mark.demand("U42", "U46")
 @pytest.mark.soak
 @pytest.mark.parametrize(("machines", "step"), SAMPLE + ALL_STEPS)
 def test_a_pod_that_somebody_deletes_at_any_step_is_made_anew(machines: tuple[int, int], step: str) -> None:
@@ -89,6 +90,7 @@ def test_a_pod_that_somebody_deletes_at_any_step_is_made_anew(machines: tuple[in
     tell(ready_cluster(*machines), story)
 
 
+@pytest.mark.demand("U46")
 @pytest.mark.soak
 @pytest.mark.parametrize(("machines", "step"), SAMPLE + EXPLORED)
 def test_a_kubelet_that_is_silent_for_long_at_any_step_is_waited_for(machines: tuple[int, int], step: str) -> None:
@@ -110,6 +112,7 @@ def test_a_kubelet_that_is_silent_for_long_at_any_step_is_waited_for(machines: t
     tell(ready_cluster(*machines), story)
 
 
+@pytest.mark.demand("U42")
 @pytest.mark.parametrize(("machines", "step"), SAMPLE + EXPLORED)
 def test_a_workload_cluster_that_is_cut_off_at_any_step_is_found_again(machines: tuple[int, int], step: str) -> None:
     far = Far()
@@ -125,6 +128,7 @@ def test_a_workload_cluster_that_is_cut_off_at_any_step_is_found_again(machines:
     tell(ready_cluster(*machines), story, wrap=far)
 
 
+@pytest.mark.demand("U58", "U59", "U62")
 @pytest.mark.soak
 @pytest.mark.parametrize(("machines", "step"), SAMPLE)
 def test_a_program_that_is_killed_at_any_step_is_reported_at_all_levels_and_tried_again_when_asked_for(

@@ -75,6 +75,7 @@ def journey(
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.demand("U6", "U70")
 @pytest.mark.parametrize(("release", "before", "after"), sampled(MINORS, len(MINORS) - 1))
 def test_each_minor_becomes_the_next_in_place(release: str, before: str, after: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
@@ -115,6 +116,7 @@ def test_the_next_upgrade_waits_for_what_garbage_collection_has_left_of_the_one_
     journey(story, kubernetesVersion="1.34")
 
 
+@pytest.mark.demand("U69")
 @pytest.mark.parametrize("channel", sampled(channels(NEWEST.version), 0))
 def test_each_patch_becomes_the_next_in_place(channel: str, tmp_path: Path) -> None:
     releases, wanted = with_next_patch(channel, tmp_path)
@@ -162,6 +164,7 @@ def with_next_patch(channel: str, folder: Path) -> tuple[Releases, str]:
     return Releases.load(data), f"{following}-eks-{dashed}-2"
 
 
+@pytest.mark.demand("U6")
 def test_a_release_that_changes_no_machine_touches_no_node() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         found = await identities(env)
@@ -174,6 +177,7 @@ def test_a_release_that_changes_no_machine_touches_no_node() -> None:
     journey(story, eksaVersion="v0.25.0")
 
 
+@pytest.mark.demand("U6")
 @pytest.mark.soak
 def test_a_release_and_a_version_are_changed_in_one_write(tmp_path: Path) -> None:
     releases, _ = with_next_patch("1.34", tmp_path)
@@ -189,6 +193,7 @@ def test_a_release_and_a_version_are_changed_in_one_write(tmp_path: Path) -> Non
     journey(story, releases, eksaVersion=NEWEST.version)
 
 
+@pytest.mark.demand(U6="one that changes more is refused by name, and can be taken back")
 @pytest.mark.soak
 def test_a_release_that_changes_more_than_can_be_done_in_place_is_refused_and_named() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
@@ -203,6 +208,7 @@ def test_a_release_that_changes_more_than_can_be_done_in_place_is_refused_and_na
     journey(story, eksaVersion="v0.25.1")
 
 
+@pytest.mark.demand(U6="one that changes more is refused by name, and can be taken back")
 @pytest.mark.soak
 @pytest.mark.parametrize("is_exact", [True, False])
 def test_a_release_with_which_nothing_was_made_can_be_taken_back(is_exact: bool) -> None:
@@ -260,6 +266,7 @@ def test_other_steps_are_refused_before_anything_is_touched(at_first: str, then:
     journey(story, kubernetesVersion=at_first)
 
 
+@pytest.mark.demand("U7")
 def test_etcd_on_machines_of_its_own_is_refused() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         with pytest.raises(ApiError) as refused:
@@ -270,6 +277,7 @@ def test_etcd_on_machines_of_its_own_is_refused() -> None:
     journey(story)
 
 
+@pytest.mark.demand("U53")
 @pytest.mark.soak
 def test_groups_may_be_upgraded_in_other_ways_than_the_control_plane() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:

@@ -52,6 +52,7 @@ async def completed(env: ManagedEnvironment, name: str) -> None:
     )
 
 
+@pytest.mark.demand("U15")
 @pytest.mark.soak
 def test_three_node_upgrades_by_hand_are_made_one_after_the_other() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
@@ -95,6 +96,7 @@ async def says(env: ManagedEnvironment, name: str, reason: str) -> str:
     return str(ready(found)["message"])
 
 
+@pytest.mark.demand("U10")
 @pytest.mark.soak
 def test_three_control_plane_upgrades_by_hand_of_one_control_plane_touch_one_node_at_a_time() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
@@ -116,6 +118,7 @@ def test_three_control_plane_upgrades_by_hand_of_one_control_plane_touch_one_nod
     journey(story, control_planes=3)
 
 
+@pytest.mark.demand("U15")
 @pytest.mark.soak
 def test_a_node_upgrade_by_hand_waits_for_the_other_members_to_be_well() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
@@ -165,6 +168,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.demand("U14")
 @pytest.mark.soak
 def test_an_upgrade_that_nobody_would_carry_out_is_refused() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
@@ -249,6 +253,7 @@ def test_an_upgrade_that_somebody_calls_ready_goes_on(when: str) -> None:
     journey(story)
 
 
+@pytest.mark.demand("U14")
 @pytest.mark.soak
 def test_a_control_plane_upgrade_that_does_not_say_what_is_so_touches_nothing() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:

@@ -132,6 +132,7 @@ def upgrade_of_the_manager(
     run(main, epoch=before.at, seed=1)
 
 
+@pytest.mark.demand("I1", "I2", "I6", "I7", "I20", "I23", "I27", "I33")
 def test_a_later_manager_writes_nothing_but_statuses_to_many_steady_clusters(many: Steady) -> None:
     """On two releases; and it says of each cluster that it is as its own release renders it."""
 
@@ -144,17 +145,20 @@ def test_a_later_manager_writes_nothing_but_statuses_to_many_steady_clusters(man
     upgrade_of_the_manager(many, Isolation.LAYERS, then)
 
 
+@pytest.mark.demand("I19", "I20", "I29")
 @pytest.mark.soak
 def test_the_same_holds_with_the_gate_alone_until_a_cluster_is_changed(many: Steady) -> None:
     upgrade_of_the_manager(many, Isolation.GATE, scaling_replaces_all_of_its_machines_and_no_others)
 
 
+@pytest.mark.demand("I29")
 def test_the_same_without_isolation_fails(many: Steady) -> None:
     """The proof that the tests above can fail."""
     with pytest.raises(AssertionError, match="the later manager wrote more than statuses"):
         upgrade_of_the_manager(many, Isolation.OFF, scaling_replaces_no_machine)
 
 
+@pytest.mark.demand("I30")
 @pytest.mark.parametrize("clusters", sampled([3, 10], 0))
 def test_the_same_holds_while_all_drift_is_corrected(clusters: int) -> None:
     """So the proof does not rest on nobody looking at what was made."""
@@ -178,12 +182,14 @@ def test_the_gate_alone_holds_for_what_it_made_itself() -> None:
 garden = Garden(partial(managed_environment, isolation=Isolation.GATE), plant, back_up)
 
 
+@pytest.mark.demand("I6", "I13")
 @pytest.mark.soak
 @pytest.mark.parametrize("name", sampled(STORIES, 2))
 def test_changes_made_without_a_manager_are_seen_by_the_next_one(name: str) -> None:
     garden.tell(STORIES[name]())
 
 
+@pytest.mark.demand("I27")
 @pytest.mark.parametrize("writes", sampled([2, 3, 4, 7], 1))
 def test_changing_back_in_the_middle_does_not_close_the_gate_on_a_half_changed_environment(writes: int) -> None:
     """The manager died after so many writes (the first says that it waits), and then nothing seems to be asked for."""
@@ -331,6 +337,7 @@ def test_a_cluster_whose_cluster_api_objects_are_deleted_during_a_change_is_not_
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.demand("I9")
 def test_the_generations_are_written_when_all_is_done_and_not_before() -> None:
     async def main(simulation: Simulation) -> None:
         async with managed_environment(simulation.clock) as env:
@@ -355,6 +362,7 @@ def test_the_generations_are_written_when_all_is_done_and_not_before() -> None:
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.demand("I4")
 def test_a_gate_that_is_opened_by_hand_undoes_what_was_done_to_the_cluster_api_objects() -> None:
     """Also what was deleted there; what is as it should be keeps its uid."""
 
@@ -377,6 +385,7 @@ def test_a_gate_that_is_opened_by_hand_undoes_what_was_done_to_the_cluster_api_o
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.demand("I10")
 def test_a_reconcile_that_fails_leaves_the_generations_and_is_finished_without_a_further_change() -> None:
     async def main(simulation: Simulation) -> None:
         shut = asyncio.Event()

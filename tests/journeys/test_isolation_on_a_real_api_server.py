@@ -40,6 +40,7 @@ async def stores(control_plane: ControlPlane) -> AsyncIterator[MemoryStores]:
         await delete_all(env)
 
 
+@pytest.mark.demand("I6", "I13")
 @pytest.mark.soak
 @pytest.mark.parametrize("name", sampled(isolation_stories.STORIES, 0))
 async def test_changes_made_without_a_manager_are_seen_by_the_next_one(
@@ -68,6 +69,7 @@ async def uprooted(control_plane: ControlPlane, stores: MemoryStores) -> AsyncIt
     await client.close()
 
 
+@pytest.mark.demand("I3", "I14", "I15", I13="with content in the children")
 @pytest.mark.soak
 @pytest.mark.usefixtures("uprooted")
 @pytest.mark.parametrize("name", sampled(linked_stories.STORIES, 0))

@@ -151,6 +151,7 @@ def test_once_the_users_own_secret_is_gone_the_copy_is_made() -> None:
     journey(story)
 
 
+@pytest.mark.demand(L66="once the owner of the namespace lets kubeconfigs be copied there")
 def test_without_the_right_a_condition_names_what_grants_it_and_the_cluster_is_ready() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()

@@ -39,6 +39,19 @@ class Machines:
                 await self._changed.wait()
 
 
+@pytest.mark.demand(
+    "L1",
+    "L2",
+    "L3",
+    "L5",
+    "L6",
+    "L60",
+    L4="`apply`, `edit` and `delete`",
+    L36="`kubectl wait`",
+    L53="that kubectl works with it",
+    L69="by kubectl",
+    L70="the three steps of the workload cluster, under one management cluster",
+)
 @pytest.mark.often("embedded")  # real nodes have the same story
 async def test_a_cluster_in_the_hands_of_kubectl(starting: AbstractAsyncContextManager[Management]) -> None:
     async with starting as management:

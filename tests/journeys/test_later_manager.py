@@ -38,6 +38,7 @@ async def machines(client: Client) -> set[str]:
     return {found.metadata.uid for found in (await client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
 
 
+@pytest.mark.demand("L6", "I1", "I28")
 async def test_a_later_manager_writes_nothing_but_statuses_on_a_real_api_server(
     control_plane: ControlPlane, tmp_path: Path
 ) -> None:

@@ -52,6 +52,7 @@ gated = partial(managed_environment, providers=ORCHARD, kinds=KINDS, isolation=I
 garden = Garden(gated, plant, back_up)
 
 
+@pytest.mark.demand("I3", "I14", "I15", I13="with content in the children")
 @pytest.mark.parametrize("name", sampled(STORIES, 3))
 def test_changes_of_linked_objects_without_a_manager_are_seen_by_the_next_one(name: str) -> None:
     garden.tell(STORIES[name]())
@@ -169,6 +170,7 @@ def test_credentials_that_were_half_written_are_finished_without_anything_else(w
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.demand(I3="Secrets too")
 @pytest.mark.soak
 def test_credentials_and_a_change_together_are_reconciled_as_a_change() -> None:
     async def main(simulation: Simulation) -> None:

@@ -69,6 +69,7 @@ async def ready_again(env: ManagedEnvironment, seconds: float = SOON) -> Cluster
     )
 
 
+@pytest.mark.demand("I17", L18="the CNI in the workload cluster at each change")
 @pytest.mark.soak
 @pytest.mark.parametrize("isolation", sampled(Isolation, 0))
 @pytest.mark.parametrize(
@@ -115,6 +116,7 @@ def test_a_cluster_that_eks_anywhere_made_gets_a_lost_cni_back_as_well() -> None
     story(tell)
 
 
+@pytest.mark.demand(L34="a CNI that was lost")
 def test_a_settled_cluster_says_that_its_cni_is_gone_and_what_helps_and_that_helps() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await lose_cni(env)

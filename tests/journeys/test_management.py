@@ -85,6 +85,7 @@ async def pause(env: ManagedEnvironment, key: Key, value: str | None = "true") -
     await set_metadata(env, key, annotations={PAUSED_ANNOTATION: value})
 
 
+@pytest.mark.demand(L58="a second record of a management cluster, too")
 @pytest.mark.soak
 @pytest.mark.parametrize("webhooks", [True, False], ids=["webhooks", "no webhooks"])
 def test_a_users_own_record_changes_nothing_for_others_and_gives_him_nothing(webhooks: bool) -> None:
@@ -252,6 +253,7 @@ LATE = (
 )
 
 
+@pytest.mark.demand(V13="whoever came first, and without webhooks")
 @pytest.mark.parametrize(("version", "managed_by", "sentence"), LATE, ids=["ahead", "behind"])
 def test_the_record_that_comes_later_is_judged_as_one_that_was_there(
     version: str, managed_by: str, sentence: str
@@ -275,6 +277,7 @@ def test_the_record_that_comes_later_is_judged_as_one_that_was_there(
     journey(tell)
 
 
+@pytest.mark.demand(V13="whoever came first, and without webhooks")
 @pytest.mark.soak
 @pytest.mark.parametrize(("version", "managed_by", "sentence"), LATE, ids=["ahead", "behind"])
 def test_a_made_cluster_goes_on_under_a_record_that_does_not_fit_and_says_so(
@@ -303,6 +306,7 @@ def test_a_made_cluster_goes_on_under_a_record_that_does_not_fit_and_says_so(
     journey(tell)
 
 
+@pytest.mark.demand(V14="nor by deleting its record and creating it again")
 def test_a_record_that_comes_again_leaves_no_cluster_behind_and_can_go_towards_those_out_of_reach() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(eksaVersion="v0.25.1", kubernetesVersion="1.34")
@@ -332,6 +336,7 @@ def test_a_record_that_comes_again_leaves_no_cluster_behind_and_can_go_towards_t
     journey(tell)
 
 
+@pytest.mark.demand(L49="the record is not deleted while it manages clusters")
 @pytest.mark.soak
 @pytest.mark.parametrize("webhooks", [True, False], ids=["webhooks", "no webhooks"])
 def test_the_record_stays_while_it_manages_clusters_and_goes_afterwards(webhooks: bool) -> None:
@@ -408,6 +413,9 @@ def test_a_deleted_cluster_without_our_finalizer_says_at_once_who_else_holds_it(
     journey(tell)
 
 
+@pytest.mark.demand(
+    L9="objects of the management cluster are shared with nobody, those of workload clusters within their namespace"
+)
 @pytest.mark.parametrize("webhooks", [True, False], ids=["webhooks", "no webhooks"])
 def test_objects_linked_by_the_management_cluster_belong_to_no_other(webhooks: bool) -> None:
     async def tell(env: ManagedEnvironment) -> None:
@@ -469,6 +477,9 @@ def test_a_datacenter_that_an_earlier_manager_took_is_given_back_to_the_manageme
     journey(tell)
 
 
+@pytest.mark.demand(
+    L9="objects of the management cluster are shared with nobody, those of workload clusters within their namespace"
+)
 @pytest.mark.soak
 @pytest.mark.parametrize("paused", [False, True], ids=["both look after it", "one is paused"])
 def test_clusters_of_a_namespace_share_a_datacenter_and_it_goes_with_the_last_of_them(paused: bool) -> None:

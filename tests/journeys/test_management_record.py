@@ -153,6 +153,7 @@ def test_an_upgrade_of_what_is_not_there_is_no_plan(env: LocalEnvironment, flag:
         assert "cluster default/orchard does not exist; create it with `espalier create cluster" in result.err
 
 
+@pytest.mark.demand(L49="the record is not deleted while it manages clusters")
 def test_the_record_is_not_deleted_while_it_manages_clusters(env: LocalEnvironment) -> None:
     result = env.espalier("delete", "cluster", "laptop", "--timeout", "5s")
     assert result.code == 1

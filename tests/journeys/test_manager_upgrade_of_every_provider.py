@@ -122,6 +122,7 @@ async def stays_of_its_release(env: ManagedEnvironment, key: Key) -> None:
     assert all(machines_before[name] <= machines_after[name] for name in machines_before)
 
 
+@pytest.mark.demand(I28="for every registered provider, with external etcd, failure domains and credentials")
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", KINDS)
 def test_there_is_a_settled_cluster_of_each_provider(kind: str) -> None:
@@ -132,6 +133,7 @@ def test_there_is_a_settled_cluster_of_each_provider(kind: str) -> None:
     assert found.tree["status"]["ready"]
 
 
+@pytest.mark.demand(I28="for every registered provider, with external etcd, failure domains and credentials")
 @pytest.mark.soak
 def test_a_later_manager_writes_nothing_but_statuses_to_clusters_of_every_provider() -> None:
     upgrade(Isolation.LAYERS)
@@ -142,6 +144,7 @@ def test_with_the_gate_alone_a_later_manager_writes_nothing_but_statuses_to_clus
     upgrade(Isolation.GATE)
 
 
+@pytest.mark.demand(I28="for every registered provider, with external etcd, failure domains and credentials")
 @pytest.mark.soak
 def test_without_isolation_the_same_fails_for_every_provider() -> None:
     """The proof that the tests above can fail, for each provider."""

@@ -124,6 +124,7 @@ def is_of_the_manager(asked: Asked) -> bool:
     )
 
 
+@pytest.mark.demand("I6")
 async def test_layers_keep_all_of_them_as_they_are(control_plane: ControlPlane, restored: MemoryStores) -> None:
     """And each is said to be as its own release renders it."""
 
@@ -136,6 +137,7 @@ async def test_layers_keep_all_of_them_as_they_are(control_plane: ControlPlane, 
     await upgrade_of_the_manager(control_plane, restored, Isolation.LAYERS, then)
 
 
+@pytest.mark.demand("I19", "I28")
 async def test_with_the_gate_alone_the_first_change_replaces_exactly_the_machines_foreseen(
     control_plane: ControlPlane, restored: MemoryStores
 ) -> None:
@@ -143,6 +145,7 @@ async def test_with_the_gate_alone_the_first_change_replaces_exactly_the_machine
     await upgrade_of_the_manager(control_plane, restored, Isolation.GATE, then)
 
 
+@pytest.mark.demand("I29")
 async def test_the_same_without_isolation_fails(control_plane: ControlPlane, restored: MemoryStores) -> None:
     """The proof that the tests above can fail; the last one, as it leaves clusters that are being rolled."""
     then = partial(scaling_replaces_no_machine, first=4)

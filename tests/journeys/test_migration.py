@@ -53,6 +53,18 @@ def test_a_shoot_is_created_and_settles() -> None:
     told(story)
 
 
+@pytest.mark.demand(
+    "G1",
+    "G6",
+    "G7",
+    "G29",
+    "G34",
+    "G41",
+    "G42",
+    "G61",
+    G38="one that was deleted without it would be deleted in the infrastructure",
+    G39="never two: its witness",
+)
 def test_a_shoot_moves_and_nothing_is_made_anew() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
@@ -92,6 +104,7 @@ def serving(world: World) -> list[tuple[str, bool]]:
     return [(seed, begins) for _, _, seed, begins in world.witness.history]
 
 
+@pytest.mark.demand("G32")
 def test_a_settled_shoot_makes_no_write_but_leases() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
@@ -144,6 +157,7 @@ def written(world: World) -> Counter[tuple[str, str, str, str]]:
     return found
 
 
+@pytest.mark.demand("G35", "G75", "G76", "G77")
 def test_the_lease_never_expires_while_the_garden_answers_and_is_not_renewed_once_a_move_is_asked_for() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
@@ -198,6 +212,7 @@ def test_reconciles_in_quick_succession_renew_the_lease_once() -> None:
     told(story)
 
 
+@pytest.mark.demand("G77")
 def test_a_gardenlet_that_is_cut_from_the_garden_lets_the_lease_run_out() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
@@ -212,6 +227,7 @@ def test_a_gardenlet_that_is_cut_from_the_garden_lets_the_lease_run_out() -> Non
     told(story)
 
 
+@pytest.mark.demand("G2", "G17", G40="the source's API is away", G43="dead")
 def test_a_dead_source_is_given_up_after_the_grace_and_not_before() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
@@ -230,6 +246,7 @@ def test_a_dead_source_is_given_up_after_the_grace_and_not_before() -> None:
     told(story)
 
 
+@pytest.mark.demand("G62", G43="cut from the garden")
 def test_in_the_bad_case_nothing_acts_before_the_lease_of_the_source_is_over() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
@@ -253,6 +270,7 @@ def test_in_the_bad_case_nothing_acts_before_the_lease_of_the_source_is_over() -
     told(story)
 
 
+@pytest.mark.demand("G5", "G81")
 def test_a_source_that_comes_back_cleans_up_without_a_call_to_the_provider() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
@@ -275,6 +293,7 @@ def test_a_source_that_comes_back_cleans_up_without_a_call_to_the_provider() -> 
     told(story)
 
 
+@pytest.mark.demand(G5="a Seed that is deleted and registered again (twenty shoots in `make soak`)")
 @pytest.mark.parametrize("count", sampled([1, 20], 0))
 def test_a_seed_is_emptied_registered_anew_and_gets_its_shoots_back(count: int) -> None:
     async def story(world: World) -> None:
@@ -307,6 +326,7 @@ def test_a_seed_is_emptied_registered_anew_and_gets_its_shoots_back(count: int) 
     told(story)
 
 
+@pytest.mark.demand(G18="a search of the garden's objects, events and logs of two moves, not of seeds")
 def test_no_key_or_token_of_a_shoot_is_in_the_garden_or_in_logs_but_in_its_shoot_state() -> None:
     """G18: in a whole life, with a move and a source that is given up."""
 
@@ -344,6 +364,7 @@ async def keys_and_tokens(world: World, seed: str) -> set[bytes]:
     return {*map(str.encode, private), *plain} - {b"-----BEGIN EC PRIVATE KEY-----", b"-----BEGIN RSA PRIVATE KEY-----"}
 
 
+@pytest.mark.demand(G43="never a source that is slow")
 @pytest.mark.soak
 def test_a_seed_that_is_merely_slow_is_not_given_up() -> None:
     async def story(world: World) -> None:
@@ -407,6 +428,7 @@ def test_how_shoots_of_a_silent_seed_are_is_unknown_until_it_is_heard_again(link
     told(story)
 
 
+@pytest.mark.demand("G80")
 def test_a_gardenlet_that_is_cut_from_its_seed_begins_nothing_and_says_so() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
@@ -423,6 +445,7 @@ def test_a_gardenlet_that_is_cut_from_its_seed_begins_nothing_and_says_so() -> N
     told(story)
 
 
+@pytest.mark.demand(G43="cut from its own API")
 @pytest.mark.soak
 def test_a_seed_whose_gardenlet_is_cut_from_it_for_long_is_given_up_and_cleans_up_afterwards() -> None:
     async def story(world: World) -> None:
@@ -440,6 +463,9 @@ def test_a_seed_whose_gardenlet_is_cut_from_it_for_long_is_given_up_and_cleans_u
     told(story)
 
 
+@pytest.mark.demand(
+    G67="without `Ready`, it waits up to `copyTimeout`, and the namespace stays until the next seed has started"
+)
 @pytest.mark.soak
 def test_a_source_without_its_bucket_passes_the_shoot_on_after_its_time() -> None:
     async def story(world: World) -> None:
@@ -453,6 +479,7 @@ def test_a_source_without_its_bucket_passes_the_shoot_on_after_its_time() -> Non
     told(story)
 
 
+@pytest.mark.demand("G24", G30="a destination generates none")
 def test_a_shoot_of_which_the_state_is_lost_is_not_made_anew() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
@@ -552,6 +579,7 @@ def test_two_shoots_move_at_once_in_opposite_directions() -> None:
     told(story)
 
 
+@pytest.mark.demand("G74")
 def test_a_hibernated_shoot_moves_asleep_and_wakes_up_whole() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
@@ -572,6 +600,7 @@ def test_a_hibernated_shoot_moves_asleep_and_wakes_up_whole() -> None:
     told(story)
 
 
+@pytest.mark.demand(G35="it can be taken back")
 def test_a_move_is_taken_back_while_it_waits_for_its_destination() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
@@ -633,6 +662,7 @@ def test_a_move_that_has_begun_is_restored_where_it_came_from_if_nothing_was_han
     told(story)
 
 
+@pytest.mark.demand("G18")
 def test_a_seed_reads_the_keys_of_a_shoot_only_while_it_has_it() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
@@ -654,6 +684,7 @@ def test_a_seed_reads_the_keys_of_a_shoot_only_while_it_has_it() -> None:
     told(story)
 
 
+@pytest.mark.demand("G13")
 def test_a_shoot_that_is_deleted_leaves_nothing() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()

@@ -24,6 +24,7 @@ CHUNK = 6
 PLACES = [(first, after) for first in range(1, WRITES, CHUNK) for after in (False, True)]
 
 
+@pytest.mark.demand("G73", G30="killed at each write of a move", G72="after each write; all of them in `make soak`")
 @pytest.mark.parametrize(("first", "after"), sampled(PLACES, 3))
 def test_a_program_killed_in_a_move_goes_on(first: int, after: bool) -> None:
     async def move(world: World, source: str, destination: str) -> None:
@@ -34,6 +35,7 @@ def test_a_program_killed_in_a_move_goes_on(first: int, after: bool) -> None:
     moves(first, after, move)
 
 
+@pytest.mark.demand(G43="killed at each write, with the restore ordered")
 @pytest.mark.soak
 @pytest.mark.parametrize(("first", "after"), sampled(PLACES, 17))
 def test_a_program_killed_in_the_bad_case_goes_on(first: int, after: bool) -> None:

@@ -54,6 +54,7 @@ class Writes(Interceptor):
         return await transport.request(request)
 
 
+@pytest.mark.demand(G43="each migrate task failing by itself, then given up")
 @pytest.mark.soak
 @pytest.mark.parametrize("task", TASKS)
 def test_a_source_that_fails_at_a_task_for_good_is_left_behind_when_that_is_ordered(task: str) -> None:
@@ -80,6 +81,7 @@ def test_a_source_that_fails_at_a_task_for_good_is_left_behind_when_that_is_orde
     virtual.run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.demand(G74="a crash after the scale-up, machines counted")
 def test_a_gardenlet_that_dies_after_it_has_woken_an_etcd_goes_on_and_makes_no_machine() -> None:
     """G74."""
 
@@ -110,6 +112,7 @@ def is_woken(world: World) -> bool:
     return found is not None and found.decode(Etcd).spec.replicas == 1
 
 
+@pytest.mark.demand(G76="at a reconcile, before all else")
 def test_a_reconcile_renews_the_lease_before_it_does_anything_else() -> None:
     """G76: extensions may act on what comes next for the whole validity."""
     writes = Writes()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from espalier.api.gardener.metadata_keys import FORCE_RESTORE
 from espalier.runtime import virtual
 from tests.support.gardens.gardens import EPOCH, World, garden
@@ -17,6 +19,7 @@ def machines(world: World) -> list[str]:
     return sorted(f"{one.name} {one.id}" for one in world.cloud.inventory.all("VirtualMachine"))
 
 
+@pytest.mark.demand("G8", "G9", "G29")
 def test_machines_stay_in_the_good_case_and_in_the_bad_case() -> None:
     async def main(simulation: virtual.Simulation) -> None:
         async with garden(simulation, with_cloud=True) as world:

@@ -40,6 +40,7 @@ from tests.support.servers.faults import Interceptor
 pytestmark = pytest.mark.embedded
 
 
+@pytest.mark.demand(L54="clusters are moved")
 def test_a_moved_cluster_is_settled_and_keeps_machines() -> None:
     async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
         workload = await source.workload()

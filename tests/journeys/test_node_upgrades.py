@@ -110,6 +110,7 @@ async def leftovers(env: ManagedEnvironment) -> list[str]:
     return found
 
 
+@pytest.mark.demand("U10", "U32", "U34", "U36", "U60", "U65")
 def test_a_node_upgrade_written_by_hand_is_carried_out_and_leaves_nothing_behind() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0]
@@ -173,6 +174,7 @@ def test_a_node_upgrade_ignores_the_pod_of_an_earlier_one_of_its_name() -> None:
     journey(story)
 
 
+@pytest.mark.demand("U10")
 def test_a_node_belongs_to_one_node_upgrade_at_a_time() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0]
@@ -197,6 +199,7 @@ def test_a_node_belongs_to_one_node_upgrade_at_a_time() -> None:
     journey(story)
 
 
+@pytest.mark.demand("U35", "U37", "U44", "U66")
 def test_the_pod_is_bound_to_its_node_privileged_where_it_works_on_the_host_and_never_restarted() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0]
@@ -221,6 +224,7 @@ def test_the_pod_is_bound_to_its_node_privileged_where_it_works_on_the_host_and_
     journey(story)
 
 
+@pytest.mark.demand("U39")
 def test_kubeadm_is_told_what_it_was_told_when_the_machine_was_made() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0]
@@ -250,6 +254,7 @@ def test_kubeadm_is_told_what_it_was_told_when_the_machine_was_made() -> None:
     journey(story)
 
 
+@pytest.mark.demand("U46", "U59", "U62", "U68")
 def test_a_step_that_fails_is_named_and_goes_on_from_there_when_the_pod_is_deleted() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0]
@@ -301,6 +306,7 @@ def test_a_node_upgrade_that_is_deleted_lets_the_running_step_end_and_gives_the_
     journey(story)
 
 
+@pytest.mark.demand("U42")
 @pytest.mark.soak
 def test_a_failed_node_upgrade_that_is_deleted_leaves_no_cordoned_node() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:

@@ -129,6 +129,7 @@ def told_as(simulate: Callable[[ManagedEnvironment], Any]) -> None:
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.demand(L67="Nutanix")
 def test_a_trust_bundle_and_new_passwords_replace_no_machine(capfd: pytest.CaptureFixture[str]) -> None:
     async def life(env: ManagedEnvironment) -> None:
         quarry = quarry_of(env)

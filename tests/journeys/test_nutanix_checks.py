@@ -117,6 +117,7 @@ FAULTS: dict[str, tuple[Callable[[Prism], object], str, str]] = {
 }
 
 
+@pytest.mark.demand(L25="Nutanix")
 @pytest.mark.soak
 @pytest.mark.parametrize("fault", sampled(FAULTS, 0, 1, 5))
 def test_a_fault_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: str) -> None:

@@ -246,6 +246,7 @@ def _without_nulls(spec: Tree) -> None:
             del one["kubernetesVersion"]
 
 
+@pytest.mark.demand("I20", L18="field by field, the CNI's objects as well")
 @pytest.mark.parametrize(("stories", "steps"), [(STORIES, 5), pytest.param(40 * STORIES, 10, marks=pytest.mark.soak)])
 def test_the_plan_comes_true(stories: int, steps: int) -> None:
     seen: Counter[str] = Counter()
@@ -290,6 +291,7 @@ SETTINGS: Tree = {
 }
 
 
+@pytest.mark.demand("U11")
 @pytest.mark.soak
 @pytest.mark.parametrize(
     ("change", "flag", "brought"),

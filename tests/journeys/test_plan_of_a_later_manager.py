@@ -31,6 +31,7 @@ def going(preview: Preview) -> set[str]:
     return {machine.name for group in preview.groups for machine in group.replaced}
 
 
+@pytest.mark.demand("I19", "I20")
 @pytest.mark.parametrize("isolation", sampled([Isolation.GATE, Isolation.LAYERS], 1))
 def test_the_first_change_under_a_later_manager_does_what_was_planned_before_it_came(isolation: Isolation) -> None:
     later: dict[str, Any] = {"isolation": isolation, "layers": NEXT}

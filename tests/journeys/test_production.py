@@ -65,6 +65,7 @@ OTHERS = ("vsphere", "tinkerbell", "nutanix", "cloudstack", "snow", "awssnow", "
 """Providers whose clusters are not made here."""
 
 
+@pytest.mark.demand("L62", L27="one process with all there are", L64="its ServiceAccount and Secrets")
 @pytest.mark.parametrize("namespaces", sampled([((),), (("default",),)], 0), ids=["all", "one"])
 async def test_the_service_account_has_every_right_that_a_journey_needs_and_no_other(
     control_plane: ControlPlane, tmp_path: Path, namespaces: tuple[str, ...]

@@ -48,6 +48,7 @@ def test_every_provider_has_a_life() -> None:
     }
 
 
+@pytest.mark.demand(I3="each kind of machine config of other providers")
 @pytest.mark.soak
 @told_of(LIVES, 1)
 def test_a_cluster_lives_and_ends(life: ProviderLife) -> None:
@@ -79,6 +80,7 @@ def test_a_cluster_that_waits_for_what_an_administrator_brings_takes_its_objects
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.demand(U55="on each provider")
 @pytest.mark.soak
 @told_of(LIVES, 1)
 def test_machines_are_upgraded_in_place_and_refuse_what_cant_be(life: ProviderLife) -> None:

@@ -41,6 +41,7 @@ def mirror(folder: Path, version: str, *, commit: str = "c", bundles: str = "bun
     return str(folder)
 
 
+@pytest.mark.demand("V25")
 @pytest.mark.soak
 def test_releases_of_a_folder_are_created_and_never_overwritten(env: LocalEnvironment, tmp_path: Path) -> None:
     first = mirror(tmp_path / "first", "v0.25.7", bundles="bundles-2.yaml")
@@ -68,6 +69,7 @@ def test_releases_of_a_folder_are_created_and_never_overwritten(env: LocalEnviro
     assert (missing.code, "there is no release v0.99.0" in missing.err) == (1, True)
 
 
+@pytest.mark.demand(V28="its own EKS Distro as well")
 def test_a_release_of_ones_own_is_imported_with_its_own_eks_distro(env: LocalEnvironment, tmp_path: Path) -> None:
     folder = Path(mirror(tmp_path / "own", "v0.26.0+own.1", bundles="bundles-9.yaml"))
     old, new = "kubernetes-1-36-eks-1", "kubernetes-1-36-eks-9"
@@ -89,6 +91,7 @@ def test_a_release_of_ones_own_is_imported_with_its_own_eks_distro(env: LocalEnv
     assert (again.code, f"release.distro.eks.amazonaws.com/{new} differs, left as it is" in again.out) == (1, True)
 
 
+@pytest.mark.demand("V25")
 def test_the_list_says_what_is_installed_and_what_this_build_brings(env: LocalEnvironment) -> None:
     rows = json.loads(env.espalier("releases", "list", "-o", "json").out)["releases"]
     by_version = {row["version"]: (row["offered"], row["installed"]) for row in rows}
@@ -98,6 +101,7 @@ def test_the_list_says_what_is_installed_and_what_this_build_brings(env: LocalEn
     assert "eksarelease.anywhere.eks.amazonaws.com/eksa-v0-24-2" in env.names("releases", "list")
 
 
+@pytest.mark.demand("V26")
 def test_without_a_cluster_the_releases_of_the_build_are_listed(tmp_path: Path) -> None:
     result = LocalEnvironment(tmp_path).espalier("releases", "list")
     assert result.code == 0
@@ -105,6 +109,7 @@ def test_without_a_cluster_the_releases_of_the_build_are_listed(tmp_path: Path) 
     assert "Not known which are installed" in result.err
 
 
+@pytest.mark.demand("V15")
 def test_a_manifest_of_another_release_is_refused_before_anything_is_written(env: LocalEnvironment) -> None:
     result = env.apply(EXAMPLE.replace("spec:\n  cluster", "spec:\n  eksaVersion: v0.25.1\n  cluster", 1))
     assert result.code == 1
@@ -113,6 +118,7 @@ def test_a_manifest_of_another_release_is_refused_before_anything_is_written(env
     assert env.names("get", "clusters") == ["cluster.anywhere.eks.amazonaws.com/laptop"]
 
 
+@pytest.mark.demand("V1")
 def test_the_command_line_gives_clusters_its_own_release(env: LocalEnvironment) -> None:
     plot = EXAMPLE.replace("name: garden", "name: plot")
     release = ("get", "clusters", "plot", "-o", "jsonpath={.spec.eksaVersion}")
@@ -123,6 +129,7 @@ def test_the_command_line_gives_clusters_its_own_release(env: LocalEnvironment) 
     assert env.espalier("delete", "cluster", "plot").code == 0
 
 
+@pytest.mark.demand("V25")
 def test_creating_a_cluster_brings_the_releases_that_are_missing(env: LocalEnvironment) -> None:
     name = "eksa-v0-26-0"
     asyncio.run(deleted(env, name))
@@ -132,6 +139,7 @@ def test_creating_a_cluster_brings_the_releases_that_are_missing(env: LocalEnvir
     assert env.espalier("delete", "cluster", "bed").code == 0
 
 
+@pytest.mark.demand(V25="so does an upgrade by the command line")
 @pytest.mark.soak
 def test_upgrading_a_cluster_brings_them_as_well(env: LocalEnvironment) -> None:
     name = "eksa-v0-26-0"

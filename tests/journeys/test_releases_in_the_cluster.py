@@ -126,6 +126,7 @@ def distro(name: str, *, etcd: str) -> Tree:
     return tree
 
 
+@pytest.mark.demand(V22="nor do its Bundles and their EKS Distro")
 @pytest.mark.soak
 def test_a_manager_with_other_files_under_the_same_names_moves_nobody(tmp_path: Path) -> None:
     other = folder(tmp_path / "other", (FILE, "etcd:v3.6.6-eks-1-35-1", "etcd:v3.6.7-eks-1-35-1"))
@@ -226,6 +227,7 @@ def test_a_manager_waits_with_its_releases_until_its_webhooks_can_be_called() ->
     story(tell)
 
 
+@pytest.mark.demand(V28="its own EKS Distro as well")
 def test_a_release_of_ones_own_may_have_its_own_eks_distro() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await bring(
@@ -242,6 +244,7 @@ def test_a_release_of_ones_own_may_have_its_own_eks_distro() -> None:
     story(tell)
 
 
+@pytest.mark.demand(V30="what can't be made of them is said")
 def test_bundles_that_name_what_is_not_there_are_said_and_nothing_is_made() -> None:
     name = "kubernetes-1-35-eks-7"
 
@@ -379,6 +382,7 @@ def test_a_steady_cluster_whose_release_was_deleted_reports_it_and_is_left_alone
     story(tell)
 
 
+@pytest.mark.demand(V30="what can't be made of them is said")
 def test_nothing_is_made_of_an_entry_that_names_a_release_of_another_kubernetes_version() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await bring(env, debug_bundles("kubernetes-1-34-eks-2"))
@@ -452,6 +456,7 @@ KINDS_OF_RELEASES = {
 }
 
 
+@pytest.mark.demand(V22="nor deleted in use, nor replaced unnoticed")
 @pytest.mark.soak
 @pytest.mark.parametrize("what", KINDS_OF_RELEASES)
 def test_releases_in_use_can_not_be_deleted(what: str) -> None:
@@ -467,6 +472,7 @@ def test_releases_in_use_can_not_be_deleted(what: str) -> None:
     story(tell)
 
 
+@pytest.mark.demand(V22="nor deleted in use, nor replaced unnoticed")
 @pytest.mark.parametrize("what", sampled(KINDS_OF_RELEASES, 1))
 def test_one_that_came_again_with_other_content_is_recognized_and_nothing_is_made_of_it(what: str) -> None:
     """Deleted and created again while nobody asked a webhook, under a cluster whose drift is corrected."""

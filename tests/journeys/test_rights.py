@@ -190,6 +190,7 @@ def a_cluster_that_never_was(namespaces: Sequence[str]) -> set[Grant]:
     )
 
 
+@pytest.mark.demand("L62")
 @pytest.mark.soak
 @pytest.mark.parametrize("namespaces", sampled([((),), (("default",),)], 0), ids=["all namespaces", "one namespace"])
 def test_every_right_is_used(namespaces: Sequence[str]) -> None:
@@ -200,6 +201,7 @@ def test_every_right_is_used(namespaces: Sequence[str]) -> None:
     assert {str(grant) for grant in granted - used} == {str(grant) for grant in ELSEWHERE}
 
 
+@pytest.mark.demand("L68")
 @pytest.mark.soak
 def test_with_namespaces_nothing_of_all_namespaces_is_asked_but_kinds_that_have_none() -> None:
     async def story(env: ManagedEnvironment) -> None:
@@ -212,6 +214,7 @@ def test_with_namespaces_nothing_of_all_namespaces_is_asked_but_kinds_that_have_
     journey(story, ("default",))
 
 
+@pytest.mark.demand("L66")
 def test_whoever_has_rights_on_our_kinds_and_one_secret_needs_no_others_for_the_life_of_a_cluster() -> None:
     verbs = ["get", "create", "patch", "delete"]
     rules = [
@@ -243,6 +246,7 @@ def test_whoever_has_rights_on_our_kinds_and_one_secret_needs_no_others_for_the_
     journey(story, copies_to=())
 
 
+@pytest.mark.demand("L58", "L68")
 def test_clusters_of_other_namespaces_are_left_to_other_managers() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.client.apply(NAMESPACES, {"metadata": {"name": "team-c"}})

@@ -53,6 +53,7 @@ def test_writes_survive_the_end_of_every_container_and_of_the_seed() -> None:
     on_seeds(story, "a")
 
 
+@pytest.mark.demand("G57")
 def test_an_api_server_without_etcd_ends_and_comes_back_with_it() -> None:
     async def story(plane: Plane) -> None:
         await plane.start_etcd(1)
@@ -81,6 +82,7 @@ def test_an_api_server_without_etcd_ends_and_comes_back_with_it() -> None:
     on_seeds(story, "a")
 
 
+@pytest.mark.demand("G57")
 def test_controllers_are_not_healthy_without_the_api_server_of_their_shoot() -> None:
     async def story(plane: Plane) -> None:
         await plane.start_etcd(1)
@@ -95,6 +97,9 @@ def test_controllers_are_not_healthy_without_the_api_server_of_their_shoot() -> 
     on_seeds(story, "a")
 
 
+@pytest.mark.demand(
+    "G37", "G39", "G49", "G57", "G60", "G67", G1="with etcd and API server", G44="two API servers as witnesses"
+)
 def test_a_control_plane_moves_to_another_seed_with_all_that_was_written() -> None:
     async def story(source: Plane, destination: Plane) -> None:
         await source.start_etcd(1)
@@ -125,6 +130,7 @@ def test_a_control_plane_moves_to_another_seed_with_all_that_was_written() -> No
     on_seeds(story, "a", "b")
 
 
+@pytest.mark.demand("G2", "G53", G65="seed anew")
 def test_a_source_that_has_no_power_loses_the_shoot_to_a_destination_that_waits_for_it() -> None:
     async def story(source: Plane, destination: Plane) -> None:
         await source.start_etcd(1)
@@ -168,6 +174,7 @@ async def pods_of_api_server(plane: Plane) -> list[Key]:
     return [pod.key for pod in found.items]
 
 
+@pytest.mark.demand("G42")
 def test_a_namespace_takes_its_control_plane_and_its_data_with_it() -> None:
     async def story(plane: Plane) -> None:
         await plane.start_etcd(1)

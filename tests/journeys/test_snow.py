@@ -84,6 +84,7 @@ def told_as(simulate: Callable[[ManagedEnvironment], Any]) -> None:
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.demand(L67="none of Snow at all")
 @pytest.mark.soak
 def test_machines_get_on_another_device_and_other_addresses_and_new_credentials_replace_none() -> None:
     async def life(env: ManagedEnvironment) -> None:

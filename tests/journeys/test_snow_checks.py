@@ -151,6 +151,7 @@ FAULTS: dict[str, tuple[Answers | LookUpError, str]] = {
 }
 
 
+@pytest.mark.demand("L26")
 @pytest.mark.soak
 @pytest.mark.parametrize("fault", sampled(FAULTS, 0, 3, 5, 8))
 def test_a_fault_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: str) -> None:
@@ -197,6 +198,7 @@ def test_the_gaps_of_one_device_are_named_while_another_is_away() -> None:
     tell(story)
 
 
+@pytest.mark.demand("L26")
 @pytest.mark.soak
 def test_a_device_that_goes_away_stops_nothing_that_is_settled() -> None:
     async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
@@ -353,6 +355,7 @@ def test_a_secret_that_is_not_right_holds_up_no_cluster_with_another_on_the_same
     tell(story)
 
 
+@pytest.mark.demand("L26")
 @pytest.mark.soak
 def test_settled_objects_are_asked_for_seldom() -> None:
     async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:

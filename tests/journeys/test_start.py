@@ -187,6 +187,7 @@ UNLISTED = {
 }
 
 
+@pytest.mark.demand(L6="where the management cluster is not ready for a manager")
 @pytest.mark.soak
 @pytest.mark.parametrize("case", sampled(UNLISTED, 2))
 def test_a_kind_that_can_not_be_listed_is_waited_for_and_named(case: str) -> None:
@@ -205,6 +206,7 @@ def test_a_kind_that_can_not_be_listed_is_waited_for_and_named(case: str) -> Non
     story(unlisted.before, tell)
 
 
+@pytest.mark.demand(L6="where the management cluster is not ready for a manager")
 @pytest.mark.soak
 def test_an_api_server_that_is_away_is_waited_for() -> None:
     away = Away()
@@ -335,6 +337,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.demand(V25="one that is refused keeps nobody else from being managed")
 @pytest.mark.soak
 @pytest.mark.parametrize("case", sampled(REFUSED, 0))
 def test_a_release_that_is_refused_holds_up_nobody_who_is_not_made_of_it(case: str) -> None:

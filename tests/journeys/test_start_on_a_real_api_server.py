@@ -60,6 +60,7 @@ spec: {{channel: 1-35, number: 1}}
 """
 
 
+@pytest.mark.demand(L6="where the management cluster is not ready for a manager")
 async def test_a_manager_that_finds_less_than_it_needs_goes_on_without_being_started_again(
     control_plane: ControlPlane, tmp_path: Path
 ) -> None:

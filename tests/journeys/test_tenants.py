@@ -45,6 +45,7 @@ def embedded(seed: int) -> None:
     run(main, epoch=EPOCH, seed=seed)
 
 
+@pytest.mark.demand(L58="names of objects of different clusters")
 @pytest.mark.soak
 @pytest.mark.embedded
 @pytest.mark.parametrize("seed", sampled([1, 2], 0))
@@ -82,6 +83,7 @@ async def test_a_tenant_harms_no_other_on_a_real_api_server(control_plane: Contr
             await client.close()
 
 
+@pytest.mark.demand(L65="the example Roles")
 @pytest.mark.embedded
 def test_the_example_roles_give_what_they_say_and_nobody_else_anything() -> None:
     async def main(simulation: Simulation) -> None:
@@ -120,6 +122,7 @@ async def bind(client: Client, role: str, user: str, namespace: str) -> None:
     await client.create(ROLE_BINDING if namespace else CLUSTER_ROLE_BINDING, body)
 
 
+@pytest.mark.demand("L65")
 def test_no_example_role_reaches_secrets_but_one_by_its_name() -> None:
     for tree in yaml.safe_load_all((EXAMPLES / "roles.yaml").read_text()):
         for rule in tree.get("rules", ()):

@@ -78,6 +78,7 @@ def test_machines_are_made_by_a_workflow_and_carry_their_pool() -> None:
     told_as(life, workers=3)
 
 
+@pytest.mark.demand(U3="on bare metal", U55="on bare metal")
 def test_without_spare_hardware_machines_are_upgraded_in_place() -> None:
     async def life(env: ManagedEnvironment) -> None:
         forge = Forge(env)
@@ -96,6 +97,7 @@ def test_without_spare_hardware_machines_are_upgraded_in_place() -> None:
     told_as(life)
 
 
+@pytest.mark.demand(U5="on bare metal")
 @pytest.mark.soak
 def test_a_single_machine_is_a_cluster_and_is_upgraded_in_place() -> None:
     async def life(env: ManagedEnvironment) -> None:

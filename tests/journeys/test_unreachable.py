@@ -61,6 +61,7 @@ async def stored(env: ManagedEnvironment, key: Key) -> Cluster:
     return (await env.client.get(Cluster.resource, key.name, key.namespace)).decode(Cluster)
 
 
+@pytest.mark.demand("L12")
 @pytest.mark.soak
 def test_a_new_cluster_is_ready_in_its_usual_time_while_thirty_others_do_not_answer() -> None:
     """While they are tried for the first time, and after that."""

@@ -71,6 +71,7 @@ def names(archive: Path) -> list[str]:
     return found
 
 
+@pytest.mark.demand("U49")
 def test_the_image_can_be_built_again_with_the_same_bytes(base: Base, archive: Path, tmp_path: Path) -> None:
     again = tmp_path / "again.tar"
     build(base, again)
@@ -79,6 +80,7 @@ def test_the_image_can_be_built_again_with_the_same_bytes(base: Base, archive: P
         assert hashlib.file_digest(first, "sha256").digest() == hashlib.file_digest(second, "sha256").digest()
 
 
+@pytest.mark.demand("U4", "U47", "U49", "U63")
 def test_there_is_no_shell_and_no_program_but_those_that_the_steps_need(archive: Path) -> None:
     found = names(archive)
 
@@ -101,6 +103,7 @@ def test_without_the_components_it_is_smaller_than_sixty_megabytes(archive: Path
     assert python + program < 60_000_000
 
 
+@pytest.mark.demand("U47", "U63")
 @pytest.mark.skipif(os.geteuid() != 0, reason="chroot needs root")
 def test_the_program_runs_with_nothing_but_the_image_around_it(unpacked: Path) -> None:
     shown = subprocess.run(
@@ -130,6 +133,7 @@ def test_the_program_finds_all_it_needs_to_ask_an_api_server_and_leaves_its_sent
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.demand("U4")
 def test_an_environment_of_real_nodes_makes_the_image_once_when_a_node_asks_for_it(base: Base, tmp_path: Path) -> None:
     releases = Releases.load()
     names = {version: name for name, version in versions_by_image(releases).items()}

@@ -142,6 +142,7 @@ async def kubelet_version(here: Environment) -> str:
     return str(found.tree["status"]["nodeInfo"]["kubeletVersion"])
 
 
+@pytest.mark.demand("U36", "U37")
 @pytest.mark.soak
 async def test_a_node_is_upgraded_by_the_program_in_a_pod(tmp_path: Path) -> None:
     async with node(tmp_path) as here:
@@ -160,6 +161,7 @@ async def test_a_node_is_upgraded_by_the_program_in_a_pod(tmp_path: Path) -> Non
         assert not list(tmp_path.glob("nodes/*/*/var/lib/espalier-upgrade"))
 
 
+@pytest.mark.demand("U46", "U59", "U61")
 async def test_a_cause_is_removed_the_pod_deleted_and_the_next_one_finishes(tmp_path: Path) -> None:
     async with node(tmp_path) as here:
         await here.make(
@@ -207,6 +209,7 @@ def said_main(status: Tree) -> str:
     return str(status["containerStatuses"][0]["state"])
 
 
+@pytest.mark.demand("U43", "U44")
 async def test_a_drain_has_no_more_rights_than_its_own_node_and_evictions(tmp_path: Path) -> None:
     async with node(tmp_path) as here:
         await here.workload.client.delete(CLUSTER_ROLE_BINDING, ACCOUNT)

@@ -104,6 +104,7 @@ def without_rules(value: Any) -> Any:
     return [without_rules(inner) for inner in value] if isinstance(value, list) else value
 
 
+@pytest.mark.demand("L16", "V2", "V3", "V11")
 def test_a_cluster_is_upgraded_release_by_release_apart_from_its_management_cluster() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply(eksaVersion="v0.24.2")
@@ -121,6 +122,7 @@ def test_a_cluster_is_upgraded_release_by_release_apart_from_its_management_clus
     journey(story)
 
 
+@pytest.mark.demand("V30")
 @pytest.mark.soak
 def test_each_of_two_clusters_has_the_components_of_its_own_release() -> None:
     async def story(env: ManagedEnvironment) -> None:
@@ -140,6 +142,7 @@ def test_each_of_two_clusters_has_the_components_of_its_own_release() -> None:
     journey(story)
 
 
+@pytest.mark.demand("V29")
 def test_releases_that_share_bundles_have_the_same_machines() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply(eksaVersion="v0.25.0")
@@ -152,6 +155,7 @@ def test_releases_that_share_bundles_have_the_same_machines() -> None:
     journey(story)
 
 
+@pytest.mark.demand("V28")
 def test_a_release_of_ones_own_brings_its_own_bundles() -> None:
     async def story(env: ManagedEnvironment) -> None:
         bundles = msgspec.to_builtins(Releases.load().newest().bundles)
@@ -173,6 +177,7 @@ async def _creation_refused(env: ManagedEnvironment, **spec: Any) -> str:
     return str(error.value)
 
 
+@pytest.mark.demand("V6", "V16")
 def test_a_cluster_that_names_bundles_goes_on_and_moves_to_a_release_in_one_write() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await born_before_releases(env)
@@ -194,6 +199,7 @@ def test_a_cluster_that_names_bundles_goes_on_and_moves_to_a_release_in_one_writ
     journey(story)
 
 
+@pytest.mark.demand("V7")
 def test_the_command_line_exchanges_bundles_for_its_own_release_in_one_write() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await born_before_releases(env)
@@ -214,6 +220,7 @@ def test_the_command_line_exchanges_bundles_for_its_own_release_in_one_write() -
     journey(story)
 
 
+@pytest.mark.demand("V5")
 def test_a_new_cluster_can_not_name_bundles() -> None:
     async def story(env: ManagedEnvironment) -> None:
         assert "a new cluster uses the Bundles of its release" in await _creation_refused(env, bundlesRef=BUNDLES_1)
@@ -221,6 +228,7 @@ def test_a_new_cluster_can_not_name_bundles() -> None:
     journey(story)
 
 
+@pytest.mark.demand("V14", I23="to another release")
 @pytest.mark.soak
 def test_a_management_cluster_is_not_upgraded_past_the_clusters_that_it_manages() -> None:
     async def story(env: ManagedEnvironment) -> None:
@@ -245,6 +253,7 @@ def test_a_management_cluster_is_not_upgraded_past_the_clusters_that_it_manages(
     journey(story)
 
 
+@pytest.mark.demand("V17", L41="GitOps that omits the release gets a refusal with advice")
 def test_gitops_without_the_release_is_refused_with_advice() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply(eksaVersion="v0.26.0")
@@ -278,6 +287,7 @@ def test_an_upgrade_of_kubernetes_is_taken_back_before_any_machine_has_it() -> N
     journey(story)
 
 
+@pytest.mark.demand(V32="each step from a finished one, machines included")
 @pytest.mark.soak
 def test_a_hasty_operator_waits_for_machines_and_for_releases() -> None:
     """Three upgrades in a row, while machines take their time: each begins where the one before it ended."""
@@ -303,6 +313,7 @@ def test_a_hasty_operator_waits_for_machines_and_for_releases() -> None:
     journey(story)
 
 
+@pytest.mark.demand(V32="each step from a finished one, machines included")
 @pytest.mark.soak
 def test_kubernetes_goes_a_minor_further_when_all_machines_have_the_one_before() -> None:
     async def story(env: ManagedEnvironment) -> None:
@@ -322,6 +333,7 @@ def test_kubernetes_goes_a_minor_further_when_all_machines_have_the_one_before()
     journey(story)
 
 
+@pytest.mark.demand(V32="each step from a finished one, machines included")
 def test_a_version_too_far_that_nobody_could_refuse_is_not_made() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply(kubernetesVersion="1.34")

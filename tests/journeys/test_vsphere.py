@@ -80,6 +80,7 @@ def told_as(simulate: Callable[[ManagedEnvironment], Any]) -> None:
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.demand("L28", "L67")
 def test_workers_get_into_a_failure_domain_and_new_passwords_replace_no_machine() -> None:
     async def life(env: ManagedEnvironment) -> None:
         vineyard = Vineyard(env)

@@ -157,6 +157,7 @@ FAULTS: dict[str, tuple[Callable[[VCenter], object], str, str]] = {
 }
 
 
+@pytest.mark.demand("L21", "L22", "L23", "L24", "L25", "L38")
 @pytest.mark.often("tag", "privilege", "unreachable")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: str) -> None:
@@ -205,6 +206,7 @@ def test_a_vcenter_that_goes_away_stops_nothing_that_is_settled() -> None:
     tell(story)
 
 
+@pytest.mark.demand(L28="the next login uses a new one")
 def test_a_new_password_is_used_by_the_next_login_and_replaces_no_machine() -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
         await apply(vineyard)
@@ -330,6 +332,7 @@ def test_two_clusters_do_not_share_an_address() -> None:
     tell(story)
 
 
+@pytest.mark.demand("L25")
 @pytest.mark.soak
 def test_machines_are_cloned_from_no_template_that_was_checked_for_another_kubernetes_version() -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
@@ -348,6 +351,7 @@ def test_machines_are_cloned_from_no_template_that_was_checked_for_another_kuber
     tell(story)
 
 
+@pytest.mark.demand(L55="a template that is left out")
 def test_a_template_that_is_left_out_is_looked_up() -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
         for tree in vineyard.trees:

@@ -44,6 +44,26 @@ STEPS = (
 """The values that `kubectl get nu` may show in its column STEP, in order."""
 
 
+@pytest.mark.demand(
+    "U1",
+    "U2",
+    "U3",
+    "U4",
+    "U5",
+    "U9",
+    "U18",
+    "U23",
+    "U34",
+    "U37",
+    "U38",
+    "U40",
+    "U58",
+    "U59",
+    "U61",
+    "U62",
+    "U70",
+    "U73",
+)
 async def test_a_cluster_without_spare_hardware_is_upgraded_in_place(tmp_path: Path) -> None:
     async with real_environment(tmp_path) as env:
         await env.management("apply", "-f", "-", stdin=manifest(1, in_place=True))
@@ -96,6 +116,7 @@ async def test_a_cluster_without_spare_hardware_is_upgraded_in_place(tmp_path: P
         assert await env.management("get", "cpu,mdu,nu", "-A", "--no-headers") == ""
 
 
+@pytest.mark.demand(U38="another build of containerd, the same Kubernetes")
 async def test_a_release_that_changes_flags_is_in_force_where_the_nodes_stand(tmp_path: Path) -> None:
     """v0.25.1 -> v0.26.0: a flag of the API server; then an audit policy: no other machine, no other version."""
     async with real_environment(tmp_path) as env:

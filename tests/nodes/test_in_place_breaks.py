@@ -25,6 +25,7 @@ SYSTEM = ("-n", "eksa-system")
 KEPT_BY_KUBEADM = "/etc/kubernetes/tmp"
 
 
+@pytest.mark.demand("U46")
 async def test_two_versions_while_a_node_reboots_the_manager_dies_and_a_machine_is_destroyed(tmp_path: Path) -> None:
     async with real_environment(tmp_path) as env:
         env.management.patience = LONG + 60

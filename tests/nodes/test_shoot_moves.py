@@ -31,6 +31,7 @@ MISSING = why_not(BASE.version if BASE is not None else KUBERNETES.version, brid
 pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
 
+@pytest.mark.demand(G3="restart counts, a pod that writes every second, and leases, on real kubelets")
 async def test_nodes_and_pods_run_on_while_their_control_plane_moves_with_its_source_and_without_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

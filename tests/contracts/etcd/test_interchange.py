@@ -198,6 +198,7 @@ async def test_either_goes_on_where_the_other_one_ended(tmp_path: Path) -> None:
         await story.is_restored_by_peer()
 
 
+@pytest.mark.demand(G45="they are no snapshots")
 async def test_it_copies_our_backups_and_leaves_owners_where_they_are(tmp_path: Path) -> None:
     async with told(ETCD_BEFORE, tmp_path) as story:
         await story.is_backed_up_by_us()

@@ -37,6 +37,7 @@ def component(request: pytest.FixtureRequest) -> Component | None:
     return chosen
 
 
+@pytest.mark.demand("G70", G37="beside a real etcd", G55="beside a real etcd")
 @pytest.mark.often("etcd-3.6")
 async def test_the_good_case_loses_nothing(tmp_path: Path, component: Component | None) -> None:
     async with seats(tmp_path, component) as moves:
@@ -58,6 +59,7 @@ async def test_the_good_case_loses_nothing(tmp_path: Path, component: Component 
         assert await source.guard.stop() == 0
 
 
+@pytest.mark.demand(G44="as processes, with a real etcd", G53="SIGSTOP beside a real etcd")
 @pytest.mark.often("etcd-3.6")
 async def test_a_source_that_is_frozen_serves_nothing_when_it_is_thawed(
     tmp_path: Path, component: Component | None
@@ -77,6 +79,7 @@ async def test_a_source_that_is_frozen_serves_nothing_when_it_is_thawed(
             assert await revision(client) > BUMP
 
 
+@pytest.mark.demand(G63="beside a real etcd")
 @pytest.mark.often("etcd-3.6")
 async def test_a_source_whose_store_is_gone_closes_and_the_destination_goes_on(
     tmp_path: Path, component: Component | None
@@ -103,6 +106,7 @@ async def test_a_source_whose_store_is_gone_closes_and_the_destination_goes_on(
         assert moves.witnesses.count(1) == closed
 
 
+@pytest.mark.demand(G63="with the agent alone killed")
 @pytest.mark.often("etcd-3.6")
 async def test_an_agent_that_is_killed_alone_leaves_a_proxy_that_shuts(
     tmp_path: Path, component: Component | None
@@ -173,6 +177,7 @@ async def test_a_torn_data_directory_is_replaced_and_kept(tmp_path: Path, compon
             assert [key for key in known if await client.get(key) is None] == []
 
 
+@pytest.mark.demand(G44="as processes, with a real etcd")
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(30))
 async def test_whatever_dies_or_stops_while_it_moves_never_two_serve(

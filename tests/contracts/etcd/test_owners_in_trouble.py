@@ -52,6 +52,7 @@ def server() -> Iterator[str]:
         yield url
 
 
+@pytest.mark.demand(G47="a copy from S3 with its files")
 @pytest.mark.soak
 async def test_a_source_whose_bucket_comes_back_serves_again_and_then_loses_it_for_good(
     tmp_path: Path, component: Component | None, server: str

@@ -34,6 +34,7 @@ def root(cls: type[KubeObject]) -> Schema:
     return schema
 
 
+@pytest.mark.demand(L55="by no schema, which would change what was asked for")
 @pytest.mark.parametrize("cls", KINDS)
 def test_no_schema_has_a_default_but_one(cls: type[KubeObject]) -> None:
     """A default is applied on read: it would change every stored object without raising its generation.
@@ -122,6 +123,7 @@ def test_the_cluster_crd_says_what_kubectl_shows() -> None:
     assert shown == ["Version", "Control Plane", "Workers", "Ready", "Age"]
 
 
+@pytest.mark.demand("V18")
 def test_a_release_is_cluster_scoped_and_never_changes() -> None:
     crd = crd_of(eksa.release.EKSARelease)
     assert crd["spec"]["scope"] == "Cluster"

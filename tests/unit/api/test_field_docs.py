@@ -12,6 +12,7 @@ from espalier.cli.pages import KINDS
 PAGES = Path(__file__).parents[3] / "docs" / "reference" / "fields"
 
 
+@pytest.mark.demand("I16")
 @pytest.mark.parametrize("cls", KINDS)
 def test_the_pages_are_those_of_the_kinds(cls: type[KubeObject]) -> None:
     """When this fails: make pages."""

@@ -42,6 +42,7 @@ def bundles(*versions: Tree) -> Tree:
     }
 
 
+@pytest.mark.demand("V20")
 @pytest.mark.parametrize("field", ["date", "version", "gitCommit", "bundleManifestUrl", "bundlesRef"])
 @pytest.mark.parametrize("value", [None, 15, ""])
 def test_a_release_has_all_its_facts(field: str, value: int | str | None) -> None:
@@ -53,11 +54,13 @@ def test_one_that_was_stored_with_an_empty_fact_can_still_be_read() -> None:
     assert msgspec.convert(release(gitCommit="", bundleManifestUrl=""), EKSARelease).spec.git_commit == ""
 
 
+@pytest.mark.demand("V19")
 def test_the_date_of_a_release_is_a_moment() -> None:
     date = spec_schema(EKSARelease)["properties"]["date"]
     assert (date["type"], date["format"]) == ("string", "date-time")
 
 
+@pytest.mark.demand("V2", "V4")
 def test_the_release_of_a_cluster_is_optional_text_that_replaces_the_bundles() -> None:
     spec = spec_schema(Cluster)
     assert spec["properties"]["eksaVersion"]["type"] == "string"
@@ -65,6 +68,7 @@ def test_the_release_of_a_cluster_is_optional_text_that_replaces_the_bundles() -
     assert "Deprecated: use eksaVersion" in spec["properties"]["bundlesRef"]["description"]
 
 
+@pytest.mark.demand("V31")
 def test_the_other_fields_of_a_cluster_have_the_names_of_the_proposal() -> None:
     assert set(spec_schema(Cluster)["properties"]) >= {
         "kubernetesVersion",

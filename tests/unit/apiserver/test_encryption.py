@@ -169,6 +169,7 @@ def in_clear(path: Path) -> bool:
     return any(text in raw for text in (CA_KEY, ENCODED, ENCODED[8:40], base64.b64encode(ENCODED)))
 
 
+@pytest.mark.demand("G19")
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_no_key_of_a_shoot_state_is_in_the_file_of_the_store(tmp_path: Path, name: str) -> None:
     """G19."""
@@ -187,6 +188,7 @@ async def test_no_key_of_a_shoot_state_is_in_the_file_of_the_store(tmp_path: Pat
         assert (await client.get(ShootState.resource, "x", "default")).raw == made.raw
 
 
+@pytest.mark.demand("G19")
 async def test_plain_data_are_encrypted_at_the_next_start_and_leave_nothing(tmp_path: Path) -> None:
     path = tmp_path / "garden.db"
     async with opened(path) as client:

@@ -195,6 +195,7 @@ def area(path: str) -> str:
     return ".".join(path.split("[", maxsplit=1)[0].split(".")[:3])
 
 
+@pytest.mark.demand(U53="all that the example lacks is named at once")
 def test_all_that_the_proposals_example_lacks_is_named() -> None:
     """U53; why none of them can be accepted as it is: decision 0176."""
     group = {"count": 3, "upgradeRolloutStrategy": {"type": "InPlace"}}

@@ -60,6 +60,7 @@ async def test_a_store_that_does_not_answer_is_not_one_that_can_be_read(monkeypa
     assert "did not answer within 0.01 s" in await read(Named(container="a", prefix=PREFIX, provider="local"), {}, KEY)
 
 
+@pytest.mark.demand(G47="its credentials read a real S3 API")
 @pytest.mark.soak
 async def test_a_bucket_of_s3_is_read_with_the_files_of_a_secret() -> None:
     """G47."""

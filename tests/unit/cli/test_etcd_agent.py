@@ -169,6 +169,7 @@ def test_deltas_without_a_full_snapshot_are_reported(folder: Path, capsys: Captu
     assert "and 2 deltas without one" in capsys.readouterr().err
 
 
+@pytest.mark.demand("G59")
 def test_a_set_is_copied_and_not_twice(folder: Path, tmp_path: Path, capsys: Captured) -> None:
     source, target = filled(folder, *OLD, *NEW), f"file://{tmp_path}/copy"
     command = ["etcd-agent", "copy", source, target, "--max-backups-to-copy", "1"]
@@ -180,6 +181,7 @@ def test_a_set_is_copied_and_not_twice(folder: Path, tmp_path: Path, capsys: Cap
     assert run(["etcd-agent", "verify", target]) == 0
 
 
+@pytest.mark.demand("G59")
 def test_all_sets_are_copied_when_their_number_is_that_of_etcdbrctl(
     folder: Path, tmp_path: Path, capsys: Captured
 ) -> None:

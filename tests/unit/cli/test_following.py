@@ -51,6 +51,7 @@ def reported(scope: Scope, reason: str) -> Tree:
     return tree
 
 
+@pytest.mark.demand(L52="every failure, and nothing else")
 @pytest.mark.parametrize("reason", [one for one in reasons.REASONS if reasons.CLUSTER in one.kinds], ids=lambda x: x[0])
 def test_a_command_stops_waiting_where_a_person_must_act_and_only_there(reason: Prose) -> None:
     """Whatever the table says: it is the same table from which the status is made."""

@@ -136,6 +136,7 @@ def printed(capsys: pytest.CaptureFixture[str], *flags_: str) -> dict[str, Tree]
     return {tree["kind"]: tree for tree in trees if tree["metadata"].get("namespace") == SYSTEM_NAMESPACE}
 
 
+@pytest.mark.demand(L27="in one container", L64="its Deployment")
 def test_the_manager_runs_in_one_container_that_may_do_nothing_to_its_node(capsys: pytest.CaptureFixture[str]) -> None:
     found = printed(capsys)
     spec = found["Deployment"]["spec"]

@@ -64,6 +64,7 @@ def test_a_folder_of_patches_is_added_and_removed() -> None:
     assert bootstrap_changes(patched, {}) == {"patches": ""}
 
 
+@pytest.mark.demand("U25")
 @pytest.mark.parametrize(
     ("file", "field"),
     [

@@ -37,6 +37,7 @@ def templates(old: Tree | None, new: Tree | None) -> Contents:
 NONE = templates(None, None)
 
 
+@pytest.mark.demand("U24")
 def test_the_version_its_images_and_the_template_with_the_image_are_changed_in_place() -> None:
     before = machine(
         "v1.35.4", "old", clusterConfiguration={"etcd": {"local": {"imageTag": "v3.6.6"}}, "dns": {"imageTag": "1"}}

@@ -35,6 +35,7 @@ def test_a_map_on_one_side_alone_is_compared_field_by_field() -> None:
     assert in_place_fields.refused(fields, ROWS, None) == ("bootstrap.clusterConfiguration.featureGates.Other",)
 
 
+@pytest.mark.demand("U25")
 def test_fields_unknown_to_the_node_are_refused() -> None:
     fields = (
         "bootstrap.clusterConfiguration.apiServer.certSANs",

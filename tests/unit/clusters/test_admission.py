@@ -69,6 +69,7 @@ def test_a_groups_own_version_near_the_end_of_its_support_is_warned_of() -> None
     assert len(ask(same, now=datetime(2027, 1, 1, tzinfo=UTC)).warnings) == 1, "once for each version"
 
 
+@pytest.mark.demand(L8="identity providers are refused, GitOps is warned of", L22="webhooks ask no server")
 @pytest.mark.parametrize(("edits", "field", "sentence"), WRONG)
 def test_a_wrong_field_is_refused_with_its_path_and_a_sentence(
     edits: dict[str, Any], field: str, sentence: str
@@ -204,6 +205,7 @@ def test_a_cluster_that_is_being_deleted_is_not_held_up() -> None:
     assert ask(going, garden()).allowed
 
 
+@pytest.mark.demand("L7", "L47", L49="by nothing else than the command line")
 def test_a_self_managed_cluster_is_refused_with_what_to_do_instead() -> None:
     for edits in ({SPEC + "managementCluster": {"name": "garden"}}, {SPEC + "managementCluster": None}):
         response = ask(edited(edits))
@@ -213,6 +215,7 @@ def test_a_self_managed_cluster_is_refused_with_what_to_do_instead() -> None:
         assert "espalier upgrade" not in response.message, "which can't do it either"
 
 
+@pytest.mark.demand("L47", L49="by nothing else than the command line")
 def test_the_record_of_the_management_cluster_is_accepted_paused_and_never_unpaused() -> None:
     response = ask(laptop())
     assert response.allowed
@@ -310,6 +313,7 @@ def default(tree: Tree) -> Tree:
     return changed
 
 
+@pytest.mark.demand("L55")
 def test_omitted_fields_get_defaults() -> None:
     bare = edited({SPEC + "eksaVersion": None, GROUP + "name": None, GROUP + "count": None})
     spec = default(bare)["spec"]
@@ -317,6 +321,7 @@ def test_omitted_fields_get_defaults() -> None:
     assert spec["workerNodeGroupConfigurations"] == [{"name": "md-0", "count": 1}]
 
 
+@pytest.mark.demand("L56")
 def test_given_fields_stay_as_they_are() -> None:
     assert default(garden()) == garden()
 

@@ -29,12 +29,19 @@ def hub(git_ops: Tree | None) -> Tree:
     return edited({SPEC + "gitOpsRef": git_ops, "metadata.resourceVersion": "2"}, laptop())
 
 
+@pytest.mark.demand(
+    "L45",
+    L8="identity providers are refused, GitOps is warned of",
+    L43="that nothing is written to Git is warned of",
+    L46="a warning says so",
+)
 def test_a_workload_cluster_names_the_gitops_of_its_management_cluster() -> None:
     accepted = ask(edited({SPEC + "gitOpsRef": FLUX}), None, hub(FLUX))
     assert accepted.allowed, accepted.message
     assert [warning.partition(":")[0] for warning in accepted.warnings] == ["spec.gitOpsRef"]
 
 
+@pytest.mark.demand("L45")
 @pytest.mark.parametrize(
     ("theirs", "ours", "found"),
     [
@@ -80,11 +87,13 @@ def test_gitops_of_its_own_may_follow_its_cluster() -> None:
     assert ask(edited({SPEC + "gitOpsRef": OWN}), None, hub(FLUX), flux("estate", "default")).allowed
 
 
+@pytest.mark.demand("L45")
 def test_a_reference_to_gitops_that_stays_is_not_judged_again() -> None:
     old = edited({SPEC + "gitOpsRef": FLUX})
     assert ask(edited({SPEC + "kubernetesVersion": "1.36"}, old), old, laptop()).allowed
 
 
+@pytest.mark.demand(L9="refused")
 def test_a_workload_cluster_manages_no_other() -> None:
     field = SPEC + "managementCluster.name"
     orchard = garden("orchard")
@@ -110,6 +119,7 @@ def test_the_cluster_of_the_config_map_is_not_mistaken_for_the_named_one() -> No
 CILIUM: Tree = {"cilium": {"policyEnforcementMode": "always"}}
 
 
+@pytest.mark.demand(L10="another CNI is refused, as by EKS Anywhere")
 @pytest.mark.parametrize(
     ("old", "new", "allowed"),
     [

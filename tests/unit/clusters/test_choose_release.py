@@ -39,6 +39,7 @@ def test_a_new_cluster_gets_that_of_its_management_cluster_unless_somebody_was_f
     assert patch["metadata"] == {"uid": seen["uid"], "resourceVersion": seen["resourceVersion"]}
 
 
+@pytest.mark.demand(V10="by the controller")
 def test_a_cluster_that_has_machines_never_gets_one() -> None:
     """Somebody took its release away: which one it had is not known here, and another would roll its machines."""
     outcome, written, p = chosen(*without_release(), *objects())

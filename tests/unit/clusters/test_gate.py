@@ -67,6 +67,7 @@ def test_the_content_hash_of_a_cluster_without_credentials_is_that_of_earlier_ma
     assert mark(tree, datacenter()) == "v1:8d1d12b16d25ade2db1118209bb44db4bb699151"
 
 
+@pytest.mark.demand("I8")
 @pytest.mark.parametrize(
     "change",
     [
@@ -115,6 +116,7 @@ def test_the_order_of_children_does_not_matter() -> None:
     assert mark(cluster(), child("a"), child("b")) == mark(cluster(), child("b"), child("a"))
 
 
+@pytest.mark.demand("I14")
 def test_a_reference_to_a_child_whose_generation_is_one_lower_is_noticed() -> None:
     """The Cluster's generation goes up by one: a single sum would stay as it was."""
     first, second = cluster(), cluster()
@@ -125,6 +127,7 @@ def test_a_reference_to_a_child_whose_generation_is_one_lower_is_noticed() -> No
     assert mark(first, a) != mark(second, b)
 
 
+@pytest.mark.demand("I13")
 def test_a_child_that_is_deleted_and_made_again_with_other_content_is_noticed() -> None:
     before, again = child("a", generation=1, disk=20), child("a", generation=1, disk=40)
     assert generations(before) == generations(again)
@@ -132,6 +135,7 @@ def test_a_child_that_is_deleted_and_made_again_with_other_content_is_noticed() 
     assert mark(cluster(), before) == mark(cluster(), child("a", generation=1, disk=20) | {"status": {}})
 
 
+@pytest.mark.demand("I15")
 def test_two_children_whose_generations_move_in_opposite_directions_are_noticed() -> None:
     """One is made again, so it starts anew at 1, and its sibling is changed as often as the other had been."""
     before = child("a", generation=2, disk=20), child("b", generation=1, disk=20)

@@ -115,6 +115,7 @@ def test_every_rendered_name_is_observed(made: Mapping[Name, list[Tree]]) -> Non
             assert tree["metadata"]["name"] in object_names.needed(name[0], [name[1]], resource, ())
 
 
+@pytest.mark.demand(L58="names of objects of different clusters")
 @pytest.mark.parametrize("victim_is_older", [True, False])
 def test_whose_objects_are_there_keeps_their_names_whoever_came_first(
     made: Mapping[Name, list[Tree]], victim_is_older: bool

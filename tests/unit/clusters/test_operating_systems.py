@@ -41,6 +41,7 @@ def asked(provider: str, family: str, *, in_place: bool = True) -> list[Tree]:
     return trees
 
 
+@pytest.mark.demand(U72="the Cluster is refused")
 @pytest.mark.parametrize("provider", MANIFESTS)
 def test_other_systems_are_not_upgraded_in_place(provider: str) -> None:
     assert problem(SEEN[provider](asked(provider, "ubuntu"))) is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from espalier.api.core import CONFIG_MAP, SECRET
 from espalier.api.eksa.group import GROUP
 from espalier.api.eksa.upgrades import FrontEnd
@@ -23,6 +25,7 @@ from tests.support.providers.orchard import (
 READS = {"get", "list", "watch"}
 
 
+@pytest.mark.demand("U64")
 def test_no_right_is_a_wildcard() -> None:
     rights = [one.rights for one in components.of_manager(PROVIDERS, front_end=FrontEnd.HOOKS)]
     for rule in trees(right for one in rights for right in (*one.everywhere, *one.system, *one.by_owners)):

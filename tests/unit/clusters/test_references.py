@@ -95,6 +95,7 @@ def test_data_is_read_by_name_and_is_nowhere_shown() -> None:
     assert "password" in repr(found)
 
 
+@pytest.mark.demand(L64="the credentials of providers")
 @pytest.mark.parametrize(
     ("servers", "namespaces", "permitted"),
     [

@@ -29,6 +29,7 @@ def rendered(manifest: str, *more: Tree, **spec: object) -> list[KubeObject]:
     ]
 
 
+@pytest.mark.demand(L20="what it makes")
 def test_the_example_becomes_these_objects_of_cluster_api() -> None:
     compare_with_golden("docker", text_of(msgspec.to_builtins(object_) for object_ in rendered("docker.yaml")))
 
@@ -38,6 +39,7 @@ def test_everything_that_can_be_asked_for_of_docker_becomes_these() -> None:
     compare_with_golden("docker-everything", text_of(msgspec.to_builtins(object_) for object_ in objects))
 
 
+@pytest.mark.demand(L20="what it makes")
 @pytest.mark.parametrize("name", CONNECTED)
 def test_a_field_changes_the_example_as_stored(name: str) -> None:
     """Line by line, of the objects that it changes; the rest is as in the story of the example."""

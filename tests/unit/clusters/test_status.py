@@ -46,6 +46,7 @@ def condition(status: ClusterStatus, type_: str) -> Condition:
     return next(one for one in status.conditions if one.type == type_)
 
 
+@pytest.mark.demand("L36")
 def test_before_anything_was_made_everything_is_waited_for() -> None:
     status = report(scope(*example()))
     assert status.phase == "Pending"
@@ -60,6 +61,7 @@ def test_before_anything_was_made_everything_is_waited_for() -> None:
     assert (status.ready, status.control_plane_ready, status.observed_generation) == (False, False, 0)
 
 
+@pytest.mark.demand("L32", "I11", "I12", "I26")
 def test_a_cluster_is_ready_when_all_of_it_is_and_the_generations_are_written_then() -> None:
     status = report(made(objects=objects()), Done())
     assert {type_ for type_, value in said(status).items() if value != "True"} == {"Synced"}
@@ -71,6 +73,7 @@ def test_a_cluster_is_ready_when_all_of_it_is_and_the_generations_are_written_th
     assert status.eksd_release_ref.name == "kubernetes-1-35-eks-2"
 
 
+@pytest.mark.demand("L35")
 @pytest.mark.parametrize(
     ("control_plane", "reason", "message"),
     [
@@ -107,6 +110,7 @@ def test_the_control_plane_is_not_ready_and_says_why_in_numbers(control_plane: T
     assert condition(status, "Ready").reason == reason
 
 
+@pytest.mark.demand("L37")
 @pytest.mark.parametrize(
     ("workers", "count", "reason", "message"),
     [
@@ -137,6 +141,7 @@ def scaled_to(number: int, there: int) -> list[Tree]:
     return found
 
 
+@pytest.mark.demand("L37")
 @pytest.mark.parametrize(
     ("number", "there", "annotations", "reason", "message"),
     [
@@ -175,6 +180,7 @@ def paused_by_somebody(kind: str, tree: Tree) -> list[Tree]:
 PAUSE: Tree = {"annotations": {"cluster.x-k8s.io/paused": ""}}
 
 
+@pytest.mark.demand("L37")
 @pytest.mark.parametrize(
     ("kind", "how", "remedy"),
     [
@@ -196,6 +202,7 @@ def test_a_pause_for_an_upgrade_in_place_is_not_taken_for_somebody_elses() -> No
     assert status.failure_reason is None
 
 
+@pytest.mark.demand("U56")
 def test_a_paused_cluster_says_which_workers_have_an_earlier_version() -> None:
     half = objects(version="1.36")
     earlier = next(tree for tree in half if tree["kind"] == "MachineDeployment")
@@ -298,6 +305,7 @@ def machine_set(deployment: Tree, **machine: object) -> Tree:
     }
 
 
+@pytest.mark.demand("L34")
 def test_a_cluster_of_which_only_the_pod_network_is_missing_is_not_ready() -> None:
     without = objects()
     next(tree for tree in without if tree["kind"] == "Cluster")["metadata"]["annotations"] = {}
@@ -334,6 +342,7 @@ def test_ready_says_what_else_is_waited_for() -> None:
     assert status.failure_reason is None
 
 
+@pytest.mark.demand(L31="each reason that no time heals, by one table")
 @pytest.mark.parametrize("reason", sorted(reasons.waiting_for_people(reasons.CLUSTER)))
 def test_whatever_no_time_heals_is_a_failure(reason: str) -> None:
     status = report(made(objects=objects()), Wait(reason, "do this"))
@@ -341,6 +350,7 @@ def test_whatever_no_time_heals_is_a_failure(reason: str) -> None:
     assert status.phase == "Failed" or condition(status, "Ready").status == "True"
 
 
+@pytest.mark.demand(L33="*Failed*")
 def test_a_lost_object_is_a_failure_and_no_pending_cluster() -> None:
     scope_ = made(objects=[], status=settled())
     scope_ = made(objects=[], status=settled(), annotations={names.GATE_ANNOTATION: scope_.content_hash})
@@ -360,6 +370,7 @@ def test_an_obstacle_is_reported_before_ordinary_waits() -> None:
     assert condition(report(scope, passing), "Ready").reason == "NodesNotReady"
 
 
+@pytest.mark.demand("L31")
 def test_a_missing_child_is_a_failure_that_is_waited_out() -> None:
     outcome = Wait("MissingDependentObjects", "waiting for DockerDatacenterConfig garden")
     status = report(scope(example()[0]), outcome)
@@ -367,6 +378,7 @@ def test_a_missing_child_is_a_failure_that_is_waited_out() -> None:
     assert (status.phase, condition(status, "Ready").reason) == ("Pending", "MissingDependentObjects")
 
 
+@pytest.mark.demand(L33="*Failed*")
 def test_a_refused_object_is_a_failure() -> None:
     status = report(made(objects=objects()), Fault("ObjectRefused", "spec.x: no"))
     assert (status.phase, status.failure_reason, status.failure_message) == ("Failed", "ObjectRefused", "spec.x: no")
@@ -378,12 +390,14 @@ def test_a_temporary_problem_is_no_failure() -> None:
     assert condition(status, "Ready").message == "no answer"
 
 
+@pytest.mark.demand("L31", "L32")
 def test_a_failure_is_gone_after_its_repair() -> None:
     before = settled(failureReason="ClusterInvalid", failureMessage="count is even", specValid=False)
     status = report(made(objects=objects(), status=before), Done())
     assert (status.failure_reason, status.failure_message, status.spec_valid) == (None, None, True)
 
 
+@pytest.mark.demand("L32")
 def test_an_invalid_spec_is_said_to_be_so() -> None:
     bad = {"count": 2}
     status = report(scope(*example(controlPlaneConfiguration=bad)), Wait("ClusterInvalid", "count"))
@@ -411,6 +425,7 @@ def test_a_change_is_not_judged_before_it_has_settled() -> None:
     assert said(ready)["Ready"] == "False/Settling"
 
 
+@pytest.mark.demand("L34")
 def test_a_settled_cluster_whose_node_is_lost_runs_and_is_not_ready() -> None:
     status = report(made(objects=objects(workers={"readyReplicas": 1}), status=settled()), Done())
     assert (status.phase, status.ready, status.observed_generation) == ("Running", False, 1)
@@ -437,6 +452,7 @@ def test_the_record_of_the_management_cluster_is_calm_and_true() -> None:
     assert laptop()["metadata"]["name"] == "laptop"
 
 
+@pytest.mark.demand("L37")
 def test_a_cluster_that_is_being_deleted_says_what_is_waited_for() -> None:
     tree = example()[0]
     tree["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -449,6 +465,7 @@ def test_a_cluster_that_is_being_deleted_says_what_is_waited_for() -> None:
     )
 
 
+@pytest.mark.demand("L36")
 def test_times_of_transitions_move_only_with_the_status() -> None:
     first = report(made(objects=objects()), Done())
     later = datetime(2026, 1, 2, tzinfo=UTC)

@@ -54,6 +54,7 @@ def test_an_existing_cluster_goes_on_with_the_bundles_that_it_has() -> None:
     assert response.warnings == ("spec.bundlesRef: deprecated; use spec.eksaVersion",)
 
 
+@pytest.mark.demand("V8", "V9")
 @pytest.mark.parametrize(
     ("before", "edits", "field", "sentence"),
     [
@@ -83,6 +84,7 @@ def test_bundles_are_exchanged_for_a_release_in_one_write() -> None:
     assert response.warnings == ()
 
 
+@pytest.mark.demand("V12")
 @pytest.mark.parametrize(("version", "sentence"), VERSIONS)
 def test_the_version_of_a_new_cluster_exists(version: str, sentence: str) -> None:
     blamed = refused(ask(edited({VERSION: version})))
@@ -94,6 +96,7 @@ def test_a_release_of_ones_own_can_be_used() -> None:
     assert ask(edited({VERSION: own}), None, release(own)).allowed
 
 
+@pytest.mark.demand("V13")
 @pytest.mark.parametrize(
     ("management", "version", "refusal", "warning"),
     [
@@ -116,6 +119,7 @@ def test_a_cluster_is_at_most_two_minors_behind_its_management_cluster_and_never
     assert any(warning in text for text in response.warnings) if warning else not response.warnings
 
 
+@pytest.mark.demand("V32")
 @pytest.mark.parametrize(("before", "after", "sentence"), STEPS)
 def test_releases_are_upgraded_one_minor_at_a_time(before: str, after: str, sentence: str) -> None:
     old = edited({VERSION: before})
@@ -180,6 +184,7 @@ def default(new: Tree, *others: Tree, operation: Any = "CREATE") -> str | None:
     return version
 
 
+@pytest.mark.demand("V10", "V16")
 def test_only_a_new_cluster_gets_the_release_of_its_management_cluster() -> None:
     bare = under_hub(None)
     assert default(bare, hub("v0.25.1")) == "v0.25.1"
@@ -187,6 +192,7 @@ def test_only_a_new_cluster_gets_the_release_of_its_management_cluster() -> None
     assert default(edited({BUNDLES: REFERENCE}, bare), hub("v0.25.1")) is None
 
 
+@pytest.mark.demand("V9")
 def test_a_management_cluster_without_a_release_has_none_to_give() -> None:
     assert "set one" in refused(ask(under_hub(None), None, hub(None)))["spec.eksaVersion"]
     assert ask(under_hub(None), None, naming(hub())).allowed  # it waits for its management cluster
@@ -307,6 +313,7 @@ def admit(new: Tree, old: Tree | None = None) -> AdmissionResponse:
     return validate_release(request)
 
 
+@pytest.mark.demand("V23")
 def test_a_release_has_the_name_of_its_version() -> None:
     assert admit(release("v0.27.0-dev+build.1", "eksa-v0-27-0-dev-plus-build-1")).allowed
     assert refused(admit(release("v0.27.0", "mine"))) == {
@@ -316,6 +323,7 @@ def test_a_release_has_the_name_of_its_version() -> None:
     assert "not a semantic version" in refused(admit(release("next", "eksa-next")))["spec.version"]
 
 
+@pytest.mark.demand("V22")
 def test_an_edited_release_is_refused_field_by_field() -> None:
     old = release("v0.26.0")
     new = edited({"spec.gitCommit": "other", "spec.bundlesRef.name": "bundles-2"}, old)

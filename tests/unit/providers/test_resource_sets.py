@@ -31,6 +31,7 @@ def held(extras: dict[tuple[str, str], Tree], reference: Tree) -> list[Any]:
     return [tree for text in texts for tree in yaml.safe_load_all(text)]
 
 
+@pytest.mark.demand(L16="in a ClusterResourceSet")
 @pytest.mark.parametrize("provider", ["nutanix", "vsphere"])
 def test_a_set_has_the_objects_that_are_applied(provider: str) -> None:
     cluster = everything(provider)

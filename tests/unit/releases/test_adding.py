@@ -22,6 +22,7 @@ def folder(tmp_path: Path) -> Path:
     return Path(shutil.copytree(DATA, tmp_path / "data"))
 
 
+@pytest.mark.demand("V27")
 def test_a_release_becomes_one_entry_of_the_manifest_and_the_newest_of_the_build(folder: Path) -> None:
     before = (folder / "releases.yaml").read_text()
     entry = add(folder, "v0.27.0", date=MOMENT, commit="c0ffee")
@@ -56,6 +57,7 @@ def test_an_invalid_release_leaves_the_manifest_as_it_was(folder: Path, version:
     assert (folder / "releases.yaml").read_bytes() == before
 
 
+@pytest.mark.demand("V27")
 def test_the_manifest_is_that_of_the_version_that_is_built() -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     assert Releases.load(DATA).newest().version == f"v{project['version']}"

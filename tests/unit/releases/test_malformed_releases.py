@@ -249,6 +249,7 @@ def test_two_files_of_one_release_of_eks_distro(folder: Path, change: Change) ->
     ]
 
 
+@pytest.mark.demand("V23")
 def test_releases_whose_objects_would_have_one_name(folder: Path, change: Change) -> None:
     change("releases.yaml", "    version: v0.25.1", "    version: v0.25.0-rc.1")
     change("releases.yaml", "    version: v0.25.0\n", "    version: v0.25.0-RC-1\n")

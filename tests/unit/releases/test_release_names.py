@@ -33,6 +33,7 @@ def eksa_version_of(name: str) -> str:
     return version
 
 
+@pytest.mark.demand("V24")
 @pytest.mark.parametrize(
     ("version", "name"),
     [

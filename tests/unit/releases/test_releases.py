@@ -59,6 +59,7 @@ def test_every_image_has_a_tag_and_a_name_of_its_own(newest: Release, minor: str
     assert len(set(own)) == len(own)
 
 
+@pytest.mark.demand("V21")
 def test_installed_releases_fit_the_schemas_and_point_at_themselves(releases: Releases) -> None:
     objects = releases.objects()
     bundles = {object_.metadata.name: object_ for object_ in objects if isinstance(object_, Bundles)}

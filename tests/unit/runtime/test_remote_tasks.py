@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
+import pytest
+
 from espalier.api.core import CONFIG_MAP
 from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key
@@ -120,6 +122,7 @@ def test_a_quick_remote_task_is_awaited_without_an_event() -> None:
     story(Workload(QUICK), tell)
 
 
+@pytest.mark.demand("L12")
 def test_a_slow_remote_task_blocks_nobody_and_sends_an_event_when_done() -> None:
     workload = Workload(SLOW)
 

@@ -38,6 +38,7 @@ def test_upgrader_pods_have_one_label() -> None:
     assert draining.UPGRADER == names.UPGRADER_LABEL
 
 
+@pytest.mark.demand("U47")
 @pytest.mark.parametrize("role", get_args(Role))
 def test_the_program_understands_every_command_of_the_pod(
     role: Role, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -122,6 +122,7 @@ def node(tmp_path: Path) -> Iterator[Simulated]:
         yield made
 
 
+@pytest.mark.demand("U45")
 @pytest.mark.parametrize(
     ("step", "shares"),
     sampled([*((step, False) for step in STEPS), ("cni-plugins", True), ("containerd", True)], 1, 3, 4, 6),
@@ -156,6 +157,7 @@ def test_kubeadms_backups_are_gone_at_the_end_wherever_the_upgrade_was_killed(
         assert not survivor.files.names("/etc/kubernetes/tmp"), moment
 
 
+@pytest.mark.demand("U68")
 @any_share
 def test_a_kubelet_that_does_not_come_up_is_given_back_wherever_the_step_is_killed_and_upgraded_once_the_cause_is_gone(
     node: Simulated, tmp_path: Path, share: int

@@ -369,6 +369,7 @@ def test_a_manifest_without_lines_of_metadata_is_reported() -> None:
         annotated("/etc/kubernetes/manifests/a.yaml", '{"metadata": {}}', "1")
 
 
+@pytest.mark.demand("U38")
 def test_another_containerd_is_installed_where_the_version_of_kubernetes_stays(tmp_path: Path) -> None:
     for node in make(tmp_path, changed=Changes(upgrade=UPGRADE)):
         build_image(tmp_path / "image", OLD)

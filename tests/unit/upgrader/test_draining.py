@@ -112,6 +112,7 @@ def scene() -> Iterator[Scene]:
     cluster.close()
 
 
+@pytest.mark.demand("U41")
 def test_pods_that_are_made_anew_elsewhere_are_evicted_and_others_stay(scene: Scene) -> None:
     scene.make("web-1")
     scene.make("web-2", "StatefulSet")
@@ -154,6 +155,7 @@ def test_an_operators_own_cordon_stays(scene: Scene) -> None:
     assert scene.node()["spec"]["unschedulable"] is True
 
 
+@pytest.mark.demand(U41="the embedded server's own budgets")
 def test_pods_that_block_a_drain_are_named_with_their_budget(scene: Scene) -> None:
     scene.make("web-1")
     scene.make("web-2")
@@ -177,6 +179,7 @@ def test_a_budget_that_gives_way_is_waited_for(scene: Scene) -> None:
     assert not scene.node()["spec"].get("unschedulable")
 
 
+@pytest.mark.demand(U41="left out where nothing can move")
 @pytest.mark.soak
 def test_without_a_limit_the_node_says_what_is_waited_for_until_that_gives_way(
     scene: Scene, capsys: pytest.CaptureFixture[str]
@@ -233,6 +236,7 @@ def test_an_api_server_that_is_away_leaves_the_node_as_it_is(scene: Scene) -> No
         scene.drain()
 
 
+@pytest.mark.demand("U42")
 def test_wherever_drain_and_uncordon_are_killed_the_next_run_ends_well(scene: Scene) -> None:
     moments = 0
     for at in range(100):

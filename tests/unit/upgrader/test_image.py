@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from espalier.upgrader import contents, image
 
 
@@ -32,6 +34,7 @@ def test_the_program_needs_nothing_but_the_standard_library(tmp_path: Path) -> N
     assert loaded <= {*sys.stdlib_module_names, "espalier"}
 
 
+@pytest.mark.demand("U4", "U49")
 def test_the_image_contains_exactly_its_list(tmp_path: Path) -> None:
     several = tmp_path / "kubernetes"
     several.write_text("several programs in one")
@@ -56,6 +59,7 @@ def test_the_image_contains_exactly_its_list(tmp_path: Path) -> None:
     assert set(contents.read(tmp_path).programs("kubernetes")) == {"kubelet", "kubeadm"}
 
 
+@pytest.mark.demand("U63")
 def test_the_program_is_started_without_a_shell() -> None:
     first, *_ = image.launcher("usr/bin/python3.11").splitlines()
 

@@ -49,6 +49,7 @@ def configuration(node: Simulated) -> Any:
     return json.loads(found["data"]["ClusterConfiguration"])
 
 
+@pytest.mark.demand("U2", "U39", "U40")
 def test_a_control_plane_node_is_upgraded_in_place(node: Simulated) -> None:
     by_hand = node.root / "etc/sysctl.d/99-ours.conf"
     by_hand.parent.mkdir(parents=True)
@@ -65,6 +66,7 @@ def test_a_control_plane_node_is_upgraded_in_place(node: Simulated) -> None:
     assert configuration(node)["kubernetesVersion"] == NEW
 
 
+@pytest.mark.demand("U2", "U75")
 def test_nothing_but_what_is_upgraded_has_changed_on_the_disk(node: Simulated) -> None:
     before = node.disk()
 
@@ -76,6 +78,7 @@ def test_nothing_but_what_is_upgraded_has_changed_on_the_disk(node: Simulated) -
     assert not (node.root / WORK.lstrip("/")).exists()
 
 
+@pytest.mark.demand("U45")
 def test_each_step_may_run_twice(node: Simulated) -> None:
     for name in STEPS:
         node.step(name)
@@ -88,6 +91,7 @@ def test_each_step_may_run_twice(node: Simulated) -> None:
         assert not [said for said in node.commands.ran[ran:] if "restart" in said or "upgrade" in said]
 
 
+@pytest.mark.demand("U39")
 def test_a_worker_is_upgraded_with_kubeadm_upgrade_node(worker: Simulated) -> None:
     upgrade(worker)
 
@@ -97,6 +101,7 @@ def test_a_worker_is_upgraded_with_kubeadm_upgrade_node(worker: Simulated) -> No
     assert worker.installed() == new_programs()
 
 
+@pytest.mark.demand("U39")
 def test_coredns_is_left_to_cluster_api(node: Simulated) -> None:
     node.step("copy")
     node.step("kubeadm")
@@ -147,6 +152,7 @@ def configure(node: Simulated, version: str) -> None:
     node.cluster.ask("PATCH", path, {"data": {"ClusterConfiguration": text}})
 
 
+@pytest.mark.demand("U39")
 def test_a_node_that_is_not_the_first_follows_once_the_version_was_applied(node: Simulated) -> None:
     configure(node, NEW)
     node.step("copy")
@@ -167,6 +173,7 @@ def test_the_first_applies_again_what_it_was_broken_off_at(node: Simulated) -> N
     assert ran_kubeadm(node) == ["upgrade apply"]
 
 
+@pytest.mark.demand("U75")
 def test_backups_that_kubeadm_keeps_go_with_the_upgrade_and_earlier_ones_stay(node: Simulated) -> None:
     earlier = node.root / "etc/kubernetes/tmp/kubeadm-backup-etcd-2025-01-01/member/snap/db"
     by_hand = node.root / "etc/kubernetes/tmp/notes.txt"
@@ -205,6 +212,7 @@ def test_backups_stay_where_nobody_noted_what_was_there_before(node: Simulated) 
     assert node.files.names("/etc/kubernetes/tmp") == ["kubeadm-backup-1"]
 
 
+@pytest.mark.demand("U75")
 @pytest.mark.soak
 def test_room_for_the_backup_of_etcds_data_is_asked_for(node: Simulated) -> None:
     manifest = node.root / "etc/kubernetes/manifests/etcd.yaml"
@@ -222,6 +230,7 @@ def test_room_for_the_backup_of_etcds_data_is_asked_for(node: Simulated) -> None
     node.step("copy")
 
 
+@pytest.mark.demand("U38")
 def test_containers_are_left_alone_when_containerd_is_upgraded(node: Simulated) -> None:
     node.step("copy")
     node.step("containerd")
@@ -437,12 +446,14 @@ def test_an_image_for_another_architecture_is_refused(tmp_path: Path) -> None:
         assert "the upgrader image is for s390x" in refused(node)
 
 
+@pytest.mark.demand("U72")
 @pytest.mark.parametrize("system", ["bottlerocket", "rhel"])
 def test_other_systems_are_refused_by_name(tmp_path: Path, system: str) -> None:
     with simulated(tmp_path, system=system) as node:
         assert f"the node's operating system is Simulated {system}: only ubuntu and debian" in refused(node)
 
 
+@pytest.mark.demand("U76")
 def test_a_host_of_another_layout_is_refused(node: Simulated) -> None:
     (node.root / "etc/systemd/system/kubelet.service").rename(node.root / "etc/systemd/system/snap.kubelet.service")
 

@@ -90,6 +90,7 @@ def test_the_parts_that_a_control_plane_asks_for_are_set_and_those_that_it_does_
     assert without["imageRepository"] == "registry.k8s.io", "kubeadm needs one; Cluster API keeps it as well"
 
 
+@pytest.mark.demand("U39")
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
@@ -109,6 +110,7 @@ def test_an_older_version_is_refused(asked: WantedConfiguration, why: str) -> No
     )
 
 
+@pytest.mark.demand("U7")
 def test_an_etcd_on_other_machines_is_noticed() -> None:
     assert has_external_etcd({"etcd": {"external": {"endpoints": ["https://10.0.0.1:2379"]}}})
     assert not has_external_etcd(TREE)

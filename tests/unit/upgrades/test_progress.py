@@ -64,6 +64,7 @@ def test_rights_of_an_upgrader_go_with_its_role() -> None:
     assert "ownerReferences" not in pod.role("n")["metadata"]
 
 
+@pytest.mark.demand("U68")
 def test_steps_become_true_in_order() -> None:
     pod_ = upgrader({"components-copier": DONE, "containerd-upgrader": DONE, "cni-plugins-upgrader": RUNS})
     conditions = by_type(progress.conditions([], pod_))

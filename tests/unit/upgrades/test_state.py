@@ -30,6 +30,7 @@ CONTROL_PLANE: Tree = {
 GATE = {"ControlPlaneKubeletLocalMode": True}
 
 
+@pytest.mark.demand("U21")
 def test_the_set_one_of_init_and_join_follows_and_the_other_stays_unset() -> None:
     began = {
         "initConfiguration": {"nodeRegistration": {"criSocket": "old"}},
@@ -112,6 +113,7 @@ def bundles() -> list[Bundles]:
     return [object_ for object_ in Releases.load().objects() if isinstance(object_, Bundles)]
 
 
+@pytest.mark.demand("U50", "U51", "U52")
 def test_every_version_of_every_release_has_an_upgrader_image() -> None:
     releases = Releases.load()
     versions = {
@@ -124,6 +126,7 @@ def test_every_version_of_every_release_has_an_upgrader_image() -> None:
     assert entries.keys() == wanted
 
 
+@pytest.mark.demand("U51")
 def test_newer_bundles_win_and_what_somebody_wrote_stays() -> None:
     older = bundles()[0]
     newer = msgspec.convert(msgspec.to_builtins(older), Bundles)
@@ -173,6 +176,7 @@ def test_the_host_of_an_image_is_replaced_and_no_folder(image: str, path: str) -
     assert images.in_registry(image, "mirror.example/") == f"mirror.example/{path}"
 
 
+@pytest.mark.demand("U50")
 def test_images_are_named_in_the_registry_that_was_asked_for() -> None:
     """Entries that the manager wrote follow; one that somebody wrote stays."""
     (version, uri), *_ = images.additions({}, bundles()).items()

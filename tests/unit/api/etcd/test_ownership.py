@@ -59,6 +59,7 @@ def test_whatever_lies_there_is_read_without_an_error(text: bytes) -> None:
     assert isinstance(read_first_start(text, 1, "shoot"), FirstStart | Unreadable)
 
 
+@pytest.mark.demand("G46")
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -83,11 +84,13 @@ def test_the_marker_of_another_cluster_says_that_the_container_is_the_wrong_one(
     assert marker == Unreadable("it is of epoch 3 of shoot--a--b, not of epoch 3 of shoot--a--c")
 
 
+@pytest.mark.demand("G46")
 def test_the_status_of_the_proposal_stands_where_its_readers_look() -> None:
     text = encoded(CopyOperation(2, Status.INITIAL, Writer.DESTINATION))
     assert msgspec.json.decode(text) == {"epoch": 2, "status": "Initial", "writtenBy": "Destination"}
 
 
+@pytest.mark.demand("G45")
 @given(st.integers(1, 10**9), st.integers(1, 10**9))
 def test_epochs_have_keys_of_their_own_that_nobody_takes_for_snapshots(one: int, other: int) -> None:
     keys = {copy_operation_key(one), first_start_key(one), copy_operation_key(other), first_start_key(other)}

@@ -23,6 +23,7 @@ def test_the_defaults_are_safe_and_leave_room() -> None:
     assert timing.progress_timeout > timing.fence(timing.release)
 
 
+@pytest.mark.demand(G52="times that are too short are refused")
 def test_a_term_that_is_too_small_says_by_how_much_and_what_the_sum_is_made_of() -> None:
     text = refused(progress_timeout=20)
     assert "progressTimeout: the destination would proceed without" in text
@@ -65,6 +66,7 @@ def test_it_is_checked_when_it_is_read_from_a_file_as_well() -> None:
 SECONDS = st.floats(0, 2000)
 
 
+@pytest.mark.demand(G52="times that are too short are refused")
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(Timing.__struct_fields__, SECONDS)))
 def test_whatever_is_accepted_keeps_the_destination_away_until_the_source_has_closed(times: dict[str, float]) -> None:
     try:

@@ -63,6 +63,7 @@ def infrastructure(**status: Any) -> Tree:
     }
 
 
+@pytest.mark.demand("G12")
 @pytest.mark.parametrize("kinds", [gardener.GARDEN_KINDS, gardener.SEED_KINDS], ids=["garden", "seed"])
 async def test_all_kinds_can_be_installed_together(kinds: tuple[type[KubeObject], ...]) -> None:
     async with server_with(*kinds) as client:
@@ -73,6 +74,7 @@ async def test_all_kinds_can_be_installed_together(kinds: tuple[type[KubeObject]
             assert (await client.list(cls.resource)).items == []
 
 
+@pytest.mark.demand("G16", "G25")
 @pytest.mark.parametrize(
     "state",
     [STATE, '{\n  "version": 3\n}\n', 9007199254740993, [None, [None]], False, ""],
@@ -90,6 +92,7 @@ async def test_the_state_of_an_extension_is_any_json_and_comes_back_as_it_was(st
         assert msgspec.json.decode(msgspec.json.encode(typed))["status"]["state"] == state
 
 
+@pytest.mark.demand("G25")
 async def test_the_proposals_infrastructure_is_accepted_with_all_it_says() -> None:
     async with server_with(Infrastructure) as client:
         made = await client.create(INFRASTRUCTURE, infrastructure())
@@ -97,6 +100,7 @@ async def test_the_proposals_infrastructure_is_accepted_with_all_it_says() -> No
         assert made.decode(Infrastructure).status.state is None
 
 
+@pytest.mark.demand("G14", "G15")
 async def test_the_proposals_shoot_state_is_accepted_with_sections_at_the_top() -> None:
     """G14, G15."""
     async with server_with(ShootState) as client:

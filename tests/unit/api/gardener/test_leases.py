@@ -12,11 +12,13 @@ from espalier.api.gardener import leases
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
+@pytest.mark.demand("G75")
 @given(st.datetimes(timezones=st.just(UTC)))
 def test_a_micro_time_is_read_as_it_was_written(moment: datetime) -> None:
     assert condition_list.parse_timestamp(leases.micro_time(moment)) == moment
 
 
+@pytest.mark.demand("G75")
 def test_a_micro_time_has_six_digits_and_is_in_utc() -> None:
     """G75."""
     east = timezone(timedelta(hours=2))
@@ -56,5 +58,6 @@ def test_an_invalid_time_is_no_lease(text: str) -> None:
     assert condition_list.parse_timestamp(text) is None
 
 
+@pytest.mark.demand("G76")
 def test_a_renewal_counts_from_before_the_read() -> None:
     assert leases.renewed(NOW, timedelta(minutes=2)) == "2026-01-01T00:02:00.000000Z"

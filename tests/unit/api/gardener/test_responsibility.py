@@ -37,6 +37,7 @@ def shoot(wanted: str | None, current: str | None, last: Last = None, *, deleted
     )
 
 
+@pytest.mark.demand("G39")
 @pytest.mark.parametrize(
     ("wanted", "current", "seed"),
     [(None, None, None), (None, "a", None), ("a", None, "a"), ("a", "a", "a"), ("b", "a", "a"), ("", "a", None)],
@@ -48,6 +49,7 @@ def test_the_seed_that_has_the_shoot_acts_until_it_has_left(
     assert seed_of(shoot(wanted, current)) == seed
 
 
+@pytest.mark.demand("G41")
 @pytest.mark.parametrize(
     ("case", "operation"),
     [
@@ -110,6 +112,7 @@ def test_the_order_is_also_read_where_the_proposal_once_puts_it() -> None:
     assert requested_operation(ObjectMeta(annotations={metadata_keys.OLDER_OPERATION: "restore"})) == "restore"
 
 
+@pytest.mark.demand("G34")
 def test_a_shoot_migrates_only_between_two_seeds() -> None:
     assert migrating(shoot("b", "a"))
     assert not any(migrating(shoot(*seeds)) for seeds in [("a", "a"), ("a", None), (None, "a"), (None, None)])

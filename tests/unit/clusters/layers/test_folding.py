@@ -18,6 +18,7 @@ LATER = semver.Version(0, 28, 0)
 """A manager that supports v0.26 to v0.28: in it the layers of v0.25 are due."""
 
 
+@pytest.mark.demand("I34")
 def test_a_later_managers_due_layers_are_folded_and_supported_clusters_stay_as_they_are() -> None:
     due = folding.due(LAYERS, LATER)
     assert [layer.name for layer in due] == ["tls-min-version", "cni-updates"]
@@ -92,6 +93,7 @@ def tables(draw: st.DrawFn) -> list[Layer]:
     return [Layer("base", BASE, ""), *made]
 
 
+@pytest.mark.demand("I34")
 @given(tables(), VERSIONS, VERSIONS, st.data())
 def test_no_table_changes_what_a_supported_cluster_is_rendered_with(
     table: list[Layer], newest: semver.Version, version: semver.Version, data: st.DataObject

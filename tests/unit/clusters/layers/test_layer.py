@@ -37,6 +37,7 @@ def layer_names(version: str, patches: str = "") -> list[str]:
     return [layer.name for layer in render_input("docker", version=version, patches=patches).layers]
 
 
+@pytest.mark.demand("I32")
 def test_a_cluster_has_the_layers_up_to_its_own_release_patch_versions_included() -> None:
     assert layer_names("v0.24.2") == ["base"]
     assert layer_names("v0.25.0") == ["base", "tls-min-version"]
@@ -44,6 +45,7 @@ def test_a_cluster_has_the_layers_up_to_its_own_release_patch_versions_included(
     assert layer_names("v0.26.0") == [layer.name for layer in LAYERS]
 
 
+@pytest.mark.demand("I5", "I32")
 @pytest.mark.parametrize("version", RELEASED)
 @pytest.mark.parametrize("case", ["docker", "everything", "cilium"])
 def test_a_later_manager_renders_clusters_of_this_ones_releases_byte_by_byte_as_before(case: str, version: str) -> None:

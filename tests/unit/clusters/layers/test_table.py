@@ -40,6 +40,7 @@ def test_the_base_layer_has_a_golden_story(case: str) -> None:
     compare_with_golden(f"layers/base-{case}", text(case, layers=LAYERS[:1]))
 
 
+@pytest.mark.demand("I5", "I31")
 @pytest.mark.parametrize("number", range(1, len(LAYERS)), ids=NAMES[1:])
 def test_each_layer_has_a_golden_story_of_its_changes(number: int) -> None:
     cases = OWN_CASES.get(NAMES[number], CASES)
@@ -60,6 +61,7 @@ def test_every_layer_belongs_to_a_release_of_this_build() -> None:
     assert all(layer.since <= newest for layer in LAYERS)
 
 
+@pytest.mark.demand("I34")
 def test_no_layer_is_older_than_its_lifetime() -> None:
     """When this fails: `python -m espalier.clusters.design.layers.folding` says what to fold."""
     newest = release(RELEASED[0])
@@ -67,6 +69,7 @@ def test_no_layer_is_older_than_its_lifetime() -> None:
     assert folding.due(LAYERS, newest) == ()
 
 
+@pytest.mark.demand("I31")
 @pytest.mark.parametrize("layer", LAYERS, ids=NAMES)
 @pytest.mark.parametrize("case", CASES)
 def test_a_layer_changes_nothing_of_what_it_is_given(case: str, layer: object) -> None:

@@ -98,6 +98,7 @@ def test_the_pod_network_is_compared_with_what_was_applied_if_that_is_known() ->
 MANAGEMENT = "ManagementClusterRefInvalid: spec.managementCluster.name: "
 
 
+@pytest.mark.demand(L9="reported, where nobody could refuse it")
 @pytest.mark.parametrize(
     ("cluster", "why"),
     [

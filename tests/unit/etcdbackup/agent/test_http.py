@@ -146,6 +146,7 @@ async def test_health_says_why_not() -> None:
         assert await asked(port, "/healthz") == (200, {"health": True})
 
 
+@pytest.mark.demand(G68="with client certificates")
 async def test_only_who_shows_a_certificate_is_answered(tmp_path: Path) -> None:
     files, client = certificates(tmp_path)
     recorder = Recorder()

@@ -45,6 +45,7 @@ async def copied(simulation: Simulation, source: Store, target: Store, choice: C
     return await Copier(source, target, simulation.clock).run(choice)
 
 
+@pytest.mark.demand("G58")
 def test_the_latest_set_is_copied_byte_by_byte() -> None:
     async def story(simulation: Simulation) -> None:
         source, target = stores(simulation)
@@ -116,6 +117,7 @@ def test_an_empty_source_copies_nothing_and_says_so() -> None:
     simulated(story)
 
 
+@pytest.mark.demand("G58")
 @pytest.mark.parametrize("at", range(7))
 def test_a_copy_that_ends_anywhere_is_finished_by_the_next(at: int) -> None:
     async def story(simulation: Simulation) -> None:
@@ -260,6 +262,7 @@ async def inventory(simulation: Simulation, *snapshots: Snapshot) -> Inventory:
     return await read_inventory(store)
 
 
+@pytest.mark.demand("G59")
 def test_sets_are_chosen_by_number_and_age_and_the_latest_always_is() -> None:
     async def story(simulation: Simulation) -> None:
         source = await inventory(simulation, *(full(10 * (6 - number), -number * 86400) for number in range(1, 6)))
@@ -287,6 +290,7 @@ def test_a_choice_of_nothing_is_refused(wrong: dict[str, object]) -> None:
 RANGES = st.lists(st.tuples(st.booleans(), st.integers(1, 30), st.integers(0, 9), st.booleans()), max_size=8)
 
 
+@pytest.mark.demand("G59")
 @given(RANGES, st.integers(1, 3))
 def test_a_restore_from_the_copy_leads_as_far_as_from_the_source(
     made: list[tuple[bool, int, int, bool]], most: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -179,6 +180,7 @@ def test_without_its_marker_absence_means_nothing() -> None:
     assert machine(other, 106) == (ShutProxy(),)
 
 
+@pytest.mark.demand("G46")
 def test_an_object_that_is_not_understood_shuts_the_proxy_at_once() -> None:
     machine = owner()
     assert machine(seen(Unreadable("its status is Paused")), 106) == (ShutProxy(), StopEtcd(), Observe())
@@ -230,6 +232,7 @@ def test_a_guard_that_does_not_answer_has_shut_the_proxy_by_its_deadline() -> No
     assert TakeFinalSnapshot() in machine(events.Due(), 115)
 
 
+@pytest.mark.demand("G64")
 def test_a_source_that_starts_and_finds_initial_takes_the_final_snapshot_behind_a_shut_proxy() -> None:
     machine = Told()
     machine(events.Due())
@@ -239,6 +242,7 @@ def test_a_source_that_starts_and_finds_initial_takes_the_final_snapshot_behind_
     assert not machine.state.serves
 
 
+@pytest.mark.demand("G65")
 def test_a_source_that_starts_and_finds_ready_starts_nothing() -> None:
     machine = Told()
     machine(events.Due())
@@ -298,6 +302,7 @@ def test_initiate_writes_initial_after_a_fresh_read_and_counts_once_it_is_read_b
     assert ShutProxy() in machine(seen(asked, 108), 109)
 
 
+@pytest.mark.demand("G69")
 def test_the_status_of_a_copy_operation_is_reported_in_every_phase() -> None:
     machine = owner()
     assert agent.status(SETTINGS, machine.state).initiated is False
@@ -314,6 +319,7 @@ def test_snapshots_are_deleted_by_an_owner_alone() -> None:
     assert not machine.state.may_delete_snapshots
 
 
+@pytest.mark.demand("G46")
 def test_ready_that_was_overwritten_by_a_late_put_is_written_again() -> None:
     machine = handing_over()
     machine(events.SnapshotStored("final"), 108)

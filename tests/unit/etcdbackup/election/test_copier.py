@@ -50,6 +50,7 @@ def waiting() -> Told:
     return machine
 
 
+@pytest.mark.demand("G51")
 def test_a_copy_asks_the_source_to_end_and_believes_it_once_it_is_read() -> None:
     machine = Told()
     assert machine(events.Due()) == (ReadOwnMarker(),)
@@ -61,11 +62,13 @@ def test_a_copy_asks_the_source_to_end_and_believes_it_once_it_is_read() -> None
     assert machine.state.seen_since == 102
 
 
+@pytest.mark.demand("G51")
 def test_an_object_that_is_there_is_left_as_it_is() -> None:
     machine = waiting()
     assert not any(isinstance(action, PutOperation) for action in machine.did)
 
 
+@pytest.mark.demand("G71")
 def test_a_final_snapshot_that_waits_is_copied_at_once() -> None:
     machine = Told()
     machine(events.Due())
@@ -73,6 +76,7 @@ def test_a_final_snapshot_that_waits_is_copied_at_once() -> None:
     assert machine(seen(READY)) == (Copy("full.final"),)
 
 
+@pytest.mark.demand("G58")
 def test_a_copy_ends_with_its_marker_and_says_done() -> None:
     machine = Told()
     machine(events.Due())
@@ -109,6 +113,7 @@ def test_without_progress_the_destination_goes_on_alone_and_calls_nothing_final(
     assert put.marker.lossless is False
 
 
+@pytest.mark.demand("G52")
 def test_progress_makes_the_destination_wait_but_not_for_ever() -> None:
     machine, at = waiting(), 100.0
     while at < 1270:
@@ -146,6 +151,7 @@ def test_in_a_container_without_the_sources_marker_nothing_is_put_and_nothing_co
     assert machine.state.seen_since is None
 
 
+@pytest.mark.demand("G46")
 def test_an_object_that_is_not_understood_is_neither_absent_nor_ready() -> None:
     machine = Told()
     machine(events.Due())

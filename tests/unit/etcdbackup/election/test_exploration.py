@@ -33,6 +33,7 @@ SLOW_TO_FIND = (
 """Closures without which it takes ten to a hundred thousand states to find what breaks."""
 
 
+@pytest.mark.demand(G44="all orders of events up to the stated bounds")
 @pytest.mark.parametrize("bounds", sampled(EXPLORED, 0, 3))
 def test_in_all_orders_of_events_no_invariant_breaks_and_the_move_can_end(bounds: Bounds) -> None:
     exploration = explored(bounds.scenario, most=5_000_000)
@@ -108,12 +109,14 @@ def test_a_destination_that_waits_a_tick_less_than_the_fence_breaks_the_first_in
     assert exploration.violation is not None
 
 
+@pytest.mark.demand("G52")
 def test_a_destination_with_less_patience_than_a_healthy_source_needs_loses_a_write() -> None:
     exploration = explored(Scenario(patience=4), ends=False)
     assert exploration.violation is not None
     assert exploration.violation.invariant.startswith("I4 where nothing fails")
 
 
+@pytest.mark.demand("G62")
 @pytest.mark.parametrize("name", LEASES)
 def test_leases_keep_the_extensions_of_both_seeds_apart_only_with_all_their_rules(name: str) -> None:
     holds = name == "all rules"

@@ -145,6 +145,7 @@ async def test_an_etcd_that_is_stopped_ends_as_gracefully_as_one_that_runs(tmp_p
         agent.writer.close()
 
 
+@pytest.mark.demand("G55")
 async def test_an_etcd_that_does_not_end_is_killed(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "deaf")
     async with guard([*DEAF, str(tmp_path / "deaf")], patience=0.3) as setting:

@@ -193,6 +193,7 @@ async def test_data_buffered_for_a_slow_client_are_not_delivered_after_the_deadl
         assert setting.proxy.connections == 0
 
 
+@pytest.mark.demand("G55")
 async def test_shutting_cuts_who_is_connected_and_returns_when_that_is_done() -> None:
     async with guarded() as setting:
         setting.proxy.open(setting.hand.now + 10)

@@ -71,6 +71,7 @@ async def answering() -> AsyncIterator[Asked]:
         await server.stop()
 
 
+@pytest.mark.demand("G68", "G69", "G70")
 async def test_initiate_makes_the_object_once_and_status_reports_it() -> None:
     async with answering() as agent_:
         await eventually(lambda: agent_.run.ready)
@@ -91,6 +92,7 @@ async def test_initiate_makes_the_object_once_and_status_reports_it() -> None:
         assert not agent_.guard.runs, "and all of that is answered without etcd"
 
 
+@pytest.mark.demand(G68="the answer may be held back")
 async def test_initiate_may_hold_its_answer_back_until_etcd_is_handed_over() -> None:
     async with answering() as agent_:
         await eventually(lambda: agent_.run.ready)
@@ -109,6 +111,7 @@ async def test_backup_status_reports_what_would_be_lost() -> None:
             assert "unstoredSince" not in answer
 
 
+@pytest.mark.demand("G68")
 async def test_calls_for_others_and_what_is_not_understood_change_nothing() -> None:
     async with answering() as agent_:
         await eventually(lambda: agent_.run.ready)
@@ -139,6 +142,7 @@ async def test_the_probe_says_no_while_the_guard_is_frozen() -> None:
         await eventually(lambda: agent_.run.ready)
 
 
+@pytest.mark.demand("G58")
 async def test_a_copy_is_ready_when_its_epoch_may_start() -> None:
     async with answering() as source:
         await eventually(lambda: source.run.ready)

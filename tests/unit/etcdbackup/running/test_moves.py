@@ -30,6 +30,7 @@ from tests.support.etcd.moves import CLUSTER, Moves, Seat, moving
 from tests.support.sampling import sampled
 
 
+@pytest.mark.demand("G36", "G37", "G71")
 def test_in_the_good_case_nothing_that_was_acknowledged_is_lost() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
@@ -46,6 +47,7 @@ def test_in_the_good_case_nothing_that_was_acknowledged_is_lost() -> None:
     moving(story)
 
 
+@pytest.mark.demand("G37", "G51", "G54")
 def test_without_initiate_the_destination_asks_the_source_to_close_and_nothing_is_lost() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
@@ -61,6 +63,7 @@ def test_without_initiate_the_destination_asks_the_source_to_close_and_nothing_i
     moving(story)
 
 
+@pytest.mark.demand("G45", "G54")
 def test_the_source_closes_in_order() -> None:
     """G54: the probe turns 503 and the snapshotter stops, then the final snapshot, then `Ready`."""
 
@@ -84,6 +87,7 @@ def test_the_source_closes_in_order() -> None:
     moving(story)
 
 
+@pytest.mark.demand("G63", "G65", "G66")
 def test_a_source_without_its_bucket_closes_before_the_destination_goes_on() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
@@ -139,6 +143,7 @@ def test_an_agent_without_its_bucket_counts_down_to_its_deactivation() -> None:
     moving(story)
 
 
+@pytest.mark.demand(G66="the window is told")
 def test_the_gap_since_the_last_snapshot_is_reported_with_its_start() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
@@ -159,6 +164,7 @@ def test_the_gap_since_the_last_snapshot_is_reported_with_its_start() -> None:
     moving(story)
 
 
+@pytest.mark.demand("G63", G55="an error of the snapshotter alone ends nothing, the loss of its bucket does (G63)")
 def test_one_failed_request_closes_nothing() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
@@ -174,6 +180,7 @@ def test_one_failed_request_closes_nothing() -> None:
     moving(story)
 
 
+@pytest.mark.demand("G64")
 def test_a_source_whose_bucket_comes_back_serves_again() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
@@ -194,6 +201,7 @@ def test_a_source_whose_bucket_comes_back_serves_again() -> None:
     moving(story)
 
 
+@pytest.mark.demand("G55")
 def test_an_api_server_has_ended_what_it_serves_from_memory_before_the_source_says_ready() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
@@ -248,6 +256,7 @@ def test_a_client_that_is_connected_still_is_waited_for_whatever_was_said_of_api
     moving(story)
 
 
+@pytest.mark.demand("G53")
 @pytest.mark.parametrize("what", ["agent", "guard", "everything"])
 def test_a_source_that_dies_is_left_behind(what: str) -> None:
     async def story(moves: Moves) -> None:
@@ -265,6 +274,7 @@ def test_a_source_that_dies_is_left_behind(what: str) -> None:
     moving(story)
 
 
+@pytest.mark.demand("G53", G65="agent anew")
 def test_a_seed_that_was_frozen_serves_nothing_when_it_is_thawed() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
@@ -283,6 +293,9 @@ def test_a_seed_that_was_frozen_serves_nothing_when_it_is_thawed() -> None:
     moving(story)
 
 
+@pytest.mark.demand(
+    G5="with leftover sync objects and volumes", G48="each epoch's container is the source of the next move"
+)
 def test_a_cluster_moves_there_and_back_and_a_third_time() -> None:
     async def story(moves: Moves) -> None:
         first = await moves.founded()
@@ -304,6 +317,7 @@ def test_a_cluster_moves_there_and_back_and_a_third_time() -> None:
     moving(story)
 
 
+@pytest.mark.demand(G5="with leftover sync objects and volumes")
 def test_a_move_that_was_given_up_goes_back_to_a_volume_with_data_of_the_first_epoch() -> None:
     async def story(moves: Moves) -> None:
         first = await moves.founded()
@@ -561,6 +575,7 @@ def test_the_first_restore_of_an_epoch_uses_nothing_but_its_list() -> None:
 # --- Any moment -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.demand(G44="at any moment")
 @pytest.mark.parametrize("seed", sampled(range(200), *range(0, 200, 50)))
 def test_whatever_dies_at_whatever_moment_of_a_move_the_destination_serves_and_never_two(seed: int) -> None:
     async def story(moves: Moves) -> None:

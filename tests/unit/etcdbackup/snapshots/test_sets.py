@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,6 +59,7 @@ def test_deltas_without_a_full_snapshot_are_in_no_set() -> None:
     assert [str(stored.snapshot) for stored in store_inventory.stray] == [str(delta(1, 5, 0))]
 
 
+@pytest.mark.demand(G45="they are no snapshots")
 def test_foreign_objects_and_chunks_are_told_apart_and_change_nothing() -> None:
     base = full(10, 0)
     others = ("copyoperation.json", f"{base.key}/0000000001", "v2/Full-1", "v2/readme", "other/v2/x")

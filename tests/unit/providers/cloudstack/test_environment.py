@@ -47,6 +47,7 @@ def in_two_zones(namespace: str) -> list[dict[str, object]]:
     return trees
 
 
+@pytest.mark.demand(L29="with a cluster")
 def test_the_secrets_permit_the_servers_and_namespaces_of_the_manifest_and_those_of_before() -> None:
     async def main() -> None:
         running = new_server()

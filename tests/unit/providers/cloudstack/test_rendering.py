@@ -47,6 +47,7 @@ def test_a_cluster_on_cloudstack_becomes_these_objects(name: str) -> None:
     compare_with_golden(name, text_of(redacted(objects(made(manifest() if name == "cloudstack" else everything())))))
 
 
+@pytest.mark.demand(L67="CloudStack")
 def test_no_object_contains_keys() -> None:
     encoded = base64.b64encode(MAKER.encode()).decode()
     text = json.dumps(objects(made(everything())))
@@ -74,6 +75,7 @@ def test_keys_for_another_api_are_not_used_and_not_quoted() -> None:
     assert "secret.example.com" not in message
 
 
+@pytest.mark.demand(L30="for CloudStack, one for each availability zone")
 def test_each_availability_zone_has_its_keys() -> None:
     trees = manifest()
     zones = of(trees, "CloudStackDatacenterConfig")["availabilityZones"]

@@ -19,6 +19,7 @@ MAKER = {"EKSA_NUTANIX_USERNAME": "maker", "EKSA_NUTANIX_PASSWORD": "canary"}
 READER = {"EKSA_NUTANIX_CP_USERNAME": "reader", "EKSA_NUTANIX_CP_PASSWORD": "other"}
 
 
+@pytest.mark.demand(L29="with a cluster")
 def test_the_secret_permits_the_servers_and_namespaces_of_the_manifest_and_those_of_before() -> None:
     async def main() -> None:
         running = new_server()

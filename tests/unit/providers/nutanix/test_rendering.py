@@ -39,6 +39,7 @@ from tests.support.providers.nutanix import (
 )
 
 
+@pytest.mark.demand(L14="Nutanix")
 @pytest.mark.parametrize("name", ["nutanix", "nutanix-everything"])
 def test_a_cluster_on_nutanix_becomes_these_objects(name: str) -> None:
     compare_with_golden(name, text_of(redacted(objects(made(manifest() if name == "nutanix" else everything())))))
@@ -65,6 +66,7 @@ def test_the_written_credentials_are_readable_and_show_no_password() -> None:
     assert MAKER not in f"{login!r} {login} {[login]}"
 
 
+@pytest.mark.demand(L67="Nutanix")
 @pytest.mark.parametrize("cp", ["", "{}", "same"])
 def test_workload_clusters_get_the_administrators_account_only_by_consent(cp: str) -> None:
     data = CREDENTIALS | {"credentialsCP": account("maker", "x") if cp == "same" else cp}
@@ -119,6 +121,7 @@ def test_another_server_or_port_needs_its_own_permission(endpoint: str, server: 
     assert f"credentials-servers with {server}," in waits.message
 
 
+@pytest.mark.demand(L30="for Nutanix")
 def test_another_secret_is_used_if_the_datacenter_names_it_and_it_permits_that() -> None:
     trees, other = manifest(), credentials()
     of(trees, "NutanixDatacenterConfig")["credentialRef"]["name"] = "of-team-a"

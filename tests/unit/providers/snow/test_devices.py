@@ -58,6 +58,7 @@ def refusal(
     return raised.value
 
 
+@pytest.mark.demand("L26")
 def test_all_questions_are_answered_in_one_session() -> None:
     asked: list[list[str]] = []
     assert answers(lambda device: asked.append(device.asked)) == Answers(

@@ -38,6 +38,7 @@ def variables(tmp_path: Path) -> dict[str, str]:
     return {name: str(tmp_path / name) for name in CONTENT}
 
 
+@pytest.mark.demand(L29="with a cluster")
 def test_the_secret_permits_the_devices_and_namespaces_of_the_manifest(
     variables: dict[str, str],
 ) -> None:

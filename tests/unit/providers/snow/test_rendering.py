@@ -82,6 +82,7 @@ def test_each_device_needs_a_permission_of_its_own() -> None:
     assert seen(trees, credentials(servers=f"{OTHER_DEVICE}, {DEVICE}")).missing == ()
 
 
+@pytest.mark.demand(L30="for Snow")
 def test_another_secret_is_used_if_the_datacenter_names_it_and_it_permits_that() -> None:
     trees, other = manifest(), credentials()
     of(trees, DATACENTER)["identityRef"]["name"] = "of-team-a"

@@ -82,6 +82,7 @@ def changed(changes: dict[str, Any]) -> list[Tree]:
     return trees
 
 
+@pytest.mark.demand(U53="on bare metal all groups have one")
 @pytest.mark.parametrize("name", AT_ONCE)
 def test_errors_in_the_cluster_itself_are_refused_at_once(name: str) -> None:
     changes, sentence = AT_ONCE[name]
@@ -162,6 +163,7 @@ def test_groups_of_another_version_have_an_image_of_their_own() -> None:
     assert problem(seen(everything())) is None
 
 
+@pytest.mark.demand(U72="on bare metal")
 @pytest.mark.parametrize("family", ["redhat", "bottlerocket"])
 def test_machines_with_other_systems_than_ubuntu_are_not_upgraded_in_place(family: str) -> None:
     trees = changed({PLANE: IN_PLACE, GROUP: IN_PLACE})

@@ -33,6 +33,7 @@ async def stored_secret(client: Client) -> Secret:
     return (await client.get(SECRET, "vsphere-credentials", "eksa-system")).decode(Secret)
 
 
+@pytest.mark.demand(L29="with a cluster")
 def test_the_secret_permits_the_servers_and_namespaces_of_the_manifest_and_those_of_before() -> None:
     async def main() -> None:
         client = await server()

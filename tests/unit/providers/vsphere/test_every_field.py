@@ -233,6 +233,7 @@ def changed(kind: type[KubeObject], field: str, value: Any) -> str:
     return asyncio.run(main())
 
 
+@pytest.mark.demand(L38="the fields")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_sweep_covers_every_field(kind: type[KubeObject]) -> None:
     left = [

@@ -157,6 +157,7 @@ def test_several_matches_are_reported_unless_one_is_in_use() -> None:
     assert list(findings.evaluate(named, several, [POOLS[1]])) == []
 
 
+@pytest.mark.demand("L57")
 def test_a_new_match_changes_nothing() -> None:
     named = findings.of_machines(MACHINES, "DC0")
     first = findings.resolved(MACHINES, "DC0", answers(named, resource_pool=POOLS[1:]), Resolved())

@@ -45,6 +45,7 @@ STORIES = {
 }
 
 
+@pytest.mark.demand("L14")
 @pytest.mark.parametrize("name", STORIES)
 def test_a_cluster_on_vsphere_becomes_these_objects(name: str) -> None:
     compare_with_golden(name, text_of(redacted(objects(made(STORIES[name]())))))
@@ -61,6 +62,7 @@ def test_only_secrets_that_need_credentials_contain_them() -> None:
         assert not [tree for tree in trees if secret in json.dumps(tree)]
 
 
+@pytest.mark.demand("L67")
 @pytest.mark.parametrize("missing", ["usernameCP", "passwordCP", "same"])
 def test_workload_clusters_get_the_administrators_account_only_by_consent(missing: str) -> None:
     data = {name: value for name, value in CREDENTIALS.items() if name != missing}
@@ -102,6 +104,7 @@ def of_template(template: KubeObject) -> Tree:
     return spec
 
 
+@pytest.mark.demand("L57")
 def test_patterns_and_default_templates_wait_for_values_of_the_vcenter() -> None:
     trees = manifest()
     config = of(trees, "VSphereMachineConfig")

@@ -95,6 +95,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
+@pytest.mark.demand("G34")
 async def test_a_shoot_is_moved_by_one_patch() -> None:
     """G34."""
     async with garden() as client:
@@ -152,6 +153,7 @@ def test_only_some_of_many_shoots_are_named() -> None:
     )
 
 
+@pytest.mark.demand("G13")
 async def test_a_shoot_state_is_not_deleted_by_hand_while_its_shoot_is_there() -> None:
     """G13."""
     async with garden() as client:

@@ -72,6 +72,7 @@ def test_an_entry_is_made_for_the_newest_epoch_and_opens_no_other_bucket() -> No
     assert judged(entry(bucket="y"), None, shoot(owned=Ownership())) == [messages.ENTRY_OF_EPOCH]
 
 
+@pytest.mark.demand("G48")
 def test_the_bucket_of_an_entry_changes_only_to_that_of_the_newest_epoch_and_its_seed_changes() -> None:
     assert judged(entry(bucket="y"), entry()) == []
     assert judged(entry(bucket="y"), entry(bucket="y", seed=None)) == []
@@ -230,6 +231,7 @@ def test_a_gardenlet_makes_no_shoot_state_of_a_shoot_of_another_seed() -> None:
     assert refused(GARDENLET, None) == [messages.STATE_OF_OTHER_SEED]
 
 
+@pytest.mark.demand("G61")
 def test_a_source_entry_is_there_while_the_shoot_is_restored() -> None:
     assert judged(entry(SOURCE)) == []
     assert judged(entry(SOURCE), None, shoot("Reconcile", "Succeeded")) == []  # epochs decide, not its status
@@ -238,6 +240,7 @@ def test_a_source_entry_is_there_while_the_shoot_is_restored() -> None:
     assert judged(entry(SOURCE), None, shoot(owned=begun)) == [messages.SOURCE_NOT_NEEDED]  # whatever its seed says
 
 
+@pytest.mark.demand("G47")
 def test_a_source_entry_names_the_bucket_that_the_data_comes_from_and_the_seed_it_goes_to() -> None:
     """Not the bucket of an epoch in between that never started."""
     assert judged(entry(SOURCE, "y", "a")) == [messages.SOURCE_BUCKET, messages.SOURCE_SEED]
@@ -280,6 +283,7 @@ def test_the_shape_of_a_shoot_state() -> None:
     assert wrong(state([])) == [("metadata.ownerReferences", messages.STATE_OF_NO_SHOOT)]
 
 
+@pytest.mark.demand("G18")
 def test_no_value_of_a_secret_is_ever_told() -> None:
     secret = PersistedSecret(name="ca", data={"ca.key": "a secret!"})
     (violation,) = shoot_states.violations(state(gardenlet=GardenletState(secrets=[secret])))

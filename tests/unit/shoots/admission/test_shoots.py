@@ -114,6 +114,7 @@ def test_a_settled_shoot_moves_to_another_seed() -> None:
     assert found(SETTLED, moved(SETTLED, "b")) == []
 
 
+@pytest.mark.demand("G34")
 def test_naming_the_seed_it_has_is_no_move() -> None:
     """G34."""
     assert found(SETTLED, moved(SETTLED, "a"), MEMBER) == []
@@ -135,6 +136,7 @@ def test_a_seed_that_can_not_have_the_shoot_is_refused(seed: str, message: str) 
     assert found(None, shoot(seed)) == refused(message)
 
 
+@pytest.mark.demand("G35")
 def test_a_seed_that_is_not_ready_is_no_reason_to_refuse() -> None:
     """G35: the move waits for it."""
     assert found(SETTLED, moved(SETTLED, "lost")) == []
@@ -155,6 +157,7 @@ def test_a_shoot_leaves_a_seed_that_is_not_even_there_any_more() -> None:
     assert found(old, moved(old, "b")) == []
 
 
+@pytest.mark.demand("G33")
 @pytest.mark.parametrize(
     "old", [shoot("a"), shoot("a", "a", "Create", "Processing"), shoot("a", "a", "Create", "Error")]
 )
@@ -450,6 +453,7 @@ def test_epochs_that_nobody_can_read_can_be_put_right_by_the_garden_alone() -> N
     assert found(SETTLED, broken, SCHEDULER)[0][0] == FIELD
 
 
+@pytest.mark.demand(G33="where no webhook ran")
 @pytest.mark.parametrize(
     ("case", "message"),
     [

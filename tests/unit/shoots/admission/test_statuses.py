@@ -66,6 +66,7 @@ def test_the_seed_that_has_a_shoot_passes_it_on_when_it_has_migrated_it_and_wher
     assert refused(SETTLED, gardenlet("a"), seedName="b", lastOperation=MIGRATED) == allowed
 
 
+@pytest.mark.demand(G34="who writes the status", G35="who writes the status", G43="who writes the status")
 def test_no_seed_takes_a_shoot_from_another_one_nor_writes_its_status_late() -> None:
     other = [("status", messages.STATUS_OF_OTHER_SEED)]
     assert refused(MOVING, gardenlet("b"), seedName="b", lastOperation=MIGRATED) == other

@@ -147,6 +147,7 @@ def containers(tree: Mapping[str, Any]) -> list[str]:
     return [container["name"] for container in tree["spec"]["template"]["spec"]["containers"]]
 
 
+@pytest.mark.demand("G56", G48="where its agent writes", G70="the agent's Service has pods that are not ready")
 def test_an_etcd_becomes_ready_when_its_agent_says_that_it_serves() -> None:
     async def story(here: Story) -> None:
         await here.create()
@@ -170,6 +171,7 @@ def test_an_etcd_becomes_ready_when_its_agent_says_that_it_serves() -> None:
     tell(story)
 
 
+@pytest.mark.demand("G49", "G50", "G60")
 def test_a_copy_version_runs_the_agent_alone_and_makes_way_for_the_real_one() -> None:
     async def story(here: Story) -> None:
         await here.create(copy=True)

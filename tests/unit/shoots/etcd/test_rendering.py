@@ -64,6 +64,7 @@ def test_a_single_member_is_elected_at_once_where_etcds_own_times_make_it_wait_f
     assert 5 * heartbeat <= election <= 250, "etcd refuses less than five heartbeats"
 
 
+@pytest.mark.demand("G50")
 def test_a_copy_version_is_the_agent_alone_and_has_no_data() -> None:
     copy = etcd(sourceStore=SOURCE)
     assert list(containers(copy)) == ["backup-restore"]

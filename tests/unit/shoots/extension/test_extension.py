@@ -214,6 +214,7 @@ def test_a_failure_is_reported_with_its_codes_and_tried_again() -> None:
     simulate(story)
 
 
+@pytest.mark.demand("G28")
 def test_migrate_stops_a_resource_in_an_error_loop_for_good() -> None:
     """G28: no further call, also when the spec is touched, the controller restarts, or a reconcile is asked for."""
 
@@ -240,6 +241,7 @@ def test_migrate_stops_a_resource_in_an_error_loop_for_good() -> None:
     simulate(story)
 
 
+@pytest.mark.demand("G28")
 def test_migrate_ends_a_call_that_is_under_way() -> None:
     async def story(simulation: Simulation) -> None:
         world = await begin(simulation)
@@ -256,6 +258,7 @@ def test_migrate_ends_a_call_that_is_under_way() -> None:
     simulate(story)
 
 
+@pytest.mark.demand("G24")
 def test_restore_takes_over_what_the_state_names() -> None:
     """G24: adopted, not made; the state is as it was."""
 
@@ -272,6 +275,7 @@ def test_restore_takes_over_what_the_state_names() -> None:
     simulate(story)
 
 
+@pytest.mark.demand("G24")
 @pytest.mark.parametrize("state", [None, {"pound": 1}, {"pond": 7}, "text", [], {"pond": None}])
 def test_restore_without_a_state_that_can_be_read_is_an_error_and_makes_nothing(state: Any) -> None:
     """G24: and once the state is right, it goes on by itself."""
@@ -292,6 +296,7 @@ def test_restore_without_a_state_that_can_be_read_is_an_error_and_makes_nothing(
     simulate(story)
 
 
+@pytest.mark.demand("G27")
 def test_the_annotation_stays_while_a_restore_is_half_done() -> None:
     """G27: a restart repeats the restore."""
 
@@ -310,6 +315,7 @@ def test_the_annotation_stays_while_a_restore_is_half_done() -> None:
     simulate(story)
 
 
+@pytest.mark.demand("G78")
 def test_without_a_valid_lease_a_resource_is_skipped_and_says_why() -> None:
     """G78: no error state; renewed, it is reconciled."""
 
@@ -388,6 +394,7 @@ def test_the_condition_of_the_lease_keeps_its_transition_time_while_it_is_false_
     simulate(story)
 
 
+@pytest.mark.demand("G78")
 def test_an_operation_that_would_outlive_its_lease_is_ended() -> None:
     """G78: what began in time does not act after the lease; it is no error, and goes on when the lease is renewed."""
 
@@ -408,6 +415,7 @@ def test_an_operation_that_would_outlive_its_lease_is_ended() -> None:
     simulate(story)
 
 
+@pytest.mark.demand("G79")
 def test_retries_end_with_the_lease() -> None:
     """G79: gardenlet cut from the garden, extension in an error loop."""
 
@@ -445,6 +453,7 @@ def test_a_delete_is_called_for_only_within_the_lease() -> None:
     simulate(story)
 
 
+@pytest.mark.demand("G22")
 def test_a_state_that_is_too_large_is_reported_and_the_earlier_one_stays() -> None:
     """G22."""
 

@@ -151,6 +151,7 @@ def test_a_seed_that_is_missing_or_being_deleted_is_not_ready() -> None:
     assert unready(seed("a")) == ("", "")
 
 
+@pytest.mark.demand("G5")
 def test_a_seed_is_evacuated_a_few_shoots_at_a_time() -> None:
     shoots = [shoot(f"apple-{number}", "a", "a") for number in range(6)]
     shoots += [shoot("moving", "b", "a", "Migrate Processing"), shoot("new", "a", "a", "Create Processing")]

@@ -93,6 +93,7 @@ READY = {"conditions": [{"type": "GardenletReady", "status": "True"}]}
 BACKUP = {"provider": "local", "credentialsRef": {"name": "bucket", "namespace": "garden"}}
 
 
+@pytest.mark.demand(G33="where no webhook ran")
 async def test_a_move_that_no_webhook_has_reviewed_stops_nothing_while_admission_would_refuse_it() -> None:
     async with moving() as (client, _seen):
         seeds = {

@@ -142,6 +142,10 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
+@pytest.mark.demand(
+    G18="of other seeds' shoots nothing can be read or written",
+    G21="of other seeds' shoots nothing can be read or written",
+)
 async def test_a_large_state_moves_with_its_shoot_and_no_other_seed_gets_at_it() -> None:
     state = json_of(5 * MIB)
     async with garden() as world:

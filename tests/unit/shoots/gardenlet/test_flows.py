@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,21 +37,25 @@ def test_nothing_serves_or_acts_before_ownership_is_taken() -> None:
     assert RECONCILE.dependents(["Take ownership"]) == others
 
 
+@pytest.mark.demand("G30")
 def test_secrets_reach_the_seed_only_once_they_are_in_the_shoot_state() -> None:
     assert "Deploy secrets" in RECONCILE.dependents(["Generate secrets"])
 
 
+@pytest.mark.demand("G61")
 def test_the_source_is_asked_for_its_credentials_no_longer_than_the_copy_needs() -> None:
     assert "Remove source backup entry" in RECONCILE.dependents(["Copy backups"])
     assert "Take ownership" in RECONCILE.dependents(["Remove source backup entry"])
     assert "Take ownership" in RECONCILE.dependents(["Wait for lease of source"])
 
 
+@pytest.mark.demand(G3="controllers wait for them")
 def test_names_lead_to_the_new_api_server_only_once_it_answers() -> None:
     assert {"Deploy DNS records", "Wait for nodes"} <= RECONCILE.dependents(["Deploy kube-apiserver"])
     assert "Deploy kube-controller-manager" in RECONCILE.dependents(["Wait for nodes"])
 
 
+@pytest.mark.demand("G35")
 def test_nothing_is_stopped_before_the_destination_is_ready() -> None:
     assert MIGRATE.dependents(["Wait for destination"]) == MIGRATE.names - {
         "Wait for destination",
@@ -58,6 +63,7 @@ def test_nothing_is_stopped_before_the_destination_is_ready() -> None:
     }
 
 
+@pytest.mark.demand("G36", "G38", "G39", "G67")
 def test_etcd_is_handed_over_after_all_that_writes_has_ended_and_as_the_last_but_one() -> None:
     order = ["Stop controllers", "Stop kube-apiserver", "Migrate extension resources", "Persist extension state"]
     order += ["Remove extension resources", "Hand over etcd", "Release"]
@@ -65,6 +71,7 @@ def test_etcd_is_handed_over_after_all_that_writes_has_ended_and_as_the_last_but
         assert after in MIGRATE.dependents([before])
 
 
+@pytest.mark.demand("G67")
 def test_a_seed_that_lost_the_shoot_keeps_its_etcd_until_the_next_one_has_started() -> None:
     assert {"Remove etcd", "Remove namespace", "Remove cluster"} <= LEAVE.dependents(["Wait for successor"])
     assert "Remove extension resources" in LEAVE.dependents(["Migrate extension resources"])
@@ -76,6 +83,7 @@ def test_machines_are_deleted_while_their_controller_runs_and_before_their_netwo
     assert "Delete cluster" in DELETE.dependents(["Delete namespace"])  # with it goes the lease that deletions need
 
 
+@pytest.mark.demand("G4")
 def test_creation_reconcile_and_restore_are_one_graph() -> None:
     assert flow_of("Create") is flow_of("Reconcile") is flow_of("Restore") is RECONCILE
     assert flow_of("Migrate") is MIGRATE

@@ -215,6 +215,7 @@ def test_a_corrected_state_is_given_to_a_restore_that_fails_unless_its_extension
     assert (isinstance(verdict, Action) and verdict.what.startswith("give Infrastructure apple its state")) is is_given
 
 
+@pytest.mark.demand(G72="task by task")
 @pytest.mark.parametrize(
     ("answered", "status", "is_over"), [(1, Status.READY, True), (1, Status.INITIAL, False), (2, Status.READY, False)]
 )
@@ -235,6 +236,7 @@ async def test_etcd_is_handed_over_once_the_operation_of_its_own_epoch_is_ready(
     assert [call.epoch for call in asked] == [1]
 
 
+@pytest.mark.demand(G73="task by task")
 def test_a_move_is_not_taken_back_once_etcd_was_handed_over() -> None:
     """It would begin anew from what was there before, or found a second shoot."""
 

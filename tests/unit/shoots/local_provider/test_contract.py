@@ -28,6 +28,7 @@ async def created(world: World, name: str, case: Case) -> dict[str, object]:
     return await seed.until(case.resource, case.name, succeeded("Create"))
 
 
+@pytest.mark.demand("G23")
 @every_kind
 def test_a_resource_is_reconciled_and_then_left_alone(case: Case) -> None:
     """G23: kinds with state have it filled, others leave it nil. A settled resource costs no write and no call."""
@@ -68,6 +69,7 @@ def test_a_failure_is_reported_and_tried_again(case: Case) -> None:
     simulate(story)
 
 
+@pytest.mark.demand("G28")
 @calling
 def test_migrate_in_an_error_loop_stops_all_calls(case: Case) -> None:
     """G28: also when the resource is touched afterwards, and the controllers restart."""
@@ -95,6 +97,16 @@ def test_migrate_in_an_error_loop_stops_all_calls(case: Case) -> None:
     simulate(story)
 
 
+@pytest.mark.demand(
+    "G26",
+    "G29",
+    "G41",
+    G8="case Infrastructure",
+    G9="case Worker",
+    G10="a case for each kind",
+    G11="case Extension",
+    G47="case BackupEntry",
+)
 @every_kind
 def test_a_resource_moves_without_a_change_of_the_cloud(case: Case) -> None:
     """G8, G9, G10, G24, G26, G29: migrated, deleted, restored with the same state; the source was asked for nothing."""
@@ -128,6 +140,7 @@ def test_a_resource_moves_without_a_change_of_the_cloud(case: Case) -> None:
     simulate(story)
 
 
+@pytest.mark.demand("G24", G26="kinds without state")
 @every_kind
 def test_a_restore_without_its_state_makes_nothing(case: Case) -> None:
     """G24, G26: kinds that need a state say that it lacks; others reconcile."""
@@ -168,6 +181,7 @@ def test_a_deleted_resource_leaves_nothing_behind(case: Case) -> None:
     simulate(story)
 
 
+@pytest.mark.demand("G78", G82="case DNSRecord")
 @leased
 def test_nothing_is_done_without_a_lease(case: Case) -> None:
     """G78, G82: create, reconcile, restore and delete; it is said in a condition, and is no error."""
@@ -197,6 +211,7 @@ def test_nothing_is_done_without_a_lease(case: Case) -> None:
     simulate(story)
 
 
+@pytest.mark.demand("G57", "G78", "G79")
 @pytest.mark.parametrize("case", [case for case in CASES if case.calls and case.leased], ids=str)
 def test_a_lease_that_ends_in_the_middle_ends_the_operation(case: Case) -> None:
     """G78, G79: each call takes a minute, and the lease is not renewed; none begins after it."""
@@ -224,6 +239,7 @@ def test_a_lease_that_ends_in_the_middle_ends_the_operation(case: Case) -> None:
     simulate(story)
 
 
+@pytest.mark.demand("G81", G82="case DNSRecord")
 @leased
 def test_controllers_that_come_back_after_the_shoot_was_lost_do_nothing(case: Case) -> None:
     """G81: they were cut off, reconcile is still asked for, and they are back before their gardenlet."""
@@ -256,6 +272,7 @@ def test_controllers_that_come_back_after_the_shoot_was_lost_do_nothing(case: Ca
 STEPS = [(case, 9 if case.resource.kind == "Worker" else 1) for case in CASES]
 
 
+@pytest.mark.demand("G27")
 @pytest.mark.parametrize(("case", "step"), sampled([*STEPS, (CASES[1], 1)], *range(len(STEPS))), ids=str)
 def test_a_crash_after_any_write_changes_nothing_of_the_end(case: Case, step: int) -> None:
     """G27 and all others: the controllers die after each of their writes, in turn, until none is left."""

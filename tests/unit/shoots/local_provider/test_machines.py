@@ -153,6 +153,7 @@ def test_a_machine_is_created_once_though_the_cloud_refuses_another_one_meanwhil
     simulate(story)
 
 
+@pytest.mark.demand("G9")
 def test_the_state_of_a_worker_follows_its_machines_without_a_reconcile() -> None:
     """G9: and its names are those of the objects, each kind under its own."""
 
@@ -197,6 +198,7 @@ def test_the_state_is_not_written_once_a_worker_is_migrated() -> None:
     simulate(story)
 
 
+@pytest.mark.demand("G9")
 def test_machines_made_after_the_last_state_are_adopted() -> None:
     """The state is of two machines; meanwhile there are four. None is made, none is deleted, all keep names."""
 
@@ -220,6 +222,7 @@ def test_machines_made_after_the_last_state_are_adopted() -> None:
     simulate(story)
 
 
+@pytest.mark.demand("G9")
 @pytest.mark.parametrize("first", sampled(range(5), 2))
 def test_a_crash_after_any_write_of_a_restore_makes_and_deletes_no_machine(first: int) -> None:
     """G9: machine controller manager runs all the time, and holds still until the restore has succeeded."""
@@ -244,6 +247,7 @@ def test_a_crash_after_any_write_of_a_restore_makes_and_deletes_no_machine(first
     simulate(story)
 
 
+@pytest.mark.demand("G24")
 def test_a_state_of_machines_that_are_all_gone_makes_none() -> None:
     """G24: it is of another shoot, or of another account."""
 

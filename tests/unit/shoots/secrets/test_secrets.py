@@ -28,12 +28,14 @@ def generated(seed: int = 1, **present: Data) -> dict[str, Data]:
 ALL = generated()
 
 
+@pytest.mark.demand("G6", "G14")
 def test_the_eleven_of_the_proposal_are_generated() -> None:
     assert tuple(ALL) == names.PERSISTED
     assert set(ALL["ca"]) == {"ca.crt", "ca.key"}
     assert "id_rsa" in ALL["ssh-keypair"]
 
 
+@pytest.mark.demand("G30")
 @given(st.sets(st.sampled_from(names.PERSISTED)))
 def test_an_existing_secret_is_never_generated_again(kept: set[str]) -> None:
     present = {name: ALL[name] for name in kept}
@@ -63,6 +65,7 @@ def test_the_encryption_configuration_has_a_key_of_its_own() -> None:
     assert text != generated(2)["etcd-encryption-secret"]["encryption-configuration.yaml"].decode()
 
 
+@pytest.mark.demand("G7")
 def test_derived_secrets_verify_against_carried_authorities_and_differ_in_each_seed() -> None:
     here = derived.derive(ALL, {}, namespace=SPACE, now=NOW, rng=random.Random(3))
     there = derived.derive(ALL, {}, namespace=SPACE, now=NOW, rng=random.Random(4))

@@ -29,6 +29,7 @@ from tests.support.servers.faults import Blocked, Crash
 STATE = {"serial": 2**63 - 1, "nothing": None, "deep": [{"none": None}, [], {}], "ratio": 1.5, "text": "\u2028\n"}
 
 
+@pytest.mark.demand("G16", "G31")
 @told
 async def test_a_changed_state_follows_with_one_write(world: World) -> None:
     """G31, and G16: whatever JSON it is."""
@@ -42,6 +43,7 @@ async def test_a_changed_state_follows_with_one_write(world: World) -> None:
         assert len(world.garden.changes) == before + 1
 
 
+@pytest.mark.demand("G32")
 @told
 async def test_a_settled_shoot_causes_no_writes_also_after_a_restart(world: World) -> None:
     """G32."""
@@ -58,6 +60,7 @@ async def test_a_settled_shoot_causes_no_writes_also_after_a_restart(world: Worl
     assert world.garden.changes[before:] == []
 
 
+@pytest.mark.demand("G10")
 @told
 async def test_an_extension_without_state_has_no_entry(world: World) -> None:
     """G10."""
@@ -67,6 +70,7 @@ async def test_an_extension_without_state_has_no_entry(world: World) -> None:
         assert await world.entries() == {}
 
 
+@pytest.mark.demand("G15")
 @told
 async def test_control_planes_of_two_purposes_are_two_entries(world: World) -> None:
     """G15."""
@@ -87,6 +91,7 @@ async def test_control_planes_of_two_purposes_are_two_entries(world: World) -> N
         assert entries == [("normal", "normal"), ("exposure", "exposure")]
 
 
+@pytest.mark.demand(G10="one that keeps state after all is carried", G11="into the ShootState")
 @told
 async def test_a_kind_that_is_installed_while_the_controller_runs_is_carried_too(world: World) -> None:
     """G11: the list of kinds is open."""
@@ -169,6 +174,7 @@ async def test_a_seed_whose_caches_are_behind_writes_nothing_once_the_next_epoch
         assert await world.entries() == {"Infrastructure/infrastructure": "last"}
 
 
+@pytest.mark.demand("G40")
 @told
 async def test_the_destination_goes_on_where_the_source_stopped(world: World) -> None:
     await world.set_state("last")
@@ -200,6 +206,7 @@ async def test_the_destination_goes_on_where_the_source_stopped(world: World) ->
         assert entry["epoch"] == 2
 
 
+@pytest.mark.demand(G20="1.4, 1.9, 2.5 and 5 MiB")
 @pytest.mark.parametrize("mebibytes", [1.4, 1.9, 2.5, 5])
 def test_a_state_that_is_too_large_for_one_object_arrives_whole(mebibytes: float) -> None:
     """G20: in Secrets, and whoever reads it sees no difference."""
@@ -232,6 +239,7 @@ async def test_many_states_that_are_too_large_together_move_until_the_rest_fits(
         assert all(name in moved for name in ("Extension/toy-8", "Extension/toy-7"))  # the largest first
 
 
+@pytest.mark.demand(G21="large states alone, and only what changed is written")
 @told
 async def test_only_the_secrets_of_the_state_that_is_there_remain(world: World) -> None:
     """G21: and only what changed was written."""
@@ -248,6 +256,7 @@ async def test_only_the_secrets_of_the_state_that_is_there_remain(world: World) 
         assert (await world.garden.client.list(SECRET, names.STATE_NAMESPACE)).items == []
 
 
+@pytest.mark.demand(G20="never a stale or truncated one")
 @told
 async def test_a_state_with_a_missing_piece_restores_nothing(world: World) -> None:
     await world.set_state(json_of(2 * MIB))
@@ -262,6 +271,7 @@ async def test_a_state_with_a_missing_piece_restores_nothing(world: World) -> No
     assert len(stored.problems()) == 1
 
 
+@pytest.mark.demand(G20="never a stale or truncated one")
 @told
 async def test_a_state_that_can_not_be_carried_is_said_and_the_earlier_one_restores_nothing(world: World) -> None:
     """G22: never a stale state."""
@@ -310,6 +320,7 @@ def test_a_gardenlet_that_dies_after_any_write_leaves_what_the_next_one_complete
     story()
 
 
+@pytest.mark.demand("G31")
 @told
 async def test_a_gardenlet_without_its_garden_catches_up_when_it_is_back(world: World) -> None:
     await world.set_state("first")

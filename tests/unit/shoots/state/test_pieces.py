@@ -47,6 +47,7 @@ def damaged(secret: dict[str, Any], data: str) -> dict[str, Any]:
     return {**secret, "data": {"state": data}}
 
 
+@pytest.mark.demand(G20="never a stale or truncated one")
 def test_pieces_that_are_not_whole_or_another_ones_are_refused() -> None:
     text = msgspec.json.encode(json_of(2_000_000))
     reference, secrets = pieces.split(text, "uid")

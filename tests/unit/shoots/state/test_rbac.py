@@ -46,6 +46,7 @@ async def grant(world: World, user: User, namespace: str, role: str) -> None:
     await client.create(ROLE_BINDING, {"metadata": metadata, "roleRef": reference, "subjects": [subject]})
 
 
+@pytest.mark.demand("G18")
 @told
 async def test_an_admin_of_the_project_sees_his_shoots_and_secrets_and_no_state(world: World) -> None:
     await world.set_state(json_of(500_000))
@@ -79,6 +80,7 @@ async def test_a_viewer_of_the_project_reads_its_shoots_and_writes_nothing(world
             await refused
 
 
+@pytest.mark.demand("G18")
 @pytest.mark.parametrize("role", [rbac.PROJECT_VIEWER, rbac.PROJECT_ADMIN])
 def test_no_role_for_people_has_a_right_that_reveals_state(role: Sequence[Right]) -> None:
     assert revealing(role) == []

@@ -16,6 +16,7 @@ def resource(status: bytes, spec: bytes = b'{"type":"local"}', annotations: byte
     )
 
 
+@pytest.mark.demand("G16")
 def test_a_state_is_the_bytes_that_the_extension_wrote() -> None:
     state = state_of(resource(b'{"state":{"b":1.0,"a":null, "n":9223372036854775807}}'), Infrastructure)
     assert state.text == b'{"b":1.0,"a":null, "n":9223372036854775807}'
@@ -27,6 +28,7 @@ def test_no_state_is_none(status: bytes) -> None:
     assert state_of(resource(status), Infrastructure).text == b""
 
 
+@pytest.mark.demand("G15")
 def test_a_purpose_tells_resources_of_a_kind_apart() -> None:
     state = state_of(resource(b"{}", b'{"type":"local","purpose":"provision"}'), OperatingSystemConfig)
     assert state.key == StateKey("OperatingSystemConfig", "x", "provision")
@@ -38,6 +40,7 @@ def test_a_resource_still_to_be_restored_reports_no_state(order: bytes) -> None:
     assert state_of(resource(b'{"state":1}', annotations=annotations), Infrastructure).waits
 
 
+@pytest.mark.demand(G16="what can't be carried is told")
 @pytest.mark.parametrize(
     ("status", "problem"),
     [

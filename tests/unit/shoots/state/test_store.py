@@ -29,6 +29,7 @@ def secrets_of(state: Object) -> dict[str, PersistedSecret]:
     return Document(state.raw).secrets
 
 
+@pytest.mark.demand("G12", "G13")
 @told
 async def test_a_shoot_state_is_owned_by_its_shoot_and_held(world: World) -> None:
     """G12, G13."""
@@ -41,6 +42,7 @@ async def test_a_shoot_state_is_owned_by_its_shoot_and_held(world: World) -> Non
     assert (owner.uid, owner.controller, owner.block_owner_deletion) == (shoot.metadata.uid, True, True)
 
 
+@pytest.mark.demand("G14", "G30")
 @told
 async def test_secrets_that_are_stored_win_over_those_that_are_generated_again(world: World) -> None:
     """G30: a gardenlet that crashed between generation and deployment deploys the same CA afterwards."""
@@ -136,6 +138,7 @@ async def test_the_state_of_an_earlier_shoot_of_the_name_is_not_used(world: Worl
         await world.states().persist(again, [KEYS], 1)
 
 
+@pytest.mark.demand("G13")
 @told
 async def test_a_shoot_state_that_is_deleted_by_hand_is_held_and_still_kept_up_to_date(world: World) -> None:
     """G13: also while a migration runs."""

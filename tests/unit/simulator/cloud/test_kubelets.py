@@ -72,6 +72,7 @@ def client_of(server: Server) -> Client:
     return Client(InProcessTransport(server))
 
 
+@pytest.mark.demand(G3="nodes find it by DNS")
 def test_a_node_keeps_running_while_its_control_plane_moves_and_finds_it_by_dns() -> None:
     """G3: the same kubelet, the same Node, and its Lease is renewed on the new API server."""
 

@@ -306,6 +306,7 @@ def test_a_container_that_ends_in_the_moment_of_a_probe_is_started_again(turns: 
     tell(story, short=short)
 
 
+@pytest.mark.demand("G56")
 def test_containers_of_a_pod_see_each_others_processes_only_if_it_shares_their_namespace() -> None:
     told = Told()
 
@@ -329,6 +330,7 @@ def test_containers_of_a_pod_see_each_others_processes_only_if_it_shares_their_n
     assert sorted(told.said) == ["no such process", "sent"]
 
 
+@pytest.mark.demand("G70")
 def test_services_lead_to_ready_pods_or_to_all_if_they_say_so() -> None:
     async def serve(container: Container) -> int:
         async def answers(_path: str) -> int:

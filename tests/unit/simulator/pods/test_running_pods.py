@@ -97,6 +97,7 @@ async def test_init_containers_run_one_after_the_other_then_the_containers(tmp_p
         assert {condition["type"]: condition["status"] for condition in status["conditions"]}["Initialized"] == "True"
 
 
+@pytest.mark.demand("U66")
 async def test_a_container_that_fails_says_its_last_lines_and_nothing_runs_after_it(tmp_path: Path) -> None:
     async with environment(tmp_path) as here:
         await run(here, "story", "fail 4", "write /host/never never")

@@ -67,6 +67,7 @@ def test_patches_name_exactly_what_can_be_made() -> None:
     assert answer["machinePatch"]["patchType"] == "JSONPatch"
 
 
+@pytest.mark.demand("U25")
 @pytest.mark.parametrize(("change", "field"), CONTROL_PLANE_CHANGES)
 def test_any_other_field_of_a_control_plane_is_refused_by_name_and_left_over(change: Tree, field: str) -> None:
     count = {"count": 1}

@@ -209,6 +209,7 @@ async def test_discovery_reports_three_hooks_that_stop_cluster_api_when_they_fai
             assert (await here.post(path, b"not JSON"))[0] == 400
 
 
+@pytest.mark.demand("U11")
 async def test_another_version_is_accepted_whole() -> None:
     async with env() as here:
         await here.owner(KubeadmControlPlane, "Fail")
