@@ -12,7 +12,7 @@ COMPILE := uv pip compile -q --generate-hashes --universal --no-header --no-emit
 .DEFAULT_GOAL := help
 # Without cached bytecode each of the many programs that tests start compiles all it imports: a second of CPU each.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test smoke check bench soak real-assets test-real sizes pages messages lock release
+.PHONY: help demo test smoke check bench soak real-assets test-real sizes pages election messages lock release
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -63,6 +63,9 @@ release: $(VENV)/.installed ## Enter a release into the embedded manifest: make 
 pages: $(VENV)/.installed ## Write docs/reference from the tables in the code, docs/proposals.md from the marks of tests
 	@$(BIN)/python -m espalier.cli.pages docs/reference
 	@$(BIN)/python -m tests.conventions.demands docs/proposals.md
+
+election: $(VENV)/.installed ## Explore the election of etcd's owner: tables of docs/etcd-election.md, ways to each hole (ten minutes)
+	@$(BIN)/python -m tests.support.etcd.election.page
 
 messages: $(VENV)/.installed ## Generate the Python of etcd's messages from src/espalier/etcd/messages/rpc.proto
 	@$(BIN)/python -m grpc_tools.protoc -Isrc --python_out=src --pyi_out=src espalier/etcd/messages/rpc.proto

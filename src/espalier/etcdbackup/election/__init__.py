@@ -3,5 +3,5 @@ machines.
 
 `agent.py` and `copier.py` receive the events of `events.py` and answer with the actions of `actions.py`. Neither reads
 a clock or a store. Decision 0113 explains why this is safe. `tests/support/etcd/election/` explores all orders of
-events; `docs/etcd-election-exploration.md` reports the results.
+events; `docs/etcd-election.md` reports the results.
 """

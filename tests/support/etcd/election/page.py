@@ -1,4 +1,7 @@
-"""`python -m tests.support.etcd.election.page [PART..]` writes the results into docs/etcd-election-exploration.md."""
+"""`make election` explores all orders of events anew: tables into docs/etcd-election.md, ways to each hole to stdout.
+
+`python -m tests.support.etcd.election.page PART..` does so for some of the tables.
+"""
 
 from __future__ import annotations
 
@@ -16,30 +19,30 @@ from tests.support.etcd.election.packed import explored
 from tests.support.etcd.election.scenario import Scenario
 from tests.support.etcd.election.world import World
 
-PAGE = Path(__file__).parents[4] / "docs" / "etcd-election-exploration.md"
+PAGE = Path(__file__).parents[4] / "docs" / "etcd-election.md"
 
 
 def row(bounds: Bounds, found: Exploration[World]) -> str:
-    """The row of an exploration: its bounds and how many states it has."""
-    when = "soak" if bounds.large else "test"
-    figures = f"{found.states:,} | {found.transitions:,} | {found.depth}"
-    return f"| {bounds.name} | {_bounds(bounds.scenario)} | {figures} | {when} |"
+    """The row of an exploration: what may happen, how many states and transitions it has, and which tests run it."""
+    return f"| {bounds.name} | {found.states:,} | {found.transitions:,} | {'soak' if bounds.large else 'test'} |"
+
+
+def hole_row(hole: Hole, violation: Violation[World]) -> str:
+    """The row of a hole: which invariant breaks, after how many steps."""
+    return f"| {_title(hole)} | {violation.invariant.split()[0]} | {len(list(_steps(violation)))} |"
 
 
 def story(hole: Hole, violation: Violation[World]) -> str:
     """A hole, and the shortest way into it."""
-    gap = f" ({hole.gap})" if hole.gap else ""
-    where = f"{violation.invariant.split()[0]}, {_bounds(hole.scenario)}"
-    head = f"<details><summary>{_capital(hole.name)}{gap}: {where}</summary>"
     steps = "\n".join(f"{at}. {said}" for at, said in enumerate(_steps(violation), 1))
-    return f"{head}\n\n{steps}\n\nThis breaks *{violation.invariant}*.\n\n</details>"
+    head = f"## {_title(hole)}\n\nBounds: {_bounds(hole.scenario)}."
+    return f"{head}\n\n{steps}\n\nThis breaks *{violation.invariant}*.\n"
 
 
 def lease_row(name: str, bounds: leases.Leases) -> str:
     """The row of leases with some rule or time changed."""
     found = leases.explored(bounds)
-    verdict = "holds" if found.violation is None else "; ".join(said for said, _ in found.violation.trace if said)
-    return f"| {name} | {found.states:,} | {verdict} |"
+    return f"| {name} | {found.states:,} | {'yes' if found.violation is None else 'no'} |"
 
 
 LEASES: dict[str, leases.Leases] = {
@@ -81,26 +84,29 @@ def _bounds(scenario: Scenario) -> str:
     return ", ".join(told) or "defaults"
 
 
-def _capital(text: str) -> str:
-    return text[0].upper() + text[1:]
+def _title(hole: Hole) -> str:
+    return hole.name[0].upper() + hole.name[1:] + (f" ({hole.gap})" if hole.gap else "")
 
 
 def _explored() -> Iterator[str]:
-    yield "| what may happen | bounds | states | transitions | depth | in |"
-    yield "|---|---|---|---|---|---|"
+    yield "| what may happen | states | transitions | in |"
+    yield "|---|---|---|---|"
     for bounds in EXPLORED:
         yield row(bounds, explored(bounds.scenario, most=5_000_000))
 
 
-def _stories(holes: tuple[Hole, ...]) -> Iterator[str]:
+def _holes(head: str, holes: tuple[Hole, ...]) -> Iterator[str]:
+    yield f"| {head} | breaks | after steps |"
+    yield "|---|---|---|"
     for hole in holes:
         found = explored(hole.scenario, only=hole.breaks, ends=False)
         assert found.violation is not None, hole.name
-        yield story(hole, found.violation)
+        print(story(hole, found.violation))
+        yield hole_row(hole, found.violation)
 
 
 def _leases() -> Iterator[str]:
-    yield "| leases | states | found |"
+    yield "| rules and times | states | extensions kept apart |"
     yield "|---|---|---|"
     yield from (lease_row(name, bounds) for name, bounds in LEASES.items())
 
@@ -108,13 +114,13 @@ def _leases() -> Iterator[str]:
 PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "explored": _explored,
     "leases": _leases,
-    "proposal": lambda: _stories(OF_THE_PROPOSAL),
-    "closures": lambda: _stories(tuple(CLOSURES[closure] for closure in Closure)),
+    "proposal": lambda: _holes("hole of the proposal", OF_THE_PROPOSAL),
+    "closures": lambda: _holes("rule", tuple(CLOSURES[closure] for closure in Closure)),
 }
 
 
 def write(*parts: str) -> None:
-    """Put these parts between their marks; `explored` takes ten minutes."""
+    """Put these tables between their marks; `explored` takes ten minutes."""
     for name in parts:
         begin, end = f"<!-- begin {name}: generated -->", f"<!-- end {name} -->"
         before, found_begin, rest = PAGE.read_text().partition(begin)

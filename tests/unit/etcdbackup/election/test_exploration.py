@@ -12,13 +12,13 @@ from tests.support.etcd.election.explorations import EXPLORED, Bounds
 from tests.support.etcd.election.explorer import explore
 from tests.support.etcd.election.holes import CLOSURES, OF_THE_PROPOSAL, Hole
 from tests.support.etcd.election.packed import explored
-from tests.support.etcd.election.page import LEASES, PAGE, lease_row, row, story
+from tests.support.etcd.election.page import LEASES, PAGE, hole_row, lease_row, row
 from tests.support.etcd.election.scenario import Scenario
 from tests.support.etcd.election.system import System
 from tests.support.sampling import sampled
 
 TEXT = PAGE.read_text()
-AGAIN = "write the page again: python -m tests.support.etcd.election.page"
+AGAIN = "write the tables again: make election"
 SLOW_TO_FIND = (
     Closure.EPOCH_KEYS,
     Closure.GARDEN_CAS,
@@ -159,4 +159,4 @@ def test_every_kind_of_misfortune_happens_in_some_exploration() -> None:
 def _assert_documented_break(hole: Hole) -> None:
     exploration = explored(hole.scenario, only=hole.breaks, ends=False)
     assert exploration.violation is not None
-    assert story(hole, exploration.violation) in TEXT, AGAIN
+    assert hole_row(hole, exploration.violation) in TEXT, AGAIN
