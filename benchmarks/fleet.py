@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from espalier.api.capi.kubeadm import KubeadmConfig
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
@@ -29,7 +30,7 @@ from espalier.apiserver.server import Server
 from espalier.apiserver.storage.sqlite import SqliteStore
 from espalier.apiserver.storage.store import MemoryStore, Store
 from espalier.cli.kit.home import Home
-from espalier.clusters.design import gate, names
+from espalier.clusters.design import gate
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
 from espalier.kube.pki import Authority
@@ -89,8 +90,8 @@ def with_marks(objects: list[tuple[str, Key, bytes]]) -> Iterator[tuple[str, Key
     kubeconfig = cluster.metadata.uid.encode() + base64.b64decode(Object(secret).tree["data"]["value"])
     marks = cluster.metadata.annotations
     renewed = {
-        marks[names.GATE_ANNOTATION].encode(): gate.content_hash(cluster, children).encode(),
-        marks[names.KUBECONFIG_ANNOTATION].encode(): hashlib.sha256(kubeconfig).hexdigest()[:16].encode(),
+        marks[metadata_keys.GATE_ANNOTATION].encode(): gate.content_hash(cluster, children).encode(),
+        marks[metadata_keys.KUBECONFIG_ANNOTATION].encode(): hashlib.sha256(kubeconfig).hexdigest()[:16].encode(),
     }
     for name, key, raw in objects:
         fresh = raw

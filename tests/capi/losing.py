@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from espalier.api.capi.cluster import Cluster as CapiCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.reasons import Reason
@@ -34,7 +35,7 @@ async def infrastructure_and_control_plane_are_lost(real: RealClusterApi) -> Non
     before, nodes = await endpoint(real, key), await real.versions(key)
     await real.client.delete(DockerCluster.resource, key.name, SYSTEM_NAMESPACE)
     await real.until(lambda cluster: reason(cluster) == Reason.CLUSTER_API_OBJECT_DELETED, key)
-    correct = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
+    correct = {"metadata": {"annotations": {metadata_keys.DRIFT_ANNOTATION: "correct"}}}
     await real.client.patch(Cluster.resource, key.name, key.namespace, patch=correct, type=PatchType.MERGE)
     await real.until_ready(key)
     again = await real.client.get(DockerCluster.resource, key.name, SYSTEM_NAMESPACE)

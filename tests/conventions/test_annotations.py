@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from espalier.api.eksa.group import GROUP
-from espalier.api.eksa.metadata_keys import ANNOTATIONS
+from espalier.api.metadata_rows import ANNOTATIONS
 from espalier.api.reference import Writer
 
 SOURCE = Path(__file__).parents[2] / "src" / "espalier"
@@ -44,7 +44,7 @@ OF_WHAT_WE_MAKE = {
 NO_ANNOTATIONS = {"FINALIZER", "LABEL", "TYPE"}
 
 
-BY_MANAGER = {one.key for one in ANNOTATIONS if one.writer not in (Writer.USER, Writer.CLI)}
+BY_MANAGER = {key for key, prose in ANNOTATIONS if prose.writer not in (Writer.USER, Writer.CLI)}
 """All others are wishes of people: who copies an object copies the wish."""
 
 
@@ -56,7 +56,7 @@ def ours() -> Iterator[str]:
             for name, value in vars(module).items():
                 is_key = isinstance(value, str) and value.startswith(f"{GROUP}/") and name.isupper()
                 is_annotation = is_key and not any(word in name for word in NO_ANNOTATIONS)
-                if is_annotation and (value in BY_MANAGER or not any(value == one.key for one in ANNOTATIONS)):
+                if is_annotation and (value in BY_MANAGER or value not in dict(ANNOTATIONS)):
                     yield name
 
 

@@ -13,11 +13,11 @@ import pytest
 
 from espalier.api.crd import crd_of
 from espalier.api.eksa import condition_types, events, reasons
-from espalier.api.gardener import GARDEN_KINDS, SEED_KINDS, etcd, metadata_rows, seed, shoot
+from espalier.api.gardener import GARDEN_KINDS, SEED_KINDS, etcd, seed, shoot
 from espalier.api.gardener import condition_types as gardener_conditions
 from espalier.api.gardener import events as gardener_events
 from espalier.api.gardener import reasons as of_gardener
-from espalier.api.reference import EventReason, MetadataField, Reason
+from espalier.api.reference import EventReason, Reason
 from espalier.cli import pages
 from espalier.clusters.report import status
 from espalier.etcdbackup.snapshotter import measures as backups
@@ -32,7 +32,10 @@ REFERENCE = ROOT / "docs" / "reference"
 GOLDEN = (Path(__file__).with_name("persisted.golden")).read_text().splitlines()
 """The writes of a cluster's whole life, and the constants of the code: test_persisted.py compares them."""
 
-KEYS = {field: {one.key for one in rows} for field, rows in pages.metadata_keys().items()}
+KEYS = {
+    field: {key for key, _ in rows}
+    for field, rows in zip(("annotation", "label", "finalizer"), pages.metadata_of_clusters(), strict=True)
+}
 ALL_KEYS = set().union(*KEYS.values())
 NO_KEYS = {
     "anywhere.eks.amazonaws.com/v1alpha1": "an API version",
@@ -59,7 +62,7 @@ def golden(section: str) -> Iterator[str]:
 
 
 def test_each_key_of_our_own_is_in_the_table_of_metadata() -> None:
-    """When this fails: add a row to `espalier/api/eksa/metadata_keys.py`, or to its provider."""
+    """When this fails: annotate the constant with its prose (`espalier/api/reference.py`)."""
     ours = {
         text
         for text in golden("constant")
@@ -68,18 +71,16 @@ def test_each_key_of_our_own_is_in_the_table_of_metadata() -> None:
     assert ours - NO_KEYS.keys() - ALL_KEYS == set()
 
 
-@pytest.mark.parametrize("metadata_field", MetadataField)
-def test_annotations_and_labels_of_a_cluster_are_in_the_table_under_their_sort(metadata_field: MetadataField) -> None:
-    written = {line.split()[1] for line in golden(metadata_field.value)}
+@pytest.mark.parametrize("metadata_field", KEYS)
+def test_annotations_and_labels_of_a_cluster_are_in_the_table_under_their_sort(metadata_field: str) -> None:
+    written = {line.split()[1] for line in golden(metadata_field)}
     ours = {key for key in written if "anywhere.eks.amazonaws.com" in key or key == "eks-d-upgrader"}
     assert ours - KEYS[metadata_field] == set()
 
 
 def test_each_key_of_the_table_is_used() -> None:
-    used = set(golden("constant")) | {
-        line.split()[1] for metadata_field in MetadataField for line in golden(metadata_field.value)
-    }
-    files = [*(SOURCE / "clusterapi").glob("*.py"), SOURCE / "api" / "moves.py"]
+    used = set(golden("constant")) | {line.split()[1] for metadata_field in KEYS for line in golden(metadata_field)}
+    files = [SOURCE / "api" / "capi" / "cluster.py", SOURCE / "api" / "moves.py"]
     constants = "\n".join(path.read_text() for path in files)
     unused = {key for key in ALL_KEYS if key not in used and f'"{key}"' not in constants}
     assert unused == set()
@@ -138,15 +139,15 @@ def test_each_event_of_the_table_is_recorded() -> None:
 
 
 def test_each_condition_of_our_kinds_is_in_the_table() -> None:
-    """When this fails: add a row to `espalier/api/eksa/condition_types.py`."""
-    told = {kind: {one.name for one in condition_types.of_kind(kind)} for kind in (reasons.GROUP, reasons.NODE)}
+    """When this fails: annotate the constant with its prose (`espalier/api/reference.py`)."""
+    told = {kind: set(pages.conditions_of(kind)) for kind in (reasons.GROUP, reasons.NODE)}
     steps = {step.condition for step in node_steps.STEPS} | {node_steps.POD_CREATED}
     assert told[reasons.NODE] == {*steps, "Ready", "Progressing", "Accepted"}
     for line in golden("condition"):
         kind, condition = line.split()
         if kind.endswith("Upgrade"):
             assert condition in told[reasons.NODE if kind == reasons.NODE else reasons.GROUP], line
-    assert {one.name for one in condition_types.of_kind(reasons.CLUSTER)} == set(status._SHOWN)
+    assert set(pages.conditions_of(reasons.CLUSTER)) == set(status._SHOWN)
 
 
 def test_each_reason_of_a_true_condition_is_in_the_table() -> None:
@@ -157,8 +158,8 @@ def test_each_reason_of_a_true_condition_is_in_the_table() -> None:
 
 
 def test_each_condition_of_gardeners_kinds_is_in_the_table() -> None:
-    """When this fails: add a row to `espalier/api/gardener/condition_types.py`."""
-    told = {kind: {one.name for one in gardener_conditions.of_kind(kind)} for kind in of_gardener.WHERE}
+    """When this fails: annotate the constant with its prose (`espalier/api/reference.py`)."""
+    told = {kind: set(pages.conditions_of_gardeners(kind)) for kind in of_gardener.WHERE}
     assert {kind: types for kind, types in told.items() if types} == {
         of_gardener.SHOOT: {*shoot.REPORTED_BY_GARDENLET, shoot.READY_FOR_MIGRATION},
         of_gardener.SEED: {seed.GARDENLET_READY, seed.SHOOTS_REMOVED, f"{seed.BUCKET_REACHABLE}SEED"},
@@ -178,7 +179,7 @@ def test_each_column_of_gardeners_kinds_that_shows_a_condition_can_be_filled() -
     """When this fails: nothing sets the condition; remove the column."""
     columns = str([crd_of(kind) for kind in (*GARDEN_KINDS, *SEED_KINDS)])
     shown = set(re.findall(r'conditions\[\?\(@\.type=="(\w+)"', columns))
-    assert shown <= {one.name for kind in of_gardener.WHERE for one in gardener_conditions.of_kind(kind)}
+    assert shown <= {name for kind in of_gardener.WHERE for name in pages.conditions_of_gardeners(kind)}
 
 
 def test_each_reason_of_a_true_condition_of_gardeners_kinds_is_in_the_table() -> None:
@@ -202,20 +203,19 @@ NO_KEYS_OF_GARDENER = {
 
 
 def strings_of_gardener() -> Iterator[str]:
-    """All literals and constants of the code for Gardener's kinds, except those of the table itself."""
+    """All literals and constants of the code for Gardener's kinds."""
     for package in ("api/gardener", "shoots"):
         for path in sorted((SOURCE / package).rglob("*.py")):
-            if path.name != "metadata_rows.py":
-                yield from (value for value in vars(_module(path)).values() if isinstance(value, str))
-                for node in ast.walk(ast.parse(path.read_text())):
-                    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                        yield node.value
+            yield from (value for value in vars(_module(path)).values() if isinstance(value, str))
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield node.value
 
 
 def test_each_key_on_gardeners_kinds_is_in_the_table_and_used() -> None:
-    """When this fails: add a row to `espalier/api/gardener/metadata_rows.py`, or remove one."""
+    """When this fails: annotate the constant with its prose (`espalier/api/reference.py`), or remove it."""
     used = set(strings_of_gardener())
-    told = {one.key for rows in metadata_rows.BY_METADATA_FIELD.values() for one in rows}
+    told = {key for rows in pages.metadata_of_shoots() for key, _ in rows}
     found = {text for text in used if KEY_OF_GARDENER.match(text)}
     assert found - NO_KEYS_OF_GARDENER.keys() - told == set()
     assert {key for key in told if key.removesuffix("KIND") not in used} == set()

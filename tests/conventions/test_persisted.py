@@ -13,12 +13,12 @@ import pytest
 
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.core import DAEMON_SET
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.storage.store import MemoryStore, Store
-from espalier.clusters.design import names
 from espalier.etcdbackup.snapshotter.schedule import Schedule
 from espalier.kube.client import PatchType
 from espalier.runtime.virtual import Simulation, run
@@ -71,7 +71,7 @@ def written() -> set[str]:
             async def patch(resource: Resource, key: Key, body: Tree) -> None:
                 await env.client.patch(resource, key.name, key.namespace, patch=body, type=PatchType.MERGE)
 
-            drift = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
+            drift = {"metadata": {"annotations": {metadata_keys.DRIFT_ANNOTATION: "correct"}}}
             await env.apply(**spec(1, 1))
             await env.until_ready()
             await env.change(workerNodeGroupConfigurations=spec(1, 2)["workerNodeGroupConfigurations"])

@@ -14,6 +14,7 @@ import yaml
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.core import CONFIG_MAP, SECRET, ConfigMap, Secret
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.identity_providers import AWSIamConfig, OIDCConfig
 from espalier.api.eksa.reasons import Reason
@@ -326,7 +327,7 @@ def test_lost_keys_of_the_authenticator_are_made_again_and_not_an_empty_secret()
             nothing = {"data": dict.fromkeys(await keys(env))}
             await env.client.patch(SECRET, name, "eksa-system", patch=nothing, type=PatchType.MERGE)
             assert f"Secret eksa-system/{name}: data" in await said(env)
-            correct = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
+            correct = {"metadata": {"annotations": {metadata_keys.DRIFT_ANNOTATION: "correct"}}}
             await env.client.patch(Cluster.resource, *reversed(GARDEN), patch=correct, type=PatchType.MERGE)
             await asyncio.sleep(CALM)
             second = await keys(env)

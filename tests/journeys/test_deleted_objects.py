@@ -11,6 +11,7 @@ import pytest
 from espalier.api.capi.cluster import Cluster as CapiCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.core import CONFIG_MAP, NODE, SECRET
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Condition, Tree
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.embedded
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = 3600.0
-CORRECT: dict[str, str | None] = {names.DRIFT_ANNOTATION: "correct"}
+CORRECT: dict[str, str | None] = {metadata_keys.DRIFT_ANNOTATION: "correct"}
 
 
 def journey(story: Callable[[ManagedEnvironment], Awaitable[None]]) -> None:

@@ -13,6 +13,7 @@ from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck
 from espalier.api.core import CLUSTER_ROLE, CORE_EVENT, DAEMON_SET
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.reasons import Reason
@@ -121,11 +122,11 @@ def test_whatever_is_edited_is_named_by_object_and_field_and_brought_back_on_dem
         said = await until_said(env, status="False")
         assert said.reason == Reason.DRIFTED
         assert all(expected in said.message for *_, expected in EDITS)
-        assert f"{names.DRIFT_ANNOTATION}=correct" in said.message
+        assert f"{metadata_keys.DRIFT_ANNOTATION}=correct" in said.message
         assert (await env.until_ready()).status.ready  # drift is no matter of readiness
         await asyncio.sleep(3 * RESYNC)
         assert (env.written() - written).keys() == {STATUS}, "reported, and nothing else"
-        await annotate(env, names.DRIFT_ANNOTATION, "correct")
+        await annotate(env, metadata_keys.DRIFT_ANNOTATION, "correct")
         await until_said(env, status="True")
         for resource, name, patch, _ in EDITS:
             live = (await env.client.get(resource, name, SYSTEM_NAMESPACE)).tree
@@ -152,7 +153,7 @@ def test_a_deleted_object_is_missing_and_comes_back_while_drift_is_corrected() -
         before = await machines(env.client)
         await env.client.delete(MachineHealthCheck.resource, "garden-kcp-unhealthy", SYSTEM_NAMESPACE)
         await until_said(env, status="False", text="MachineHealthCheck eksa-system/garden-kcp-unhealthy is missing")
-        await annotate(env, names.DRIFT_ANNOTATION, "correct")
+        await annotate(env, metadata_keys.DRIFT_ANNOTATION, "correct")
         await until_said(env, status="True")
         await env.client.delete(MachineHealthCheck.resource, "garden-md-0-worker-unhealthy", SYSTEM_NAMESPACE)
         await asyncio.sleep(rate_limit.SECONDS + 5)
@@ -172,13 +173,13 @@ def test_edited_machine_templates_are_reverted_only_on_request() -> None:
         field = "spec.kubeadmConfigSpec.clusterConfiguration.imageRepository"
         await until_said(env, status="False", text=field)
         await asyncio.sleep(CALM)  # Cluster API replaces the machine: that is what was done by hand
-        await annotate(env, names.DRIFT_ANNOTATION, "correct")
+        await annotate(env, metadata_keys.DRIFT_ANNOTATION, "correct")
         said = await until_said(env, status="False", text="correct-machines corrects that by replacing machines")
         assert field in said.message
         before = await machines(env.client)
         await asyncio.sleep(CALM)
         assert await machines(env.client) == before
-        await annotate(env, names.DRIFT_ANNOTATION, "correct-machines")
+        await annotate(env, metadata_keys.DRIFT_ANNOTATION, "correct-machines")
         await until_said(env, status="True")
         await asyncio.sleep(CALM)
         after = await machines(env.client)
@@ -200,7 +201,7 @@ def test_an_edit_of_the_cni_in_the_workload_cluster_is_corrected_at_the_next_com
         said = await until_said(env, status="False", seconds=1.2 * RESYNC)
         assert "DaemonSet kube-system/kindnet of the workload cluster: spec.template.spec.containers" in said.message
         assert "ClusterRole kindnet of the workload cluster is missing" in said.message
-        await annotate(env, names.DRIFT_ANNOTATION, "correct")
+        await annotate(env, metadata_keys.DRIFT_ANNOTATION, "correct")
         await until_said(env, status="True", seconds=5)
         live = (await workload.get(DAEMON_SET, "kindnet", "kube-system")).tree
         assert live["spec"]["template"]["spec"]["containers"][0]["image"] != image["image"]
@@ -216,7 +217,7 @@ def test_drift_is_compared_on_demand() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         workload = await env.workload()
         await workload.delete(DAEMON_SET, "kindnet", "kube-system")
-        await annotate(env, names.DRIFT_ANNOTATION, "report")
+        await annotate(env, metadata_keys.DRIFT_ANNOTATION, "report")
         await until_said(env, status="False", text="DaemonSet kube-system/kindnet", seconds=5)
 
     story(tell)
@@ -228,11 +229,11 @@ def test_a_patch_is_offered_and_applied_by_consent_alone() -> None:
 
     async def tell(env: ManagedEnvironment) -> None:
         said = await until_said(env, status="True", text="patch short-lived-tokens is available")
-        assert f"{names.PATCHES_ANNOTATION}=short-lived-tokens" in said.message
+        assert f"{metadata_keys.PATCHES_ANNOTATION}=short-lived-tokens" in said.message
         before = {found.name for found in (await env.client.list(Machine.resource, SYSTEM_NAMESPACE)).items}
         flag = "service-account-extend-token-expiration"
         assert flag not in str((await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)).tree)
-        await annotate(env, names.PATCHES_ANNOTATION, "short-lived-tokens")
+        await annotate(env, metadata_keys.PATCHES_ANNOTATION, "short-lived-tokens")
         await env.until(lambda cluster: cluster.status.phase == "Upgrading")
         await env.until(lambda cluster: cluster.status.phase == "Running" and bool(cluster.status.ready))
         assert flag in str((await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)).tree)
@@ -253,7 +254,7 @@ def test_without_layers_nothing_is_compared_and_nothing_is_said() -> None:
         written = env.written()
         resource, name, patch, _ = EDITS[1]
         await edit(env, resource, name, patch)
-        await annotate(env, names.DRIFT_ANNOTATION, "correct")
+        await annotate(env, metadata_keys.DRIFT_ANNOTATION, "correct")
         await asyncio.sleep(CALM)
         assert env.written() - written == {}
         assert ANNOTATION not in env.written() - written
@@ -267,7 +268,7 @@ def test_repeated_edits_are_corrected_less_and_less_often_and_reported(varies: b
     """Two programs that each want their way would else write as fast as they can, and for ever."""
 
     async def tell(env: ManagedEnvironment) -> None:
-        await annotate(env, names.DRIFT_ANNOTATION, "correct")
+        await annotate(env, metadata_keys.DRIFT_ANNOTATION, "correct")
         before = env.written()
         resource, name, _, said = EDITS[1]
         cache = env.capi_objects.of(resource, SYSTEM_NAMESPACE)

@@ -12,10 +12,10 @@ from espalier.api.core import (
     MUTATING_WEBHOOK_CONFIGURATION,
     VALIDATING_WEBHOOK_CONFIGURATION,
 )
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.meta import Tree
-from espalier.clusters.design import names
 from espalier.kube.client import PatchType
 from espalier.runtime.virtual import Simulation, run
 from tests.support.environments.managed_environment import GARDEN, managed_environment
@@ -64,8 +64,8 @@ def test_a_cluster_of_another_management_cluster_is_not_made_a_second_time() -> 
                 await env.client.create(resource, tree)
             cluster = await env.until(lambda one: bool(one.status.failure_reason))
             assert (cluster.status.failure_reason, cluster.status.phase) == ("ClusterAPIObjectsMissing", "Failed")
-            assert names.GATE_ANNOTATION in (cluster.status.failure_message or "")
-            away = {"metadata": {"annotations": {names.GATE_ANNOTATION: None}}}
+            assert metadata_keys.GATE_ANNOTATION in (cluster.status.failure_message or "")
+            away = {"metadata": {"annotations": {metadata_keys.GATE_ANNOTATION: None}}}
             await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=away, type=PatchType.MERGE)
             await env.until_ready()  # as it was told
 

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.reasons import Reason
-from espalier.clusters.design import names
 from espalier.kube.client import PatchType
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import Request, Response, Transport
@@ -204,7 +204,7 @@ def test_a_writer_who_undoes_what_we_write_makes_few_writes_a_minute_and_no_harm
             if kind == CLUSTERS:
                 found = (await env.client.get(Cluster.resource, "garden-000", NAMESPACE)).decode(Cluster)
                 assert found.status.failure_reason == Reason.CLUSTER_API_OBJECTS_MISSING
-                again = {"metadata": {"annotations": {names.GATE_ANNOTATION: None}}}
+                again = {"metadata": {"annotations": {metadata_keys.GATE_ANNOTATION: None}}}
                 await env.client.patch(Cluster.resource, "garden-000", NAMESPACE, patch=again, type=PatchType.MERGE)
             if kind not in NOT_UNDONE:
                 await all_ready(env.clusters, 1, seconds=10 * LONGEST_PAUSE)

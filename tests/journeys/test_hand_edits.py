@@ -19,7 +19,7 @@ import pytest
 
 from espalier.api import core
 from espalier.api.gardener import metadata_keys as keys
-from espalier.api.gardener import metadata_rows, move_times, names
+from espalier.api.gardener import move_times, names
 from espalier.api.gardener.backups import BackupBucket, BackupEntry
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.etcd import Etcd
@@ -32,6 +32,7 @@ from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.gardener.worker import Worker
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
+from espalier.cli import pages
 from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import BadRequest, Forbidden, Invalid, KubeError, NotFound
@@ -260,7 +261,7 @@ ALWAYS: list[tuple[str, Moment]] = [
 
 
 def test_the_sweep_has_each_annotation_and_each_field_of_a_status() -> None:
-    assert {key for key, _, _ in ANNOTATIONS} == {one.key for one in metadata_rows.ANNOTATIONS} - UNREAD
+    assert {key for key, _, _ in ANNOTATIONS} == {key for key, _ in pages.metadata_of_shoots()[0]} - UNREAD
     for _, kind, fields in STATUSES:
         status = next(one for one in msgspec.structs.fields(kind) if one.name == "status").type
         assert set(fields) == {one.encode_name for one in msgspec.structs.fields(status)}

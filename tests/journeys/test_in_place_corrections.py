@@ -11,13 +11,12 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CONFIG_MAP, POD, SERVICE_ACCOUNT
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
+from espalier.api.eksa.upgrades import RETRY_ANNOTATION, ControlPlaneUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
 from espalier.kube.wire import Request, Response, Transport
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.workload_cluster import WorkloadCluster
-from espalier.upgrades.names import RETRY_ANNOTATION
 from espalier.upgrades.node.containers import STEPS
 from tests.support.environments import in_place_environment as in_place
 from tests.support.environments.in_place_environment import NEW, until_so

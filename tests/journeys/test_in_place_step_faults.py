@@ -10,11 +10,11 @@ import pytest
 
 from espalier.api.core import POD
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.eksa.upgrades import RETRY_ANNOTATION, ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
 from espalier.simulator.workload_cluster import WorkloadCluster
-from espalier.upgrades.names import RETRY_ANNOTATION, node_upgrade, upgrader
+from espalier.upgrades.names import node_upgrade, upgrader
 from espalier.upgrades.node.containers import STEPS
 from tests.conftest import EXPLORE
 from tests.support.environments import in_place_environment as in_place

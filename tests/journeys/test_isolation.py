@@ -17,6 +17,7 @@ import pytest
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import NEVER_OBSERVED, Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
@@ -163,7 +164,7 @@ def test_the_same_without_isolation_fails(many: Steady) -> None:
 def test_the_same_holds_while_all_drift_is_corrected(clusters: int) -> None:
     """So the proof does not rest on nobody looking at what was made."""
     upgrade_of_the_manager(
-        steady(clusters, since=EPOCH, annotations={names.DRIFT_ANNOTATION: "correct-machines"}),
+        steady(clusters, since=EPOCH, annotations={metadata_keys.DRIFT_ANNOTATION: "correct-machines"}),
         Isolation.LAYERS,
         scaling_replaces_no_machine,
     )
@@ -217,7 +218,7 @@ def test_changing_back_in_the_middle_does_not_close_the_gate_on_a_half_changed_e
             present = await env.client.get(Cluster.resource, "garden", NAMESPACE)
             await set_status(env, {"observedGeneration": present.metadata.generation})
         async with managed_environment(simulation.clock, seed=3, store=store, stores=stores) as env:
-            await env.until(lambda found: found.metadata.annotations.get(names.GATE_ANNOTATION) == closed)
+            await env.until(lambda found: found.metadata.annotations.get(metadata_keys.GATE_ANNOTATION) == closed)
             await env.until_ready()
             assert not [node for node in await env.nodes() if "tier" in node["metadata"]["labels"]]
             templates = await env.client.list(KubeadmConfigTemplate.resource, SYSTEM_NAMESPACE)
@@ -271,7 +272,7 @@ def test_a_restore_without_managed_fields_is_reported_as_drift_and_corrected_on_
             told = synced(await env.until(lambda cluster: "False" in synced(cluster)))
             assert "DockerCluster eksa-system/garden: metadata.managedFields" in told["False"]
             generations = await made_for(env, GARDEN)
-            patch = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
+            patch = {"metadata": {"annotations": {metadata_keys.DRIFT_ANNOTATION: "correct"}}}
             await env.client.patch(Cluster.resource, "garden", NAMESPACE, patch=patch, type=PatchType.MERGE)
             await env.until(lambda cluster: "True" in synced(cluster))
             await asyncio.sleep(CALM)
@@ -297,7 +298,9 @@ def test_a_cluster_that_was_restored_without_its_cluster_api_objects_says_so_and
             await env.until_ready()
             if is_changed:
                 await env.change(kubernetesVersion="1.36")
-                await env.until(lambda found: found.metadata.annotations[names.GATE_ANNOTATION] == gate.CHANGING)
+                await env.until(
+                    lambda found: found.metadata.annotations[metadata_keys.GATE_ANNOTATION] == gate.CHANGING
+                )
             tree = (await env.client.get(Cluster.resource, "garden", NAMESPACE)).tree
         async with managed_environment(simulation.clock, seed=2) as env:
             datacenter = {"metadata": {"name": "garden", "namespace": NAMESPACE}, "spec": {}}
@@ -324,7 +327,7 @@ def test_a_cluster_whose_cluster_api_objects_are_deleted_during_a_change_is_not_
             await env.apply()
             await env.until_ready()
             await env.change(kubernetesVersion="1.36")
-            await env.until(lambda found: found.metadata.annotations[names.GATE_ANNOTATION] == gate.CHANGING)
+            await env.until(lambda found: found.metadata.annotations[metadata_keys.GATE_ANNOTATION] == gate.CHANGING)
             await env.client.delete(capi.Cluster.resource, "garden", SYSTEM_NAMESPACE)
             await asyncio.sleep(CALM)
             found = (await env.client.get(Cluster.resource, "garden", NAMESPACE)).decode(Cluster)
@@ -346,7 +349,7 @@ def test_the_generations_are_written_when_all_is_done_and_not_before() -> None:
             def look(_old: Object | None, new: Object | None, _first: bool) -> None:
                 if new is not None and new.name == "garden":
                     cluster = new.decode(Cluster)
-                    value = cluster.metadata.annotations.get(names.GATE_ANNOTATION)
+                    value = cluster.metadata.annotations.get(metadata_keys.GATE_ANNOTATION)
                     seen.append((bool(cluster.status.ready), cluster.status.observed_generation, value))
 
             env.clusters.subscribe(look)
@@ -377,7 +380,7 @@ def test_a_gate_that_is_opened_by_hand_undoes_what_was_done_to_the_cluster_api_o
             assert (await env.client.list(MachineDeployment.resource)).items == []
             assert await mark(env) == closed
             await annotate(env, gate.OPENED)
-            await env.until(lambda cluster: cluster.metadata.annotations[names.GATE_ANNOTATION] == closed)
+            await env.until(lambda cluster: cluster.metadata.annotations[metadata_keys.GATE_ANNOTATION] == closed)
             assert len(await env.nodes()) == 3
             kept = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
             assert kept.metadata.uid == control_plane.metadata.uid
@@ -397,7 +400,7 @@ def test_a_reconcile_that_fails_leaves_the_generations_and_is_finished_without_a
             await asyncio.sleep(CALM)
             cluster = await env.until(lambda cluster: not cluster.status.ready)
             assert cluster.status.observed_generation == generation < cluster.metadata.generation
-            assert gate.is_open(cluster.metadata.annotations[names.GATE_ANNOTATION])
+            assert gate.is_open(cluster.metadata.annotations[metadata_keys.GATE_ANNOTATION])
             shut.clear()
             await env.until_ready()
             assert len(await env.nodes()) == 4

@@ -13,13 +13,13 @@ import pytest
 
 from espalier.api.capi import cluster as capi
 from espalier.api.core import ROLE, ROLE_BINDING, SECRET, Secret
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.cli.clusters import kubeconfig
 from espalier.cli.install import manifests
 from espalier.clusters.act import kubeconfig_copies
-from espalier.clusters.design import names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.wire import Request, Response, Transport
@@ -86,9 +86,9 @@ def test_a_copy_comes_back_at_once_for_who_takes_the_note_of_it_away() -> None:
         await asyncio.sleep(60)
         before = await copy(env)
         await env.client.delete(SECRET, NAME, NAMESPACE)
-        note: Tree = {"metadata": {"annotations": {names.KUBECONFIG_ANNOTATION: None}}}
+        note: Tree = {"metadata": {"annotations": {metadata_keys.KUBECONFIG_ANNOTATION: None}}}
         await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=note, type=PatchType.MERGE)
-        await env.until(lambda cluster: names.KUBECONFIG_ANNOTATION in cluster.metadata.annotations, seconds=5)
+        await env.until(lambda cluster: metadata_keys.KUBECONFIG_ANNOTATION in cluster.metadata.annotations, seconds=5)
         assert (await copy(env)).data == before.data
 
     journey(story)

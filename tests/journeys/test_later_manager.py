@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from espalier.api.capi.machine import Machine, MachineHealthCheck
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
@@ -101,7 +102,7 @@ async def drift_is_seen_and_brought_back(management: Production, key: Key) -> No
     await client.patch(MachineHealthCheck.resource, check, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
     said = f"MachineHealthCheck eksa-system/{check}: spec.remediation.triggerIf.unhealthyLessThanOrEqualTo"
     await until(cache, key, lambda found: found is not None and said in _synced(found), seconds=30)
-    annotations = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
+    annotations = {"metadata": {"annotations": {metadata_keys.DRIFT_ANNOTATION: "correct"}}}
     await client.patch(Cluster.resource, key.name, key.namespace, patch=annotations, type=PatchType.MERGE)
     await until(cache, key, lambda found: found is not None and is_synced(found), seconds=30)
 

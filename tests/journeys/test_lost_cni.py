@@ -13,6 +13,7 @@ import pytest
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.machine import Machine, MachineHealthCheck
 from espalier.api.core import CLUSTER_ROLE, DAEMON_SET
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.reasons import Reason
@@ -105,7 +106,7 @@ def test_a_cluster_that_eks_anywhere_made_gets_a_lost_cni_back_as_well() -> None
     """It wrote no mark of what it installed."""
 
     async def tell(env: ManagedEnvironment) -> None:
-        unmarked = {"metadata": {"annotations": {names.CNI_ANNOTATION: None}}}
+        unmarked = {"metadata": {"annotations": {metadata_keys.CNI_ANNOTATION: None}}}
         theirs = (capi.Cluster.resource, GARDEN.name, SYSTEM_NAMESPACE)
         await env.client.patch(*theirs, patch=unmarked, type=PatchType.MERGE)
         await lose_cni(env)
@@ -123,11 +124,11 @@ def test_a_settled_cluster_says_that_its_cni_is_gone_and_what_helps_and_that_hel
         cluster = await env.until(lambda one: of_cni(one).status == "False", seconds=1.3 * RESYNC)
         assert of_cni(cluster).reason == Reason.DEFAULT_CNI_MISSING
         assert "DaemonSet kube-system/kindnet" in of_cni(cluster).message
-        assert f"{names.DRIFT_ANNOTATION}=correct" in of_cni(cluster).message
+        assert f"{metadata_keys.DRIFT_ANNOTATION}=correct" in of_cni(cluster).message
         assert (cluster.status.ready, cluster.status.failure_reason) == (False, Reason.DEFAULT_CNI_MISSING)
         await asyncio.sleep(2 * RESYNC)
         assert not await has_cni(env), "nobody asked for anything"
-        wish = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
+        wish = {"metadata": {"annotations": {metadata_keys.DRIFT_ANNOTATION: "correct"}}}
         await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=wish, type=PatchType.MERGE)
         cluster = await env.until(lambda one: bool(one.status.ready), seconds=rate_limit.SECONDS)
         assert await has_cni(env)
@@ -245,7 +246,7 @@ def test_control_plane_machines_that_never_get_healthy_are_not_replaced_for_ever
             assert cluster.status.failure_reason == Reason.REMEDIATION_STOPPED
 
             # Mended: nobody has to think of the health check.
-            wish = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
+            wish = {"metadata": {"annotations": {metadata_keys.DRIFT_ANNOTATION: "correct"}}}
             await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=wish, type=PatchType.MERGE)
             cluster = await env.until(lambda one: bool(one.status.ready))
             assert cluster.status.failure_reason is None

@@ -16,6 +16,7 @@ from espalier.api.core import (
     NAMESPACE,
     VALIDATING_WEBHOOK_CONFIGURATION,
 )
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import (
     ALLOW_DELETE_WHEN_PAUSED_ANNOTATION,
@@ -372,9 +373,11 @@ def test_a_workload_cluster_with_the_finalizer_of_a_record_goes_all_the_same() -
         await env.until_ready()
         there = (await the_cluster(env)).metadata.finalizers
         await asyncio.sleep(CALM)
-        await set_metadata(env, GARDEN, finalizers=[*there, names.MANAGEMENT_FINALIZER])
-        await env.until(lambda cluster: names.MANAGEMENT_FINALIZER not in cluster.metadata.finalizers, seconds=10)
-        await set_metadata(env, GARDEN, finalizers=[*there, names.MANAGEMENT_FINALIZER])
+        await set_metadata(env, GARDEN, finalizers=[*there, metadata_keys.MANAGEMENT_FINALIZER])
+        await env.until(
+            lambda cluster: metadata_keys.MANAGEMENT_FINALIZER not in cluster.metadata.finalizers, seconds=10
+        )
+        await set_metadata(env, GARDEN, finalizers=[*there, metadata_keys.MANAGEMENT_FINALIZER])
         await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
         await env.until_gone()
 
@@ -393,7 +396,7 @@ def test_the_finalizer_of_a_record_that_was_taken_away_is_put_back(others: list[
         await asyncio.sleep(CALM)
         await set_metadata(env, LOCAL_CLUSTER, finalizers=others)
         await env.until(
-            lambda cluster: names.MANAGEMENT_FINALIZER in cluster.metadata.finalizers, LOCAL_CLUSTER, seconds=10
+            lambda cluster: metadata_keys.MANAGEMENT_FINALIZER in cluster.metadata.finalizers, LOCAL_CLUSTER, seconds=10
         )
 
     journey(tell)

@@ -10,11 +10,11 @@ from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.api.core import POD
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import CLUSTER_FINALIZER, SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
-from espalier.clusters.design import names
 from espalier.kube.client import PatchType
 from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.runtime.virtual import Simulation, run
@@ -91,7 +91,7 @@ def test_finalizers_taken_for_a_move_are_not_added_again() -> None:
 def test_a_cluster_moved_by_clusterctl_leaves_no_object(drift: str) -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
-        chosen = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: drift}}}
+        chosen = {"metadata": {"annotations": {metadata_keys.DRIFT_ANNOTATION: drift}}}
         await env.client.patch(Cluster.resource, GARDEN.name, NAMESPACE, patch=chosen, type=PatchType.MERGE)
         await env.until_ready()
         await asyncio.sleep(CALM)

@@ -13,6 +13,7 @@ from espalier.api import conditions
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate
 from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.core import CONFIG_MAP, DEPLOYMENT, SECRET, Secret
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
@@ -154,7 +155,7 @@ async def roll(env: ManagedEnvironment) -> None:
 
 async def drift(env: ManagedEnvironment) -> None:
     """Changes by hand are reported, and reverted."""
-    marks = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
+    marks = {"metadata": {"annotations": {metadata_keys.DRIFT_ANNOTATION: "correct"}}}
     await env.client.patch(Cluster.resource, "garden", NAMESPACE, patch=marks, type=MERGE)
     clusters = env.capi_objects.of(OrchardCluster.resource)
     edit: Tree = {"metadata": {"annotations": {CARRIED: "by hand"}}}

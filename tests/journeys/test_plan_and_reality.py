@@ -13,10 +13,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
-from espalier.clusters.design import gate, names
+from espalier.clusters.design import gate
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, Invalid
 from espalier.kube.inprocess import InProcessTransport
@@ -151,7 +152,7 @@ def forget(spec: Tree, number: int) -> None:
 
 def consent_to_a_patch(cluster: Tree, number: int) -> None:
     """Of the Cluster itself: to have a patch is asked for by an annotation."""
-    cluster["metadata"]["annotations"] = one_of(({names.PATCHES_ANNOTATION: "short-lived-tokens"}, {}), number)
+    cluster["metadata"]["annotations"] = one_of(({metadata_keys.PATCHES_ANNOTATION: "short-lived-tokens"}, {}), number)
 
 
 CHANGES: tuple[Change, ...] = (
@@ -182,7 +183,7 @@ async def asked_for(env: ManagedEnvironment) -> Tree:
     """The Cluster as it is stored, without what the manager notes on it."""
     tree = (await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)).tree
     annotations = tree["metadata"].get("annotations", {})
-    asked = {name: value for name, value in annotations.items() if name == names.PATCHES_ANNOTATION}
+    asked = {name: value for name, value in annotations.items() if name == metadata_keys.PATCHES_ANNOTATION}
     return {"spec": tree["spec"], **({"metadata": {"annotations": asked}} if asked else {})}
 
 
@@ -207,7 +208,7 @@ async def planned_and_made(env: ManagedEnvironment, watch: Recorder, manifest: l
     assert [leaves_of_change(change) for change in preview.asked] == ([as_shown(changed)] if changed else [])
     await asyncio.sleep(1)  # simulated: an annotation alone makes no new generation that could be waited for
     await env.until_ready()
-    await env.until(lambda cluster: cluster.metadata.annotations[names.GATE_ANNOTATION] != gate.OPENED)
+    await env.until(lambda cluster: cluster.metadata.annotations[metadata_keys.GATE_ANNOTATION] != gate.OPENED)
     happened = await watch.end()
     assert_so(preview, happened)
     seen["accepted"] += 1

@@ -14,7 +14,7 @@ import pytest
 import espalier.releases
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, VALIDATING_WEBHOOK_CONFIGURATION
-from espalier.api.eksa import sentences
+from espalier.api.eksa import metadata_keys, sentences
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
@@ -405,7 +405,7 @@ def test_bundles_can_not_be_edited_under_their_clusters() -> None:
         await env.until_ready()
         await asyncio.sleep(CALM)
         before = await machines(env.client)
-        drift = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct-machines"}}}
+        drift = {"metadata": {"annotations": {metadata_keys.DRIFT_ANNOTATION: "correct-machines"}}}
         await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=drift, type=PatchType.MERGE)
         tree = (await env.client.get(Bundles.resource, "bundles-1", SYSTEM_NAMESPACE)).tree
         tree["spec"]["versionsBundles"][1]["eksD"]["name"] = "kubernetes-1-34-eks-2"
@@ -434,7 +434,7 @@ def test_bundles_that_were_edited_all_the_same_do_not_take_clusters_to_another_k
         await env.client.patch(CUSTOM_RESOURCE_DEFINITION, name, patch=earlier, type=PatchType.MERGE)
         await env.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)
         await asyncio.sleep(1)
-        drift = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct-machines"}}}
+        drift = {"metadata": {"annotations": {metadata_keys.DRIFT_ANNOTATION: "correct-machines"}}}
         await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=drift, type=PatchType.MERGE)
         tree = (await env.client.get(Bundles.resource, "bundles-1", SYSTEM_NAMESPACE)).tree
         tree["spec"]["versionsBundles"][1]["eksD"]["name"] = "kubernetes-1-34-eks-2"
@@ -482,7 +482,7 @@ def test_one_that_came_again_with_other_content_is_recognized_and_nothing_is_mad
         await env.apply()
         await env.until_ready()
         await asyncio.sleep(CALM)
-        drift = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct-machines"}}}
+        drift = {"metadata": {"annotations": {metadata_keys.DRIFT_ANNOTATION: "correct-machines"}}}
         await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=drift, type=PatchType.MERGE)
         before, written = await machines(env.client), env.written()
         original = await env.client.get(resource, name, namespace)
@@ -530,13 +530,13 @@ def test_a_cluster_of_an_earlier_manager_is_taken_over_with_what_it_is_made_of()
         await env.apply()
         await env.until_ready()
         await asyncio.sleep(CALM)
-        before = (await garden(env)).metadata.annotations[names.RELEASE_ANNOTATION]
-        patch = {"metadata": {"annotations": {names.RELEASE_ANNOTATION: None}}}
+        before = (await garden(env)).metadata.annotations[metadata_keys.RELEASE_ANNOTATION]
+        patch = {"metadata": {"annotations": {metadata_keys.RELEASE_ANNOTATION: None}}}
         await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=patch, type=PatchType.MERGE)
         await asyncio.sleep(CALM)
-        assert (await garden(env)).metadata.annotations[names.RELEASE_ANNOTATION] == before
+        assert (await garden(env)).metadata.annotations[metadata_keys.RELEASE_ANNOTATION] == before
         await env.change(kubernetesVersion="1.36")
         await env.until_ready()
-        assert "Release/kubernetes-1-36" in (await garden(env)).metadata.annotations[names.RELEASE_ANNOTATION]
+        assert "Release/kubernetes-1-36" in (await garden(env)).metadata.annotations[metadata_keys.RELEASE_ANNOTATION]
 
     story(tell)

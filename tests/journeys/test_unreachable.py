@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from espalier.api.core import CLUSTER_ROLE, CONFIG_MAP, CORE_EVENT
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.reasons import Reason
 from espalier.api.resource import Key
@@ -105,7 +106,7 @@ def test_a_cluster_that_does_not_answer_says_so_and_goes_on_when_it_does() -> No
             assert env.written() == written, "told once, however often it is tried"
             cluster = await stored(env, key)
             assert says_why(cluster)
-            assert gate.is_open(cluster.metadata.annotations[names.GATE_ANNOTATION])
+            assert gate.is_open(cluster.metadata.annotations[metadata_keys.GATE_ANNOTATION])
             mute.over = True
             await env.until_ready(key)
             cni = next(
@@ -138,7 +139,7 @@ def test_a_change_of_the_cni_that_is_taken_back_half_way_leaves_nothing_of_it() 
             assert await policy() == "always"
             await env.change(clusterNetwork={"cniConfig": {"cilium": {"policyEnforcementMode": None}}})
             await asyncio.sleep(5)
-            assert gate.is_open((await stored(env, GARDEN)).metadata.annotations[names.GATE_ANNOTATION])
+            assert gate.is_open((await stored(env, GARDEN)).metadata.annotations[metadata_keys.GATE_ANNOTATION])
             mute.over = True
             await env.until_ready()
             assert await policy() == "default"
@@ -164,7 +165,7 @@ def test_a_cluster_that_answers_slowly_is_installed_and_brought_back_as_any_othe
             await env.until_ready()
             workload = await env.workload()
             await workload.delete(CLUSTER_ROLE, "kindnet")
-            correct = {"metadata": {"annotations": {names.DRIFT_ANNOTATION: "correct"}}}
+            correct = {"metadata": {"annotations": {metadata_keys.DRIFT_ANNOTATION: "correct"}}}
             await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=correct, type=PatchType.MERGE)
             await asyncio.sleep(120)
             assert (await workload.get(CLUSTER_ROLE, "kindnet")).tree["rules"]

@@ -11,9 +11,9 @@ import pytest
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
 from espalier.api.core import ROLE_BINDING, SECRET
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.clusters.design import names
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
 from espalier.providers.docker.cluster_api import DockerCluster
@@ -155,6 +155,6 @@ def test_an_exported_cluster_is_made_anew_though_the_management_clusters_record_
         await asyncio.sleep(HOUR)
         cluster = await the_cluster(env)
         assert cluster.status.ready, said(cluster)
-        assert cluster.metadata.annotations[names.IDENTITY_ANNOTATION].endswith(cluster.metadata.uid)
+        assert cluster.metadata.annotations[metadata_keys.IDENTITY_ANNOTATION].endswith(cluster.metadata.uid)
 
     journey(story)

@@ -1,12 +1,14 @@
-"""Rows of the tables that say what reasons, conditions, Events, annotations, labels and finalizers mean.
+"""Prose of reasons, conditions, Events, annotations, labels and finalizers, which stands on their constants.
 
-The tables are in `api/eksa` and `api/gardener`. `make pages` writes `docs/reference` from them.
+`make pages` writes `docs/reference` from it. Reasons and Events are enumerations. Other names are plain strings, whose
+type is annotated with their prose: `READY: Annotated[str, ConditionProse(...)] = "Ready"` (decision 0204).
 """
 
 from __future__ import annotations
 
 from enum import Enum, StrEnum
-from typing import Any, Literal, NamedTuple, Self
+from types import ModuleType
+from typing import Any, Literal, NamedTuple, Self, TypeVar, get_type_hints
 
 from espalier.api.resource import Key
 
@@ -68,12 +70,13 @@ class Reason(StrEnum):
         self.prose = Prose(*fields)
 
 
-class ConditionType(NamedTuple):
-    """A condition, the kinds that have it, and the meaning of its values."""
+class ConditionProse(NamedTuple):
+    """The kinds that have a condition, and the meaning of its values."""
 
-    name: str
     kinds: tuple[str, ...]
     meaning: str
+    placeholder: str = ""
+    """The end of the name on pages, where the constant is its beginning."""
 
 
 class EventProse(NamedTuple):
@@ -99,14 +102,6 @@ class EventReason(StrEnum):
         self.prose = EventProse(*fields)
 
 
-class MetadataField(StrEnum):
-    """Part of an object's metadata that has a key."""
-
-    ANNOTATION = "annotation"
-    LABEL = "label"
-    FINALIZER = "finalizer"
-
-
 class Writer(StrEnum):
     """Writer of a key."""
 
@@ -122,11 +117,38 @@ class Writer(StrEnum):
     MACHINES = "machine controller manager"
 
 
-class MetadataKey(NamedTuple):
-    """A key and its meaning. `to_do` is empty if there is never anything to do."""
+class MetadataProse(NamedTuple):
+    """The prose of a key of metadata. `to_do` is empty if there is never anything to do."""
 
-    key: str
     on: str
     writer: Writer
     meaning: str
     to_do: str = ""
+    placeholder: str = ""
+    """The end of the key on pages, where the constant is its beginning."""
+
+
+class Annotation(MetadataProse):
+    """The prose of an annotation."""
+
+
+class Label(MetadataProse):
+    """The prose of a label."""
+
+
+class Finalizer(MetadataProse):
+    """The prose of a finalizer."""
+
+
+P = TypeVar("P", ConditionProse, Annotation, Label, Finalizer)
+
+
+def described(prose: type[P], *modules: ModuleType) -> list[tuple[str, P]]:
+    """The constants of modules that have such prose: their values, in the order of the code, with each prose."""
+    return [
+        (getattr(module, name) + item.placeholder, item)
+        for module in modules
+        for name, hint in get_type_hints(module, include_extras=True).items()
+        for item in getattr(hint, "__metadata__", ())
+        if isinstance(item, prose)
+    ]

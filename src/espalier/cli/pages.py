@@ -5,19 +5,30 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 
-from espalier.api import gardener
-from espalier.api.eksa import condition_types, events, reasons
-from espalier.api.eksa.metadata_keys import ANNOTATIONS, BY_METADATA_FIELD
+from espalier.api import gardener, metadata_rows
+from espalier.api.eksa import condition_types, events, reasons, upgrades
 from espalier.api.eksa.release import Bundles
 from espalier.api.field_docs import write as write_fields
 from espalier.api.gardener import condition_types as gardener_conditions
+from espalier.api.gardener import etcd, machines, metadata_keys, move_times, seed, shoot, shoot_state
 from espalier.api.gardener import events as gardener_events
-from espalier.api.gardener import metadata_rows
 from espalier.api.gardener import reasons as gardener_reasons
 from espalier.api.kinds import KubeObject
-from espalier.api.reference import ConditionType, MetadataField, MetadataKey, Prose, Reason, Remedy
+from espalier.api.reference import (
+    Annotation,
+    ConditionProse,
+    Finalizer,
+    Label,
+    MetadataProse,
+    Prose,
+    Reason,
+    Remedy,
+    described,
+)
 from espalier.assets import recipes
+from espalier.clusters.design import names as of_clusters
 from espalier.clusters.observe.rules.releases import MAXIMUM_SKEW
 from espalier.etcdbackup.snapshotter import measures as backups
 from espalier.kube import metrics as requests
@@ -27,7 +38,14 @@ from espalier.providers.registry import PROVIDERS
 from espalier.releases import Release, Releases
 from espalier.releases.contents import NOTICE
 from espalier.runtime import metrics as managers
+from espalier.shoots.etcd import names as of_etcds
+from espalier.shoots.extension import lease
 from espalier.shoots.flow.task import Failure
+from espalier.shoots.gardenlet import names as of_gardenlets
+from espalier.shoots.gardenlet.tasks import backups as backup_tasks
+from espalier.shoots.local_provider import machine_objects
+from espalier.upgrades import names as of_upgrades
+from espalier.upgrades.node import containers
 
 KINDS: tuple[type[KubeObject], ...] = tuple(
     kind for kind in EKSA_KINDS if kind is not Bundles and kind.resource.group == Bundles.resource.group
@@ -74,7 +92,7 @@ def conditions() -> Iterator[str]:
     for kind in (reasons.CLUSTER, reasons.GROUP, reasons.NODE):
         yield from ("", f"## {kind}", "")
         of_kind = sorted((one for one in reasons.REASONS if kind in one.kinds), key=lambda one: one.name)
-        yield from _conditions(condition_types.of_kind(kind))
+        yield from _conditions(conditions_of(kind))
         yield ""
         yield from _reasons(of_kind)
     yield from _LASTING
@@ -100,7 +118,7 @@ def conditions_of_gardener() -> Iterator[str]:
     )
     for kind, where in gardener_reasons.WHERE.items():
         yield from ("", f"## {kind}", "", where, "")
-        if of_kind := gardener_conditions.of_kind(kind):
+        if of_kind := conditions_of_gardeners(kind):
             yield from (*_conditions(of_kind), "")
         yield from _reasons(gardener_reasons.of_section(kind))
     yield from _satisfied(gardener_conditions.Satisfied)
@@ -119,8 +137,24 @@ def conditions_of_gardener() -> Iterator[str]:
     )
 
 
-def _conditions(found: Iterable[ConditionType]) -> Iterator[str]:
-    return _table(("condition", "means"), ((f"`{one.name}`", one.meaning) for one in found))
+def conditions_of(kind: str) -> Mapping[str, str]:
+    """The conditions of a kind of ours and what they mean, in the order in which they are evaluated."""
+    modules = (of_clusters, of_upgrades, upgrades, containers)
+    steps = {step.condition: f"True: {step.meaning}." for step in containers.STEPS} if kind == reasons.NODE else {}
+    return _conditions_in(modules, kind) | steps
+
+
+def conditions_of_gardeners(kind: str) -> Mapping[str, str]:
+    """The conditions of a kind of Gardener's."""
+    return _conditions_in((shoot, seed, etcd, lease), kind)
+
+
+def _conditions_in(modules: Sequence[ModuleType], kind: str) -> dict[str, str]:
+    return {name: prose.meaning for name, prose in described(ConditionProse, *modules) if kind in prose.kinds}
+
+
+def _conditions(found: Mapping[str, str]) -> Iterator[str]:
+    return _table(("condition", "means"), ((f"`{name}`", meaning) for name, meaning in found.items()))
 
 
 def _reasons(found: Iterable[Prose]) -> Iterator[str]:
@@ -160,7 +194,7 @@ def metadata() -> Iterator[str]:
         "writes is its state: do not edit it, unless the last column says so. Those of Gardener's kinds: "
         "[gardener/metadata.md](gardener/metadata.md).",
     )
-    yield from _keys(metadata_keys())
+    yield from _keys(*metadata_of_clusters())
 
 
 def metadata_of_gardener() -> Iterator[str]:
@@ -168,24 +202,46 @@ def metadata_of_gardener() -> Iterator[str]:
     yield from _head(
         "Annotations, labels and finalizers of Gardener's kinds",
         "Those that Espalier sets or obeys. What is not written by users is state: do not edit it, unless the last "
-        f"column says so. On Shoots, admission refuses changes of `{metadata_rows.DOMAIN}…` by users.",
+        f"column says so. On Shoots, admission refuses changes of `{metadata_keys.DOMAIN}…` by users.",
     )
-    yield from _keys(metadata_rows.BY_METADATA_FIELD)
+    yield from _keys(*metadata_of_shoots())
 
 
-def _keys(found: Mapping[MetadataField, Sequence[MetadataKey]]) -> Iterator[str]:
-    for field, rows in found.items():
-        yield from ("", f"## {field.value.capitalize()}s", "")
+Rows = Sequence[tuple[str, MetadataProse]]
+"""Keys with their prose."""
+
+
+def _keys(annotations: Rows, labels: Rows, finalizers: Rows) -> Iterator[str]:
+    for field, rows in (("annotation", annotations), ("label", labels), ("finalizer", finalizers)):
+        yield from ("", f"## {field.capitalize()}s", "")
         yield from _table(
-            (field.value, "on", "written by", "means", "what to do"),
-            ((f"`{one.key}`", one.on, one.writer.value, one.meaning, one.to_do) for one in rows),
+            (field, "on", "written by", "means", "what to do"),
+            (
+                (f"`{key}`", prose.on, prose.writer.value, prose.meaning, prose.to_do)
+                for key, prose in sorted(rows, key=lambda row: row[0])
+            ),
         )
 
 
-def metadata_keys() -> Mapping[MetadataField, Sequence[MetadataKey]]:
-    """The keys of `metadata`, including those of providers."""
-    of_providers = [key for one in PROVIDERS.values() for key in one.annotations]
-    return {**BY_METADATA_FIELD, MetadataField.ANNOTATION: (*ANNOTATIONS, *of_providers)}
+def metadata_of_clusters() -> tuple[Rows, Rows, Rows]:
+    """Annotations, labels and finalizers, including those of providers."""
+    of_providers = [row for one in PROVIDERS.values() for row in one.annotations]
+    return [*metadata_rows.ANNOTATIONS, *of_providers], metadata_rows.LABELS, metadata_rows.FINALIZERS
+
+
+def metadata_of_shoots() -> tuple[Rows, Rows, Rows]:
+    """Annotations, labels and finalizers of Gardener's kinds."""
+    modules = (
+        metadata_keys,
+        machines,
+        move_times,
+        shoot_state,
+        of_etcds,
+        of_gardenlets,
+        backup_tasks,
+        machine_objects,
+    )
+    return described(Annotation, *modules), described(Label, *modules), described(Finalizer, *modules)
 
 
 def recorded_events() -> Iterator[str]:

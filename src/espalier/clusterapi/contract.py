@@ -17,12 +17,10 @@ from espalier.kube.objects import Object
 GROUP, CLUSTER_NAME_LABEL = capi.GROUP, capi.CLUSTER_NAME_LABEL
 CONTROL_PLANE_LABEL = names.CONTROL_PLANE
 DEPLOYMENT_NAME_LABEL = names.DEPLOYMENT
-WATCH_FILTER_LABEL = "cluster.x-k8s.io/watch-filter"
+WATCH_FILTER_LABEL = capi.WATCH_FILTER_LABEL
 PAUSED_ANNOTATION = names.PAUSED
-SKIP_COREDNS_ANNOTATION = "controlplane.cluster.x-k8s.io/skip-coredns"
-"""On a KubeadmControlPlane: leaves CoreDNS unchanged, and skips the comparison of its versions."""
-SKIP_REMEDIATION_ANNOTATION = "cluster.x-k8s.io/skip-remediation"
-"""On a Machine that no MachineHealthCheck may remediate, whatever its state."""
+SKIP_COREDNS_ANNOTATION = capi.SKIP_COREDNS_ANNOTATION
+SKIP_REMEDIATION_ANNOTATION = capi.SKIP_REMEDIATION_ANNOTATION
 MOVE_LABELS = {"clusterctl.cluster.x-k8s.io/move": "true"}
 """Labels that make `clusterctl move` include an object."""
 

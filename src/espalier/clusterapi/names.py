@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from espalier.api.capi.cluster import CLUSTER_NAME_LABEL
+from espalier.api.capi.cluster import CLUSTER_NAME_LABEL, PAUSED_ANNOTATION
 from espalier.api.meta import SUFFIX_LETTERS
 
 CLUSTER = CLUSTER_NAME_LABEL
@@ -14,7 +14,7 @@ DEPLOYMENT = "cluster.x-k8s.io/deployment-name"
 SET_NAME_LABEL = "cluster.x-k8s.io/set-name"
 TEMPLATE_HASH = "machine-template-hash"
 
-PAUSED = "cluster.x-k8s.io/paused"
+PAUSED = PAUSED_ANNOTATION
 CLONED_FROM_NAME = "cluster.x-k8s.io/cloned-from-name"
 CLONED_FROM_KIND = "cluster.x-k8s.io/cloned-from-groupkind"
 CERTIFICATES_EXPIRY = "machine.cluster.x-k8s.io/certificates-expiry"

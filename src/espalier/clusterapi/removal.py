@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from espalier.api import conditions as condition_list
+from espalier.api.capi.cluster import DELETE_MACHINE_ANNOTATION
 from espalier.api.capi.machine import Machine
 
-DELETE_FIRST = "cluster.x-k8s.io/delete-machine"
-"""The annotation that asks for a machine to be deleted before others."""
+DELETE_FIRST = DELETE_MACHINE_ANNOTATION
 
 
 def machine_set_order(machine: Machine) -> tuple[bool, bool, bool, str]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from espalier.api import paths, redaction
-from espalier.api.eksa.metadata_keys import ANNOTATIONS
 from espalier.api.meta import Tree
+from espalier.api.metadata_rows import ANNOTATIONS
 from espalier.api.reference import Writer
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -26,7 +26,7 @@ _OF_SERVERS = (
 )
 """Metadata that an API server writes. Flux deletes an object whose `resourceVersion` or `uid` is another one."""
 
-_OF_MANAGERS = frozenset(row.key for row in ANNOTATIONS if row.writer is not Writer.USER) | {LAST_APPLIED}
+_OF_MANAGERS = frozenset(key for key, prose in ANNOTATIONS if prose.writer is not Writer.USER) | {LAST_APPLIED}
 
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----")
 

@@ -13,7 +13,7 @@ from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigTemplate, Kube
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import CONFIG_MAP, KUBE_SYSTEM, NODE, POD, SECRET
 from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrades import UNFINISHED
+from espalier.api.eksa.upgrades import UNFINISHED, UPGRADER_LABEL
 from espalier.api.identity import ClusterIdentity
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
@@ -196,7 +196,7 @@ class Workload:
         self.client = client
         self._caches = caches
         self._nodes = caches.of(NODE)
-        self.upgraders = caches.of(POD, names.UPGRADER_NAMESPACE, names.UPGRADER_LABEL)
+        self.upgraders = caches.of(POD, names.UPGRADER_NAMESPACE, UPGRADER_LABEL)
         self._control_plane = caches.of(POD, KUBE_SYSTEM, CONTROL_PLANE_PODS)
         self._configuration = caches.of(CONFIG_MAP, KUBE_SYSTEM, fields=f"metadata.name={KUBEADM_CONFIG}")
         self.writer = Writer(client, {POD: self.upgraders, CONFIG_MAP: self._configuration})

@@ -13,6 +13,7 @@ from espalier.api.core import CONFIG_MAP, ConfigMap
 from espalier.api.eksa.components import Image
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.release import Bundles, VersionsBundle
+from espalier.api.eksa.upgrades import REGISTRY_ANNOTATION
 from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Key
 from espalier.kube.objects import Object, readable
@@ -112,7 +113,7 @@ class Images:
         """Add the entries that are missing, and create the ConfigMap if there are any."""
         config_map = self._config_maps.get(names.IMAGES_KEY)
         present = config_map.decode(ConfigMap).data if config_map else {}
-        registry = config_map.metadata.annotations.get(names.REGISTRY_ANNOTATION, "") if config_map else ""
+        registry = config_map.metadata.annotations.get(REGISTRY_ANNOTATION, "") if config_map else ""
         bundles = readable(self._bundles.list(), Bundles)  # clusters that use unreadable Bundles report that
         missing = additions(present, bundles, registry, dict(self._versions()))
         if config_map is not None:

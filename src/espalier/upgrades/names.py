@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from typing import Annotated
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment
+from espalier.api.eksa import reasons
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import (
     IN_PLACE_CONTROL_PLANE,
@@ -15,6 +17,7 @@ from espalier.api.eksa.upgrades import (
     MachineDeploymentUpgrade,
     ObjectReference,
 )
+from espalier.api.reference import ConditionProse
 from espalier.api.resource import Key, Resource
 from espalier.api.violations import Violation
 from espalier.clusterapi.names import REVISION
@@ -22,25 +25,9 @@ from espalier.kube.objects import Object
 
 FIELD_MANAGER = "espalier-upgrades"
 
-CONTROL_PLANE_FINALIZER = f"controlplaneupgrades.{GROUP}/finalizer"
-DEPLOYMENT_FINALIZER = f"machinedeploymentupgrades.{GROUP}/finalizer"
-NODE_FINALIZER = f"nodeupgrades.{GROUP}/finalizer"
-
-UPGRADER_LABEL = "eks-d-upgrader"
-"""On upgrader pods."""
-
-NODE_UPGRADE_ANNOTATION = f"{GROUP}/node-upgrade"
-"""On an upgrader pod: namespace and name of its NodeUpgrade."""
-
-RETRY_ANNOTATION = f"{GROUP}/retry"
-"""On a NodeUpgrade, by people: its failed pod is deleted and recreated."""
-
 IMAGES = "in-place-upgrade"
 IMAGES_KEY = Key(SYSTEM_NAMESPACE, IMAGES)
 """The ConfigMap that maps Kubernetes versions of EKS Distro to upgrader images."""
-
-REGISTRY_ANNOTATION = f"{GROUP}/upgrader-registry"
-"""On that ConfigMap, by people: the registry, with its path if any, from which nodes pull upgrader images."""
 
 PULL_SECRET = "in-place-upgrade-pull"  # noqa: S105 - a name
 """Secret beside upgrader pods, created by people: the registry's credentials; without it, pulls are anonymous."""
@@ -53,7 +40,11 @@ CLUSTER_CONFIGURATION_ANNOTATION = "controlplane.cluster.x-k8s.io/kubeadm-cluste
 
 REVISION_ANNOTATION = REVISION
 
-READY = "Ready"
+READY: Annotated[
+    str,
+    ConditionProse((reasons.GROUP,), "True: all machines of the group are upgraded."),
+    ConditionProse((reasons.NODE,), "True: the node is upgraded."),
+] = "Ready"
 
 
 def control_plane_upgrade(control_plane: str) -> str:

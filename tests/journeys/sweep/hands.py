@@ -8,12 +8,12 @@ from typing import Any
 
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck, MachineSet
 from espalier.api.core import DAEMON_SET, NODE, SECRET
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.clusterapi.contract import PAUSED_ANNOTATION as CAPI_PAUSED
-from espalier.clusters.design import names
 from espalier.kube.errors import ApiError, KubeError, NotFound
 from espalier.providers.docker.cluster_api import DockerMachineTemplate
 from espalier.providers.docker.kinds import DockerDatacenterConfig
@@ -73,7 +73,7 @@ async def strip_cluster(h: History) -> str:
 
 
 async def strip_status(h: History) -> str:
-    marks: dict[str, str | None] = {names.GATE_ANNOTATION: None, names.KUBECONFIG_ANNOTATION: None}
+    marks: dict[str, str | None] = {metadata_keys.GATE_ANNOTATION: None, metadata_keys.KUBECONFIG_ANNOTATION: None}
     await annotate(h, marks)
     return "strip the annotations of the Cluster"
 

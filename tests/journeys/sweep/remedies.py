@@ -6,6 +6,7 @@ import asyncio
 import re
 from contextlib import suppress
 
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.reasons import Reason
@@ -22,7 +23,7 @@ from tests.support.environments.managed_clusters import NAMESPACE
 async def remedy(h: History, found: Wrong) -> str:
     """Do what is said; empty when nothing is said that one could do."""
     if found.reason == "Drifted" and "correct-machines" in found.message:
-        await annotate(h, {names.DRIFT_ANNOTATION: "correct-machines"})
+        await annotate(h, {metadata_keys.DRIFT_ANNOTATION: "correct-machines"})
         return "correct drift, and replace machines"
     if found.reason == Reason.CONTROL_PLANE_LOST and "delete the Cluster and create it again" in found.message:
         return await delete_and_ask_again(h)
@@ -31,12 +32,12 @@ async def remedy(h: History, found: Wrong) -> str:
         return "take labels and taints back"
     if (
         found.reason in ("Drifted", Reason.CLUSTER_API_OBJECT_DELETED)
-        and f"{names.DRIFT_ANNOTATION}=correct" in found.message
+        and f"{metadata_keys.DRIFT_ANNOTATION}=correct" in found.message
     ):
-        await annotate(h, {names.DRIFT_ANNOTATION: "correct"})
+        await annotate(h, {metadata_keys.DRIFT_ANNOTATION: "correct"})
         return "correct drift"
-    if found.reason == Reason.CLUSTER_API_OBJECTS_MISSING and names.GATE_ANNOTATION in found.message:
-        await annotate(h, {names.GATE_ANNOTATION: None})
+    if found.reason == Reason.CLUSTER_API_OBJECTS_MISSING and metadata_keys.GATE_ANNOTATION in found.message:
+        await annotate(h, {metadata_keys.GATE_ANNOTATION: None})
         return "have the cluster made anew"
     if found.reason == Reason.MISSING_DEPENDENT_OBJECTS:
         await h.ask()

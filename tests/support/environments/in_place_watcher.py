@@ -15,6 +15,7 @@ from espalier.api.eksa.upgrades import (
     FALLBACK_ANNOTATION,
     IN_PLACE_CONTROL_PLANE,
     IN_PLACE_DEPLOYMENT,
+    UPGRADER_LABEL,
     ControlPlaneUpgrade,
     MachineDeploymentUpgrade,
     NodeUpgrade,
@@ -28,7 +29,6 @@ from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.upgrades.health import CONTROL_PLANE
-from espalier.upgrades.names import UPGRADER_LABEL
 from tests.support.environments.in_place_environment import NEW, ready_cluster
 from tests.support.environments.managed_environment import NAMESPACE, ManagedEnvironment, Wrap, managed_environment
 from tests.support.environments.recording import Kept, Recording

@@ -24,6 +24,8 @@ from espalier.api.eksa.upgrades import (
     IN_PLACE_DEPLOYMENT,
     NODE_IN_WORK,
     REPLACING,
+    RETRY_ANNOTATION,
+    UPGRADER_LABEL,
     ControlPlaneUpgrade,
     MachineDeploymentUpgrade,
     NodeUpgrade,
@@ -35,7 +37,7 @@ from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import ApiError, KubeError, NotFound, Unreachable
 from espalier.runtime.virtual import Simulation, run
-from espalier.upgrades.names import IMAGES, RETRY_ANNOTATION, UPGRADER_LABEL
+from espalier.upgrades.names import IMAGES
 from espalier.upgrades.node.containers import STEPS
 from tests.support.environments.in_place_environment import NEW, OLD, machines, ready_cluster
 from tests.support.environments.in_place_watcher import CALM, HOURS, Watcher, say_ready

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from espalier.api.capi.machine import Machine
 from espalier.api.core import MUTATING_WEBHOOK_CONFIGURATION, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
@@ -91,11 +92,11 @@ async def machines(client: Client) -> dict[str, str]:
 async def mark(env: AccountedClusters, key: Key = GARDEN) -> str | None:
     """The gate's mark on a Cluster."""
     found = await env.client.get(Cluster.resource, key.name, key.namespace)
-    return found.metadata.annotations.get(names.GATE_ANNOTATION)
+    return found.metadata.annotations.get(metadata_keys.GATE_ANNOTATION)
 
 
 async def annotate(env: AccountedClusters, value: str | None, key: Key = GARDEN) -> None:
-    patch = {"metadata": {"annotations": {names.GATE_ANNOTATION: value}}}
+    patch = {"metadata": {"annotations": {metadata_keys.GATE_ANNOTATION: value}}}
     await env.client.patch(Cluster.resource, key.name, key.namespace, patch=patch, type=PatchType.MERGE)
 
 
@@ -232,7 +233,9 @@ def a_change_that_generations_hide() -> Story:
 
     async def after(env: AccountedClusters) -> None:
         await env.until(
-            lambda cluster: cluster.metadata.annotations[names.GATE_ANNOTATION] not in (OPENED, CHANGING, *marks),
+            lambda cluster: (
+                cluster.metadata.annotations[metadata_keys.GATE_ANNOTATION] not in (OPENED, CHANGING, *marks)
+            ),
             seconds=30,
         )
         await env.until(lambda cluster: bool(cluster.status.ready) and cluster.status.phase == "Running")
@@ -254,7 +257,7 @@ def a_reference_that_is_moved() -> Story:
 
     async def after(env: AccountedClusters) -> None:
         cluster = await env.until_ready()
-        assert cluster.metadata.annotations[names.GATE_ANNOTATION] not in marks
+        assert cluster.metadata.annotations[metadata_keys.GATE_ANNOTATION] not in marks
         found = (await env.client.list(DockerMachineTemplate.resource)).items
         template = found[0].decode(DockerMachineTemplate)
         assert len(template.spec.template.spec.extra_mounts) == 2

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.core import CONFIG_MAP, SECRET
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
@@ -121,7 +122,7 @@ async def until_made(
 
 
 def _is_closed(cluster: Cluster) -> bool:
-    return OPENED not in cluster.metadata.annotations.get(names.GATE_ANNOTATION, OPENED)
+    return OPENED not in cluster.metadata.annotations.get(metadata_keys.GATE_ANNOTATION, OPENED)
 
 
 def a_reference_to_a_child_whose_generation_is_one_lower() -> Story:
@@ -284,7 +285,7 @@ def _lacks(tree: Tree, wanted: str) -> object:
 
 
 def _mark(cluster: Cluster) -> str:
-    return cluster.metadata.annotations[names.GATE_ANNOTATION]
+    return cluster.metadata.annotations[metadata_keys.GATE_ANNOTATION]
 
 
 STORIES: Mapping[str, Callable[[], Story]] = {

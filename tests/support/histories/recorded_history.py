@@ -10,9 +10,9 @@ from typing import Any
 
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CONFIG_MAP, DAEMON_SET, DEPLOYMENT, SECRET, Secret
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
-from espalier.clusters.design import names
 from espalier.clusters.observe.observe import written
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
@@ -94,7 +94,7 @@ class Recorder:
             for found in cache.list():
                 tree = found.tree
                 marks = {kind: tree["metadata"].get(kind, {}) for kind in ("labels", "annotations")}
-                marks["annotations"].pop(names.CNI_ANNOTATION, None)  # bookkeeping of the manager
+                marks["annotations"].pop(metadata_keys.CNI_ANNOTATION, None)  # bookkeeping of the manager
                 yield (resource.kind, found.name), {"spec": tree.get("spec", {}), "metadata": marks}
 
     def _machine(self, old: Object | None, new: Object | None, first: bool) -> None:

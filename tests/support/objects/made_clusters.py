@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 
 from espalier.api.capi.machine import MachineSet
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.clusters.design import cni, names
+from espalier.clusters.design import cni
 from espalier.clusters.observe.scope import ClusterAPIObjects, Scope
 from espalier.clusters.plan import plan
 from tests.support.objects.observed_clusters import ANNOTATIONS, applied, datacenter, example, scope
@@ -40,7 +41,7 @@ def objects(
                 initialization = {"infrastructureProvisioned": True, "controlPlaneInitialized": True}
                 tree["status"] = {"initialization": initialization, "observedGeneration": 1}
                 mark = cni.content_hash(cni.objects(before.render_input))
-                tree["metadata"]["annotations"] = {names.CNI_ANNOTATION: mark}
+                tree["metadata"]["annotations"] = {metadata_keys.CNI_ANNOTATION: mark}
             case "KubeadmControlPlane":
                 conditions = [{"type": "Available", "status": "True", "reason": "Available"}]
                 initialization = {"controlPlaneInitialized": True}

@@ -10,8 +10,8 @@ import msgspec
 import yaml
 from msgspec.structs import replace
 
+from espalier.api.eksa import metadata_keys
 from espalier.api.meta import Tree
-from espalier.clusters.design import names
 from espalier.clusters.design.layers import LAYERS, Layer
 from espalier.clusters.design.provider import RenderInput
 from espalier.clusters.design.render.layered import rendered
@@ -93,7 +93,7 @@ def render_input(
     manifest, spec = _FURTHER.get(case) or CASES["cilium" if case == DIGESTS else case]
     documents = example(manifest, **spec | {"eksaVersion": version})
     if patches:
-        documents[0]["metadata"]["annotations"] = {names.PATCHES_ANNOTATION: patches}
+        documents[0]["metadata"]["annotations"] = {metadata_keys.PATCHES_ANNOTATION: patches}
     key = GARDEN._replace(name=documents[0]["metadata"]["name"])
     found = scope(*documents, key=key, layers=layers).render_input
     assert found is not None

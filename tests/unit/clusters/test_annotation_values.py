@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from espalier.api.eksa import metadata_keys
 from espalier.api.meta import Tree
-from espalier.clusters.design import names
 from tests.support.objects.observed_clusters import datacenter, example
 from tests.support.servers.admission_reviews import ask
 
@@ -20,13 +20,13 @@ def annotated(**annotations: str) -> Tree:
     ("annotation", "value", "warning"),
     [
         (
-            names.DRIFT_ANNOTATION,
+            metadata_keys.DRIFT_ANNOTATION,
             "fix",
             "metadata.annotations[anywhere.eks.amazonaws.com/drift]: found fix, "
             "allowed are report, correct, correct-machines",
         ),
         (
-            names.PATCHES_ANNOTATION,
+            metadata_keys.PATCHES_ANNOTATION,
             "short-lived-tokens,long-lived-bugs",
             "metadata.annotations[anywhere.eks.amazonaws.com/patches]: this manager has no patch long-lived-bugs; "
             "it has short-lived-tokens",
@@ -39,5 +39,5 @@ def test_an_unknown_annotation_value_is_warned_of(annotation: str, value: str, w
 
 
 def test_known_annotation_values_give_no_warning() -> None:
-    wish = {names.DRIFT_ANNOTATION: "correct", names.PATCHES_ANNOTATION: "short-lived-tokens"}
+    wish = {metadata_keys.DRIFT_ANNOTATION: "correct", metadata_keys.PATCHES_ANNOTATION: "short-lived-tokens"}
     assert ask(annotated(**wish), None, datacenter()).warnings == ()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from espalier.api.core import DAEMON_SET, SERVICE_ACCOUNT
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
@@ -76,7 +77,9 @@ class Story:
         there = objects(**self.spec)
         for tree in there:
             if tree["kind"] == "Cluster":
-                tree["metadata"]["annotations"] = {names.CNI_ANNOTATION: self.installed} if self.installed else {}
+                tree["metadata"]["annotations"] = (
+                    {metadata_keys.CNI_ANNOTATION: self.installed} if self.installed else {}
+                )
             if tree["kind"] == "Secret":
                 maker = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "garden"}
                 tree["metadata"]["ownerReferences"] = [maker | {"uid": "uid-Cluster-garden"}]
@@ -96,7 +99,7 @@ class Story:
     @property
     def marks(self) -> list[str]:
         """The notes about the CNI since the last call."""
-        found = [patch["metadata"]["annotations"].get(names.CNI_ANNOTATION) for patch in self.server.written]
+        found = [patch["metadata"]["annotations"].get(metadata_keys.CNI_ANNOTATION) for patch in self.server.written]
         self.server.asked.clear()
         return [one for one in found if one is not None]
 

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from espalier.api.capi.machine import Machine
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.meta import Condition, Tree
-from espalier.clusters.design import names
 from espalier.clusters.effects.simulate import simulate
 from espalier.clusters.observe.scope import ClusterAPIObjects, Scope
 from espalier.clusters.plan import plan
@@ -163,7 +163,7 @@ def test_a_change_of_a_cluster_whose_control_plane_is_lost_would_do_nothing() ->
     [
         ({}, "ClusterAPIObjectDeleted", "drift=correct to recreate it with the control"),
         (
-            {names.DRIFT_ANNOTATION: "correct"},
+            {metadata_keys.DRIFT_ANNOTATION: "correct"},
             "ControlPlaneNotReady",
             "; it is being recreated with the control",
         ),

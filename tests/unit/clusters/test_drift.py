@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.condition_types import Satisfied
 from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Condition, Tree
-from espalier.clusters.design import cni, names
+from espalier.clusters.design import cni
 from espalier.clusters.design.drift_policy import Policy, policy
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.plan import drift
@@ -121,7 +122,7 @@ def test_nothing_is_reported_about_a_cluster_in_order() -> None:
         (
             "Cluster",
             at("metadata.annotations", {}),
-            f"Cluster eksa-system/garden: metadata.annotations[{names.CNI_ANNOTATION}]",
+            f"Cluster eksa-system/garden: metadata.annotations[{metadata_keys.CNI_ANNOTATION}]",
             False,
         ),
     ],
@@ -256,12 +257,12 @@ HOPELESS = Drift("C", BEING_DELETED, None)
     ],
 )
 def test_the_annotation_says_what_is_brought_back(value: str | None, corrected: list[Drift]) -> None:
-    annotations = {} if value is None else {names.DRIFT_ANNOTATION: value}
+    annotations = {} if value is None else {metadata_keys.DRIFT_ANNOTATION: value}
     assert drift.correctable([CHEAP, DEAR, HOPELESS], policy(annotations)) == corrected
 
 
 def condition(drifts: list[Drift], wish: str = "", failure: str = "", version: str = "v0.26.0") -> Condition:
-    annotations = {names.DRIFT_ANNOTATION: wish} if wish else {}
+    annotations = {metadata_keys.DRIFT_ANNOTATION: wish} if wish else {}
     scope = made(objects=objects(), status=settled(), annotations=annotations, eksaVersion=version)
     return synced.seen(scope, drifts, failure, {}, {})
 
@@ -275,11 +276,11 @@ def test_a_cluster_without_drift_is_synced() -> None:
 def test_drift_is_named_and_what_helps_is_said() -> None:
     one = condition([CHEAP])
     assert (one.status, one.reason) == ("False", Reason.DRIFTED)
-    assert one.message == f"A: spec.a; to correct it, set annotation {names.DRIFT_ANNOTATION}=correct"
-    price = f"to correct it, set annotation {names.DRIFT_ANNOTATION}=correct-machines, which replaces machines"
+    assert one.message == f"A: spec.a; to correct it, set annotation {metadata_keys.DRIFT_ANNOTATION}=correct"
+    price = f"to correct it, set annotation {metadata_keys.DRIFT_ANNOTATION}=correct-machines, which replaces machines"
     assert condition([CHEAP, DEAR]).message == f"A: spec.a; B: spec.b; {price}"
     assert condition([DEAR], "correct").message == (
-        f"B: spec.b; {names.DRIFT_ANNOTATION}={Policy.CORRECT_MACHINES} corrects that by replacing machines"
+        f"B: spec.b; {metadata_keys.DRIFT_ANNOTATION}={Policy.CORRECT_MACHINES} corrects that by replacing machines"
     )
     assert "allowed are report, correct, correct-machines" in condition([CHEAP], "please").message
 

@@ -10,6 +10,7 @@ import pytest
 
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.core import SECRET
+from espalier.api.eksa import metadata_keys
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
@@ -170,7 +171,7 @@ def test_machines_of_a_group_are_spread_over_its_failure_domains() -> None:
         ("garden-md-1", 5, ""),
     ]
     groups = [one.metadata.annotations for one in made_]
-    assert groups == [{names.GROUP_ANNOTATION: "md-0"}] * 2 + [{}]
+    assert groups == [{metadata_keys.GROUP_ANNOTATION: "md-0"}] * 2 + [{}]
 
 
 def test_a_group_in_failure_domains_has_the_version_of_the_last_of_its_machines() -> None:

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from espalier.api.eksa import metadata_keys
 from espalier.api.meta import Tree
-from espalier.clusters.design import gate, names
+from espalier.clusters.design import gate
 from espalier.clusters.design.gate import Gate, Isolation
 from espalier.clusters.observe.scope import Scope
 from tests.support.objects.made_clusters import made, objects, settled
@@ -63,7 +64,7 @@ def test_the_content_hash_of_a_cluster_without_credentials_is_that_of_earlier_ma
         "spec": {"kubernetesVersion": "1.35", "datacenterRef": {"name": "garden"}},
     }
     assert mark(tree, datacenter()) == "v1:26f5e3b69b47a75911883b051471e9a275c502a3"
-    tree["metadata"]["annotations"] = {names.PATCHES_ANNOTATION: "a"}
+    tree["metadata"]["annotations"] = {metadata_keys.PATCHES_ANNOTATION: "a"}
     assert mark(tree, datacenter()) == "v1:8d1d12b16d25ade2db1118209bb44db4bb699151"
 
 
@@ -259,7 +260,7 @@ def test_where_a_cluster_stands(found: str | None, generations_match: bool, expe
 
 def consenting(patches: str) -> Tree:
     tree = cluster()
-    tree["metadata"]["annotations"] = {names.PATCHES_ANNOTATION: patches}
+    tree["metadata"]["annotations"] = {metadata_keys.PATCHES_ANNOTATION: patches}
     return tree
 
 
@@ -280,7 +281,9 @@ def seen(value: str | None = None, *, isolation: Isolation = Isolation.GATE, the
     tree["status"] = settled()
     known = observer(tree, datacenter(), *stored).scope(as_object(tree).key)
     assert known is not None
-    annotations = {} if value is None else {names.GATE_ANNOTATION: known.content_hash if value == SAME else value}
+    annotations = (
+        {} if value is None else {metadata_keys.GATE_ANNOTATION: known.content_hash if value == SAME else value}
+    )
     found = made(objects=stored, status=settled(), annotations=annotations)
     return replace(found, isolation=isolation)
 
@@ -300,7 +303,7 @@ def test_a_cluster_without_cluster_api_objects_is_not_adopted_and_one_that_was_r
 
 def test_a_missing_child_is_not_what_was_reconciled() -> None:
     tree = example()[0]
-    tree["metadata"]["annotations"] = {names.GATE_ANNOTATION: gate.content_hash(as_object(tree), [])}
+    tree["metadata"]["annotations"] = {metadata_keys.GATE_ANNOTATION: gate.content_hash(as_object(tree), [])}
     found = observer(tree).scope(as_object(tree).key)
     assert found is not None
     assert found.gate is Gate.OPEN

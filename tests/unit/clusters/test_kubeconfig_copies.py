@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL
 from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Tree
@@ -69,7 +70,7 @@ class Story:
     ) -> Context:
         """One reconcile: annotations and status of the Cluster, and the Secret of Cluster API."""
         cluster = example()[0]
-        cluster["metadata"] |= {"annotations": {names.KUBECONFIG_ANNOTATION: noted}, "namespace": namespace}
+        cluster["metadata"] |= {"annotations": {metadata_keys.KUBECONFIG_ANNOTATION: noted}, "namespace": namespace}
         condition = {"type": names.KUBECONFIG_COPIED, "status": "False", "reason": said, "message": "as before"}
         cluster["status"] = {"conditions": [condition] if said else []}
         there = objects()
@@ -133,7 +134,7 @@ def test_a_copy_is_recorded_and_an_obstacle_is_reported_and_tried_again(
         p = await story.keep()
         assert said(p) == reason
         noted = [patch["metadata"]["annotations"] for patch in story.server.written]
-        assert noted == ([{names.KUBECONFIG_ANNOTATION: digest()}] if reason is None else [])
+        assert noted == ([{metadata_keys.KUBECONFIG_ANNOTATION: digest()}] if reason is None else [])
         assert story.asked() == asked
         pause = TRY_EVERY if reason else CHECK_EVERY
         await asyncio.sleep(pause - 1)

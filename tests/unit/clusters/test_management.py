@@ -11,6 +11,7 @@ import msgspec
 import pytest
 import yaml
 
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import CLUSTER_FINALIZER, PAUSED_ANNOTATION
@@ -23,7 +24,7 @@ from espalier.api.resource import Key
 from espalier.api.schema import violations
 from espalier.clusters.act.deletion_steps import guard, wait_for_managed_clusters
 from espalier.clusters.admission.admission import Admission
-from espalier.clusters.design import names, release_content
+from espalier.clusters.design import release_content
 from espalier.clusters.observe.observe import Observer
 from espalier.clusters.report.validity import missing_objects, problem
 from espalier.kube.client import Client
@@ -275,7 +276,7 @@ def bundles() -> Tree:
 
 
 def with_record_of(digest: str) -> Tree:
-    return edited({"metadata.annotations": {names.RELEASE_ANNOTATION: f"Bundles/bundles-1={digest}"}})
+    return edited({"metadata.annotations": {metadata_keys.RELEASE_ANNOTATION: f"Bundles/bundles-1={digest}"}})
 
 
 def test_a_replacement_can_be_deleted_and_the_original_can_not() -> None:
@@ -341,7 +342,7 @@ def test_only_the_record_that_manages_clusters_is_held() -> None:
         assert isinstance(wait_for_managed_clusters(manages), Wait) is scope.is_management, key
 
 
-GUARD, OURS, THEIRS = names.MANAGEMENT_FINALIZER, CLUSTER_FINALIZER, "example.com/backup"
+GUARD, OURS, THEIRS = metadata_keys.MANAGEMENT_FINALIZER, CLUSTER_FINALIZER, "example.com/backup"
 BEING_DELETED = {"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
@@ -381,7 +382,7 @@ def digest_of(tree: Tree) -> str:
 
 
 def evil(digest: str, version: str = "v0.26.0", kind: str = "Bundles", name: str = "bundles-1") -> Tree:
-    noted = {PAUSED_ANNOTATION: "true", names.RELEASE_ANNOTATION: f"{kind}/{name}={digest}"}
+    noted = {PAUSED_ANNOTATION: "true", metadata_keys.RELEASE_ANNOTATION: f"{kind}/{name}={digest}"}
     edits = {"metadata.name": "evil", "metadata.namespace": "tenant", "metadata.annotations": noted}
     return edited({**edits, SPEC + "eksaVersion": version, SPEC + "kubernetesVersion": "1.35"})
 
@@ -464,7 +465,7 @@ def test_order_of_keys_and_nulls_are_no_content_of_a_release() -> None:
 
 @pytest.mark.parametrize("text", ["", ",", "=", "a=,=b", "no digests at all"])
 def test_a_record_that_somebody_wrote_is_no_trouble(text: str) -> None:
-    assert release_content.recorded({names.RELEASE_ANNOTATION: text}) == {}
+    assert release_content.recorded({metadata_keys.RELEASE_ANNOTATION: text}) == {}
 
 
 def test_the_record_on_the_page_is_one() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate
+from espalier.api.eksa import metadata_keys
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.design import names, release_content
@@ -40,7 +41,7 @@ def noting(annotation: str, value: str) -> Tree:
 def test_a_cluster_is_recreated_when_its_status_describes_one_of_which_nothing_is_left(
     noted: str, is_made: bool, again: bool
 ) -> None:
-    cluster = noting(names.IDENTITY_ANNOTATION, noted)
+    cluster = noting(metadata_keys.IDENTITY_ANNOTATION, noted)
     found = scope(cluster, datacenter(), *(objects() if is_made else ()))
     assert found.identity == IDENTITY
     assert found.is_made_again is again
@@ -49,7 +50,7 @@ def test_a_cluster_is_recreated_when_its_status_describes_one_of_which_nothing_i
 def test_while_the_management_cluster_is_not_known_no_cluster_is_made_again() -> None:
     marker = {"name": "management-cluster", "namespace": "eksa-system", "resourceVersion": "1", "uid": "m"}
     nobody = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": marker, "data": {}}
-    found = scope(noting(names.IDENTITY_ANNOTATION, "/before"), datacenter(), nobody)
+    found = scope(noting(metadata_keys.IDENTITY_ANNOTATION, "/before"), datacenter(), nobody)
     assert found.identity == ""
     assert not found.is_made_again
 
@@ -85,7 +86,7 @@ def test_a_release_was_replaced_for_clusters_that_were_made_of_it_and_its_record
         (there, True, ()),
         ({"Bundles/other": "0" * 20}, True, ()),
     ):
-        cluster = noting(names.RELEASE_ANNOTATION, release_content.record(noted))
+        cluster = noting(metadata_keys.RELEASE_ANNOTATION, release_content.record(noted))
         found = scope(cluster, datacenter(), *(objects() if is_made else ()))
         assert found.replaced_releases == expected
         assert found.release_record == ("" if expected else release_content.record(there))

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.group import PAUSED_ANNOTATION
-from espalier.clusters.design import gate, names
+from espalier.clusters.design import gate
 from espalier.clusters.design.gate import Isolation
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.observe.settling import LONGEST, Settling
@@ -28,7 +29,7 @@ def scope(content: str, *, paused: bool = False, isolation: Isolation = Isolatio
     tree, done = example()[0], example()[0]
     for each, label in ((tree, content), (done, DONE)):
         each["spec"]["workerNodeGroupConfigurations"][0]["labels"] = {"content": label}
-    annotations = {names.GATE_ANNOTATION: gate.content_hash(as_object(done), [as_object(datacenter())])}
+    annotations = {metadata_keys.GATE_ANNOTATION: gate.content_hash(as_object(done), [as_object(datacenter())])}
     tree["metadata"]["annotations"] = annotations | ({PAUSED_ANNOTATION: "true"} if paused else {})
     tree["status"] = settled()
     found = observer(tree, datacenter(), *objects()).scope(as_object(tree).key)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.api.eksa import reasons
+from espalier.api.eksa import metadata_keys, reasons
 from espalier.api.eksa.cluster import ClusterStatus
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.reasons import Reason
@@ -152,8 +152,8 @@ def scaled_to(number: int, there: int) -> list[Tree]:
             "ReplicasChanged",
             "there are 3 worker machines, 2 in the spec; replicas were changed in a Cluster API obj",
         ),
-        (1, 1, {}, "ReplicasChanged", f"set annotation {names.DRIFT_ANNOTATION}=correct to correct it"),
-        (3, 3, {names.DRIFT_ANNOTATION: "correct"}, "ScalingDown", "scaling down worker machines"),
+        (1, 1, {}, "ReplicasChanged", f"set annotation {metadata_keys.DRIFT_ANNOTATION}=correct to correct it"),
+        (3, 3, {metadata_keys.DRIFT_ANNOTATION: "correct"}, "ScalingDown", "scaling down worker machines"),
         (1, 2, {}, "True", ""),  # on its way, by hand
         (3, 3, {PAUSED_ANNOTATION: "true"}, "Paused", "nothing is scaled while the cluster is paused"),
     ],
@@ -353,7 +353,7 @@ def test_whatever_no_time_heals_is_a_failure(reason: str) -> None:
 @pytest.mark.demand(L33="*Failed*")
 def test_a_lost_object_is_a_failure_and_no_pending_cluster() -> None:
     scope_ = made(objects=[], status=settled())
-    scope_ = made(objects=[], status=settled(), annotations={names.GATE_ANNOTATION: scope_.content_hash})
+    scope_ = made(objects=[], status=settled(), annotations={metadata_keys.GATE_ANNOTATION: scope_.content_hash})
     status = report(scope_, Wait(Reason.CLUSTER_API_OBJECTS_MISSING, readiness.OBJECTS_MISSING))
     assert (status.phase, status.failure_reason) == ("Failed", "ClusterAPIObjectsMissing")
 
@@ -503,7 +503,7 @@ def test_another_plugin_than_was_installed_is_refused_whoever_let_it_through() -
     assert (found.reason, "set kindnetd again" in found.message) == ("ClusterInvalid", True)
     half = objects()
     tree = next(one for one in half if one["kind"] == "Cluster")
-    tree["metadata"]["annotations"] = {names.CNI_ANNOTATION: f"cilium-{names.UNFINISHED}"}
+    tree["metadata"]["annotations"] = {metadata_keys.CNI_ANNOTATION: f"cilium-{names.UNFINISHED}"}
     assert problem(made(objects=half)) is None
     assert problem(made(objects=half, clusterNetwork=network)) is None
 
@@ -518,7 +518,7 @@ def test_a_reason_under_its_earlier_name_is_not_kept() -> None:
 @pytest.mark.parametrize("mark", ["settled", gate.OPENED])
 def test_nothing_is_said_to_be_made_while_a_linked_object_is_missing(mark: str) -> None:
     """Of a settled cluster nothing was asked for; of one that was being changed nothing goes on."""
-    annotations = {names.GATE_ANNOTATION: mark}
+    annotations = {metadata_keys.GATE_ANNOTATION: mark}
     trees = [*example(), *objects()]
     trees[0] |= {"status": settled()}
     trees[0]["metadata"]["annotations"] = annotations

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.group import CLUSTER_FINALIZER
 from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Tree
@@ -104,7 +105,7 @@ def test_health_checks_are_made_when_nodes_can_be_ready_and_kept_as_they_should_
     made = [one for one in made if there or one["kind"] != "MachineHealthCheck"]
     for tree in made:
         if tree["kind"] == "Cluster":
-            tree["metadata"]["annotations"] = {names.CNI_ANNOTATION: mark} if mark else {}
+            tree["metadata"]["annotations"] = {metadata_keys.CNI_ANNOTATION: mark} if mark else {}
         if tree["kind"] == "MachineHealthCheck":
             tree["spec"]["selector"] = {"matchLabels": {"edited": "by-hand"}}
     assert applied([*example(), datacenter(), *made], act) == ([name] if due else [])
@@ -165,13 +166,13 @@ def test_a_gate_that_was_opened_closes_upon_the_former_content() -> None:
     async def main() -> None:
         cluster = example()[0]
         before = Environment(Server(), Workload(), Expiry()).begin(cluster, datacenter()).scope.content_hash
-        cluster["metadata"].setdefault("annotations", {})[names.GATE_ANNOTATION] = before
+        cluster["metadata"].setdefault("annotations", {})[metadata_keys.GATE_ANNOTATION] = before
         server = Answering(cluster)
         p = Environment(server, Workload(), Expiry()).begin(cluster, datacenter())
         await p.open_gate()
         await p.open_gate()
         await p.close_gate()
-        noted = [patch["metadata"]["annotations"].get(names.GATE_ANNOTATION) for patch in server.written]
+        noted = [patch["metadata"]["annotations"].get(metadata_keys.GATE_ANNOTATION) for patch in server.written]
         assert noted == [gate.OPENED, before]
 
     asyncio.run(main())

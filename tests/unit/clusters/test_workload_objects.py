@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from espalier.api.core import CLUSTER_ROLE, CONFIG_MAP
+from espalier.api.eksa import metadata_keys
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.design import names
@@ -18,7 +19,7 @@ OBJECTS = (WorkloadObject(CONFIG_MAP, Key("kube-system", "a")), WorkloadObject(C
 def noted(text: str) -> Scope:
     trees = made(scope_of(see(cluster("garden"), *linked()), "garden"))
     of_cluster_api = next(one for one in trees if one["kind"] == "Cluster")
-    of_cluster_api["metadata"]["annotations"] = {names.WORKLOAD_OBJECTS_ANNOTATION: text}
+    of_cluster_api["metadata"]["annotations"] = {metadata_keys.WORKLOAD_OBJECTS_ANNOTATION: text}
     return scope_of(see(cluster("garden"), *linked(), *trees), "garden")
 
 

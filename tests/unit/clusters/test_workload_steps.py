@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from espalier.api.core import CONFIG_MAP
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Tree
 from espalier.clusters.act.context import Context
@@ -69,7 +70,7 @@ class Story:
         there = objects()
         for tree in there:
             if tree["kind"] == "Cluster":
-                note = {names.WORKLOAD_OBJECTS_ANNOTATION: str(self.installed)} if str(self.installed) else {}
+                note = {metadata_keys.WORKLOAD_OBJECTS_ANNOTATION: str(self.installed)} if str(self.installed) else {}
                 tree["metadata"]["annotations"] = note
                 tree["status"] = {"initialization": {"controlPlaneInitialized": self.is_initialized}}
             if tree["kind"] == "Secret":
@@ -83,7 +84,11 @@ class Story:
         found = [
             patch["metadata"]["annotations"] for patch in self.server.written if "annotations" in patch["metadata"]
         ]
-        return [one[names.WORKLOAD_OBJECTS_ANNOTATION] for one in found if names.WORKLOAD_OBJECTS_ANNOTATION in one]
+        return [
+            one[metadata_keys.WORKLOAD_OBJECTS_ANNOTATION]
+            for one in found
+            if metadata_keys.WORKLOAD_OBJECTS_ANNOTATION in one
+        ]
 
     @property
     def writes(self) -> list[tuple[str, str]]:

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from espalier.api import yaml_trees
-from espalier.api.eksa.metadata_keys import ANNOTATIONS
 from espalier.api.meta import Tree
+from espalier.api.metadata_rows import ANNOTATIONS
 from espalier.api.reference import Writer
 from espalier.gitops.content import LAST_APPLIED, desired, secrets_in
 from espalier.gitops.layout import Unfit, base_of, cluster_files, flux_files, without_cluster
@@ -108,7 +108,7 @@ def test_what_servers_and_managers_write_is_left_out() -> None:
     """Flux deletes an object whose uid or resourceVersion in Git is another one's."""
     (cluster, *_) = manifest()
     wanted = cluster["metadata"].get("annotations", {}) | {"team": "a"}
-    of_managers = {row.key: "x" for row in ANNOTATIONS if row.writer is not Writer.USER} | {LAST_APPLIED: "{}"}
+    of_managers = {key: "x" for key, prose in ANNOTATIONS if prose.writer is not Writer.USER} | {LAST_APPLIED: "{}"}
     stored = {
         **cluster,
         "metadata": cluster["metadata"]

@@ -8,11 +8,10 @@ from typing import get_args
 
 import pytest
 
-from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, DRAIN_BLOCKED, RESTARTED_BY_UPGRADE
+from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, DRAIN_BLOCKED, RESTARTED_BY_UPGRADE, UPGRADER_LABEL
 from espalier.clusterapi.bootstrap_changes import changes_since, traits
 from espalier.upgrader import changes, draining, static_pods
 from espalier.upgrader.main import ROOT, main
-from espalier.upgrades import names
 from espalier.upgrades.node.pod import CHANGES_FILE, Role, Upgrader, pod
 
 
@@ -35,7 +34,7 @@ def test_the_changes_in_a_pod_are_read_by_the_program(tmp_path: Path) -> None:
 
 
 def test_upgrader_pods_have_one_label() -> None:
-    assert draining.UPGRADER == names.UPGRADER_LABEL
+    assert draining.UPGRADER == UPGRADER_LABEL
 
 
 @pytest.mark.demand("U47")

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from espalier.api.conditions import timestamp
-from espalier.api.eksa.upgrades import DRAIN_BLOCKED, ControlPlaneUpgrade
+from espalier.api.eksa.upgrades import DRAIN_BLOCKED, RETRY_ANNOTATION, ControlPlaneUpgrade
 from espalier.api.meta import Condition, Tree
 from espalier.runtime.outcome import Continue, Wait
 from espalier.upgrades import expected, names
@@ -160,10 +160,10 @@ def test_another_attempt_that_is_asked_for_breaks_off_no_step_that_runs(
     monkeypatch.setattr(node_life, "delete_pod", delete_pod)
     scope = with_pod("Running" if runs else "Failed", {"components-copier": {"running": {}} if runs else FAILED})
     tree = scope.object.tree
-    asked = {**tree, "metadata": {**tree["metadata"], "annotations": {names.RETRY_ANNOTATION: ""}}}
+    asked = {**tree, "metadata": {**tree["metadata"], "annotations": {RETRY_ANNOTATION: ""}}}
     outcome, written = ended(node_life.retry, replace(scope, object=made(asked)))
     assert (reason(outcome), gone) == ("Retrying", deleted)
-    assert written == [{"metadata": {"annotations": {names.RETRY_ANNOTATION: None}}}]
+    assert written == [{"metadata": {"annotations": {RETRY_ANNOTATION: None}}}]
 
 
 async def test_no_pod_is_deleted_without_a_retry(monkeypatch: pytest.MonkeyPatch) -> None:

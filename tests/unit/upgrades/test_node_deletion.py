@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE
+from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, NODE_FINALIZER
 from espalier.api.meta import Condition, Tree
 from espalier.runtime.outcome import Continue, Outcome, Wait
 from espalier.runtime.writer import Precondition
@@ -32,7 +32,7 @@ def ended(scope: NodeScope, monkeypatch: pytest.MonkeyPatch) -> tuple[Outcome, l
 
     monkeypatch.setattr(node_deletion, "clear_node", clear_node)
     tree = scope.object.tree
-    held = made({**tree, "metadata": {**tree["metadata"], "finalizers": [names.NODE_FINALIZER]}})
+    held = made({**tree, "metadata": {**tree["metadata"], "finalizers": [NODE_FINALIZER]}})
     tools: Any = SimpleNamespace()
     return asyncio.run(node_deletion.end_on_node(Context(tools, replace(scope, object=held)))), cleared
 

@@ -4,21 +4,26 @@ With `backup.sourceStore` only the agent runs, which copies backups, and Ready m
 """
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
+
 from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import Meta
 
+from espalier.api.gardener import reasons
 from espalier.api.gardener.operations import Condition, LastError, LastOperation, SecretReference
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, Rule, Scale, kind, listing
 from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import Observed, Part
+from espalier.api.reference import ConditionProse
 from espalier.api.resource import Resource
 
 MAIN = "etcd-main"
 """The name of a shoot's Etcd, in the shoot's namespace."""
 
-READY = "Ready"
+READY: Annotated[
+    str, ConditionProse((reasons.ETCD,), "True: etcd serves, or all backups are copied where the Etcd only copies.")
+] = "Ready"
 
 
 class Store(Part):

@@ -4,6 +4,7 @@ Typed as far as we write or read them; the rest of a foreign object survives bec
 """
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
+
 from typing import Annotated, Any
 
 import msgspec
@@ -14,13 +15,21 @@ from espalier.api.gardener.operations import RawExtension, SecretReference, Time
 from espalier.api.kinds import AGE, ATOMIC, PRESERVE, Column, KubeObject, Scale, kind
 from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import ABSENT, Observed, Part
+from espalier.api.reference import Finalizer, Writer
 from espalier.api.resource import Resource
 
 GROUP = "machine.sapcloud.io"
 VERSION = "v1alpha1"
 
-FINALIZER = "machine.sapcloud.io/machine-controller"
-"""Finalizer of machines and their classes while a machine exists at the provider."""
+FINALIZER: Annotated[
+    str,
+    Finalizer(
+        "Machine",
+        Writer.MACHINES,
+        "Keeps the Machine until its virtual machine is deleted.",
+        "without it the virtual machine stays for five minutes, and is then deleted as an orphan",
+    ),
+] = "machine.sapcloud.io/machine-controller"
 
 COUNT_COLUMNS = (
     Column("Ready", ".status.readyReplicas", "integer", "Machines that are ready"),

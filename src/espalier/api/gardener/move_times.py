@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from espalier.api import json_trees
 from espalier.api.etcd.timing import Timing, TimingError
 from espalier.api.gardener.metadata_keys import DOMAIN
+from espalier.api.reference import Annotation, Writer
 
-KEY = DOMAIN + "move-times"
-"""Key of the annotation on the Lease of a seed."""
+KEY: Annotated[
+    str,
+    Annotation(
+        "Lease of a seed", Writer.GARDENLET, "The times with which the gardenlet runs, for `espalier shoots plan`."
+    ),
+] = DOMAIN + "move-times"
 LARGEST = 4096
 """Characters of the annotation."""
 

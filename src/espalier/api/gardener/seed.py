@@ -1,25 +1,48 @@
 """`core.gardener.cloud/v1beta1 Seed`: a cluster in which control planes of shoots run."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
+
 from typing import Annotated
 
 from msgspec import Meta
 
+from espalier.api.gardener import reasons
 from espalier.api.gardener.operations import Condition, LastOperation, RawExtension
 from espalier.api.gardener.shoot import GROUP, VERSION, Gardener
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind, listing
 from espalier.api.meta import ABSENT, Observed, Part
+from espalier.api.reference import ConditionProse
 from espalier.api.resource import Resource
 
-GARDENLET_READY = "GardenletReady"
-"""Condition: the seed's gardenlet renews its lease."""
+GARDENLET_READY: Annotated[
+    str,
+    ConditionProse(
+        (reasons.SEED,),
+        "True: its gardenlet renews its Lease, and so reaches the seed and the garden. Unknown: it does not.",
+    ),
+] = "GardenletReady"
 
 
-SHOOTS_REMOVED = "MovedShootsRemoved"
-"""Condition: the seed has nothing of shoots that it no longer has. Its Seed may be deleted then."""
+SHOOTS_REMOVED: Annotated[
+    str,
+    ConditionProse(
+        (reasons.SEED,),
+        "True: the seed's cluster has nothing of shoots that the seed no longer has. Its Seed can't be "
+        'deleted before, unless it is annotated `confirmation.gardener.cloud/deletion: "true"`.',
+    ),
+] = "MovedShootsRemoved"
 
-BUCKET_REACHABLE = "BucketReachable-"
-"""Prefix of conditions, before the name of another seed: this seed's network reaches the store of that one."""
+BUCKET_REACHABLE: Annotated[
+    str,
+    ConditionProse(
+        (reasons.SEED,),
+        "True: the network of this seed reaches the store of seed SEED, TLS included, tried without "
+        "credentials every ten minutes. One for each other Seed with backups.",
+        placeholder="SEED",
+    ),
+] = "BucketReachable-"
+"""Prefix, before the name of the other seed."""
+
 
 SHOOTS = "shoots"
 """The resource of `status.allocatable` that limits the number of shoots."""

@@ -4,35 +4,70 @@ Typed as far as we write or read it; the rest survives because we write by serve
 """
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
+
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from espalier.api.core import Taint
+from espalier.api.gardener import reasons
 from espalier.api.gardener.operations import Condition, LastError, LastOperation, NamedReference, RawExtension, Time
 from espalier.api.gardener.worker import MachineImage, Volume
 from espalier.api.kinds import AGE, ATOMIC, INT_OR_STRING, Column, KubeObject, kind, listing
 from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import ABSENT, Observed, Part
+from espalier.api.reference import ConditionProse
 from espalier.api.resource import Resource
 
 GROUP = "core.gardener.cloud"
 VERSION = "v1beta1"
 
-READY_FOR_MIGRATION = "ReadyForMigration"
-"""Constraint of a Shoot: its migration may begin, as the destination seed is ready."""
+API_SERVER_AVAILABLE: Annotated[
+    str,
+    ConditionProse(
+        (reasons.SHOOT,), "True: the Deployment of the API server in the seed is available, or the shoot hibernates."
+    ),
+] = "APIServerAvailable"
+CONTROL_PLANE_HEALTHY: Annotated[
+    str,
+    ConditionProse(
+        (reasons.SHOOT,),
+        "True: etcd is ready and all Deployments of the control plane are available, or the shoot hibernates.",
+    ),
+] = "ControlPlaneHealthy"
+EVERY_NODE_READY: Annotated[
+    str,
+    ConditionProse(
+        (reasons.SHOOT,),
+        "True: all nodes are ready, and there are at least as many as the minimum of all workers. Asked of "
+        "the shoot's API server every minute.",
+    ),
+] = "EveryNodeReady"
+SYSTEM_COMPONENTS_HEALTHY: Annotated[
+    str,
+    ConditionProse(
+        (reasons.SHOOT,),
+        "True: the Deployments and DaemonSets in the shoot's `kube-system` are available. Asked every minute.",
+    ),
+] = "SystemComponentsHealthy"
+READY_FOR_DISASTER: Annotated[
+    str,
+    ConditionProse(
+        (reasons.SHOOT,),
+        "True: if the seed were lost now, the shoot could be restored elsewhere, losing no more than a delta "
+        "period. [migration.md](../../migration.md#ready-for-disaster) says how that is found out.",
+    ),
+] = "ReadyForDisaster"
+READY_FOR_MIGRATION: Annotated[
+    str,
+    ConditionProse(
+        (reasons.SHOOT,),
+        "Constraint of a Shoot that is to move. True: the destination is ready, and the source may stop. "
+        "Absent otherwise.",
+    ),
+] = "ReadyForMigration"
 
-API_SERVER_AVAILABLE = "APIServerAvailable"
-"""Condition of a Shoot: its API server can be reached."""
-CONTROL_PLANE_HEALTHY = "ControlPlaneHealthy"
-"""Condition of a Shoot: its etcd and the programs of its control plane run."""
-EVERY_NODE_READY = "EveryNodeReady"
-"""Condition of a Shoot: as many nodes as its workers have at least are there, and all are ready."""
-SYSTEM_COMPONENTS_HEALTHY = "SystemComponentsHealthy"
-"""Condition of a Shoot: all Deployments and DaemonSets in its namespace kube-system are available."""
-READY_FOR_DISASTER = "ReadyForDisaster"
-"""Condition of a Shoot: should its seed be lost, it can be restored in another one, up to the last delta snapshot."""
 REPORTED_BY_GARDENLET = (
     API_SERVER_AVAILABLE,
     CONTROL_PLANE_HEALTHY,

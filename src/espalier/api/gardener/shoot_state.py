@@ -6,6 +6,7 @@ the proposal "Shoot Control Plane Migration". Extension state that is too large 
 """
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
+
 from typing import Annotated
 
 import msgspec
@@ -15,12 +16,21 @@ from espalier.api.gardener.operations import RawExtension
 from espalier.api.gardener.shoot import GROUP
 from espalier.api.kinds import AGE, ATOMIC, KubeObject, kind, listing
 from espalier.api.meta import ABSENT, Part
+from espalier.api.reference import Finalizer, Writer
 from espalier.api.resource import Resource
 
 VERSION = "v1alpha1"
 
-FINALIZER = "gardener"
-"""Finalizer of a ShootState while its Shoot exists, and of a Shoot while its control plane does."""
+FINALIZER: Annotated[
+    str,
+    Finalizer(
+        "Shoot, BackupEntry, ShootState",
+        Writer.GARDENLET,
+        "Keeps a Shoot until everything of it is deleted, its ShootState until then, and a BackupEntry until "
+        "its extension resource is gone.",
+        "if the seed is lost for good: [migration.md](../../migration.md#what-can-happen)",
+    ),
+] = "gardener"
 
 
 class PersistedSecret(Part):

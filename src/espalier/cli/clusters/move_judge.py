@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from espalier.api.core import SECRET
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
@@ -31,7 +32,9 @@ class ClusterJudge:
     @property
     def stamps(self) -> frozenset[str]:
         """The annotations with which a manager remembers a cluster."""
-        return frozenset({names.GATE_ANNOTATION, names.IDENTITY_ANNOTATION, names.KUBECONFIG_ANNOTATION})
+        return frozenset(
+            {metadata_keys.GATE_ANNOTATION, metadata_keys.IDENTITY_ANNOTATION, metadata_keys.KUBECONFIG_ANNOTATION}
+        )
 
     def named(self, at: Inventory, key: Key) -> Iterable[Place]:
         """The linked objects, and the Secrets and ConfigMaps that their content depends on."""
@@ -85,13 +88,13 @@ class ClusterJudge:
         """
         here, there = self._required(source, key), self._required(target, key)
         is_settled = here.gate in (Gate.CLOSED, Gate.ADOPTED)
-        before = here.cluster.metadata.annotations.get(names.GATE_ANNOTATION, "")
-        annotations = {names.GATE_ANNOTATION: there.content_hash if is_settled else before}
+        before = here.cluster.metadata.annotations.get(metadata_keys.GATE_ANNOTATION, "")
+        annotations = {metadata_keys.GATE_ANNOTATION: there.content_hash if is_settled else before}
         if there.identity:
-            annotations[names.IDENTITY_ANNOTATION] = there.identity
+            annotations[metadata_keys.IDENTITY_ANNOTATION] = there.identity
         content = there.capi_objects.kubeconfig
-        if content is not None and names.KUBECONFIG_ANNOTATION in there.cluster.metadata.annotations:
-            annotations[names.KUBECONFIG_ANNOTATION] = kubeconfig_copies.digest_of(there.object, content)
+        if content is not None and metadata_keys.KUBECONFIG_ANNOTATION in there.cluster.metadata.annotations:
+            annotations[metadata_keys.KUBECONFIG_ANNOTATION] = kubeconfig_copies.digest_of(there.object, content)
         if not is_settled:
             return annotations, {}
         observed = {

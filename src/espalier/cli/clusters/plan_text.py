@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from espalier.api.eksa.metadata_keys import PATCHES_ANNOTATION
 from espalier.api.listing import first, merged
 from espalier.api.meta import Tree
 from espalier.api.printable import in_one_line, quoted
 from espalier.cli.kit import output
-from espalier.clusters.design.names import PATCHES_ANNOTATION
 from espalier.clusters.effects import summary
 from espalier.clusters.effects.diff import FieldChange, ObjectChange, Verb
 from espalier.clusters.effects.duration import Duration

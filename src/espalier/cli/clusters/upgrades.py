@@ -8,7 +8,7 @@ import click
 
 from espalier.api import conditions
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.eksa.upgrades import RETRY_ANNOTATION, ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.listing import first
 from espalier.api.meta import Condition
 from espalier.cli.kit import connection, flags, output
@@ -17,7 +17,6 @@ from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.layout import MOST_LINES, Table
 from espalier.kube.client import Client, PatchType
 from espalier.kube.objects import Object
-from espalier.upgrades.names import RETRY_ANNOTATION
 from espalier.upgrades.node.containers import STEPS
 
 KINDS: tuple[type[ControlPlaneUpgrade] | type[MachineDeploymentUpgrade] | type[NodeUpgrade], ...] = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from espalier.api.capi import cluster as capi
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.events import Event
 from espalier.api.eksa.reasons import Reason
 from espalier.clusterapi import kubeconfig
@@ -69,14 +70,14 @@ async def install_cni(ctx: Context) -> Outcome:
     await ctx.open_gate()
     name = scope.wanted_cni.rpartition("-")[0]
     if installed and installed != f"{name}-{names.UNFINISHED}":
-        await ctx.annotate(capi.Cluster.resource, cluster, {names.CNI_ANNOTATION: f"{name}-{names.UNFINISHED}"})
+        await ctx.annotate(capi.Cluster.resource, cluster, {metadata_keys.CNI_ANNOTATION: f"{name}-{names.UNFINISHED}"})
         ctx.refresh()
     match await ctx.tools.remote_tasks.send(scope.cluster_identity, workload.install(_manifests(ctx), content)):
         case Failed(error):
             return Fault(_reason(error), f"the CNI could not be installed in the workload cluster: {error}")
         case None:
             return Wait(Reason.DEFAULT_CNI_INSTALLATION_IN_PROGRESS, readiness.CNI_IS_BEING_INSTALLED)
-    await ctx.annotate(capi.Cluster.resource, cluster, {names.CNI_ANNOTATION: scope.wanted_cni})
+    await ctx.annotate(capi.Cluster.resource, cluster, {metadata_keys.CNI_ANNOTATION: scope.wanted_cni})
     ctx.event("Normal", Event.CNI_INSTALLED, f"{name} was applied to the workload cluster")
     ctx.refresh()
     ctx.saw_cni(())

@@ -9,6 +9,7 @@ import msgspec
 
 from espalier.api import conditions, redaction
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa import metadata_keys
 from espalier.api.meta import Condition
 from espalier.api.resource import Resource
 from espalier.clusters.design import gate, names
@@ -70,7 +71,7 @@ class Context:
         if scope.is_deleted:
             return
         state = scope.gate if scope.takes_credentials else gate.Gate.OPEN
-        recorded = self._cluster.metadata.annotations.get(names.GATE_ANNOTATION)
+        recorded = self._cluster.metadata.annotations.get(metadata_keys.GATE_ANNOTATION)
         exists = scope.capi_objects.cluster_object is not None
         await self._note(gate.opened(recorded, scope.content_hash, state, exists=exists))
 
@@ -80,15 +81,15 @@ class Context:
 
     async def _note(self, content_hash: str) -> None:
         scope, record = self.scope, self.scope.release_record
-        wanted = {names.GATE_ANNOTATION: content_hash}
+        wanted = {metadata_keys.GATE_ANNOTATION: content_hash}
         if record:
-            wanted[names.RELEASE_ANNOTATION] = record
+            wanted[metadata_keys.RELEASE_ANNOTATION] = record
         if scope.identity:
-            wanted[names.IDENTITY_ANNOTATION] = scope.identity
+            wanted[metadata_keys.IDENTITY_ANNOTATION] = scope.identity
         noted = self._cluster.metadata.annotations
         changed = {name: value for name, value in wanted.items() if noted.get(name, "") != value}
         # A settled cluster without an identity is not written for it alone; one with a wrong identity is.
-        if changed.keys() - {names.IDENTITY_ANNOTATION} or noted.get(names.IDENTITY_ANNOTATION):
+        if changed.keys() - {metadata_keys.IDENTITY_ANNOTATION} or noted.get(metadata_keys.IDENTITY_ANNOTATION):
             self._cluster = await self.annotate(eksa.Cluster.resource, self._cluster, changed)
 
     async def annotate(self, resource: Resource, object_: Object, annotations: Mapping[str, str | None]) -> Object:

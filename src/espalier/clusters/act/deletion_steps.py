@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from espalier.api import conditions as condition_list
 from espalier.api.capi import cluster as capi
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.events import Event
 from espalier.api.eksa.group import CLUSTER_FINALIZER
 from espalier.api.eksa.reasons import Reason
 from espalier.clusterapi import contract
 from espalier.clusters.act.context import Context
 from espalier.clusters.act.step import CLUSTER
-from espalier.clusters.design import names
 from espalier.clusters.design.provider import extra_kinds
 from espalier.clusters.observe.rules import messages
 from espalier.clusters.observe.scope import Scope
@@ -108,9 +108,9 @@ async def guard(ctx: Context) -> Outcome:
     scope, writer = ctx.scope, ctx.tools.writer
     is_wanted = scope.is_management and bool(scope.manages)
     if is_wanted and not scope.is_deleted:  # API servers accept no new finalizers on an object being deleted
-        await writer.add_finalizer(CLUSTER, scope.object, names.MANAGEMENT_FINALIZER)
+        await writer.add_finalizer(CLUSTER, scope.object, metadata_keys.MANAGEMENT_FINALIZER)
     elif not is_wanted:
-        await writer.remove_finalizer(CLUSTER, scope.object, names.MANAGEMENT_FINALIZER)
+        await writer.remove_finalizer(CLUSTER, scope.object, metadata_keys.MANAGEMENT_FINALIZER)
     return Continue()
 
 

@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 from espalier.api.capi import cluster as capi
 from espalier.api.core import SECRET
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.events import Event
 from espalier.api.eksa.reasons import Reason
 from espalier.clusters.act import authenticator_secrets
 from espalier.clusters.act.context import Context
-from espalier.clusters.design import cni, names
+from espalier.clusters.design import cni
 from espalier.clusters.design.drift_policy import policy
 from espalier.clusters.design.gate import Isolation
 from espalier.clusters.design.rendered import Manifest
@@ -97,7 +98,7 @@ async def _seen(ctx: Context, manifests: list[Manifest], name: str) -> Answer | 
         return Answer()
     if scope.capi_objects.kubeconfig is None:
         return Answer(failure="no kubeconfig")
-    asked = (scope.cluster.metadata.annotations.get(names.DRIFT_ANNOTATION, ""), scope.content_hash)
+    asked = (scope.cluster.metadata.annotations.get(metadata_keys.DRIFT_ANNOTATION, ""), scope.content_hash)
     task = workload.compare(manifests, asked, scope.capi_objects.kubeconfig, name=name)
     match await ctx.tools.remote_tasks.send(scope.cluster_identity, task):
         case Failed(error):
@@ -161,4 +162,4 @@ async def _correct(ctx: Context, item: Drift) -> None:
             await writer.delete(removal.resource, removal.object, ctx.scope.cluster_ownership)
         case InstalledCNI(content_hash) if capi_objects.cluster_object is not None:
             cluster = capi_objects.cluster_object
-            await ctx.annotate(capi.Cluster.resource, cluster, {names.CNI_ANNOTATION: content_hash})
+            await ctx.annotate(capi.Cluster.resource, cluster, {metadata_keys.CNI_ANNOTATION: content_hash})

@@ -12,6 +12,7 @@ from typing import Literal
 
 from espalier.api import core
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.events import Event
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, GROUP
 from espalier.api.eksa.reasons import Reason
@@ -58,7 +59,7 @@ async def keep(ctx: Context) -> None:
         ctx.copied = _not_ours(ctx)
         return
     digest = digest_of(scope.object, content)
-    is_copied = scope.cluster.metadata.annotations.get(names.KUBECONFIG_ANNOTATION) == digest
+    is_copied = scope.cluster.metadata.annotations.get(metadata_keys.KUBECONFIG_ANNOTATION) == digest
     if copies.is_valid(scope.key, digest) and (is_copied or ctx.copied is not None):
         return  # removing the annotation with the digest recreates the copy
     if is_copied:
@@ -70,7 +71,7 @@ async def keep(ctx: Context) -> None:
     ctx.copied = await _write(ctx, content)
     copies.keep(scope.key, digest, CHECK_EVERY if ctx.copied is None else TRY_EVERY)
     if ctx.copied is None:
-        await ctx.annotate(eksa.Cluster.resource, scope.object, {names.KUBECONFIG_ANNOTATION: digest})
+        await ctx.annotate(eksa.Cluster.resource, scope.object, {metadata_keys.KUBECONFIG_ANNOTATION: digest})
         ctx.event("Normal", Event.KUBECONFIG_COPIED, f"copied the kubeconfig to Secret {_key(ctx).name}")
 
 

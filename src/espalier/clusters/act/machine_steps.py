@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from espalier.api import conditions as condition_list
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineHealthCheck
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.events import Event
 from espalier.api.eksa.reasons import Reason
 from espalier.api.kinds import KubeObject
@@ -144,18 +145,18 @@ async def limit_remediation(ctx: Context) -> Outcome:
     status, wanted = control_plane.status, contract.desired_replicas(control_plane)
     are_all_ready = contract.is_observed(control_plane) and status.ready_replicas == status.replicas == wanted
     last = remediation.last_remediation(status.last_remediation)
-    if are_all_ready and names.REMEDIATION_STOPPED_ANNOTATION in annotations:
-        gone = dict.fromkeys((names.REMEDIATION_STOPPED_ANNOTATION, contract.PAUSED_ANNOTATION))
+    if are_all_ready and metadata_keys.REMEDIATION_STOPPED_ANNOTATION in annotations:
+        gone = dict.fromkeys((metadata_keys.REMEDIATION_STOPPED_ANNOTATION, contract.PAUSED_ANNOTATION))
         await ctx.annotate(MachineHealthCheck.resource, check, gone)
         ctx.event("Normal", Event.REMEDIATION_RESUMED, f"MachineHealthCheck {check.key} is no longer paused")
         ctx.refresh()
     elif not are_all_ready and last is not None and last.retry_count >= RETRIES:
         which = f"{last.machine}@{last.at}"
         if (
-            annotations.get(names.REMEDIATION_STOPPED_ANNOTATION) != which
+            annotations.get(metadata_keys.REMEDIATION_STOPPED_ANNOTATION) != which
             and contract.PAUSED_ANNOTATION not in annotations
         ):
-            paused = {names.REMEDIATION_STOPPED_ANNOTATION: which, contract.PAUSED_ANNOTATION: "true"}
+            paused = {metadata_keys.REMEDIATION_STOPPED_ANNOTATION: which, contract.PAUSED_ANNOTATION: "true"}
             await ctx.annotate(MachineHealthCheck.resource, check, paused)
             message = f"paused MachineHealthCheck {check.key}: no replacement of an unhealthy machine became healthy"
             ctx.event("Warning", Reason.REMEDIATION_STOPPED, message)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from espalier.api.capi import cluster as capi
 from espalier.api.core import SECRET
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.events import Event
 from espalier.api.eksa.reasons import Reason
 from espalier.clusterapi import contract, kubeconfig
@@ -124,6 +125,6 @@ async def _note(ctx: Context, installed: Installed) -> None:
         return
     # A patch with null removes the annotation.
     value = str(installed) or None
-    annotation = {"metadata": {"annotations": {names.WORKLOAD_OBJECTS_ANNOTATION: value}}}
+    annotation = {"metadata": {"annotations": {metadata_keys.WORKLOAD_OBJECTS_ANNOTATION: value}}}
     await ctx.tools.writer.merge(capi.Cluster.resource, cluster, annotation)
     ctx.refresh()

@@ -11,19 +11,15 @@ import base64
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from espalier.api.core import SECRET
-from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
+from espalier.api.eksa import metadata_keys
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.listing import first
 from espalier.api.meta import Tree
 from espalier.api.printable import quoted
 
-SERVERS = f"{GROUP}/credentials-servers"
-"""On a Secret, set by its author: servers as in specs, separated by commas."""
-
-NAMESPACES = f"{GROUP}/credentials-namespaces"
-"""On a Secret, likewise: namespaces of Clusters that may use it, separated by commas; `*` for all."""
-
-IN_WORKLOAD_CLUSTERS, ALLOWED = f"{GROUP}/credentials-in-workload-clusters", "allowed"
-"""Likewise: cloud controllers may use the account that creates machines."""
+SERVERS = metadata_keys.CREDENTIALS_SERVERS
+NAMESPACES = metadata_keys.CREDENTIALS_NAMESPACES
+IN_WORKLOAD_CLUSTERS, ALLOWED = metadata_keys.CREDENTIALS_IN_WORKLOAD_CLUSTERS, "allowed"
 
 ANY = "*"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from espalier.clusters.design import names
+from espalier.api.eksa import metadata_keys
 
 
 class Policy(StrEnum):
-    """How drift is handled: the value of `names.DRIFT_ANNOTATION`."""
+    """How drift is handled: the value of `metadata_keys.DRIFT_ANNOTATION`."""
 
     REPORT = "report"
     """Drift is reported only; the default without the annotation."""
@@ -22,6 +22,6 @@ class Policy(StrEnum):
 def policy(annotations: Mapping[str, str]) -> Policy | None:
     """The policy of a Cluster with these annotations; None when the value is unknown."""
     try:
-        return Policy(annotations.get(names.DRIFT_ANNOTATION, Policy.REPORT))
+        return Policy(annotations.get(metadata_keys.DRIFT_ANNOTATION, Policy.REPORT))
     except ValueError:
         return None

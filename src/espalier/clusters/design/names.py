@@ -3,48 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated
 
-from espalier.api.eksa import group, reasons
+from espalier.api.eksa import group, metadata_keys, reasons
 from espalier.api.eksa.group import (
     CLUSTER_FINALIZER,
-    GROUP,
     PAUSED_ANNOTATION,
     PAUSED_BY_COMMAND,
     SYSTEM_NAMESPACE,
 )
 from espalier.api.identity import ClusterIdentity, owner_of
 from espalier.api.meta import ObjectMeta
+from espalier.api.reference import ConditionProse
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import WATCH_FILTER_LABEL
 
 FIELD_MANAGER = "eks-a-controller"
 """The field manager, the same as EKS Anywhere's: either can take over the other's clusters."""
 
-CNI_ANNOTATION = f"{GROUP}/cni"
-"""On the Cluster API Cluster: the content hash of the CNI that was installed in the workload cluster."""
-
-WORKLOAD_OBJECTS_ANNOTATION = f"{GROUP}/workload-objects"
-"""On the Cluster API Cluster: the provider's objects in the workload cluster, and a digest of them."""
-
 UNFINISHED = "unfinished"
 """In place of the CNI's content hash: a change is in progress, and objects of either CNI may exist."""
-
-KUBECONFIG_ANNOTATION = f"{GROUP}/kubeconfig-copied"
-"""On the Cluster: a digest of the kubeconfig that was copied to its namespace."""
-
-GATE_ANNOTATION = f"{GROUP}/reconciled-content"
-"""On the Cluster: the content hash of the last complete reconcile; `open` during a change."""
-
-IDENTITY_ANNOTATION = f"{GROUP}/reconciled-as"
-"""On the Cluster: the uids of its management cluster's record and of itself at the last write of the gate.
-
-A Cluster that was exported, deleted and created again carries the uids of its predecessor."""
-
-GROUP_ANNOTATION = f"{GROUP}/worker-node-group"
-"""On a MachineDeployment of one failure domain: its worker node group."""
-
-REMEDIATION_STOPPED_ANNOTATION = f"{GROUP}/remediation-stopped"
-"""On a MachineHealthCheck: the last replacement of an unhealthy machine before we paused the check."""
 
 GATE_KEY, GATE_KEY_FIELD = Key(SYSTEM_NAMESPACE, "espalier-gate-key"), "key"
 """The Secret with the key for digests of credentials: more users can read content hashes than Secrets."""
@@ -52,41 +30,68 @@ GATE_KEY, GATE_KEY_FIELD = Key(SYSTEM_NAMESPACE, "espalier-gate-key"), "key"
 MANAGEMENT_CLUSTER = Key(SYSTEM_NAMESPACE, group.MANAGEMENT_CLUSTER)
 """The ConfigMap that names the record of the management cluster."""
 
-MANAGEMENT_FINALIZER = f"{GROUP}/manages-clusters"
-"""The finalizer on the record of the management cluster while it manages clusters."""
-
-FINALIZERS = frozenset({CLUSTER_FINALIZER, MANAGEMENT_FINALIZER})
-
-RELEASE_ANNOTATION = f"{GROUP}/release-content"
-"""On the Cluster: digests of its release objects as they were first used."""
-
-PATCHES_ANNOTATION = f"{GROUP}/patches"
-"""On the Cluster, set by users: names of patch layers that it consents to, separated by commas. Counts as content."""
-
-DRIFT_ANNOTATION = f"{GROUP}/drift"
-"""On the Cluster, set by users: a `drift_policy.Policy`. Does not count as content."""
+FINALIZERS = frozenset({CLUSTER_FINALIZER, metadata_keys.MANAGEMENT_FINALIZER})
 
 # Conditions of a Cluster.
-READY = "Ready"
-CONTROL_PLANE_INITIALIZED = "ControlPlaneInitialized"
-CONTROL_PLANE_READY = "ControlPlaneReady"
-DEFAULT_CNI_CONFIGURED = "DefaultCNIConfigured"
-WORKERS_READY = "WorkersReady"
-SYNCED = "Synced"
-"""The condition for drift. Not part of Ready."""
+READY: Annotated[
+    str,
+    ConditionProse(
+        (reasons.CLUSTER,),
+        "True: everything in the spec exists and is ready. False: the reason is that of the first part that is not.",
+    ),
+] = "Ready"
+CONTROL_PLANE_INITIALIZED: Annotated[
+    str, ConditionProse((reasons.CLUSTER,), "True once the API server of the cluster has answered.")
+] = "ControlPlaneInitialized"
+CONTROL_PLANE_READY: Annotated[
+    str, ConditionProse((reasons.CLUSTER,), "True: all control plane machines exist, are up to date and healthy.")
+] = "ControlPlaneReady"
+DEFAULT_CNI_CONFIGURED: Annotated[
+    str, ConditionProse((reasons.CLUSTER,), "True: the CNI in the spec is installed.")
+] = "DefaultCNIConfigured"
+WORKERS_READY: Annotated[
+    str, ConditionProse((reasons.CLUSTER,), "True: all machines of all worker node groups exist and are up to date.")
+] = "WorkersReady"
+SYNCED: Annotated[
+    str,
+    ConditionProse(
+        (reasons.CLUSTER,), "True: the objects match what is rendered. False: they drifted. Not part of Ready."
+    ),
+] = "Synced"
 
-SPEC_VALID = "SpecValid"
-"""False, with the reason, while the spec is invalid; else absent. Not part of Ready: the cluster keeps running."""
+SPEC_VALID: Annotated[
+    str,
+    ConditionProse(
+        (reasons.CLUSTER,),
+        "False: the spec is invalid, and is not applied until it is valid. Absent otherwise; not part of Ready.",
+    ),
+] = "SpecValid"
 
-KUBECONFIG_COPIED = "KubeconfigCopied"
-"""Why the kubeconfig is not copied to the Cluster's namespace: present only while it isn't, and not part of Ready."""
+KUBECONFIG_COPIED: Annotated[
+    str,
+    ConditionProse(
+        (reasons.CLUSTER,),
+        "False: there is no copy of the kubeconfig in the Cluster's namespace. Absent otherwise; not part of Ready.",
+    ),
+] = "KubeconfigCopied"
 
-RECONCILING = "Reconciling"
-"""True while the cluster is not what its spec asks for, and gets there without anybody; else absent. As kstatus has it,
-so never beside `STALLED`."""
+RECONCILING: Annotated[
+    str,
+    ConditionProse(
+        (reasons.CLUSTER,),
+        "True: the cluster is on its way to what its spec asks for; reason and message are those of Ready. "
+        "Absent otherwise. For programs that read statuses as kstatus does.",
+    ),
+] = "Reconciling"
 
-STALLED = "Stalled"
-"""True while somebody must act before the cluster can become what its spec asks for; else absent. As kstatus has it."""
+STALLED: Annotated[
+    str,
+    ConditionProse(
+        (reasons.CLUSTER,),
+        "True: somebody must act before the cluster can become what its spec asks for. Absent otherwise, and "
+        "never beside Reconciling. For programs that read statuses as kstatus does.",
+    ),
+] = "Stalled"
 
 FAILURES = reasons.waiting_for_people(reasons.CLUSTER)
 """Values of status.failureReason: the cluster makes no progress until somebody acts."""
@@ -112,7 +117,7 @@ cluster_of = owner_of
 
 def consents(annotations: Mapping[str, str]) -> frozenset[str]:
     """The patch layers that a Cluster with these annotations consents to, including unknown ones."""
-    given = (name.strip() for name in annotations.get(PATCHES_ANNOTATION, "").split(","))
+    given = (name.strip() for name in annotations.get(metadata_keys.PATCHES_ANNOTATION, "").split(","))
     return frozenset(filter(None, given))
 
 
@@ -128,7 +133,7 @@ def machine_deployment(cluster: str, group: str) -> str:
 
 def deployment_of_group(metadata: ObjectMeta, cluster: str) -> str:
     """The name of a MachineDeployment's worker node group, without the failure domain."""
-    group = metadata.annotations.get(GROUP_ANNOTATION)
+    group = metadata.annotations.get(metadata_keys.GROUP_ANNOTATION)
     return machine_deployment(cluster, group) if group else metadata.name
 
 

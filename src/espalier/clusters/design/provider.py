@@ -21,7 +21,7 @@ from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.api.reference import MetadataKey
+from espalier.api.reference import Annotation
 from espalier.api.resource import Key, Resource
 from espalier.api.violations import Violation
 from espalier.clusterapi.infrastructure import Infrastructure, Infrastructures
@@ -278,8 +278,8 @@ class Provider:
     """RBAC rules that they need in the system's namespace."""
     kinds: tuple[type[KubeObject], ...] = ()
     """Its kinds of `anywhere.eks.amazonaws.com`: their CRDs are installed with the manager."""
-    annotations: tuple[MetadataKey, ...] = ()
-    """Its own annotations of rendered and linked objects, for the reference page."""
+    annotations: Sequence[tuple[str, Annotation]] = ()
+    """Its own annotations of rendered and linked objects with their prose, for the reference page."""
     tested_with: str = "simulated machines"
     """The machines and servers with which tests run its clusters, for the reference page."""
 

@@ -13,7 +13,7 @@ from hashlib import blake2b
 import msgspec
 
 from espalier.api import json_trees
-from espalier.clusters.design import names
+from espalier.api.eksa import metadata_keys
 from espalier.kube.objects import Object
 
 _DIGEST_BYTES = 10
@@ -40,7 +40,7 @@ def digest(object_: Object) -> str:
 
 def recorded(annotations: Mapping[str, str]) -> dict[str, str]:
     """The digests that a Cluster carries, by object."""
-    pairs = (pair.partition("=") for pair in annotations.get(names.RELEASE_ANNOTATION, "").split(","))
+    pairs = (pair.partition("=") for pair in annotations.get(metadata_keys.RELEASE_ANNOTATION, "").split(","))
     return {name: value for name, _, value in pairs if name and value}
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.distro import DistroRelease
 from espalier.clusterapi import contract
 from espalier.clusterapi.kubernetes_versions import after, minor, minor_of
@@ -77,7 +78,7 @@ def is_unused(annotations: Mapping[str, str], wanted: Mapping[str, str]) -> bool
     `annotations` are those of the Cluster, `wanted` the content of the release. Before any write the content hash is
     opened, and the release of the write is recorded.
     """
-    recorded = annotations.get(names.GATE_ANNOTATION, gate.OPENED)
+    recorded = annotations.get(metadata_keys.GATE_ANNOTATION, gate.OPENED)
     noted = release_content.recorded(annotations)
     of_release = {name: digest for name, digest in wanted.items() if not name.startswith(DistroRelease.resource.kind)}
     return not gate.is_open(recorded) and bool(of_release) and of_release.items() <= noted.items()

@@ -15,6 +15,7 @@ from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.release import Bundles, BundlesRef
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
@@ -142,7 +143,7 @@ class ClusterAPIObjects(msgspec.Struct, frozen=True, dict=True):
     @property
     def installed_cni(self) -> str:
         """The content hash of the CNI installed in the workload cluster; empty before the installation."""
-        return self.cluster.metadata.annotations.get(names.CNI_ANNOTATION, "") if self.cluster else ""
+        return self.cluster.metadata.annotations.get(metadata_keys.CNI_ANNOTATION, "") if self.cluster else ""
 
     @property
     def is_available(self) -> bool:
@@ -361,7 +362,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         """The state of the gate: whether the desired state changed since the last complete reconcile."""
         if self.is_made_again or any(missing.field != git_ops.FIELD for missing in self.missing):
             return Gate.OPEN
-        recorded = self.cluster.metadata.annotations.get(names.GATE_ANNOTATION)
+        recorded = self.cluster.metadata.annotations.get(metadata_keys.GATE_ANNOTATION)
         return gate.state_of(recorded, self.content_hash, generations_match=self._generations_match)
 
     @property
@@ -378,7 +379,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         False for one from another management cluster: its machines may be running, and its objects may be restored
         later. Here nothing is left of the predecessor, because the finalizer waited for that.
         """
-        recorded = self.cluster.metadata.annotations.get(names.IDENTITY_ANNOTATION, "")
+        recorded = self.cluster.metadata.annotations.get(metadata_keys.IDENTITY_ANNOTATION, "")
         if self.capi_objects.cluster_object is not None or not self.identity:
             return False
         return recorded.partition("/")[0] == self.identity.partition("/")[0] and recorded != self.identity
@@ -418,7 +419,7 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     @property
     def is_restored_without_objects(self) -> bool:
         """True if the cluster existed before, and none of its objects does, as after a restore."""
-        recorded = self.cluster.metadata.annotations.get(names.GATE_ANNOTATION)
+        recorded = self.cluster.metadata.annotations.get(metadata_keys.GATE_ANNOTATION)
         is_changed = self.isolation is not Isolation.OFF and recorded == gate.CHANGING and not self.is_made_again
         return (self.is_settled or is_changed) and self.capi_objects.cluster_object is None
 

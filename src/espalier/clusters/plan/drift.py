@@ -15,11 +15,12 @@ from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.core import DAEMON_SET, DEPLOYMENT, SECRET, Secret
+from espalier.api.eksa import metadata_keys
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Resource
 from espalier.clusterapi.machine_change import ChangeKind, machine_change, of_control_plane, of_machine_template
 from espalier.clusterapi.templates import are_of_same_series
-from espalier.clusters.design import names, ownership, runtime_hooks
+from espalier.clusters.design import ownership, runtime_hooks
 from espalier.clusters.design.drift_policy import Policy
 from espalier.clusters.design.provider import RenderInput
 from espalier.clusters.design.render import authenticator
@@ -97,7 +98,7 @@ def of_capi_objects(
         drifts.append(
             Drift(
                 _what(capi.Cluster.resource, cluster.namespace, cluster.name),
-                f"metadata.annotations[{names.CNI_ANNOTATION}]",
+                f"metadata.annotations[{metadata_keys.CNI_ANNOTATION}]",
                 InstalledCNI(installed_cni),
             )
         )

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import msgspec
 
 from espalier.api.core import SECRET
+from espalier.api.eksa import metadata_keys
 from espalier.api.resource import Key, Resource
-from espalier.clusters.design import names
 from espalier.clusters.design.provider import RenderInput
 from espalier.clusters.design.render.layered import rendered
 from espalier.clusters.design.rendered import Manifest
@@ -71,7 +71,9 @@ def _without_data(manifest: Manifest) -> Manifest:
 def installed(scope: Scope) -> Installed:
     """The objects installed in the workload cluster."""
     cluster = scope.capi_objects.cluster
-    recorded = cluster.metadata.annotations.get(names.WORKLOAD_OBJECTS_ANNOTATION, "") if cluster is not None else ""
+    recorded = (
+        cluster.metadata.annotations.get(metadata_keys.WORKLOAD_OBJECTS_ANNOTATION, "") if cluster is not None else ""
+    )
     digest_, _, objects = recorded.partition(" ")
     return Installed(digest_, tuple(_read(part) for part in objects.split(",") if part.count("/") == _SLASHES))
 

@@ -11,6 +11,7 @@ from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineHealthCheck
 from espalier.api.conditions import condition as _condition
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.condition_types import Satisfied
 from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
@@ -69,7 +70,7 @@ SERVES_THIS_API = "this cluster serves the API; its machines are not managed by 
 
 OBJECTS_MISSING = (
     "the cluster was created before, and its Cluster API objects are missing: restore them, or remove annotation "
-    f"{names.GATE_ANNOTATION} to create the cluster again"
+    f"{metadata_keys.GATE_ANNOTATION} to create the cluster again"
 )
 
 CNI_IS_BEING_INSTALLED = "the CNI is being installed in the workload cluster"
@@ -296,7 +297,7 @@ def _absent(scope: Scope, absent: str) -> Wait:
     if not scope.is_settled or policy(scope.cluster.metadata.annotations) not in (None, Policy.REPORT):
         message = f"{absent}; it is being recreated with the control plane endpoint of the cluster"
         return Wait(Reason.CONTROL_PLANE_NOT_READY, message)
-    how = f"set annotation {names.DRIFT_ANNOTATION}={Policy.CORRECT} to recreate it"
+    how = f"set annotation {metadata_keys.DRIFT_ANNOTATION}={Policy.CORRECT} to recreate it"
     return Wait(Reason.CLUSTER_API_OBJECT_DELETED, f"{absent}; {how} with the control plane endpoint of the cluster")
 
 
@@ -328,7 +329,9 @@ def stopped_check(scope: Scope) -> Object | None:
         names.control_plane_health_check(scope.key.name)
     )
     annotations = health_check.metadata.annotations if health_check is not None else {}
-    is_stopped = contract.PAUSED_ANNOTATION in annotations and names.REMEDIATION_STOPPED_ANNOTATION in annotations
+    is_stopped = (
+        contract.PAUSED_ANNOTATION in annotations and metadata_keys.REMEDIATION_STOPPED_ANNOTATION in annotations
+    )
     return health_check if is_stopped else None
 
 
@@ -372,9 +375,9 @@ def _lost_cni(scope: Scope, lost: Sequence[str]) -> Wait:
     if policy(scope.cluster.metadata.annotations) not in (None, Policy.REPORT):
         return Wait(
             Reason.DEFAULT_CNI_INSTALLATION_IN_PROGRESS,
-            f"{message}; it is being restored, as annotation {names.DRIFT_ANNOTATION} asks",
+            f"{message}; it is being restored, as annotation {metadata_keys.DRIFT_ANNOTATION} asks",
         )
-    how = f"set annotation {names.DRIFT_ANNOTATION}={Policy.CORRECT} to reinstall it"
+    how = f"set annotation {metadata_keys.DRIFT_ANNOTATION}={Policy.CORRECT} to reinstall it"
     return Wait(Reason.DEFAULT_CNI_MISSING, f"{message}; {how}, or change the Cluster: any change restores it")
 
 
@@ -540,7 +543,7 @@ def _not_scaling(scope: Scope) -> Wait | None:
         return Wait(Reason.PAUSED, "nothing is scaled while the cluster is paused")
     if not scope.is_settled or policy(scope.cluster.metadata.annotations) not in (None, Policy.REPORT):
         return None
-    how = f"set annotation {names.DRIFT_ANNOTATION}={Policy.CORRECT} to correct it"
+    how = f"set annotation {metadata_keys.DRIFT_ANNOTATION}={Policy.CORRECT} to correct it"
     return Wait(Reason.REPLICAS_CHANGED, f"replicas were changed in a Cluster API object: {how}, or change the Cluster")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from espalier.api import conditions
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.condition_types import Satisfied
 from espalier.api.eksa.reasons import Reason
 from espalier.api.listing import first
@@ -111,20 +112,20 @@ def _advice(drifts: Sequence[Drift], chosen: Policy | None) -> str:
     """Advice on correcting drift, unless the annotation is set already."""
     if chosen is None:
         allowed = ", ".join(Policy)
-        return f"; annotation {names.DRIFT_ANNOTATION} has an unknown value, allowed are {allowed}"
+        return f"; annotation {metadata_keys.DRIFT_ANNOTATION} has an unknown value, allowed are {allowed}"
     if not any(drift.remedy for drift in drifts):
         return ""
     if chosen is Policy.REPORT:
         suggested = Policy.CORRECT_MACHINES if any(drift.replaces_machines for drift in drifts) else Policy.CORRECT
         price = ", which replaces machines" if suggested is Policy.CORRECT_MACHINES else ""
-        return f"; to correct it, set annotation {names.DRIFT_ANNOTATION}={suggested}{price}"
+        return f"; to correct it, set annotation {metadata_keys.DRIFT_ANNOTATION}={suggested}{price}"
     if chosen is Policy.CORRECT and any(drift.replaces_machines for drift in drifts):
-        return f"; {names.DRIFT_ANNOTATION}={Policy.CORRECT_MACHINES} corrects that by replacing machines"
+        return f"; {metadata_keys.DRIFT_ANNOTATION}={Policy.CORRECT_MACHINES} corrects that by replacing machines"
     return ""
 
 
 def _offer(patch: Layer) -> str:
-    consent = f"{names.PATCHES_ANNOTATION}={patch.name}"
+    consent = f"{metadata_keys.PATCHES_ANNOTATION}={patch.name}"
     return f"; patch {patch.name} is available: {patch.why} Add it to annotation {consent} to get it"
 
 

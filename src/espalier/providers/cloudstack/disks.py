@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Annotated
 
 from espalier.api.capi.kubeadm import DiskSetup, FileSystem, Partition
-from espalier.api.reference import MetadataKey, Writer
+from espalier.api.reference import Annotation, Writer
 from espalier.providers.cloudstack.cluster_api import CloudStackMachineTemplate
 from espalier.providers.cloudstack.kinds import CloudStackMachineConfigSpec, DiskOffering
 
-MOUNT_PATH = "mountpath.diskoffering.cloudstack.anywhere.eks.amazonaws.com/v1alpha1"
-DEVICE = "device.diskoffering.cloudstack.anywhere.eks.amazonaws.com/v1alpha1"
-FILE_SYSTEM = "filesystem.diskoffering.cloudstack.anywhere.eks.amazonaws.com/v1alpha1"
-LABEL = "label.diskoffering.cloudstack.anywhere.eks.amazonaws.com/v1alpha1"
-SYMLINKS = "symlinks.cloudstack.anywhere.eks.amazonaws.com/v1alpha1"
-"""Annotations of machine templates, as in EKS Anywhere."""
-
-ANNOTATIONS = tuple(
-    MetadataKey(key, CloudStackMachineTemplate.resource.kind, Writer.MANAGER, meaning)
-    for key, meaning in (
-        (MOUNT_PATH, "Mount point of the second disk."),
-        (DEVICE, "Device of the second disk."),
-        (FILE_SYSTEM, "File system of the second disk."),
-        (LABEL, "Label of that file system."),
-        (SYMLINKS, "Symbolic links to create, as comma-separated `DIRECTORY:TARGET`."),
-    )
+_TEMPLATE = CloudStackMachineTemplate.resource.kind
+MOUNT_PATH: Annotated[str, Annotation(_TEMPLATE, Writer.MANAGER, "Mount point of the second disk.")] = (
+    "mountpath.diskoffering.cloudstack.anywhere.eks.amazonaws.com/v1alpha1"
 )
-"""Meaning of the annotations, for the reference page."""
+DEVICE: Annotated[str, Annotation(_TEMPLATE, Writer.MANAGER, "Device of the second disk.")] = (
+    "device.diskoffering.cloudstack.anywhere.eks.amazonaws.com/v1alpha1"
+)
+FILE_SYSTEM: Annotated[str, Annotation(_TEMPLATE, Writer.MANAGER, "File system of the second disk.")] = (
+    "filesystem.diskoffering.cloudstack.anywhere.eks.amazonaws.com/v1alpha1"
+)
+LABEL: Annotated[str, Annotation(_TEMPLATE, Writer.MANAGER, "Label of that file system.")] = (
+    "label.diskoffering.cloudstack.anywhere.eks.amazonaws.com/v1alpha1"
+)
+SYMLINKS: Annotated[
+    str, Annotation(_TEMPLATE, Writer.MANAGER, "Symbolic links to create, as comma-separated `DIRECTORY:TARGET`.")
+] = "symlinks.cloudstack.anywhere.eks.amazonaws.com/v1alpha1"
 
 _LAZY = ["-E", "lazy_itable_init=1,lazy_journal_init=1"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from espalier.api.core import SECRET
+from espalier.api.reference import Annotation, described
 from espalier.clusters.design.provider import EtcdRenderer, Links, Provider
 from espalier.clusters.report.checks.problems import problems_of
 from espalier.kube.objects import Object
@@ -55,6 +56,6 @@ def cloudstack(look_up: LookUp) -> Provider:
         encryption_file="/var/lib/kubeadm/encryption-config.yaml",
         controllers=configs(look_up).controllers,
         rights=(Right((CloudStackDatacenterConfig.resource, CloudStackMachineConfig.resource), ("patch",), "status"),),
-        annotations=disks.ANNOTATIONS,
+        annotations=described(Annotation, disks),
         tested_with="simulated machines; checks with a CloudStack API that the tests serve",
     )

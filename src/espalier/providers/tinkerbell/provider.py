@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from espalier.api.reference import Annotation, described
 from espalier.clusters.design.provider import Links, Provider
 from espalier.kube.rbac import Right
 from espalier.providers.tinkerbell import references, render, rules
@@ -40,6 +41,6 @@ TINKERBELL = Provider(
     controllers=(controller.controller,),
     rights=(Right((TinkerbellMachineConfig.resource,), ("patch",), "status"),),
     system_rights=controller.RIGHTS,
-    annotations=rack.ANNOTATIONS,
+    annotations=described(Annotation, rack),
     tested_with="simulated machines on the Hardware of the management cluster",
 )

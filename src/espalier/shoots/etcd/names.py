@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-FINALIZER = "druid.gardener.cloud/etcd-druid"
-"""Finalizer of Etcds: the StatefulSet and its claims still exist."""
+from typing import Annotated
 
-INSTANCE = "instance"
-NAME = "name"
+from espalier.api.reference import Annotation, Finalizer, Label, Writer
+
+FINALIZER: Annotated[
+    str,
+    Finalizer(
+        "Etcd",
+        Writer.ETCD,
+        "Keeps the Etcd until its pods have ended, and its objects and data are deleted.",
+        "condition `Ready` says what it waits for",
+    ),
+] = "druid.gardener.cloud/etcd-druid"
+
+INSTANCE: Annotated[
+    str,
+    Label(
+        "objects of an Etcd",
+        Writer.ETCD,
+        "Name of the Etcd. Objects without it are not watched; the controller of Etcds sets it again.",
+    ),
+] = "instance"
+NAME: Annotated[str, Label("objects of an Etcd", Writer.ETCD, "`etcd`.")] = "name"
 
 ETCD_CONTAINER = "etcd"
 AGENT_CONTAINER = "backup-restore"
@@ -35,8 +53,10 @@ BACKUP_PATH = "/var/etcd-backup"
 SOURCE_BACKUP_PATH = "/var/source-etcd-backup"
 """The folder in which the credentials of the stores are mounted."""
 
-CHECKSUM = "checksum/etcd-config"
-"""On pods: they are replaced when the configuration changes."""
+CHECKSUM: Annotated[
+    str,
+    Annotation("Pod of an Etcd", Writer.ETCD, "Digest of its configuration: the pod is replaced when that changes."),
+] = "checksum/etcd-config"
 
 
 def client_service(etcd: str) -> str:

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
 
 from espalier.api.conditions import parse_timestamp
 from espalier.api.etcd.timing import Timing
+from espalier.api.gardener import reasons
 from espalier.api.gardener.reasons import ExtensionReason
+from espalier.api.reference import ConditionProse
 from espalier.api.resource import Key
 from espalier.kube.errors import UNREADABLE
 from espalier.kube.objects import Object
@@ -24,8 +27,13 @@ from espalier.runtime.cache import Cache
 from espalier.runtime.clock import Clock
 from espalier.shoots.extension.views import ClusterObject
 
-LEASE_VALID = "LeaseValid"
-"""Condition of an extension resource: False while it is left alone, because its seed may have lost the shoot."""
+LEASE_VALID: Annotated[
+    str,
+    ConditionProse(
+        (reasons.EXTENSION,),
+        "False: the resource is left alone, because its seed may have lost the shoot. Absent until that was once so.",
+    ),
+] = "LeaseValid"
 
 
 @dataclass(frozen=True, slots=True)

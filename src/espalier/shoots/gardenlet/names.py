@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.control_plane import ControlPlane
 from espalier.api.gardener.dns_record import DNSRecord
@@ -10,31 +12,80 @@ from espalier.api.gardener.infrastructure import Infrastructure
 from espalier.api.gardener.network import Network
 from espalier.api.gardener.operating_system_config import OperatingSystemConfig
 from espalier.api.gardener.worker import Worker
+from espalier.api.reference import Annotation, Label, Writer
 
 FINALIZER = "gardener"
 FIELD_MANAGER = "gardenlet"
-SHOOT_UID = "shoot.gardener.cloud/uid"
-"""On namespaces and Clusters: their shoot."""
+SHOOT_UID: Annotated[
+    str,
+    Annotation(
+        "Namespace and Cluster of a shoot",
+        Writer.GARDENLET,
+        "`status.uid` of the Shoot that they belong to. Those of another shoot, or of which nothing tells "
+        "whose they are, are never touched.",
+        "set it on a Namespace or Cluster without one, if the shoot's error names it",
+    ),
+] = "shoot.gardener.cloud/uid"
 
-INITIATED_AT = metadata_keys.DOMAIN + "copy-initiated-at"
-"""On an Etcd: the time at which its gardenlet first asked the agent to hand it over."""
+GARDENER_ROLE: Annotated[str, Label("Namespace of a shoot", Writer.GARDENLET, "`shoot`.")] = "gardener.cloud/role"
+SHOOT_NAME: Annotated[str, Label("Namespace of a shoot", Writer.GARDENLET, "Name of the Shoot.")] = (
+    "shoot.gardener.cloud/name"
+)
+MANAGED_BY: Annotated[
+    str,
+    Label(
+        "Secret of a shoot in its seed",
+        Writer.GARDENLET,
+        "`gardenlet`: it is carried in the ShootState, or derived from what is.",
+    ),
+] = "gardener.cloud/managed-by"
 
-WOKEN_AT = metadata_keys.DOMAIN + "woken-at"
-"""On an Etcd: the time at which a hibernated shoot's etcd was scaled up, to be handed over."""
+INITIATED_AT: Annotated[
+    str,
+    Annotation(
+        "Etcd",
+        Writer.GARDENLET,
+        "When the agent was first asked to hand etcd over. From then on the move can't be taken back.",
+    ),
+] = metadata_keys.DOMAIN + "copy-initiated-at"
 
-COPIED_EPOCH = metadata_keys.DOMAIN + "copied-epoch"
-"""On a BackupEntry: the epoch for which the predecessor's backups were copied into its container."""
+WOKEN_AT: Annotated[
+    str, Annotation("Etcd", Writer.GARDENLET, "When the etcd of a hibernated shoot was scaled up, to be handed over.")
+] = metadata_keys.DOMAIN + "woken-at"
 
-BACKUPS_SINCE = metadata_keys.DOMAIN + "backups-since"
-"""On a BackupEntry of a Shoot that is being deleted: the epoch in which it was recreated, as the backups of earlier
-epochs were deleted."""
+COPIED_EPOCH: Annotated[
+    str, Annotation("BackupEntry", Writer.GARDENLET, "The epoch for which all backups of its predecessor were copied.")
+] = metadata_keys.DOMAIN + "copied-epoch"
 
-CREDENTIALS_OF = metadata_keys.DOMAIN + "credentials-of"
-"""On the Secret with credentials of a provider: the Secret of the garden that it was copied from, and for which
-generation of the Shoot."""
+BACKUPS_SINCE: Annotated[
+    str,
+    Annotation(
+        "BackupEntry",
+        Writer.GARDENLET,
+        "On that of a Shoot that is being deleted: the epoch in which it was created anew, because the "
+        "deletion had deleted earlier backups.",
+    ),
+] = metadata_keys.DOMAIN + "backups-since"
 
-RENDERED = metadata_keys.DOMAIN + "rendered"
-"""On rendered objects: a digest of the object, which changes when a field is no longer rendered."""
+CREDENTIALS_OF: Annotated[
+    str,
+    Annotation(
+        "Secret with the provider's credentials, in a seed",
+        Writer.GARDENLET,
+        "The Secret of the garden that it was copied from, and for which generation of the Shoot.",
+        "it is copied again when the spec of the Shoot changes",
+    ),
+] = metadata_keys.DOMAIN + "credentials-of"
+
+RENDERED: Annotated[
+    str,
+    Annotation(
+        "objects of a shoot in its seed, copied credentials, objects of Etcds",
+        Writer.GARDENLET,
+        "Digest of the object as rendered, so that a field that is no longer rendered is removed. On objects "
+        "of Etcds the controller of Etcds sets it.",
+    ),
+] = metadata_keys.DOMAIN + "rendered"
 
 GARDEN_NAMESPACE = "garden"
 """Namespace of a seed for objects that belong to no shoot: credentials of buckets."""
@@ -49,10 +100,17 @@ API_SERVER = "kube-apiserver"
 CONTROLLER_MANAGER = "kube-controller-manager"
 SCHEDULER = "kube-scheduler"
 MACHINE_CONTROLLER_MANAGER = "machine-controller-manager"
-CONTROL_PLANE = "app=kubernetes"
+APP: Annotated[str, Label("Deployment and Pod of a control plane", Writer.GARDENLET, "`kubernetes`.")] = "app"
+CONTROL_PLANE = f"{APP}=kubernetes"
 """The label of pods of control planes."""
-ROLE = "role"
-"""Label of these pods: the program's name, without `kube-`."""
+ROLE: Annotated[
+    str,
+    Label(
+        "Deployment and Pod of a control plane",
+        Writer.GARDENLET,
+        "The program, without `kube-`: `apiserver`, `controller-manager`, `scheduler`, `machine-controller-manager`.",
+    ),
+] = "role"
 
 CONTROLLERS = (MACHINE_CONTROLLER_MANAGER, CONTROLLER_MANAGER, SCHEDULER)
 """Deployments that change the shoot or its machines by themselves."""

@@ -30,7 +30,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import encode_json
-from espalier.shoots.gardenlet.names import SHOOT_UID
+from espalier.shoots.gardenlet.names import GARDENER_ROLE, MANAGED_BY, SHOOT_NAME, SHOOT_UID
 from espalier.shoots.gardenlet.scope import Scope
 from espalier.shoots.secrets import names as secret_names
 from espalier.shoots.secrets.persisted import Data
@@ -64,7 +64,7 @@ class Rendered(NamedTuple):
 
 def namespace(scope: Scope) -> Tree:
     """The shoot's namespace, with the shoot's UID and its epoch."""
-    labels = {"gardener.cloud/role": "shoot", "shoot.gardener.cloud/name": scope.object.name}
+    labels = {GARDENER_ROLE: "shoot", SHOOT_NAME: scope.object.name}
     return _object(core.NAMESPACE, scope.technical_id, labels=labels, annotations=_identity(scope))
 
 
@@ -83,7 +83,7 @@ def cluster(scope: Scope, *, lease: str | None) -> Tree:
 
 def secret(scope: Scope, name: str, data: Data) -> Tree:
     """A secret in the shoot's namespace."""
-    body = _object(core.SECRET, name, scope.technical_id, labels={"gardener.cloud/managed-by": "gardenlet"})
+    body = _object(core.SECRET, name, scope.technical_id, labels={MANAGED_BY: "gardenlet"})
     return {**body, "type": "Opaque", "data": {key: b64encode(value).decode() for key, value in data.items()}}
 
 

@@ -18,13 +18,23 @@ from espalier.api.gardener.machines import (
 )
 from espalier.api.gardener.worker import WorkerPool
 from espalier.api.meta import Observed, Tree
+from espalier.api.reference import Label, Writer
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object
 
 PROVIDER = "local"
-NODE_LABEL = "node"
-NAME_LABEL = "name"
-"""Label of a deployment's machines with the deployment's name."""
+NODE_LABEL: Annotated[str, Label("Machine", Writer.MACHINES, "Name of its node.")] = "node"
+NAME_LABEL: Annotated[
+    str, Label("MachineSet, Machine", Writer.EXTENSION, "Name of the MachineDeployment (type `local`).")
+] = "name"
+POOL_LABEL: Annotated[
+    str,
+    Label(
+        "`spec.template.spec.nodeTemplate` of a MachineDeployment",
+        Writer.EXTENSION,
+        "Name of the worker pool, for its nodes (type `local`).",
+    ),
+] = "worker.gardener.cloud/pool"
 
 DEPLOYMENT_TAG = "espalier.gardener.cloud/machine-deployment"
 SET_TAG = "espalier.gardener.cloud/machine-set"
@@ -164,7 +174,7 @@ def deployment_tree(namespace: str, pool: WorkerPool, network: str, replicas: in
     name = deployment_name(namespace, pool)
     labels = {NAME_LABEL: name}
     reference = ClassReference(kind=MachineClass.resource.kind, name=class_name(namespace, pool, network))
-    node: dict[str, Any] = {"metadata": {"labels": {**pool.labels, "worker.gardener.cloud/pool": pool.name}}}
+    node: dict[str, Any] = {"metadata": {"labels": {**pool.labels, POOL_LABEL: pool.name}}}
     if pool.taints:
         node["spec"] = {"taints": msgspec.to_builtins(pool.taints)}
     rolling = {"maxSurge": pool.max_surge, "maxUnavailable": pool.max_unavailable}

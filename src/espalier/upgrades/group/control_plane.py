@@ -11,6 +11,7 @@ from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane, Kubead
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import (
+    CONTROL_PLANE_FINALIZER,
     IN_PLACE_CONTROL_PLANE,
     PAUSED_FOR_UPGRADE,
     REPLACING,
@@ -91,7 +92,7 @@ class ControlPlaneGroup(Group):
     upgrade_type = ControlPlaneUpgrade
     owner_resource = KubeadmControlPlane.resource
     annotation = IN_PLACE_CONTROL_PLANE
-    finalizer = names.CONTROL_PLANE_FINALIZER
+    finalizer = CONTROL_PLANE_FINALIZER
     node_type: ClassVar[NodeType] = "ControlPlane"
 
     def name(self, owner: str) -> str:

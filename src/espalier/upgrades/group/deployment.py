@@ -11,6 +11,7 @@ from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigTemplate
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import (
+    DEPLOYMENT_FINALIZER,
     IN_PLACE_DEPLOYMENT,
     MachineDeploymentUpgrade,
     MachineDeploymentUpgradeSpec,
@@ -110,7 +111,7 @@ class DeploymentGroup(Group):
     upgrade_type = MachineDeploymentUpgrade
     owner_resource = MachineDeployment.resource
     annotation = IN_PLACE_DEPLOYMENT
-    finalizer = names.DEPLOYMENT_FINALIZER
+    finalizer = DEPLOYMENT_FINALIZER
     node_type: ClassVar[NodeType] = "Worker"
 
     def name(self, owner: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeSpec, ObjectReference
+from espalier.api.eksa.upgrades import NODE_FINALIZER, NodeUpgrade, NodeUpgradeSpec, ObjectReference
 from espalier.api.meta import ObjectMeta
 from espalier.clusterapi import kubernetes_versions, labels
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
@@ -163,7 +163,7 @@ async def delete_node_upgrades(ctx: GroupContext) -> Outcome:
     """
     node_upgrades = ctx.tools.observer.node_upgrades(ctx.scope.object)
     with_finalizer = [
-        node_upgrade for node_upgrade in node_upgrades if names.NODE_FINALIZER in node_upgrade.metadata.finalizers
+        node_upgrade for node_upgrade in node_upgrades if NODE_FINALIZER in node_upgrade.metadata.finalizers
     ]
     for node_upgrade in with_finalizer:
         await ctx.writer.delete(NodeUpgrade.resource, node_upgrade, found_by_owner)
@@ -215,7 +215,7 @@ def _node_upgrade(ctx: GroupContext, member: Member) -> NodeUpgrade:
             namespace=ctx.scope.object.namespace,
             labels={CLUSTER_NAME_LABEL: ctx.scope.cluster},
             owner_references=[owners.owner_reference(ctx.scope.object)],
-            finalizers=[names.NODE_FINALIZER],
+            finalizers=[NODE_FINALIZER],
         ),
         spec=NodeUpgradeSpec(
             machine=ObjectReference(

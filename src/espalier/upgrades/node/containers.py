@@ -2,32 +2,68 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+from espalier.api.eksa import reasons
 from espalier.api.eksa.reasons import Reason
+from espalier.api.reference import ConditionProse
 
 
 class NodeStep(NamedTuple):
-    """A container, its condition, its reason while it runs, and the upgrader's command."""
+    """A container, its condition, what that means when it is True, its reason while it runs, and its command."""
 
     container: str
     condition: str
+    meaning: str
     doing: Reason
     command: str
     on_host: bool = True
 
 
-COPY = NodeStep("components-copier", "BinariesCopied", Reason.COPYING_COMPONENTS, "copy")
-KUBEADM = NodeStep("kubeadm-upgrader", "KubeadmUpgraded", Reason.UPGRADING_KUBEADM, "kubeadm")
-DRAIN = NodeStep("drainer", "NodeDrained", Reason.DRAINING_NODE, "drain", on_host=False)
-UNCORDON = NodeStep("uncordoner", "NodeUncordoned", Reason.UNCORDONING_NODE, "uncordon", on_host=False)
-KUBELET = NodeStep("kubelet-kubectl-upgrader", "KubeletUpgraded", Reason.UPGRADING_KUBELET, "kubelet")
-DONE = NodeStep("done", "PostUpgradeCleanupCompleted", Reason.CLEANING_UP, "done")
+COPY = NodeStep(
+    "components-copier", "BinariesCopied", "the components are on the node", Reason.COPYING_COMPONENTS, "copy"
+)
+KUBEADM = NodeStep(
+    "kubeadm-upgrader", "KubeadmUpgraded", "kubeadm has upgraded the node", Reason.UPGRADING_KUBEADM, "kubeadm"
+)
+DRAIN = NodeStep(
+    "drainer",
+    "NodeDrained",
+    "the node is drained, or none of its pods can move",
+    Reason.DRAINING_NODE,
+    "drain",
+    on_host=False,
+)
+UNCORDON = NodeStep(
+    "uncordoner", "NodeUncordoned", "the node is schedulable again", Reason.UNCORDONING_NODE, "uncordon", on_host=False
+)
+KUBELET = NodeStep(
+    "kubelet-kubectl-upgrader",
+    "KubeletUpgraded",
+    "the kubelet runs the new version",
+    Reason.UPGRADING_KUBELET,
+    "kubelet",
+)
+DONE = NodeStep(
+    "done", "PostUpgradeCleanupCompleted", "temporary files are removed from the node", Reason.CLEANING_UP, "done"
+)
 
 STEPS: tuple[NodeStep, ...] = (
     COPY,
-    NodeStep("containerd-upgrader", "ContainerdUpgraded", Reason.UPGRADING_CONTAINERD, "containerd"),
-    NodeStep("cni-plugins-upgrader", "CNIPluginsUpgraded", Reason.UPGRADING_CNI_PLUGINS, "cni-plugins"),
+    NodeStep(
+        "containerd-upgrader",
+        "ContainerdUpgraded",
+        "containerd runs the new version",
+        Reason.UPGRADING_CONTAINERD,
+        "containerd",
+    ),
+    NodeStep(
+        "cni-plugins-upgrader",
+        "CNIPluginsUpgraded",
+        "the CNI plugins are installed",
+        Reason.UPGRADING_CNI_PLUGINS,
+        "cni-plugins",
+    ),
     KUBEADM,
     DRAIN,
     KUBELET,
@@ -45,5 +81,4 @@ BEGINNING = frozenset({Reason.NODE_UPGRADE_PENDING, Reason.CACHE_NOT_SYNCED, Rea
 TRANSIENT = frozenset({Reason.POD_CREATED})
 """Reasons that are never reported: the pod is in the cache right after its creation, and its first step is reported."""
 
-POD_CREATED = "UpgraderPodCreated"
-"""Condition: the pod exists."""
+POD_CREATED: Annotated[str, ConditionProse((reasons.NODE,), "True: the upgrader pod exists.")] = "UpgraderPodCreated"

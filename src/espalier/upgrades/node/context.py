@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CLUSTER_ROLE, CONFIG_MAP, NAMESPACE, POD, SECRET
-from espalier.api.eksa.upgrades import UNFINISHED, NodeUpgrade
+from espalier.api.eksa.upgrades import UNFINISHED, UPGRADER_LABEL, NodeUpgrade
 from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
@@ -82,7 +82,7 @@ async def delete_rbac(workload: Workload, node: str) -> None:
 async def delete_orphaned_rbac(workload: Workload, node: str) -> None:
     """Delete the roles of a node whose Machine is deleted (empty if it is unknown), and of all nodes that are gone."""
     present = {node_of_cluster.metadata.name for node_of_cluster in workload.nodes()} - {node}
-    for role in (await workload.client.list(CLUSTER_ROLE, labels=names.UPGRADER_LABEL)).items:
+    for role in (await workload.client.list(CLUSTER_ROLE, labels=UPGRADER_LABEL)).items:
         role_node = names.node_of(role.name)
         if role_node is not None and role_node not in present:
             await delete_rbac(workload, role_node)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import random
 
-from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeStatus
+from espalier.api.eksa.upgrades import NODE_FINALIZER, NodeUpgrade, NodeUpgradeStatus
 from espalier.kube.objects import Object
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.outcome import Done, Outcome
-from espalier.upgrades import names
 from espalier.upgrades.node.containers import BEGINNING, TRANSIENT, UNDER_WAY
 from espalier.upgrades.node.context import Context
 from espalier.upgrades.node.deletion import DELETION
@@ -37,7 +36,7 @@ def controller(
         STEPS,
         DELETION,
         _report,
-        names.NODE_FINALIZER,
+        NODE_FINALIZER,
         afterwards=CLEANUP,
         transient=TRANSIENT,
     )

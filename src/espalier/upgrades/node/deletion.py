@@ -8,7 +8,13 @@ from espalier.api import conditions as condition_list
 from espalier.api.core import NODE
 from espalier.api.eksa.events import Event
 from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, DRAIN_BLOCKED, LAST_BEFORE_KUBEADM, NODE_IN_WORK
+from espalier.api.eksa.upgrades import (
+    CORDONED_BY_UPGRADE,
+    DRAIN_BLOCKED,
+    LAST_BEFORE_KUBEADM,
+    NODE_FINALIZER,
+    NODE_IN_WORK,
+)
 from espalier.clusterapi.machine_change import control_plane_bootstrap
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.runtime.writer import Precondition
@@ -36,7 +42,7 @@ async def end_on_node(ctx: Context) -> Outcome:
     node cleans up itself.
     """
     scope = ctx.scope
-    if names.NODE_FINALIZER not in scope.object.metadata.finalizers:
+    if NODE_FINALIZER not in scope.object.metadata.finalizers:
         return Done()
     if scope.cluster and scope.cluster_view is None:
         return Wait(Reason.CACHE_NOT_SYNCED, f"reading cluster {scope.cluster}")
@@ -104,12 +110,12 @@ async def remove_finalizer(ctx: Context) -> Outcome:
     """Let health checks remediate the machine again, and let the API server delete the NodeUpgrade."""
     scope = ctx.scope
     may_have_changed = not scope.upgrade.is_completed and _may_have_changed(scope)
-    if may_have_changed and scope.machine is not None and names.NODE_FINALIZER in scope.object.metadata.finalizers:
+    if may_have_changed and scope.machine is not None and NODE_FINALIZER in scope.object.metadata.finalizers:
         finding = f"NodeUpgrade {scope.object.name} was deleted before the upgrade of node {scope.node_name} finished"
         advice = "the next upgrade in place completes it; if none follows, delete the Machine to have it replaced"
         ctx.tools.recorder.event(scope.machine.object, "Warning", Event.UPGRADE_BROKEN_OFF, f"{finding}: {advice}")
     await resume_remediation(ctx, **({} if may_have_changed else own_note(ctx)))
-    await ctx.tools.writer.remove_finalizer(RESOURCE, ctx.scope.object, names.NODE_FINALIZER)
+    await ctx.tools.writer.remove_finalizer(RESOURCE, ctx.scope.object, NODE_FINALIZER)
     return Continue()
 
 

@@ -13,6 +13,7 @@ from espalier.api.eksa.upgrades import (
     IGNORED_CHECKS,
     KUBEADM_PATCHES,
     NODE_IN_WORK,
+    NODE_UPGRADE_ANNOTATION,
     ControlPlaneUpgrade,
     NodeUpgrade,
 )
@@ -278,7 +279,7 @@ def observe(observer: Observer, node_upgrade: Object) -> NodeScope:
     workload = cluster_view.workload if cluster_view else None
     node_name = machine.node if machine else ""
     present = workload.upgrader(node_name) if workload and node_name else None
-    pod_upgrade = present.metadata.annotations.get(names.NODE_UPGRADE_ANNOTATION, "") if present else ""
+    pod_upgrade = present.metadata.annotations.get(NODE_UPGRADE_ANNOTATION, "") if present else ""
     is_of_name = pod_upgrade in ("", str(node_upgrade.key))
     pod_uid = present.decode(Pod).variable(UPGRADE) if present and is_of_name else ""
     is_own = is_of_name and pod_uid in ("", node_upgrade.metadata.uid)

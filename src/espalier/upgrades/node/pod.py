@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, POD, SECRET, SERVICE_ACCOUNT
+from espalier.api.eksa.upgrades import NODE_UPGRADE_ANNOTATION, UPGRADER_LABEL
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object
@@ -91,7 +92,7 @@ def pod(upgrader: Upgrader) -> Tree:
             "volumes": _volumes(upgrader),
         },
         "metadata": _metadata(POD, names.upgrader(upgrader.node))
-        | {"annotations": {names.NODE_UPGRADE_ANNOTATION: upgrader.node_upgrade}},
+        | {"annotations": {NODE_UPGRADE_ANNOTATION: upgrader.node_upgrade}},
     }
 
 
@@ -194,5 +195,5 @@ def _object(resource: Resource, name: str, owner: Tree | None = None) -> Tree:
 
 
 def _metadata(resource: Resource, name: str) -> Tree:
-    metadata: Tree = {"name": name, "labels": {names.UPGRADER_LABEL: "true"}}
+    metadata: Tree = {"name": name, "labels": {UPGRADER_LABEL: "true"}}
     return metadata | {"namespace": names.UPGRADER_NAMESPACE} if resource.namespaced else metadata

@@ -10,7 +10,14 @@ from espalier.api.capi.machine import Machine
 from espalier.api.conditions import timestamp
 from espalier.api.core import KUBE_SYSTEM, POD
 from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, NODE_IN_WORK, UNFINISHED, UPGRADE_SECONDS
+from espalier.api.eksa.upgrades import (
+    CORDONED_BY_UPGRADE,
+    NODE_FINALIZER,
+    NODE_IN_WORK,
+    RETRY_ANNOTATION,
+    UNFINISHED,
+    UPGRADE_SECONDS,
+)
 from espalier.api.meta import Tree
 from espalier.api.violations import shown
 from espalier.clusterapi import kubernetes_versions, labels
@@ -48,7 +55,7 @@ _SILENCE_REPORTED = 60.0
 
 async def add_finalizer(ctx: Context) -> Outcome:
     """Keep the NodeUpgrade until the node is cleaned up."""
-    await ctx.tools.writer.add_finalizer(RESOURCE, ctx.scope.object, names.NODE_FINALIZER)
+    await ctx.tools.writer.add_finalizer(RESOURCE, ctx.scope.object, NODE_FINALIZER)
     return Continue()
 
 
@@ -245,11 +252,11 @@ async def recreate_lost_pod(ctx: Context) -> Outcome:
 async def retry(ctx: Context) -> Outcome:
     """Delete the pod if the retry annotation is set and no step is interrupted, and remove the annotation."""
     scope = ctx.scope
-    if names.RETRY_ANNOTATION not in scope.object.metadata.annotations:
+    if RETRY_ANNOTATION not in scope.object.metadata.annotations:
         return Continue()
     if scope.pod is not None and scope.workload is not None and scope.may_delete_pod:
         await delete_pod(scope.workload, scope)
-    removal = {"metadata": {"annotations": {names.RETRY_ANNOTATION: None}}}
+    removal = {"metadata": {"annotations": {RETRY_ANNOTATION: None}}}
     await ctx.tools.writer.merge(RESOURCE, scope.object, removal)
     return Wait(Reason.RETRYING, "recreating the upgrader pod")
 
@@ -485,7 +492,7 @@ STEPS = (
 async def remove_finalizer(ctx: Context) -> Outcome:
     """Delete the pod, after which the NodeUpgrade needs no finalizer."""
     scope = ctx.scope
-    if names.NODE_FINALIZER not in scope.object.metadata.finalizers:
+    if NODE_FINALIZER not in scope.object.metadata.finalizers:
         return Done()
     if scope.workload is None:
         return (
@@ -495,7 +502,7 @@ async def remove_finalizer(ctx: Context) -> Outcome:
         )
     await delete_pod(scope.workload, scope)
     await resume_remediation(ctx)
-    await ctx.tools.writer.remove_finalizer(RESOURCE, scope.object, names.NODE_FINALIZER)
+    await ctx.tools.writer.remove_finalizer(RESOURCE, scope.object, NODE_FINALIZER)
     return Done()
 
 

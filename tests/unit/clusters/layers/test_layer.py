@@ -7,6 +7,7 @@ import pytest
 import semver
 from msgspec.structs import replace
 
+from espalier.api.eksa import metadata_keys
 from espalier.api.meta import Tree
 from espalier.clusters.design import names
 from espalier.clusters.design.gate import Isolation
@@ -135,5 +136,5 @@ def test_a_consented_patch_changes_what_it_says_and_nothing_else() -> None:
 
 
 def test_consent_is_given_by_comma_and_its_order_and_spaces_are_nothing() -> None:
-    assert names.consents({names.PATCHES_ANNOTATION: " b ,a,,"}) == {"a", "b"}
+    assert names.consents({metadata_keys.PATCHES_ANNOTATION: " b ,a,,"}) == {"a", "b"}
     assert names.consents({}) == frozenset()

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.group import CLUSTER_FINALIZER, CLUSTER_NAMESPACE_LABEL, PAUSED_ANNOTATION
 from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import IN_PLACE_REFUSED, PROGRESSING, FrontEnd, refusal
@@ -91,13 +92,13 @@ def objects_missing() -> Case:
     tree = cluster() | {"status": settled()}
     found = observer(tree, datacenter()).scope(GARDEN)
     assert found is not None
-    tree["metadata"]["annotations"] = {names.GATE_ANNOTATION: found.content_hash}
+    tree["metadata"]["annotations"] = {metadata_keys.GATE_ANNOTATION: found.content_hash}
     return Case([tree, datacenter()])
 
 
 def came_again() -> Case:
     record = release_content.record({"Bundles/bundles-1": "another"})
-    tree = cluster(annotations={names.RELEASE_ANNOTATION: record})
+    tree = cluster(annotations={metadata_keys.RELEASE_ANNOTATION: record})
     return Case([tree, datacenter(), *objects()])
 
 
@@ -158,7 +159,7 @@ def upgrade_failed() -> Case:
 def remediation_stopped() -> Case:
     found = objects(control_plane={"readyReplicas": 0})
     check = next(one for one in found if one["metadata"]["name"] == "garden-kcp-unhealthy")
-    said = {"cluster.x-k8s.io/paused": "true", names.REMEDIATION_STOPPED_ANNOTATION: "a@b"}
+    said = {"cluster.x-k8s.io/paused": "true", metadata_keys.REMEDIATION_STOPPED_ANNOTATION: "a@b"}
     check["metadata"]["annotations"] = said
     return case(None, *found)
 
@@ -166,7 +167,7 @@ def remediation_stopped() -> Case:
 def drifted(found: Sequence[Tree], annotations: Tree | None = None, **env: Any) -> Case:
     """A settled Cluster whose workers somebody scaled by hand, which its annotation has corrected."""
     of_kind(found, "MachineDeployment")["spec"]["replicas"] = 9
-    marks = {names.DRIFT_ANNOTATION: "correct"} | (annotations or {})
+    marks = {metadata_keys.DRIFT_ANNOTATION: "correct"} | (annotations or {})
     return Case([cluster(annotations=marks) | {"status": settled()}, datacenter(), *found], **env)
 
 
@@ -188,7 +189,7 @@ SETTLED: dict[str, Callable[[], Case]] = {
     "a manager needs an image that its Bundles lack": needing_an_image_more,
     "its Bundles are missing": lambda: drifted(objects(), with_releases=False),
     "the release came again with other content": lambda: drifted(
-        objects(), {names.RELEASE_ANNOTATION: release_content.record({"Bundles/bundles-1": "another"})}
+        objects(), {metadata_keys.RELEASE_ANNOTATION: release_content.record({"Bundles/bundles-1": "another"})}
     ),
 }
 """Settled clusters that can't be compared; linked objects and values are awaited before that."""

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.meta import Tree
 from espalier.clusters import Isolation
-from espalier.clusters.design import names
 from espalier.clusters.effects.diff import FieldChange
 from espalier.clusters.effects.simulate import Simulated, simulate
 from espalier.clusters.effects.summary import NOTHING, sentences
@@ -29,7 +29,7 @@ def settled(scale: int | None = None, **annotations: str) -> Scope:
         if tree["kind"] == "MachineDeployment" and scale is not None:
             tree["spec"]["replicas"] = scale
     scope = made(objects=there)
-    marks = {names.GATE_ANNOTATION: scope.content_hash, **annotations}
+    marks = {metadata_keys.GATE_ANNOTATION: scope.content_hash, **annotations}
     return made(annotations=marks, objects=there)
 
 
@@ -46,7 +46,7 @@ def test_nothing_is_written_for_a_settled_cluster() -> None:
 def test_drift_is_named_and_brought_back_only_where_the_annotation_says_so() -> None:
     left = simulate(settled(scale=9))
     assert (left.objects, left.drift) == ((), ("MachineDeployment eksa-system/garden-md-0: spec.replicas",))
-    back = simulate(settled(scale=9, **{names.DRIFT_ANNOTATION: "correct"}))
+    back = simulate(settled(scale=9, **{metadata_keys.DRIFT_ANNOTATION: "correct"}))
     assert back.drift == ()
     (change,) = back.objects
     assert change.fields == (FieldChange("spec.replicas", 9, 2),)

@@ -19,6 +19,7 @@ from espalier.api.capi.machine import (
     RolloutStrategy,
     TemplateMeta,
 )
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
 from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import ObjectMeta
@@ -80,7 +81,7 @@ def _meta(render_input: RenderInput, group: WorkerNodeGroupConfiguration, name: 
     """Metadata, with the worker node group of a group in one failure domain, and the limits of an autoscaler."""
     metadata, own = meta(render_input, name), group_name(group)
     if own in render_input.domains:
-        metadata.annotations = {names.GROUP_ANNOTATION: render_input.undivided_group(own)}
+        metadata.annotations = {metadata_keys.GROUP_ANNOTATION: render_input.undivided_group(own)}
     if (limits := group.autoscaling_configuration) is not None:
         numbers = {AUTOSCALER_MIN_ANNOTATION: str(limits.min_count), AUTOSCALER_MAX_ANNOTATION: str(limits.max_count)}
         metadata.annotations = metadata.annotations | numbers

@@ -9,6 +9,7 @@ from datetime import datetime
 
 import msgspec
 
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import ClusterSpec
 from espalier.api.eksa.host_os import UserConfiguration
 from espalier.api.eksa.identity_providers import OIDCConfig
@@ -24,13 +25,13 @@ from espalier.releases.contents import is_due, support_text
 def annotation_values(annotations: Mapping[str, str], patches: Collection[str]) -> Iterator[str]:
     """Warnings about unknown values of annotations, which have no effect; `patches` are those of this manager."""
     if policy(annotations) is None:
-        value = annotations[names.DRIFT_ANNOTATION]
-        yield f"metadata.annotations[{names.DRIFT_ANNOTATION}]: found {value}, allowed are {', '.join(Policy)}"
+        value = annotations[metadata_keys.DRIFT_ANNOTATION]
+        yield f"metadata.annotations[{metadata_keys.DRIFT_ANNOTATION}]: found {value}, allowed are {', '.join(Policy)}"
     unknown = names.consents(annotations) - set(patches)
     if unknown:
         there = ", ".join(sorted(patches)) or "none"
         yield (
-            f"metadata.annotations[{names.PATCHES_ANNOTATION}]: this manager has no patch "
+            f"metadata.annotations[{metadata_keys.PATCHES_ANNOTATION}]: this manager has no patch "
             f"{', '.join(sorted(unknown))}; it has {there}"
         )
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
 from espalier.api import conditions
 from espalier.api.core import Secret
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
-from espalier.api.reference import MetadataKey, Writer
+from espalier.api.reference import Annotation, Writer
 from espalier.clusters.design import addresses, credentials
 from espalier.kube.objects import Object
 from espalier.providers.tinkerbell.hardware_kinds import (
@@ -22,19 +22,15 @@ from espalier.providers.tinkerbell.hardware_kinds import (
     HardwareSpec,
 )
 
-NAMESPACES = f"{GROUP}/hardware-namespaces"
-"""Annotation of Hardware: the namespaces whose Clusters may use it, separated by commas; without it, all."""
-
-ANNOTATIONS = (
-    MetadataKey(
-        NAMESPACES,
+NAMESPACES: Annotated[
+    str,
+    Annotation(
         "Hardware in `eksa-system`",
         Writer.USER,
         "Comma-separated namespaces whose Clusters may use the Hardware; without it, all.",
         "set it on the Hardware of tenants, and give that Hardware its own labels (reason `MachineConfigInvalid`)",
     ),
-)
-"""Meaning of the annotations, for the reference page."""
+] = f"{GROUP}/hardware-namespaces"
 
 SKIP_CONTACT_CHECK = "bmc.tinkerbell.org/skip-contact-check"
 """Label of a BMC Machine that may be unreachable."""

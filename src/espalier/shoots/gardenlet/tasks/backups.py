@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
 
@@ -21,6 +22,7 @@ from espalier.api.gardener.reasons import ShootReason, TaskReason
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.times import past_time
 from espalier.api.meta import Tree
+from espalier.api.reference import Label, Writer
 from espalier.kube.errors import Conflict
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
@@ -42,8 +44,9 @@ ASKED_AFTER = 10.0
 LARGEST_ANSWER = 64 * 1024
 """The largest answer of an agent that is read, in bytes."""
 
-OWNER_LABEL = metadata_keys.DOMAIN + "shoot"
-"""On BackupEntries: the name of their Shoot."""
+OWNER_LABEL: Annotated[str, Label("BackupEntry", Writer.GARDENLET, "Name of its Shoot.")] = (
+    metadata_keys.DOMAIN + "shoot"
+)
 
 
 # Destination.

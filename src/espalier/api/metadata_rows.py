@@ -1,0 +1,17 @@
+"""Annotations, labels and finalizers of Espalier and EKS Anywhere, and those of Cluster API that we set or obey.
+
+From the prose of their constants; those of a provider are in its `Provider.annotations`.
+"""
+
+from __future__ import annotations
+
+from espalier.api import moves
+from espalier.api.capi import cluster
+from espalier.api.eksa import group, metadata_keys, upgrades
+from espalier.api.reference import Annotation, Finalizer, Label, described
+
+_MODULES = (group, metadata_keys, upgrades, cluster, moves)
+
+ANNOTATIONS = described(Annotation, *_MODULES)
+LABELS = described(Label, *_MODULES)
+FINALIZERS = described(Finalizer, *_MODULES)
