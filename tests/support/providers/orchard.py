@@ -25,8 +25,8 @@ from espalier.api.kinds import KubeObject, kind
 from espalier.api.meta import ObjectMeta, Observed, Part, Tree
 from espalier.api.resource import Key, Resource
 from espalier.api.violations import Violation
-from espalier.clusterapi import infrastructure
 from espalier.clusterapi.infrastructure import Infrastructure
+from espalier.clusterapi.infrastructure_kinds import MachineTemplate, declares
 from espalier.clusters.design.provider import (
     Components,
     Dependency,
@@ -50,7 +50,6 @@ from espalier.runtime.component import Host
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Outcome
 
-CONTRACT = {"cluster.x-k8s.io/v1beta1": "v1beta1"}
 """Label of a CRD: its kind keeps the earlier contract of Cluster API, as those of most real providers do."""
 
 CARRIED = "orchard.example.com/credentials"
@@ -74,11 +73,10 @@ class OrchardStatus(Observed, frozen=True):
     ready: bool = False
 
 
-def _kind(plural: str, name: str) -> Resource:
-    return Resource(infrastructure.GROUP, "v1beta1", plural, name)
+declared = declares("v1beta1", "v1beta1")
 
 
-@kind(_kind("orchardclusters", "OrchardCluster"), status=True, labels=CONTRACT, partly=True)
+@declared(status=True)
 class OrchardCluster(KubeObject, kw_only=True):
     """Infrastructure of a cluster."""
 
@@ -96,7 +94,7 @@ class OrchardMachineSpec(Part):
     rootstock: str = ""
 
 
-@kind(_kind("orchardmachines", "OrchardMachine"), status=True, labels=CONTRACT, partly=True)
+@declared(status=True)
 class OrchardMachine(KubeObject, kw_only=True):
     """Infrastructure of a machine."""
 
@@ -104,19 +102,9 @@ class OrchardMachine(KubeObject, kw_only=True):
     status: OrchardStatus = OrchardStatus()
 
 
-class OrchardMachineTemplateResource(Part):
-    spec: OrchardMachineSpec
-
-
-class OrchardMachineTemplateSpec(Part):
-    template: OrchardMachineTemplateResource
-
-
-@kind(_kind("orchardmachinetemplates", "OrchardMachineTemplate"), labels=CONTRACT, partly=True)
-class OrchardMachineTemplate(KubeObject, kw_only=True):
+@declared()
+class OrchardMachineTemplate(MachineTemplate[OrchardMachineSpec], kw_only=True):
     """The template of OrchardMachines."""
-
-    spec: OrchardMachineTemplateSpec
 
 
 class OrchardZoneSpec(Part):
@@ -126,7 +114,7 @@ class OrchardZoneSpec(Part):
     domain: str = ""
 
 
-@kind(_kind("orchardzones", "OrchardZone")._replace(namespaced=False), labels=CONTRACT, partly=True)
+@declared(namespaced=False)
 class OrchardZone(KubeObject, kw_only=True):
     """Where a failure domain is, for whoever makes machines. It has no namespace."""
 
@@ -335,10 +323,7 @@ class Renderer:
             zone=domain,
             rootstock=render_input.resolved.get(variety, ""),
         )
-        template = OrchardMachineTemplateResource(spec=machine)
-        return OrchardMachineTemplate(
-            metadata=meta(render_input, name), spec=OrchardMachineTemplateSpec(template=template)
-        )
+        return OrchardMachineTemplate.of(meta(render_input, name), machine)
 
 
 class Rules:

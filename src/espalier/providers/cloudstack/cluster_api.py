@@ -10,16 +10,22 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.capi.cluster import Endpoint
-from espalier.api.capi.machine import MachineAddress, TemplateMeta
-from espalier.api.kinds import ATOMIC, Column, KubeObject, kind
-from espalier.api.meta import Condition, Observed, Part
+from espalier.api.kinds import ATOMIC, Column, KubeObject
+from espalier.api.meta import Part
 from espalier.api.resource import Resource
-from espalier.clusterapi.infrastructure import GROUP, DomainStatus, Infrastructure
+from espalier.clusterapi.infrastructure import GROUP, Infrastructure
+from espalier.clusterapi.infrastructure_kinds import (
+    PROVIDER_ID_COLUMN,
+    MachineTemplate,
+    OlderClusterStatus,
+    OlderMachineStatus,
+    declares,
+)
 
 VERSION = "v1beta3"
+declared = declares(VERSION, "v1beta1")
 FAILURE_DOMAIN = Resource(GROUP, VERSION, "cloudstackfailuredomains", "CloudStackFailureDomain")
 """The object that the provider creates for each failure domain of a CloudStackCluster; not used here."""
-CONTRACT = {"cluster.x-k8s.io/v1beta1": VERSION}
 
 
 class AcsEndpoint(Part):
@@ -61,25 +67,12 @@ class CloudStackClusterSpec(Part):
     failure_domains: Annotated[list[CloudStackFailureDomain], Meta(extra_json_schema=ATOMIC)] = []
 
 
-class CloudStackClusterStatus(Observed, frozen=True):
-    """The status of a CloudStackCluster."""
-
-    ready: bool = False
-    failure_domains: dict[str, DomainStatus] = {}
-    conditions: Annotated[list[Condition], Meta(extra_json_schema=ATOMIC)] = []
-
-
-@kind(
-    Resource(GROUP, VERSION, "cloudstackclusters", "CloudStackCluster"),
-    status=True,
-    labels=CONTRACT,
-    partly=True,
-)
+@declared(categories=(), status=True)
 class CloudStackCluster(KubeObject, kw_only=True):
     """The infrastructure of a cluster on CloudStack."""
 
     spec: CloudStackClusterSpec = msgspec.field(default_factory=CloudStackClusterSpec)
-    status: CloudStackClusterStatus = CloudStackClusterStatus()
+    status: OlderClusterStatus = OlderClusterStatus()
 
 
 class Identifier(Part):
@@ -115,27 +108,18 @@ class CloudStackMachineSpec(Part, kw_only=True):
     details: dict[str, str] = {}
 
 
-class CloudStackMachineStatus(Observed, frozen=True):
+class CloudStackMachineStatus(OlderMachineStatus, frozen=True):
     """The status of a CloudStackMachine."""
 
-    ready: bool = False
     instance_state: str = ""
-    addresses: Annotated[list[MachineAddress], Meta(extra_json_schema=ATOMIC)] = []
-    conditions: Annotated[list[Condition], Meta(extra_json_schema=ATOMIC)] = []
 
 
-@kind(
-    Resource(GROUP, VERSION, "cloudstackmachines", "CloudStackMachine"),
+@declared(
+    Column("InstanceState", ".status.instanceState", "string", "State of the instance"),
+    Column("Ready", ".status.ready", "string", "True if the machine is there"),
+    PROVIDER_ID_COLUMN,
     short_names=("csm",),
-    categories=("cluster-api",),
-    columns=(
-        Column("InstanceState", ".status.instanceState", "string", "State of the instance"),
-        Column("Ready", ".status.ready", "string", "True if the machine is there"),
-        Column("ProviderID", ".spec.providerID", "string", "The machine's ID at the infrastructure provider"),
-    ),
     status=True,
-    labels=CONTRACT,
-    partly=True,
 )
 class CloudStackMachine(KubeObject, kw_only=True):
     """The infrastructure of a machine on CloudStack."""
@@ -144,29 +128,9 @@ class CloudStackMachine(KubeObject, kw_only=True):
     status: CloudStackMachineStatus = CloudStackMachineStatus()
 
 
-class CloudStackMachineTemplateResource(Part):
-    """The template of new CloudStackMachines."""
-
-    spec: CloudStackMachineSpec
-    metadata: TemplateMeta | None = None
-
-
-class CloudStackMachineTemplateSpec(Part):
-    """The spec of a CloudStackMachineTemplate."""
-
-    template: CloudStackMachineTemplateResource
-
-
-@kind(
-    Resource(GROUP, VERSION, "cloudstackmachinetemplates", "CloudStackMachineTemplate"),
-    categories=("cluster-api",),
-    labels=CONTRACT,
-    partly=True,
-)
-class CloudStackMachineTemplate(KubeObject, kw_only=True):
+@declared()
+class CloudStackMachineTemplate(MachineTemplate[CloudStackMachineSpec], kw_only=True):
     """The template of CloudStackMachines; immutable, so other content gets another name."""
-
-    spec: CloudStackMachineTemplateSpec
 
 
 KINDS: tuple[type[KubeObject], ...] = (CloudStackCluster, CloudStackMachine, CloudStackMachineTemplate)

@@ -23,8 +23,6 @@ from espalier.providers.cloudstack.cluster_api import (
     CloudStackFailureDomain,
     CloudStackMachineSpec,
     CloudStackMachineTemplate,
-    CloudStackMachineTemplateResource,
-    CloudStackMachineTemplateSpec,
     DomainNetwork,
     DomainZone,
     Identifier,
@@ -192,10 +190,7 @@ def _template(render_input: RenderInput, name: str, config: CloudStackMachineCon
     )
     metadata = meta(render_input, name)
     metadata.annotations = disks.template_annotations(spec)
-    return CloudStackMachineTemplate(
-        metadata=metadata,
-        spec=CloudStackMachineTemplateSpec(template=CloudStackMachineTemplateResource(spec=machine)),
-    )
+    return CloudStackMachineTemplate.of(metadata, machine)
 
 
 def _identifier(named: Named) -> Identifier:

@@ -6,18 +6,21 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from espalier.api.capi.cluster import CONTRACT, Endpoint, FailureDomain
-from espalier.api.capi.machine import MachineAddress, TemplateMeta
-from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind, listing
-from espalier.api.meta import Condition, Observed, Part
-from espalier.api.resource import Resource
-from espalier.clusterapi.infrastructure import GROUP, Infrastructure
+from espalier.api.capi.cluster import Endpoint, FailureDomain
+from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, listing
+from espalier.api.meta import Part
+from espalier.clusterapi.infrastructure import Infrastructure
+from espalier.clusterapi.infrastructure_kinds import (
+    CLUSTER_COLUMN,
+    PROVIDER_ID_COLUMN,
+    ClusterStatus,
+    MachineStatus,
+    MachineTemplate,
+    declares,
+)
 
 VERSION = "v1beta2"
-
-CLUSTER_COLUMN = Column(
-    "Cluster", ".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']", "string", "Cluster the object belongs to"
-)
+declared = declares(VERSION, "v1beta2")
 
 
 class LoadBalancer(Part):
@@ -36,33 +39,12 @@ class DockerClusterSpec(Part):
     load_balancer: LoadBalancer | None = None
 
 
-class Provisioned(Observed, frozen=True):
-    """Initialization of the infrastructure, which happens once."""
-
-    provisioned: bool = False
-
-
-class DockerClusterStatus(Observed, frozen=True):
-    """The status of a DockerCluster."""
-
-    initialization: Provisioned = Provisioned()
-    failure_domains: Annotated[list[FailureDomain], Meta(extra_json_schema=listing("name"))] = []
-    conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
-
-
-@kind(
-    Resource(GROUP, VERSION, "dockerclusters", "DockerCluster"),
-    categories=("cluster-api",),
-    columns=(CLUSTER_COLUMN, AGE),
-    status=True,
-    labels=CONTRACT,
-    partly=True,
-)
+@declared(CLUSTER_COLUMN, AGE, status=True)
 class DockerCluster(KubeObject, kw_only=True):
     """The infrastructure of a cluster on Docker."""
 
     spec: DockerClusterSpec = msgspec.field(default_factory=DockerClusterSpec)
-    status: DockerClusterStatus = DockerClusterStatus()
+    status: ClusterStatus = ClusterStatus()
 
 
 class Mount(Part):
@@ -83,34 +65,25 @@ class DockerMachineSpec(Part):
     bootstrapped: bool | None = None
 
 
-class DockerMachineStatus(Observed, frozen=True):
+class DockerMachineStatus(MachineStatus, frozen=True):
     """The status of a DockerMachine."""
 
-    initialization: Provisioned = Provisioned()
-    addresses: Annotated[list[MachineAddress], Meta(extra_json_schema=ATOMIC)] = []
     failure_domain: str = ""
     load_balancer_configured: bool | None = None
-    conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
 
 
-@kind(
-    Resource(GROUP, VERSION, "dockermachines", "DockerMachine"),
-    categories=("cluster-api",),
-    columns=(
-        CLUSTER_COLUMN,
-        Column(
-            "Machine",
-            '.metadata.ownerReferences[?(@.kind=="Machine")].name',
-            "string",
-            "Machine that this is the infrastructure of",
-        ),
-        Column("ProviderID", ".spec.providerID", "string", "The machine's ID at the infrastructure provider"),
-        Column("Ready", '.status.conditions[?(@.type=="Ready")].status', "string", "True if the container is running"),
-        AGE,
+@declared(
+    CLUSTER_COLUMN,
+    Column(
+        "Machine",
+        '.metadata.ownerReferences[?(@.kind=="Machine")].name',
+        "string",
+        "Machine that this is the infrastructure of",
     ),
+    PROVIDER_ID_COLUMN,
+    Column("Ready", '.status.conditions[?(@.type=="Ready")].status', "string", "True if the container is running"),
+    AGE,
     status=True,
-    labels=CONTRACT,
-    partly=True,
 )
 class DockerMachine(KubeObject):
     """The infrastructure of a machine on Docker."""
@@ -119,30 +92,9 @@ class DockerMachine(KubeObject):
     status: DockerMachineStatus = DockerMachineStatus()
 
 
-class DockerMachineTemplateResource(Part):
-    """The template of new DockerMachines."""
-
-    spec: DockerMachineSpec
-    metadata: TemplateMeta | None = None
-
-
-class DockerMachineTemplateSpec(Part):
-    """The spec of a DockerMachineTemplate."""
-
-    template: DockerMachineTemplateResource
-
-
-@kind(
-    Resource(GROUP, VERSION, "dockermachinetemplates", "DockerMachineTemplate"),
-    categories=("cluster-api",),
-    columns=(AGE,),
-    labels=CONTRACT,
-    partly=True,
-)
-class DockerMachineTemplate(KubeObject, kw_only=True):
+@declared(AGE)
+class DockerMachineTemplate(MachineTemplate[DockerMachineSpec], kw_only=True):
     """The template of DockerMachines; immutable, so other content gets another name."""
-
-    spec: DockerMachineTemplateSpec
 
 
 KINDS: tuple[type[KubeObject], ...] = (DockerCluster, DockerMachine, DockerMachineTemplate)

@@ -15,8 +15,6 @@ from espalier.providers.docker.cluster_api import (
     DockerClusterSpec,
     DockerMachineSpec,
     DockerMachineTemplate,
-    DockerMachineTemplateResource,
-    DockerMachineTemplateSpec,
     LoadBalancer,
     Mount,
 )
@@ -89,14 +87,6 @@ def machine_template(
 ) -> DockerMachineTemplate:
     """The DockerMachineTemplate of the control plane or of a group: the same for all."""
     node = components.bundle.eks_d.kind_node
-    return DockerMachineTemplate(
-        metadata=meta(render_input, name),
-        spec=DockerMachineTemplateSpec(
-            template=DockerMachineTemplateResource(
-                spec=DockerMachineSpec(
-                    custom_image=node.uri if node else "",
-                    extra_mounts=[Mount(host_path=_DOCKER_SOCKET, container_path=_DOCKER_SOCKET)],
-                )
-            )
-        ),
-    )
+    mounts = [Mount(host_path=_DOCKER_SOCKET, container_path=_DOCKER_SOCKET)]
+    machine = DockerMachineSpec(custom_image=node.uri if node else "", extra_mounts=mounts)
+    return DockerMachineTemplate.of(meta(render_input, name), machine)

@@ -10,14 +10,19 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.capi.cluster import Endpoint
-from espalier.api.capi.machine import MachineAddress, TemplateMeta
-from espalier.api.kinds import AGE, ATOMIC, INT_OR_STRING, Column, KubeObject, kind, listing
-from espalier.api.meta import Condition, Observed, Part
-from espalier.api.resource import Resource
-from espalier.clusterapi.infrastructure import GROUP, DomainStatus, Infrastructure
+from espalier.api.kinds import AGE, ATOMIC, INT_OR_STRING, Column, KubeObject, listing
+from espalier.api.meta import Part
+from espalier.clusterapi.infrastructure import Infrastructure
+from espalier.clusterapi.infrastructure_kinds import (
+    PROVIDER_ID_COLUMN,
+    MachineTemplate,
+    OlderClusterStatus,
+    OlderMachineStatus,
+    declares,
+)
 
 VERSION = "v1beta1"
-CONTRACT = {"cluster.x-k8s.io/v1beta1": VERSION}
+declared = declares(VERSION, "v1beta1")
 
 
 class ResourceIdentifier(Part):
@@ -71,31 +76,17 @@ class NutanixClusterSpec(Part):
     failure_domains: Annotated[list[NutanixFailureDomain], Meta(extra_json_schema=listing("name"))] = []
 
 
-class NutanixClusterStatus(Observed, frozen=True):
-    """The status of a NutanixCluster."""
-
-    ready: bool = False
-    failure_domains: dict[str, DomainStatus] = {}
-    conditions: Annotated[list[Condition], Meta(extra_json_schema=ATOMIC)] = []
-
-
-@kind(
-    Resource(GROUP, VERSION, "nutanixclusters", "NutanixCluster"),
+@declared(
+    Column("ControlplaneEndpoint", ".spec.controlPlaneEndpoint.host", "string", "Address of the API server"),
+    Column("Ready", ".status.ready", "boolean", "True if the infrastructure is there"),
     short_names=("ncl",),
-    categories=("cluster-api",),
-    columns=(
-        Column("ControlplaneEndpoint", ".spec.controlPlaneEndpoint.host", "string", "Address of the API server"),
-        Column("Ready", ".status.ready", "boolean", "True if the infrastructure is there"),
-    ),
     status=True,
-    labels=CONTRACT,
-    partly=True,
 )
 class NutanixCluster(KubeObject, kw_only=True):
     """The infrastructure of a cluster on Nutanix."""
 
     spec: NutanixClusterSpec = msgspec.field(default_factory=NutanixClusterSpec)
-    status: NutanixClusterStatus = NutanixClusterStatus()
+    status: OlderClusterStatus = OlderClusterStatus()
 
 
 class MachineCategory(Part):
@@ -130,27 +121,18 @@ class NutanixMachineSpec(Part, kw_only=True):
     gpus: Annotated[list[MachineGpu], Meta(extra_json_schema=ATOMIC)] = []
 
 
-class NutanixMachineStatus(Observed, frozen=True):
+class NutanixMachineStatus(OlderMachineStatus, frozen=True):
     """The status of a NutanixMachine."""
 
-    ready: bool = False
-    addresses: Annotated[list[MachineAddress], Meta(extra_json_schema=ATOMIC)] = []
     vm_uuid: str = msgspec.field(default="", name="vmUUID")
-    conditions: Annotated[list[Condition], Meta(extra_json_schema=ATOMIC)] = []
 
 
-@kind(
-    Resource(GROUP, VERSION, "nutanixmachines", "NutanixMachine"),
+@declared(
+    Column("Address", ".status.addresses[0].address", "string", "Address of the machine"),
+    Column("Ready", ".status.ready", "boolean", "True if the machine is there"),
+    PROVIDER_ID_COLUMN,
     short_names=("nma",),
-    categories=("cluster-api",),
-    columns=(
-        Column("Address", ".status.addresses[0].address", "string", "Address of the machine"),
-        Column("Ready", ".status.ready", "boolean", "True if the machine is there"),
-        Column("ProviderID", ".spec.providerID", "string", "The machine's ID at the infrastructure provider"),
-    ),
     status=True,
-    labels=CONTRACT,
-    partly=True,
 )
 class NutanixMachine(KubeObject, kw_only=True):
     """The infrastructure of a machine on Nutanix."""
@@ -159,31 +141,9 @@ class NutanixMachine(KubeObject, kw_only=True):
     status: NutanixMachineStatus = NutanixMachineStatus()
 
 
-class NutanixMachineTemplateResource(Part):
-    """The template of new NutanixMachines."""
-
-    spec: NutanixMachineSpec
-    metadata: TemplateMeta | None = None
-
-
-class NutanixMachineTemplateSpec(Part):
-    """The spec of a NutanixMachineTemplate."""
-
-    template: NutanixMachineTemplateResource
-
-
-@kind(
-    Resource(GROUP, VERSION, "nutanixmachinetemplates", "NutanixMachineTemplate"),
-    short_names=("nmtmpl",),
-    categories=("cluster-api",),
-    columns=(AGE,),
-    labels=CONTRACT,
-    partly=True,
-)
-class NutanixMachineTemplate(KubeObject, kw_only=True):
+@declared(AGE, short_names=("nmtmpl",))
+class NutanixMachineTemplate(MachineTemplate[NutanixMachineSpec], kw_only=True):
     """The template of NutanixMachines; immutable, so other content gets another name."""
-
-    spec: NutanixMachineTemplateSpec
 
 
 KINDS: tuple[type[KubeObject], ...] = (NutanixCluster, NutanixMachine, NutanixMachineTemplate)

@@ -31,8 +31,6 @@ from espalier.providers.nutanix.cluster_api import (
     NutanixFailureDomain,
     NutanixMachineSpec,
     NutanixMachineTemplate,
-    NutanixMachineTemplateResource,
-    NutanixMachineTemplateSpec,
     PrismCentral,
     ResourceIdentifier,
     TrustBundle,
@@ -234,10 +232,7 @@ def _template(
         ],
         gpus=[_gpu(gpu) for gpu in spec.gpus],
     )
-    return NutanixMachineTemplate(
-        metadata=meta(render_input, name),
-        spec=NutanixMachineTemplateSpec(template=NutanixMachineTemplateResource(spec=machine)),
-    )
+    return NutanixMachineTemplate.of(meta(render_input, name), machine)
 
 
 def _identifier(identifier: Identifier) -> ResourceIdentifier:

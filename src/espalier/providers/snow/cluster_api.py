@@ -10,14 +10,19 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.capi.cluster import Endpoint
-from espalier.api.capi.machine import MachineAddress, TemplateMeta
-from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind
-from espalier.api.meta import Condition, Observed, Part
-from espalier.api.resource import Resource
-from espalier.clusterapi.infrastructure import GROUP, DomainStatus, Infrastructure
+from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject
+from espalier.api.meta import Part
+from espalier.clusterapi.infrastructure import Infrastructure
+from espalier.clusterapi.infrastructure_kinds import (
+    PROVIDER_ID_COLUMN,
+    MachineTemplate,
+    OlderClusterStatus,
+    OlderMachineStatus,
+    declares,
+)
 
 VERSION = "v1beta1"
-CONTRACT = {"cluster.x-k8s.io/v1beta1": VERSION}
+declared = declares(VERSION, "v1beta1")
 
 
 class IdentityReference(Part):
@@ -35,31 +40,17 @@ class AWSSnowClusterSpec(Part):
     identity_ref: IdentityReference | None = None
 
 
-class AWSSnowClusterStatus(Observed, frozen=True):
-    """The status of an AWSSnowCluster."""
-
-    ready: bool = False
-    failure_domains: dict[str, DomainStatus] = {}
-    conditions: Annotated[list[Condition], Meta(extra_json_schema=ATOMIC)] = []
-
-
-@kind(
-    Resource(GROUP, VERSION, "awssnowclusters", "AWSSnowCluster"),
-    categories=("cluster-api",),
-    columns=(
-        Column("Endpoint", ".spec.controlPlaneEndpoint.host", "string", "Address of the API server"),
-        Column("Ready", ".status.ready", "boolean", "True if the infrastructure is there"),
-        AGE,
-    ),
+@declared(
+    Column("Endpoint", ".spec.controlPlaneEndpoint.host", "string", "Address of the API server"),
+    Column("Ready", ".status.ready", "boolean", "True if the infrastructure is there"),
+    AGE,
     status=True,
-    labels=CONTRACT,
-    partly=True,
 )
 class AWSSnowCluster(KubeObject, kw_only=True):
     """The infrastructure of a cluster on Snow."""
 
     spec: AWSSnowClusterSpec = msgspec.field(default_factory=AWSSnowClusterSpec)
-    status: AWSSnowClusterStatus = AWSSnowClusterStatus()
+    status: OlderClusterStatus = OlderClusterStatus()
 
 
 class AWSResource(Part):
@@ -123,26 +114,17 @@ class AWSSnowMachineSpec(Part):
     ssh_key_name: str = ""
 
 
-class AWSSnowMachineStatus(Observed, frozen=True):
+class AWSSnowMachineStatus(OlderMachineStatus, frozen=True):
     """The status of an AWSSnowMachine."""
 
-    ready: bool = False
-    addresses: Annotated[list[MachineAddress], Meta(extra_json_schema=ATOMIC)] = []
     instance_state: str = ""
-    conditions: Annotated[list[Condition], Meta(extra_json_schema=ATOMIC)] = []
 
 
-@kind(
-    Resource(GROUP, VERSION, "awssnowmachines", "AWSSnowMachine"),
-    categories=("cluster-api",),
-    columns=(
-        Column("Address", ".status.addresses[0].address", "string", "Address of the machine"),
-        Column("Ready", ".status.ready", "boolean", "True if the machine is there"),
-        Column("ProviderID", ".spec.providerID", "string", "The machine's ID at the infrastructure provider"),
-    ),
+@declared(
+    Column("Address", ".status.addresses[0].address", "string", "Address of the machine"),
+    Column("Ready", ".status.ready", "boolean", "True if the machine is there"),
+    PROVIDER_ID_COLUMN,
     status=True,
-    labels=CONTRACT,
-    partly=True,
 )
 class AWSSnowMachine(KubeObject, kw_only=True):
     """The infrastructure of a machine on Snow."""
@@ -151,31 +133,9 @@ class AWSSnowMachine(KubeObject, kw_only=True):
     status: AWSSnowMachineStatus = AWSSnowMachineStatus()
 
 
-class AWSSnowMachineTemplateResource(Part):
-    """The template of new AWSSnowMachines."""
-
-    spec: AWSSnowMachineSpec
-    metadata: TemplateMeta | None = None
-
-
-class AWSSnowMachineTemplateSpec(Part):
-    """The spec of an AWSSnowMachineTemplate."""
-
-    template: AWSSnowMachineTemplateResource
-
-
-@kind(
-    Resource(GROUP, VERSION, "awssnowmachinetemplates", "AWSSnowMachineTemplate"),
-    short_names=("awssmt",),
-    categories=("cluster-api",),
-    columns=(AGE,),
-    labels=CONTRACT,
-    partly=True,
-)
-class AWSSnowMachineTemplate(KubeObject, kw_only=True):
+@declared(AGE, short_names=("awssmt",))
+class AWSSnowMachineTemplate(MachineTemplate[AWSSnowMachineSpec], kw_only=True):
     """The template of AWSSnowMachines; immutable, so other content gets another name."""
-
-    spec: AWSSnowMachineTemplateSpec
 
 
 class AddressRange(Part):
@@ -193,14 +153,7 @@ class AWSSnowIPPoolSpec(Part):
     pools: Annotated[list[AddressRange], Meta(extra_json_schema=ATOMIC)] = []
 
 
-@kind(
-    Resource(GROUP, VERSION, "awssnowippools", "AWSSnowIPPool"),
-    categories=("cluster-api",),
-    columns=(AGE,),
-    status=True,
-    labels=CONTRACT,
-    partly=True,
-)
+@declared(AGE, status=True)
 class AWSSnowIPPool(KubeObject, kw_only=True):
     """Addresses for machines of a cluster."""
 

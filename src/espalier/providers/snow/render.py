@@ -32,8 +32,6 @@ from espalier.providers.snow.cluster_api import (
     AWSSnowIPPoolSpec,
     AWSSnowMachineSpec,
     AWSSnowMachineTemplate,
-    AWSSnowMachineTemplateResource,
-    AWSSnowMachineTemplateSpec,
     CloudInit,
     IdentityReference,
     MachineInterface,
@@ -263,10 +261,7 @@ def _template(render_input: RenderInput, name: str, machine_spec: SnowMachineCon
         physical_network_connector_type=machine_spec.physical_network_connector or DEFAULT_CONNECTOR,
         ssh_key_name=machine_spec.ssh_key_name,
     )
-    return AWSSnowMachineTemplate(
-        metadata=meta(render_input, name),
-        spec=AWSSnowMachineTemplateSpec(template=AWSSnowMachineTemplateResource(spec=machine)),
-    )
+    return AWSSnowMachineTemplate.of(meta(render_input, name), machine)
 
 
 def _interface(render_input: RenderInput, interface: DirectNetworkInterface) -> MachineInterface:

@@ -11,22 +11,24 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.capi.cluster import Endpoint
-from espalier.api.capi.machine import MachineAddress, TemplateMeta
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind
+from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject
 from espalier.api.label_selectors import AtomicSelector
-from espalier.api.meta import Condition, Observed, Part
-from espalier.api.resource import Resource
-from espalier.clusterapi.infrastructure import GROUP, DomainStatus, Hosts, Infrastructure
+from espalier.api.meta import Part
+from espalier.clusterapi.infrastructure import Hosts, Infrastructure
+from espalier.clusterapi.infrastructure_kinds import (
+    CLUSTER_COLUMN,
+    MachineTemplate,
+    OlderClusterStatus,
+    OlderMachineStatus,
+    declares,
+)
 from espalier.kube.objects import Object
 from espalier.providers.tinkerbell.hardware_kinds import OWNER_NAME, OWNER_NAMESPACE, Hardware
 
 VERSION = "v1beta1"
-CONTRACT = {"cluster.x-k8s.io/v1beta1": VERSION}
+declared = declares(VERSION, "v1beta1")
 
-CLUSTER_COLUMN = Column(
-    "Cluster", ".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']", "string", "Cluster the object belongs to"
-)
 READY = Column("Ready", ".status.ready", "string", "True if it is provisioned")
 
 
@@ -40,27 +42,13 @@ class TinkerbellClusterSpec(Part):
     image_lookup_os_version: str | None = msgspec.field(default=None, name="imageLookupOSVersion")
 
 
-class TinkerbellClusterStatus(Observed, frozen=True):
-    """The status of a TinkerbellCluster. CAPT's has no conditions and failure domains, the simulated provider's has."""
-
-    ready: bool = False
-    failure_domains: dict[str, DomainStatus] = {}
-    conditions: Annotated[list[Condition], Meta(extra_json_schema=ATOMIC)] = []
-
-
-@kind(
-    Resource(GROUP, VERSION, "tinkerbellclusters", "TinkerbellCluster"),
-    categories=("cluster-api",),
-    columns=(CLUSTER_COLUMN, READY, AGE),
-    status=True,
-    labels=CONTRACT,
-    partly=True,
-)
+@declared(CLUSTER_COLUMN, READY, AGE, status=True)
 class TinkerbellCluster(KubeObject, kw_only=True):
     """The infrastructure of a cluster on bare metal."""
 
     spec: TinkerbellClusterSpec = msgspec.field(default_factory=TinkerbellClusterSpec)
-    status: TinkerbellClusterStatus = TinkerbellClusterStatus()
+    status: OlderClusterStatus = OlderClusterStatus()
+    """CAPT's has no conditions and failure domains, that of the simulated provider has."""
 
 
 class HardwareAffinityTerm(Part):
@@ -100,58 +88,23 @@ class TinkerbellMachineSpec(Part):
     boot_options: BootOptions | None = None
 
 
-class TinkerbellMachineStatus(Observed, frozen=True):
-    """The status of a TinkerbellMachine. CAPT's has no conditions, the simulated provider's has."""
-
-    ready: bool = False
-    addresses: Annotated[list[MachineAddress], Meta(extra_json_schema=ATOMIC)] = []
-    conditions: Annotated[list[Condition], Meta(extra_json_schema=ATOMIC)] = []
-
-
-@kind(
-    Resource(GROUP, VERSION, "tinkerbellmachines", "TinkerbellMachine"),
-    categories=("cluster-api",),
-    columns=(
-        CLUSTER_COLUMN,
-        READY,
-        Column("InstanceID", ".spec.providerID", "string", "The machine's ID at the infrastructure provider"),
-        AGE,
-    ),
+@declared(
+    CLUSTER_COLUMN,
+    READY,
+    Column("InstanceID", ".spec.providerID", "string", "The machine's ID at the infrastructure provider"),
+    AGE,
     status=True,
-    labels=CONTRACT,
-    partly=True,
 )
 class TinkerbellMachine(KubeObject, kw_only=True):
     """The infrastructure of a machine on bare metal."""
 
     spec: TinkerbellMachineSpec = msgspec.field(default_factory=TinkerbellMachineSpec)
-    status: TinkerbellMachineStatus = TinkerbellMachineStatus()
+    status: OlderMachineStatus = OlderMachineStatus()
 
 
-class TinkerbellMachineTemplateResource(Part):
-    """The template of new TinkerbellMachines."""
-
-    spec: TinkerbellMachineSpec
-    metadata: TemplateMeta | None = None
-
-
-class TinkerbellMachineTemplateSpec(Part):
-    """The spec of a TinkerbellMachineTemplate."""
-
-    template: TinkerbellMachineTemplateResource
-
-
-@kind(
-    Resource(GROUP, VERSION, "tinkerbellmachinetemplates", "TinkerbellMachineTemplate"),
-    categories=("cluster-api",),
-    columns=(AGE,),
-    labels=CONTRACT,
-    partly=True,
-)
-class TinkerbellMachineTemplate(KubeObject, kw_only=True):
+@declared(AGE)
+class TinkerbellMachineTemplate(MachineTemplate[TinkerbellMachineSpec], kw_only=True):
     """The template of TinkerbellMachines; immutable, so other content gets another name."""
-
-    spec: TinkerbellMachineTemplateSpec
 
 
 KINDS: tuple[type[KubeObject], ...] = (TinkerbellCluster, TinkerbellMachine, TinkerbellMachineTemplate)

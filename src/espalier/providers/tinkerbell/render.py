@@ -28,8 +28,6 @@ from espalier.providers.tinkerbell.cluster_api import (
     TinkerbellClusterSpec,
     TinkerbellMachineSpec,
     TinkerbellMachineTemplate,
-    TinkerbellMachineTemplateResource,
-    TinkerbellMachineTemplateSpec,
 )
 from espalier.providers.tinkerbell.kinds import (
     TinkerbellDatacenterConfig,
@@ -108,10 +106,7 @@ def machine_template(
         template_override=_workflow(render_input, config),
         boot_options=_boot_options(datacenter_spec),
     )
-    return TinkerbellMachineTemplate(
-        metadata=meta(render_input, name),
-        spec=TinkerbellMachineTemplateSpec(template=TinkerbellMachineTemplateResource(spec=machine)),
-    )
+    return TinkerbellMachineTemplate.of(meta(render_input, name), machine)
 
 
 def complete(render_input: RenderInput, rendered: Rendered) -> Rendered:

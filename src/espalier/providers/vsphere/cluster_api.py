@@ -9,18 +9,20 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from espalier.api.capi.cluster import CONTRACT, Endpoint, FailureDomain
-from espalier.api.capi.machine import MachineAddress, TemplateMeta
-from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind, listing
-from espalier.api.meta import Condition, Observed, Part
-from espalier.api.resource import Resource
-from espalier.clusterapi.infrastructure import GROUP, Infrastructure, Initialization
+from espalier.api.capi.cluster import Endpoint
+from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject
+from espalier.api.meta import Part
+from espalier.clusterapi.infrastructure import Infrastructure
+from espalier.clusterapi.infrastructure_kinds import (
+    CLUSTER_COLUMN,
+    ClusterStatus,
+    MachineStatus,
+    MachineTemplate,
+    declares,
+)
 
 VERSION = "v1beta2"
-
-CLUSTER_COLUMN = Column(
-    "Cluster", ".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']", "string", "Cluster the object belongs to"
-)
+declared = declares(VERSION, "v1beta2")
 
 
 class IdentityReference(Part):
@@ -39,32 +41,18 @@ class VSphereClusterSpec(Part):
     control_plane_endpoint: Endpoint | None = None
 
 
-class VSphereClusterStatus(Observed, frozen=True):
-    """The status of a VSphereCluster."""
-
-    initialization: Initialization = Initialization()
-    failure_domains: Annotated[list[FailureDomain], Meta(extra_json_schema=listing("name"))] = []
-    conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
-
-
-@kind(
-    Resource(GROUP, VERSION, "vsphereclusters", "VSphereCluster"),
-    categories=("cluster-api",),
-    columns=(
-        CLUSTER_COLUMN,
-        Column("Server", ".spec.server", "string", "vCenter"),
-        Column("ControlPlane Endpoint", ".spec.controlPlaneEndpoint.host", "string", "Address of the API server"),
-        AGE,
-    ),
+@declared(
+    CLUSTER_COLUMN,
+    Column("Server", ".spec.server", "string", "vCenter"),
+    Column("ControlPlane Endpoint", ".spec.controlPlaneEndpoint.host", "string", "Address of the API server"),
+    AGE,
     status=True,
-    labels=CONTRACT,
-    partly=True,
 )
 class VSphereCluster(KubeObject, kw_only=True):
     """The infrastructure of a cluster on vSphere."""
 
     spec: VSphereClusterSpec = msgspec.field(default_factory=VSphereClusterSpec)
-    status: VSphereClusterStatus = VSphereClusterStatus()
+    status: ClusterStatus = ClusterStatus()
 
 
 class NetworkDevice(Part):
@@ -101,58 +89,23 @@ class VSphereMachineSpec(Part):
     tag_ids: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = msgspec.field(default_factory=list, name="tagIDs")
 
 
-class VSphereMachineStatus(Observed, frozen=True):
-    """The status of a VSphereMachine."""
-
-    initialization: Initialization = Initialization()
-    addresses: Annotated[list[MachineAddress], Meta(extra_json_schema=ATOMIC)] = []
-    conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
-
-
-@kind(
-    Resource(GROUP, VERSION, "vspheremachines", "VSphereMachine"),
-    categories=("cluster-api",),
-    columns=(
-        CLUSTER_COLUMN,
-        Column("Provider ID", ".spec.providerID", "string", "The machine's ID at the infrastructure provider", 10),
-        Column("Template", ".spec.template", "string", "Template that it was cloned from", 10),
-        AGE,
-    ),
+@declared(
+    CLUSTER_COLUMN,
+    Column("Provider ID", ".spec.providerID", "string", "The machine's ID at the infrastructure provider", 10),
+    Column("Template", ".spec.template", "string", "Template that it was cloned from", 10),
+    AGE,
     status=True,
-    labels=CONTRACT,
-    partly=True,
 )
 class VSphereMachine(KubeObject, kw_only=True):
     """The infrastructure of a machine on vSphere."""
 
     spec: VSphereMachineSpec = msgspec.field(default_factory=VSphereMachineSpec)
-    status: VSphereMachineStatus = VSphereMachineStatus()
+    status: MachineStatus = MachineStatus()
 
 
-class VSphereMachineTemplateResource(Part):
-    """The template of new VSphereMachines."""
-
-    spec: VSphereMachineSpec
-    metadata: TemplateMeta | None = None
-
-
-class VSphereMachineTemplateSpec(Part):
-    """The spec of a VSphereMachineTemplate."""
-
-    template: VSphereMachineTemplateResource
-
-
-@kind(
-    Resource(GROUP, VERSION, "vspheremachinetemplates", "VSphereMachineTemplate"),
-    categories=("cluster-api",),
-    columns=(AGE,),
-    labels=CONTRACT,
-    partly=True,
-)
-class VSphereMachineTemplate(KubeObject, kw_only=True):
+@declared(AGE)
+class VSphereMachineTemplate(MachineTemplate[VSphereMachineSpec], kw_only=True):
     """The template of VSphereMachines; immutable, so other content gets another name."""
-
-    spec: VSphereMachineTemplateSpec
 
 
 class TaggedPlace(Part):
@@ -180,13 +133,7 @@ class VSphereFailureDomainSpec(Part):
     topology: Topology
 
 
-@kind(
-    Resource(GROUP, VERSION, "vspherefailuredomains", "VSphereFailureDomain", namespaced=False),
-    categories=("cluster-api",),
-    columns=(AGE,),
-    labels=CONTRACT,
-    partly=True,
-)
+@declared(AGE, namespaced=False)
 class VSphereFailureDomain(KubeObject, kw_only=True):
     """A part of a vCenter that fails as a unit."""
 
@@ -208,14 +155,7 @@ class VSphereDeploymentZoneSpec(Part):
     placement_constraint: PlacementConstraint | None = None
 
 
-@kind(
-    Resource(GROUP, VERSION, "vspheredeploymentzones", "VSphereDeploymentZone", namespaced=False),
-    categories=("cluster-api",),
-    columns=(AGE,),
-    status=True,
-    labels=CONTRACT,
-    partly=True,
-)
+@declared(AGE, status=True, namespaced=False)
 class VSphereDeploymentZone(KubeObject, kw_only=True):
     """A failure domain for machines of clusters, by the name that their `failureDomain` has."""
 

@@ -37,8 +37,6 @@ from espalier.providers.vsphere.cluster_api import (
     VSphereFailureDomainSpec,
     VSphereMachineSpec,
     VSphereMachineTemplate,
-    VSphereMachineTemplateResource,
-    VSphereMachineTemplateSpec,
 )
 from espalier.providers.vsphere.kinds import (
     FailureDomain,
@@ -325,10 +323,7 @@ def _template(
         network=MachineNetwork(devices=[_device(datacenter, network) for network in networks]),
         tag_ids=spec.tags,
     )
-    return VSphereMachineTemplate(
-        metadata=meta(render_input, name),
-        spec=VSphereMachineTemplateSpec(template=VSphereMachineTemplateResource(spec=machine)),
-    )
+    return VSphereMachineTemplate.of(meta(render_input, name), machine)
 
 
 def _device(datacenter: VSphereDatacenterConfigSpec, network: str) -> NetworkDevice:

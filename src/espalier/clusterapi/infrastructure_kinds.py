@@ -1,0 +1,107 @@
+"""Parts of the kinds of infrastructure providers that Cluster API's contracts make alike."""
+
+# ruff: noqa: RUF012  (msgspec copies empty defaults)
+from collections.abc import Callable
+from typing import Annotated, Generic, Literal, Self, TypeVar
+
+from msgspec import Meta
+
+from espalier.api.capi.cluster import FailureDomain
+from espalier.api.capi.machine import MachineAddress, TemplateMeta
+from espalier.api.kinds import ATOMIC, Column, KubeObject, kind, listing
+from espalier.api.meta import Condition, ObjectMeta, Observed, Part
+from espalier.api.resource import Resource
+from espalier.clusterapi.infrastructure import GROUP, DomainStatus, Initialization
+
+K = TypeVar("K", bound="type[KubeObject]")
+S = TypeVar("S", bound=Part)
+
+CLUSTER_COLUMN = Column(
+    "Cluster", ".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']", "string", "Cluster the object belongs to"
+)
+PROVIDER_ID_COLUMN = Column(
+    "ProviderID", ".spec.providerID", "string", "The machine's ID at the infrastructure provider"
+)
+
+
+def declares(version: str, contract: Literal["v1beta1", "v1beta2"]) -> Callable[..., Callable[[K], K]]:
+    """The decorator of a provider's kinds: `version` implements the contract, and a class has the name of its kind."""
+
+    def declare(
+        *columns: Column,
+        short_names: tuple[str, ...] = (),
+        categories: tuple[str, ...] = ("cluster-api",),
+        status: bool = False,
+        namespaced: bool = True,
+    ) -> Callable[[K], K]:
+        def declared(cls: K) -> K:
+            name = cls.__name__
+            return kind(
+                Resource(GROUP, version, f"{name.lower()}s", name, namespaced=namespaced),
+                short_names=short_names,
+                categories=categories,
+                columns=columns,
+                status=status,
+                labels={f"cluster.x-k8s.io/{contract}": version},
+                partly=True,
+            )(cls)
+
+        return declared
+
+    return declare
+
+
+class MachineTemplateResource(Part, Generic[S]):
+    """The template of new machines."""
+
+    spec: S
+    metadata: TemplateMeta | None = None
+
+
+class MachineTemplateSpec(Part, Generic[S]):
+    """The spec of a machine template."""
+
+    template: MachineTemplateResource[S]
+
+
+class MachineTemplate(KubeObject, Generic[S], kw_only=True):
+    """The template of machines with this spec; immutable, so other content gets another name."""
+
+    spec: MachineTemplateSpec[S]
+
+    @classmethod
+    def of(cls, metadata: ObjectMeta, machine: S) -> Self:
+        """The template of machines like this one."""
+        return cls(metadata=metadata, spec=MachineTemplateSpec(template=MachineTemplateResource(spec=machine)))
+
+
+class ClusterStatus(Observed, frozen=True):
+    """The status of an infrastructure cluster, by contract v1beta2."""
+
+    initialization: Initialization = Initialization()
+    failure_domains: Annotated[list[FailureDomain], Meta(extra_json_schema=listing("name"))] = []
+    conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
+
+
+class MachineStatus(Observed, frozen=True):
+    """The status of an infrastructure machine, by contract v1beta2."""
+
+    initialization: Initialization = Initialization()
+    addresses: Annotated[list[MachineAddress], Meta(extra_json_schema=ATOMIC)] = []
+    conditions: Annotated[list[Condition], Meta(extra_json_schema=listing("type"))] = []
+
+
+class OlderClusterStatus(Observed, frozen=True):
+    """The status of an infrastructure cluster, by contract v1beta1."""
+
+    ready: bool = False
+    failure_domains: dict[str, DomainStatus] = {}
+    conditions: Annotated[list[Condition], Meta(extra_json_schema=ATOMIC)] = []
+
+
+class OlderMachineStatus(Observed, frozen=True):
+    """The status of an infrastructure machine, by contract v1beta1."""
+
+    ready: bool = False
+    addresses: Annotated[list[MachineAddress], Meta(extra_json_schema=ATOMIC)] = []
+    conditions: Annotated[list[Condition], Meta(extra_json_schema=ATOMIC)] = []
