@@ -47,7 +47,7 @@ def of_machines(answers: Answers = FOUND, **changes: Any) -> list[str]:
             for entity in THERE[question.object_type]
             if (entity.id == question.id if question.id else entity.name == question.name)
         )
-        for question in findings.of_machines(spec).values()
+        for _, question, _ in findings.of_machines(spec)
     }
     answers_of_config = msgspec.structs.replace(answers, entities=entities)
     return list(findings.judge_machines(spec, here.availability_zones[0], answers_of_config))

@@ -39,14 +39,15 @@ def of_machines(*versions: str, there: dict[ObjectType, list[Entity]] = THERE, *
     tree = of(manifest(), "NutanixMachineConfig") | changes
     spec = msgspec.convert({"spec": tree}, NutanixMachineConfig).spec
     places = [spec.cluster]
-    result = answers(findings.of_machines(spec, places), there)
+    place, others = findings.of_machines(spec)
+    result = answers(findings.questions([place], others), there)
     return list(findings.judge_machines(spec, places, result, versions or ("1.35",)))
 
 
 def of_datacenter(*domains: Any) -> list[str]:
     tree = of(manifest(), "NutanixDatacenterConfig") | {"failureDomains": list(domains)}
     spec = msgspec.convert({"spec": tree}, NutanixDatacenterConfig).spec
-    return list(findings.judge_datacenter(spec, answers(findings.of_datacenter(spec), THERE)))
+    return list(findings.judge_datacenter(spec, answers(findings.questions(findings.of_datacenter(spec)), THERE)))
 
 
 def test_the_example_has_no_problems() -> None:

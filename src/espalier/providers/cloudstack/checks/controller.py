@@ -15,7 +15,7 @@ from espalier.clusters.report.checks.controller import Api
 from espalier.clusters.report.checks.questions import Credentials
 from espalier.providers.cloudstack import references
 from espalier.providers.cloudstack.checks import findings
-from espalier.providers.cloudstack.checks.questions import REACHABLE, Answers, LookUp, Query, Question, api_of, place_of
+from espalier.providers.cloudstack.checks.questions import REACHABLE, Answers, LookUp, Query, api_of, place_of
 from espalier.providers.cloudstack.kinds import AvailabilityZone, CloudStackDatacenterConfig, CloudStackMachineConfig
 
 
@@ -99,7 +99,7 @@ def _of_machines(
     """Check a machine config in each availability zone of the datacenter of its Clusters."""
     zones = references.availability_zones(uses[0].datacenter.spec)
     versions = versions_of(config.metadata.name, uses)
-    questions: frozenset[Question] = frozenset(findings.of_machines(config.spec).values())
+    questions = frozenset(field.question for field in findings.of_machines(config.spec))
 
     def evaluate(zone_answers: Sequence[Answers | None]) -> Evaluation:
         answered = [(zone, answers) for zone, answers in zip(zones, zone_answers, strict=True) if answers is not None]

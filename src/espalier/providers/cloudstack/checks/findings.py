@@ -12,7 +12,6 @@ from espalier.providers.cloudstack.kinds import (
     CloudStackDatacenterConfigSpec,
     CloudStackMachineConfigSpec,
     DiskOffering,
-    Named,
 )
 from espalier.providers.cloudstack.references import availability_zones
 
@@ -60,27 +59,31 @@ def judge_zone(fields: ZoneFields, answers: Answers) -> Iterator[str]:
         yield from _exactly_one(f"{fields.zones}.network", network, f"zone {place}", answers)
 
 
-_OBJECT_TYPES = {
-    "spec.computeOffering": ObjectType.OFFERING,
-    "spec.template": ObjectType.TEMPLATE,
-    "spec.diskOffering": ObjectType.DISK_OFFERING,
-}
+class Field(NamedTuple):
+    """A field of a machine config, the question for its object, and the name of that if the ID is given as well."""
+
+    path: str
+    question: Question
+    name: str = ""
 
 
-def _named(spec: CloudStackMachineConfigSpec) -> dict[str, Named]:
-    """The objects that a machine config names in each zone."""
-    objects: dict[str, Named] = {"spec.computeOffering": spec.compute_offering, "spec.template": spec.template}
-    return objects | ({"spec.diskOffering": spec.disk} if spec.disk is not None else {})
-
-
-def of_machines(spec: CloudStackMachineConfigSpec) -> dict[str, Question]:
-    """Questions for all objects that a machine config names, by field."""
-    questions = {field: Question.of(_OBJECT_TYPES[field], named) for field, named in _named(spec).items()}
-    groups = {
-        f"spec.affinityGroupIds[{index}]": Question(ObjectType.AFFINITY_GROUP, group_id, "")
-        for index, group_id in enumerate(spec.affinity_group_ids)
-    }
-    return questions | groups
+def of_machines(spec: CloudStackMachineConfigSpec) -> list[Field]:
+    """All objects that a machine config names in each zone."""
+    named = [
+        ("spec.computeOffering", ObjectType.OFFERING, spec.compute_offering),
+        ("spec.template", ObjectType.TEMPLATE, spec.template),
+        *([("spec.diskOffering", ObjectType.DISK_OFFERING, spec.disk)] if spec.disk is not None else []),
+    ]
+    return [
+        *(
+            Field(path, Question.of(type_, object_), object_.name if object_.id else "")
+            for path, type_, object_ in named
+        ),
+        *(
+            Field(f"spec.affinityGroupIds[{index}]", Question(ObjectType.AFFINITY_GROUP, group_id, ""))
+            for index, group_id in enumerate(spec.affinity_group_ids)
+        ),
+    ]
 
 
 def judge_machines(spec: CloudStackMachineConfigSpec, zone: AvailabilityZone, answers: Answers) -> Iterator[str]:
@@ -89,26 +92,21 @@ def judge_machines(spec: CloudStackMachineConfigSpec, zone: AvailabilityZone, an
     if answers.zones != 1 or answers.domains != 1 or answers.accounts not in (None, 1):
         yield f"{zone_label}: CloudStack has no such zone, domain or account; see the CloudStackDatacenterConfig"
         return
-    for field, question in of_machines(spec).items():
-        yield from _exactly_one(field, question, zone_label, answers)
-    for field, named in _named(spec).items():
-        question = of_machines(spec)[field]
-        for entity in answers.entities.get(question, ()):
-            if named.id and named.name and entity.name not in ("", named.name):
+    for path, question, name in of_machines(spec):
+        entities = answers.entities.get(question, ())
+        yield from _exactly_one(path, question, zone_label, answers)
+        for entity in entities:
+            if name and entity.name not in ("", name):
                 yield (
-                    f"{field}.name: found {named.name}, but {question.object_type.value} {named.id} of {zone_label} is "
+                    f"{path}.name: found {name}, but {question.object_type.value} {question.id} of {zone_label} is "
                     f"named {entity.name}; set only the ID or only the name"
                 )
-    template = Question.of(ObjectType.TEMPLATE, spec.template)
-    if [entity for entity in answers.entities.get(template, ()) if not entity.is_ready]:
-        yield (
-            f"spec.template.{template.field}: found {template}, which is not ready in {zone_label}; wait, or use "
-            "another"
-        )
-    if spec.disk is not None:
-        offerings = answers.entities.get(Question.of(ObjectType.DISK_OFFERING, spec.disk), ())
-        if len(offerings) == 1:
-            yield from _size(spec.disk, offerings[0], zone_label)
+        if question.object_type is ObjectType.TEMPLATE and any(not entity.is_ready for entity in entities):
+            yield (
+                f"{path}.{question.field}: found {question}, which is not ready in {zone_label}; wait, or use another"
+            )
+        if question.object_type is ObjectType.DISK_OFFERING and spec.disk is not None and len(entities) == 1:
+            yield from _size(spec.disk, entities[0], zone_label)
 
 
 def _size(disk: DiskOffering, offering: Entity, zone_label: str) -> Iterator[str]:

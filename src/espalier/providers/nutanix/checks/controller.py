@@ -16,7 +16,7 @@ from espalier.clusters.report.checks.controller import Api
 from espalier.clusters.report.checks.questions import Credentials
 from espalier.providers.nutanix import references
 from espalier.providers.nutanix.checks import findings
-from espalier.providers.nutanix.checks.questions import REACHABLE, Answers, LookUp, Query, server_of
+from espalier.providers.nutanix.checks.questions import REACHABLE, Answers, LookUp, ObjectType, Query, server_of
 from espalier.providers.nutanix.kinds import (
     Identifier,
     NutanixDatacenterConfig,
@@ -57,7 +57,9 @@ def _of_datacenter(config: NutanixDatacenterConfig, new: Sequence[NewEndpoint]) 
         status = msgspec.structs.replace(config.status, addresses=addresses)
         return Evaluation(status, list(findings.judge_datacenter(spec, answers)), any(addresses.values()))
 
-    return CheckPlan.of_query(Query(server_of(spec), findings.of_datacenter(spec)), _credentials_secret(spec), evaluate)
+    return CheckPlan.of_query(
+        Query(server_of(spec), findings.questions(findings.of_datacenter(spec))), _credentials_secret(spec), evaluate
+    )
 
 
 def _of_machines(
@@ -76,7 +78,9 @@ def _of_machines(
         status = msgspec.structs.replace(config.status, kubernetes_versions=versions)
         return Evaluation(status, list(findings.judge_machines(spec, [*elements.values()], answers, versions)))
 
-    questions = findings.of_machines(spec, elements.values())
+    place, others = findings.of_machines(spec)
+    of_elements = (findings.Named("", ObjectType.CLUSTER, element) for element in elements.values())
+    questions = findings.questions([place], [*others, *of_elements])
     query = Query(server_of(datacenter), questions, findings.categories(spec), bool(spec.gpus))
     return CheckPlan.of_query(query, _credentials_secret(datacenter), evaluate)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from espalier.api.listing import first
 from espalier.clusters.design.machine_groups import names_version
@@ -13,30 +14,55 @@ from espalier.providers.nutanix.references import other_version
 MOST_SHOWN = 5
 
 
-def of_datacenter(spec: NutanixDatacenterConfigSpec) -> frozenset[Question]:
-    """Questions for all entities that the failure domains of a datacenter name."""
-    return frozenset(
-        question
-        for domain in spec.failure_domains
-        for question in (
-            Question.of(ObjectType.CLUSTER, domain.cluster),
-            *(Question.of(ObjectType.SUBNET, subnet) for subnet in domain.subnets),
-        )
-    )
+class Named(NamedTuple):
+    """A field of a spec and the entity that it names."""
+
+    field: str
+    object_type: ObjectType
+    identifier: Identifier
+
+    @property
+    def question(self) -> Question:
+        """The question for the entity."""
+        return Question.of(self.object_type, self.identifier)
 
 
-def of_machines(spec: NutanixMachineConfigSpec, elements: Iterable[Identifier]) -> frozenset[Question]:
-    """Questions for all entities that a machine config names, with the clusters of its machines."""
-    project = [Question.of(ObjectType.PROJECT, spec.project)] if spec.project is not None else []
-    return frozenset(
-        (
-            Question.of(ObjectType.CLUSTER, spec.cluster),
-            Question.of(ObjectType.SUBNET, spec.subnet),
-            Question.of(ObjectType.IMAGE, spec.image),
-            *project,
-            *(Question.of(ObjectType.CLUSTER, element) for element in elements),
+class Place(NamedTuple):
+    """A cluster, and subnets that must be its own."""
+
+    cluster: Named
+    subnets: tuple[Named, ...]
+
+    @classmethod
+    def of(cls, field: str, cluster: Identifier, subnets: Mapping[str, Identifier]) -> Place:
+        """The place that is named by field `cluster`, and by the fields of subnets beside it."""
+        named = (Named(f"{field}.{name}", ObjectType.SUBNET, subnet) for name, subnet in subnets.items())
+        return cls(Named(f"{field}.cluster", ObjectType.CLUSTER, cluster), tuple(named))
+
+
+def of_datacenter(spec: NutanixDatacenterConfigSpec) -> list[Place]:
+    """All entities that the failure domains of a datacenter name."""
+    return [
+        Place.of(
+            f"spec.failureDomains[{index}]",
+            domain.cluster,
+            {f"subnets[{number}]": subnet for number, subnet in enumerate(domain.subnets)},
         )
-    )
+        for index, domain in enumerate(spec.failure_domains)
+    ]
+
+
+def of_machines(spec: NutanixMachineConfigSpec) -> tuple[Place, list[Named]]:
+    """All entities that a machine config names: its place, and the others, its image first."""
+    project = [Named("spec.project", ObjectType.PROJECT, spec.project)] if spec.project is not None else []
+    image = Named("spec.image", ObjectType.IMAGE, spec.image)
+    return Place.of("spec", spec.cluster, {"subnet": spec.subnet}), [image, *project]
+
+
+def questions(places: Iterable[Place], others: Iterable[Named] = ()) -> frozenset[Question]:
+    """Questions for all of these entities."""
+    in_places = [named for place in places for named in (place.cluster, *place.subnets)]
+    return frozenset(named.question for named in (*in_places, *others))
 
 
 def categories(spec: NutanixMachineConfigSpec) -> frozenset[CategoryValue]:
@@ -46,29 +72,24 @@ def categories(spec: NutanixMachineConfigSpec) -> frozenset[CategoryValue]:
 
 def judge_datacenter(spec: NutanixDatacenterConfigSpec, answers: Answers) -> Iterator[str]:
     """Problems of failure domains."""
-    for index, domain in enumerate(spec.failure_domains):
-        field = f"spec.failureDomains[{index}]"
-        yield from _cluster_and_subnets(
-            (f"{field}.cluster", domain.cluster),
-            [(f"{field}.subnets[{number}]", subnet) for number, subnet in enumerate(domain.subnets)],
-            answers,
-        )
+    for place in of_datacenter(spec):
+        yield from _judge_place(place, answers)
 
 
 def judge_machines(
     spec: NutanixMachineConfigSpec, elements: Sequence[Identifier], answers: Answers, versions: Iterable[str]
 ) -> Iterator[str]:
     """Problems of machines with these Kubernetes versions. GPUs must be in the clusters `elements`."""
-    yield from _cluster_and_subnets(("spec.cluster", spec.cluster), [("spec.subnet", spec.subnet)], answers)
-    images = answers.entities.get(Question.of(ObjectType.IMAGE, spec.image), ())
-    yield from _exactly_one("spec.image", ObjectType.IMAGE, spec.image, images)
-    for image in images[:1]:
-        for version in versions:
-            if image.name and not names_version(image.name, version):
-                yield f"spec.image: {other_version(image.name, version)}"
-    if spec.project is not None:
-        projects = answers.entities.get(Question.of(ObjectType.PROJECT, spec.project), ())
-        yield from _exactly_one("spec.project", ObjectType.PROJECT, spec.project, projects)
+    place, others = of_machines(spec)
+    yield from _judge_place(place, answers)
+    for named in others:
+        entities = answers.entities.get(named.question, ())
+        yield from _exactly_one(named, entities)
+        for entity in entities[:1]:
+            if named.object_type is ObjectType.IMAGE and entity.name:
+                for version in versions:
+                    if not names_version(entity.name, version):
+                        yield f"{named.field}: {other_version(entity.name, version)}"
     for index, category in enumerate(spec.additional_categories):
         if (value := CategoryValue(category.key, category.value)) not in answers.categories:
             yield (
@@ -81,39 +102,33 @@ def judge_machines(
                 yield from _gpus(spec.gpus, element, [model for model in answers.gpus if model.cluster == cluster.uuid])
 
 
-def _cluster_and_subnets(
-    cluster: tuple[str, Identifier], subnets: Sequence[tuple[str, Identifier]], answers: Answers
-) -> Iterator[str]:
-    field, identifier = cluster
-    clusters = answers.entities.get(Question.of(ObjectType.CLUSTER, identifier), ())
-    yield from _exactly_one(field, ObjectType.CLUSTER, identifier, clusters)
+def _judge_place(place: Place, answers: Answers) -> Iterator[str]:
+    clusters = answers.entities.get(place.cluster.question, ())
+    yield from _exactly_one(place.cluster, clusters)
     uuids = {entity.uuid for entity in clusters}
-    for subnet_field, subnet in subnets:
-        subnets_of_name = answers.entities.get(Question.of(ObjectType.SUBNET, subnet), ())
-        in_cluster = tuple(
-            subnet_entity
-            for subnet_entity in subnets_of_name
-            if not subnet_entity.cluster or subnet_entity.cluster in uuids
-        )
-        if subnets_of_name and uuids and not in_cluster:
-            yield f"{subnet_field}: found {subnet}, which is not a subnet of cluster {identifier}; use one that is"
+    for named in place.subnets:
+        subnets = answers.entities.get(named.question, ())
+        in_cluster = tuple(subnet for subnet in subnets if not subnet.cluster or subnet.cluster in uuids)
+        if subnets and uuids and not in_cluster:
+            yield (
+                f"{named.field}: found {named.identifier}, which is not a subnet of cluster "
+                f"{place.cluster.identifier}; use one that is"
+            )
         else:
-            yield from _exactly_one(subnet_field, ObjectType.SUBNET, subnet, in_cluster or subnets_of_name)
+            yield from _exactly_one(named, in_cluster or subnets)
 
 
-def _exactly_one(
-    field: str, object_type: ObjectType, identifier: Identifier, entities: Sequence[Entity]
-) -> Iterator[str]:
+def _exactly_one(named: Named, entities: Sequence[Entity]) -> Iterator[str]:
     """A problem unless there is exactly one entity."""
+    finding, label = f"{named.field}: found {named.identifier}", named.object_type.label
     if not entities:
         yield (
-            f"{field}: found {identifier}; Prism Central has no such {object_type.label}, or the account may not "
-            "read it; correct the field, or grant the account access to it"
+            f"{finding}; Prism Central has no such {label}, or the account may not read it; correct the field, or "
+            "grant the account access to it"
         )
     elif len(entities) > 1:
         shown = first([entity.uuid for entity in entities], MOST_SHOWN)
-        description = f"the name of {len(entities)} {object_type.label}s ({shown})"
-        yield f"{field}: found {identifier}, {description}; use the uuid of one"
+        yield f"{finding}, the name of {len(entities)} {label}s ({shown}); use the uuid of one"
 
 
 def _gpus(query: Sequence[Gpu], cluster: Identifier, existing: Sequence[GpuModel]) -> Iterator[str]:
