@@ -7,11 +7,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from espalier.api.eksa.group import GROUP, VERSION
-from espalier.api.kinds import AGE, Column, KubeObject, kind
+from espalier.api.eksa.declaring import eksa_kind
+from espalier.api.kinds import AGE, Column, KubeObject
 from espalier.api.meta import Observed, Part
-from espalier.api.moves import MOVED
-from espalier.api.resource import Resource
 
 
 class AWSDatacenterConfigSpec(Part):
@@ -25,13 +23,7 @@ class AWSDatacenterConfigStatus(Observed, frozen=True):
     """Empty: no status is reported."""
 
 
-@kind(
-    Resource(GROUP, VERSION, "awsdatacenterconfigs", "AWSDatacenterConfig"),
-    labels=MOVED,
-    categories=("eks-anywhere",),
-    columns=(Column("Region", ".spec.region", "string", "AWS region"), AGE),
-    status=True,
-)
+@eksa_kind(Column("Region", ".spec.region", "string", "AWS region"), AGE)
 class AWSDatacenterConfig(KubeObject, kw_only=True):
     """A datacenter of AWS. Legacy: it is stored, but nothing reads it, and Clusters that name it are refused."""
 

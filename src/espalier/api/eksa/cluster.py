@@ -17,17 +17,16 @@ from espalier.api.eksa.control_plane import (
     ExternalEtcdConfiguration,
     PodIAMConfig,
 )
+from espalier.api.eksa.declaring import eksa_kind
 from espalier.api.eksa.fields import KUBERNETES_VERSION, Ref
-from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.eksa.health_checks import MachineHealthCheck
 from espalier.api.eksa.network import ClusterNetwork, ProxyConfiguration, RegistryMirrorConfiguration
 from espalier.api.eksa.packages import PackageConfiguration
 from espalier.api.eksa.release import BundlesRef
 from espalier.api.eksa.workers import WorkerNodeGroupConfiguration
-from espalier.api.kinds import AGE, ATOMIC, MANY, Column, KubeObject, Rule, kind, listing
+from espalier.api.kinds import AGE, ATOMIC, MANY, Column, KubeObject, Rule, listing
 from espalier.api.meta import Condition, Observed, Part
 from espalier.api.moves import MOVED_WITH_OWNED
-from espalier.api.resource import Resource
 
 
 class ManagementCluster(Part):
@@ -178,29 +177,24 @@ def condition_status(type_: str) -> str:
     return f'.status.conditions[?(@.type=="{type_}")].status'
 
 
-@kind(
-    Resource(GROUP, VERSION, "clusters", "Cluster"),
+@eksa_kind(
+    Column("Version", ".spec.kubernetesVersion", "string", "Desired Kubernetes version"),
+    Column("Control Plane", condition_status("ControlPlaneReady"), "string", "True if the control plane is ready"),
+    Column("Workers", condition_status("WorkersReady"), "string", "True if all workers are ready"),
+    Column("Ready", condition_status("Ready"), "string", "True if the cluster is ready for use"),
+    AGE,
+    Column("Phase", ".status.phase", "string", "Phase of the cluster", 1),
+    Column("Release", ".spec.eksaVersion", "string", "Release whose components the cluster uses", 1),
+    Column("Managed By", ".spec.managementCluster.name", "string", "Cluster that manages this one", 1),
+    Column(
+        "Message",
+        '.status.conditions[?(@.type=="Ready")].message',
+        "string",
+        "What the cluster waits for",
+        1,
+    ),
     labels=MOVED_WITH_OWNED,
     short_names=("eksac",),
-    categories=("eks-anywhere",),
-    columns=(
-        Column("Version", ".spec.kubernetesVersion", "string", "Desired Kubernetes version"),
-        Column("Control Plane", condition_status("ControlPlaneReady"), "string", "True if the control plane is ready"),
-        Column("Workers", condition_status("WorkersReady"), "string", "True if all workers are ready"),
-        Column("Ready", condition_status("Ready"), "string", "True if the cluster is ready for use"),
-        AGE,
-        Column("Phase", ".status.phase", "string", "Phase of the cluster", 1),
-        Column("Release", ".spec.eksaVersion", "string", "Release whose components the cluster uses", 1),
-        Column("Managed By", ".spec.managementCluster.name", "string", "Cluster that manages this one", 1),
-        Column(
-            "Message",
-            '.status.conditions[?(@.type=="Ready")].message',
-            "string",
-            "What the cluster waits for",
-            1,
-        ),
-    ),
-    status=True,
 )
 class Cluster(KubeObject):
     """A Kubernetes cluster."""

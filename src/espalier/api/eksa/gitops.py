@@ -8,13 +8,11 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.eksa import sentences
+from espalier.api.eksa.declaring import eksa_kind
 from espalier.api.eksa.fields import same
 from espalier.api.eksa.forms import DNS_LABELS, Form
-from espalier.api.eksa.group import GROUP, VERSION
-from espalier.api.kinds import AGE, KubeObject, Rule, kind
+from espalier.api.kinds import AGE, KubeObject, Rule
 from espalier.api.meta import Observed, Part
-from espalier.api.moves import MOVED
-from espalier.api.resource import Resource
 
 ALGORITHMS = ("ecdsa", "rsa", "ed25519")
 
@@ -156,13 +154,7 @@ class FluxConfigStatus(Observed, frozen=True):
     """Empty: no status is reported."""
 
 
-@kind(
-    Resource(GROUP, VERSION, "fluxconfigs", "FluxConfig"),
-    labels=MOVED,
-    categories=("eks-anywhere",),
-    columns=(AGE,),
-    status=True,
-)
+@eksa_kind(AGE)
 class FluxConfig(KubeObject):
     """The Git repository with the manifests of the management cluster and its workload clusters."""
 
@@ -211,13 +203,7 @@ class GitOpsConfigStatus(Observed, frozen=True):
     """Empty: no status is reported."""
 
 
-@kind(
-    Resource(GROUP, VERSION, "gitopsconfigs", "GitOpsConfig"),
-    labels=MOVED,
-    categories=("eks-anywhere",),
-    columns=(AGE,),
-    status=True,
-)
+@eksa_kind(AGE)
 class GitOpsConfig(KubeObject):
     """An earlier form of FluxConfig. Deprecated: use FluxConfig."""
 

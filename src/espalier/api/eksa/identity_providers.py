@@ -9,12 +9,10 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.eksa import sentences
+from espalier.api.eksa.declaring import eksa_kind
 from espalier.api.eksa.fields import HTTPS_URLS, ONE_LINE, Text, is_https_url, same, unchanged
-from espalier.api.eksa.group import GROUP, VERSION
-from espalier.api.kinds import AGE, ATOMIC, MANY, Column, KubeObject, Rule, kind
+from espalier.api.kinds import AGE, ATOMIC, MANY, Column, KubeObject, Rule
 from espalier.api.meta import Observed, Part
-from espalier.api.moves import MOVED
-from espalier.api.resource import Resource
 
 _TEXT = {"maxLength": 2048}
 _SHORT = {"maxLength": 512}
@@ -88,16 +86,10 @@ class OIDCConfigStatus(Observed, frozen=True):
     """Empty: no status is reported."""
 
 
-@kind(
-    Resource(GROUP, VERSION, "oidcconfigs", "OIDCConfig"),
-    labels=MOVED,
-    categories=("eks-anywhere",),
-    columns=(
-        Column("Issuer", ".spec.issuerUrl", "string", "URL of the provider"),
-        Column("Client", ".spec.clientId", "string", "Client that tokens are issued for"),
-        AGE,
-    ),
-    status=True,
+@eksa_kind(
+    Column("Issuer", ".spec.issuerUrl", "string", "URL of the provider"),
+    Column("Client", ".spec.clientId", "string", "Client that tokens are issued for"),
+    AGE,
 )
 class OIDCConfig(KubeObject):
     """An OpenID Connect provider whose tokens the API server of a cluster accepts."""
@@ -181,16 +173,7 @@ class AWSIamConfigStatus(Observed, frozen=True):
     """Empty: no status is reported."""
 
 
-@kind(
-    Resource(GROUP, VERSION, "awsiamconfigs", "AWSIamConfig"),
-    labels=MOVED,
-    categories=("eks-anywhere",),
-    columns=(
-        Column("Region", ".spec.awsRegion", "string", "AWS region"),
-        AGE,
-    ),
-    status=True,
-)
+@eksa_kind(Column("Region", ".spec.awsRegion", "string", "AWS region"), AGE)
 class AWSIamConfig(KubeObject, kw_only=True):
     """AWS IAM users and roles that may log in to a cluster."""
 

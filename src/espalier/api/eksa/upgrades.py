@@ -9,12 +9,11 @@ from msgspec import Meta
 
 from espalier.api import conditions as condition_list
 from espalier.api.eksa import reasons
-from espalier.api.eksa.group import GROUP, VERSION
-from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, Rule, kind, listing
+from espalier.api.eksa.declaring import eksa_kind
+from espalier.api.eksa.group import GROUP
+from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, Rule, listing
 from espalier.api.meta import Condition, ObjectMeta, Observed, Part
-from espalier.api.moves import MOVED
 from espalier.api.reference import Annotation, ConditionProse, Finalizer, Label, Writer
-from espalier.api.resource import Resource
 
 IN_PLACE_CONTROL_PLANE: Annotated[
     str, Annotation("KubeadmControlPlane", Writer.MANAGER, "`true`: requests an in-place upgrade of its machines.")
@@ -300,13 +299,8 @@ _PROGRESS = (
 )
 
 
-@kind(
-    Resource(GROUP, VERSION, "controlplaneupgrades", "ControlPlaneUpgrade"),
-    labels=MOVED,
-    short_names=("cpu",),
-    categories=("eks-anywhere",),
-    columns=(Column("Control Plane", ".spec.controlPlane.name", "string", "The control plane"), *_PROGRESS),
-    status=True,
+@eksa_kind(
+    Column("Control Plane", ".spec.controlPlane.name", "string", "The control plane"), *_PROGRESS, short_names=("cpu",)
 )
 class ControlPlaneUpgrade(KubeObject, kw_only=True):
     """In-place upgrade of the machines of a control plane, one at a time."""
@@ -339,13 +333,10 @@ class MachineDeploymentUpgradeStatus(Observed, frozen=True):
     observed_generation: Generation = 0
 
 
-@kind(
-    Resource(GROUP, VERSION, "machinedeploymentupgrades", "MachineDeploymentUpgrade"),
-    labels=MOVED,
+@eksa_kind(
+    Column("Deployment", ".spec.machineDeployment.name", "string", "The worker node group"),
+    *_PROGRESS,
     short_names=("mdu",),
-    categories=("eks-anywhere",),
-    columns=(Column("Deployment", ".spec.machineDeployment.name", "string", "The worker node group"), *_PROGRESS),
-    status=True,
 )
 class MachineDeploymentUpgrade(KubeObject, kw_only=True):
     """In-place upgrade of the machines of a worker node group."""
@@ -384,21 +375,15 @@ class NodeUpgradeStatus(Observed, frozen=True):
     observed_generation: Generation = 0
 
 
-@kind(
-    Resource(GROUP, VERSION, "nodeupgrades", "NodeUpgrade"),
-    labels=MOVED,
+@eksa_kind(
+    Column("Machine", ".spec.machine.name", "string", "The machine"),
+    Column("Type", ".spec.nodeType", "string", "Role of the node"),
+    Column("Version", ".spec.kubernetesVersion", "string", "Desired Kubernetes version"),
+    Column("Step", '.status.conditions[?(@.type=="Ready")].reason', "string", "Current step"),
+    Column("Completed", ".status.completed", "boolean", "True if every step succeeded"),
+    AGE,
+    Column("Message", '.status.conditions[?(@.type=="Ready")].message', "string", "Progress", 1),
     short_names=("nu",),
-    categories=("eks-anywhere",),
-    columns=(
-        Column("Machine", ".spec.machine.name", "string", "The machine"),
-        Column("Type", ".spec.nodeType", "string", "Role of the node"),
-        Column("Version", ".spec.kubernetesVersion", "string", "Desired Kubernetes version"),
-        Column("Step", '.status.conditions[?(@.type=="Ready")].reason', "string", "Current step"),
-        Column("Completed", ".status.completed", "boolean", "True if every step succeeded"),
-        AGE,
-        Column("Message", '.status.conditions[?(@.type=="Ready")].message', "string", "Progress", 1),
-    ),
-    status=True,
 )
 class NodeUpgrade(KubeObject, kw_only=True):
     """In-place upgrade of one node."""

@@ -8,15 +8,13 @@ from msgspec import Meta
 
 from espalier.api.eksa import forms
 from espalier.api.eksa.checked import VALID, CheckedDatacenter, CheckedMachines
+from espalier.api.eksa.declaring import eksa_kind
 from espalier.api.eksa.fields import keys_rule, unchanged
 from espalier.api.eksa.forms import Form
-from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.eksa.host_os import Users
 from espalier.api.eksa.hosts import HOST, LOCAL_HOSTS, PORT
-from espalier.api.kinds import AGE, ATOMIC, LARGEST_INT32, Column, KubeObject, Rule, kind
+from espalier.api.kinds import AGE, ATOMIC, LARGEST_INT32, Column, KubeObject, Rule
 from espalier.api.meta import Part
-from espalier.api.moves import MOVED
-from espalier.api.resource import Resource
 
 RESERVED = (
     *("cpuNumber", "cpuSpeed", "memory", "cpu.corespersocket", "cpuOvercommitRatio", "memoryOvercommitRatio"),
@@ -214,17 +212,7 @@ class CloudStackDatacenterConfigSpec(Part, kw_only=True):
     ] = ""
 
 
-@kind(
-    Resource(GROUP, VERSION, "cloudstackdatacenterconfigs", "CloudStackDatacenterConfig"),
-    labels=MOVED,
-    categories=("eks-anywhere",),
-    columns=(
-        Column("Zones", ".spec.availabilityZones[*].name", "string", "Availability zones"),
-        VALID,
-        AGE,
-    ),
-    status=True,
-)
+@eksa_kind(Column("Zones", ".spec.availabilityZones[*].name", "string", "Availability zones"), VALID, AGE)
 class CloudStackDatacenterConfig(KubeObject, kw_only=True):
     """The availability zones that the machines of a CloudStack cluster run in."""
 
@@ -376,17 +364,11 @@ class CloudStackMachineConfigStatus(CheckedMachines, frozen=True):
     ] = []
 
 
-@kind(
-    Resource(GROUP, VERSION, "cloudstackmachineconfigs", "CloudStackMachineConfig"),
-    labels=MOVED,
-    categories=("eks-anywhere",),
-    columns=(
-        Column("Offering", ".spec.computeOffering.name", "string", "CPUs and memory"),
-        Column("Template", ".spec.template.name", "string", "Template of machines"),
-        VALID,
-        AGE,
-    ),
-    status=True,
+@eksa_kind(
+    Column("Offering", ".spec.computeOffering.name", "string", "CPUs and memory"),
+    Column("Template", ".spec.template.name", "string", "Template of machines"),
+    VALID,
+    AGE,
 )
 class CloudStackMachineConfig(KubeObject, kw_only=True):
     """The settings of a CloudStack cluster's machines."""

@@ -2,11 +2,9 @@
 
 import msgspec
 
-from espalier.api.eksa.group import GROUP, VERSION
-from espalier.api.kinds import AGE, KubeObject, kind
+from espalier.api.eksa.declaring import eksa_kind
+from espalier.api.kinds import AGE, KubeObject
 from espalier.api.meta import Observed, Part
-from espalier.api.moves import MOVED
-from espalier.api.resource import Resource
 
 
 class DockerDatacenterConfigSpec(Part):
@@ -17,13 +15,7 @@ class DockerDatacenterConfigStatus(Observed, frozen=True):
     """The status, which is empty."""
 
 
-@kind(
-    Resource(GROUP, VERSION, "dockerdatacenterconfigs", "DockerDatacenterConfig"),
-    labels=MOVED,
-    categories=("eks-anywhere",),
-    columns=(AGE,),
-    status=True,
-)
+@eksa_kind(AGE)
 class DockerDatacenterConfig(KubeObject):
     """The datacenter of a Docker cluster."""
 

@@ -7,15 +7,13 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.eksa.checked import VALID, CheckedDatacenter, CheckedMachines
+from espalier.api.eksa.declaring import eksa_kind
 from espalier.api.eksa.fields import Ref, same, unchanged
 from espalier.api.eksa.forms import Form
-from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.eksa.host_os import REDHAT, UBUNTU, Users
 from espalier.api.eksa.hosts import HOST, LOCAL_HOSTS
-from espalier.api.kinds import AGE, ATOMIC, INT_OR_STRING, LARGEST_INT32, Column, KubeObject, Rule, kind
+from espalier.api.kinds import AGE, ATOMIC, INT_OR_STRING, LARGEST_INT32, Column, KubeObject, Rule
 from espalier.api.meta import Part
-from espalier.api.moves import MOVED
-from espalier.api.resource import Resource
 
 _NAME = {"maxLength": 253}
 _FEW = {"maxItems": 16}
@@ -187,17 +185,11 @@ class NutanixDatacenterConfigSpec(Part, kw_only=True):
     ] = msgspec.field(default_factory=list, name="ccmExcludeNodeIPs")
 
 
-@kind(
-    Resource(GROUP, VERSION, "nutanixdatacenterconfigs", "NutanixDatacenterConfig"),
-    labels=MOVED,
-    categories=("eks-anywhere",),
-    columns=(
-        Column("Endpoint", ".spec.endpoint", "string", "Prism Central"),
-        Column("Port", ".spec.port", "integer", "Port of Prism Central", 1),
-        VALID,
-        AGE,
-    ),
-    status=True,
+@eksa_kind(
+    Column("Endpoint", ".spec.endpoint", "string", "Prism Central"),
+    Column("Port", ".spec.port", "integer", "Port of Prism Central", 1),
+    VALID,
+    AGE,
 )
 class NutanixDatacenterConfig(KubeObject, kw_only=True):
     """The Prism Central that the machines of a Nutanix cluster run in."""
@@ -301,19 +293,13 @@ class NutanixMachineConfigSpec(Part, kw_only=True):
     users: Users = []
 
 
-@kind(
-    Resource(GROUP, VERSION, "nutanixmachineconfigs", "NutanixMachineConfig"),
-    labels=MOVED,
-    categories=("eks-anywhere",),
-    columns=(
-        Column("OS", ".spec.osFamily", "string", "Operating system"),
-        Column("Sockets", ".spec.vcpuSockets", "integer", "Virtual CPU sockets"),
-        Column("Memory", ".spec.memorySize", "string", "Memory"),
-        Column("Disk", ".spec.systemDiskSize", "string", "Size of the disk", 1),
-        VALID,
-        AGE,
-    ),
-    status=True,
+@eksa_kind(
+    Column("OS", ".spec.osFamily", "string", "Operating system"),
+    Column("Sockets", ".spec.vcpuSockets", "integer", "Virtual CPU sockets"),
+    Column("Memory", ".spec.memorySize", "string", "Memory"),
+    Column("Disk", ".spec.systemDiskSize", "string", "Size of the disk", 1),
+    VALID,
+    AGE,
 )
 class NutanixMachineConfig(KubeObject, kw_only=True):
     """The settings of a Nutanix cluster's machines."""

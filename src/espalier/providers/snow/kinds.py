@@ -8,14 +8,12 @@ from msgspec import Meta
 
 from espalier.api.eksa import host_os
 from espalier.api.eksa.checked import VALID, CheckedDatacenter, CheckedMachines
+from espalier.api.eksa.declaring import eksa_kind
 from espalier.api.eksa.fields import Ref, unchanged
-from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.eksa.host_os import BOTTLEROCKET, UBUNTU, HostOSConfiguration
 from espalier.api.eksa.hosts import LOCAL_HOSTS
-from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, Rule, kind
+from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, Rule
 from espalier.api.meta import Observed, Part
-from espalier.api.moves import MOVED
-from espalier.api.resource import Resource
 
 _NAME = {"maxLength": 253}
 _ADDRESS = {"maxLength": 64}
@@ -53,17 +51,7 @@ class SnowDatacenterConfigSpec(Part):
     ] = None
 
 
-@kind(
-    Resource(GROUP, VERSION, "snowdatacenterconfigs", "SnowDatacenterConfig"),
-    labels=MOVED,
-    categories=("eks-anywhere",),
-    columns=(
-        Column("Credentials", ".spec.identityRef.name", "string", "Secret with the credentials"),
-        VALID,
-        AGE,
-    ),
-    status=True,
-)
+@eksa_kind(Column("Credentials", ".spec.identityRef.name", "string", "Secret with the credentials"), VALID, AGE)
 class SnowDatacenterConfig(KubeObject):
     """The credentials for devices that the machines of a Snow cluster run on."""
 
@@ -258,19 +246,13 @@ class SnowMachineConfigSpec(Part, kw_only=True):
         return list(dict.fromkeys(reference.name for reference in references if reference is not None))
 
 
-@kind(
-    Resource(GROUP, VERSION, "snowmachineconfigs", "SnowMachineConfig"),
-    labels=MOVED,
-    categories=("eks-anywhere",),
-    columns=(
-        Column("OS", ".spec.osFamily", "string", "Operating system"),
-        Column("Type", ".spec.instanceType", "string", "Instance type"),
-        Column("AMI", ".spec.amiID", "string", "Image of machines"),
-        Column("Devices", ".spec.devices", "string", "Devices that machines may run on", 1),
-        VALID,
-        AGE,
-    ),
-    status=True,
+@eksa_kind(
+    Column("OS", ".spec.osFamily", "string", "Operating system"),
+    Column("Type", ".spec.instanceType", "string", "Instance type"),
+    Column("AMI", ".spec.amiID", "string", "Image of machines"),
+    Column("Devices", ".spec.devices", "string", "Devices that machines may run on", 1),
+    VALID,
+    AGE,
 )
 class SnowMachineConfig(KubeObject, kw_only=True):
     """The settings of a Snow cluster's machines."""
@@ -323,16 +305,10 @@ class SnowIPPoolSpec(Part):
     pools: Annotated[list[IPPool], Meta(description="Ranges of addresses.", extra_json_schema=ATOMIC | _FEW)] = []
 
 
-@kind(
-    Resource(GROUP, VERSION, "snowippools", "SnowIPPool"),
-    labels=MOVED,
-    categories=("eks-anywhere",),
-    columns=(
-        Column("From", ".spec.pools[0].ipStart", "string", "First address"),
-        Column("To", ".spec.pools[0].ipEnd", "string", "Last address of the first range"),
-        AGE,
-    ),
-    status=True,
+@eksa_kind(
+    Column("From", ".spec.pools[0].ipStart", "string", "First address"),
+    Column("To", ".spec.pools[0].ipEnd", "string", "Last address of the first range"),
+    AGE,
 )
 class SnowIPPool(KubeObject, kw_only=True):
     """Addresses for the machines of Snow clusters."""

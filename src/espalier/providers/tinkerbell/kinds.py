@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from espalier.api.eksa import host_os
 from espalier.api.eksa.checked import VALID, Checked
+from espalier.api.eksa.declaring import eksa_kind
 from espalier.api.eksa.fields import (
     LABEL_NAME,
     LABEL_NAMES,
@@ -17,13 +18,10 @@ from espalier.api.eksa.fields import (
     same,
     unchanged,
 )
-from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.eksa.host_os import BOTTLEROCKET, REDHAT, UBUNTU, HostOSConfiguration, Users
 from espalier.api.eksa.hosts import LOCAL_HOSTS
-from espalier.api.kinds import AGE, ATOMIC, LARGEST_INT32, MANY, Column, KubeObject, Rule, kind, listing
+from espalier.api.kinds import AGE, ATOMIC, LARGEST_INT32, MANY, Column, KubeObject, Rule, listing
 from espalier.api.meta import Observed, Part
-from espalier.api.moves import MOVED
-from espalier.api.resource import Resource
 
 _LONG = {"maxLength": 2048}
 _TEXT = {"maxLength": 512}
@@ -124,16 +122,10 @@ class TinkerbellDatacenterConfigStatus(Observed, frozen=True):
     """The status, which is empty."""
 
 
-@kind(
-    Resource(GROUP, VERSION, "tinkerbelldatacenterconfigs", "TinkerbellDatacenterConfig"),
-    labels=MOVED,
-    categories=("eks-anywhere",),
-    columns=(
-        Column("IP", ".spec.tinkerbellIP", "string", "Address of Tinkerbell"),
-        Column("Image", ".spec.osImageURL", "string", "Operating system of all machines", 1),
-        AGE,
-    ),
-    status=True,
+@eksa_kind(
+    Column("IP", ".spec.tinkerbellIP", "string", "Address of Tinkerbell"),
+    Column("Image", ".spec.osImageURL", "string", "Operating system of all machines", 1),
+    AGE,
 )
 class TinkerbellDatacenterConfig(KubeObject, kw_only=True):
     """The Tinkerbell stack that the machines of a cluster boot from."""
@@ -353,18 +345,12 @@ class TinkerbellMachineConfigStatus(Checked, frozen=True):
     ] = []
 
 
-@kind(
-    Resource(GROUP, VERSION, "tinkerbellmachineconfigs", "TinkerbellMachineConfig"),
-    labels=MOVED,
-    categories=("eks-anywhere",),
-    columns=(
-        Column("OS", ".spec.osFamily", "string", "Operating system"),
-        Column("Template", ".spec.templateRef.name", "string", "Workflow that provisions machines", 1),
-        Column("Image", ".spec.osImageURL", "string", "Operating system image", 1),
-        VALID,
-        AGE,
-    ),
-    status=True,
+@eksa_kind(
+    Column("OS", ".spec.osFamily", "string", "Operating system"),
+    Column("Template", ".spec.templateRef.name", "string", "Workflow that provisions machines", 1),
+    Column("Image", ".spec.osImageURL", "string", "Operating system image", 1),
+    VALID,
+    AGE,
 )
 class TinkerbellMachineConfig(KubeObject, kw_only=True):
     """Selection of bare metal for machines, and their operating system."""
@@ -443,13 +429,7 @@ class TinkerbellTemplateConfigStatus(Observed, frozen=True):
     """The status, which is empty."""
 
 
-@kind(
-    Resource(GROUP, VERSION, "tinkerbelltemplateconfigs", "TinkerbellTemplateConfig"),
-    labels=MOVED,
-    categories=("eks-anywhere",),
-    columns=(Column("Workflow", ".spec.template.name", "string", "Name of the workflow"), AGE),
-    status=True,
-)
+@eksa_kind(Column("Workflow", ".spec.template.name", "string", "Name of the workflow"), AGE)
 class TinkerbellTemplateConfig(KubeObject, kw_only=True):
     """A workflow that provisions bare metal, instead of the default."""
 

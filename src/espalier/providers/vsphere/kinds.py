@@ -8,8 +8,8 @@ from msgspec import Meta
 
 from espalier.api.eksa import forms, host_os
 from espalier.api.eksa.checked import VALID, CheckedDatacenter, CheckedMachines
+from espalier.api.eksa.declaring import eksa_kind
 from espalier.api.eksa.fields import same, unchanged
-from espalier.api.eksa.group import GROUP, VERSION
 from espalier.api.eksa.host_os import (
     BOTTLEROCKET,
     BOTTLEROCKET_USER,
@@ -19,10 +19,8 @@ from espalier.api.eksa.host_os import (
     Users,
 )
 from espalier.api.eksa.hosts import HOST, LOCAL_HOSTS, PORT
-from espalier.api.kinds import AGE, ATOMIC, LARGEST_INT32, Column, KubeObject, Rule, kind
+from espalier.api.kinds import AGE, ATOMIC, LARGEST_INT32, Column, KubeObject, Rule
 from espalier.api.meta import Observed, Part
-from espalier.api.moves import MOVED
-from espalier.api.resource import Resource
 
 _PATH = {"maxLength": 2048}
 _NAME = {"maxLength": 253}
@@ -140,17 +138,11 @@ class VSphereDatacenterConfigSpec(Part, kw_only=True):
     ] = []
 
 
-@kind(
-    Resource(GROUP, VERSION, "vspheredatacenterconfigs", "VSphereDatacenterConfig"),
-    labels=MOVED,
-    categories=("eks-anywhere",),
-    columns=(
-        Column("Server", ".spec.server", "string", "vCenter"),
-        Column("Datacenter", ".spec.datacenter", "string", "Datacenter of the vCenter"),
-        VALID,
-        AGE,
-    ),
-    status=True,
+@eksa_kind(
+    Column("Server", ".spec.server", "string", "vCenter"),
+    Column("Datacenter", ".spec.datacenter", "string", "Datacenter of the vCenter"),
+    VALID,
+    AGE,
 )
 class VSphereDatacenterConfig(KubeObject, kw_only=True):
     """The datacenter that the machines of a vSphere cluster run in."""
@@ -283,19 +275,13 @@ class VSphereMachineConfigStatus(CheckedMachines, frozen=True):
     resolved: Annotated[Resolved, Meta(description="Inventory paths that were found.")] = Resolved()
 
 
-@kind(
-    Resource(GROUP, VERSION, "vspheremachineconfigs", "VSphereMachineConfig"),
-    labels=MOVED,
-    categories=("eks-anywhere",),
-    columns=(
-        Column("OS", ".spec.osFamily", "string", "Operating system"),
-        Column("CPUs", ".spec.numCPUs", "integer", "Virtual CPUs"),
-        Column("Memory", ".spec.memoryMiB", "integer", "Memory in MiB"),
-        Column("Template", ".spec.template", "string", "Template that machines are cloned from", 1),
-        VALID,
-        AGE,
-    ),
-    status=True,
+@eksa_kind(
+    Column("OS", ".spec.osFamily", "string", "Operating system"),
+    Column("CPUs", ".spec.numCPUs", "integer", "Virtual CPUs"),
+    Column("Memory", ".spec.memoryMiB", "integer", "Memory in MiB"),
+    Column("Template", ".spec.template", "string", "Template that machines are cloned from", 1),
+    VALID,
+    AGE,
 )
 class VSphereMachineConfig(KubeObject, kw_only=True):
     """The settings of a vSphere cluster's machines."""
