@@ -101,6 +101,18 @@ ETCDBRCTL = GoModule(
     minutes=2,
 )
 """The peer of our etcd agent, for tests of interchange. Of no group: `make real-assets REAL=etcdbrctl`."""
+CLUSTERCTL = GoModule(
+    "clusterctl",
+    folder=HERE / "clusterctl",
+    module=CLUSTER_API_MODULE,
+    programs={"clusterctl": ("version", "--output=short")},
+    packages={"clusterctl": f"{CLUSTER_API_MODULE}/cmd/clusterctl"},
+    size=45 * MIB,
+    workspace=2000 * MIB,
+    minutes=1,
+    stamps={f"{CLUSTER_API_MODULE}/version.{name}": value for name, value in VERSION.items()},
+)
+"""Moves clusters as others do, for tests of what is left of ours. Of no group: `make real-assets REAL=clusterctl`."""
 KUBERNETES = GoModule(
     "kubernetes",
     folder=HERE / "kubernetes" / "v1.36",
@@ -324,7 +336,7 @@ def chosen(names: Sequence[str], repository: str = DEFAULT_REPOSITORY) -> list[C
     """
     nodes = node_bases(repository)
     groups = {"tests": TESTED, "nodes": (*TESTED, *nodes)}
-    everything = with_needs((*groups["nodes"], ETCDBRCTL))
+    everything = with_needs((*groups["nodes"], ETCDBRCTL, CLUSTERCTL))
     components: list[Component] = []
     unknown = []
     for name in names:
