@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from espalier.api.core import SECRET
+from espalier.api.core import CONFIG_MAP, SECRET
 from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.distro import DistroRelease
+from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.act import kubeconfig_copies
@@ -20,6 +22,7 @@ from espalier.moving.sides import Inventory
 from espalier.runtime.snapshot import Snapshot
 
 BARE_METAL = "TinkerbellDatacenterConfig"
+_RELEASES = {(kind.resource.group, kind.resource.kind) for kind in (Bundles, EKSARelease, DistroRelease)}
 
 
 class ClusterJudge:
@@ -58,8 +61,19 @@ class ClusterJudge:
         key = self._observer(at).management_cluster.key
         return key.name if key is not None else ""
 
-    def obstacles(self, source: Inventory, target: Inventory, key: Key) -> Iterable[str]:
-        """The reasons why a cluster can't be moved: a change in progress, or a target that lacks something."""
+    def context(self, at: Inventory) -> Iterable[Place]:
+        """The record of the management cluster with the ConfigMap that names it, the key for digests, and releases."""
+        yield "", CONFIG_MAP.kind, names.MANAGEMENT_CLUSTER
+        yield "", SECRET.kind, names.GATE_KEY
+        record = self._observer(at).management_cluster.key
+        if record is not None:
+            yield Cluster.resource.group, Cluster.resource.kind, record
+        for item in at.items:
+            if (item.resource.group, item.resource.kind) in _RELEASES:
+                yield item.place
+
+    def unsettled(self, source: Inventory, key: Key) -> Iterable[str]:
+        """The reasons why a cluster can't be copied now: a change in progress, or what can't be copied at all."""
         scope = self._observer(source).scope(key)
         if scope is None:
             return
@@ -70,6 +84,12 @@ class ClusterJudge:
             yield f"Cluster {key}: spec.datacenterRef.kind: {BARE_METAL}: its Hardware can't be moved yet"
         if scope.gate not in (Gate.CLOSED, Gate.ADOPTED) or not scope.status.ready:
             yield f"Cluster {key} is being changed: wait until condition Ready is True, then give the command again"
+
+    def obstacles(self, source: Inventory, target: Inventory, key: Key) -> Iterable[str]:
+        """What the target lacks for a cluster: a record of its own, and the cluster's release."""
+        scope = self._observer(source).scope(key)
+        if scope is None or scope.is_self_managed:
+            return
         there = self._observer(target)
         if there.management_cluster.record is None:
             yield "the target has no record of a management cluster: apply its Cluster there"

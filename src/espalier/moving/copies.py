@@ -1,0 +1,313 @@
+"""Copies of clusters at a target: they are written, compared, and become what the target's manager acts on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from espalier.api.eksa.group import (
+    MOVE_ANNOTATION,
+    MOVED_FROM_ANNOTATION,
+    PAUSED_ANNOTATION,
+    PAUSED_BY_MOVE,
+    SYSTEM_NAMESPACE,
+)
+from espalier.api.listing import first
+from espalier.api.meta import Tree
+from espalier.api.moves import DELETE_FOR_MOVE
+from espalier.api.resource import Key, Resource
+from espalier.kube.client import PatchType
+from espalier.kube.errors import AlreadyExists, NotFound
+from espalier.kube.objects import Object, encode_json
+from espalier.moving import objects
+from espalier.moving import record as records
+from espalier.moving.objects import CAPI_CLUSTER, CLUSTER, Item, Place
+from espalier.moving.record import Record
+from espalier.moving.sides import Inventory, Side
+
+_T = TypeVar("_T")
+
+_AT_ONCE = 8
+"""Objects that are written at the same time."""
+
+
+class Refused(Exception):
+    """A move that can't begin or go on; each text names the object, what was found, and what to do."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+class Judge(Protocol):
+    """The knowledge of managers about clusters."""
+
+    def named(self, at: Inventory, key: Key) -> Iterable[Place]:
+        """The objects that a Cluster references, and the Secrets and ConfigMaps that these name."""
+
+    def completing(self, at: Inventory, key: Key) -> Iterable[Place]:
+        """The objects of the management cluster that a target gets if it has none of its own."""
+        ...
+
+    def context(self, at: Inventory) -> Iterable[Place]:
+        """The objects of the management cluster by which Clusters are judged, and which are not moved."""
+        ...
+
+    def unsettled(self, source: Inventory, key: Key) -> Iterable[str]:
+        """The reasons at the source why a Cluster can't be copied now."""
+        ...
+
+    def obstacles(self, source: Inventory, target: Inventory, key: Key) -> Iterable[str]:
+        """The reasons at the target why a Cluster can't be moved there."""
+
+    def management(self, at: Inventory) -> str:
+        """The name of the management cluster."""
+
+    @property
+    def stamps(self) -> frozenset[str]:
+        """The annotations that differ for a Cluster in each management cluster."""
+        ...
+
+    def settled(self, source: Inventory, target: Inventory, key: Key) -> tuple[Mapping[str, str], Tree]:
+        """The annotations and the status fields with which a Cluster counts as reconciled at the target, as far as it
+        is at the source.
+        """
+        ...
+
+
+@dataclass
+class Copies:
+    """Copies of what the management cluster with uid `source` has, at `target`.
+
+    `here` and `there` are readings of the two.
+    """
+
+    source: str
+    target: Side
+    judge: Judge
+    limit: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+
+    def members(self, here: Inventory, there: Inventory, key: Key) -> list[Item]:
+        """The objects of a cluster that the target gets, owners first."""
+        name = self.judge.management(there)
+        found = here.index.members(key, [*self.judge.named(here, key), *self._lacking(here, there, key)])
+        return [_managed_by(item, name) if objects.is_cluster(item) and name else item for item in found]
+
+    def obstacles(self, here: Inventory, there: Inventory, key: Key, record: Record | None) -> Iterable[str]:
+        """What keeps the target from getting these objects; `record` is that of a move which began."""
+        members, present = self.members(here, there, key), there.index.by_place
+        yield from dict.fromkeys(
+            f"kind {one.resource.group_resource} is not served at the target: install what defines it there"
+            for one in members
+            if one.resource.group and (one.resource.group, one.resource.kind) not in there.kinds
+        )
+        yield from dict.fromkeys(
+            f"namespace {one.object.namespace} does not exist at the target: create it there"
+            for one in members
+            if one.object.namespace and one.object.namespace not in there.namespaces
+        )
+        for one in members:
+            copy = present.get(one.place)
+            if copy is None or (record is not None and mark_of(copy.object) == record.mark):
+                continue
+            is_own = not objects.is_cluster(one) and not objects.is_capi_cluster(one)
+            if not is_own or objects.differences(_ownerless(one), copy.object, {}):
+                yield f"{one.name} exists at the target with other content: delete it there, or rename one of them"
+
+    def uids(self, here: Inventory, there: Inventory) -> dict[str, str]:
+        """The uids at the target, by those at the source, of what was copied from there before."""
+        copies = there.index.by_place
+        found = ((item.object, copies[item.place].object) for item in here.items if item.place in copies)
+        return {one.metadata.uid: copy.metadata.uid for one, copy in found if self._is_copy(copy)}
+
+    async def write(self, here: Inventory, there: Inventory, key: Key, uids: dict[str, str], record: Record) -> int:
+        """Copy the objects of a cluster; returns their number. `uids` grows."""
+        copies = there.index.by_place
+        members = self.members(here, there, key)
+        for level in objects.levels(members):
+            written = await asyncio.gather(
+                *(self.limited(self._put(item, copies.get(item.place), uids, record)) for item in level)
+            )
+            uids |= dict(written)
+        return len(members)
+
+    def problems(self, here: Inventory, there: Inventory, key: Key, uids: Mapping[str, str]) -> Iterable[str]:
+        """What the source has now, and the target has not."""
+        copies = there.index.by_place
+        for item in self.members(here, there, key):
+            copy = copies.get(item.place)
+            is_marked = copy is not None and MOVED_FROM_ANNOTATION in copy.object.metadata.annotations
+            wanted = item if is_marked else _ownerless(item)
+            differing = (
+                objects.differences(wanted, copy.object, uids, self.judge.stamps)
+                if copy is not None
+                else ["the object"]
+            )
+            if differing:
+                where = first(differing, 3, of="fields")
+                yield f"{item.name}: {where} changed during the move: give the same command again, or --back"
+
+    async def settle(self, here: Inventory, there: Inventory, key: Key) -> None:
+        """Have the cluster count as reconciled at the target, as it did at the source."""
+        annotations, status = self.judge.settled(here, there, key)
+        copy = there.index.by_place[place_of(CLUSTER, key)].object
+        noted = copy.metadata.annotations
+        if any(noted.get(name) != value for name, value in annotations.items()):
+            await annotate(self.target, copy, annotations, versioned=False)
+        if objects.lacks(status, copy.tree.get("status")):
+            patch = {"status": status, "metadata": {"uid": copy.metadata.uid}}
+            await self.target.client.patch(
+                CLUSTER, key.name, key.namespace, patch=patch, type=PatchType.MERGE, subresource="status"
+            )
+
+    async def remove(self, here: Inventory, there: Inventory, key: Key, record: Record) -> None:
+        """Delete the copies that a move made; what others may use by then stays."""
+        copies = there.index.by_place
+        made = [copies[item.place] for item in self.members(here, there, key) if item.place in copies]
+        made = [one for one in made if mark_of(one.object) == record.mark]
+        own = {one.object.metadata.uid: one for one in made}
+        await self.delete(self.target, [one for one in made if not objects.is_shared(one, own)])
+
+    async def delete(self, side: Side, items: Sequence[Item]) -> None:
+        """Delete objects of one side, owners last, so that nothing but the objects goes."""
+        for level in reversed(objects.levels(items)):
+            last = [item for item in level if objects.is_cluster(item)]
+            for part in ([item for item in level if not objects.is_cluster(item)], last):
+                await asyncio.gather(*(self.limited(_delete_for_move(side, item)) for item in part))
+
+    async def limited(self, awaitable: Awaitable[_T]) -> _T:
+        """Await something, with a limit to how much is awaited at once."""
+        async with self.limit:
+            return await awaitable
+
+    async def _put(self, item: Item, copy: Item | None, uids: Mapping[str, str], record: Record) -> tuple[str, str]:
+        """Write one object at the target; returns its uids here and there."""
+        client, uid = self.target.client, item.object.metadata.uid
+        annotations: dict[str, str | None] = {}
+        if objects.is_cluster(item):
+            annotations = {MOVE_ANNOTATION: record.text, PAUSED_ANNOTATION: PAUSED_BY_MOVE}
+        body = objects.copied(item, uids, record.mark, annotations)
+        present = copy.object if copy is not None else None
+        if present is None:
+            try:
+                present = await client.create(item.resource, body)
+            except AlreadyExists:  # as an earlier request did, whose answer was lost
+                present = await client.get(item.resource, item.object.name, item.object.namespace or None)
+        if mark_of(present) != record.mark:
+            return uid, present.metadata.uid  # shared: it was there, with this content
+        if objects.differences(item, present, uids, self.judge.stamps):
+            body["metadata"] |= {"uid": present.metadata.uid, "resourceVersion": present.resource_version}
+            present = await client.replace(item.resource, body)
+        await self._finish(item, present)
+        return uid, present.metadata.uid
+
+    async def _finish(self, item: Item, present: Object) -> None:
+        """Write what a creation doesn't: the status, and who owns which field."""
+        client, key = self.target.client, present.key
+        status = objects.status_there(item, present.metadata.generation)
+        tree = present.tree
+        if status is not None and objects.lacks(status["status"], tree.get("status")):
+            await client.patch(
+                item.resource,
+                key.name,
+                key.namespace or None,
+                patch=status | {"metadata": {"uid": present.metadata.uid}},
+                type=PatchType.MERGE,
+                subresource="status",
+            )
+        fields = item.object.tree["metadata"].get("managedFields")
+        if fields and fields != tree["metadata"].get("managedFields"):
+            patch = {"metadata": {"uid": present.metadata.uid, "managedFields": fields}}
+            await client.patch(item.resource, key.name, key.namespace or None, patch=patch, type=PatchType.MERGE)
+
+    def _lacking(self, here: Inventory, there: Inventory, key: Key) -> Iterable[Place]:
+        """The objects that the target has only if they were copied."""
+        copies = there.index.by_place
+        for place in self.judge.completing(here, key):
+            if place not in copies or self._is_copy(copies[place].object):
+                yield place
+
+    def _is_copy(self, copy: Object) -> bool:
+        return mark_of(copy).partition("/")[0] == self.source
+
+
+async def resume(side: Side, found: Mapping[Place, Item], key: Key, record: Record) -> None:
+    """Let one side act on a cluster that a move paused; `found` is a reading of that side."""
+    await pause(side, key, paused=False)
+    cluster = found[place_of(CLUSTER, key)].object
+    await annotate(side, cluster, {MOVE_ANNOTATION: None, PAUSED_ANNOTATION: record.paused}, versioned=False)
+
+
+async def pause(side: Side, key: Key, *, paused: bool) -> None:
+    """Pause or resume what Cluster API does for a cluster."""
+    patch = {"spec": {"paused": True if paused else None}}
+    try:
+        found = await side.client.get(CAPI_CLUSTER, key.name, SYSTEM_NAMESPACE)
+        if bool(found.tree["spec"].get("paused")) is paused:
+            return
+        await side.client.patch(CAPI_CLUSTER, key.name, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
+    except NotFound:
+        return
+
+
+async def annotate(
+    side: Side, found: Object, annotations: Mapping[str, str | None], *, versioned: bool = True
+) -> Object:
+    """Annotate a Cluster; unless `versioned`, whatever else was written to it meanwhile."""
+    metadata: Tree = {"annotations": dict(annotations), "uid": found.metadata.uid}
+    if versioned:
+        metadata["resourceVersion"] = found.resource_version
+    return await side.client.patch(
+        CLUSTER, found.name, found.namespace, patch={"metadata": metadata}, type=PatchType.MERGE
+    )
+
+
+def record_of(found: Object) -> Record | None:
+    """The record on a Cluster. Raises `Refused` for one that was edited."""
+    try:
+        return records.record_of(found)
+    except msgspec.MsgspecError as error:
+        where = f"Cluster {found.key}: annotation {MOVE_ANNOTATION} was edited ({error})"
+        raise Refused([f"{where}: restore it, or remove it at the source if the target has no such Cluster"]) from None
+
+
+def mark_of(copy: Object) -> str:
+    """Source and epoch of the move that made a copy; empty for other objects."""
+    return copy.metadata.annotations.get(MOVED_FROM_ANNOTATION, "")
+
+
+def place_of(resource: Resource, key: Key) -> Place:
+    """The place of an object of a kind."""
+    return resource.group, resource.kind, key
+
+
+async def _delete_for_move(side: Side, item: Item) -> None:
+    """In two requests: the annotation, with which nobody acts on the deletion, and the deletion."""
+    name, namespace, uid = item.object.name, item.object.namespace or None, item.object.metadata.uid
+    metadata = {"annotations": {DELETE_FOR_MOVE: ""}, "finalizers": [], "uid": uid}
+    is_marked = DELETE_FOR_MOVE in item.object.metadata.annotations and not item.object.metadata.finalizers
+    try:
+        if not is_marked:
+            await side.client.patch(item.resource, name, namespace, patch={"metadata": metadata}, type=PatchType.MERGE)
+        await side.client.delete(item.resource, name, namespace, uid=uid)
+    except NotFound:
+        return
+
+
+def _managed_by(item: Item, name: str) -> Item:
+    tree = item.object.tree
+    if (tree["spec"].get("managementCluster") or {}).get("name") == name:
+        return item
+    tree["spec"]["managementCluster"] = {"name": name}
+    return item._replace(object=Object(encode_json(tree)))
+
+
+def _ownerless(item: Item) -> Item:
+    tree = item.object.tree
+    for name in ("ownerReferences", "finalizers"):
+        tree["metadata"].pop(name, None)
+    return item._replace(object=Object(encode_json(tree)))
