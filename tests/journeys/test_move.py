@@ -15,10 +15,8 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import MOVE_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.clusters.design.names import GATE_KEY, GATE_KEY_FIELD
-from espalier.kube.client import Client, PatchType
+from espalier.kube.client import PatchType
 from espalier.kube.errors import Unreachable
-from espalier.kube.inprocess import InProcessTransport
-from espalier.kube.wire import Request, Response, Transport
 from espalier.moving.mover import Refused
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.kinds import CATALOG
@@ -31,11 +29,11 @@ from tests.support.environments.managed_environment import (
     NAMESPACE,
     ManagedEnvironment,
 )
+from tests.support.environments.mortal_commands import Dying, mortal
 from tests.support.environments.two_management_clusters import OTHER, SECOND, between, mover, objects
 from tests.support.providers.provider_lives import LIVES, ProviderLife
 from tests.support.sampling import sampled
 from tests.support.servers.clusterctl import node_versions
-from tests.support.servers.faults import Interceptor
 
 pytestmark = pytest.mark.embedded
 
@@ -58,32 +56,6 @@ def test_a_moved_cluster_is_settled_and_keeps_machines() -> None:
         assert moved.decode(Cluster).status.ready
 
     between(story)
-
-
-class Dying(Interceptor):
-    """The command dies after so many writes, the last of which is not answered."""
-
-    def __init__(self, after: int) -> None:
-        self.is_dead = False
-        self.writes = 0
-        self.after = after
-
-    async def request(self, transport: Transport, request: Request) -> Response:
-        if self.is_dead:
-            raise Unreachable("dead", sent=False)
-        if request.method == "GET":
-            return await transport.request(request)
-        self.writes += 1
-        self.is_dead = self.writes % self.after == 0
-        response = await transport.request(request)
-        assert response.status < 300, response.body
-        if self.is_dead:
-            raise Unreachable("died")
-        return response
-
-
-def mortal(env: ManagedEnvironment, dying: Dying) -> Client:
-    return Client(dying(InProcessTransport(env.server)), user_agent="move").without_repeats()
 
 
 def active(env: ManagedEnvironment) -> bool:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from espalier.cli.clusters import move
+from espalier.cli.clusters.lost_source import answers
 from espalier.cli.kit import connection, flags
-from espalier.cli.kit.failures import Failure
+from espalier.cli.kit.failures import Damaged, Failure
+from espalier.kube.access import Access
 from tests.support.environments.environment import LocalEnvironment
-from tests.support.environments.managed_environment import GARDEN, NAMESPACE, ManagedEnvironment
+from tests.support.environments.managed_environment import EXAMPLES, GARDEN, NAMESPACE, ManagedEnvironment
 from tests.support.environments.two_management_clusters import between, objects
 
 pytestmark = pytest.mark.embedded
@@ -20,40 +24,131 @@ pytestmark = pytest.mark.embedded
 TARGET = Path("target.kubeconfig")
 
 
+Call = Callable[..., Awaitable[tuple[str, str]]]
+
+
+def calling(
+    source: ManagedEnvironment,
+    target: ManagedEnvironment,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Call:
+    """Calls the command with these flags; returns what it printed."""
+
+    @asynccontextmanager
+    async def connect(flag: flags.Connection) -> AsyncIterator[connection.Connected]:
+        there = target if flag.kubeconfig == TARGET else source
+        yield connection.Connected(there.client, NAMESPACE)
+
+    monkeypatch.setattr(connection, "connect", connect)
+    monkeypatch.setattr(connection, "access_of", lambda _: Access(server="https://source.invalid:6443"))
+    unset = {one.name: False if getattr(one, "is_flag", False) else None for one in move.move.params}
+
+    async def call(**given: object) -> tuple[str, str]:
+        assert move.move.callback is not None
+        await move.move.callback(**{**unset, "names": (), **given})
+        told = capsys.readouterr()
+        return told.out, told.err
+
+    return call
+
+
 def test_the_command_shows_a_move_and_makes_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
-        @asynccontextmanager
-        async def connect(flag: flags.Connection) -> AsyncIterator[connection.Connected]:
-            there = target if flag.kubeconfig == TARGET else source
-            yield connection.Connected(there.client, NAMESPACE)
-
-        monkeypatch.setattr(connection, "connect", connect)
-
-        async def call(*, dry_run: bool = False, back: bool = False) -> tuple[str, str]:
-            assert move.move.callback is not None
-            given = {"to_kubeconfig": TARGET, "to_context": None, "names": ()}
-            where = {"kubeconfig": None, "context": None, "namespace": None}
-            await move.move.callback(**given, **where, back=back, dry_run=dry_run)
-            told = capsys.readouterr()
-            return told.out, told.err
-
+        call = calling(source, target, monkeypatch, capsys)
         before = await objects(source)
-        shown, _ = await call(dry_run=True)
+        shown, _ = await call(to_kubeconfig=TARGET, dry_run=True)
         assert "would be moved" in shown
         assert "  machinedeployments.cluster.x-k8s.io eksa-system/garden-md-0" in shown
         assert await objects(target) == set()
-        _, kept = await call(back=True)
+        _, kept = await call(to_kubeconfig=TARGET, back=True)
         assert "is not being moved" in kept
-        _, moved = await call()
+        _, moved = await call(to_kubeconfig=TARGET)
         assert "cluster default/garden is moved" in moved
         assert (await objects(source), await objects(target)) == (set(), before)
         with pytest.raises(Failure, match="has no clusters that could be moved"):
-            await call()
+            await call(to_kubeconfig=TARGET)
         assert target.clusters.get(GARDEN) is not None
 
     between(story)
+
+
+def test_a_folder_is_written_and_restored_with_consent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        call, saved = calling(source, target, monkeypatch, capsys), tmp_path / "saved"
+        before = await objects(source)
+        assert "objects of 1 clusters would be written" in (await call(to_folder=saved, dry_run=True))[0]
+        assert not saved.exists()
+        with pytest.raises(Failure, match="1 of 2 clusters are not in the folder:\nCluster default/nobody"):
+            await call(to_folder=saved, names=("garden", "nobody"))
+        with pytest.raises(Failure, match="exists, and is not empty: name a new folder"):
+            await call(to_folder=saved)
+        restore = {"from_folder": saved, "kubeconfig": TARGET}
+        with pytest.raises(Failure, match="If it is lost for good, add --source-is-lost"):
+            await call(**restore)
+        with pytest.raises(Failure, match=r"--cluster: not in .*: nobody; it has default/garden"):
+            await call(**restore, names=("nobody",), source_is_lost=True)
+        assert "would be moved" in (await call(**restore, dry_run=True))[0]
+        assert await objects(target) == set()
+        await source.managing.stop()
+        _, told = await call(**restore, source_is_lost=True)
+        assert "cluster default/garden is restored" in told
+        assert await objects(target) == before
+        (saved / "objects" / "foreign").touch()
+        with pytest.raises(Damaged, match="has files that are not in its index: objects/foreign"):
+            await call(**restore, source_is_lost=True)
+
+    between(story)
+
+
+def test_a_folder_whose_source_answers_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        call, saved = calling(source, target, monkeypatch, capsys), tmp_path / "saved"
+        await call(to_folder=saved)
+
+        async def living(server: str, _authority: str) -> bool:
+            return server == "https://source.invalid:6443"
+
+        monkeypatch.setattr(move, "answers", living)
+        with pytest.raises(Failure, match=r"lives: https://source\.invalid:6443 answers with its certificate"):
+            await call(from_folder=saved, kubeconfig=TARGET, source_is_lost=True)
+        assert await objects(target) == set()
+
+    between(story)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "Give one of --to-kubeconfig, --to-folder, --from-folder"),
+        (("--to-folder", "a", "--from-folder", "b"), "--to-folder and --from-folder: give one of them"),
+        (("--to-folder", "a", "--back"), "omit --back"),
+        (("--to-folder", "a", "--source-is-lost"), "--source-is-lost is about --from-folder"),
+    ],
+    ids=lambda value: "-".join(value) or "none" if isinstance(value, tuple) else "",
+)
+def test_contradicting_flags_are_refused(env: LocalEnvironment, arguments: tuple[str, ...], sentence: str) -> None:
+    told = env.espalier("move", *arguments)
+    assert (told.code, sentence in " ".join(told.err.split())) == (2, True), told.err
+
+
+def test_a_folder_is_not_restored_where_clusters_live(env: LocalEnvironment, tmp_path: Path) -> None:
+    """By the real command, with the certificate of a real server."""
+    env.espalier("create", "cluster", "-f", str(EXAMPLES / "docker.yaml"), "--wait")
+    saved = tmp_path / "saved"
+    told = env.espalier("move", "--to-folder", str(saved))
+    assert (told.code, "are in" in told.err) == (0, True), told.err
+    index = json.loads((saved / "index.json").read_text())
+    assert asyncio.run(answers(index["server"], index["authority"]))
+    assert not asyncio.run(answers(index["server"].replace("127.0.0.1", "127.0.0.2"), index["authority"]))
+    told = env.espalier("move", "--from-folder", str(saved), "--source-is-lost")
+    assert (told.code, "still exists at the management cluster" in " ".join(told.err.split())) == (1, True), told.err
 
 
 def test_a_cluster_is_not_moved_to_where_it_is(env: LocalEnvironment) -> None:

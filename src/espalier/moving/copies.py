@@ -98,7 +98,7 @@ class Copies:
         return [_managed_by(item, name) if objects.is_cluster(item) and name else item for item in found]
 
     def obstacles(self, here: Inventory, there: Inventory, key: Key, record: Record | None) -> Iterable[str]:
-        """What keeps the target from getting these objects; `record` is that of a move which began."""
+        """The reasons why the target can't get these objects; `record` is that of a move which began."""
         members, present = self.members(here, there, key), there.index.by_place
         yield from dict.fromkeys(
             f"kind {one.resource.group_resource} is not served at the target: install what defines it there"
@@ -136,7 +136,7 @@ class Copies:
         return len(members)
 
     def problems(self, here: Inventory, there: Inventory, key: Key, uids: Mapping[str, str]) -> Iterable[str]:
-        """What the source has now, and the target has not."""
+        """The differences between what the source has now and its copies."""
         copies = there.index.by_place
         for item in self.members(here, there, key):
             copy = copies.get(item.place)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 import msgspec
 
 from espalier.api.eksa.group import MOVE_ANNOTATION, PAUSED_ANNOTATION, PAUSED_BY_MOVE
-from espalier.api.moves import BLOCK_MOVE
 from espalier.api.resource import Key
 from espalier.moving import copies, objects
 from espalier.moving.copies import Copies, Judge, Refused, annotate, place_of, record_of
@@ -115,7 +114,7 @@ class Mover:
         if record is None:
             problems += [*self.judge.unsettled(here, key), *self.judge.obstacles(here, there, key)]
         for one in self._copies.members(here, there, key):
-            problems += _obstacles_of(one, record)
+            problems += objects.unfit(one, is_moving=record is not None)
         return [*problems, *self._copies.obstacles(here, there, key, record)]
 
     async def _begun(self, here: Inventory, key: Key) -> Record:
@@ -178,13 +177,3 @@ class Mover:
         if record is None:
             raise Refused([f"Cluster {key}: somebody removed annotation {MOVE_ANNOTATION}: give the command again"])
         return record
-
-
-def _obstacles_of(one: Item, record: Record | None) -> Iterable[str]:
-    if one.object.metadata.deletion_timestamp is not None:
-        until = "wait until it is gone" if record is None else "take the move back with --back, which lets it go"
-        yield f"{one.name} is being deleted: {until}"
-    if BLOCK_MOVE in one.object.metadata.annotations:
-        yield f"{one.name} has annotation {BLOCK_MOVE}: wait until its controller removes it"
-    if objects.is_capi_cluster(one) and record is None and (one.object.tree.get("spec") or {}).get("paused"):
-        yield f"{one.name}: spec.paused is true: set it to false, or end the other move"

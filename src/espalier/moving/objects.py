@@ -11,6 +11,7 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import MOVE_ANNOTATION, MOVED_FROM_ANNOTATION, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.identity import owner_of
 from espalier.api.meta import Tree
+from espalier.api.moves import BLOCK_MOVE
 from espalier.api.resource import Key, Resource
 from espalier.kube.objects import Object
 
@@ -62,6 +63,17 @@ def is_cluster(item: Item) -> bool:
 def is_capi_cluster(item: Item) -> bool:
     """True for a Cluster of Cluster API."""
     return (item.resource.group, item.resource.kind) == (CAPI_CLUSTER.group, CAPI_CLUSTER.kind)
+
+
+def unfit(item: Item, *, is_moving: bool = False) -> Iterable[str]:
+    """The reasons why an object can't be copied now; `is_moving` once the move paused its cluster."""
+    if item.object.metadata.deletion_timestamp is not None:
+        until = "take the move back with --back, which lets it go" if is_moving else "wait until it is gone"
+        yield f"{item.name} is being deleted: {until}"
+    if BLOCK_MOVE in item.object.metadata.annotations:
+        yield f"{item.name} has annotation {BLOCK_MOVE}: wait until its controller removes it"
+    if is_capi_cluster(item) and not is_moving and (item.object.tree.get("spec") or {}).get("paused"):
+        yield f"{item.name}: spec.paused is true: set it to false, or end the other move"
 
 
 class Index:
@@ -158,7 +170,8 @@ def status_there(item: Item, generation: int) -> Tree | None:
         return None
     present = item.object.metadata.generation
     if is_capi_cluster(item):  # pausing raised the generation, and resuming will
-        present, generation = present - 1, generation + 1
+        is_paused = bool((item.object.tree.get("spec") or {}).get("paused"))
+        present, generation = present - is_paused, generation + 1
 
     def observed(value: Any) -> Any:
         if isinstance(value, dict):

@@ -69,10 +69,19 @@ class Side:
         return Inventory(items, definitions, namespaces)
 
 
+def is_known(group: str, kind: str) -> bool:
+    """True for a kind that belongs to clusters: of our groups or Cluster API's, or a Secret or ConfigMap."""
+    return _is_ours(group) or (not group and kind in (SECRET.kind, CONFIG_MAP.kind))
+
+
+def _is_ours(group: str) -> bool:
+    return group in _GROUPS or group == _CLUSTER_API or group.endswith(f".{_CLUSTER_API}")
+
+
 def _served(spec: Tree) -> tuple[Resource, bool] | None:
     """The stored version of a kind, and whether its status is written apart; None for kinds of others."""
     group = spec["group"]
-    if group not in _GROUPS and group != _CLUSTER_API and not group.endswith(f".{_CLUSTER_API}"):
+    if not _is_ours(group):
         return None
     version: dict[str, Any] = next(one for one in spec["versions"] if one["storage"])
     names, namespaced = spec["names"], spec["scope"] == "Namespaced"

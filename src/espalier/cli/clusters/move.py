@@ -1,33 +1,53 @@
-"""`espalier move`: take clusters to another management cluster."""
+"""`espalier move`: take clusters to another management cluster, or into a folder and back from it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.listing import first
 from espalier.api.resource import Key
+from espalier.cli.clusters.lost_source import answers
 from espalier.cli.clusters.move_judge import ClusterJudge
-from espalier.cli.kit import connection, flags, output
+from espalier.cli.kit import connection, distribution, flags, output
 from espalier.cli.kit.commands import Command
-from espalier.cli.kit.failures import Failure, Usage
+from espalier.cli.kit.connection import Connected
+from espalier.cli.kit.failures import Damaged, Failure, Usage
 from espalier.cli.kit.progress import Progress
 from espalier.kube.client import Client
-from espalier.moving.mover import Mover, Refused
+from espalier.moving import backup, folder
+from espalier.moving.mover import Judge, Mover, Refused
+from espalier.moving.restore import Restore
 from espalier.moving.sides import Side
+from espalier.runtime.clock import SystemClock
 
 
 @click.command(cls=Command)
-@click.option(
-    "--to-kubeconfig",
-    type=flags.FILE,
-    required=True,
-    metavar="FILE",
-    help="Kubeconfig of the target.",
-)
+@click.option("--to-kubeconfig", type=flags.FILE, metavar="FILE", help="Kubeconfig of the target.")
 @click.option("--to-context", metavar="NAME", help="Context within it.")
+@click.option(
+    "--to-folder",
+    type=flags.FILE,
+    metavar="DIR",
+    help="Copy the clusters into a new folder, and leave them where they are. It contains their Secrets: private keys, "
+    "credentials.",
+)
+@click.option(
+    "--from-folder",
+    type=flags.FILE,
+    metavar="DIR",
+    help="Restore clusters whose management cluster is lost, to the one of --kubeconfig.",
+)
+@click.option(
+    "--source-is-lost",
+    is_flag=True,
+    help="With --from-folder: nobody acts on the clusters any more, and nobody will. Two management clusters would "
+    "replace each other's machines.",
+)
 @click.option(
     "--cluster",
     "names",
@@ -35,13 +55,16 @@ from espalier.moving.sides import Side
     metavar="NAME",
     help="Cluster to move. Repeatable. Default: all.",
 )
-@click.option("--back", is_flag=True, help="Take back a move that has not handed over yet.")
+@click.option("--back", is_flag=True, help="Take back a move that has not handed over yet, or an interrupted restore.")
 @click.option("--dry-run", is_flag=True, help="Check everything, print the objects that would be moved, write nothing.")
 @flags.connection
 async def move(
     *,
-    to_kubeconfig: Path,
+    to_kubeconfig: Path | None,
     to_context: str | None,
+    to_folder: Path | None,
+    from_folder: Path | None,
+    source_is_lost: bool,
     names: Sequence[str],
     back: bool,
     dry_run: bool,
@@ -50,42 +73,154 @@ async def move(
     """Move clusters to another management cluster. Their machines and what runs there are not touched.
 
     Whatever ends the command, the same command goes on with the move; with --back it is taken back, until the source
-    has handed a cluster over. docs/moving.md says what is moved.
+    has handed a cluster over. docs/moving.md says what is moved, and what a folder is good for.
 
     \b
     Examples:
       espalier move --to-kubeconfig new.kubeconfig --cluster garden --dry-run
       espalier move --to-kubeconfig new.kubeconfig --cluster garden
+      espalier move --to-folder clusters-monday
+      espalier move --from-folder clusters-monday --kubeconfig new.kubeconfig --source-is-lost
     """
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415  with all of rendering: not for help
 
+    ends = {"--to-kubeconfig": to_kubeconfig, "--to-folder": to_folder, "--from-folder": from_folder}
+    if (given := [name for name, value in ends.items() if value is not None]) and len(given) > 1:
+        raise Usage(f"{' and '.join(given)}: give one of them")
+    if not given:
+        raise Usage(f"where to? Give one of {', '.join(ends)}")
     if back and dry_run:
         raise Usage("--dry-run shows a move: omit it, or --back")
-    there = flags.Connection(to_kubeconfig, to_context)
-    async with connection.connect(connect) as source, connection.connect(there) as target:
-        with Progress() as progress:
-            mover = Mover(
-                await _side(source.client, "the source"),
-                await _side(target.client, f"the target ({to_kubeconfig})"),
-                ClusterJudge(PROVIDERS),
-                progress.say,
-            )
-            keys = [Key(source.namespace, name) for name in dict.fromkeys(names)]
-            keys = keys or await _managed(source.client, source.namespace)
-            try:
-                if back:
-                    await mover.take_back(keys)
-                elif dry_run:
-                    moved = await mover.check(keys)
-                else:
-                    await mover.move(keys)
-            except Refused as refused:
-                raise Failure("\n".join(refused.problems)) from None
-        if dry_run:
-            for key, objects in moved.items():
-                output.say(
-                    "\n".join([f"cluster {key}: {len(objects)} objects would be moved", *map("  {}".format, objects)])
+    if back and to_folder:
+        raise Usage("--to-folder changes nothing that could be taken back: omit --back")
+    if source_is_lost and not from_folder:
+        raise Usage("--source-is-lost is about --from-folder: omit it")
+    judge = ClusterJudge(PROVIDERS)
+    async with connection.connect(connect) as near:
+        with Progress() as progress, _explained():
+            if to_folder is not None:
+                await _to_folder(near, connect, to_folder, judge, names, progress, dry_run=dry_run)
+            elif from_folder is not None:
+                await _from_folder(
+                    near,
+                    connect.namespace,
+                    from_folder,
+                    judge,
+                    names,
+                    progress,
+                    back=back,
+                    dry_run=dry_run,
+                    is_lost=source_is_lost,
                 )
+            elif to_kubeconfig is not None:
+                async with connection.connect(flags.Connection(to_kubeconfig, to_context)) as far:
+                    source = await _side(near.client, "the source")
+                    target = await _side(far.client, f"the target ({to_kubeconfig})")
+                    mover = Mover(source, target, judge, progress.say)
+                    await _move(mover, await _keys(near, names), back=back, dry_run=dry_run)
+
+
+async def _move(mover: Mover | Restore, keys: Sequence[Key], *, back: bool, dry_run: bool) -> None:
+    if back:
+        await mover.take_back(keys)
+    elif dry_run:
+        _show(await mover.check(keys))
+    elif isinstance(mover, Mover):
+        await mover.move(keys)
+    else:
+        await mover.restore(keys)
+
+
+async def _to_folder(
+    near: Connected,
+    connect: flags.Connection,
+    path: Path,
+    judge: Judge,
+    names: Sequence[str],
+    progress: Progress,
+    *,
+    dry_run: bool,
+) -> None:
+    if not folder.is_free(path):
+        raise Failure(f"--to-folder: {path} exists, and is not empty: name a new folder")
+    side = await _side(near.client, "the source")
+    taken = await backup.take(side, judge, await _keys(near, names), progress.say)
+    if dry_run:
+        output.say(f"{len(taken.items)} objects of {len(taken.clusters)} clusters would be written")
+    elif taken.clusters:
+        access = connection.access_of(connect)
+        index = folder.Index(
+            format=folder.FORMAT,
+            release=f"espalier {distribution.version()}",
+            source=side.uid,
+            taken=SystemClock().now().isoformat(timespec="seconds").replace("+00:00", "Z"),
+            clusters=[folder.Named(*key) for key in taken.clusters],
+            objects=[],
+            left_out=[folder.Named(*key, why) for key, why in taken.left_out.items()],
+            server=access.server,
+            authority=(access.certificate_authority or b"").decode(),
+        )
+        folder.write(path, index, taken.items)
+        progress.say(f"{len(taken.clusters)} clusters are in {path}; keep it where only administrators can read it")
+    if taken.left_out:
+        of = len(taken.clusters) + len(taken.left_out)
+        raise Failure(
+            "\n".join([f"{len(taken.left_out)} of {of} clusters are not in the folder:", *taken.left_out.values()])
+        )
+
+
+async def _from_folder(
+    near: Connected,
+    namespace: str | None,
+    path: Path,
+    judge: Judge,
+    names: Sequence[str],
+    progress: Progress,
+    *,
+    back: bool,
+    dry_run: bool,
+    is_lost: bool,
+) -> None:
+    found = folder.read(path)
+    target = await _side(near.client, "the target")
+    index = found.index
+    chosen = [key for key in index.keys if namespace in (None, key.namespace)]
+    chosen = [key for key in chosen if not names or key.name in names]
+    if absent := [name for name in dict.fromkeys(names) if name not in {key.name for key in chosen}]:
+        raise Failure(f"--cluster: not in {path}: {first(absent, 3)}; it has {first(index.keys, 10)}")
+    restore = Restore(index.source, found.items, target, judge, progress.say)
+    if not back and target.uid != index.source and await answers(index.server, index.authority):
+        raise Failure(
+            f"the management cluster of {path} lives: {index.server} answers with its certificate. Move the clusters "
+            "with --to-kubeconfig; or stop that API server, if it has to be given up"
+        )
+    if not back and not dry_run:
+        if not is_lost:
+            raise Failure(
+                f"{path} was written at {index.taken}; if the management cluster of then still acts on these clusters, "
+                "there would be two: each would replace machines of the other. If it is lost for good, add "
+                "--source-is-lost"
+            )
+        await restore.check(chosen)
+        folder.claim(path, chosen, target.uid)
+    await _move(restore, chosen, back=back, dry_run=dry_run)
+    if back:
+        folder.unclaim(path, chosen)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except Refused as refused:
+        raise Failure("\n".join(refused.problems)) from None
+    except folder.Damaged as damaged:
+        raise Damaged("\n".join(damaged.problems)) from None
+
+
+def _show(moved: Mapping[Key, Sequence[str]]) -> None:
+    for key, objects in moved.items():
+        output.say("\n".join([f"cluster {key}: {len(objects)} objects would be moved", *map("  {}".format, objects)]))
 
 
 async def _side(client: Client, what: str) -> Side:
@@ -95,6 +230,11 @@ async def _side(client: Client, what: str) -> Side:
             f"{what} is no management cluster: it has no namespace eksa-system; apply `espalier manifests` there"
         )
     return side
+
+
+async def _keys(near: Connected, names: Sequence[str]) -> list[Key]:
+    keys = [Key(near.namespace, name) for name in dict.fromkeys(names)]
+    return keys or await _managed(near.client, near.namespace)
 
 
 async def _managed(client: Client, namespace: str) -> list[Key]:

@@ -86,7 +86,7 @@ class ClusterJudge:
             yield f"Cluster {key} is being changed: wait until condition Ready is True, then give the command again"
 
     def obstacles(self, source: Inventory, target: Inventory, key: Key) -> Iterable[str]:
-        """What the target lacks for a cluster: a record of its own, and the cluster's release."""
+        """The reasons at the target: it lacks a record of its own, or the cluster's release."""
         scope = self._observer(source).scope(key)
         if scope is None or scope.is_self_managed:
             return

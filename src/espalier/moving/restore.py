@@ -1,0 +1,115 @@
+"""Clusters from a backup, on a management cluster that replaces a lost one. Each step can be repeated.
+
+Nobody acts on a restored cluster before all of its objects are there and compared: its Cluster has the record of a
+move whose source is the lost management cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.resource import Key
+from espalier.moving import copies
+from espalier.moving.copies import Copies, Judge, Refused, mark_of, place_of, record_of
+from espalier.moving.objects import CLUSTER, Item
+from espalier.moving.record import Record, next_epoch
+from espalier.moving.sides import Inventory, Side
+
+
+@dataclass
+class Restore:
+    """Restores clusters to `target` from `items`, which the management cluster with uid `source` had.
+
+    `say` gets a sentence for each step.
+    """
+
+    source: str
+    items: Sequence[Item]
+    target: Side
+    judge: Judge
+    say: Callable[[str], None]
+    _copies: Copies = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._copies = Copies(self.source, self.target, self.judge)
+
+    async def check(self, keys: Sequence[Key]) -> dict[Key, list[str]]:
+        """The names of the objects that would be written of each cluster. Raises `Refused`."""
+        there = await self.target.read()
+        here = self._lost(there)
+        self._check(here, there, keys)
+        return {key: [item.name for item in self._copies.members(here, there, key)] for key in keys}
+
+    async def restore(self, keys: Sequence[Key]) -> None:
+        """Restore these clusters, or go on. Raises `Refused`, before anything is written if it is a fault of the
+        input.
+        """
+        there = await self.target.read()
+        here = self._lost(there)
+        self._check(here, there, keys)
+        left = [key for key in keys if not self._is_restored(here, there, key)]
+        for key in keys:
+            if key not in left:
+                self.say(f"cluster {key} is restored already")
+        uids = self._copies.uids(here, there)
+        for key in left:
+            count = await self._copies.write(here, there, key, uids, self._record(here, key))
+            self.say(f"cluster {key}: {count} objects written")
+        there = await self.target.read()
+        here = self._lost(there)
+        uids = self._copies.uids(here, there)
+        if problems := [text for key in left for text in self._copies.problems(here, there, key, uids)]:
+            raise Refused(problems)
+        for key in left:
+            await self._copies.settle(here, there, key)
+            await copies.resume(self.target, there.index.by_place, key, self._record(here, key))
+            self.say(f"cluster {key} is restored")
+
+    async def take_back(self, keys: Sequence[Key]) -> None:
+        """Delete what an interrupted restore has written. Raises `Refused` for clusters that the target acts on."""
+        there = await self.target.read()
+        here = self._lost(there)
+        if acted := [key for key in keys if self._is_restored(here, there, key)]:
+            raise Refused([f"Cluster {key} is restored, and acted on: nothing is taken back" for key in acted])
+        for key in keys:
+            await self._copies.remove(here, there, key, self._record(here, key))
+            self.say(f"cluster {key} is not restored")
+
+    def _lost(self, there: Inventory) -> Inventory:
+        """The objects of the lost management cluster, with the kinds of the target."""
+        return Inventory(self.items, there.definitions, there.namespaces)
+
+    def _check(self, here: Inventory, there: Inventory, keys: Sequence[Key]) -> None:
+        problems: list[str] = []
+        for key in keys:
+            problems += self._obstacles(here, there, key)
+        if problems:
+            raise Refused(list(dict.fromkeys(problems)))
+
+    def _obstacles(self, here: Inventory, there: Inventory, key: Key) -> Iterable[str]:
+        if place_of(CLUSTER, key) not in here.index.by_place:
+            return [f"Cluster {key} is not in the folder: its index lists those that are"]
+        if self._is_restored(here, there, key):
+            return []
+        if self.source == self.target.uid and self._is_present(there, key):
+            return [f"Cluster {key} still exists at the management cluster where it was copied: nothing to restore"]
+        record = self._record(here, key)
+        return [*self.judge.obstacles(here, there, key), *self._copies.obstacles(here, there, key, record)]
+
+    def _is_restored(self, here: Inventory, there: Inventory, key: Key) -> bool:
+        """True if the target acts on what was restored from here."""
+        copy = there.index.by_place.get(place_of(CLUSTER, key))
+        if copy is None or mark_of(copy.object) != self._record(here, key).mark:
+            return False
+        return record_of(copy.object) is None
+
+    def _is_present(self, there: Inventory, key: Key) -> bool:
+        copy = there.index.by_place.get(place_of(CLUSTER, key))
+        return copy is not None and record_of(copy.object) is None
+
+    def _record(self, here: Inventory, key: Key) -> Record:
+        found = here.index.by_place[place_of(CLUSTER, key)].object
+        paused = found.metadata.annotations.get(PAUSED_ANNOTATION)
+        return Record(next_epoch(found), self.source, self.target.uid, paused=paused)

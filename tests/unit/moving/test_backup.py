@@ -1,0 +1,108 @@
+"""Backups of clusters: each is taken as it was at one moment, or left out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from espalier.api.capi import cluster as capi
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, MOVE_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.kube.objects import Object, encode_json
+from espalier.moving import backup
+from espalier.moving.objects import CAPI_CLUSTER, CLUSTER, Item, Place
+from espalier.moving.sides import Inventory, Side
+
+GARDEN, OTHER = Key("default", "garden"), Key("default", "other")
+
+
+class NoRules:
+    """A judge that has no objection."""
+
+    stamps: frozenset[str] = frozenset()
+
+    def named(self, at: Inventory, key: Key) -> Iterable[Place]:
+        return []
+
+    completing = named
+
+    def context(self, at: Inventory) -> Iterable[Place]:
+        return []
+
+    def unsettled(self, source: Inventory, key: Key) -> Iterable[str]:
+        return []
+
+    def obstacles(self, source: Inventory, target: Inventory, key: Key) -> Iterable[str]:
+        return []
+
+    def management(self, at: Inventory) -> str:
+        return ""
+
+    def settled(self, source: Inventory, target: Inventory, key: Key) -> tuple[Mapping[str, str], Tree]:
+        return {}, {}
+
+
+@dataclass(frozen=True)
+class Scripted(Side):
+    """A management cluster whose readings are given: the versions of the Machine-like object of each cluster."""
+
+    readings: list[Sequence[int]]
+    annotations: Mapping[str, str]
+
+    async def read(self) -> Inventory:
+        versions = self.readings.pop(0) if len(self.readings) > 1 else self.readings[0]
+        items = []
+        for key, version in zip((GARDEN, OTHER), versions, strict=True):
+            items.append(Item(CLUSTER, made(CLUSTER.api_version, key, 1, annotations=self.annotations), True))
+            labels = {
+                capi.CLUSTER_NAME_LABEL: key.name,
+                CLUSTER_NAME_LABEL: key.name,
+                CLUSTER_NAMESPACE_LABEL: key.namespace,
+            }
+            there = Key(SYSTEM_NAMESPACE, key.name)
+            items.append(Item(CAPI_CLUSTER, made(CAPI_CLUSTER.api_version, there, version, labels=labels), True))
+        return Inventory(items, [], frozenset())
+
+
+def made(api_version: str, key: Key, version: int, **metadata: object) -> Object:
+    named = {"name": key.name, "namespace": key.namespace, "uid": f"{api_version} {key}"}
+    return Object(
+        encode_json(
+            {
+                "apiVersion": api_version,
+                "kind": "Cluster",
+                "metadata": named | metadata | {"resourceVersion": str(version)},
+            }
+        )
+    )
+
+
+def taken(readings: list[Sequence[int]], annotations: Mapping[str, str] | None = None) -> backup.Taken:
+    side = Scripted(None, "uid", readings, annotations or {})  # type: ignore[arg-type]  # nothing is requested
+    return asyncio.run(backup.take(side, NoRules(), [GARDEN, OTHER], lambda _: None))
+
+
+def versions(found: backup.Taken) -> dict[str, str]:
+    return {one.object.name: one.object.resource_version for one in found.items if one.resource is CAPI_CLUSTER}
+
+
+def test_a_cluster_is_taken_between_equal_readings() -> None:
+    """That of the first changes twice, and is read until it rests; the second is not read again."""
+    found = taken([(1, 1), (2, 1), (3, 7), (3, 8)])
+    assert (found.clusters, found.left_out) == ([OTHER, GARDEN], {})
+    assert versions(found) == {"garden": "3", "other": "1"}
+
+
+def test_a_cluster_that_never_rests_is_left_out() -> None:
+    found = taken([(number, 1) for number in range(50)])
+    assert (found.clusters, list(found.left_out)) == ([OTHER], [GARDEN])
+    assert "change all the time" in found.left_out[GARDEN]
+    assert versions(found) == {"other": "1"}
+
+
+def test_a_cluster_being_moved_is_left_out() -> None:
+    found = taken([(1, 1)], {MOVE_ANNOTATION: "{}"})
+    assert (found.clusters, set(found.left_out)) == ([], {GARDEN, OTHER})
+    assert "is being moved: let the move finish" in found.left_out[GARDEN]

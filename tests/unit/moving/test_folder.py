@@ -1,0 +1,229 @@
+"""Folders with copies of clusters: what is written is read again, and each kind of damage has its sentence."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api.capi import cluster as capi
+from espalier.api.core import SECRET
+from espalier.api.eksa import cluster as eksa
+from espalier.api.resource import Key, Resource
+from espalier.kube.objects import Object, encode_json
+from espalier.moving import folder
+from espalier.moving.folder import FORMAT, INDEX, OBJECTS, RESTORES, SUM, Damaged, Index, Named
+from espalier.moving.objects import Item
+
+OURS, THEIRS = eksa.Cluster.resource, capi.Cluster.resource
+GARDEN = Key("default", "garden")
+FILE = f"{OBJECTS}/clusters.anywhere.eks.amazonaws.com/default/garden.json"
+
+
+def item(resource: Resource, key: Key = GARDEN, **spec: object) -> Item:
+    metadata = {"name": key.name, "namespace": key.namespace, "uid": f"uid of {resource.group}"}
+    tree = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
+    return Item(resource, Object(encode_json(tree)), has_status=resource is not SECRET)
+
+
+ITEMS = [item(OURS, count=1.0), item(THEIRS, text="ä\n"), item(SECRET)]
+
+
+def written(path: Path, items: list[Item] | None = None) -> Path:
+    index = Index(FORMAT, "espalier 1", "uid", "2026-01-01T00:00:00Z", [Named(*GARDEN)], [])
+    folder.write(path, index, ITEMS if items is None else items)
+    return path
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    """Two kinds named Cluster have a file each; numbers and texts are as they were."""
+    found = folder.read(written(tmp_path / "saved"))
+    assert {one.place for one in found.items} == {one.place for one in ITEMS}
+    by_place = {one.place: one for one in found.items}
+    assert [by_place[one.place] for one in ITEMS] == ITEMS
+    assert b'"count":1.0' in by_place[ITEMS[0].place].object.raw
+    assert found.index.keys == [GARDEN]
+
+
+def test_only_the_owner_can_read_a_folder(tmp_path: Path) -> None:
+    path = written(tmp_path / "saved")
+    modes = {stat.S_IMODE(one.stat().st_mode) for one in path.rglob("*") if one.is_file()}
+    folders = {stat.S_IMODE(one.stat().st_mode) for one in (path, *path.rglob("*")) if one.is_dir()}
+    assert (modes, folders) == ({0o600}, {0o700})
+
+
+def test_a_folder_that_could_not_be_written_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(folder, "_write", full)
+    with pytest.raises(OSError, match="No space"):
+        written(tmp_path / "saved")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_with_files_is_not_free(tmp_path: Path) -> None:
+    assert folder.is_free(tmp_path / "absent")
+    assert folder.is_free(tmp_path)
+    (tmp_path / "file").touch()
+    assert not folder.is_free(tmp_path)
+    assert not folder.is_free(tmp_path / "file")
+
+
+def test_the_longest_names_have_files_of_their_own(tmp_path: Path) -> None:
+    items = [item(SECRET, Key("n" * 63, "a" * 252 + end)) for end in "bc"]
+    assert [one.object.key for one in folder.read(written(tmp_path / "saved", items)).items] == [
+        one.object.key for one in items
+    ]
+
+
+def reindexed(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the index of a folder, and its digest with it."""
+    index = json.loads((path / INDEX).read_text())
+    change(index)
+    content = json.dumps(index).encode()
+    (path / INDEX).write_bytes(content)
+    (path / SUM).write_text(f"{hashlib.sha256(content).hexdigest()}  {INDEX}\n")
+
+
+def rewritten(path: Path, content: bytes) -> None:
+    """Change an object of a folder, and its digests with it."""
+    (path / FILE).write_bytes(content)
+    row = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
+    reindexed(path, lambda index: next(one for one in index["objects"] if one["path"] == FILE).update(row))
+
+
+def of_row(folder_: Path, **fields: object) -> None:
+    reindexed(folder_, lambda index: next(one for one in index["objects"] if one["path"] == FILE).update(fields))
+
+
+def linked(path: Path) -> None:
+    (path / FILE).rename(path.parent / "elsewhere")
+    (path / FILE).symlink_to(path.parent / "elsewhere")
+
+
+def index_linked(path: Path) -> None:
+    (path / INDEX).rename(path.parent / "elsewhere")
+    (path / INDEX).symlink_to(path.parent / "elsewhere")
+
+
+def folder_linked(path: Path) -> None:
+    inside = (path / FILE).parent
+    inside.rename(path.parent / "outside")
+    inside.symlink_to(path.parent / "outside")
+
+
+def one_byte(path: Path) -> None:
+    content = bytearray((path / FILE).read_bytes())
+    content[-3] ^= 1
+    (path / FILE).write_bytes(content)
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no index": (lambda path: (path / INDEX).unlink(), "has no index.json: it is no folder of"),
+    "no digest": (lambda path: (path / SUM).unlink(), "has no index.json.sha256: it is no folder of"),
+    "index changed": (
+        lambda path: (path / INDEX).write_bytes((path / INDEX).read_bytes().replace(b'"uid"', b'"vid"')),
+        "index.json was changed: its digest is not that of index.json.sha256",
+    ),
+    "index not JSON": (lambda path: (path / INDEX).write_bytes(b"\xff\0{"), "index.json is damaged"),
+    "index deep": (lambda path: (path / INDEX).write_bytes(b"[" * 100_000), "index.json is damaged"),
+    "index lacks fields": (lambda path: reindexed(path, lambda index: index.pop("source")), "index.json is damaged"),
+    "index linked": (
+        index_linked,
+        "index.json: Too many levels of symbolic links: copy the folder again",
+    ),
+    "later format": (
+        lambda path: reindexed(path, lambda index: index.update(format=2, objects="?", release="espalier 9.9")),
+        "format 2 was written by espalier 9.9; this release reads formats up to 1: use that release",
+    ),
+    "file missing": (lambda path: (path / FILE).unlink(), "garden.json is missing: copy the folder again"),
+    "one byte": (one_byte, "garden.json was changed: its digest is not that of the index"),
+    "file longer": (
+        lambda path: (path / FILE).write_bytes(b" " * 20 * 1024**2),
+        "garden.json was changed: its digest is not that of the index",
+    ),
+    "foreign file": (
+        lambda path: (path / OBJECTS / "more.json").touch(),
+        "has files that are not in its index: objects/more.json; move them elsewhere",
+    ),
+    "file linked": (linked, "garden.json is a link, or no regular file"),
+    "folder linked": (folder_linked, "clusters.anywhere.eks.amazonaws.com/default is a link, or no regular file"),
+    "deep object": (
+        lambda path: rewritten(path, b'{"a":' * 100_000 + b"1" + b"}" * 100_000),
+        "garden.json is damaged",
+    ),
+    "not an object": (lambda path: rewritten(path, b"[]"), "garden.json is damaged"),
+    "object of another name": (
+        lambda path: rewritten(path, encode_json({**ITEMS[0].object.tree, "metadata": {"name": "b", "uid": "c"}})),
+        "garden.json is not Cluster default/garden",
+    ),
+    "path outside": (
+        lambda path: of_row(path, path="../garden.json"),
+        "is not where Cluster default/garden belongs",
+    ),
+    "kind of others": (
+        lambda path: of_row(path, group="rbac.authorization.k8s.io", kind="ClusterRole", plural="clusterroles"),
+        "kind clusterroles.rbac.authorization.k8s.io is not of clusters",
+    ),
+    "path outside by its namespace": (
+        lambda path: of_row(path, namespace="../../..", path=f"{FILE.rpartition('/default')[0]}/../../../garden.json"),
+        "garden.json is missing",
+    ),
+    "listed twice": (
+        lambda path: reindexed(path, lambda index: index["objects"].append(index["objects"][0])),
+        "index.json lists a file twice",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_folder_is_refused_with_a_sentence(tmp_path: Path, damage: str) -> None:
+    path = written(tmp_path / "saved")
+    act, sentence = DAMAGES[damage]
+    act(path)
+    with pytest.raises(Damaged) as refused:
+        folder.read(path)
+    assert sentence in str(refused.value)
+    assert max(map(len, refused.value.problems)) < 500
+
+
+def test_a_folder_of_much_damage_names_some_of_it(tmp_path: Path) -> None:
+    items = [item(SECRET, Key("default", f"secret-{number}")) for number in range(30)]
+    path = written(tmp_path / "saved", items)
+    for file in (path / OBJECTS).rglob("*.json"):
+        file.unlink()
+    with pytest.raises(Damaged) as refused:
+        folder.read(path)
+    assert (len(refused.value.problems), refused.value.problems[-1]) == (11, "and 20 more such files")
+
+
+def test_something_else_than_a_folder_is_refused(tmp_path: Path) -> None:
+    for path in (tmp_path / "absent", tmp_path / "file"):
+        (tmp_path / "file").touch()
+        with pytest.raises(Damaged, match="is no folder"):
+            folder.read(path)
+
+
+def test_a_folder_is_restored_to_one_management_cluster(tmp_path: Path) -> None:
+    path = written(tmp_path / "saved")
+    folder.claim(path, [GARDEN], "first")
+    folder.claim(path, [GARDEN], "first")
+    folder.read(path)
+    with pytest.raises(Damaged, match="was restored to another management cluster before: default/garden"):
+        folder.claim(path, [GARDEN, Key("default", "other")], "second")
+    folder.claim(path, [Key("default", "other")], "second")
+    folder.unclaim(path, [GARDEN])
+    folder.claim(path, [GARDEN], "second")
+    assert msgspec.json.decode((path / RESTORES).read_bytes()) == {
+        "clusters": {"default/garden": "second", "default/other": "second"}
+    }
+    (path / RESTORES).write_bytes(b"{")
+    with pytest.raises(Damaged, match=r"restores.json is damaged"):
+        folder.claim(path, [GARDEN], "second")
