@@ -22,6 +22,7 @@ from espalier.cli import pages
 from espalier.clusters.report import status
 from espalier.etcdbackup.snapshotter import measures as backups
 from espalier.kube import metrics as requests
+from espalier.moving.objects import MOVING
 from espalier.runtime import metrics as managers
 from espalier.shoots.extension.lease import LEASE_VALID
 from espalier.upgrades.node import containers as node_steps
@@ -147,7 +148,7 @@ def test_each_condition_of_our_kinds_is_in_the_table() -> None:
         kind, condition = line.split()
         if kind.endswith("Upgrade"):
             assert condition in told[reasons.NODE if kind == reasons.NODE else reasons.GROUP], line
-    assert set(pages.conditions_of(reasons.CLUSTER)) == set(status._SHOWN)
+    assert set(pages.conditions_of(reasons.CLUSTER)) == {*status._SHOWN, MOVING}
 
 
 def test_each_reason_of_a_true_condition_is_in_the_table() -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 
+from espalier.api import conditions as condition_list
 from espalier.api.capi import cluster as capi
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.core import SECRET
@@ -16,7 +17,7 @@ from espalier.api.eksa.group import MOVE_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.clusters.design.names import GATE_KEY, GATE_KEY_FIELD
 from espalier.kube.client import PatchType
-from espalier.kube.errors import Unreachable
+from espalier.kube.errors import NotFound, Unreachable
 from espalier.moving.mover import Refused
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.kinds import CATALOG
@@ -159,6 +160,67 @@ def test_a_change_during_the_copy_is_not_handed_over() -> None:
         moved = await target.until_ready()
         assert moved.spec.kubernetes_version == "1.36"
         assert set(await target.versions()) == {KUBERNETES["1.36"]}
+
+    between(story)
+
+
+def test_a_killed_move_is_said_in_a_condition() -> None:
+    """In each state of the source, until it ends; the copy does not have it."""
+
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        before = (await source.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).tree["status"]["conditions"]
+        dying, said = Dying(3), set()
+        for _ in range(400):
+            dying.is_dead = False
+            try:
+                await (await mover(mortal(source, dying), mortal(target, dying))).move([GARDEN])
+            except Unreachable:
+                await asyncio.sleep(CALM)
+                said.add(await moving(source))
+                assert await moving(target) in ("", None)
+            else:
+                break
+        assert said - {None} == {"ClusterBeingMoved", "ClusterHandedOver"}
+        moved = (await target.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).tree["status"]["conditions"]
+        assert [one["type"] for one in moved] == [one["type"] for one in before]
+
+    between(story)
+
+
+async def moving(env: ManagedEnvironment) -> str | None:
+    """The reason of condition Moving; empty without the condition, None without the Cluster."""
+    try:
+        found = await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)
+    except NotFound:
+        return None
+    reported = condition_list.get(found.decode(Cluster).status.conditions, "Moving")
+    return reported.reason if reported is not None else ""
+
+
+def test_a_move_that_stops_says_why_in_a_condition() -> None:
+    """The source is edited between the copy and the comparison."""
+
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        edits = []
+
+        def edit(sentence: str) -> None:
+            if "objects copied" in sentence:
+                edits.append(asyncio.ensure_future(source.change(kubernetesVersion="1.36")))
+
+        moving_ = await mover(source.client, target.client)
+        moving_.say = edit
+        with pytest.raises(Refused, match="changed during the move"):
+            await moving_.move([GARDEN])
+        await asyncio.gather(*edits)
+        reported = (await source.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).decode(Cluster).status
+        found = condition_list.get(reported.conditions, "Moving")
+        assert found is not None
+        assert (found.status, found.reason) == ("True", "MoveRefused")
+        assert "spec.kubernetesVersion changed during the move" in found.message
+        assert "with --back to take the move back" in found.message
+        await moving_.take_back([GARDEN])
+        assert await moving(source) == ""
+        await source.until_ready()
 
     between(story)
 

@@ -33,6 +33,7 @@ from espalier.clusters.observe.rules.releases import MAXIMUM_SKEW
 from espalier.etcdbackup.snapshotter import measures as backups
 from espalier.kube import metrics as requests
 from espalier.kube.measures import Measure
+from espalier.moving import objects as of_moves
 from espalier.providers.kinds import CLUSTER_API_KINDS, EKSA_KINDS
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Release, Releases
@@ -139,7 +140,7 @@ def conditions_of_gardener() -> Iterator[str]:
 
 def conditions_of(kind: str) -> Mapping[str, str]:
     """The conditions of a kind of ours and what they mean, in the order in which they are evaluated."""
-    modules = (of_clusters, of_upgrades, upgrades, containers)
+    modules = (of_clusters, of_moves, of_upgrades, upgrades, containers)
     steps = {step.condition: f"True: {step.meaning}." for step in containers.STEPS} if kind == reasons.NODE else {}
     return _conditions_in(modules, kind) | steps
 

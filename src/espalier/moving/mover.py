@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import msgspec
 
 from espalier.api.eksa.group import MOVE_ANNOTATION, PAUSED_ANNOTATION, PAUSED_BY_MOVE
 from espalier.api.resource import Key
-from espalier.moving import copies, objects
+from espalier.moving import condition, copies, objects
 from espalier.moving.copies import Copies, Judge, Refused, annotate, place_of, record_of
 from espalier.moving.objects import CLUSTER, Item, Place
 from espalier.moving.record import COPYING, HANDED_OVER, Record, next_epoch
 from espalier.moving.sides import Inventory, Side
+from espalier.runtime.clock import SystemClock
 
 __all__ = ["Judge", "Mover", "Refused"]
 
@@ -30,6 +32,7 @@ class Mover:
     target: Side
     judge: Judge
     say: Callable[[str], None]
+    now: Callable[[], datetime] = lambda: SystemClock().now()
     _copies: Copies = field(init=False)
 
     def __post_init__(self) -> None:
@@ -56,6 +59,7 @@ class Mover:
             uids = self._copies.uids(here, there)
             for key in copying:
                 if problems := list(self._copies.problems(here, there, key, uids)):
+                    await self._report(key, condition.refused(problems))
                     raise Refused(problems)
             for key in copying:
                 await self._copies.settle(here, there, key)
@@ -80,6 +84,7 @@ class Mover:
                 self.say(f"cluster {key} is not being moved")
                 continue
             await self._copies.remove(here, there, key, record)
+            await self._report(key, None)
             await copies.resume(self.source, found, key, record)
             self.say(f"cluster {key} stays at the source")
 
@@ -128,7 +133,10 @@ class Mover:
             record = Record(next_epoch(item.object), self.source.uid, self.target.uid, COPYING, paused)
             await annotate(self.source, item.object, {MOVE_ANNOTATION: record.text, PAUSED_ANNOTATION: PAUSED_BY_MOVE})
             self.say(f"cluster {key}: paused at the source")
+        if record.state == HANDED_OVER:
+            await self._report(key, condition.HANDED_OVER)
         if record.state == COPYING:
+            await self._report(key, condition.COPYING)
             await copies.pause(self.source, key, paused=True)
         return record
 
@@ -138,6 +146,7 @@ class Mover:
         record = self._required(here, key)
         handed = msgspec.structs.replace(record, state=HANDED_OVER)
         await annotate(self.source, item.object, {MOVE_ANNOTATION: handed.text})
+        await self._report(key, condition.HANDED_OVER)
 
     async def _activate(self, here: Inventory, there: Inventory, key: Key) -> None:
         """Let the target act; nothing to do if it does already."""
@@ -155,6 +164,9 @@ class Mover:
         members = self._copies.members(here, there, key)
         own = {item.object.metadata.uid: item for item in members}
         await self._copies.delete(self.source, [item for item in members if not objects.is_shared(item, own)])
+
+    async def _report(self, key: Key, standing: tuple[str, str] | None) -> None:
+        await condition.report(self.source, key, standing, self.now())
 
     def _cannot_return(self, found: Mapping[Place, Item], key: Key) -> str:
         if place_of(CLUSTER, key) not in found:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from espalier.api import paths
 from espalier.api.capi import cluster as capi
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa import reasons
 from espalier.api.eksa.group import MOVE_ANNOTATION, MOVED_FROM_ANNOTATION, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.identity import owner_of
 from espalier.api.meta import Tree
 from espalier.api.moves import BLOCK_MOVE
+from espalier.api.reference import ConditionProse
 from espalier.api.resource import Key, Resource
 from espalier.kube.objects import Object
 
@@ -30,6 +32,15 @@ _OF_THE_SERVER = (
     "generateName",
 )
 _SUM = "childrenObservedGeneration"
+MOVING: Annotated[
+    str,
+    ConditionProse(
+        (reasons.CLUSTER,),
+        "True: a move to another management cluster began here and has not ended; nobody acts on the cluster. Absent "
+        "otherwise; not part of Ready. `espalier move` writes it.",
+    ),
+] = "Moving"
+"""Condition of a Cluster at the source of its move."""
 _OF_THE_MOVE = (MOVE_ANNOTATION, MOVED_FROM_ANNOTATION, PAUSED_ANNOTATION)
 
 
@@ -168,6 +179,8 @@ def status_there(item: Item, generation: int) -> Tree | None:
     status = item.object.tree.get("status")
     if not item.has_status or not status:
         return None
+    if is_cluster(item) and "conditions" in status:
+        status["conditions"] = [one for one in status["conditions"] if one.get("type") != MOVING]
     present = item.object.metadata.generation
     if is_capi_cluster(item):  # pausing raised the generation, and resuming will
         is_paused = bool((item.object.tree.get("spec") or {}).get("paused"))

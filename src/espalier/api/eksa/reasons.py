@@ -331,6 +331,21 @@ class Reason(reference.Reason):
     DELETING = _time(
         "Deleting", "the objects of the cluster or upgrade are being deleted", CLUSTER, GROUP, limit=_MACHINES
     )
+    CLUSTER_BEING_MOVED = _person(
+        "ClusterBeingMoved",
+        "`espalier move` copies the cluster to another management cluster; if it was ended, give it again to go on, or "
+        "with --back to take the move back",
+    )
+    CLUSTER_HANDED_OVER = _person(
+        "ClusterHandedOver",
+        "another management cluster has the cluster; if `espalier move` was ended, give it again: it deletes what is "
+        "left",
+    )
+    MOVE_REFUSED = _person(
+        "MoveRefused",
+        "`espalier move` can't go on; the message says why. Give it again afterwards, or with --back to take the move "
+        "back",
+    )
     PAUSED = _person("Paused", "paused by an annotation; remove it to resume", CLUSTER, GROUP)
     TOO_MANY_WRITES = _person(
         "TooManyWrites",

@@ -247,8 +247,8 @@ def _says_more(message: str, other: str) -> bool:
 
 
 BEING_MOVED = (
-    "the cluster is being moved to another management cluster, and neither acts on it: give `espalier move` at the "
-    "source again to go on, or with --back to take the move back"
+    "the cluster is being moved to another management cluster, and neither acts on it: give `espalier move` again, at "
+    "the source or with --from-folder, to go on, or with --back to take the move back"
 )
 
 

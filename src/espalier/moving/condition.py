@@ -1,0 +1,81 @@
+"""Condition Moving on a Cluster at its source: nobody acts on the cluster, and whoever reads its status learns how that
+ends. The manager leaves the cluster alone, so the command writes it, before it may be interrupted.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from espalier.api.conditions import timestamp
+from espalier.api.eksa.reasons import Reason
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.kube.client import PatchType
+from espalier.kube.errors import Conflict, NotFound
+from espalier.moving.objects import CLUSTER, MOVING
+from espalier.moving.sides import Side
+
+COPYING = (
+    Reason.CLUSTER_BEING_MOVED,
+    "the cluster is being moved to another management cluster, and neither acts on it; if no `espalier move` runs, "
+    "give it here again to go on, or with --back to take the move back",
+)
+HANDED_OVER = (
+    Reason.CLUSTER_HANDED_OVER,
+    "the cluster is handed over to another management cluster, and what is left here is deleted; if no `espalier move` "
+    "runs, give it here again to end the move",
+)
+_ATTEMPTS = 5
+_LONGEST = 4000
+"""Characters of a message, of which an API server takes 32768."""
+
+
+def refused(problems: list[str]) -> tuple[str, str]:
+    """Reason and message of a move that ended because of these problems."""
+    ways = "give `espalier move` here again to go on, or with --back to take the move back"
+    text = "; ".join(problems)
+    why = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return Reason.MOVE_REFUSED, f"the move to another management cluster stopped, and nobody acts: {why}; {ways}"
+
+
+async def report(side: Side, key: Key, standing: tuple[str, str] | None, now: datetime) -> None:
+    """Write how a move stands; with None, that there is none."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            found = await side.client.get(CLUSTER, key.name, key.namespace)
+        except NotFound:
+            return
+        before: list[Tree] = (found.tree.get("status") or {}).get("conditions") or []
+        after = _changed(before, standing, found.metadata.generation, now)
+        if after == before:
+            return
+        metadata = {"uid": found.metadata.uid, "resourceVersion": found.resource_version}
+        patch: dict[str, Any] = {"metadata": metadata, "status": {"conditions": after}}
+        try:
+            await side.client.patch(
+                CLUSTER, key.name, key.namespace, patch=patch, type=PatchType.MERGE, subresource="status"
+            )
+        except Conflict:
+            if attempt == _ATTEMPTS:
+                raise
+        else:
+            return
+
+
+def _changed(before: list[Tree], standing: tuple[str, str] | None, generation: int, now: datetime) -> list[Tree]:
+    present = next((one for one in before if one.get("type") == MOVING), None)
+    others = [one for one in before if one is not present]
+    if standing is None:
+        return others
+    reason, message = standing
+    since = (present or {}).get("lastTransitionTime") or timestamp(now)
+    new = {
+        "type": MOVING,
+        "status": "True",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": since,
+        "observedGeneration": generation,
+    }
+    return [*others, new]
