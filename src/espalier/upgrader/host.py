@@ -121,8 +121,8 @@ class Commands:
         )
 
 
-def _text(output: bytes | str) -> str:
-    return output if isinstance(output, str) else output.decode(errors="replace")
+def _text(output: bytes) -> str:
+    return output.decode(errors="replace")
 
 
 def hold_lock(files: Files, clock: Clock) -> int:

@@ -338,8 +338,6 @@ def test_only_the_record_that_manages_clusters_is_held() -> None:
         scope = observer(*trees).scope(key)
         assert scope is not None
         assert isinstance(wait_for_managed_clusters(scope), Wait) is holds, key
-        manages = msgspec.structs.replace(scope, manages=(Key("team-a", "garden"),))
-        assert isinstance(wait_for_managed_clusters(manages), Wait) is scope.is_management, key
 
 
 GUARD, OURS, THEIRS = metadata_keys.MANAGEMENT_FINALIZER, CLUSTER_FINALIZER, "example.com/backup"

@@ -48,6 +48,7 @@ class Story:
         self.env = Environment(self.server, self.workload, Expiry())
         self.installed = Installed()
         self.is_initialized = True
+        self.has_kubeconfig = True
 
     def of(self, *there: str) -> Installed:
         """The note of these, once they are installed."""
@@ -67,7 +68,7 @@ class Story:
         self.server.asked.clear()
         self.workload.asked.clear()
         provider = replace(DOCKER, workload=lambda _render_input: self.manifests)
-        there = objects()
+        there = [tree for tree in objects() if self.has_kubeconfig or tree["kind"] != "Secret"]
         for tree in there:
             if tree["kind"] == "Cluster":
                 note = {metadata_keys.WORKLOAD_OBJECTS_ANNOTATION: str(self.installed)} if str(self.installed) else {}
@@ -118,6 +119,19 @@ def test_they_are_installed_as_soon_as_the_api_server_answers_and_noted_before_a
         for step in (begin_workload_objects, install_workload_objects):
             assert await one.do(step) == Continue()
             assert (one.writes, one.server.written) == ([], [])
+
+    tell(story)
+
+
+def test_objects_wait_for_the_kubeconfig() -> None:
+    """Nothing is announced as being installed that nobody could send."""
+
+    async def story() -> None:
+        one = Story("a")
+        one.has_kubeconfig = False
+        outcome = await one.do(begin_workload_objects)
+        assert outcome == Wait(Reason.WAITING_FOR_KUBECONFIG, "waiting for Secret eksa-system/garden-kubeconfig")
+        assert (one.writes, one.server.written) == ([], [])
 
     tell(story)
 

@@ -34,6 +34,13 @@ def test_the_program_needs_nothing_but_the_standard_library(tmp_path: Path) -> N
     assert loaded <= {*sys.stdlib_module_names, "espalier"}
 
 
+def test_what_builds_the_image_is_not_in_it() -> None:
+    program = {path.name for path in Path(image.__file__).parent.glob("*.py")} - {"image.py"}
+    folder = f"{image.LIBRARY}/{image.PACKAGE.replace('.', '/')}/"
+
+    assert {path.removeprefix(folder) for path in image.sources() if path.startswith(folder)} == program
+
+
 @pytest.mark.demand("U4", "U49")
 def test_the_image_contains_exactly_its_list(tmp_path: Path) -> None:
     several = tmp_path / "kubernetes"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -11,8 +13,8 @@ from typing import Any
 import pytest
 
 from espalier.simulator.hosts.static_pods import COMPONENTS
-from espalier.upgrader import checks, steps
-from espalier.upgrader.contents import WORK, parse_version
+from espalier.upgrader import checks, services, steps
+from espalier.upgrader.contents import WORK, ImageFile, parse_version
 from espalier.upgrader.host import NotCopied, Result, StepFailed
 from espalier.upgrader.services import show
 from tests.support.environments.simulated_node import (
@@ -405,6 +407,16 @@ def test_a_tool_that_was_not_on_the_node_comes_beside_its_kubelet(node: Simulate
     assert node.installed() == new_programs()
 
 
+def test_a_tool_is_replaced_where_it_is_on_the_path(node: Simulated) -> None:
+    """Not beside the kubelet, where it would hide the old one or be hidden by it."""
+    (node.root / "usr/bin/kubectl").rename(node.root / "usr/local/bin/kubectl")
+
+    upgrade(node)
+
+    assert (node.root / "usr/local/bin/kubectl").read_text() == new_programs()["usr/bin/kubectl"]
+    assert not (node.root / "usr/bin/kubectl").exists()
+
+
 def test_done_refuses_when_a_step_was_left_out(node: Simulated) -> None:
     for name in STEPS[:4]:
         node.step(name)
@@ -453,6 +465,25 @@ def test_other_systems_are_refused_by_name(tmp_path: Path, system: str) -> None:
         assert f"the node's operating system is Simulated {system}: only ubuntu and debian" in refused(node)
 
 
+def test_a_host_that_does_not_name_its_system_is_refused(node: Simulated) -> None:
+    for path in checks.OS_RELEASE:
+        (node.root / path.lstrip("/")).unlink(missing_ok=True)
+
+    assert "system is unknown (no /etc/os-release): only ubuntu" in refused(node)
+
+
+def test_a_kubelet_that_can_not_run_is_repaired_first(node: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = node.commands.run
+
+    def run(*command: str, timeout: float = 60) -> Result:
+        broken = Result(127, "exec format error")
+        return broken if command == ("/usr/bin/kubelet", "--version") else answered(*command, timeout=timeout)
+
+    monkeypatch.setattr(node.commands, "run", run)
+
+    assert refused(node) == "/usr/bin/kubelet --version exited 127 (exec format error): repair the kubelet first"
+
+
 @pytest.mark.demand("U76")
 def test_a_host_of_another_layout_is_refused(node: Simulated) -> None:
     (node.root / "etc/systemd/system/kubelet.service").rename(node.root / "etc/systemd/system/snap.kubelet.service")
@@ -463,7 +494,8 @@ def test_a_host_of_another_layout_is_refused(node: Simulated) -> None:
 @pytest.mark.parametrize(
     ("server", "image", "why"),
     [
-        ("v1.34.1", NEW, "the API server has version v1.34.1, which is too old for a node with v1.36.3"),
+        ("v1.34.1", NEW, "has version v1.34.1, which is too old for a node with v1.36.3: upgrade one minor at a time"),
+        ("v1.40.0", NEW, "the API server has version v1.40.0, which does not support nodes as old as v1.36.3"),
         (OLD, "v1.34.9", "the node's kubelet has version v1.35.4, which is newer than v1.34.9"),
         (OLD, "v1.37.0", "to v1.36 before v1.37.0"),
     ],
@@ -513,6 +545,39 @@ def test_room_is_asked_for_where_programs_go_when_that_is_another_file_system(
         node.step("copy")
 
     assert node.installed() == old_programs()
+
+
+def needed_bytes(worker: Simulated, monkeypatch: pytest.MonkeyPatch, files: Mapping[str, ImageFile]) -> int:
+    """The least room with which these programs may be copied."""
+    monkeypatch.setattr(checks, "SPARE_BYTES", 0)
+    node = replace(worker.node, contents=replace(worker.node.contents, files=files))
+    targets = services.all_programs(node)
+    for free in range(4096):
+        worker.files.free = free
+        with suppress(StepFailed):
+            checks.check_disk_space(node, targets)
+            return free
+    raise AssertionError("a simulated program is as large as 4 KiB")
+
+
+def test_programs_that_were_copied_need_no_more_room(worker: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step that is run again on a disk that its first run has filled goes on."""
+    files = worker.node.contents.files
+    before = needed_bytes(worker, monkeypatch, files)
+    worker.files.free = None
+    worker.step("copy")
+
+    assert before > 0
+    assert needed_bytes(worker, monkeypatch, files) == 0
+
+
+def test_programs_with_one_content_need_room_once(worker: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their copies are hard links: Kubernetes' programs may be one file."""
+    files = worker.node.contents.files
+    shared = {**files, "kubernetes/kubectl": files["kubernetes/kubelet"]}
+    before = needed_bytes(worker, monkeypatch, files)
+
+    assert needed_bytes(worker, monkeypatch, shared) == before - files["kubernetes/kubectl"].size
 
 
 def test_the_wrong_role_is_refused(worker: Simulated) -> None:

@@ -6,11 +6,14 @@ import asyncio
 import random
 from contextlib import suppress
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from espalier.api.core import NODE
+from espalier.api.eksa.reasons import Reason
+from espalier.api.resource import Key
 from espalier.clusterapi import kubeconfig
 from espalier.kube.client import Client
 from espalier.kube.errors import Unreachable
@@ -18,6 +21,7 @@ from espalier.runtime import virtual
 from espalier.runtime.cache import Caches
 from espalier.runtime.transforms import metadata_unless
 from espalier.upgrades.cluster_tracker import _RunningCaches
+from espalier.upgrades.cluster_view import ClusterView
 from tests.support.objects.observed_upgrades import made
 
 
@@ -33,6 +37,23 @@ def test_the_process_keeps_no_key_of_a_cluster_but_that_of_its_kubeconfig(name: 
         made({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "labels": labels}, "data": data})
     )
     assert ("data" in cached.tree) is is_kept
+
+
+@pytest.mark.parametrize(
+    ("content", "reason", "message"),
+    [
+        (None, Reason.KUBECONFIG_MISSING, "waiting for Secret eksa-system/garden-kubeconfig with the kubeconfig"),
+        (b"x", Reason.WORKLOAD_CLUSTER_UNREACHABLE, "waiting for the API server of workload cluster garden to answer"),
+    ],
+)
+def test_an_unreachable_cluster_says_what_is_missing(content: bytes | None, reason: Reason, message: str) -> None:
+    secret = Key("eksa-system", "garden-kubeconfig")
+    capi_objects: Any = SimpleNamespace(cluster="garden", kubeconfig=content, kubeconfig_secret=secret)
+
+    wait = ClusterView(capi_objects, None).unreachable
+
+    assert wait.reason == reason
+    assert wait.message.startswith(message)
 
 
 class Silent:

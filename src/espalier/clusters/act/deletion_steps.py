@@ -106,16 +106,15 @@ async def guard(ctx: Context) -> Outcome:
     finalizers, so it is removed from any other Cluster.
     """
     scope, writer = ctx.scope, ctx.tools.writer
-    is_wanted = scope.is_management and bool(scope.manages)
-    if is_wanted and not scope.is_deleted:  # API servers accept no new finalizers on an object being deleted
+    if scope.manages and not scope.is_deleted:  # API servers accept no new finalizers on an object being deleted
         await writer.add_finalizer(CLUSTER, scope.object, metadata_keys.MANAGEMENT_FINALIZER)
-    elif not is_wanted:
+    elif not scope.manages:
         await writer.remove_finalizer(CLUSTER, scope.object, metadata_keys.MANAGEMENT_FINALIZER)
     return Continue()
 
 
 def wait_for_managed_clusters(scope: Scope) -> Outcome:
     """The outcome for a record that was deleted anyway: wait for its clusters."""
-    if not scope.is_management or not scope.manages:
+    if not scope.manages:
         return Continue()
     return Wait(Reason.MANAGES_CLUSTERS, messages.manages(messages.listed(scope.manages)))

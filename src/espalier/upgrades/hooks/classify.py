@@ -75,10 +75,9 @@ def of_machine(current: MachineObjects, desired: MachineObjects, infrastructures
     contents = {
         (kind, name): {"template": {"spec": spec}} for name, spec in zip(("0", "1"), infrastructure, strict=True)
     }
-    is_same = infrastructure[0] == infrastructure[1]
     change = classify(
         _machine(before, configs[0], Template(kind, "0")),
-        _machine(after, configs[1], Template(kind, "0" if is_same else "1")),
+        _machine(after, configs[1], Template(kind, "1")),
         UpdateStrategy.IN_PLACE,
         infrastructures,
         lambda kind, name: contents.get((kind, name)),
