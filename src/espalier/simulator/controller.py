@@ -63,10 +63,39 @@ def controllers(
     workers: int,
     pods: Pods | None,
     cluster_api: bool,
+    hosts_workloads: bool,
 ) -> list[Controller]:
-    """All controllers; without `cluster_api` only those of simulated machines and of workload clusters."""
+    """All controllers: of Cluster API, of what happens in workload clusters (both optional), and of machines."""
     builder = _Builder.of(client, caches, workloads, clock, rng, keys, infrastructures, workers)
-    return [*(builder.cluster_api() if cluster_api else ()), *builder.machine_controllers(timing, pods)]
+    hosting = hosted(workloads, clock=clock, rng=rng, pod_seconds=timing.pods, pods=pods) if hosts_workloads else []
+    return [*(builder.cluster_api() if cluster_api else ()), *hosting, *builder.machine_controllers(timing)]
+
+
+def hosted(
+    workloads: Workloads, *, clock: Clock, rng: random.Random, pod_seconds: float, pods: Pods | None
+) -> list[Controller]:
+    """The controllers of what happens in workload clusters: Kubernetes' own, and kubelets.
+
+    They run once for all clusters of a process, whichever management clusters have them.
+    """
+    runs = {"runs": pods.runs} if pods else {}
+    simulator = WorkloadControllers(workloads, clock=clock, rng=rng, **runs)
+    controller = Controller("simulated-workload-cluster", replanned(simulator.reconcile), workers=_HOST_WORKERS)
+    workloads.subscribe(lambda cluster, _object: controller.enqueue(cluster, after=pod_seconds))
+    if pods is None:
+        return [controller]
+    of_pods = Controller("simulated-pod", replanned(pods.reconcile), workers=_HOST_WORKERS)
+
+    def changed(cluster: Key, object_: Object) -> None:
+        if object_.kind in (NODE.kind, POD.kind):
+            of_pods.enqueue(cluster)
+
+    workloads.subscribe(changed)
+    return [controller, of_pods]
+
+
+_HOST_WORKERS = 50
+"""Clusters that are acted on at the same time."""
 
 
 class _Builder:
@@ -107,9 +136,9 @@ class _Builder:
             self.etcds(),
         ]
 
-    def machine_controllers(self, timing: Timing, pods: Pods | None) -> list[Controller]:
+    def machine_controllers(self, timing: Timing) -> list[Controller]:
         """The controllers of machines and of their clusters."""
-        controllers = [self.workload_clusters(timing.pods, pods), *([self.pods(pods)] if pods else [])]
+        controllers = []
         for provider in self._inventory.kinds:
             controllers += [self.infrastructure_clusters(provider), self.infrastructure_machines(provider, timing)]
         return controllers
@@ -333,28 +362,6 @@ class _Builder:
             controller.watch(inventory.hosts[provider.machine.kind], machines_of_host(provider.hosts, cache))
         # Bootstrap data may arrive after the Machine that names them.
         controller.watch(inventory.secrets, self._in_same(cache))
-        return controller
-
-    def pods(self, pods: Pods) -> Controller:
-        controller = self._controller("simulated-pod", pods.reconcile)
-
-        def changed(cluster: Key, object_: Object) -> None:
-            if object_.kind in (NODE.kind, POD.kind):
-                controller.enqueue(cluster)
-
-        self._workloads.subscribe(changed)
-        return controller
-
-    def workload_clusters(self, pod_seconds: float, pods: Pods | None) -> Controller:
-        scheme = self._scheme
-        runs = {"runs": pods.runs} if pods else {}
-        simulator = WorkloadControllers(self._workloads, clock=scheme.clock, rng=scheme.rng, **runs)
-        controller = self._controller("simulated-workload-cluster", simulator.reconcile)
-
-        def changed(cluster: Key, _object: Object) -> None:
-            controller.enqueue(cluster, after=pod_seconds)
-
-        self._workloads.subscribe(changed)
         return controller
 
 

@@ -24,12 +24,14 @@ def component(
     workers: int = 50,
     pods: Pods | None = None,
     cluster_api: bool = True,
+    hosts_workloads: bool = True,
 ) -> Component:
     """Simulated machines of these `infrastructures`, what happens in workload clusters, and simulated Cluster API.
 
     `rng` generates the names of new objects. `keys` generates private keys; None for the system's randomness. `pods`
     runs those pods that have a program; its creator closes it. `kinds` are those of Cluster API and of its
-    providers. Without `cluster_api`, Cluster API's own managers are elsewhere.
+    providers. Without `cluster_api`, Cluster API's own managers are elsewhere. Without `hosts_workloads`,
+    another part of this process does what happens in workload clusters.
     """
 
     def build(host: Host) -> None:
@@ -45,6 +47,7 @@ def component(
             workers=workers,
             pods=pods,
             cluster_api=cluster_api,
+            hosts_workloads=hosts_workloads,
         )
         for controller in built:
             host.manager.add(controller)

@@ -21,6 +21,9 @@ class Stores(Protocol):
     def exists(self, cluster: Key) -> bool:
         """True if there is a store of the cluster, whether opened by this process or before."""
 
+    def clusters(self, namespace: str) -> list[Key]:
+        """The clusters of a namespace that have a store."""
+
     def location(self, cluster: Key) -> str:
         """The location of a store, for messages."""
 
@@ -46,6 +49,11 @@ class FolderStores:
     def exists(self, cluster: Key) -> bool:
         """True if there is a store of the cluster, whether opened by this process or before."""
         return (self._folder(cluster) / _DATABASE).exists()
+
+    def clusters(self, namespace: str) -> list[Key]:
+        """The clusters of a namespace that have a store."""
+        found = sorted(path.parent.name for path in self._home.glob(f"clusters/{namespace}-*/{_DATABASE}"))
+        return [Key(namespace, name.removeprefix(f"{namespace}-")) for name in found]
 
     def location(self, cluster: Key) -> str:
         """The path of the file."""
@@ -74,6 +82,10 @@ class MemoryStores:
     def exists(self, cluster: Key) -> bool:
         """True if there is a store of the cluster, whether opened by this process or before."""
         return cluster in self._stores
+
+    def clusters(self, namespace: str) -> list[Key]:
+        """The clusters of a namespace that have a store."""
+        return [key for key in self._stores if key.namespace == namespace]
 
     def location(self, cluster: Key) -> str:
         """A description: it has no path."""

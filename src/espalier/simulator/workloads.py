@@ -7,9 +7,11 @@ import hashlib
 import itertools
 import random
 import socket
+from collections.abc import Callable
 
 from espalier.api.capi.cluster import Endpoint
 from espalier.api.resource import Key
+from espalier.apiserver.access.webhooks import CallWebhook
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.sqlite import Unusable
 from espalier.clusterapi.network import Network
@@ -51,6 +53,8 @@ class Workloads:
         self._used_ports: set[int] = set()
         self._locks: dict[Key, asyncio.Lock] = {}
         self._subscribers: list[Changed] = []
+        self.webhooks: Callable[[Key], CallWebhook] | None = None
+        """Returns what calls the webhooks of a cluster; None: no webhook of a workload cluster is reached."""
 
     def subscribe(self, changed: Changed) -> None:
         """Call `changed` with each changed object of the `WATCHED` kinds, of every cluster."""
@@ -183,7 +187,8 @@ class Workloads:
         self, cluster: Key, endpoint: Endpoint, authority: Authority, version: str, network: Network
     ) -> WorkloadCluster:
         rng = random.Random(self._rng.getrandbits(64))  # noqa: S311 - names and uids, not keys
-        server = Server(self._stores.open(cluster), now=self._clock.now, random=rng, version=version)
+        call = self.webhooks(cluster) if self.webhooks is not None else None
+        server = Server(self._stores.open(cluster), now=self._clock.now, random=rng, version=version, call_webhook=call)
         served = self.served(cluster, endpoint)
         return WorkloadCluster(cluster, endpoint, served, server, authority, network, self._clock)
 

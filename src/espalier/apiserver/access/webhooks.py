@@ -39,7 +39,7 @@ class CallFailed(Exception):
 class WebhookCall:
     """One call to make: POST `body` to `url`, trusting `ca_bundle` (PEM; empty: the authorities of the system).
 
-    `timeout` is in seconds. An empty `url` is a Service reference, which is unreachable here; `service` names it.
+    `timeout` is in seconds. An empty `url` is a reference to a Service: `service` names it, with `port` and `path`.
     """
 
     webhook: str
@@ -48,6 +48,8 @@ class WebhookCall:
     timeout: float
     body: bytes
     service: str = ""
+    path: str = ""
+    port: int = 443
 
 
 CallWebhook: TypeAlias = Callable[[WebhookCall], Awaitable[bytes]]
@@ -161,6 +163,8 @@ def _call(webhook: Webhook, resource: Resource, admission: Admission, uid: str) 
         timeout=webhook.timeout_seconds,
         body=encode_json({"apiVersion": API_VERSION, "kind": KIND, "request": request}),
         service=f"{service.namespace}/{service.name}" if service is not None else "",
+        path=service.path if service is not None else "",
+        port=service.port if service is not None else 443,
     )
 
 

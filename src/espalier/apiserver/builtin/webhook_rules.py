@@ -66,10 +66,12 @@ class Rule(Part):
 
 
 class ServiceReference(Part):
-    """A Service inside the cluster. There is none behind an embedded API server."""
+    """A Service inside the cluster. A management API server on its own reaches none."""
 
     name: str = ""
     namespace: str = ""
+    path: str = ""
+    port: int = 443
 
 
 class ClientConfig(Part):
