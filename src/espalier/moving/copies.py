@@ -67,6 +67,10 @@ class Judge(Protocol):
     def management(self, at: Inventory) -> str:
         """The name of the management cluster."""
 
+    def is_record(self, at: Inventory, key: Key) -> bool:
+        """True if a Cluster of this key is the record of the management cluster."""
+        ...
+
     @property
     def stamps(self) -> frozenset[str]:
         """The annotations that differ for a Cluster in each management cluster."""
@@ -235,11 +239,14 @@ class Copies:
         return mark_of(copy).partition("/")[0] == self.source
 
 
-async def resume(side: Side, found: Mapping[Place, Item], key: Key, record: Record) -> None:
-    """Let one side act on a cluster that a move paused; `found` is a reading of that side."""
+async def resume(side: Side, found: Mapping[Place, Item], key: Key, paused: str | None) -> None:
+    """Let one side act on a cluster that a move paused, and leave it with this value of the paused annotation.
+
+    `found` is a reading of that side.
+    """
     await pause(side, key, paused=False)
     cluster = found[place_of(CLUSTER, key)].object
-    await annotate(side, cluster, {MOVE_ANNOTATION: None, PAUSED_ANNOTATION: record.paused}, versioned=False)
+    await annotate(side, cluster, {MOVE_ANNOTATION: None, PAUSED_ANNOTATION: paused}, versioned=False)
 
 
 async def pause(side: Side, key: Key, *, paused: bool) -> None:

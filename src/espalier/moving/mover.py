@@ -23,6 +23,9 @@ from espalier.runtime.clock import SystemClock
 
 __all__ = ["Judge", "Mover", "Refused"]
 
+PAUSED_AS_RECORD = "true"
+"""The value of the paused annotation of a management cluster's record: no manager acts on its own cluster."""
+
 
 @dataclass
 class Mover:
@@ -85,7 +88,7 @@ class Mover:
                 continue
             await self._copies.remove(here, there, key, record)
             await self._report(key, None)
-            await copies.resume(self.source, found, key, record)
+            await copies.resume(self.source, found, key, record.paused)
             self.say(f"cluster {key} stays at the source")
 
     def _check(self, here: Inventory, there: Inventory, keys: Sequence[Key]) -> None:
@@ -155,7 +158,12 @@ class Mover:
         record = record_of(copy.object) if copy is not None else None
         if record is None or self._record(here.index.by_place, key) is None:
             return
-        await copies.resume(self.target, found, key, record)
+        paused = record.paused
+        if self.judge.is_record(there, key):
+            paused = PAUSED_AS_RECORD
+        elif self.judge.is_record(here, key):
+            paused = None
+        await copies.resume(self.target, found, key, paused)
 
     async def _remove(self, here: Inventory, there: Inventory, key: Key) -> None:
         """Delete the objects at the source, which delete nothing else; what others use stays."""

@@ -64,7 +64,7 @@ class Restore:
             raise Refused(problems)
         for key in left:
             await self._copies.settle(here, there, key)
-            await copies.resume(self.target, there.index.by_place, key, self._record(here, key))
+            await copies.resume(self.target, there.index.by_place, key, self._record(here, key).paused)
             self.say(f"cluster {key} is restored")
 
     async def take_back(self, keys: Sequence[Key]) -> None:

@@ -28,8 +28,10 @@ _RELEASES = {(kind.resource.group, kind.resource.kind) for kind in (Bundles, EKS
 class ClusterJudge:
     """The judge of a move, with the rules of the Cluster controller."""
 
-    def __init__(self, providers: Providers) -> None:
+    def __init__(self, providers: Providers, *, moves_records: bool = False) -> None:
+        """`moves_records`: a management cluster itself may be moved, to and from its bootstrap."""
         self._providers = providers
+        self._moves_records = moves_records
         self._observers: dict[int, tuple[Inventory, Observer]] = {}
 
     @property
@@ -72,12 +74,17 @@ class ClusterJudge:
             if (item.resource.group, item.resource.kind) in _RELEASES:
                 yield item.place
 
+    def is_record(self, at: Inventory, key: Key) -> bool:
+        """True if the management cluster's ConfigMap names a Cluster of this key."""
+        known = self._observer(at).management_cluster
+        return known.is_named and known.is_it(key)
+
     def unsettled(self, source: Inventory, key: Key) -> Iterable[str]:
         """The reasons why a cluster can't be copied now: a change in progress, or what can't be copied at all."""
         scope = self._observer(source).scope(key)
         if scope is None:
             return
-        if scope.is_self_managed:
+        if scope.is_self_managed and not self._moves_records:
             yield f"Cluster {key} is the record of a management cluster: only clusters that it manages are moved"
             return
         if scope.spec.datacenter_ref is not None and scope.spec.datacenter_ref.kind == BARE_METAL:
@@ -88,10 +95,10 @@ class ClusterJudge:
     def obstacles(self, source: Inventory, target: Inventory, key: Key) -> Iterable[str]:
         """The reasons at the target: it lacks a record of its own, or the cluster's release."""
         scope = self._observer(source).scope(key)
-        if scope is None or scope.is_self_managed:
+        if scope is None or (scope.is_self_managed and not self._moves_records):
             return
         there = self._observer(target)
-        if there.management_cluster.record is None:
+        if there.management_cluster.record is None and not (self._moves_records and self.is_record(target, key)):
             yield "the target has no record of a management cluster: apply its Cluster there"
         bundles = there.releases.bundles(scope.spec)
         if bundles is None:
