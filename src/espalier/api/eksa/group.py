@@ -96,3 +96,12 @@ MOVED_FROM_ANNOTATION: Annotated[
         "`espalier move` copied the object from the management cluster with this uid; the number counts the moves.",
     ),
 ] = f"{GROUP}/moved-from"
+MANAGEMENT_STATE_ANNOTATION: Annotated[
+    str,
+    Annotation(
+        "ConfigMap `eksa-system/management-cluster`",
+        Writer.USER,
+        "`espalier create cluster` creates this management cluster (`creating`), or has created it (`running`).",
+        "give the same `espalier create cluster` again to end the creation",
+    ),
+] = f"{GROUP}/management-state"

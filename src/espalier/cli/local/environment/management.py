@@ -29,22 +29,27 @@ FIELD_MANAGER = "espalier-laptop"
 _log = structlog.get_logger("espalier.environment")
 
 MANAGEMENT_CLUSTER_NAME = "laptop"
-"""Name of the management Cluster, in the namespace `default`."""
+"""Name of the management Cluster of `espalier up`, in the namespace `default`."""
+
+BOOTSTRAP_NAME = "bootstrap"
+"""That of a bootstrap, which creates a management cluster."""
 
 
-async def prepare_kinds(client: Client, releases: Releases, kinds: Sequence[type[KubeObject]]) -> None:
+async def prepare_kinds(
+    client: Client, releases: Releases, kinds: Sequence[type[KubeObject]], name: str = MANAGEMENT_CLUSTER_NAME
+) -> None:
     """Prepare the system namespace, CRDs, releases, and the ConfigMap that names the management cluster's record."""
     await _namespace(client)
     await install_definitions(kinds, client)
     await install(client, releases.objects())
     named = ConfigMap(
         metadata=ObjectMeta(name=MANAGEMENT_CLUSTER, namespace=SYSTEM_NAMESPACE),
-        data={"namespace": "default", "name": MANAGEMENT_CLUSTER_NAME},
+        data={"namespace": "default", "name": name},
     )
     await client.apply(CONFIG_MAP, named, field_manager=FIELD_MANAGER)
 
 
-async def make_record(client: Client, releases: Releases) -> None:
+async def make_record(client: Client, releases: Releases, name: str = MANAGEMENT_CLUSTER_NAME) -> None:
     """The record of the management cluster and its datacenter, where they are not there: at first, or again.
 
     Admission may have to answer. It gets the newest release in which it leaves none of its clusters behind.
@@ -53,7 +58,7 @@ async def make_record(client: Client, releases: Releases) -> None:
     while versions:
         try:
             with client.warning(lambda _text: None):  # it is paused on purpose
-                for object_ in management_cluster(releases, versions.pop()):
+                for object_ in management_cluster(releases, versions.pop(), name):
                     await _unless_there(client, object_)
         except Invalid:
             if not versions:
@@ -69,21 +74,19 @@ async def _unless_there(client: Client, object_: KubeObject) -> None:
         await client.apply(object_.resource, object_, field_manager=FIELD_MANAGER)
 
 
-async def follow_newest(client: Client, releases: Releases) -> None:
+async def follow_newest(client: Client, releases: Releases, name: str = MANAGEMENT_CLUSTER_NAME) -> None:
     """Move the management Cluster to the newest release, as an upgrade of it that admission judges.
 
     A refusal is logged and leaves it where it is: workload clusters that are too far behind are upgraded first, and
     the next start tries again.
     """
     newest = releases.newest()
-    found = (await client.get(Cluster.resource, MANAGEMENT_CLUSTER_NAME, "default")).decode(Cluster)
+    found = (await client.get(Cluster.resource, name, "default")).decode(Cluster)
     wanted = {"eksaVersion": newest.version, "kubernetesVersion": newest.kubernetes_versions[-1]}
     if (found.spec.eksa_version, found.spec.kubernetes_version) == tuple(wanted.values()):
         return
     try:
-        await client.patch(
-            Cluster.resource, MANAGEMENT_CLUSTER_NAME, "default", patch={"spec": wanted}, type=PatchType.MERGE
-        )
+        await client.patch(Cluster.resource, name, "default", patch={"spec": wanted}, type=PatchType.MERGE)
     except ApiError as error:
         _log.warning("the management cluster keeps its release", release=found.spec.eksa_version, reason=str(error))
 
@@ -95,27 +98,27 @@ async def _namespace(client: Client) -> None:
         await client.create(NAMESPACE, Namespace(metadata=ObjectMeta(name=SYSTEM_NAMESPACE)))
 
 
-def management_cluster(releases: Releases, version: str = "") -> list[KubeObject]:
+def management_cluster(releases: Releases, version: str = "", name: str = MANAGEMENT_CLUSTER_NAME) -> list[KubeObject]:
     """The Cluster that workload clusters name as their manager: self-managed, and paused because nothing is to be done.
 
     It and its datacenter describe this machine as well as the kind can: there are no machines behind it. Its release is
     the newest one, unless another is given.
     """
     release = releases.release(version) if version else releases.newest()
-    metadata = ObjectMeta(name=MANAGEMENT_CLUSTER_NAME, namespace="default")
+    metadata = ObjectMeta(name=name, namespace="default")
     spec = ClusterSpec(
         kubernetes_version=release.kubernetes_versions[-1],
         control_plane_configuration=ControlPlaneConfiguration(count=1),
-        datacenter_ref=Ref(kind=LOCAL_DATACENTER.resource.kind, name=MANAGEMENT_CLUSTER_NAME),
+        datacenter_ref=Ref(kind=LOCAL_DATACENTER.resource.kind, name=name),
         cluster_network=network.ClusterNetwork(
             pods=network.Ranges(cidr_blocks=["192.168.0.0/16"]),
             services=network.Ranges(cidr_blocks=["10.96.0.0/12"]),
             cni_config=network.CNIConfig(kindnetd=network.KindnetdConfig()),
         ),
-        management_cluster=ManagementCluster(name=MANAGEMENT_CLUSTER_NAME),
+        management_cluster=ManagementCluster(name=name),
         eksa_version=release.version,
     )
-    paused = ObjectMeta(name=MANAGEMENT_CLUSTER_NAME, namespace="default", annotations={PAUSED_ANNOTATION: "true"})
+    paused = ObjectMeta(name=name, namespace="default", annotations={PAUSED_ANNOTATION: "true"})
     return [LOCAL_DATACENTER(metadata=metadata), Cluster(metadata=paused, spec=spec)]
 
 

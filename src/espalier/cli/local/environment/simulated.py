@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -18,11 +18,17 @@ from espalier.cli.install import manifests
 from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.home import Home, naming
 from espalier.cli.local.environment import authority as authorities
-from espalier.cli.local.environment.management import follow_newest, make_record, prepare_kinds
+from espalier.cli.local.environment.hosts import Hosts
+from espalier.cli.local.environment.management import (
+    MANAGEMENT_CLUSTER_NAME,
+    follow_newest,
+    make_record,
+    prepare_kinds,
+)
+from espalier.cli.local.environment.management_pods import machines as machines_component
 from espalier.cli.local.images.upgrader_images import UpgraderImages
 from espalier.cli.programs import components
 from espalier.cli.programs.manager_task import ManagerTask
-from espalier.clusters.design.provider import infrastructures
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig
@@ -34,12 +40,9 @@ from espalier.runtime.clock import SystemClock
 from espalier.runtime.component import assemble, kinds
 from espalier.runtime.manager import Manager
 from espalier.runtime.webhooks import Webhooks
-from espalier.simulator import setup as simulator
 from espalier.simulator.controller import Timing
-from espalier.simulator.pods.controller import Pods
 from espalier.simulator.pods.process_runtime import ProcessRuntime
 from espalier.simulator.stores import FolderStores
-from espalier.simulator.workloads import Workloads
 
 HOST = "127.0.0.1"
 NAMES = (HOST, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
@@ -65,55 +68,80 @@ class SimulatedEnvironment:
         """
         home.create()
         home.require_database()
-        authority, port = authorities.load(home), port or home.port_before()
-        clock, rng = SystemClock(), random.SystemRandom()
-        async with AsyncExitStack() as stack:
-            webhooks = Webhooks(port=None)
-            outside = HttpWebhooks()
-            stack.push_async_callback(outside.close)
-            caller = InProcessWebhooks(webhooks, outside)
-            server = Server(SqliteStore(home.database), now=clock.now, random=rng, call_webhook=caller)
-            try:
-                await server.start()
-            except NoSpace as error:
-                raise home.no_space(str(error)) from error
-            except Unusable as error:
-                raise home.broken_database(str(error)) from error
-            stack.push_async_callback(server.close)
-            client = Client(InProcessTransport(server), field_manager="espalier", user_agent="espalier")
-            stack.push_async_callback(client.close)
-            workloads = Workloads(clock=clock, rng=rng, stores=FolderStores(home.root))
-            stack.push_async_callback(workloads.close)
-            manager = Manager(client, clock=clock, rng=rng, connect=workloads.connect)
-            images = UpgraderImages(releases, home.simulated / "images")
-            pods = Pods(workloads, [ProcessRuntime(images, home.simulated, clock)], clock)
-            stack.push_async_callback(pods.close)
-            made_of = components.of_manager(SIMULATED)
-            machines = simulator.component(
-                workloads,
-                rng=rng,
-                infrastructures=infrastructures(SIMULATED).all,
-                kinds=SIMULATED_KINDS,
-                timing=Timing(boot=boot_seconds),
-                pods=pods,
-            )
-            assemble(manager, made_of, webhooks=webhooks)
-            assemble(manager, [machines], client=client)
-            await prepare_kinds(client, releases, kinds((*made_of, machines)))
-            for resource, tree in manifests.webhook_configurations(IN_PROCESS):
-                await client.apply(resource, tree)
-            managing = ManagerTask.begin(manager)
-            stack.push_async_callback(managing.stop)
-            await managing.leading()
-            await make_record(client, releases)  # by admission, also when an earlier one was lost
-            await follow_newest(client, releases)
-            # Last: clients that get a response find everything in place.
-            url = await _serve(stack, server, home, clock, authority, port)
+        async with (
+            machines_of(home, boot_seconds, releases) as hosts,
+            management_side(home, hosts, port=port, releases=releases) as (url, managing),
+        ):
             yield cls(url, releases.newest().kubernetes_versions, managing)
 
     async def until_failed_or(self, stop: asyncio.Event) -> None:
         """Return when `stop` is set; raise the error if the manager fails first."""
         await self.managing.until_failed_or(stop)
+
+
+def machines_of(home: Home, boot_seconds: float, releases: Releases) -> AbstractAsyncContextManager[Hosts]:
+    """The machines whose data are in a folder."""
+    clock = SystemClock()
+    return Hosts.run(
+        FolderStores(home.root),
+        releases,
+        clock=clock,
+        rng=random.SystemRandom(),
+        timing=Timing(boot=boot_seconds),
+        runtimes=[ProcessRuntime(UpgraderImages(releases, home.simulated / "images"), home.simulated, clock)],
+    )
+
+
+@asynccontextmanager
+async def management_side(
+    home: Home, hosts: Hosts, *, port: int, releases: Releases, name: str = MANAGEMENT_CLUSTER_NAME
+) -> AsyncIterator[tuple[str, ManagerTask]]:
+    """The API server and the manager of a management cluster that is no cluster on these machines: its address, and the
+    manager. Its record has this name.
+    """
+    authority, port = authorities.load(home), port or home.port_before()
+    clock, rng = SystemClock(), random.SystemRandom()
+    async with AsyncExitStack() as stack:
+        webhooks = Webhooks(port=None)
+        caller = InProcessWebhooks(webhooks, hosts.webhooks)
+        server = Server(SqliteStore(home.database), now=clock.now, random=rng, call_webhook=caller)
+        try:
+            await server.start()
+        except NoSpace as error:
+            raise home.no_space(str(error)) from error
+        except Unusable as error:
+            raise home.broken_database(str(error)) from error
+        stack.push_async_callback(server.close)
+        managing = await stack.enter_async_context(managed(server, webhooks, hosts, releases, name))
+        # Last: clients that get a response find everything in place.
+        yield await _serve(stack, server, home, clock, authority, port), managing
+
+
+@asynccontextmanager
+async def managed(
+    server: Server, webhooks: Webhooks, hosts: Hosts, releases: Releases, name: str
+) -> AsyncIterator[ManagerTask]:
+    """The manager of a started API server, which calls `webhooks` at `IN_PROCESS`; the record has this name."""
+    client = Client(InProcessTransport(server), field_manager="espalier", user_agent="espalier")
+    try:
+        manager = Manager(client, clock=hosts.clock, rng=hosts.rng, connect=hosts.workloads.connect)
+        made_of = components.of_manager(SIMULATED)
+        machines = machines_component(hosts.workloads, hosts.rng, hosts.timing, hosts_workloads=False)
+        assemble(manager, made_of, webhooks=webhooks)
+        assemble(manager, [machines], client=client)
+        await prepare_kinds(client, releases, (*kinds(made_of), *SIMULATED_KINDS), name)
+        for resource, tree in manifests.webhook_configurations(IN_PROCESS):
+            await client.apply(resource, tree)
+        managing = ManagerTask.begin(manager)
+        try:
+            await managing.leading()
+            await make_record(client, releases, name)  # by admission, also when an earlier one was lost
+            await follow_newest(client, releases, name)
+            yield managing
+        finally:
+            await managing.stop()
+    finally:
+        await client.close()
 
 
 IN_PROCESS = "https://espalier.internal"

@@ -1,0 +1,1 @@
+"""Commands about management clusters themselves; those about their clusters are in `clusters/`."""

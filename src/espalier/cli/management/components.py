@@ -1,0 +1,81 @@
+"""The programs of a new management cluster: Espalier, and Cluster API with its providers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from espalier.api import core
+from espalier.api.crd import crd_of
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.cli.install import manifests
+from espalier.cli.install.deployment import HEALTH_PORT
+from espalier.providers.kinds import SIMULATED_KINDS
+from espalier.providers.registry import PROVIDERS
+from espalier.releases import Releases
+
+CAPI_NAMESPACE = "capi-system"
+_CAPI = "capi-controller-manager"
+
+
+def espalier(record: Key, release: str, releases: Releases | None = None) -> list[Tree]:
+    """The manifests of `espalier manifests` for this record, with the image that the release names."""
+    image = _bundle(release, releases)["eksa"]["clusterController"]["uri"]
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": record.namespace}}
+    return [
+        namespace,
+        *manifests.installed(PROVIDERS),
+        manifests.management(str(record)),
+        *(tree for _, tree in manifests.webhook_configurations()),
+        *manifests.deployed(image),
+    ]
+
+
+def simulated_cluster_api(release: str, releases: Releases | None = None) -> list[Tree]:
+    """The definitions of Cluster API and all providers, and one Deployment for their controllers, which are simulated
+    together."""
+    image = _bundle(release, releases)["clusterAPI"]["controller"]["uri"]
+    subject = {"kind": "ServiceAccount", "name": _CAPI, "namespace": CAPI_NAMESPACE}
+    everything = [
+        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+        {"nonResourceURLs": ["*"], "verbs": ["*"]},
+    ]
+    role = {"apiGroup": core.CLUSTER_ROLE.group, "kind": "ClusterRole", "name": _CAPI}
+    labels = {"control-plane": _CAPI}
+    health = {"port": HEALTH_PORT}
+    pod = {
+        "serviceAccountName": _CAPI,
+        "tolerations": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}],
+        "containers": [
+            {
+                "name": "manager",
+                "image": image,
+                "command": ["/manager"],
+                "livenessProbe": {"httpGet": {"path": "/healthz", **health}},
+                "readinessProbe": {"httpGet": {"path": "/readyz", **health}, "periodSeconds": 1},
+            }
+        ],
+    }
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": CAPI_NAMESPACE}},
+        *(msgspec.to_builtins(crd_of(kind)) for kind in SIMULATED_KINDS),
+        _object(core.SERVICE_ACCOUNT, _CAPI),
+        _object(core.CLUSTER_ROLE, _CAPI) | {"rules": everything},
+        _object(core.CLUSTER_ROLE_BINDING, _CAPI) | {"roleRef": role, "subjects": [subject]},
+        _object(core.DEPLOYMENT, _CAPI)
+        | {"spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}},
+    ]
+
+
+def _bundle(release: str, releases: Releases | None) -> dict[str, Any]:
+    found = (releases or Releases.load()).release(release)
+    tree: dict[str, Any] = msgspec.to_builtins(found.bundles.spec.versions_bundles[0])
+    return tree
+
+
+def _object(resource: Resource, name: str) -> Tree:
+    metadata = {"name": name} | ({"namespace": CAPI_NAMESPACE} if resource.namespaced else {})
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}

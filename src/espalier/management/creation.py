@@ -1,0 +1,180 @@
+"""Creation of a management cluster: made by a bootstrap as any cluster, and moved into itself.
+
+In the bootstrap the Cluster names the bootstrap as its management cluster. The move changes that to its own name, and
+pauses it: from then on it is the record of its management cluster, on which no manager acts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from espalier.api.eksa.release import EKSARelease
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.kube.client import Client
+from espalier.kube.errors import KubeError, NotFound
+from espalier.management import installing
+from espalier.management import record as records
+from espalier.management.steps import Progress, Refused, Step
+from espalier.moving import mover as moves
+from espalier.moving.mover import Judge, Mover
+from espalier.moving.sides import Side
+
+OPERATION = "create"
+_PAUSE = 0.5
+_PATIENCE = 120.0
+"""Seconds for which a move waits for what follows from the installation: the releases, and a settled cluster."""
+
+
+class Made(Protocol):
+    """Makes the cluster in the bootstrap, and reaches it."""
+
+    async def apply(self) -> None:
+        """Write its manifest in the bootstrap, as `espalier create cluster` does, and wait until it is Ready."""
+
+    async def kubeconfig(self) -> bytes:
+        """Its kubeconfig, from the bootstrap."""
+
+
+@dataclass
+class Creation:
+    """The creation of a management cluster: its manifests, and the connections to both API servers."""
+
+    key: Key
+    release: str
+    bootstrap: Client
+    made: Made
+    connect: Callable[[bytes], Client]
+    cluster_api: Sequence[Tree]
+    """The manifests of Cluster API and its providers."""
+    espalier: Sequence[Tree]
+    """Those of Espalier, with the ConfigMap that names the record."""
+    judge: Judge
+    write_kubeconfig: Callable[[bytes], Awaitable[None]]
+    progress: Progress
+    set_up_git_ops: Callable[[Client], Awaitable[None]] | None = None
+    """Installs Flux in the new management cluster, and commits the cluster's files; None without `gitOpsRef`."""
+    _cluster: Client | None = None
+
+    def steps(self) -> list[Step]:
+        """The steps in the bootstrap, in order. The bootstrap is removed after them."""
+        here, there = "bootstrap", f"cluster {self.key.name}"
+        named = [f"{one['kind']} {one['metadata']['name']}" for one in self.cluster_api]
+        ours = [f"{one['kind']} {one['metadata']['name']}" for one in self.espalier]
+        steps = [
+            Step("create", f"create cluster {self.key} by the bootstrap", self._create, [f"{here}: the manifest"]),
+            Step(
+                "cluster-api",
+                f"install Cluster API in cluster {self.key.name}",
+                lambda: self._install(self.cluster_api),
+                [f"{there}: {one}" for one in named],
+            ),
+            Step(
+                "espalier",
+                f"install Espalier in cluster {self.key.name}",
+                self._install_espalier,
+                [f"{there}: {one}" for one in ours],
+            ),
+            Step("gitops", "set up GitOps", self._git_ops, [f"{there}: Flux", "the Git repository"]),
+            Step(
+                "move",
+                f"move cluster {self.key} into itself",
+                self._move,
+                [f"{there}: all objects of the cluster", f"{here}: their deletion"],
+            ),
+            Step("mark", "mark the management cluster", self._mark, [f"{there}: ConfigMap management-cluster"]),
+            Step("kubeconfig", "write the kubeconfig", self._kubeconfig, ["this machine: the kubeconfig, mode 0600"]),
+        ]
+        return [one for one in steps if one.name != "gitops" or self.set_up_git_ops is not None]
+
+    async def close(self) -> None:
+        """Close the connection to the cluster."""
+        if self._cluster is not None:
+            await self._cluster.close()
+
+    async def _create(self) -> None:
+        await self.made.apply()
+        await records.keep_kubeconfig(self.bootstrap, await self.made.kubeconfig())
+
+    async def _reached(self) -> Client:
+        if self._cluster is None:
+            content = await records.read_kubeconfig(self.bootstrap)
+            if content is None:
+                raise Refused(
+                    f"Secret eksa-system/{records.NAME} of the bootstrap is gone, and with it the way to cluster "
+                    f"{self.key}: give `espalier delete cluster {self.key.name}`, and create it again"
+                )
+            self._cluster = self.connect(content)
+        return self._cluster
+
+    async def _install(self, trees: Sequence[Tree]) -> None:
+        cluster = await self._reached()
+        await installing.apply(cluster, trees)
+        await installing.until_running(cluster, installing.deployments(trees), self.progress)
+
+    async def _install_espalier(self) -> None:
+        cluster = await self._reached()
+        known = await records.managed(cluster)
+        if known is not None and known[0] != self.key:
+            raise Refused(
+                f"cluster {self.key.name} already manages clusters: its ConfigMap eksa-system/management-cluster names "
+                f"Cluster {known[0]}; give the manifest of another cluster"
+            )
+        await self._install(self.espalier)
+        if known is None:
+            await records.mark(cluster, records.CREATING)
+
+    async def _git_ops(self) -> None:
+        if self.set_up_git_ops is not None:
+            await self.set_up_git_ops(await self._reached())
+
+    async def _move(self) -> None:
+        cluster = await self._reached()
+        await until_released(cluster, self.release, self.progress)
+        await moved(self.bootstrap, cluster, self.key, self.judge, self.progress)
+
+    async def _mark(self) -> None:
+        await records.mark(await self._reached(), records.RUNNING)
+
+    async def _kubeconfig(self) -> None:
+        content = await records.read_kubeconfig(self.bootstrap)
+        if content is not None:
+            await self.write_kubeconfig(content)
+
+
+async def until_released(cluster: Client, release: str, progress: Progress) -> None:
+    """Wait until the manager of a cluster has installed a release."""
+    name = EKSARelease.resource.group_resource
+    async with asyncio.timeout(_PATIENCE):
+        while True:
+            try:
+                listed = await cluster.list(EKSARelease.resource)
+            except (NotFound, KubeError) as error:
+                progress.wait(f"{name}: {error}")
+            else:
+                if any(one.tree["spec"].get("version") == release for one in listed.items):
+                    return
+                progress.wait(f"the manager installs release {release}")
+            await asyncio.sleep(_PAUSE)
+
+
+async def moved(source: Client, target: Client, key: Key, judge: Judge, progress: Progress) -> None:
+    """Move a management cluster, or go on with it. What follows from the last change of it is waited for."""
+    here, there = await Side.of(source), await Side.of(target)
+    if here is None or there is None:
+        raise Refused(f"cluster {key}: namespace eksa-system is gone {'here' if here is None else 'there'}")
+    mover = Mover(here, there, judge, progress.wait)
+    end = asyncio.get_running_loop().time() + _PATIENCE
+    while True:
+        try:
+            await mover.move([key])
+        except moves.Refused as refused:
+            if asyncio.get_running_loop().time() > end:
+                raise Refused(*refused.problems) from refused
+            progress.wait(refused.problems[0])
+            await asyncio.sleep(_PAUSE)
+        else:
+            return

@@ -1,0 +1,103 @@
+"""Installation of manifests in a cluster: applied in order, and waited for until they run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.kube.client import Client
+from espalier.kube.discovery import Discovery
+from espalier.kube.errors import KubeError, NotFound
+from espalier.management.record import FIELD_MANAGER
+from espalier.management.steps import Progress, Refused
+from espalier.runtime.definitions import until_established
+
+_PAUSE = 0.5
+_AT_ONCE = 8
+
+
+OPTIONAL = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+"""Kinds that limit the rights of a manager further, where the API server serves them (Kubernetes 1.30)."""
+
+
+async def apply(client: Client, trees: Sequence[Tree]) -> None:
+    """Apply manifests: namespaces and definitions first, and each kind once it is served."""
+    first = [one for one in trees if one["kind"] in ("Namespace", "CustomResourceDefinition")]
+    served = {
+        (one.resource.api_version, one.resource.kind): one.resource for one in await Discovery(client).resources()
+    }
+    limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def send(tree: Tree) -> None:
+        async with limit:
+            await client.apply(_resource(served, tree), tree, field_manager=FIELD_MANAGER)
+
+    await asyncio.gather(*(send(one) for one in first))
+    names = {one["metadata"]["name"] for one in first if one["kind"] == CUSTOM_RESOURCE_DEFINITION.kind}
+    await until_established(client, names)
+    if names:
+        served = await _served(client)
+    for tree in trees:  # in their order: a binding after its role
+        is_left_out = tree["kind"] in OPTIONAL and (tree["apiVersion"], tree["kind"]) not in served
+        if tree not in first and not is_left_out:
+            await send(tree)
+
+
+async def _served(client: Client) -> dict[tuple[str, str], Resource]:
+    return {(one.resource.api_version, one.resource.kind): one.resource for one in await Discovery(client).resources()}
+
+
+def _resource(served: dict[tuple[str, str], Resource], tree: Tree) -> Resource:
+    found = served.get((tree["apiVersion"], tree["kind"]))
+    if found is None:
+        raise Refused(f"{tree['kind']} {tree['metadata']['name']}: {tree['apiVersion']} is not served by the cluster")
+    return found
+
+
+def deployments(trees: Sequence[Tree]) -> list[Key]:
+    """The Deployments among manifests."""
+    return [
+        Key(one["metadata"]["namespace"], one["metadata"]["name"]) for one in trees if one["kind"] == DEPLOYMENT.kind
+    ]
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    replicas: int = 1
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    observed_generation: int = 0
+    updated_replicas: int = 0
+    available_replicas: int = 0
+
+
+class _Deployment(msgspec.Struct):
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+async def until_running(client: Client, keys: Sequence[Key], progress: Progress) -> None:
+    """Wait until all replicas of Deployments run, as they are written now."""
+    for key in keys:
+        while True:
+            try:
+                found = await client.get(DEPLOYMENT, key.name, key.namespace)
+                typed = found.decode(_Deployment)
+                spec, status = typed.spec, typed.status
+                if status.observed_generation >= found.metadata.generation and (
+                    min(status.updated_replicas, status.available_replicas) >= spec.replicas
+                ):
+                    break
+                progress.wait(
+                    f"Deployment {key}: {status.available_replicas} of {spec.replicas} replicas are available"
+                )
+            except NotFound:
+                progress.wait(f"Deployment {key} does not exist")
+            except KubeError as error:
+                progress.wait(f"Deployment {key}: {error}")
+            await asyncio.sleep(_PAUSE)

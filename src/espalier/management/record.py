@@ -1,0 +1,111 @@
+"""The record of an operation on a management cluster: a ConfigMap in its bootstrap, which outlives the command.
+
+It names the operation, its cluster, and the last step that is done. The kubeconfig of the cluster is kept beside it,
+because the Secret with it moves.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+
+import msgspec
+
+from espalier.api.core import CONFIG_MAP, SECRET, ConfigMap, Secret
+from espalier.api.eksa.group import MANAGEMENT_CLUSTER, MANAGEMENT_STATE_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.resource import Key
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import NotFound
+
+NAME = "management-operation"
+"""Name of the ConfigMap, and of the Secret with the kubeconfig, in the system's namespace of the bootstrap."""
+FIELD_MANAGER = "eks-a-cli"
+
+CREATING, RUNNING = "creating", "running"
+"""States of a management cluster, in an annotation of the ConfigMap that names its record."""
+
+
+class Record(msgspec.Struct, frozen=True):
+    """An operation as it stands."""
+
+    operation: str
+    namespace: str
+    name: str
+    release: str
+    """The release of the command that began it."""
+    step: str = ""
+    """The last step that is done; empty at first."""
+
+    @property
+    def key(self) -> Key:
+        """The cluster."""
+        return Key(self.namespace, self.name)
+
+
+async def read(bootstrap: Client) -> Record | None:
+    """The record in a bootstrap; None without any."""
+    try:
+        found = (await bootstrap.get(CONFIG_MAP, NAME, SYSTEM_NAMESPACE)).decode(ConfigMap)
+        return msgspec.convert(found.data, Record)
+    except (NotFound, msgspec.ValidationError):
+        return None
+
+
+async def write(bootstrap: Client, record: Record) -> None:
+    """Write the record."""
+    metadata = {"name": NAME, "namespace": SYSTEM_NAMESPACE}
+    await bootstrap.apply(
+        CONFIG_MAP,
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": metadata,
+            "data": {**msgspec.to_builtins(record)},
+        },
+        field_manager=FIELD_MANAGER,
+    )
+
+
+async def read_kubeconfig(bootstrap: Client) -> bytes | None:
+    """The kubeconfig of the cluster; None until it is kept."""
+    try:
+        found = await bootstrap.get(SECRET, NAME, SYSTEM_NAMESPACE)
+    except NotFound:
+        return None
+    return found.decode(Secret).data.get("value")
+
+
+async def keep_kubeconfig(bootstrap: Client, content: bytes) -> None:
+    """Keep the kubeconfig beside the record."""
+    metadata = {"name": NAME, "namespace": SYSTEM_NAMESPACE}
+    data = {"value": b64encode(content).decode()}
+    await bootstrap.apply(
+        SECRET,
+        {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data},
+        field_manager=FIELD_MANAGER,
+    )
+
+
+async def forget(bootstrap: Client) -> None:
+    """Delete the record and the kubeconfig; idempotent."""
+    for resource in (SECRET, CONFIG_MAP):
+        try:
+            await bootstrap.delete(resource, NAME, SYSTEM_NAMESPACE)
+        except NotFound:
+            continue
+
+
+async def managed(cluster: Client) -> tuple[Key, str] | None:
+    """The record that a management cluster names, and its state; None for a cluster that manages nothing."""
+    try:
+        found = await cluster.get(CONFIG_MAP, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE)
+    except NotFound:
+        return None
+    data = found.decode(ConfigMap).data
+    state = found.metadata.annotations.get(MANAGEMENT_STATE_ANNOTATION, RUNNING)
+    return Key(data.get("namespace", ""), data.get("name", "")), state
+
+
+async def mark(cluster: Client, state: str) -> None:
+    """Write the state of a management cluster. Raises `NotFound` if its ConfigMap does not exist."""
+    patch = {"metadata": {"annotations": {MANAGEMENT_STATE_ANNOTATION: state}}}
+    await cluster.patch(CONFIG_MAP, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)

@@ -1,0 +1,92 @@
+"""Management clusters that a bootstrap creates, and that manage themselves afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from espalier.api.capi.cluster import Cluster as CapiCluster
+from espalier.api.core import NODE
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.resource import Key
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import Forbidden, Invalid
+from espalier.management import record as records
+from espalier.runtime.virtual import Simulation, run
+from tests.support.environments.bootstraps import MANAGEMENT, applied, bootstrap, machines, manifest, until_gone
+from tests.support.environments.cluster_lives import EPOCH
+from tests.support.environments.managed_environment import CALM
+
+pytestmark = pytest.mark.embedded
+
+WORKLOAD = Key("default", "garden")
+
+
+async def nodes(cluster: Client) -> dict[str, str]:
+    return {one.name: one.metadata.uid for one in (await cluster.list(NODE)).items}
+
+
+def test_a_created_management_cluster_manages_itself() -> None:
+    async def main(simulation: Simulation) -> None:
+        async with machines(simulation.clock) as hosts:
+            async with bootstrap(hosts) as env:
+                await env.create()
+                cluster = env.connect(env.written[-1])
+                before = await nodes(cluster)
+            await asyncio.sleep(CALM)
+            found = await cluster.get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)
+            assert found.tree["spec"]["managementCluster"] == {"name": MANAGEMENT.name}
+            assert found.metadata.annotations[PAUSED_ANNOTATION] == "true"
+            assert found.decode(Cluster).status.ready
+            made = await cluster.get(CapiCluster.resource, MANAGEMENT.name, SYSTEM_NAMESPACE)
+            assert not made.tree["spec"].get("paused")
+            assert await records.managed(cluster) == (MANAGEMENT, records.RUNNING)
+            assert (len(before), await nodes(cluster)) == (3, before)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_a_created_management_cluster_manages_others() -> None:
+    """Its manager and Cluster API run in its own pods; the bootstrap is gone."""
+
+    async def main(simulation: Simulation) -> None:
+        async with machines(simulation.clock) as hosts:
+            async with bootstrap(hosts) as env:
+                await env.create()
+                cluster = env.connect(env.written[-1])
+            with pytest.raises(Invalid, match="is not the management cluster"):
+                await applied(cluster, manifest(WORKLOAD, managed_by="bootstrap"))
+            await applied(cluster, manifest(WORKLOAD, managed_by=MANAGEMENT.name))
+            assert hosts.workloads.has_data(Key(SYSTEM_NAMESPACE, WORKLOAD.name))
+            await cluster.delete(Cluster.resource, WORKLOAD.name, WORKLOAD.namespace)
+            await until_gone(cluster, WORKLOAD)
+            assert not hosts.workloads.has_data(Key(SYSTEM_NAMESPACE, WORKLOAD.name))
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_the_api_changes_no_created_management_cluster() -> None:
+    """L47, L49: only commands change it."""
+
+    async def main(simulation: Simulation) -> None:
+        async with machines(simulation.clock) as hosts:
+            async with bootstrap(hosts) as env:
+                await env.create()
+                cluster = env.connect(env.written[-1])
+            await asyncio.sleep(CALM)
+            before = await nodes(cluster)
+            tree = manifest(MANAGEMENT, managed_by=MANAGEMENT.name)[-1]
+            tree["metadata"]["annotations"] = {PAUSED_ANNOTATION: "true"}
+            tree["spec"]["workerNodeGroupConfigurations"][0]["count"] = 3
+            await cluster.apply(Cluster.resource, tree)
+            await asyncio.sleep(CALM)
+            assert await nodes(cluster) == before
+            patch = {"metadata": {"annotations": {PAUSED_ANNOTATION: None}}}
+            with pytest.raises(Forbidden, match="can't be created or changed through the API"):
+                await cluster.patch(
+                    Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace, patch=patch, type=PatchType.MERGE
+                )
+
+    run(main, epoch=EPOCH, seed=1)

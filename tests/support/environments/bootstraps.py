@@ -1,0 +1,172 @@
+"""A bootstrap and the machines of a management cluster that it creates, in one process on a simulated clock."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.manifests import read_manifests
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.apiserver.access.webhooks import CallFailed, WebhookCall
+from espalier.apiserver.server import Server
+from espalier.apiserver.storage.store import MemoryStore
+from espalier.cli.clusters import kubeconfig
+from espalier.cli.clusters.move_judge import ClusterJudge
+from espalier.cli.local.environment.hosts import Hosts
+from espalier.cli.local.environment.management import BOOTSTRAP_NAME
+from espalier.cli.local.environment.simulated import managed
+from espalier.cli.management import components
+from espalier.kube.client import Client
+from espalier.kube.errors import NotFound
+from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.objects import Object
+from espalier.management import record as records
+from espalier.management.creation import OPERATION, Creation
+from espalier.management.steps import run
+from espalier.providers.kinds import CATALOG
+from espalier.providers.registry import SIMULATED
+from espalier.runtime.clock import Clock
+from espalier.runtime.webhooks import Webhooks
+from espalier.simulator.controller import Timing
+from espalier.simulator.stores import MemoryStores
+from tests.support.environments.managed_clusters import EXAMPLES, NAMESPACE
+from tests.support.environments.managed_environment import RELEASES
+
+MANAGEMENT = Key(NAMESPACE, "management")
+RELEASE = RELEASES.newest().version
+
+
+@dataclass
+class Quiet:
+    """Progress that is kept."""
+
+    told: list[str] = field(default_factory=list)
+
+    def say(self, text: str, sign: str = "", *, aside: str = "") -> None:
+        self.told.append(text)
+
+    def wait(self, text: str) -> None:
+        self.told.append(f"  {text}")
+
+
+@dataclass
+class Bootstrap:
+    """A running bootstrap, and the machines beside it."""
+
+    hosts: Hosts
+    server: Server
+    written: list[bytes] = field(default_factory=list)
+    progress: Quiet = field(default_factory=Quiet)
+
+    def client(self) -> Client:
+        return Client(InProcessTransport(self.server), user_agent="espalier-cli", field_manager="eks-a-cli")
+
+    async def create(self, connected: Client | None = None) -> None:
+        client = connected or self.client()
+        creation = self.creation(client)
+        record = await records.read(client) or records.Record(OPERATION, MANAGEMENT.namespace, MANAGEMENT.name, RELEASE)
+        await run(client, record, creation.steps(), self.progress, lambda: "")
+
+    def creation(self, client: Client) -> Creation:
+        async def write(content: bytes) -> None:
+            self.written.append(content)
+
+        return Creation(
+            MANAGEMENT,
+            RELEASE,
+            client,
+            Made(client),
+            self.connect,
+            components.simulated_cluster_api(RELEASE, RELEASES),
+            components.espalier(MANAGEMENT, RELEASE, RELEASES),
+            ClusterJudge(SIMULATED, moves_records=True),
+            write,
+            self.progress,
+        )
+
+    def connect(self, content: bytes) -> Client:
+        return self.hosts.workloads.connect(content)
+
+
+@dataclass
+class Made:
+    """The cluster of the example, made by the bootstrap's controller."""
+
+    client: Client
+
+    async def apply(self) -> None:
+        await applied(self.client, manifest(MANAGEMENT, managed_by=BOOTSTRAP_NAME))
+
+    async def kubeconfig(self) -> bytes:
+        return await kubeconfig.read(self.client, MANAGEMENT)
+
+
+def manifest(key: Key, *, managed_by: str) -> list[Tree]:
+    """The example under this name; the Cluster comes last."""
+    trees = []
+    for document in read_manifests((EXAMPLES / "docker.yaml").read_bytes(), source="docker.yaml"):
+        tree = document.tree
+        tree["metadata"] |= {"namespace": key.namespace, "name": key.name}
+        if tree["kind"] == "Cluster":
+            tree["spec"]["datacenterRef"]["name"] = key.name
+            tree["spec"]["managementCluster"] = {"name": managed_by}
+            tree["spec"]["eksaVersion"] = RELEASE
+        trees.append(tree)
+    return sorted(trees, key=lambda tree: bool(tree["kind"] == "Cluster"))
+
+
+async def applied(client: Client, trees: Sequence[Tree]) -> None:
+    """Apply a manifest, whose Cluster comes last, and wait until it is ready."""
+    for tree in trees:
+        found = await client.apply(CATALOG.resource_of(tree["apiVersion"], tree["kind"]), tree)
+    async with asyncio.timeout(900):
+        while not _is_ready(found):
+            await asyncio.sleep(1)
+            found = await client.get(Cluster.resource, found.name, found.namespace)
+
+
+def _is_ready(found: Object) -> bool:
+    status = found.decode(Cluster).status
+    return bool(status.ready) and status.observed_generation >= found.metadata.generation
+
+
+async def until_gone(client: Client, key: Key) -> None:
+    """Wait until there is no such Cluster."""
+    async with asyncio.timeout(900):
+        with suppress(NotFound):
+            while await client.get(Cluster.resource, key.name, key.namespace):  # noqa: ASYNC110
+                await asyncio.sleep(1)
+
+
+@asynccontextmanager
+async def machines(clock: Clock, *, seed: int = 1) -> AsyncIterator[Hosts]:
+    """Machines on which clusters can run."""
+    rng = random.Random(seed)
+    async with Hosts.run(MemoryStores(), RELEASES, clock=clock, rng=rng, timing=Timing(), listen=False) as hosts:
+        yield hosts
+
+
+@asynccontextmanager
+async def bootstrap(hosts: Hosts, store: MemoryStore | None = None) -> AsyncIterator[Bootstrap]:
+    """A bootstrap with its manager, which goes with the block."""
+    webhooks = Webhooks(port=None)
+
+    async def call(call: WebhookCall) -> bytes:
+        try:
+            return webhooks.review(urlsplit(call.url).path, call.body)
+        except LookupError as error:
+            raise CallFailed(f"failed to call webhook: {error}") from None
+
+    server = Server(store or MemoryStore(), now=hosts.clock.now, random=hosts.rng, call_webhook=call)
+    await server.start()
+    try:
+        async with managed(server, webhooks, hosts, RELEASES, BOOTSTRAP_NAME):
+            yield Bootstrap(hosts, server)
+    finally:
+        await server.close()
