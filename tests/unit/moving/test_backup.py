@@ -37,6 +37,9 @@ class NoRules:
     def obstacles(self, source: Inventory, target: Inventory, key: Key) -> Iterable[str]:
         return []
 
+    def is_record(self, at: Inventory, key: Key) -> bool:
+        return False
+
     def management(self, at: Inventory) -> str:
         return ""
 
