@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 REAL ?= tests
+ROW ?= 1.36
+TIERS ?= tests/contracts tests/envtest tests/capi tests/unit/etcdbackup tests/unit/etcd
 STORIES ?= tests/nodes tests/contracts/test_kubeadm.py
 WORKERS ?= 3
 # What depends on the Python version: the event loop, threads, processes, TLS, imports, regular expressions; and the program on nodes.
@@ -12,7 +14,7 @@ COMPILE := uv pip compile -q --generate-hashes --universal --no-header --no-emit
 .DEFAULT_GOAL := help
 # Without cached bytecode each of the many programs that tests start compiles all it imports: a second of CPU each.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test smoke check bench soak real-assets test-real sizes pages election messages lock release
+.PHONY: help demo test smoke check bench soak real-assets real real-matrix test-real sizes pages election messages lock release
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -47,7 +49,16 @@ soak: $(VENV)/.installed ## What `make test` leaves out: other variants, fuzz ta
 	@ESPALIER_SOAK_SECONDS=$(or $(SECONDS),60) $(BIN)/python -m pytest -q -n 2 --dist load -m 'soak or hypothesis'
 
 real-assets: ## Real programs into a cache outside the tree (needs Go); REAL=nodes: all of real nodes (needs root, debootstrap)
-	@PYTHONPATH=src $(PYTHON) -m espalier.assets $(REAL)
+	@PYTHONPATH=src $(PYTHON) -m espalier.assets $(if $(filter command% environment%,$(origin ROW)),--row $(ROW)) $(REAL)
+
+real: $(VENV)/.installed ## Build one row of versions and run the tests on it: make real ROW=1.37
+	@PYTHONPATH=src $(PYTHON) -m espalier.assets --row $(ROW) tests
+	@ESPALIER_ROW=$(ROW) $(BIN)/python -m pytest -q -rs -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not nodes and not soak' $(TIERS)
+
+real-matrix: ## `make real` for each row of versions, with its seconds
+	@for row in $$(PYTHONPATH=src $(PYTHON) -m espalier.api.version_matrix); do \
+		started=$$(date +%s); $(MAKE) --no-print-directory real ROW=$$row || exit 1; \
+		echo "row $$row: $$(( $$(date +%s) - started )) s"; done
 
 test-real: $(VENV)/.installed ## Real nodes on this machine: boot, use, upgrade, break, clean up (root; make real-assets REAL=nodes before)
 	@$(BIN)/python -m pytest -q -rs -m nodes $(STORIES)

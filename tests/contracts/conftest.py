@@ -26,7 +26,7 @@ from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Transport
 from tests.support.environments.control_plane import ControlPlane
-from tests.support.etcd.etcds import ETCD_3_6, Clients, Limits
+from tests.support.etcd.etcds import NEWEST_ETCD, Clients, Limits
 from tests.support.left_files import folder_of_a_fixture
 from tests.support.servers.kubectl import Kubectl, find_kubectl
 from tests.support.servers.kubectl_things import CRD, THING, embedded_server
@@ -70,10 +70,10 @@ async def on_disk(tmp_path: Path) -> AsyncIterator[Server]:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def etcd(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clients]:
     """One for all contracts: each server has a prefix of its own there."""
-    if reason := ETCD_3_6.lacks():
+    if reason := NEWEST_ETCD.lacks():
         pytest.skip(reason)
     with folder_of_a_fixture(tmp_path_factory, "etcd") as folder:
-        async with ETCD_3_6.run(folder, Limits()) as clients:
+        async with NEWEST_ETCD.run(folder, Limits()) as clients:
             yield clients
 
 

@@ -28,7 +28,7 @@ REPLICAS = 2
 
 @pytest.mark.demand("G1", "G7", "G30", "G43", "G60", "G63", "G66", G6="old tokens are valid")
 @pytest.mark.parametrize(
-    "etcd", [pytest.param(None, id="etcd-3.6"), pytest.param(ETCD_BEFORE, id="etcd-3.5", marks=pytest.mark.soak)]
+    "etcd", [pytest.param(None, id="etcd"), pytest.param(ETCD_BEFORE, id="etcd-before", marks=pytest.mark.soak)]
 )
 async def test_a_real_control_plane_moves_with_its_source_and_without_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, etcd: Component | None

@@ -1,4 +1,4 @@
-"""`python3 -m espalier.assets [WHAT...]`: what `make real-assets` runs, before anything is installed.
+"""`python3 -m espalier.assets [--row ROW] [WHAT...]`: what `make real-assets` runs, before anything is installed.
 
 Exit codes: 0 everything is there, 1 a build failed, 2 this machine lacks something that building needs.
 """
@@ -12,10 +12,11 @@ import argparse
 import signal
 from collections.abc import Sequence
 
+from espalier.api.version_matrix import ROWS
 from espalier.assets.build import MissingRequirements, provide
 from espalier.assets.cache import assets_folder
 from espalier.assets.processes import BuildFailed
-from espalier.assets.recipes import GROUPS, chosen
+from espalier.assets.recipes import GROUPS, ROW, chosen
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -24,8 +25,10 @@ def main(arguments: Sequence[str]) -> int:
         prog="espalier.assets", description="Build real Kubernetes programs into a cache outside the tree."
     )
     parser.add_argument("what", nargs="*", default=["tests"], help=f"{', '.join(GROUPS)}, or a component")
+    parser.add_argument("--row", choices=ROWS, default=ROW.name, help="the row of versions, by its Kubernetes")
+    chosen_arguments = parser.parse_args(arguments)
     try:
-        components = chosen(parser.parse_args(arguments).what)
+        components = chosen(chosen_arguments.what, row=ROWS[chosen_arguments.row])
     except ValueError as error:
         parser.error(str(error))
     try:

@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from espalier.api.version_matrix import ROWS, Row
 from espalier.assets.cache import UNFINISHED, is_finished, is_intact, only_one_builder, seal, size_of
 from espalier.assets.component import MIB, Component, numbers, with_needs
 from espalier.assets.go import GoModule, go_settings
 from espalier.assets.processes import Progress, elapsed
-from espalier.assets.recipes import ENVTEST
+from espalier.assets.recipes import ROW, envtest, envtest_folder
 
 Say = Callable[[str], None]
 
@@ -49,8 +50,11 @@ def provide(components: Iterable[Component], assets: Path, say: Say) -> list[Com
     for component in needed:
         if component not in wanted:
             say(f"{component.label}: up to date")
-    if all(is_finished(component.home(assets)) for component in ENVTEST):
-        say(f"KUBEBUILDER_ASSETS={shlex.quote(str(_link_envtest(assets)))}")
+    for row in ROWS.values():
+        parts = envtest(row)
+        is_wanted = row is ROW or any(part in needed for part in parts)
+        if is_wanted and all(is_finished(part.home(assets)) for part in parts):
+            say(f"KUBEBUILDER_ASSETS={shlex.quote(str(_link_envtest(assets, row)))}")
     return wanted
 
 
@@ -83,11 +87,11 @@ def _build(component: Component, assets: Path, say: Say) -> None:
     say(f"{component.label}: built, {size_of(home) / MIB:.0f} MiB in {elapsed(started)}")
 
 
-def _link_envtest(assets: Path) -> Path:
+def _link_envtest(assets: Path, row: Row) -> Path:
     """The folder with the programs of one control plane, by their usual names: `KUBEBUILDER_ASSETS` may name it."""
-    folder = assets / f"envtest-{ENVTEST[-1].version}"
+    folder = assets / envtest_folder(row)
     folder.mkdir(exist_ok=True)
-    for component in ENVTEST:
+    for component in envtest(row):
         for program in component.contents:
             target = Path("..") / component.home(assets).name / program
             link = folder / program

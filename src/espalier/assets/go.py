@@ -30,7 +30,7 @@ class GoModule(Component):
     packages: Mapping[str, str] = field(default_factory=dict)
     """Program -> Go package; without it, all programs are one binary of the folder's own main.go."""
     modfile: str = "go.mod"
-    """Another file than go.mod, for another version of the same program; its sums are next to it."""
+    """The file that pins a version, where several are built; its sums are next to it. go.mod is then a stub."""
     folders: tuple[str, ...] = ()
     """Folders of `module` that are copied next to the programs, under the same path."""
     stamps: Mapping[str, str] = field(default_factory=dict)
@@ -86,9 +86,7 @@ class GoModule(Component):
         self._try(work_folder)
 
     def _compile(self, package: str, target: Path, progress: Progress) -> None:
-        command = ["go", "build", "-v", *self.flags]
-        if self.modfile != "go.mod":
-            command.append(f"-modfile={self.modfile}")
+        command = ["go", "build", "-v", *self.flags, *self._modfile]
         compiled = 0
         downloading = False
 
@@ -104,11 +102,15 @@ class GoModule(Component):
         command += ["-o", str(target), package]
         follow(command, self.folder, environment=go_environment(), label=self.label, on_line=on_line)
 
+    @property
+    def _modfile(self) -> tuple[str, ...]:
+        return () if self.modfile == "go.mod" else (f"-modfile={self.modfile}",)
+
     def _copy_folders(self, target: Path) -> None:
         """Copy additional folders from Go's module cache."""
         if not self.folders:
             return
-        command = ["go", "list", "-m", "-f", "{{.Dir}}", self.module]
+        command = ["go", "list", *self._modfile, "-m", "-f", "{{.Dir}}", self.module]
         listed = subprocess.run(
             command, cwd=self.folder, env=go_environment(), check=True, capture_output=True, text=True
         )

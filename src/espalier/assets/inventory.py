@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from espalier.api.version_matrix import ROWS
 from espalier.assets.base import DEFAULT_REPOSITORY, FACTS
 from espalier.assets.build import Say
 from espalier.assets.cache import UNFINISHED, is_finished, only_one_builder, size_of
 from espalier.assets.component import Component
-from espalier.assets.recipes import ENVTEST, chosen
+from espalier.assets.recipes import envtest_folder, of_all_rows
 
 
 class State(enum.StrEnum):
@@ -59,7 +60,7 @@ def inventory(assets: Path) -> list[Item]:
 def outdated(assets: Path) -> list[Item]:
     """Folders of recipes that no longer exist, and links to them. Only folders that we created."""
     current = {component.home(assets) for component in _current(assets)}
-    current.add(assets / f"envtest-{ENVTEST[-1].version}")
+    current |= {assets / envtest_folder(row) for row in ROWS.values()}
     mounted = _mounted()
     items = []
     for folder in sorted(assets.iterdir() if assets.is_dir() else ()):
@@ -94,7 +95,7 @@ def _current(assets: Path) -> list[Component]:
     repositories = {DEFAULT_REPOSITORY: None}
     for facts in sorted(assets.glob(f"*/{FACTS}")):
         repositories[json.loads(facts.read_text())["repository"]] = None
-    default, *others = [chosen(["nodes"], repository) for repository in repositories]
+    default, *others = [of_all_rows(repository) for repository in repositories]
     known = {component.home(assets) for component in default}
     extra = [
         component

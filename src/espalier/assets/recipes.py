@@ -1,14 +1,16 @@
-"""Recipes of components. Data; a new version of a program is a change of a go.mod (then `go mod tidy`).
+"""Recipes of components. Data; which versions there are, and which go together, is in `api/version_matrix.py`.
 
-A further Kubernetes version for nodes is a `.mod` file in `kubernetes-node/` and a line in `NODES`.
+A program of which several versions are built has a file `v<version>.mod` for each (then `go mod tidy -modfile=...`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from espalier.api.version_matrix import KUBERNETES as KUBERNETES_MINORS
+from espalier.api.version_matrix import ROWS, Row, selected_row
 from espalier.assets.base import DEFAULT_REPOSITORY, NAME
-from espalier.assets.component import HERE, MIB, Component, with_needs
+from espalier.assets.component import HERE, MIB, Component, numbers, with_needs
 from espalier.assets.crd_files import CrdFiles, CrdModule
 from espalier.assets.go import GoModule
 from espalier.assets.node_base import NodeBase
@@ -22,14 +24,21 @@ KUBERNETES_STAMPS = {
     for name, value in VERSION.items()
 }
 CLUSTER_API_MODULE = "sigs.k8s.io/cluster-api"
+CORE_FOLDER_SINCE = (1, 14)
+"""Since this version, the core provider of Cluster API is below `core/`."""
 CAPV_MODULE = f"{CLUSTER_API_MODULE}-provider-vsphere"
 
 
-def _etcd(modfile: str = "go.mod") -> GoModule:
+def _modfile(version: str) -> str:
+    return f"v{version}.mod"
+
+
+def etcd(version: str) -> GoModule:
+    """etcd and etcdctl of a version."""
     return GoModule(
         "etcd",
         folder=HERE / "etcd",
-        modfile=modfile,
+        modfile=_modfile(version),
         module="go.etcd.io/etcd/server/v3",
         programs={"etcd": ("--version",), "etcdctl": ("version",)},
         size=28 * MIB,
@@ -38,11 +47,11 @@ def _etcd(modfile: str = "go.mod") -> GoModule:
     )
 
 
-def _coredns(modfile: str) -> GoModule:
+def _coredns(version: str) -> GoModule:
     return GoModule(
         "coredns",
         folder=HERE / "coredns",
-        modfile=modfile,
+        modfile=_modfile(version),
         module="github.com/coredns/coredns",
         programs={"coredns": ("-version",)},
         size=52 * MIB,
@@ -51,12 +60,12 @@ def _coredns(modfile: str) -> GoModule:
     )
 
 
-def _kubernetes_node(modfile: str) -> GoModule:
+def _kubernetes_node(version: str) -> GoModule:
     servers = ("kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubelet")
     return GoModule(
         "kubernetes-node",
         folder=HERE / "kubernetes-node",
-        modfile=modfile,
+        modfile=_modfile(version),
         module="k8s.io/kubernetes",
         programs={
             **dict.fromkeys(servers, ("--version",)),
@@ -76,20 +85,95 @@ def _own(name: str, size: int) -> GoModule:
     )
 
 
-ETCD = _etcd()
-ETCD_BEFORE = _etcd("v3.5.mod")
+def etcdutl(version: str) -> GoModule:
+    """The program that checks snapshots and data directories of etcd, for tests of backups."""
+    return GoModule(
+        "etcdutl",
+        folder=HERE / "etcdutl",
+        modfile=_modfile(version),
+        module="go.etcd.io/etcd/etcdutl/v3",
+        programs={"etcdutl": ("version",)},
+        packages={"etcdutl": "go.etcd.io/etcd/etcdutl/v3"},
+        size=18 * MIB,
+        workspace=300 * MIB,
+        minutes=0.5,
+    )
+
+
+def kubernetes(version: str) -> GoModule:
+    """The programs of a control plane, and kubectl."""
+    return GoModule(
+        "kubernetes",
+        folder=HERE / "kubernetes",
+        modfile=_modfile(version),
+        module="k8s.io/kubernetes",
+        programs={
+            "kube-apiserver": ("--version",),
+            "kube-controller-manager": ("--version",),
+            "kubectl": ("version", "--client"),
+        },
+        size=125 * MIB,
+        workspace=4000 * MIB,
+        minutes=5,
+        stamps=KUBERNETES_STAMPS,
+    )
+
+
+def cluster_api(version: str) -> GoModule:
+    """The managers of Cluster API, with their definitions and rights."""
+    core = "" if numbers(version) < CORE_FOLDER_SINCE else "core/"
+    packages = {
+        "cluster-api-core": f"{CLUSTER_API_MODULE}/{core}".rstrip("/"),
+        "cluster-api-kubeadm-bootstrap": f"{CLUSTER_API_MODULE}/bootstrap/kubeadm",
+        "cluster-api-kubeadm-control-plane": f"{CLUSTER_API_MODULE}/controlplane/kubeadm",
+    }
+    return GoModule(
+        "cluster-api",
+        folder=HERE / "cluster-api",
+        modfile=_modfile(version),
+        module=CLUSTER_API_MODULE,
+        programs=dict.fromkeys(packages, ()),  # they only log their version when they start
+        packages=packages,
+        folders=tuple(
+            f"{config}/{part}"
+            for config in (f"{core}config", "bootstrap/kubeadm/config", "controlplane/kubeadm/config")
+            for part in ("crd/bases", "rbac", "webhook")
+        ),
+        size=190 * MIB,
+        workspace=2500 * MIB,
+        minutes=4,
+        stamps={f"{CLUSTER_API_MODULE}/version.{name}": value for name, value in VERSION.items()},
+    )
+
+
+def _containerd(version: str) -> GoModule:
+    return GoModule(
+        "containerd",
+        folder=HERE / "containerd",
+        modfile=_modfile(version),
+        module="github.com/containerd/containerd/v2",
+        programs={"containerd": ("--version",), "containerd-shim-runc-v2": (), "ctr": ("--version",)},
+        packages={
+            name: f"github.com/containerd/containerd/v2/cmd/{name}"
+            for name in ("containerd", "containerd-shim-runc-v2", "ctr")
+        },
+        size=90 * MIB,
+        workspace=1500 * MIB,
+        minutes=3,
+    )
+
+
+ROW = selected_row()
+"""The row that tests run on, and management clusters of real nodes."""
+ETCD = etcd(ROW.etcd)
+ETCD_BEFORE = etcd(ROW.etcd_before)
 """The previous minor version, for tests of clients of etcd."""
-ETCDUTL = GoModule(
-    "etcdutl",
-    folder=HERE / "etcdutl",
-    module="go.etcd.io/etcd/etcdutl/v3",
-    programs={"etcdutl": ("version",)},
-    packages={"etcdutl": "go.etcd.io/etcd/etcdutl/v3"},
-    size=18 * MIB,
-    workspace=300 * MIB,
-    minutes=0.5,
-)
-"""Checks snapshots and data directories of etcd, for tests of backups."""
+ETCD_3_5 = etcd("3.5.35")
+"""The newest etcd whose databases etcdbrctl reads."""
+ETCDUTL = etcdutl(ROW.etcd)
+KUBERNETES = kubernetes(ROW.kubernetes)
+CLUSTER_API = cluster_api(ROW.cluster_api)
+CONTAINERD = _containerd(ROW.containerd)
 ETCDBRCTL = GoModule(
     "etcdbrctl",
     folder=HERE / "etcdbrctl",
@@ -113,43 +197,6 @@ CLUSTERCTL = GoModule(
     stamps={f"{CLUSTER_API_MODULE}/version.{name}": value for name, value in VERSION.items()},
 )
 """Moves clusters as others do, for tests of what is left of ours. Of no group: `make real-assets REAL=clusterctl`."""
-KUBERNETES = GoModule(
-    "kubernetes",
-    folder=HERE / "kubernetes" / "v1.36",
-    module="k8s.io/kubernetes",
-    programs={
-        "kube-apiserver": ("--version",),
-        "kube-controller-manager": ("--version",),
-        "kubectl": ("version", "--client"),
-    },
-    size=125 * MIB,
-    workspace=4000 * MIB,
-    minutes=5,
-    stamps=KUBERNETES_STAMPS,
-)
-CLUSTER_API = GoModule(
-    "cluster-api",
-    folder=HERE / "cluster-api",
-    module=CLUSTER_API_MODULE,
-    # These programs only log their version when they start.
-    programs=dict.fromkeys(
-        ("cluster-api-core", "cluster-api-kubeadm-bootstrap", "cluster-api-kubeadm-control-plane"), ()
-    ),
-    packages={
-        "cluster-api-core": CLUSTER_API_MODULE,
-        "cluster-api-kubeadm-bootstrap": f"{CLUSTER_API_MODULE}/bootstrap/kubeadm",
-        "cluster-api-kubeadm-control-plane": f"{CLUSTER_API_MODULE}/controlplane/kubeadm",
-    },
-    folders=tuple(
-        f"{config}/{part}"
-        for config in ("config", "bootstrap/kubeadm/config", "controlplane/kubeadm/config")
-        for part in ("crd/bases", "rbac", "webhook")
-    ),
-    size=190 * MIB,
-    workspace=2500 * MIB,
-    minutes=4,
-    stamps={f"{CLUSTER_API_MODULE}/version.{name}": value for name, value in VERSION.items()},
-)
 CAPV = GoModule(
     "capv",
     folder=HERE / "capv",
@@ -252,19 +299,6 @@ VCENTER = GoModule(
     minutes=1,
 )
 """The simulator of vCenter, for tests of provider vSphere."""
-CONTAINERD = GoModule(
-    "containerd",
-    folder=HERE / "containerd",
-    module="github.com/containerd/containerd/v2",
-    programs={"containerd": ("--version",), "containerd-shim-runc-v2": (), "ctr": ("--version",)},
-    packages={
-        name: f"github.com/containerd/containerd/v2/cmd/{name}"
-        for name in ("containerd", "containerd-shim-runc-v2", "ctr")
-    },
-    size=90 * MIB,
-    workspace=1500 * MIB,
-    minutes=3,
-)
 CNI_PLUGINS = GoModule(
     "cni-plugins",
     folder=HERE / "cni-plugins",
@@ -288,40 +322,47 @@ NODE_ROOT = NodeRoot(
     minutes=3,
 )
 
-ENVTEST = (ETCD, KUBERNETES)
-"""Components of a control plane for tests."""
-TESTED = (*ENVTEST, ETCD_BEFORE, ETCDUTL, CLUSTER_API, CAPV, VCENTER, PROVIDER_CRDS)
-"""The programs of a control plane: for tests, when they are built, and for management clusters of real nodes."""
 
-NODES = (
-    # sources of Kubernetes, of etcd and CoreDNS, tags of etcd and pause: as kubeadm of that version asks for
-    ("v1.34.mod", "v3.6.5.mod", "v1.12.mod", "3.6.5-0", "3.10.1"),
-    ("v1.35.mod", "v3.6.6.mod", "v1.13.mod", "3.6.6-0", "3.10.1"),
-    ("go.mod", "v3.6.8.mod", "go.mod", "3.6.8-0", "3.10.2"),
-)
+def envtest(row: Row) -> tuple[GoModule, GoModule]:
+    """Components of a control plane for tests."""
+    return etcd(row.etcd), kubernetes(row.kubernetes)
 
 
-def node_bases(repository: str = DEFAULT_REPOSITORY) -> list[NodeBase]:
-    """A base for nodes of each Kubernetes version, whose images have names below `repository`."""
+def envtest_folder(row: Row) -> str:
+    """The name of the folder with links to them, in the folder of assets."""
+    return f"envtest-{row.kubernetes}"
+
+
+def programs_of(row: Row) -> tuple[Component, ...]:
+    """The programs of a control plane: for tests, when they are built, and for management clusters of real nodes."""
+    further = (etcd(row.etcd_before), etcdutl(row.etcd), cluster_api(row.cluster_api))
+    return (*envtest(row), *further, CAPV, VCENTER, PROVIDER_CRDS)
+
+
+TESTED = programs_of(ROW)
+
+
+def node_bases(repository: str = DEFAULT_REPOSITORY, row: Row = ROW) -> list[NodeBase]:
+    """A base for nodes of each Kubernetes version of a row, whose images have names below `repository`."""
     return [
         NodeBase(
             NAME,
             root=NODE_ROOT,
-            kubernetes=_kubernetes_node(kubernetes),
-            etcd=_etcd(etcd),
-            coredns=_coredns(coredns),
+            kubernetes=_kubernetes_node(minor.patch),
+            etcd=etcd(minor.etcd_image.partition("-")[0]),
+            coredns=_coredns(minor.coredns),
             pause=PAUSE,
             probe=PROBE,
-            containerd=CONTAINERD,
+            containerd=_containerd(minor.containerd),
             cni_plugins=CNI_PLUGINS,
-            etcd_tag=etcd_tag,
-            pause_tag=pause_tag,
+            etcd_tag=minor.etcd_image,
+            pause_tag=minor.pause,
             repository=repository,
             size=300 * MIB,
             workspace=0,
             minutes=0.5,
         )
-        for kubernetes, etcd, coredns, etcd_tag, pause_tag in NODES
+        for minor in map(KUBERNETES_MINORS.__getitem__, row.nodes)
     ]
 
 
@@ -329,25 +370,34 @@ GROUPS = ("tests", "nodes")
 """Groups of components: the management cluster that tests run against, and everything for real nodes."""
 
 
-def chosen(names: Sequence[str], repository: str = DEFAULT_REPOSITORY) -> list[Component]:
+def chosen(names: Sequence[str], repository: str = DEFAULT_REPOSITORY, row: Row = ROW) -> list[Component]:
     """The components of these names: of a group, of a component, or of one version of it (`node-base-1.35.4`).
 
-    Raises `ValueError` for an unknown name, with the known ones.
+    Groups and components are those of the row; one version may be of any row. Raises `ValueError` for an unknown name,
+    with the known ones.
     """
-    nodes = node_bases(repository)
-    groups = {"tests": TESTED, "nodes": (*TESTED, *nodes)}
-    everything = with_needs((*groups["nodes"], ETCDBRCTL, CLUSTERCTL))
+    groups = _groups(row, repository)
+    of_row = with_needs((*groups["nodes"], ETCDBRCTL, CLUSTERCTL))
+    of_all = with_needs((*of_row, *of_all_rows(repository)))
     components: list[Component] = []
     unknown = []
     for name in names:
-        matching = groups.get(name) or [
-            component for component in everything if name in (component.name, component.key)
-        ]
+        matching = groups.get(name) or [component for component in of_row if component.name == name]
+        matching = matching or [component for component in of_all if component.key == name]
         components += matching
         if not matching:
             unknown.append(name)
     if unknown:
-        known = ", ".join([*GROUPS, *dict.fromkeys(component.name for component in everything)])
-        versions = ", ".join(component.key for component in nodes)
+        known = ", ".join([*GROUPS, *dict.fromkeys(component.name for component in of_row)])
+        versions = ", ".join(component.key for component in of_all if component.name == NAME)
         raise ValueError(f"unknown component {', '.join(unknown)}; known: {known}; for one version: {versions}")
     return with_needs(components)
+
+
+def of_all_rows(repository: str = DEFAULT_REPOSITORY) -> list[Component]:
+    """The components of the groups of every row, in build order."""
+    return with_needs(component for row in ROWS.values() for component in _groups(row, repository)["nodes"])
+
+
+def _groups(row: Row, repository: str) -> dict[str, tuple[Component, ...]]:
+    return {"tests": programs_of(row), "nodes": (*programs_of(row), *node_bases(repository, row))}

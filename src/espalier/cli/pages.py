@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from espalier.api import gardener, metadata_rows
+from espalier.api import gardener, metadata_rows, version_matrix
 from espalier.api.eksa import condition_types, events, reasons, upgrades
 from espalier.api.eksa.release import Bundles
 from espalier.api.field_docs import write as write_fields
@@ -338,14 +338,14 @@ def versions() -> Iterator[str]:
     yield from _table(("version", "EKS Distro", "patch version", "standard support ends"), _kubernetes(found))
     yield from ("", "## Kubernetes of the management cluster", "")
     yield (
-        f"Tested with {_version('kubernetes')} (`make test` with `make real-assets`, `make test-real`); earlier ones "
+        f"Tested with {_of_rows('kubernetes')} (`make real-matrix`); earlier ones "
         "are not tested. The ValidatingAdmissionPolicy of `espalier manifests` needs 1.30."
     )
     yield from ("", "## Cluster API", "")
     contracts = sorted({kind.resource.api_version for kind in CLUSTER_API_KINDS})
     yield (
         f"Contract and API version v1beta2 ({', '.join(f'`{one}`' for one in contracts)}): Cluster API 1.11 or later. "
-        f"Upgrades in place with `--in-place hooks` need 1.12. Tested with {_version('cluster-api')}: core, kubeadm "
+        f"Upgrades in place with `--in-place hooks` need 1.12. Tested with {_of_rows('cluster_api')}: core, kubeadm "
         "bootstrap and kubeadm control plane, with simulated machines (`make test`) and real ones (`make test-real`)."
     )
     yield from ("", "## Providers", "")
@@ -372,14 +372,85 @@ def versions() -> Iterator[str]:
         f"Cilium, and kindnetd for new clusters with {kinds} alone, in the versions of the Bundles. Tests apply "
         "their manifests and do not run their images."
     )
+    yield from _matrix()
     yield from ("", "## Real programs in tests", "")
     parts: dict[str, list[str]] = {}
-    for one in recipes.chosen(["nodes"]):
+    for one in recipes.of_all_rows():
         parts.setdefault(one.name, []).append(one.version)
     yield from _table(
         ("program", "versions"),
         ((name, ", ".join(sorted(set(listed)))) for name, listed in parts.items() if name not in ("pause", "probe")),
     )
+
+
+def _matrix() -> Iterator[str]:
+    yield from ("", "## Versions that go together", "")
+    yield (
+        "Each row is built (`espalier assets build --row ROW`) and tested (`make real ROW=ROW`) together; "
+        f"`ESPALIER_ROW` selects the programs of one, by default those of {version_matrix.DEFAULT_ROW}."
+    )
+    yield ""
+    yield from _table(
+        ("row", "Kubernetes", "etcd", "upgraded from etcd", "Cluster API", "containerd", "CNI plugins", "cert-manager"),
+        (
+            (
+                row.name,
+                row.kubernetes,
+                row.etcd,
+                row.etcd_before,
+                row.cluster_api,
+                row.containerd,
+                row.cni_plugins,
+                row.cert_manager,
+            )
+            for row in version_matrix.ROWS.values()
+        ),
+    )
+    yield ""
+    yield from _table(
+        ("Kubernetes", "kubeadm starts etcd", "allowed etcd", "CoreDNS", "pause", "oldest containerd", "ends upstream"),
+        (
+            (
+                minor,
+                one.etcd_image,
+                f"{one.etcd_oldest} to {one.etcd_newest}",
+                one.coredns,
+                one.pause,
+                one.containerd_oldest,
+                one.ends,
+            )
+            for minor, one in version_matrix.KUBERNETES.items()
+        ),
+    )
+    yield ""
+    yield from _table(
+        ("Cluster API", "Kubernetes of management clusters", "of workload clusters", "cert-manager", "support ends"),
+        (
+            (
+                minor,
+                _supported(one.management, one.first_patches),
+                _supported(one.workload, one.first_patches),
+                one.cert_manager,
+                one.ends,
+            )
+            for minor, one in version_matrix.CLUSTER_API.items()
+        ),
+    )
+    yield ""
+    yield from _table(
+        ("what ends in Cluster API", "in", "announced for", "use instead"),
+        ((one.subject, one.release or "deprecated", one.date, one.instead) for one in version_matrix.ENDINGS),
+    )
+
+
+def _supported(minors: tuple[str, str], first_patches: Mapping[str, str]) -> str:
+    oldest, newest = minors
+    later = [f"{kubernetes} from {patch} on" for kubernetes, patch in first_patches.items()]
+    return ", ".join([f"{oldest} to {newest}", *later])
+
+
+def _of_rows(attribute: str) -> str:
+    return " and ".join(getattr(row, attribute) for row in version_matrix.ROWS.values())
 
 
 def _kubernetes(found: list[Release]) -> Iterator[tuple[str, ...]]:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from espalier.assets.component import Component
-from espalier.assets.recipes import ETCD, ETCD_BEFORE
+from espalier.assets.recipes import ETCD, ETCD_3_5
 from espalier.etcd.results import KeyValue
 from espalier.etcdbackup.restore.restorer import Options, restore
 from espalier.etcdbackup.snapshots.reading import read_inventory
@@ -149,7 +149,7 @@ async def told(component: Component, folder: Path) -> AsyncIterator[Story]:
 
 @pytest.mark.parametrize("compression", sampled(["none", "gzip", "zlib"], 1))
 async def test_it_restores_what_we_stored(compression: str, tmp_path: Path) -> None:
-    async with told(ETCD_BEFORE, tmp_path) as story:
+    async with told(ETCD_3_5, tmp_path) as story:
         async with story.ours("--compression-policy", compression) as agent:
             await story.write()
             await agent.ask("/snapshot/delta", until_taken=True)
@@ -165,7 +165,7 @@ async def test_it_restores_what_we_stored(compression: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("compression", sampled(["none", "gzip", "zlib", "lzw"], 1))
 async def test_we_restore_what_it_stored(compression: str, tmp_path: Path) -> None:
-    async with told(ETCD_BEFORE, tmp_path) as story:
+    async with told(ETCD_3_5, tmp_path) as story:
         async with story.theirs(compression) as server:
             await story.write()
             await server.ask("/snapshot/full")
@@ -186,7 +186,7 @@ async def test_we_restore_what_it_stored_of_the_newer_etcd(tmp_path: Path) -> No
 
 
 async def test_either_goes_on_where_the_other_one_ended(tmp_path: Path) -> None:
-    async with told(ETCD_BEFORE, tmp_path) as story:
+    async with told(ETCD_3_5, tmp_path) as story:
         for _ in range(2):
             async with story.ours() as agent:
                 await story.write()
@@ -200,7 +200,7 @@ async def test_either_goes_on_where_the_other_one_ended(tmp_path: Path) -> None:
 
 @pytest.mark.demand(G45="they are no snapshots")
 async def test_it_copies_our_backups_and_leaves_owners_where_they_are(tmp_path: Path) -> None:
-    async with told(ETCD_BEFORE, tmp_path) as story:
+    async with told(ETCD_3_5, tmp_path) as story:
         await story.is_backed_up_by_us()
         await story.snapshots.put("ownership/00000001-first-start.json", b"{}")
         target = SharedStore.local(tmp_path / "target")
@@ -212,7 +212,7 @@ async def test_it_copies_our_backups_and_leaves_owners_where_they_are(tmp_path: 
 
 
 async def test_we_restore_what_it_compacted_of_ours(tmp_path: Path) -> None:
-    async with told(ETCD_BEFORE, tmp_path) as story:
+    async with told(ETCD_3_5, tmp_path) as story:
         await story.is_backed_up_by_us()
         await compacted_by_peer(story.folder, story.store)
         latest = (await read_inventory(story.snapshots)).latest
@@ -222,7 +222,7 @@ async def test_we_restore_what_it_compacted_of_ours(tmp_path: Path) -> None:
 
 
 async def test_it_collects_garbage_among_our_backups_and_leaves_owners_alone(tmp_path: Path) -> None:
-    async with told(ETCD_BEFORE, tmp_path) as story:
+    async with told(ETCD_3_5, tmp_path) as story:
         async with story.ours() as agent:
             for _ in range(4):
                 await story.write(10)
@@ -253,7 +253,7 @@ async def bucket(provider: str, folder: Path) -> AsyncIterator[SharedStore]:
 @pytest.mark.soak
 @pytest.mark.parametrize("provider", ["S3", "ABS"])
 async def test_either_goes_on_in_a_bucket_with_uploads_in_parts(provider: str, tmp_path: Path) -> None:
-    async with told(ETCD_BEFORE, tmp_path) as story, bucket(provider, tmp_path / "credentials") as story.store:
+    async with told(ETCD_3_5, tmp_path) as story, bucket(provider, tmp_path / "credentials") as story.store:
         for _ in range(2):
             async with story.ours("--compression-policy", "none") as agent:
                 await story.is_larger_than_a_part()

@@ -54,7 +54,7 @@ async def test_keys_go_when_their_lease_is_revoked(client: Client, prefix: bytes
     assert await client.get(prefix + b"b") is not None
 
 
-@pytest.mark.often("embedded", "etcd-3.6")
+@pytest.mark.often("embedded", "etcd")
 async def test_keys_go_when_their_lease_runs_out(client: Client, prefix: bytes) -> None:
     lease = await client.grant(1)
     async with client.watch(prefix, prefix_range_end(prefix)) as watch:

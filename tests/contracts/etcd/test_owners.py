@@ -24,8 +24,8 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 ETCDS = [
     pytest.param(None, id="embedded", marks=pytest.mark.embedded),
-    pytest.param(ETCD_BEFORE, id="etcd-3.5", marks=[pytest.mark.envtest, pytest.mark.soak]),
-    pytest.param(ETCD, id="etcd-3.6", marks=pytest.mark.envtest),
+    pytest.param(ETCD_BEFORE, id="etcd-before", marks=[pytest.mark.envtest, pytest.mark.soak]),
+    pytest.param(ETCD, id="etcd", marks=pytest.mark.envtest),
 ]
 
 
@@ -38,7 +38,7 @@ def component(request: pytest.FixtureRequest) -> Component | None:
 
 
 @pytest.mark.demand("G70", G37="beside a real etcd", G55="beside a real etcd")
-@pytest.mark.often("etcd-3.6")
+@pytest.mark.often("etcd")
 async def test_the_good_case_loses_nothing(tmp_path: Path, component: Component | None) -> None:
     async with seats(tmp_path, component) as moves:
         source = await moves.founded()
@@ -60,7 +60,7 @@ async def test_the_good_case_loses_nothing(tmp_path: Path, component: Component 
 
 
 @pytest.mark.demand(G44="as processes, with a real etcd", G53="SIGSTOP beside a real etcd")
-@pytest.mark.often("etcd-3.6")
+@pytest.mark.often("etcd")
 async def test_a_source_that_is_frozen_serves_nothing_when_it_is_thawed(
     tmp_path: Path, component: Component | None
 ) -> None:
@@ -80,7 +80,7 @@ async def test_a_source_that_is_frozen_serves_nothing_when_it_is_thawed(
 
 
 @pytest.mark.demand(G63="beside a real etcd")
-@pytest.mark.often("etcd-3.6")
+@pytest.mark.often("etcd")
 async def test_a_source_whose_store_is_gone_closes_and_the_destination_goes_on(
     tmp_path: Path, component: Component | None
 ) -> None:
@@ -107,7 +107,7 @@ async def test_a_source_whose_store_is_gone_closes_and_the_destination_goes_on(
 
 
 @pytest.mark.demand(G63="with the agent alone killed")
-@pytest.mark.often("etcd-3.6")
+@pytest.mark.often("etcd")
 async def test_an_agent_that_is_killed_alone_leaves_a_proxy_that_shuts(
     tmp_path: Path, component: Component | None
 ) -> None:
@@ -125,7 +125,7 @@ async def test_an_agent_that_is_killed_alone_leaves_a_proxy_that_shuts(
         await eventually(lambda: moves.witnesses.count(1) > count + 50)
 
 
-@pytest.mark.often("etcd-3.6")
+@pytest.mark.often("etcd")
 async def test_etcd_dies_with_its_guard(tmp_path: Path, component: Component | None) -> None:
     async with seats(tmp_path, component) as moves:
         source = await moves.founded()
@@ -140,7 +140,7 @@ async def test_etcd_dies_with_its_guard(tmp_path: Path, component: Component | N
         await eventually(lambda: moves.witnesses.count(1) > count + 50, told=source.logs)
 
 
-@pytest.mark.often("etcd-3.6")
+@pytest.mark.often("etcd")
 async def test_a_data_directory_that_is_lost_is_restored(tmp_path: Path, component: Component | None) -> None:
     async with seats(tmp_path, component) as moves:
         source = await moves.founded()

@@ -36,7 +36,7 @@ UNHURRIED = Timing(
 @pytest.fixture(
     params=[
         pytest.param(None, id="embedded", marks=pytest.mark.embedded),
-        pytest.param(ETCD, id="etcd-3.6", marks=[pytest.mark.envtest, pytest.mark.soak]),
+        pytest.param(ETCD, id="etcd", marks=[pytest.mark.envtest, pytest.mark.soak]),
     ]
 )
 def component(request: pytest.FixtureRequest) -> Component | None:

@@ -34,7 +34,7 @@ from tests.support.sampling import sampled
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.envtest]
 
-VERSIONS = pytest.mark.parametrize("component", [ETCD, ETCD_BEFORE], ids=["3.6", "3.5"])
+VERSIONS = pytest.mark.parametrize("component", [ETCD, ETCD_BEFORE], ids=["etcd", "etcd-before"])
 BEFORE: list[Step] = [
     Put(b"a", b"1"), Put(b"a", b"2"), Grant(11), Put(b"b", b"with a lease", 11), Put(b"c", b"3"), DeleteRange(b"c"),
 ]  # fmt: skip

@@ -51,7 +51,7 @@ class Implementation:
         return self.name
 
 
-def _real(component: Component) -> Implementation:
+def _real(name: str, component: Component) -> Implementation:
     minor = component.version.rpartition(".")[0]
 
     @contextlib.asynccontextmanager
@@ -62,16 +62,16 @@ def _real(component: Component) -> Implementation:
         if limits.quota:
             flags["quota-backend-bytes"] = str(limits.quota)
         if limits.progress_interval:
-            name = "watch-progress-notify-interval"
+            flag = "watch-progress-notify-interval"
             prefix = "experimental-" if minor == "3.5" else ""
-            flags[prefix + name] = f"{limits.progress_interval}s"
+            flags[prefix + flag] = f"{limits.progress_interval}s"
         async with real_etcd(programs, folder, flags) as etcd:
             yield lambda: connect(etcd.endpoint)
 
     def lacks() -> str:
         return "" if built(component) else f"etcd {component.version} was not built: run make real-assets"
 
-    return Implementation(f"etcd-{minor}", run, lacks, real=True)
+    return Implementation(name, run, lacks, real=True)
 
 
 def _member(storage: Storage, limits: Limits) -> Member:
@@ -109,5 +109,5 @@ async def _in_memory(folder: Path, limits: Limits) -> AsyncIterator[Clients]:
 
 EMBEDDED = Implementation("embedded", _embedded)
 IN_MEMORY = Implementation("in-memory", _in_memory)
-ETCD_3_5, ETCD_3_6 = _real(ETCD_BEFORE), _real(ETCD)
-IMPLEMENTATIONS = (IN_MEMORY, EMBEDDED, ETCD_3_5, ETCD_3_6)
+ETCD_BEFORE_IT, NEWEST_ETCD = _real("etcd-before", ETCD_BEFORE), _real("etcd", ETCD)
+IMPLEMENTATIONS = (IN_MEMORY, EMBEDDED, ETCD_BEFORE_IT, NEWEST_ETCD)

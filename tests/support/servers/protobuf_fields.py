@@ -2,7 +2,8 @@
 
 They stand in the tags of Kubernetes' Go types, which `make real-assets` brings into the module cache:
 
-    cd assets/kubernetes/v1.36; python -m tests.support.servers.protobuf_fields "$(go list -m -f {{.Dir}} k8s.io/api)" …
+    cd assets/kubernetes; folder=$(go list -modfile=v1.36.3.mod -m -f {{.Dir}} k8s.io/api)
+    python -m tests.support.servers.protobuf_fields "$folder" …
 
 takes the folders of k8s.io/api, k8s.io/apimachinery and k8s.io/apiextensions-apiserver. One message a line; a field
 is its JSON name and its type. `[]` is a list, `map ` a map with text keys, `=` says that the fields of the message

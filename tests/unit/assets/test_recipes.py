@@ -10,17 +10,48 @@ from pathlib import Path
 
 import pytest
 
-from espalier.assets.component import with_needs
+from espalier.api.version_matrix import CLUSTER_API, ETCD, KUBERNETES, ROWS, Row, minor_of
+from espalier.assets.component import HERE, with_needs
 from espalier.assets.go import GoModule
 from espalier.assets.node_base import NodeBase
-from espalier.assets.recipes import PROBE, chosen, node_bases
+from espalier.assets.recipes import CNI_PLUGINS, PROBE, chosen, etcd, node_bases, of_all_rows, programs_of
+
+EVERY_ROW = pytest.mark.parametrize("row", ROWS.values(), ids=str)
+ALL_BASES = [base for row in ROWS.values() for base in node_bases(row=row)]
 
 
-def test_there_are_nodes_of_three_minors_in_a_row() -> None:
-    assert [base.version for base in node_bases()] == ["1.34.4", "1.35.4", "1.36.3"]
+@EVERY_ROW
+def test_every_row_pins_the_versions_that_it_names(row: Row) -> None:
+    versions = {component.name: component.version for component in programs_of(row)}
+    assert versions["kubernetes"] == row.kubernetes == KUBERNETES[row.name].patch
+    assert versions["cluster-api"] == row.cluster_api == CLUSTER_API[minor_of(row.cluster_api)].patch
+    assert versions["etcdutl"] == row.etcd == ETCD[minor_of(row.etcd)].patch
+    assert minor_of(row.etcd_before) == ETCD[minor_of(row.etcd)].before
+    assert etcd(row.etcd_before).version == row.etcd_before
 
 
-@pytest.mark.parametrize("base", node_bases(), ids=lambda base: str(base.version))
+@EVERY_ROW
+def test_nodes_of_a_row_run_three_minors(row: Row) -> None:
+    minors = [minor_of(base.version) for base in node_bases(row=row)]
+    assert minors == [f"1.{int(row.name[2:]) - lag}" for lag in (2, 1, 0)]
+    assert CNI_PLUGINS.version == row.cni_plugins
+    *_, newest = node_bases(row=row)
+    assert newest.containerd.version == row.containerd
+
+
+def test_a_row_names_its_control_plane() -> None:
+    older, newer = (chosen(["tests"], row=ROWS[name])[1].version for name in ("1.36", "1.37"))
+    assert (older, newer) == ("1.36.3", "1.37.2")
+    assert [component.key for component in chosen(["kubernetes-1.37.2"])] == ["kubernetes-1.37.2"]
+
+
+def test_every_pinned_version_belongs_to_a_row() -> None:
+    built = {(module.folder, module.modfile) for module in of_all_rows() if isinstance(module, GoModule)}
+    pinned = {(path.parent, path.name) for path in HERE.glob("*/v*.mod")}
+    assert pinned <= built
+
+
+@pytest.mark.parametrize("base", ALL_BASES, ids=lambda base: str(base.version))
 def test_all_of_kubernetes_is_of_one_version(base: NodeBase) -> None:
     (kubernetes,) = (component for component in with_needs([base]) if component.name == "kubernetes-node")
     assert isinstance(kubernetes, GoModule)
@@ -29,7 +60,7 @@ def test_all_of_kubernetes_is_of_one_version(base: NodeBase) -> None:
     assert {version for _, version in replaced} == {f"0.{base.version.removeprefix('1.')}"}
 
 
-@pytest.mark.parametrize("base", node_bases(), ids=lambda base: str(base.version))
+@pytest.mark.parametrize("base", ALL_BASES, ids=lambda base: str(base.version))
 def test_images_have_the_versions_of_what_is_in_them(base: NodeBase) -> None:
     versions = {component.name: component.version for component in with_needs([base])}
     names = base.image_names
@@ -39,7 +70,7 @@ def test_images_have_the_versions_of_what_is_in_them(base: NodeBase) -> None:
 
 
 def test_an_image_repository_of_ones_own_is_asked_as_kubeadm_asks_it() -> None:
-    names = node_bases("example.org/images")[1].image_names
+    names = node_bases("example.org/images", ROWS["1.36"])[1].image_names
     assert names["coredns"].startswith("example.org/images/coredns:v")
     assert names["kube-apiserver"] == "example.org/images/kube-apiserver:v1.35.4"
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from espalier.api.version_matrix import DEFAULT_ROW, ROWS
 from espalier.cli.kit import flags
 from espalier.cli.kit.commands import Group
 
@@ -22,8 +23,13 @@ def assets() -> None:
     metavar="NAME",
     help="Repository in the names of the nodes' images. Default: registry.k8s.io.",
 )
+@click.option(
+    "--row",
+    type=click.Choice(list(ROWS)),
+    help="Row of versions that belong together, by its Kubernetes. Default: $ESPALIER_ROW, or " + DEFAULT_ROW + ".",
+)
 @click.option("--dry-run", is_flag=True, help="Only print what would be built, and what is missing.")
-def build(*, what: Sequence[str], image_repository: str | None, dry_run: bool) -> None:
+def build(*, what: Sequence[str], image_repository: str | None, row: str | None, dry_run: bool) -> None:
     """Build missing assets; without a name, all of them. When stopped, it keeps what is finished.
 
     Prints sizes and times first. `tests` is what a management cluster runs; it needs Go. `nodes` is all that
@@ -32,10 +38,11 @@ def build(*, what: Sequence[str], image_repository: str | None, dry_run: bool) -
     \b
     Example:
       espalier assets build node-base-1.35.4
+      espalier assets build --row 1.37 tests
     """
     from espalier.cli.local import assets_work  # noqa: PLC0415  other commands need not load what builds
 
-    assets_work.build(what, image_repository, dry_run=dry_run)
+    assets_work.build(what, image_repository, row, dry_run=dry_run)
 
 
 @assets.command("list")

@@ -6,6 +6,7 @@ import contextlib
 import signal
 from collections.abc import Iterator, Sequence
 
+from espalier.api.version_matrix import ROWS
 from espalier.assets import build as building
 from espalier.assets import inventory, recipes
 from espalier.assets.base import DEFAULT_REPOSITORY
@@ -25,10 +26,12 @@ class Interrupted(Failure):
     exit = Exit.INTERRUPTED
 
 
-def build(what: Sequence[str], image_repository: str | None, *, dry_run: bool) -> None:
+def build(what: Sequence[str], image_repository: str | None, row: str | None, *, dry_run: bool) -> None:
     """Build what is requested and missing, or only print what that would be."""
     try:
-        components = recipes.chosen(what or ["nodes"], image_repository or DEFAULT_REPOSITORY)
+        components = recipes.chosen(
+            what or ["nodes"], image_repository or DEFAULT_REPOSITORY, ROWS[row] if row else recipes.ROW
+        )
     except ValueError as error:
         raise Usage(str(error)) from None
     assets = assets_folder()

@@ -66,7 +66,7 @@ def test_missing_segments_are_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.envtest
-@pytest.mark.parametrize("component", [ETCD_BEFORE, ETCD], ids=["etcd-3.5", "etcd-3.6"])
+@pytest.mark.parametrize("component", [ETCD_BEFORE, ETCD], ids=["etcd-before", "etcd"])
 async def test_the_log_of_a_real_etcd_is_whole_also_after_a_kill_and_a_flipped_byte_in_it_is_found(
     tmp_path: Path, component: Component
 ) -> None:

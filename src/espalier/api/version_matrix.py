@@ -1,0 +1,247 @@
+"""Versions of Kubernetes, etcd, Cluster API, containerd, cert-manager and the CNI plugins, and which go together.
+
+The only place where they are declared: recipes of assets, rules, documents and tests read them here. A new version is
+a new entry of a table below, and for programs that are built its `.mod` file in `espalier/assets`. Standard library
+only: `python3 -m espalier.assets` runs before anything is installed.
+
+Versions have no leading v. A minor version is `1.37`, a patch version `1.37.2`. Dates are ISO dates.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+ROW_VARIABLE = "ESPALIER_ROW"
+"""The environment variable that names the row whose programs are built and run; without it, `DEFAULT_ROW`."""
+
+Numbers = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class KubernetesMinor:
+    """What a minor version of Kubernetes needs beside it."""
+
+    patch: str
+    """The patch version that is built and tested."""
+    etcd_image: str
+    """The tag of etcd's image that kubeadm of this version starts: `3.6.8-0`."""
+    etcd_oldest: str
+    """The oldest etcd that kubeadm of this version takes as an external one."""
+    etcd_newest: str
+    """The newest minor version of etcd that a kubeadm puts beside this control plane."""
+    coredns: str
+    pause: str
+    containerd: str
+    """The containerd that is built for its nodes."""
+    containerd_oldest: str
+    """The oldest minor version of containerd whose CRI its kubelet takes."""
+    ends: str
+    """End of patch releases upstream."""
+
+
+@dataclass(frozen=True)
+class EtcdMinor:
+    """What a minor version of etcd asks of the one before."""
+
+    patch: str
+    """The patch version that is built and tested."""
+    before: str
+    """The minor version before it: the only one that it is upgraded from."""
+    advised_before: str
+    """The oldest patch of `before` that etcd's guide wants all members to run first."""
+    removed_flags: tuple[str, ...] = ()
+    """Prefixes of flags that the version before takes and this one does not."""
+
+
+@dataclass(frozen=True)
+class ClusterApiMinor:
+    """What a minor version of Cluster API supports."""
+
+    patch: str
+    """The patch version that is built and tested; empty if none is."""
+    management: tuple[str, str]
+    """The oldest and the newest Kubernetes of a management cluster."""
+    workload: tuple[str, str]
+    """The oldest and the newest Kubernetes of a workload cluster."""
+    first_patches: Mapping[str, str]
+    """The first patch version with which a newer Kubernetes is supported, by that Kubernetes."""
+    cert_manager: str
+    """The cert-manager that its clusterctl installs."""
+    ends: str
+    """When its support ends, in the words of its own table: it ends with a release, not at a date."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Something of Cluster API that a later minor version no longer has."""
+
+    subject: str
+    release: str
+    """The minor version that no longer has it."""
+    date: str
+    """The month of that release, as announced: `2027-04`; empty if none was announced."""
+    instead: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """Versions that are built and tested together, named after the Kubernetes of the management cluster."""
+
+    name: str
+    kubernetes: str
+    etcd: str
+    etcd_before: str
+    """An etcd of the minor version before, for upgrades and for snapshots of older data."""
+    cluster_api: str
+    cni_plugins: str
+
+    @property
+    def containerd(self) -> str:
+        """The containerd of nodes with the row's own Kubernetes."""
+        return KUBERNETES[self.name].containerd
+
+    @property
+    def cert_manager(self) -> str:
+        """The cert-manager that belongs to its Cluster API."""
+        return CLUSTER_API[minor_of(self.cluster_api)].cert_manager
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Minor versions of Kubernetes that its nodes run: the row's own and two before."""
+        minors = list(KUBERNETES)
+        last = minors.index(self.name)
+        return tuple(minors[max(0, last - 2) : last + 1])
+
+
+# https://kubernetes.io/releases/<minor>/ for the ends; cmd/kubeadm/app/constants/constants.go of each patch version for
+# etcd, CoreDNS and pause; the newest etcd is that of kubeadm 1.37's table of supported versions (1.34 to 1.36: 3.7.0).
+# containerd: cmd/kubelet/app/server.go, which uses the kubelet's own cgroup driver up to 1.37 if a runtime has no
+# RuntimeConfig (containerd 1.7), and refuses such a runtime from 1.38 on.
+KUBERNETES: Mapping[str, KubernetesMinor] = {
+    "1.34": KubernetesMinor("1.34.4", "3.6.5-0", "3.5.24", "3.7", "1.12.1", "3.10.1", "2.3.7", "1.7", "2026-10-27"),
+    "1.35": KubernetesMinor("1.35.4", "3.6.6-0", "3.5.24", "3.7", "1.13.1", "3.10.1", "2.3.7", "1.7", "2027-02-28"),
+    "1.36": KubernetesMinor("1.36.3", "3.6.8-0", "3.5.24", "3.7", "1.14.2", "3.10.2", "2.3.7", "1.7", "2027-06-28"),
+    "1.37": KubernetesMinor("1.37.2", "3.7.0-0", "3.5.24", "3.7", "1.14.6", "3.10.2", "2.4.2", "1.7", "2027-10-28"),
+}
+
+# https://etcd.io/docs/v3.6/upgrades/upgrade_3_6/ and https://etcd.io/docs/v3.7/upgrades/upgrade_3_7/.
+ETCD: Mapping[str, EtcdMinor] = {
+    "3.5": EtcdMinor("3.5.35", before="3.4", advised_before="3.4.0"),
+    "3.6": EtcdMinor("3.6.16", before="3.5", advised_before="3.5.20", removed_flags=("enable-v2",)),
+    "3.7": EtcdMinor("3.7.3", before="3.6", advised_before="3.6.11", removed_flags=("experimental-",)),
+}
+
+# docs/book/src/reference/versions.md of Cluster API 1.14.2, and CertManagerDefaultVersion of its clusterctl.
+CLUSTER_API: Mapping[str, ClusterApiMinor] = {
+    "1.13": ClusterApiMinor(
+        "1.13.5",
+        management=("1.32", "1.35"),
+        workload=("1.30", "1.35"),
+        first_patches={"1.36": "1.13.1", "1.37": "1.13.6"},
+        cert_manager="1.21.1",
+        ends="when 1.16.0 is released",
+    ),
+    "1.14": ClusterApiMinor(
+        "1.14.2",
+        management=("1.33", "1.36"),
+        workload=("1.31", "1.36"),
+        first_patches={"1.37": "1.14.1"},
+        cert_manager="1.21.1",
+        ends="when 1.17.0 is released",
+    ),
+}
+
+# https://cert-manager.io/docs/releases/: the oldest and the newest Kubernetes, and when its support ends.
+CERT_MANAGER: Mapping[str, tuple[str, str, str]] = {"1.21": ("1.33", "1.36", "when 1.23 is released")}
+
+# docs/book/src/developer/providers/migrations/v1.13-to-v1.14.md and docs/book/src/reference/versions.md.
+ENDINGS = (
+    Ending("DockerCluster, DockerMachine and their templates", "1.15", "", "DevCluster, DevMachine"),
+    Ending("API version v1beta1 of Cluster API", "1.16", "2027-04", "API version v1beta2"),
+    Ending("contract v1beta1 of providers", "1.16", "2027-04", "providers with contract v1beta2"),
+    Ending("status.version of KubeadmControlPlane", "", "", "status.versions, from Cluster API 1.14 on"),
+)
+
+ROWS: Mapping[str, Row] = {
+    row.name: row
+    for row in (
+        Row("1.36", "1.36.3", etcd="3.6.16", etcd_before="3.5.35", cluster_api="1.13.5", cni_plugins="1.9.1"),
+        Row("1.37", "1.37.2", etcd="3.7.3", etcd_before="3.6.16", cluster_api="1.14.2", cni_plugins="1.9.1"),
+    )
+}
+DEFAULT_ROW = "1.36"
+"""The row of the newest Kubernetes that the Bundles of this release name."""
+
+
+def selected_row() -> Row:
+    """The row that `ESPALIER_ROW` names, else the default one. Raises `ValueError` for an unknown name."""
+    return row_named(os.environ.get(ROW_VARIABLE) or DEFAULT_ROW)
+
+
+def row_named(name: str) -> Row:
+    """The row of this name. Raises `ValueError` for an unknown one, with the known ones."""
+    if name not in ROWS:
+        raise ValueError(f"found row {name!r} of versions, allowed: {', '.join(ROWS)}")
+    return ROWS[name]
+
+
+def numbers(version: str) -> Numbers:
+    """The numbers of `v3.6.8-0` or `3.6`: (3, 6, 8) and (3, 6); empty if the text begins with none."""
+    match = re.match(r"v?(\d+(?:\.\d+)*)", version)
+    return tuple(int(number) for number in match[1].split(".")) if match else ()
+
+
+def minor_of(version: str) -> str:
+    """The minor version of `v3.6.8-0`: `3.6`; empty if the text has fewer than two numbers."""
+    found = numbers(version)
+    return f"{found[0]}.{found[1]}" if len(found) > 1 else ""
+
+
+def etcd_obstacle(kubernetes: str, etcd: str) -> str:
+    """Why an etcd can't serve a Kubernetes version; empty if it can, or if the matrix knows nothing of either."""
+    known = KUBERNETES.get(minor_of(kubernetes))
+    found = numbers(etcd)
+    if known is None or len(found) < 2:
+        return ""
+    if found[:2] > numbers(known.etcd_newest) or found < numbers(known.etcd_oldest)[: len(found)]:
+        allowed = f"allowed with Kubernetes {minor_of(kubernetes)}: {known.etcd_oldest} to {known.etcd_newest}"
+        return f"found etcd {etcd}, {allowed}; use an etcd in this range"
+    return ""
+
+
+def containerd_obstacle(kubernetes: str, containerd: str) -> str:
+    """Why a kubelet can't use a containerd; empty if it can, or if the matrix knows nothing of either."""
+    known = KUBERNETES.get(minor_of(kubernetes))
+    found = numbers(containerd)
+    if known is None or len(found) < 2 or found[:2] >= numbers(known.containerd_oldest):
+        return ""
+    allowed = f"allowed with Kubernetes {minor_of(kubernetes)}: {known.containerd_oldest} or later"
+    return f"found containerd {containerd}, {allowed}; upgrade containerd on the node first"
+
+
+def cluster_api_obstacle(version: str, *, management: str = "", workloads: Iterable[str] = ()) -> str:
+    """Why a Cluster API of this version can't be used, or not with these Kubernetes versions; empty if it can."""
+    known = CLUSTER_API.get(minor_of(version))
+    if known is None:
+        return f"found Cluster API {version}, allowed: {', '.join(CLUSTER_API)}; install one of them with clusterctl"
+    clusters = [("management", management, known.management)] if management else []
+    clusters += [("workload", workload, known.workload) for workload in workloads]
+    for role, kubernetes, (oldest, newest) in clusters:
+        minor = minor_of(kubernetes)
+        first = known.first_patches.get(minor)
+        if first is not None and numbers(version) >= numbers(first):
+            continue
+        if first is not None:
+            found = f"found Cluster API {version} and Kubernetes {minor} of a {role} cluster"
+            return f"{found}, allowed: Cluster API {first} or later; upgrade Cluster API first"
+        if not numbers(oldest) <= numbers(minor) <= numbers(newest):
+            found = f"found Kubernetes {minor} of a {role} cluster"
+            return f"{found}, allowed with Cluster API {version}: {oldest} to {newest}; use a version in this range"
+    return ""
+
+
+if __name__ == "__main__":
+    print(" ".join(ROWS))

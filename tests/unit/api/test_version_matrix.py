@@ -1,0 +1,116 @@
+"""The matrix of versions: rows that belong together, and what is refused because it does not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from espalier.api.version_matrix import (
+    CERT_MANAGER,
+    CLUSTER_API,
+    DEFAULT_ROW,
+    ETCD,
+    KUBERNETES,
+    ROWS,
+    Row,
+    cluster_api_obstacle,
+    containerd_obstacle,
+    etcd_obstacle,
+    minor_of,
+    numbers,
+    row_named,
+    selected_row,
+)
+from espalier.releases.catalog import Releases
+
+EVERY_ROW = pytest.mark.parametrize("row", ROWS.values(), ids=str)
+
+
+@EVERY_ROW
+def test_parts_of_a_row_support_each_other(row: Row) -> None:
+    assert row.name == minor_of(row.kubernetes)
+    assert not etcd_obstacle(row.kubernetes, row.etcd)
+    assert not etcd_obstacle(row.kubernetes, KUBERNETES[row.name].etcd_image)
+    assert not containerd_obstacle(row.kubernetes, row.containerd)
+    assert not cluster_api_obstacle(row.cluster_api, management=row.kubernetes, workloads=row.nodes)
+
+
+def test_minors_follow_each_other_in_each_table() -> None:
+    for table in (KUBERNETES, ETCD, CLUSTER_API):
+        found = [numbers(minor) for minor in table]
+        assert found == [(found[0][0], found[0][1] + step) for step in range(len(found))]
+    for minor, etcd in ETCD.items():
+        assert numbers(etcd.before) == (numbers(minor)[0], numbers(minor)[1] - 1)
+        assert minor_of(etcd.advised_before) == etcd.before
+    for cluster_api in CLUSTER_API.values():
+        assert minor_of(cluster_api.cert_manager) in CERT_MANAGER
+
+
+def test_bundles_name_versions_of_the_matrix() -> None:
+    newest = Releases.load().newest()
+    named = {bundle.kube_version for bundle in newest.bundles.spec.versions_bundles}
+    assert named <= set(KUBERNETES)
+    assert max(named, key=numbers) == DEFAULT_ROW
+
+
+def test_a_row_is_selected_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ESPALIER_ROW", raising=False)
+    assert selected_row() is ROWS[DEFAULT_ROW]
+    monkeypatch.setenv("ESPALIER_ROW", "1.37")
+    assert selected_row() is ROWS["1.37"]
+
+
+def test_an_unknown_row_is_refused_with_the_known() -> None:
+    with pytest.raises(ValueError, match=r"found row '1\.38' of versions, allowed: 1\.36, 1\.37"):
+        row_named("1.38")
+
+
+def test_etcd_outside_of_the_range_is_named() -> None:
+    for etcd in ("3.4.23", "3.5.23", "3.8.0", "v3.8.0-0"):
+        assert etcd_obstacle("v1.37.2", etcd) == (
+            f"found etcd {etcd}, allowed with Kubernetes 1.37: 3.5.24 to 3.7; use an etcd in this range"
+        )
+    for etcd in ("3.5.24", "3.6.8-0", "3.7.3", "3.7", "", "latest"):
+        assert not etcd_obstacle("1.37", etcd)
+    assert not etcd_obstacle("1.99", "3.4.0")  # nothing is known of it
+
+
+def test_containerd_too_old_for_a_kubelet_is_named() -> None:
+    assert containerd_obstacle("1.37", "1.6.36") == (
+        "found containerd 1.6.36, allowed with Kubernetes 1.37: 1.7 or later; upgrade containerd on the node first"
+    )
+    for containerd in ("1.7.27", "2.4.2", "v2.0.0", ""):
+        assert not containerd_obstacle("1.37", containerd)
+
+
+@pytest.mark.parametrize(
+    ("version", "management", "workload", "message"),
+    [
+        ("v1.12.8", "1.36", "1.36", "found Cluster API v1.12.8, allowed: 1.13, 1.14; install one of them"),
+        ("1.15.0", "1.36", "1.36", "found Cluster API 1.15.0, allowed: 1.13, 1.14; install one of them"),
+        ("1.13.5", "1.36", "1.37", "of a workload cluster, allowed: Cluster API 1.13.6 or later; upgrade Cluster API"),
+        ("1.14.0", "1.37", "1.36", "of a management cluster, allowed: Cluster API 1.14.1 or later"),
+        (
+            "1.14.2",
+            "1.32",
+            "1.36",
+            "Kubernetes 1.32 of a management cluster, allowed with Cluster API 1.14.2: 1.33",
+        ),
+        ("1.13.6", "1.37", "1.37", ""),
+        ("1.14.2", "1.36", "1.31", ""),
+    ],
+)
+def test_a_cluster_api_names_what_it_lacks(version: str, management: str, workload: str, message: str) -> None:
+    found = cluster_api_obstacle(version, management=management, workloads=[workload])
+    assert message in found
+    assert bool(message) == bool(found)
+
+
+def test_the_matrix_is_read_before_anything_is_installed() -> None:
+    code = "import sys, espalier.api.version_matrix; print(sorted({name.split('.')[0] for name in sys.modules}))"
+    command = [sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, 'src'); {code}"]
+    completed = subprocess.run(command, check=True, capture_output=True, text=True)
+    for package in ("msgspec", "semver", "yaml"):
+        assert package not in completed.stdout
