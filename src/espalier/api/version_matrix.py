@@ -22,7 +22,7 @@ Numbers = tuple[int, ...]
 
 @dataclass(frozen=True)
 class KubernetesMinor:
-    """What a minor version of Kubernetes needs beside it."""
+    """Requirements of a minor version of Kubernetes."""
 
     patch: str
     """The patch version that is built and tested."""
@@ -44,7 +44,7 @@ class KubernetesMinor:
 
 @dataclass(frozen=True)
 class EtcdMinor:
-    """What a minor version of etcd asks of the one before."""
+    """Requirements of a minor version of etcd on the one before."""
 
     patch: str
     """The patch version that is built and tested."""
@@ -58,7 +58,7 @@ class EtcdMinor:
 
 @dataclass(frozen=True)
 class ClusterApiMinor:
-    """What a minor version of Cluster API supports."""
+    """Versions that a minor version of Cluster API supports."""
 
     patch: str
     """The patch version that is built and tested; empty if none is."""
@@ -201,7 +201,7 @@ def minor_of(version: str) -> str:
 
 
 def etcd_obstacle(kubernetes: str, etcd: str) -> str:
-    """Why an etcd can't serve a Kubernetes version; empty if it can, or if the matrix knows nothing of either."""
+    """The reason why an etcd can't serve a Kubernetes version; empty if it can, or if nothing is known of either."""
     known = KUBERNETES.get(minor_of(kubernetes))
     found = numbers(etcd)
     if known is None or len(found) < 2:
@@ -213,7 +213,7 @@ def etcd_obstacle(kubernetes: str, etcd: str) -> str:
 
 
 def containerd_obstacle(kubernetes: str, containerd: str) -> str:
-    """Why a kubelet can't use a containerd; empty if it can, or if the matrix knows nothing of either."""
+    """The reason why a kubelet can't use a containerd; empty if it can, or if nothing is known of either."""
     known = KUBERNETES.get(minor_of(kubernetes))
     found = numbers(containerd)
     if known is None or len(found) < 2 or found[:2] >= numbers(known.containerd_oldest):
@@ -223,7 +223,7 @@ def containerd_obstacle(kubernetes: str, containerd: str) -> str:
 
 
 def cluster_api_obstacle(version: str, *, management: str = "", workloads: Iterable[str] = ()) -> str:
-    """Why a Cluster API of this version can't be used, or not with these Kubernetes versions; empty if it can."""
+    """The reason why a Cluster API can't be used, or not with these Kubernetes versions; empty if it can."""
     known = CLUSTER_API.get(minor_of(version))
     if known is None:
         return f"found Cluster API {version}, allowed: {', '.join(CLUSTER_API)}; install one of them with clusterctl"
