@@ -212,6 +212,16 @@ def etcd_obstacle(kubernetes: str, etcd: str) -> str:
     return ""
 
 
+def etcd_minors_for(*versions: str) -> tuple[str, ...]:
+    """Minor versions of etcd that start with a database of these versions: that of the cluster, that of the storage.
+
+    etcd never starts with data of a later version, and is upgraded one minor version at a time. Empty if no version is
+    known: a database has none in the first seconds of its etcd's life.
+    """
+    found = max((minor_of(version) for version in versions), key=numbers, default="")
+    return (found, *(minor for minor, etcd in ETCD.items() if etcd.before == found)) if found else ()
+
+
 def containerd_obstacle(kubernetes: str, containerd: str) -> str:
     """The reason why a kubelet can't use a containerd; empty if it can, or if nothing is known of either."""
     known = KUBERNETES.get(minor_of(kubernetes))

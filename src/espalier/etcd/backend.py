@@ -23,6 +23,7 @@ KEY, META, LEASE, ALARM, CLUSTER = b"key", b"meta", b"lease", b"alarm", b"cluste
 BUCKETS = (ALARM, b"auth", b"authRoles", b"authUsers", CLUSTER, KEY, LEASE, b"members", b"members_removed", META)
 """All buckets that etcd creates, in order."""
 
+CLUSTER_VERSION = b"clusterVersion"
 CONSISTENT_INDEX, TERM, STORAGE_VERSION = b"consistent_index", b"term", b"storageVersion"
 SCHEDULED_COMPACTION, FINISHED_COMPACTION = b"scheduledCompactRev", b"finishedCompactRev"
 NEVER_COMPACTED = -1
@@ -88,7 +89,10 @@ class State:
     """The index of the last entry of raft's log that the data contain."""
     term: int = 1
     version: str = "3.6.0"
-    """The version of the storage; empty before etcd 3.6."""
+    """The version of the storage; empty before etcd 3.6, and of any etcd in its first seconds: it is written late."""
+    cluster_version: str = ""
+    """The version that all members agreed on (`3.7.0`), the only one that an etcd compares with its own when it starts;
+    empty if there was none yet, and `write_backend` then writes `version`."""
 
 
 def write_backend(file: BinaryIO, records: Iterable[Record], state: State, *, page_size: int = 4096) -> Meta:
@@ -106,7 +110,7 @@ def write_backend(file: BinaryIO, records: Iterable[Record], state: State, *, pa
         META: sorted(meta.items()),
         LEASE: sorted(stored_lease(id_, ttl) for id_, ttl in state.leases.items()),
         ALARM: ((alarm, b"") for alarm in alarms),
-        CLUSTER: [(b"clusterVersion", state.version.encode())] if state.version else [],
+        CLUSTER: [(CLUSTER_VERSION, agreed.encode())] if (agreed := state.cluster_version or state.version) else [],
     }
     return write_database(file, ((name, content.get(name, ())) for name in BUCKETS), page_size=page_size)
 
@@ -127,7 +131,9 @@ def read_records(database: Database, start: int = 0) -> Iterator[Record]:
 
 def read_state(database: Database) -> State:
     """The content of a database besides its records. Raises `Damaged`."""
-    entries = {name: dict(bucket.items()) for name in (META, LEASE, ALARM) if (bucket := database.bucket(name))}
+    entries = {
+        name: dict(bucket.items()) for name in (META, LEASE, ALARM, CLUSTER) if (bucket := database.bucket(name))
+    }
     meta = entries.get(META, {})
     compacted = max(_compaction(meta, FINISHED_COMPACTION), _compaction(meta, SCHEDULED_COMPACTION))
     try:
@@ -144,6 +150,7 @@ def read_state(database: Database) -> State:
         index=_number(meta, CONSISTENT_INDEX),
         term=_number(meta, TERM),
         version=meta.get(STORAGE_VERSION, b"").decode("ascii", "replace"),
+        cluster_version=entries.get(CLUSTER, {}).get(CLUSTER_VERSION, b"").decode("ascii", "replace"),
     )
 
 

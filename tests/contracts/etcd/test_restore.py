@@ -14,6 +14,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from espalier.api.version_matrix import minor_of
 from espalier.assets.component import Component
 from espalier.assets.recipes import ETCD, ETCD_BEFORE, ETCDUTL
 from espalier.etcd.bbolt.checking import check
@@ -145,6 +146,38 @@ async def test_a_final_snapshot_gives_the_same_revisions_again(component: Compon
     assert done.contents.served == revision
     async with real_etcd(programs_of(component), folder) as again, again.client() as client:
         assert await client.put(b"new", b"1") == revision + 1
+
+
+async def test_backups_span_an_upgrade_of_etcd(tmp_path: Path) -> None:
+    async with source(ETCD_BEFORE, tmp_path) as origin:
+        await origin.play(BEFORE)
+        middle = await origin.full()
+    async with real_etcd(programs_of(ETCD), tmp_path / "source") as later, later.client() as client:
+        origin.client = client
+        await origin.play([*AFTER, Compact(3), Put(b"f", b"5")])
+        last = origin.model.revision
+        await origin.delta(middle + 1, last)
+        expected = await everything(client)
+        done, folder = await restored(origin, tmp_path, bump=0)
+    assert (done.contents.revision, done.is_whole) == (last, True)
+    assert done.etcd == (minor_of(ETCD_BEFORE.version), minor_of(ETCD.version))
+    async with real_etcd(programs_of(ETCD), folder) as again, again.client() as client:
+        assert await everything(client) == expected
+
+
+async def test_an_etcd_before_that_of_a_snapshot_fails(tmp_path: Path) -> None:
+    async with source(ETCD, tmp_path) as origin:
+        await origin.play(BEFORE)
+        await origin.full()
+        done, folder = await restored(origin, tmp_path)
+    assert done.etcd[0] == minor_of(ETCD.version)
+    assert minor_of(ETCD_BEFORE.version) not in done.etcd
+    if minor_of(ETCD_BEFORE.version) != "3.5":  # etcd 3.5 does not look at the version in the database
+        with pytest.raises(
+            AssertionError, match=r"cluster cannot be downgraded|version .{1,2}3\.7\.0.{1,2} is not supported"
+        ):
+            async with real_etcd(programs_of(ETCD_BEFORE), folder):
+                pass
 
 
 async def test_etcdutl_agrees_with_the_database(tmp_path: Path) -> None:

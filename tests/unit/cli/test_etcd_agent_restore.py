@@ -43,6 +43,7 @@ def test_it_says_what_was_restored(store: str, tmp_path: Path, capsys: Captured)
         f"restored revision 9 into {folder}, from {full(5, 0)} and 2 deltas with 4 events",
         "etcd starts at revision 1000000009, so that clients relist: writes may be lost",
         "granted for 1h: 1 lease not contained in any snapshot",
+        "etcd 3.6 or 3.7 can start with it",
     ]
     with Database.open(database(folder)) as found:
         members = found.bucket(b"members")
@@ -56,6 +57,31 @@ def test_programs_get_facts(store: str, tmp_path: Path, capsys: Captured) -> Non
     facts = json.loads(capsys.readouterr().out)
     assert (facts["revision"], facts["servedRevision"], facts["isComplete"]) == (9, 9, True)
     assert (facts["grantedLeases"], facts["replaced"], facts["notUsed"]) == (["7"], None, [])
+
+
+@pytest.mark.parametrize(
+    ("state", "etcd", "sentence"),
+    [
+        (State(revision=5, version="", cluster_version="3.5.0"), ["3.5", "3.6"], "etcd 3.5 or 3.6 can start with it"),
+        (State(revision=5, version="", cluster_version="3.7.0"), ["3.7"], "etcd 3.7 can start with it"),
+        (State(revision=5, version="3.6.0", cluster_version="3.7.0"), ["3.7"], "etcd 3.7 can start with it"),
+        (State(revision=5, version=""), [], "the snapshot does not say from which etcd it is"),
+        (State(revision=5, version="", cluster_version="\x00new"), [], "the snapshot does not say"),
+    ],
+)
+def test_a_restore_names_the_etcd_that_can_start(
+    state: State, etcd: list[str], sentence: str, tmp_path: Path, capsys: Captured
+) -> None:
+    model = Model()
+    for number in range(4):
+        model.play(Put(b"a", b"%d" % number))
+    kept = LocalStore(tmp_path / "store")
+    asyncio.run(put_full(kept, full(5, 0), full_content(model.events, state)))
+    arguments = ["etcd-agent", "restore", f"file://{tmp_path / 'store'}", "--data-dir"]
+    assert run([*arguments, str(tmp_path / "data")]) == 0
+    assert sentence in capsys.readouterr().out
+    assert run([*arguments, str(tmp_path / "again"), "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["etcd"] == etcd
 
 
 def test_each_failure_has_its_exit_code_and_leaves_the_folder_alone(

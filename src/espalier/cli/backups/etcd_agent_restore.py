@@ -83,6 +83,11 @@ def _summary(given: RestoreFlags, done: Restored) -> str:
         lines.append(
             f"granted for {given.lease_ttl}: {counted(len(contents.leases), 'lease')} not contained in any snapshot"
         )
+    lines.append(
+        f"etcd {' or '.join(done.etcd)} can start with it"
+        if done.etcd
+        else "the snapshot does not say from which etcd it is: start the version that was backed up"
+    )
     if done.replaced is not None:
         lines.append(f"the previous data are in {done.replaced}")
     return "\n".join(lines)
@@ -97,6 +102,7 @@ def _facts(given: RestoreFlags, done: Restored) -> dict[str, object]:
         "servedRevision": done.contents.served,
         "events": done.contents.events,
         "isComplete": done.is_complete,
+        "etcd": list(done.etcd),
         "grantedLeases": [f"{lease:x}" for lease in done.contents.leases],
         "replaced": str(done.replaced) if done.replaced is not None else None,
         "notUsed": list(done.passed_over),

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
+from espalier.api.version_matrix import etcd_minors_for
 from espalier.etcd.backend import State
 from espalier.etcd.bbolt.reading import Damaged
 from espalier.etcdbackup.restore import plan, wal
@@ -60,6 +61,8 @@ class Restored:
     """The new path of the data that were there before."""
     passed_over: tuple[str, ...]
     """Damaged objects that were not needed, or were given up (`partial`)."""
+    etcd: tuple[str, ...]
+    """Minor versions of etcd that start with it; empty if the snapshot does not say from which it is."""
 
 
 async def restore(
@@ -92,7 +95,8 @@ async def restore(
             await asyncio.to_thread(side.write, name, note)
         replaced = await _uninterrupted(side.put_in_place)
     is_complete = contents.revision >= plan.target(inventory)
-    return Restored(full, tuple(run.applied), contents, is_complete, replaced, tuple(run.passed_over))
+    versions = etcd_minors_for(state.cluster_version, state.version)
+    return Restored(full, tuple(run.applied), contents, is_complete, replaced, tuple(run.passed_over), versions)
 
 
 class _Restore:
