@@ -90,9 +90,9 @@ class State:
     term: int = 1
     version: str = "3.6.0"
     """The version of the storage; empty before etcd 3.6, and of any etcd in its first seconds: it is written late."""
-    cluster_version: str = ""
-    """The version that all members agreed on (`3.7.0`), the only one that an etcd compares with its own when it starts;
-    empty if there was none yet, and `write_backend` then writes `version`."""
+    cluster_version: str = "3.6.0"
+    """The version that all members agreed on, which no etcd that starts with it may be older than; empty if none was
+    agreed on yet."""
 
 
 def write_backend(file: BinaryIO, records: Iterable[Record], state: State, *, page_size: int = 4096) -> Meta:
@@ -110,7 +110,7 @@ def write_backend(file: BinaryIO, records: Iterable[Record], state: State, *, pa
         META: sorted(meta.items()),
         LEASE: sorted(stored_lease(id_, ttl) for id_, ttl in state.leases.items()),
         ALARM: ((alarm, b"") for alarm in alarms),
-        CLUSTER: [(CLUSTER_VERSION, agreed.encode())] if (agreed := state.cluster_version or state.version) else [],
+        CLUSTER: [(CLUSTER_VERSION, state.cluster_version.encode())] if state.cluster_version else [],
     }
     return write_database(file, ((name, content.get(name, ())) for name in BUCKETS), page_size=page_size)
 

@@ -65,7 +65,7 @@ def test_programs_get_facts(store: str, tmp_path: Path, capsys: Captured) -> Non
         (State(revision=5, version="", cluster_version="3.5.0"), ["3.5", "3.6"], "etcd 3.5 or 3.6 can start with it"),
         (State(revision=5, version="", cluster_version="3.7.0"), ["3.7"], "etcd 3.7 can start with it"),
         (State(revision=5, version="3.6.0", cluster_version="3.7.0"), ["3.7"], "etcd 3.7 can start with it"),
-        (State(revision=5, version=""), [], "the snapshot does not say from which etcd it is"),
+        (State(revision=5, version="", cluster_version=""), [], "the snapshot does not say from which etcd it is"),
         (State(revision=5, version="", cluster_version="\x00new"), [], "the snapshot does not say"),
     ],
 )
