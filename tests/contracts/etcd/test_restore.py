@@ -159,7 +159,7 @@ async def test_backups_span_an_upgrade_of_etcd(tmp_path: Path) -> None:
         await origin.delta(middle + 1, last)
         expected = await everything(client)
         done, folder = await restored(origin, tmp_path, bump=0)
-    assert (done.contents.revision, done.is_whole) == (last, True)
+    assert (done.contents.revision, done.is_complete) == (last, True)
     assert done.etcd == (minor_of(ETCD_BEFORE.version), minor_of(ETCD.version))
     async with real_etcd(programs_of(ETCD), folder) as again, again.client() as client:
         assert await everything(client) == expected
