@@ -73,18 +73,23 @@ class Kubeconfig:
         server: str,
         certificate_authority: bytes,
         user: str,
-        credentials: KeyPair | str,
+        credentials: KeyPair | str | Mapping[str, Any],
         namespace: str = "",
     ) -> Kubeconfig:
-        """A kubeconfig of one cluster, with a client certificate or a token. The context is `<user>@<name>`."""
-        secret: dict[str, str] = (
-            {"token": credentials}
-            if isinstance(credentials, str)
-            else {
+        """A kubeconfig of one cluster, with a client certificate, a token, or the exec plugin that obtains either.
+
+        The context is `<user>@<name>`.
+        """
+        secret: dict[str, Any]
+        if isinstance(credentials, str):
+            secret = {"token": credentials}
+        elif isinstance(credentials, Mapping):
+            secret = {"exec": dict(credentials)}
+        else:
+            secret = {
                 "client-certificate-data": encode_data(credentials.certificate),
                 "client-key-data": encode_data(credentials.key),
             }
-        )
         context = {"cluster": name, "user": user} | ({"namespace": namespace} if namespace else {})
         cluster = {"server": server, "certificate-authority-data": encode_data(certificate_authority)}
         config = cls()

@@ -35,6 +35,7 @@ CLOCK_SKEW = timedelta(minutes=5)
 """Certificates are backdated by this, because clocks differ."""
 
 _SigningKey: TypeAlias = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+_PublicKey: TypeAlias = ec.EllipticCurvePublicKey | rsa.RSAPublicKey
 
 _P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 
@@ -100,6 +101,18 @@ class Authority(KeyPair):
         """A client's key pair: Kubernetes takes the common name as user and the organizations as groups."""
         return self._issue(_subject(common_name, groups), ExtendedKeyUsageOID.CLIENT_AUTH, None, now, days)
 
+    def sign_client(self, request: bytes, *, now: datetime, seconds: float) -> bytes:
+        """The client certificate (PEM) for a PKCS #10 request (PEM), with its subject, as kube-controller-manager
+        signs requests. Raises `ValueError` for what is no request, or is not signed by its own key.
+        """
+        parsed = x509.load_pem_x509_csr(request)
+        public_key = parsed.public_key()
+        if not parsed.is_signature_valid or not isinstance(public_key, _PublicKey):
+            raise ValueError("the request is not signed by its own elliptic curve or RSA key")
+        validity = timedelta(seconds=seconds)
+        builder = self._leaf(public_key, parsed.subject, ExtendedKeyUsageOID.CLIENT_AUTH, None, now, validity)
+        return _sign(builder, self._private_key, self.rng)
+
     @cached_property
     def _private_key(self) -> _SigningKey:
         key = load_pem_private_key(self.key, password=None)
@@ -116,10 +129,22 @@ class Authority(KeyPair):
         days: float,
     ) -> KeyPair:
         key = _new_key(self.rng)
+        builder = self._leaf(key.public_key(), subject, usage, names, now, timedelta(days=days))
+        return KeyPair(*_pems(builder, key, self._private_key, self.rng))
+
+    def _leaf(
+        self,
+        public_key: _PublicKey,
+        subject: x509.Name,
+        usage: x509.ObjectIdentifier,
+        names: x509.SubjectAlternativeName | None,
+        now: datetime,
+        validity: timedelta,
+    ) -> x509.CertificateBuilder:
         # A chain is valid no longer than its authority; saying so keeps renewal from waiting too long.
-        not_after = min(now + timedelta(days=days), self.not_after)
+        not_after = min(now + validity, self.not_after)
         builder = _builder(
-            key.public_key(),
+            public_key,
             subject=subject,
             issuer=self.x509.subject,
             now=now,
@@ -132,11 +157,18 @@ class Authority(KeyPair):
         builder = builder.add_extension(_authority_key_identifier(self._private_key.public_key()), critical=False)
         if names is not None:
             builder = builder.add_extension(names, critical=False)
-        return KeyPair(*_pems(builder, key, self._private_key, self.rng))
+        return builder
+
+
+def new_request(common_name: str, groups: Sequence[str] = ()) -> KeyPair:
+    """A new key, and in place of a certificate the PKCS #10 request for a client's: user and groups, PEM."""
+    key = _new_key(None)
+    request = x509.CertificateSigningRequestBuilder().subject_name(_subject(common_name, groups))
+    return KeyPair(request.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM), _key_pem(key))
 
 
 def _builder(
-    public_key: ec.EllipticCurvePublicKey,
+    public_key: _PublicKey,
     *,
     subject: x509.Name,
     issuer: x509.Name,
@@ -162,11 +194,16 @@ def _pems(
     signer: _SigningKey,
     rng: random.Random | None,
 ) -> tuple[bytes, bytes]:
+    return _sign(builder, signer, rng), _key_pem(key)
+
+
+def _sign(builder: x509.CertificateBuilder, signer: _SigningKey, rng: random.Random | None) -> bytes:
     certificate = builder.sign(signer, hashes.SHA256(), ecdsa_deterministic=True if rng is not None else None)
-    return (
-        certificate.public_bytes(Encoding.PEM),
-        key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()),
-    )
+    return certificate.public_bytes(Encoding.PEM)
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
 
 
 def _new_key(rng: random.Random | None) -> ec.EllipticCurvePrivateKey:
@@ -187,7 +224,7 @@ def _general_name(name: str) -> x509.GeneralName:
         return x509.DNSName(name)
 
 
-def _authority_key_identifier(public_key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey) -> x509.AuthorityKeyIdentifier:
+def _authority_key_identifier(public_key: _PublicKey) -> x509.AuthorityKeyIdentifier:
     return x509.AuthorityKeyIdentifier.from_issuer_public_key(public_key)
 
 

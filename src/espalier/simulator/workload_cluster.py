@@ -12,6 +12,7 @@ import msgspec
 from espalier.api import conditions as condition_list
 from espalier.api.capi.cluster import Endpoint
 from espalier.api.core import (
+    CERTIFICATE_SIGNING_REQUEST,
     CONFIG_MAP,
     DAEMON_SET,
     DEPLOYMENT,
@@ -60,6 +61,7 @@ WATCHED = (
     PERSISTENT_VOLUME,
     SERVICE,
     ENDPOINT_SLICE,
+    CERTIFICATE_SIGNING_REQUEST,
 )
 
 Changed = Callable[[Key, Object], None]

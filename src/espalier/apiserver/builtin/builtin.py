@@ -238,6 +238,9 @@ KINDS: tuple[ServedKind, ...] = (
     _kind(_resource(_REVIEWS, "subjectaccessreviews", "SubjectAccessReview", namespaced=False), verbs=_ASKED),
     _kind(_resource("batch", "cronjobs", "CronJob"), "cj", subresources=_STATUS, all_=True, generation=True),
     _kind(core.JOB, subresources=_STATUS, all_=True, generation=True, selectable=("status.successful",)),
+    _kind(
+        core.CERTIFICATE_SIGNING_REQUEST, "csr", subresources=("approval", "status"), selectable=("spec.signerName",)
+    ),
     _kind(core.LEASE),
     _kind(core.ENDPOINT_SLICE, generation=True),
     _kind(

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from espalier.api import core
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.apiserver.builtin import pod_rules, workload_rules
+from espalier.apiserver.builtin import pod_rules, signing_requests, workload_rules
 from espalier.apiserver.builtin.webhook_rules import problems_of
 from espalier.apiserver.schema import names
 from espalier.apiserver.schema.registry import Check, Complete
@@ -302,6 +302,7 @@ CHECKS: Mapping[Resource, Check] = MappingProxyType(
         core.ROLE: check_role,
         core.CLUSTER_ROLE: check_cluster_role,
         core.LEASE: _check_lease,
+        core.CERTIFICATE_SIGNING_REQUEST: signing_requests.check,
         core.ROLE_BINDING: check_binding,
         core.CLUSTER_ROLE_BINDING: check_binding,
         core.MUTATING_WEBHOOK_CONFIGURATION: _check_webhooks,

@@ -11,7 +11,7 @@ from espalier.api import core
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.apiserver.builtin.pod_status import readiness_gates, summary
-from espalier.apiserver.wire.durations import age
+from espalier.apiserver.wire.durations import age, human_duration
 
 ROLE_LABEL = "node-role.kubernetes.io/"
 
@@ -238,6 +238,18 @@ def _subjects(kind: str) -> Cell:
     return cell
 
 
+def _signing_state(request: Tree) -> str:
+    types = [condition.get("type") for condition in _at(request, "status", "conditions", default=[])]
+    states = [state for state in ("Approved", "Denied") if state in types][:1] or ["Pending"]
+    states += ["Failed"] if "Failed" in types else []
+    return ",".join(states + (["Issued"] if _at(request, "status", "certificate", default="") else []))
+
+
+def _requested_duration(request: Tree, _: datetime) -> str:
+    seconds = _at(request, "spec", "expirationSeconds", default=None)
+    return "<none>" if seconds is None else human_duration(seconds)
+
+
 def _role(binding: Tree) -> str:
     return f"{_at(binding, 'roleRef', 'kind', default='')}/{_at(binding, 'roleRef', 'name', default='')}"
 
@@ -399,6 +411,17 @@ PRINTERS: Mapping[tuple[str, str], tuple[PrinterColumn, ...]] = MappingProxyType
             (core.CONFIG_MAP, (NAME, PrinterColumn("Data", size("data", "binaryData")), AGE)),
             (core.SECRET, (NAME, PrinterColumn("Type", at("type")), PrinterColumn("Data", size("data")), AGE)),
             (core.LEASE, (NAME, PrinterColumn("Holder", at("spec", "holderIdentity")), AGE)),
+            (
+                core.CERTIFICATE_SIGNING_REQUEST,
+                (
+                    NAME,
+                    AGE,
+                    PrinterColumn("SignerName", at("spec", "signerName")),
+                    PrinterColumn("Requestor", at("spec", "username")),
+                    PrinterColumn("RequestedDuration", _requested_duration),
+                    PrinterColumn("Condition", cell_of(_signing_state)),
+                ),
+            ),
             (core.CORE_EVENT, _EVENT),
             (core.EVENT, _EVENT),
             (

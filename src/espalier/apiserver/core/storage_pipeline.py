@@ -34,7 +34,7 @@ from espalier.api import conditions as condition_list
 from espalier.api import core as builtin
 from espalier.api import json_trees
 from espalier.api.meta import Tree
-from espalier.apiserver.access import escalation
+from espalier.apiserver.access import escalation, signing_rights
 from espalier.apiserver.access.rbac import Rbac
 from espalier.apiserver.builtin.scaling import scale_of
 from espalier.apiserver.core.admission import AdmissionWebhooks
@@ -201,6 +201,7 @@ class StoragePipeline:
             self._core.authorizer,
             self._rights,
         )
+        signing_rights.check(draft.info, new, draft.before if draft.old is not None else None, self._core.authorizer)
         causes = list(metadata.problems(kind.resource, new["metadata"], built_in=not kind.custom))
         if draft.old is not None:
             causes += metadata.immutable_problems(draft.before["metadata"], new["metadata"])

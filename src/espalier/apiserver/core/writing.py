@@ -16,6 +16,7 @@ from espalier.api import conditions as condition_list
 from espalier.api import core as builtin
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.apiserver.builtin import signing_requests
 from espalier.apiserver.builtin.scaling import scale_of, set_replicas
 from espalier.apiserver.core.admission import AdmissionWebhooks
 from espalier.apiserver.core.core import Core, Steps, is_valid, to_served_version, to_storage_version
@@ -175,6 +176,8 @@ class Writer:
         system["creationTimestamp"] = condition_list.timestamp(self._core.now())
         if kind.generation:
             system["generation"] = 1
+        if kind.resource == builtin.CERTIFICATE_SIGNING_REQUEST:
+            signing_requests.with_requester(new, info.user)
         named = replace(info, name=str(system.get("name") or ""))
         return Draft(named, None, {}, new, {})
 
@@ -218,21 +221,42 @@ class Writer:
     def _merge_writable_parts(self, info: RequestInfo, before: Tree, new: Tree) -> Tree:
         """The object with the parts that this path may change from the write, and all others unchanged."""
         stored = dict(before["metadata"])
+        if info.kind.resource == builtin.CERTIFICATE_SIGNING_REQUEST:
+            return self._merge_signing_request(info, before, new)
         if info.subresource == "status":
             return {**before, "metadata": stored, **({"status": new["status"]} if "status" in new else {})}
         if info.subresource == "finalize":
             return {**before, "metadata": stored, "spec": new.get("spec") or {}}
-        merged = dict(new)
-        merged["metadata"] = {
-            **{name: part for name, part in new["metadata"].items() if name not in metadata.SYSTEM},
-            **{name: stored[name] for name in metadata.SYSTEM if name in stored},
-            "resourceVersion": stored["resourceVersion"],
-        }
+        merged = self._with_system_metadata(new, before)
         if "status" in info.kind.subresources:
             merged.pop("status", None)
             if "status" in before:
                 merged["status"] = before["status"]
         return merged
+
+    @staticmethod
+    def _with_system_metadata(new: Tree, before: Tree) -> Tree:
+        stored = before["metadata"]
+        own = {
+            **{name: part for name, part in new["metadata"].items() if name not in metadata.SYSTEM},
+            **{name: stored[name] for name in metadata.SYSTEM if name in stored},
+            "resourceVersion": stored["resourceVersion"],
+        }
+        return {**new, "metadata": own}
+
+    def _merge_signing_request(self, info: RequestInfo, before: Tree, new: Tree) -> Tree:
+        """As kube-apiserver: the spec is written once, and a decision and a certificate have a path each."""
+        changed = {
+            "approval": signing_requests.conditions_by_approval(before, new),
+            "status": signing_requests.status_by_status(before, new),
+        }.get(info.subresource)
+        if info.subresource == "status" and (causes := list(signing_requests.decided_beside(before, new))):
+            resource = info.kind.resource
+            raise failures.invalid_object(resource.kind, resource.group, info.name, causes)
+        if changed is None:
+            return self._with_system_metadata({**before, "metadata": new["metadata"]}, before)
+        status = signing_requests.timed(changed, before, condition_list.timestamp(self._core.now()))
+        return {**before, "status": status}
 
     def _check_preconditions(self, info: RequestInfo, old: Object, new: Tree) -> None:
         resource, wanted = info.kind.resource, new.get("metadata") or {}

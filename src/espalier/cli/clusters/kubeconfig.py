@@ -24,17 +24,36 @@ from espalier.kube.objects import Object
 @click.argument("name", required=False, help="Name of the cluster, unless --shoot is given.")
 @click.option("--aws-iam", is_flag=True, help="For AWS users (AWSIamConfig), with their own credentials.")
 @click.option("--shoot", default="", metavar="NAME", help="Shoot of a garden, instead of a cluster.")
-@click.option("--ttl", default="", metavar="TIME", help="Validity for --shoot, from 10m to 24h. Default: 1h.")
+@click.option("--user", default="", metavar="NAME", help="For this user, instead of an administrator.")
+@click.option("--group", "groups", multiple=True, metavar="NAME", help="Group of --user; may be repeated.")
+@click.option("--ttl", default="", metavar="TIME", help="Validity for --user or --shoot, 10m to 24h. Default: 1h.")
+@click.option("--exec", "by_plugin", is_flag=True, help="For --user: kubectl calls espalier for certificates.")
+@click.option("--credential", is_flag=True, hidden=True, help="Print what kubectl reads from --exec.")
 @click.option("--server", default="", metavar="URL", help="Address for --shoot, if you can't resolve its DNS name.")
 @flags.connection
 async def kubeconfig(
-    name: str | None, aws_iam: bool, *, shoot: str, ttl: str, server: str, connect: flags.Connection
+    name: str | None,
+    aws_iam: bool,
+    *,
+    shoot: str,
+    user: str,
+    groups: tuple[str, ...],
+    ttl: str,
+    by_plugin: bool,
+    credential: bool,
+    server: str,
+    connect: flags.Connection,
 ) -> None:
     """Print the kubeconfig of a workload cluster, or of a shoot of a garden.
 
     It is read from a Secret in the Cluster's namespace. If the manager may not copy it there, it is read from
     eksa-system, which needs permission. With --aws-iam, it is always read from eksa-system, contains no credentials,
     and needs the program aws-iam-authenticator.
+
+    With --user, the kubeconfig has a new certificate for that user and --group, signed by the cluster's authority,
+    which ends after --ttl and can't be revoked before. What they may do is decided by roles in the cluster. It needs
+    permission to read the administrator's kubeconfig. With --exec, it has no certificate: kubectl calls espalier for
+    a new one whenever it needs one.
 
     That of a shoot has a new certificate of the shoot's own authority, for an administrator, which expires after --ttl
     and can't be revoked before. It needs permission to read the Shoot and its ShootState. Its address is the DNS name
@@ -44,14 +63,13 @@ async def kubeconfig(
     \b
     Examples:
       espalier kubeconfig garden > garden.kubeconfig
+      espalier kubeconfig garden --user jane --group dev --ttl 8h > jane.yaml
       espalier kubeconfig --shoot apple -n garden-dev --ttl 30m > apple.kubeconfig
     """
-    if name is not None and shoot:
-        raise Usage(f"found {name} and --shoot {shoot}; allowed is the name of a cluster, or --shoot NAME")
-    if shoot and aws_iam:
-        raise Usage("--aws-iam: found it beside --shoot, which has no AWSIamConfig; omit one of them")
-    if not shoot and (ttl or server):
-        raise Usage(f"{'--ttl' if ttl else '--server'}: found it without --shoot NAME, for which it is; omit it")
+    _check_flags(name, shoot, user, ttl=ttl, server=server, aws_iam=aws_iam)
+    for flag, given in (("--group", groups), ("--exec", by_plugin), ("--credential", credential)):
+        if given and not user:
+            raise Usage(f"{flag}: found it without --user NAME, for which it is; give both, or omit it")
     if shoot:
         from espalier.cli.shoots import shoot_kubeconfig  # noqa: PLC0415  signs certificates, which others need not load
 
@@ -63,8 +81,31 @@ async def kubeconfig(
         raise Usage("NAME must be given: the name of a cluster, or --shoot NAME; see `espalier kubeconfig --help`")
     async with connection.connect(connect) as connected:
         key = Key(connected.namespace, name)
-        content = await (read_for_aws if aws_iam else read)(connected.client, key)
+        if user:
+            from espalier.cli.clusters import user_kubeconfig  # noqa: PLC0415  signs, which others need not load
+
+            person = user_kubeconfig.ClusterUser.of(user, groups, ttl)
+            form = user_kubeconfig.Form.of(exec_plugin=by_plugin, credential=credential)
+            content = await person.content(await read(connected.client, key), key, form, connect)
+        else:
+            content = await (read_for_aws if aws_iam else read)(connected.client, key)
     output.write_data(content.decode())
+
+
+def _check_flags(name: str | None, shoot: str, user: str, *, ttl: str, server: str, aws_iam: bool) -> None:
+    """Raise `Usage` for flags that exclude or need each other."""
+    if name is not None and shoot:
+        raise Usage(f"found {name} and --shoot {shoot}; allowed is the name of a cluster, or --shoot NAME")
+    if shoot and aws_iam:
+        raise Usage("--aws-iam: found it beside --shoot, which has no AWSIamConfig; omit one of them")
+    if server and not shoot:
+        raise Usage("--server: found it without --shoot NAME, for which it is; omit it")
+    if ttl and not shoot and not user:
+        raise Usage("--ttl: found it without --user NAME or --shoot NAME, for which it is; omit it")
+    if user and (shoot or aws_iam):
+        raise Usage(
+            f"--user: found it beside {'--shoot' if shoot else '--aws-iam'}, which has its own; omit one of them"
+        )
 
 
 async def read(client: Client, key: Key) -> bytes:

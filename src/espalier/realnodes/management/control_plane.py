@@ -26,6 +26,7 @@ HOST = "127.0.0.1"
 NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost", HOST, "10.0.0.1")
 
 CONTROLLERS = (
+    "certificatesigningrequest-signing-controller",
     "clusterrole-aggregation-controller",
     "garbage-collector-controller",
     "namespace-controller",
@@ -76,6 +77,8 @@ CONTROLLER_MANAGER = {
     "use-service-account-credentials": "true",  # each controller has its own permissions, as in a real cluster
     "service-account-private-key-file": "service-accounts.key",
     "root-ca-file": "authority.crt",
+    "cluster-signing-cert-file": "authority.crt",
+    "cluster-signing-key-file": "authority.key",
     "leader-elect": "false",
     "secure-port": "0",
 }

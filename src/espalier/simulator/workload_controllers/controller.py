@@ -9,6 +9,7 @@ from typing import TypeVar
 import structlog
 
 from espalier.api.core import (
+    CERTIFICATE_SIGNING_REQUEST,
     DAEMON_SET,
     DEPLOYMENT,
     ENDPOINT_SLICE,
@@ -31,6 +32,7 @@ from espalier.runtime.outcome import Done, Outcome
 from espalier.simulator.workload_cluster import WorkloadCluster
 from espalier.simulator.workload_controllers import (
     budgets,
+    certificates,
     claims,
     daemon_sets,
     deployments,
@@ -43,6 +45,7 @@ from espalier.simulator.workload_controllers import (
 from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import (
     Budget,
+    CertificateRequest,
     Claim,
     EndpointSlice,
     Node,
@@ -71,6 +74,7 @@ PLANNERS: tuple[Planner, ...] = (
     kubelet.plan,
     budgets.plan,
     endpoints.plan,
+    certificates.plan,
 )
 """All planners, in the order in which a reconcile runs them."""
 
@@ -120,6 +124,8 @@ class WorkloadControllers:
             services=views(SERVICE, Service),
             endpoint_slices=views(ENDPOINT_SLICE, EndpointSlice),
             budgets=views(POD_DISRUPTION_BUDGET, Budget),
+            certificate_requests=views(CERTIFICATE_SIGNING_REQUEST, CertificateRequest),
+            authority=workload.authority,
             deleted_mirrors=tuple(workload.deleted_mirrors.values()),
             runs=self._runs,
         )

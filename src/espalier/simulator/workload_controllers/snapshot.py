@@ -12,8 +12,10 @@ from functools import cached_property
 from espalier.api import conditions as condition_list
 from espalier.api.meta import SUFFIX_LETTERS, Tree
 from espalier.api.resource import Key
+from espalier.kube.pki import Authority
 from espalier.simulator.workload_controllers.views import (
     Budget,
+    CertificateRequest,
     Claim,
     EndpointSlice,
     Node,
@@ -42,6 +44,9 @@ class Snapshot:
     services: tuple[Service, ...] = ()
     endpoint_slices: tuple[EndpointSlice, ...] = ()
     budgets: tuple[Budget, ...] = ()
+    certificate_requests: tuple[CertificateRequest, ...] = ()
+    authority: Authority | None = field(default=None, repr=False, compare=False)
+    """Signs approved requests of clients of the API server."""
     deleted_mirrors: tuple[Tree, ...] = ()
     """Deleted mirror pods, to be recreated."""
     runs: Callable[[Pod], bool] = field(default=lambda _pod: False, repr=False, compare=False)

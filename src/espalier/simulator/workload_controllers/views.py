@@ -247,6 +247,34 @@ class Budget(View, frozen=True):
         return dict(self.status.get("disruptedPods") or {})
 
 
+class CertificateRequestSpec(Observed, frozen=True):
+    """The spec of a CertificateSigningRequest."""
+
+    request: str = ""
+    signer_name: str = ""
+    expiration_seconds: int | None = None
+    usages: list[str] = []
+
+
+class CertificateRequestStatus(Observed, frozen=True):
+    """The decisions about a CertificateSigningRequest, and its certificate."""
+
+    certificate: str = ""
+    conditions: list[ConditionView] = []
+
+
+class CertificateRequest(View, frozen=True):
+    """A CertificateSigningRequest."""
+
+    spec: CertificateRequestSpec = CertificateRequestSpec()
+    status: CertificateRequestStatus = CertificateRequestStatus()
+
+    @property
+    def awaits_signature(self) -> bool:
+        """True if it is approved, and neither signed nor denied nor refused."""
+        return not self.status.certificate and {condition.type for condition in self.status.conditions} == {"Approved"}
+
+
 class ClaimSpec(Observed, frozen=True):
     """The spec of a PersistentVolumeClaim."""
 

@@ -1,0 +1,157 @@
+"""CertificateSigningRequests, on the embedded API server as on kube-apiserver."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import random
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from espalier.api.core import CERTIFICATE_SIGNING_REQUEST as REQUESTS
+from espalier.api.meta import Tree
+from espalier.kube import client_certificates
+from espalier.kube.client import Client, PatchType
+from espalier.kube.client_certificates import NotIssued
+from espalier.kube.errors import Forbidden, Invalid, NotFound
+from espalier.kube.objects import Object
+from espalier.kube.pki import Authority, new_request
+from espalier.simulator.workload_controllers import certificates
+from espalier.simulator.workload_controllers.snapshot import Snapshot
+from espalier.simulator.workload_controllers.views import CertificateRequest
+from espalier.simulator.workload_controllers.writes import Change
+
+NOW = datetime.now(UTC)
+
+
+def body(*groups: str, **spec: Any) -> Tree:
+    request = base64.b64encode(new_request("jane", groups).certificate).decode()
+    own = {"request": request, "signerName": client_certificates.SIGNER, "usages": ["client auth"], **spec}
+    return {"metadata": {"generateName": "contract-"}, "spec": own}
+
+
+async def decide(client: Client, name: str, *types: str, status: str = "True") -> Object:
+    conditions = [{"type": type_, "status": status, "reason": "Test"} for type_ in types]
+    patch = {"status": {"conditions": conditions}}
+    return await client.patch(REQUESTS, name, patch=patch, type=PatchType.MERGE, subresource="approval")
+
+
+async def test_the_requester_is_who_asks(client: Client) -> None:
+    named = body(username="somebody", groups=["others"], uid="5")
+    created = (await client.create(REQUESTS, named)).tree
+    assert created["spec"]["username"] != "somebody"
+    assert "system:masters" in created["spec"]["groups"]
+    assert created["spec"].get("uid") != "5"
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"request": base64.b64encode(b"nothing").decode()}, "spec.request"),
+        ({"usages": []}, "spec.usages"),
+        ({"signerName": "plain"}, "spec.signerName"),
+        ({"signerName": "kubernetes.io/legacy-unknown"}, "spec.signerName"),
+        ({"expirationSeconds": 599}, "spec.expirationSeconds"),
+    ],
+)
+async def test_a_wrong_request_is_refused(client: Client, spec: Tree, field: str) -> None:
+    with pytest.raises(Invalid) as refusal:
+        await client.create(REQUESTS, body(**spec))
+    details = refusal.value.status.details
+    assert details is not None
+    assert [cause.field for cause in details.causes] == [field]
+
+
+async def test_nobody_becomes_administrator(client: Client) -> None:
+    with pytest.raises(Forbidden, match="system:masters group is not allowed"):
+        await client.create(REQUESTS, body("system:masters"))
+
+
+async def test_a_spec_is_written_once(client: Client) -> None:
+    created = await client.create(REQUESTS, body())
+    patch = {"metadata": {"labels": {"a": "b"}}, "spec": {"signerName": "example.com/other"}}
+    changed = (await client.patch(REQUESTS, created.name, patch=patch, type=PatchType.MERGE)).tree
+    assert changed["spec"]["signerName"] == client_certificates.SIGNER
+    assert changed["metadata"]["labels"] == {"a": "b"}
+
+
+async def test_only_approval_approves(client: Client) -> None:
+    created = await client.create(REQUESTS, body(signerName="example.com/nobody"))
+    approved = {"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "Test"}]}}
+    written = await client.patch(REQUESTS, created.name, patch=approved, type=PatchType.MERGE)
+    assert written.tree["status"] == {}
+    with pytest.raises(Invalid, match='may not add a condition of type "Approved"'):
+        await client.patch(REQUESTS, created.name, patch=approved, type=PatchType.MERGE, subresource="status")
+    conditions = (await decide(client, created.name, "Approved")).tree["status"]["conditions"]
+    assert [condition["type"] for condition in conditions] == ["Approved"]
+    assert all(conditions[0][name] for name in ("lastUpdateTime", "lastTransitionTime"))
+
+
+async def test_a_decision_is_final(client: Client) -> None:
+    created = await client.create(REQUESTS, body(signerName="example.com/nobody"))
+    with pytest.raises(Invalid):
+        await decide(client, created.name, "Approved", "Denied")
+    with pytest.raises(Invalid):
+        await decide(client, created.name, "Approved", status="False")
+    await decide(client, created.name, "Denied")
+    with pytest.raises(Invalid, match="may not remove a condition"):
+        await decide(client, created.name)
+    with pytest.raises(Invalid):
+        await decide(client, created.name, "Denied", "Approved")
+
+
+@pytest.fixture
+async def signer(request: pytest.FixtureRequest, client: Client) -> Authority | None:
+    """Where no kube-controller-manager runs, the simulated signer signs; None where one does."""
+    if request.node.callspec.params["transport"] == "real":
+        return None
+    return Authority.create("contract", now=NOW)
+
+
+async def sign(client: Client, authority: Authority) -> None:
+    while True:
+        requests = [item.decode(CertificateRequest) for item in (await client.list(REQUESTS)).items]
+        snapshot = Snapshot(
+            NOW, random.Random(1), "10.0.0.0/8", certificate_requests=tuple(requests), authority=authority
+        )
+        for write in certificates.plan(snapshot):
+            assert isinstance(write, Change)
+            await client.patch(
+                REQUESTS, write.key.name, patch=write.patch, type=PatchType.MERGE, subresource=write.subresource
+            )
+        await asyncio.sleep(0.05)
+
+
+async def test_an_approved_request_is_signed(client: Client, signer: Authority | None) -> None:
+    signing = asyncio.create_task(sign(client, signer)) if signer is not None else None
+    pair = await client_certificates.issue(client, "jane", ("developers",), seconds=3600)
+    subject = {attribute.oid._name: attribute.value for attribute in pair.x509.subject}
+    assert subject == {"organizationName": "developers", "commonName": "jane"}
+    assert 3500 < (pair.not_after - datetime.now(UTC)).total_seconds() < 3700
+    assert not [item for item in (await client.list(REQUESTS)).items if item.name.startswith("espalier-")]
+    if signing is not None:
+        signing.cancel()
+
+
+async def test_a_request_that_nobody_signs_is_removed(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_certificates, "SIGNER", "example.com/nobody")
+    with pytest.raises(NotIssued, match=r"approved, but not signed within 0\.5 s"):
+        await client_certificates.issue(client, "jane", seconds=3600, patience=0.5)
+    assert not [item for item in (await client.list(REQUESTS)).items if item.name.startswith("espalier-")]
+
+
+async def test_a_request_that_is_gone_is_told(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_certificates, "SIGNER", "example.com/nobody")
+    issuing = asyncio.create_task(client_certificates.issue(client, "jane", seconds=3600))
+    while True:
+        own = [item for item in (await client.list(REQUESTS)).items if item.name.startswith("espalier-")]
+        if own and (own[0].tree["status"].get("conditions")):
+            break
+        await asyncio.sleep(0.01)
+    await client.delete(REQUESTS, own[0].name)
+    with pytest.raises(NotIssued, match="somebody deleted"):
+        await issuing
+    with pytest.raises(NotFound):
+        await client.get(REQUESTS, own[0].name)
