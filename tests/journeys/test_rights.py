@@ -24,13 +24,16 @@ from espalier.api.eksa.identity_providers import AWSIamConfig, OIDCConfig
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
 from espalier.api.resource import Key
 from espalier.cli.install import manifests
+from espalier.clusters.rbac import IN_WORKLOAD_CLUSTERS
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden, Invalid
 from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.rbac import trees
 from espalier.kube.wire import User
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
 from espalier.upgrades.names import IMAGES
+from espalier.upgrades.rbac import IN_WORKLOAD_CLUSTERS as IN_WORKLOADS_BY_UPGRADES
 from tests.support.environments.in_place_environment import ready, spec, until_so
 from tests.support.environments.managed_environment import CALM, GARDEN, ManagedEnvironment, managed_environment
 from tests.support.environments.upgraders import Upgraders
@@ -61,6 +64,15 @@ ELSEWHERE = {
 }
 """Of the process around the controllers, absent in the local environment: elections, the webhooks' certificate, and
 releases created at start. `test_production` shows that they are used."""
+
+RARE = {
+    *(Grant("", "", resource, "delete") for resource in ("secrets", "serviceaccounts")),
+    *(Grant("", "apps", resource, "delete") for resource in ("daemonsets", "deployments")),
+    *(Grant("", ROLE.group, resource, "delete") for resource in ("clusterrolebindings", "rolebindings")),
+    Grant("", "", "nodes", "patch"),
+}
+"""In workload clusters: to delete what a later version renders no more, whatever its kind, and to uncordon a node whose
+upgrade is deleted (`test_node_upgrades`)."""
 
 Story = Callable[[ManagedEnvironment], Awaitable[None]]
 
@@ -199,6 +211,30 @@ def test_every_right_is_used(namespaces: Sequence[str]) -> None:
     stories = (everything, an_upgrade_that_does_not_end, a_hand_that_edits, known_elsewhere, *map(on, LIVES))
     used = a_cluster_that_never_was(namespaces).union(*(journey(story, namespaces) for story in stories))
     assert {str(grant) for grant in granted - used} == {str(grant) for grant in ELSEWHERE}
+
+
+def in_workload_clusters(story: Story) -> set[Grant]:
+    """Tell a story. Returns the grants that the manager's account used in workload clusters."""
+
+    async def main(simulation: Simulation) -> set[Grant]:
+        async with managed_environment(simulation.clock) as env:
+            await story(env)
+            account = env.manager.workload_account
+            assert account is not None
+            granted = set(grants({"kind": resource.kind, **tree} for resource, tree in account.objects()))
+        return {grant for ledger in env.in_workload_clusters for grant in ledger.used(granted)}
+
+    return run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.soak
+def test_every_right_in_workload_clusters_is_used() -> None:
+    """That none is missing, every journey shows."""
+    rights = (*IN_WORKLOAD_CLUSTERS, *IN_WORKLOADS_BY_UPGRADES)
+    granted = set(grants([{"kind": "ClusterRole", "metadata": {}, "rules": trees(rights)}]))
+    stories = (everything, an_upgrade_that_does_not_end, known_elsewhere, *map(on, LIVES))
+    used = set[Grant]().union(*map(in_workload_clusters, stories))
+    assert {str(grant) for grant in granted - used} == {str(grant) for grant in RARE}
 
 
 @pytest.mark.demand("L68")

@@ -9,12 +9,19 @@ from __future__ import annotations
 
 from espalier.api.capi.machine import Machine, MachineSet
 from espalier.api.core import (
+    CLUSTER_ROLE,
+    CLUSTER_ROLE_BINDING,
     CONFIG_MAP,
     CORE_EVENT,
     CUSTOM_RESOURCE_DEFINITION,
+    DAEMON_SET,
+    DEPLOYMENT,
     LEASE,
     MUTATING_WEBHOOK_CONFIGURATION,
+    ROLE,
+    ROLE_BINDING,
     SECRET,
+    SERVICE_ACCOUNT,
     VALIDATING_WEBHOOK_CONFIGURATION,
 )
 from espalier.api.eksa.cluster import Cluster
@@ -83,3 +90,17 @@ def shared(front_end: FrontEnd) -> Rights:
         cluster_scoped=tuple(Right((kind,), FOLLOW) for kind in kinds if not kind.namespaced),
         system=tuple(Right((kind,), FOLLOW) for kind in kinds if kind.namespaced),
     )
+
+
+_INSTALLED = ("get", *APPLY, "delete")
+IN_WORKLOAD_CLUSTERS = (
+    Right((CONFIG_MAP, SECRET, SERVICE_ACCOUNT), _INSTALLED),
+    Right((DAEMON_SET, DEPLOYMENT), _INSTALLED),
+    Right((CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE_BINDING), _INSTALLED),
+    Right((CLUSTER_ROLE,), ("bind", "escalate")),
+    Right((ROLE,), ("bind",)),
+)
+"""To install, compare and remove the CNI, the AWS IAM Authenticator and a provider's cloud controller manager.
+
+Their roles have rights that the manager lacks: hence `bind` and `escalate`.
+"""

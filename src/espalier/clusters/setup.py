@@ -90,4 +90,5 @@ def component(
         rbac.rights(providers),
         shared=rbac.shared(front_end),
         webhooks=admission.WEBHOOKS,
+        in_workload_clusters=rbac.IN_WORKLOAD_CLUSTERS,
     )

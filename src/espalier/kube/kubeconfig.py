@@ -104,6 +104,17 @@ class Kubeconfig:
             config._entries[kind, entry] = Entry(kind, entry, fields, name, None)
         return config
 
+    def as_user(self, user: str, credentials: KeyPair) -> Kubeconfig:
+        """A kubeconfig of the cluster of the current context alone, for another user. Raises `KubeconfigError`."""
+        self.context()
+        fields = self._entries["context", self.current_context].read(ContextFields)
+        cluster = self._entries["cluster", fields.cluster]
+        config = Kubeconfig.of_cluster(
+            cluster.name, server="", certificate_authority=b"", user=user, credentials=credentials
+        )
+        config._entries["cluster", cluster.name] = cluster
+        return config
+
     @property
     def contexts(self) -> list[str]:
         """The names of the contexts, in the order of the files."""

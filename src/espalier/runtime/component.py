@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from espalier.api.kinds import KubeObject
 from espalier.kube.client import Client
-from espalier.kube.rbac import NO_RIGHTS, Rights
+from espalier.kube.rbac import NO_RIGHTS, Right, Rights
 from espalier.runtime.admission import AdmissionWebhook
 from espalier.runtime.cache import Caches
 from espalier.runtime.manager import Manager
@@ -38,6 +38,8 @@ class Component:
     shared: Rights = NO_RIGHTS
     """Rights that the component needs, but that are granted through another component of the same account."""
     webhooks: tuple[AdmissionWebhook, ...] = ()
+    in_workload_clusters: tuple[Right, ...] = ()
+    """Rights that the component needs in workload clusters."""
 
 
 def assemble(
@@ -54,6 +56,8 @@ def assemble(
     """
     host = Host(manager, client or manager.client, caches or manager.caches, webhooks)
     for component in components:
+        if manager.workload_account is not None:
+            manager.workload_account.rights.extend(component.in_workload_clusters)
         component.build(host)
         if webhooks is not None and (
             unserved := {webhook.path for webhook in component.webhooks} - set(webhooks.paths)

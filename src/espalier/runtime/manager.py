@@ -35,6 +35,7 @@ from espalier.runtime.options import Options
 from espalier.runtime.remote import Connect, RemoteClients, over_http
 from espalier.runtime.serving import HttpServer
 from espalier.runtime.webhooks import Webhooks
+from espalier.runtime.workload_account import WorkloadAccount
 from espalier.runtime.write_limits import WriteLimit, limited
 
 _log = structlog.get_logger("espalier.manager")
@@ -101,7 +102,8 @@ class Manager:
     lead. `connect` creates clients of workload clusters. With a `server_name`, requests are measured under that host.
     Addresses are (host, port); port 0 takes a free one, None serves nothing. `grace` is the time in seconds for running
     reconciles to finish when the manager stops, `fill_within` that for the first lists (None for no limit). `hint` is
-    added to messages on why lists take long.
+    added to messages on why lists take long. Without `own_account`, workload clusters are asked as the user of their
+    kubeconfigs.
     """
 
     def __init__(
@@ -120,6 +122,7 @@ class Manager:
         grace: float = 30.0,
         fill_within: float | None = 120.0,
         hint: Hint = lambda _resource, _error: "",
+        own_account: bool = True,
     ) -> None:
         self.clock = clock
         self.rng = rng or random.Random()  # noqa: S311 - spreads load in time, guards nothing
@@ -133,7 +136,11 @@ class Manager:
         self.replica_client = limited(client, WriteLimit(self.metrics.on_limited))
         """For writes of every replica, whether it leads or not."""
         self.client = self.replica_client if self.fence is None else fenced(self.replica_client, self.fence)
-        self.remotes = RemoteClients(connect, fence=self.fence, on_limited=self.metrics.on_limited)
+        self.workload_account = WorkloadAccount(clock) if own_account else None
+        """The user of all requests to workload clusters; None for that of their kubeconfigs."""
+        self.remotes = RemoteClients(
+            connect, fence=self.fence, on_limited=self.metrics.on_limited, account=self.workload_account
+        )
         """Clients of workload clusters, for all components; closed when the manager ends."""
         self.caches = Caches(client, rng=self.rng, options=self.options)
         self.recorder = Recorder(self.client, component=component, clock=clock, rng=self.rng)

@@ -14,6 +14,7 @@ from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.runtime.fencing import Fence, FencedTransport
+from espalier.runtime.workload_account import AccountTransport, WorkloadAccount
 from espalier.runtime.write_limits import LimitedTransport, OnLimited, WriteLimit, ignored
 
 Connect: TypeAlias = Callable[[bytes], Client]
@@ -67,7 +68,7 @@ class RemoteClients:
     The limit keeps a manager of thousands of clusters from holding thousands of connections. An evicted client is
     closed after its last request, and not before `linger` seconds, as its user may be between two requests. With a
     `fence`, writes to workload clusters also stop once the Lease may be lost. `on_limited` is called with the resource
-    of each write that a limit refuses.
+    of each write that a limit refuses. With an `account`, requests are sent as its user instead of the kubeconfig's.
     """
 
     def __init__(
@@ -78,12 +79,14 @@ class RemoteClients:
         linger: float = 5.0,
         fence: Fence | None = None,
         on_limited: OnLimited = ignored,
+        account: WorkloadAccount | None = None,
     ) -> None:
         self._connect = connect
         self._limit = limit
         self._linger = linger
         self._fence = fence
         self._on_limited = on_limited
+        self._account = account
         self._pool: OrderedDict[ClusterIdentity, _Pooled] = OrderedDict()
         self._leaving: dict[asyncio.Task[None], Client] = {}
 
@@ -98,6 +101,10 @@ class RemoteClients:
             self._pool.move_to_end(cluster)
             return pooled.client
         client = self._connect(kubeconfig)
+        if self._account is not None:
+            client.transport = AccountTransport(
+                self._account, kubeconfig, client.transport, lambda own: self._connect(own).transport
+            )
         client.transport = requests = _Counting(client.transport)
         client.transport = LimitedTransport(client.transport, WriteLimit(self._on_limited))
         if self._fence is not None:

@@ -11,9 +11,12 @@ from collections.abc import Callable
 
 from espalier.api.capi.cluster import Endpoint
 from espalier.api.resource import Key
+from espalier.apiserver.access.rbac import Rbac
 from espalier.apiserver.access.webhooks import CallWebhook
+from espalier.apiserver.requests.requests import Authorizer
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.sqlite import Unusable
+from espalier.apiserver.storage.store import Store
 from espalier.clusterapi.network import Network
 from espalier.kube.client import Client
 from espalier.kube.objects import Object
@@ -30,7 +33,7 @@ class Workloads:
     """All workload clusters of this process.
 
     With `listen` each is reachable over the network at its own port of `host`, else only from this process, at ports
-    without a listener.
+    without a listener. `authorizer` decides who may do what in a cluster with a store.
     """
 
     def __init__(
@@ -41,12 +44,14 @@ class Workloads:
         stores: Stores,
         listen: bool = True,
         host: str = "127.0.0.1",
+        authorizer: Callable[[Store], Authorizer] = Rbac,
     ) -> None:
         self._clock = clock
         self._rng = rng
         self._stores = stores
         self._listen = listen
         self._host = host
+        self._authorizer = authorizer
         self._running: dict[Key, WorkloadCluster] = {}
         self._by_address: dict[str, WorkloadCluster] = {}
         self._reserved: dict[Key, tuple[Endpoint, socket.socket | None]] = {}
@@ -188,7 +193,15 @@ class Workloads:
     ) -> WorkloadCluster:
         rng = random.Random(self._rng.getrandbits(64))  # noqa: S311 - names and uids, not keys
         call = self.webhooks(cluster) if self.webhooks is not None else None
-        server = Server(self._stores.open(cluster), now=self._clock.now, random=rng, version=version, call_webhook=call)
+        store = self._stores.open(cluster)
+        server = Server(
+            store,
+            now=self._clock.now,
+            random=rng,
+            version=version,
+            call_webhook=call,
+            authorizer=self._authorizer(store),
+        )
         served = self.served(cluster, endpoint)
         return WorkloadCluster(cluster, endpoint, served, server, authority, network, self._clock)
 

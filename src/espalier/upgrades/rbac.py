@@ -1,13 +1,24 @@
-"""The rights that in-place upgrades need in the management cluster, besides those of the Cluster controller.
+"""The rights that in-place upgrades need in the management cluster, besides those of the Cluster controller, and in
+workload clusters.
 
-They update Cluster API objects, but create and delete none. In workload clusters they use Cluster API's kubeconfig.
+They update Cluster API objects, but create and delete none.
 """
 
 from __future__ import annotations
 
 from espalier.api.capi.machine import Machine
 from espalier.api.capi.runtime import ExtensionConfig
-from espalier.api.core import CONFIG_MAP, CORE_EVENT, SECRET
+from espalier.api.core import (
+    CLUSTER_ROLE,
+    CLUSTER_ROLE_BINDING,
+    CONFIG_MAP,
+    CORE_EVENT,
+    NAMESPACE,
+    NODE,
+    POD,
+    SECRET,
+    SERVICE_ACCOUNT,
+)
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.release import Bundles
@@ -45,3 +56,14 @@ SHARED = Rights(
     system=(Right((Bundles.resource, DistroRelease.resource), FOLLOW), Right((SECRET,), FOLLOW)),
 )
 """To read paused Clusters, upgrader images and kubeconfigs."""
+
+IN_WORKLOAD_CLUSTERS = (
+    Right((NODE,), (*FOLLOW, "patch")),
+    Right((POD,), (*FOLLOW, "create", "delete")),
+    Right((CONFIG_MAP,), (*FOLLOW, "patch")),
+    Right((CLUSTER_ROLE,), ("get", "list", "create", "delete", "bind", "escalate")),
+    Right((CLUSTER_ROLE_BINDING,), ("create",)),
+    Right((NAMESPACE, SECRET, SERVICE_ACCOUNT), ("create",)),
+)
+"""To read nodes and what runs on them, to uncordon nodes, to run upgrader pods with their account, and to write
+kubeadm-config."""

@@ -70,4 +70,12 @@ def component(
             admission.serve(host.webhooks)
 
     rights = rbac.rights(infrastructures, front_end)
-    return Component("upgrades", build, eksa.UPGRADE_KINDS, rights, shared=rbac.SHARED, webhooks=admission.WEBHOOKS)
+    return Component(
+        "upgrades",
+        build,
+        eksa.UPGRADE_KINDS,
+        rights,
+        shared=rbac.SHARED,
+        webhooks=admission.WEBHOOKS,
+        in_workload_clusters=rbac.IN_WORKLOAD_CLUSTERS,
+    )

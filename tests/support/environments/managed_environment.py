@@ -40,6 +40,7 @@ from espalier.kube.wire import ADMIN, Transport, User
 from espalier.providers.kinds import KINDS, LOCAL_DATACENTER
 from espalier.providers.registry import SIMULATED
 from espalier.releases import Releases, Uninstalled
+from espalier.runtime import workload_account
 from espalier.runtime.cache import Caches
 from espalier.runtime.clock import Clock, LoopClock
 from espalier.runtime.component import Component, assemble
@@ -66,6 +67,7 @@ __all__ = ["CALM", "EXAMPLES", "GARDEN", "MANAGER_AGENT", "NAMESPACE", "ManagedE
 
 IN_PROCESS = "https://espalier.internal"
 
+IN_WORKLOAD_CLUSTERS = User(workload_account.NAME, ("system:authenticated",))
 MANAGER = User("system:serviceaccount:eksa-system:espalier-controller-manager", ("system:authenticated",))
 
 ROLES = {role.kind: role for role in (CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING)}
@@ -90,6 +92,8 @@ class ManagedEnvironment(AccountedClusters):
     store: Store
     server: Server
     ledger: Ledger
+    in_workload_clusters: list[Ledger]
+    """Of the manager's account in each workload cluster."""
     webhooks: Webhooks
     managing: ManagerTask
     uninstalled: Uninstalled
@@ -183,9 +187,21 @@ async def managed_environment(
             transport = wrap(InProcessTransport(server, user))
             return Client(transport, field_manager=agent, user_agent=agent, rng=more())
 
+        in_workload_clusters: list[Ledger] = []
+
+        def noted(ledger: Ledger) -> Ledger:
+            in_workload_clusters.append(ledger)
+            return ledger
+
         workloads = machines_of
         if workloads is None:
-            workloads = Workloads(clock=clock, rng=more(), stores=stores or MemoryStores(), listen=disks is not None)
+            workloads = Workloads(
+                clock=clock,
+                rng=more(),
+                stores=stores or MemoryStores(),
+                listen=disks is not None,
+                authorizer=lambda store: noted(Ledger(IN_WORKLOAD_CLUSTERS, Rbac(store))),
+            )
             stack.push_async_callback(workloads.close)
         options = Options(namespaces=tuple(namespaces))
 
@@ -269,12 +285,14 @@ async def managed_environment(
             clusters=manager.caches.of(Cluster.resource),
             providers=providers,
             ledger=ledger,
+            in_workload_clusters=in_workload_clusters,
             webhooks=webhooks,
             managing=managing,
             uninstalled=installing.uninstalled,
             written=lambda: _written(server),
             calm=CALM,
         )
+    ledgers += in_workload_clusters
     assert [sorted(one.refused) for one in ledgers] == [[] for _ in ledgers]
     assert not misleading, f"statuses that mislead programs that read them as kstatus does: {sorted(misleading)}"
     assert not unguarded, f"writes that name neither uid nor version of what was seen: {sorted(unguarded)}"

@@ -1,0 +1,163 @@
+"""The manager's own account in workload clusters: a user with declared rights, in place of Cluster API's administrator.
+
+Cluster API gives the manager an administrator's kubeconfig. It is used to write a ClusterRole and its binding and to
+obtain a certificate for the account (`kube/client_certificates.py`); everything else is asked for as that user, so that
+audit logs of workload clusters tell the manager from people, and mistakes of the manager have an end. The certificate
+is held in memory alone. Where none is issued (kube-controller-manager is down, or has no signing key), the manager goes
+on as administrator, since what it has to do may be the repair, and tries again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+import structlog
+
+from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+from espalier.kube import client_certificates
+from espalier.kube.client import Client
+from espalier.kube.client_certificates import NotIssued
+from espalier.kube.errors import KubeError, NotFound, Unreachable
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.rbac import Right
+from espalier.kube.wire import Request, Response, Stream, Transport
+from espalier.runtime.clock import Clock
+
+NAME = "espalier:manager"
+"""The user, its ClusterRole and the binding."""
+VALID_SECONDS = 86400.0
+RENEWED_AFTER = 2 / 3
+"""The part of the validity after which another certificate is obtained."""
+RETRY_SECONDS = 300.0
+"""Seconds for which the administrator's rights are used after no certificate was issued, and between looks at the role
+when something was forbidden."""
+PATIENCE = 10.0
+"""Seconds within which a certificate must be issued."""
+FIELD_MANAGER = "espalier-account"
+
+_log = structlog.get_logger("espalier.workload-account")
+
+
+@dataclass(frozen=True)
+class WorkloadAccount:
+    """The account, with the rights that the components of a manager declare."""
+
+    clock: Clock
+    rights: list[Right] = field(default_factory=list)
+
+    def objects(self) -> Sequence[tuple[Resource, Tree]]:
+        """The ClusterRole and its binding."""
+        group = CLUSTER_ROLE.group
+        role = {"apiGroup": group, "kind": CLUSTER_ROLE.kind, "name": NAME}
+        user = {"apiGroup": group, "kind": "User", "name": NAME}
+        rules = [right.tree for right in dict.fromkeys(self.rights)]
+        return (
+            (CLUSTER_ROLE, {"metadata": {"name": NAME}, "rules": rules}),
+            (CLUSTER_ROLE_BINDING, {"metadata": {"name": NAME}, "roleRef": role, "subjects": [user]}),
+        )
+
+
+class AccountTransport:
+    """Sends requests as the manager's account, which is prepared with the first one and renewed in time.
+
+    `connect` makes a transport of a kubeconfig. A request that is forbidden has the rights written again, if that was
+    not done in the last minutes, and is repeated once: somebody may have removed them.
+    """
+
+    def __init__(
+        self,
+        account: WorkloadAccount,
+        kubeconfig: bytes,
+        administrator: Transport,
+        connect: Callable[[bytes], Transport],
+    ) -> None:
+        self._account = account
+        self._kubeconfig = kubeconfig
+        self._administrator = administrator
+        self._connect = connect
+        self._lock = asyncio.Lock()
+        self._own: Transport | None = None
+        self._replaced: list[Transport] = []
+        self._expires = self._renew = self._retry = self._checked = float("-inf")
+
+    async def request(self, request: Request) -> Response:
+        """Send one request."""
+        transport = await self._transport()
+        response = await transport.request(request)
+        if response.status != HTTPStatus.FORBIDDEN or transport is self._administrator:
+            return response
+        return await transport.request(request) if await self._restored() else response
+
+    async def stream(self, request: Request) -> Stream | Response:
+        """Start a watch."""
+        transport = await self._transport()
+        stream = await transport.stream(request)
+        if not isinstance(stream, Response) or stream.status != HTTPStatus.FORBIDDEN:
+            return stream
+        if transport is self._administrator or not await self._restored():
+            return stream
+        return await transport.stream(request)
+
+    async def close(self) -> None:
+        """Close all connections; idempotent."""
+        for transport in (self._administrator, *self._replaced, *([self._own] if self._own is not None else [])):
+            await transport.close()
+
+    async def _transport(self) -> Transport:
+        if self._own is not None and self._now < self._renew:
+            return self._own
+        async with self._lock:
+            if self._now >= self._renew and self._now >= self._retry:
+                await self._prepare()
+        return self._own if self._own is not None and self._now < self._expires else self._administrator
+
+    async def _prepare(self) -> None:
+        """Write the rights, and obtain a certificate. Raises `Unreachable`."""
+        client = Client(self._administrator, field_manager=FIELD_MANAGER)
+        try:
+            await self._write_rights(client)
+            pair = await client_certificates.issue(client, NAME, seconds=VALID_SECONDS, patience=PATIENCE)
+        except Unreachable:
+            if self._own is not None and self._now < self._expires:
+                return
+            raise
+        except (NotIssued, KubeError) as error:
+            self._retry = self._now + RETRY_SECONDS
+            _log.warning("the manager's own account can't be used in a workload cluster", error=str(error))
+            return
+        if self._own is not None:
+            self._replaced.append(self._own)  # watches still use it
+        self._own = self._connect(Kubeconfig.parse(self._kubeconfig).as_user(NAME, pair).to_bytes())
+        seconds = pair.not_after.timestamp() - self._account.clock.now().timestamp()
+        self._expires = self._now + seconds
+        self._renew = self._now + seconds * RENEWED_AFTER
+
+    async def _restored(self) -> bool:
+        """Write the rights again where they differ; False if they do not, or were looked at in the last minutes."""
+        async with self._lock:
+            if self._now < self._checked + RETRY_SECONDS:
+                return False
+            self._checked = self._now
+            return await self._write_rights(Client(self._administrator, field_manager=FIELD_MANAGER))
+
+    async def _write_rights(self, client: Client) -> bool:
+        """Write the role and its binding, where they differ. Returns whether anything was written."""
+        written = False
+        for resource, wanted in self._account.objects():
+            try:
+                present = (await client.get(resource, NAME)).tree
+            except NotFound:
+                present = {}
+            if any(present.get(name) != part for name, part in wanted.items() if name != "metadata"):
+                await client.apply(resource, wanted)
+                written = True
+        return written
+
+    @property
+    def _now(self) -> float:
+        return self._account.clock.monotonic()

@@ -1,0 +1,243 @@
+"""The manager's account in workload clusters: prepared, renewed, repaired, and left alone where none is to be had."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from espalier.api.core import CERTIFICATE_SIGNING_REQUEST, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CONFIG_MAP, NODE
+from espalier.api.resource import Resource
+from espalier.apiserver.access.rbac import Rbac
+from espalier.apiserver.requests.requests import Attributes
+from espalier.apiserver.server import Server
+from espalier.apiserver.storage.store import MemoryStore
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import Forbidden, Unreachable
+from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.pki import Authority
+from espalier.kube.rbac import Right
+from espalier.kube.wire import ADMIN, Transport, User
+from espalier.runtime import workload_account
+from espalier.runtime.virtual import Simulation, run
+from espalier.runtime.workload_account import NAME, RETRY_SECONDS, VALID_SECONDS, AccountTransport, WorkloadAccount
+from espalier.simulator.transport import user_of
+from espalier.simulator.workload_controllers import certificates
+from espalier.simulator.workload_controllers.snapshot import Snapshot
+from espalier.simulator.workload_controllers.views import CertificateRequest
+from espalier.simulator.workload_controllers.writes import Change
+from tests.support.servers.faults import Blocked
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+RIGHTS = (Right((CONFIG_MAP,), ("list", "watch")),)
+
+
+class WorkloadCluster:
+    """An API server, with a signer that can be stopped, and a transport of the manager's account to it."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        store = MemoryStore()
+        self.users: list[str] = []
+        self._rbac = Rbac(store)
+        self.server = Server(
+            store, now=simulation.clock.now, random=random.Random(1), authorizer=self._authorize, version="v1.36.3"
+        )
+        self.clock = simulation.clock
+        self.authority = Authority.create("workload", now=self.clock.now())
+        self.signs = True
+        self.administrator = Client(InProcessTransport(self.server, ADMIN))
+        pair = self.authority.issue_client("kubernetes-admin", groups=("system:masters",), now=self.clock.now())
+        self.kubeconfig = Kubeconfig.of_cluster(
+            "workload",
+            server="https://workload:6443",
+            certificate_authority=self.authority.certificate,
+            user="admin",
+            credentials=pair,
+        ).to_bytes()
+
+    def account(self, administrator: Transport | None = None) -> Client:
+        """A client as the manager has it."""
+        made = WorkloadAccount(self.clock, list(RIGHTS))
+        first = administrator or self.connect(self.kubeconfig)
+        return Client(AccountTransport(made, self.kubeconfig, first, self.connect))
+
+    def connect(self, kubeconfig: bytes) -> Transport:
+        certificate = Kubeconfig.parse(kubeconfig).context().client_certificate or b""
+        user = user_of(certificate, self.authority.x509)
+        assert user is not None
+        return InProcessTransport(self.server, user)
+
+    async def sign(self) -> None:
+        version = (await self.administrator.list(CERTIFICATE_SIGNING_REQUEST)).resource_version
+        async for event in self.administrator.watch(CERTIFICATE_SIGNING_REQUEST, resource_version=version):
+            if event.type in ("ADDED", "MODIFIED") and self.signs:
+                requests = (event.object.decode(CertificateRequest),)
+                snapshot = Snapshot(
+                    self.clock.now(),
+                    random.Random(1),
+                    "10.0.0.0/8",
+                    certificate_requests=requests,
+                    authority=self.authority,
+                )
+                for write in certificates.plan(snapshot):
+                    assert isinstance(write, Change)
+                    await self.administrator.patch(
+                        CERTIFICATE_SIGNING_REQUEST,
+                        write.key.name,
+                        patch=write.patch,
+                        type=PatchType.MERGE,
+                        subresource="status",
+                    )
+
+    def _authorize(self, attributes: Attributes, user: User) -> bool:
+        if attributes.resource == "configmaps":
+            self.users.append(user.name)
+        return self._rbac(attributes, user)
+
+
+def story(tell: Callable[[WorkloadCluster], Awaitable[None]]) -> None:
+    async def main(simulation: Simulation) -> None:
+        cluster = WorkloadCluster(simulation)
+        await cluster.server.start()
+        signer = asyncio.create_task(cluster.sign())
+        try:
+            await tell(cluster)
+        finally:
+            signer.cancel()
+            await cluster.server.close()
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_requests_are_the_accounts_own() -> None:
+    async def tell(cluster: WorkloadCluster) -> None:
+        client = cluster.account()
+        await asyncio.gather(*(client.list(CONFIG_MAP) for _ in range(5)))
+        assert set(cluster.users) == {NAME}
+        with pytest.raises(Forbidden, match=f'User "{NAME}" cannot list resource "nodes"'):
+            await client.list(NODE)
+        assert not (await cluster.administrator.list(CERTIFICATE_SIGNING_REQUEST)).items
+
+    story(tell)
+
+
+@pytest.mark.parametrize("resource", [CLUSTER_ROLE, CLUSTER_ROLE_BINDING], ids=["role", "binding"])
+def test_removed_rights_come_back(resource: Resource) -> None:
+    async def tell(cluster: WorkloadCluster) -> None:
+        client = cluster.account()
+        for _ in range(2):
+            await client.list(CONFIG_MAP)
+            await cluster.administrator.delete(resource, NAME)
+            await client.list(CONFIG_MAP)
+            await cluster.administrator.get(resource, NAME)
+            await asyncio.sleep(RETRY_SECONDS + 1)
+
+    story(tell)
+
+
+def test_rights_are_not_fought_over() -> None:
+    async def tell(cluster: WorkloadCluster) -> None:
+        async def take_away() -> None:
+            await cluster.administrator.patch(CLUSTER_ROLE, NAME, patch={"rules": []}, type=PatchType.MERGE)
+
+        client = cluster.account()
+        await client.list(CONFIG_MAP)
+        await take_away()
+        await client.list(CONFIG_MAP)
+        await take_away()
+        with pytest.raises(Forbidden):
+            await client.list(CONFIG_MAP)
+        await asyncio.sleep(RETRY_SECONDS + 1)
+        await client.list(CONFIG_MAP)
+
+    story(tell)
+
+
+def test_an_earlier_managers_rights_are_replaced() -> None:
+    async def tell(cluster: WorkloadCluster) -> None:
+        earlier = {"metadata": {"name": NAME}, "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}
+        await cluster.administrator.create(CLUSTER_ROLE, earlier)
+        await cluster.account().list(CONFIG_MAP)
+        assert (await cluster.administrator.get(CLUSTER_ROLE, NAME)).tree["rules"] == [right.tree for right in RIGHTS]
+
+    story(tell)
+
+
+def test_equal_rights_are_not_written_again() -> None:
+    async def tell(cluster: WorkloadCluster) -> None:
+        await cluster.account().list(CONFIG_MAP)
+        before = [(await cluster.administrator.version(kind, NAME)) for kind in (CLUSTER_ROLE, CLUSTER_ROLE_BINDING)]
+        await cluster.account().list(CONFIG_MAP)
+        after = [(await cluster.administrator.version(kind, NAME)) for kind in (CLUSTER_ROLE, CLUSTER_ROLE_BINDING)]
+        assert after == before
+
+    story(tell)
+
+
+def test_without_a_signer_the_administrator_goes_on() -> None:
+    async def tell(cluster: WorkloadCluster) -> None:
+        cluster.signs = False
+        client = cluster.account()
+        await client.list(CONFIG_MAP)
+        await client.list(CONFIG_MAP)
+        assert cluster.users == ["kubernetes-admin", "kubernetes-admin"]
+        assert not (await cluster.administrator.list(CERTIFICATE_SIGNING_REQUEST)).items
+        cluster.signs = True
+        await asyncio.sleep(RETRY_SECONDS + 1)
+        await client.list(CONFIG_MAP)
+        assert cluster.users[2:] == [NAME]
+
+    story(tell)
+
+
+def test_a_certificate_is_renewed_in_time() -> None:
+    async def tell(cluster: WorkloadCluster) -> None:
+        client = cluster.account()
+        await client.list(CONFIG_MAP)
+        cluster.signs = False
+        await asyncio.sleep(VALID_SECONDS * 0.7)
+        await client.list(CONFIG_MAP)
+        assert set(cluster.users) == {NAME}, "the certificate is still valid"
+        await asyncio.sleep(VALID_SECONDS * 0.3)
+        await client.list(CONFIG_MAP)
+        assert cluster.users[-1] == "kubernetes-admin", "it has expired, and nobody signs another"
+        cluster.signs = True
+        await asyncio.sleep(RETRY_SECONDS + 1)
+        await client.list(CONFIG_MAP)
+        assert cluster.users[-1] == NAME
+
+    story(tell)
+
+
+def test_an_unreachable_cluster_is_told_as_such() -> None:
+    async def tell(cluster: WorkloadCluster) -> None:
+        shut = asyncio.Event()
+        shut.set()
+        administrator = Blocked("/apis/rbac.authorization.k8s.io", shut)(cluster.connect(cluster.kubeconfig))
+        client = cluster.account(administrator)
+        with pytest.raises(Unreachable):
+            await client.list(CONFIG_MAP)
+        shut.clear()
+        await client.list(CONFIG_MAP)
+        assert cluster.users == [NAME]
+
+    story(tell)
+
+
+def test_a_cancelled_preparation_leaves_nothing() -> None:
+    async def tell(cluster: WorkloadCluster) -> None:
+        cluster.signs = False
+        client = cluster.account()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(workload_account.PATIENCE / 2):
+                await client.list(CONFIG_MAP)
+        assert not (await cluster.administrator.list(CERTIFICATE_SIGNING_REQUEST)).items
+        cluster.signs = True
+        await client.list(CONFIG_MAP)
+        assert cluster.users == [NAME]
+
+    story(tell)
