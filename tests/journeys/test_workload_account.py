@@ -12,6 +12,7 @@ from espalier.api.core import CERTIFICATE_SIGNING_REQUEST
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.kube.client import Client
+from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import User
 from espalier.runtime.virtual import Simulation, run
 from espalier.runtime.workload_account import NAME
@@ -38,7 +39,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """Users of requests to workload clusters, and their kinds of object."""
     requests: list[tuple[str, str]] = []
 
-    class Recorded(transport.InProcessTransport):
+    class Recorded(InProcessTransport):
         def __init__(self, endpoint: Any, user: User) -> None:
             super().__init__(endpoint, user)
             self.user = user
