@@ -41,8 +41,8 @@ def desired(tree: Tree) -> Tree:
         metadata["annotations"] = annotations
     if not metadata.get("finalizers"):
         metadata.pop("finalizers", None)
-    found = {name: value for name, value in tree.items() if name != "status"}
-    return found | {"metadata": metadata}
+    content = {name: value for name, value in tree.items() if name != "status"}
+    return content | {"metadata": metadata}
 
 
 def secrets_in(trees: Sequence[Tree], path: str) -> Iterator[str]:

@@ -55,8 +55,8 @@ def cluster_files(base: str, trees: Sequence[Tree], existing: Mapping[str, bytes
     folder, flux = f"{base}/{name}/eksa-system", f"{base}/{FLUX_NAMESPACE}"
     path = f"{folder}/{CLUSTER_FILE}"
     wanted = [_placed(desired(tree), namespace) for tree in trees]
-    if found := list(secrets_in(wanted, path)):
-        raise Unfit("\n".join(found))
+    if violations := list(secrets_in(wanted, path)):
+        raise Unfit("\n".join(violations))
     return {
         path: _text(*wanted),
         f"{folder}/{KUSTOMIZATION_FILE}": _text({**_KUSTOMIZE, "resources": [CLUSTER_FILE]}),
@@ -127,10 +127,10 @@ def _flux_kustomization(name: str, spec: Tree) -> Tree:
 
 def _listed(before: bytes | None, added: Sequence[str], *, removed: str = "") -> bytes:
     """A kustomization.yaml with these files, and all that somebody wrote into it."""
-    found = yaml_trees.trees(before, KUSTOMIZATION_FILE) if before else []
-    tree: Tree = found[0] if found and isinstance(found[0], dict) else dict(_KUSTOMIZE)
-    listed: list[Any] = [one for one in tree.get("resources") or [] if one != removed]
-    resources = [*listed, *(one for one in added if one not in listed)]
+    trees = yaml_trees.trees(before, KUSTOMIZATION_FILE) if before else []
+    tree: Tree = trees[0] if trees and isinstance(trees[0], dict) else dict(_KUSTOMIZE)
+    listed: list[Any] = [path for path in tree.get("resources") or [] if path != removed]
+    resources = [*listed, *(path for path in added if path not in listed)]
     if before is not None and resources == tree.get("resources"):
         return before  # its comments stay
     return _text({**tree, "resources": resources})

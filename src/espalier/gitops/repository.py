@@ -196,10 +196,10 @@ class Repository:
         failure = None
         try:
             with self._connected() as (client, path):
-                found = client.fetch(path, repo, determine_wants=wanted)
-                if found.object_format not in (None, "sha1"):
+                fetched = client.fetch(path, repo, determine_wants=wanted)
+                if fetched.object_format not in (None, "sha1"):
                     raise self._other_hashes()
-                refs = found.refs
+                refs = fetched.refs
         except Exception as error:
             failure = self._failure(error)
         if failure is not None:
@@ -239,7 +239,7 @@ class Repository:
         return GitError("ObjectFormatUnsupported", message)
 
     def _failure(self, error: Exception) -> GitError:
-        said = in_one_line(concealed(str(error) or type(error).__name__))
+        text = in_one_line(concealed(str(error) or type(error).__name__))
         match error:
             case GitError():
                 return error
@@ -249,7 +249,7 @@ class Repository:
                 return GitError("RepositoryNotFound", f"{self._where}: there is no such repository")
             case FileNotFoundError():
                 return GitError("NoSSHProgram", f"{self._where}: there is no program {self._access.ssh_program}")
-        return GitError("Unreachable", f"{self._where}: {said}")
+        return GitError("Unreachable", f"{self._where}: {text}")
 
 
 class _Programs(SubprocessSSHVendor):
@@ -265,21 +265,21 @@ class _Programs(SubprocessSSHVendor):
 
     def end(self) -> None:
         """End all of them."""
-        for one in self._started:
-            one.proc.kill()
-            one.close()
+        for program in self._started:
+            program.proc.kill()
+            program.close()
 
 
 def _files(repo: Repo, head: bytes | None) -> dict[str, bytes]:
     if head is None:
         return {}
     commit: Any = repo[head]
-    found = {}
+    files = {}
     for entry in iter_tree_contents(repo.object_store, commit.tree):
         if entry.mode in (_FILE, 0o100755):  # neither links nor other repositories
             blob: Any = repo[entry.sha]
-            found[entry.path.decode(errors="surrogateescape")] = blob.data
-    return found
+            files[entry.path.decode(errors="surrogateescape")] = blob.data
+    return files
 
 
 def _committed(repo: Repo, head: bytes | None, change: Change, message: str, author: Author) -> bytes | None:

@@ -118,30 +118,30 @@ class Index:
             owner = owner_of(item.object.metadata.labels)
             if owner == key or (owner is None and is_ours):
                 new.append(item)
-        found: dict[str, Item] = {}
+        members: dict[str, Item] = {}
         while new:
             item = new.pop()
             uid = item.object.metadata.uid
-            if uid not in found:
-                found[uid] = item
+            if uid not in members:
+                members[uid] = item
                 new += self._owned.get(uid, ())
-        return [item for level in levels(list(found.values())) for item in level]
+        return [item for level in levels(list(members.values())) for item in level]
 
 
 def levels(items: Sequence[Item]) -> list[list[Item]]:
     """The objects in groups: owners are in an earlier group than what they own. A circle of owners is one group."""
     left = {item.object.metadata.uid: item for item in items}
-    found: list[list[Item]] = []
+    groups: list[list[Item]] = []
     while left:
         free = [
             item
             for item in left.values()
             if not any(owner.uid in left for owner in item.object.metadata.owner_references)
         ] or list(left.values())
-        found.append(sorted(free, key=lambda item: (not is_cluster(item), item.place)))
+        groups.append(sorted(free, key=lambda item: (not is_cluster(item), item.place)))
         for item in free:
             del left[item.object.metadata.uid]
-    return found
+    return groups
 
 
 def is_shared(item: Item, own: Mapping[str, Item]) -> bool:
@@ -158,8 +158,8 @@ def copied(item: Item, uids: Mapping[str, str], mark: str, annotations: Mapping[
     """
     tree = item.object.tree
     metadata = {name: value for name, value in tree["metadata"].items() if name not in _OF_THE_SERVER}
-    kept = metadata.get("annotations", {}) | {MOVED_FROM_ANNOTATION: mark} | dict(annotations or {})
-    metadata["annotations"] = {name: value for name, value in kept.items() if value is not None}
+    merged = metadata.get("annotations", {}) | {MOVED_FROM_ANNOTATION: mark} | dict(annotations or {})
+    metadata["annotations"] = {name: value for name, value in merged.items() if value is not None}
     owners = [owner | {"uid": uids[owner["uid"]]} for owner in _owners(tree) if owner["uid"] in uids]
     metadata.pop("ownerReferences", None)
     if owners:
@@ -207,14 +207,14 @@ def differences(
 
     Annotations `without` which they are compared differ between management clusters.
     """
-    wanted, found = _comparable(item.object.tree, uids), _comparable(there.tree, None)
+    wanted, present = _comparable(item.object.tree, uids), _comparable(there.tree, None)
     wanted["annotations"] = {name: value for name, value in wanted["annotations"].items() if name not in without}
-    return list(_lacking(wanted, found, ()))
+    return list(_lacking(wanted, present, ()))
 
 
-def lacks(wanted: Any, found: Any) -> bool:
+def lacks(wanted: Any, present: Any) -> bool:
     """True if a value has not everything that is wanted."""
-    return any(True for _ in _lacking(wanted, found, ()))
+    return any(True for _ in _lacking(wanted, present, ()))
 
 
 def _comparable(tree: Tree, uids: Mapping[str, str] | None) -> Tree:
@@ -222,26 +222,26 @@ def _comparable(tree: Tree, uids: Mapping[str, str] | None) -> Tree:
     owners = _owners(tree)
     if uids is not None:
         owners = [owner | {"uid": uids[owner["uid"]]} for owner in owners if owner["uid"] in uids]
-    kept = {name: value for name, value in metadata.get("annotations", {}).items() if name not in _OF_THE_MOVE}
+    remaining = {name: value for name, value in metadata.get("annotations", {}).items() if name not in _OF_THE_MOVE}
     rest = {name: value for name, value in tree.items() if name not in ("metadata", "status")}
     if rest["kind"] == CAPI_CLUSTER.kind and rest["apiVersion"].partition("/")[0] == CAPI_CLUSTER.group:
         rest["spec"] = {name: value for name, value in rest.get("spec", {}).items() if name != "paused"}
     labels, finalizers = metadata.get("labels", {}), sorted(metadata.get("finalizers", ()))
     by_uid = {owner["uid"]: owner for owner in owners}
-    return {**rest, "labels": labels, "annotations": kept, "finalizers": finalizers, "ownerReferences": by_uid}
+    return {**rest, "labels": labels, "annotations": remaining, "finalizers": finalizers, "ownerReferences": by_uid}
 
 
-def _lacking(wanted: Any, found: Any, path: tuple[paths.Step, ...]) -> Iterable[str]:
-    if isinstance(wanted, dict) and isinstance(found, dict):
+def _lacking(wanted: Any, present: Any, path: tuple[paths.Step, ...]) -> Iterable[str]:
+    if isinstance(wanted, dict) and isinstance(present, dict):
         for name, value in wanted.items():
-            yield from _lacking(value, found.get(name), (*path, name))
-    elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
-        for index, (ours, theirs) in enumerate(zip(wanted, found, strict=True)):
+            yield from _lacking(value, present.get(name), (*path, name))
+    elif isinstance(wanted, list) and isinstance(present, list) and len(wanted) == len(present):
+        for index, (ours, theirs) in enumerate(zip(wanted, present, strict=True)):
             yield from _lacking(ours, theirs, (*path, index))
-    elif wanted != found and wanted not in ({}, [], None):
+    elif wanted != present and wanted not in ({}, [], None):
         yield paths.render(path)
 
 
 def _owners(tree: Tree) -> list[Tree]:
-    found: list[Tree] = tree["metadata"].get("ownerReferences", [])
-    return found
+    references: list[Tree] = tree["metadata"].get("ownerReferences", [])
+    return references

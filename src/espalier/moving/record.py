@@ -37,13 +37,13 @@ class Record(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 _decode = json_trees.decoder(Record)
 
 
-def record_of(found: Object) -> Record | None:
+def record_of(cluster: Object) -> Record | None:
     """The record on a Cluster; None without one. Raises `msgspec.MsgspecError` for one that was edited."""
-    text = found.metadata.annotations.get(MOVE_ANNOTATION)
+    text = cluster.metadata.annotations.get(MOVE_ANNOTATION)
     return None if text is None else _decode(text.encode())
 
 
-def next_epoch(found: Object) -> int:
+def next_epoch(cluster: Object) -> int:
     """The epoch of the next move of a Cluster."""
-    last = found.metadata.annotations.get(MOVED_FROM_ANNOTATION, "").rpartition("/")[2]
+    last = cluster.metadata.annotations.get(MOVED_FROM_ANNOTATION, "").rpartition("/")[2]
     return int(last) + 1 if last.isdecimal() else 1

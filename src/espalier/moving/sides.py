@@ -36,7 +36,10 @@ class Inventory:
     @cached_property
     def kinds(self) -> frozenset[tuple[str, str]]:
         """Groups and kinds that are defined."""
-        return frozenset((one.tree["spec"]["group"], one.tree["spec"]["names"]["kind"]) for one in self.definitions)
+        return frozenset(
+            (definition.tree["spec"]["group"], definition.tree["spec"]["names"]["kind"])
+            for definition in self.definitions
+        )
 
 
 @dataclass(frozen=True)
@@ -57,15 +60,15 @@ class Side:
     async def read(self) -> Inventory:
         """All objects of our kinds and Cluster API's, with Secrets and ConfigMaps, and the kinds and namespaces."""
         definitions = (await self.client.list(CUSTOM_RESOURCE_DEFINITION)).items
-        kinds = [served for one in definitions if (served := _served(one.tree["spec"])) is not None]
+        kinds = [served for definition in definitions if (served := _served(definition.tree["spec"])) is not None]
         items = []
         for resource, has_status in (*kinds, (SECRET, False), (CONFIG_MAP, False)):
             try:
                 listed = await self.client.list(resource)
             except NotFound:  # the definition was made or removed just now
                 continue
-            items += [Item(resource, one, has_status) for one in listed.items]
-        namespaces = frozenset(one.name for one in (await self.client.list(NAMESPACE)).items)
+            items += [Item(resource, object_, has_status) for object_ in listed.items]
+        namespaces = frozenset(namespace.name for namespace in (await self.client.list(NAMESPACE)).items)
         return Inventory(items, definitions, namespaces)
 
 
@@ -83,7 +86,7 @@ def _served(spec: Tree) -> tuple[Resource, bool] | None:
     group = spec["group"]
     if not _is_ours(group):
         return None
-    version: dict[str, Any] = next(one for one in spec["versions"] if one["storage"])
+    version: dict[str, Any] = next(version_ for version_ in spec["versions"] if version_["storage"])
     names, namespaced = spec["names"], spec["scope"] == "Namespaced"
     resource = Resource(group, version["name"], names["plural"], names["kind"], namespaced)
     return resource, "status" in version.get("subresources", {})
