@@ -67,7 +67,7 @@ class Debian:
         files = [Path(line) for line in self._run(FIND, *modules).splitlines()]
         return self._layer(programs, [path for path in files if path.is_relative_to(self._root)], (), work_folder)
 
-    def whole_runtime(self, extensions: Iterable[Path], work_folder: Path) -> Mapping[str, Path | str]:
+    def python_runtime(self, extensions: Iterable[Path], work_folder: Path) -> Mapping[str, Path | str]:
         """The files of Python with its standard library, of which `MODULES_LEFT_OUT` are not there.
 
         With the shared libraries that `extensions` load: modules which lie elsewhere. Else as `runtime`.

@@ -40,12 +40,12 @@ class Program(Group):
         """The same for shell completion, and the flags."""
         from click.shell_completion import CompletionItem  # noqa: PLC0415  only for shells
 
-        found = [
+        items = [
             CompletionItem(name, help=listed.sentence)
             for name, listed in COMMANDS.items()
             if name.startswith(incomplete)
         ]
-        return found + click.Command.shell_complete(self, ctx, incomplete)
+        return items + click.Command.shell_complete(self, ctx, incomplete)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of this name; None if there is none."""

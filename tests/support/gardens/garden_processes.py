@@ -32,7 +32,7 @@ from espalier.cli.local.environment.migration_scenario import TECHNICAL_ID, Migr
 from espalier.cli.local.environment.seed_processes.assembly import RealControlPlanes
 from espalier.cli.local.environment.seed_processes.buckets import FolderLink
 from espalier.cli.local.environment.seed_processes.kubernetes import ApiServer
-from espalier.cli.local.environment.seed_processes.network import Forwarder, Found, TcpEndpoint
+from espalier.cli.local.environment.seed_processes.network import Forwarder, Target, TcpEndpoint
 from espalier.cli.local.environment.seed_programs.assembly import API_SERVER, API_SERVER_PORT
 from espalier.kube.client import Client
 from espalier.kube.errors import AlreadyExists, Invalid, KubeError
@@ -216,7 +216,7 @@ class ProcessSeed(SimulatedSeed):
         await self._shell.stop()
 
     async def _forwarded(self, service: str, port: int) -> int:
-        def find() -> Found:
+        def find() -> Target:
             listener = self.cluster.listener(Key(TECHNICAL_ID, service), port)
             return endpoint_of(listener, TcpEndpoint), [listener.life]
 

@@ -75,7 +75,7 @@ class OfflineManager:
         self._providers = providers
         self._variables = _Variables()
         offered = self._offered = Releases.load(releases)
-        self._found, self._given = documents_, given
+        self._documents, self._given = documents_, given
         self._trees = [tree for _, tree in documents.in_namespace(documents_, namespace)]
         snapshot = self._snapshot = Snapshot()
         self._observer = Observer(snapshot, providers=providers)
@@ -167,7 +167,7 @@ class OfflineManager:
         return []
 
     def _located(self, cluster: Document, violation: Violation) -> Problem:
-        return documents.located(self._found, cluster, violation)
+        return documents.located(self._documents, cluster, violation)
 
     def _assumed(self, tree: Tree) -> tuple[Tree, list[str]]:
         """The Cluster, with the newest release instead of one that only the management cluster may have; and what only

@@ -47,7 +47,7 @@ class PlanRequest:
     ) -> None:
         """`moves`: as with `espalier upgrade cluster --move-release` or `--keep-release`; None as with apply."""
         self._providers = providers
-        self._found = documents_
+        self._documents = documents_
         self._version = eksa_version
         self._isolation = isolation
         self._releases = Releases.load(releases)
@@ -56,7 +56,7 @@ class PlanRequest:
 
     async def of_manifest(self, client: Client, namespace: str) -> list[Planned]:
         """Each Cluster of the manifest with the objects that it links; later Clusters see the earlier ones."""
-        trees = [tree for _, tree in documents.in_namespace(self._found, namespace)]
+        trees = [tree for _, tree in documents.in_namespace(self._documents, namespace)]
         others = [tree for tree in trees if tree["kind"] != Cluster.resource.kind]
         clusters = [tree for tree in trees if tree["kind"] == Cluster.resource.kind]
         own = "" if self._moves is None else chosen_release.own_version()

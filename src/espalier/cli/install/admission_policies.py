@@ -17,7 +17,7 @@ from espalier.runtime.certificates import SECRET_NAME
 
 GROUP = "admissionregistration.k8s.io"
 
-_KEPT = (
+_UNCHANGED = (
     "rules",
     "failurePolicy",
     "matchPolicy",
@@ -33,7 +33,7 @@ _KEPT = (
 )
 """All fields of a webhook except its caBundle."""
 
-_KEPT_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
+_UNCHANGED_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 
 
 def policies(name: str, account: str) -> list[Tree]:
@@ -55,12 +55,12 @@ def _secrets(name: str, account: str) -> list[Tree]:
 
 
 def _webhooks(name: str, account: str) -> list[Tree]:
-    same = " && ".join(f"new.{_optional(field)} == old.{_optional(field)}" for field in _KEPT)
+    same = " && ".join(f"new.{_optional(field)} == old.{_optional(field)}" for field in _UNCHANGED)
     webhooks = (
         "object.webhooks.size() == oldObject.webhooks.size() && "
         f"object.webhooks.all(new, oldObject.webhooks.exists(old, new.name == old.name && {same}))"
     )
-    metadata = " && ".join(f"object.metadata.?{field} == oldObject.metadata.?{field}" for field in _KEPT_METADATA)
+    metadata = " && ".join(f"object.metadata.?{field} == oldObject.metadata.?{field}" for field in _UNCHANGED_METADATA)
     rule = {
         "apiGroups": [GROUP],
         "apiVersions": ["*"],

@@ -87,8 +87,8 @@ def gardenlet_deployed(image: str, seed: str, pods: deployment.Pods) -> list[Tre
 
 
 def _installed(account: str, made_of: Sequence[Component], namespaces: Sequence[str]) -> list[Tree]:
-    everywhere = [right for one in made_of for right in one.rights.everywhere]
-    system = [right for one in made_of for right in one.rights.system]
+    everywhere = [right for part in made_of for right in part.rights.everywhere]
+    system = [right for part in made_of for right in part.rights.system]
     return [
         *(_object(core.NAMESPACE, name) for name in namespaces),
         *(msgspec.to_builtins(crd_of(kind)) for kind in kinds(made_of)),

@@ -160,8 +160,8 @@ def _of_gardener(of: Of, image: str, webhook_url: str, seed: str, pods: deployme
         if webhook_url:
             raise Usage("--webhook-url: found with --of seed, whose gardenlet serves no webhooks")
         if bool(image) != bool(seed):
-            missing, found = ("--seed", "--image") if image else ("--image", "--seed")
-            raise Usage(f"--of seed: found {found} without {missing}; a gardenlet is deployed by both")
+            missing, given = ("--seed", "--image") if image else ("--image", "--seed")
+            raise Usage(f"--of seed: found {given} without {missing}; a gardenlet is deployed by both")
         if seed and not _NAME.fullmatch(seed):
             raise Usage(f"--seed: found {seed!r}, allowed is the name of a Seed, such as west")
         return [*garden_manifests.of_seed(), *(garden_manifests.gardenlet_deployed(image, seed, pods) if image else ())]
@@ -190,9 +190,9 @@ def installed(
 ) -> list[Tree]:
     """Namespace, CRDs, ServiceAccount, its rights (on the Clusters of these namespaces, or of all) and their limit."""
     made_of = components.of_manager(providers, front_end=in_place)
-    watched = [right for one in made_of for right in one.rights.watched]
-    everywhere = [right for one in made_of for right in one.rights.cluster_scoped]
-    system = [right for one in made_of for right in one.rights.system]
+    watched = [right for part in made_of for right in part.rights.watched]
+    everywhere = [right for part in made_of for right in part.rights.cluster_scoped]
+    system = [right for part in made_of for right in part.rights.system]
     in_all = everywhere if namespaces else [*watched, *everywhere]
     return [
         _object(core.NAMESPACE, SYSTEM_NAMESPACE),
@@ -208,7 +208,7 @@ def installed(
 def kubeconfig_copy_rights(namespaces: Sequence[str]) -> list[Tree]:
     """The permission to copy kubeconfigs to these namespaces."""
     return _in_each(
-        namespaces, COPIES_ROLE, [one for part in components.of_manager(PROVIDERS) for one in part.rights.by_owners]
+        namespaces, COPIES_ROLE, [right for part in components.of_manager(PROVIDERS) for right in part.rights.by_owners]
     )
 
 
@@ -242,14 +242,19 @@ def webhook_configurations(url: str = "", namespaces: Sequence[str] = ()) -> lis
     return [
         (
             resource,
-            _object(resource, name) | {"webhooks": [webhook_tree(url, one, SERVICE, namespaces) for one in webhooks]},
+            _object(resource, name)
+            | {"webhooks": [webhook_tree(url, webhook, SERVICE, namespaces) for webhook in webhooks]},
         )
         for resource, name, webhooks in (
-            (core.MUTATING_WEBHOOK_CONFIGURATION, rbac.MUTATING_WEBHOOKS, [one for one in asked if one.mutates]),
+            (
+                core.MUTATING_WEBHOOK_CONFIGURATION,
+                rbac.MUTATING_WEBHOOKS,
+                [webhook for webhook in asked if webhook.mutates],
+            ),
             (
                 core.VALIDATING_WEBHOOK_CONFIGURATION,
                 rbac.VALIDATING_WEBHOOKS,
-                [one for one in asked if not one.mutates],
+                [webhook for webhook in asked if not webhook.mutates],
             ),
         )
     ]

@@ -56,4 +56,4 @@ def install(extra: str) -> str:
 
 def is_local(module: str) -> bool:
     """True for a module of the local environment."""
-    return any(module == one or module.startswith(f"{one}.") for one in LOCAL_MODULES)
+    return any(module == local or module.startswith(f"{local}.") for local in LOCAL_MODULES)

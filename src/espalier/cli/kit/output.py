@@ -60,9 +60,9 @@ def within(line: str, columns: int | None) -> str:
     text = printable(line)
     begins = len(text) - len(text.lstrip(" "))
     glued = _COMMAND.sub(lambda command: command[0].replace(" ", _BLANK), text[begins:])
-    return "\n".join(" " * begins + one for one in wrapped(glued, columns - begins, "  ", breaks=False)).replace(
-        _BLANK, " "
-    )
+    return "\n".join(
+        " " * begins + wrapped_line for wrapped_line in wrapped(glued, columns - begins, "  ", breaks=False)
+    ).replace(_BLANK, " ")
 
 
 def write_data(text: str) -> None:

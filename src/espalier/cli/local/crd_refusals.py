@@ -38,12 +38,17 @@ def refusals(new: Tree, old: Tree | None) -> list[StatusCause]:
         return []
     kind, new = _served(cls), json_trees.without_nulls(new)
     by_rules = custom_objects.validate(kind, new, old).causes
-    told = {one.field for one in by_rules}  # a rule of ours says what the kind allows of its name
-    found = [*(one for one in metadata.problems(kind.resource, new["metadata"]) if one.field not in told), *by_rules]
+    told = {cause.field for cause in by_rules}  # a rule of ours says what the kind allows of its name
+    causes = [
+        *(cause for cause in metadata.problems(kind.resource, new["metadata"]) if cause.field not in told),
+        *by_rules,
+    ]
     return [
-        msgspec.structs.replace(one, field="" if one.field == rules.ROOT else one.field, message=_sentence(one.message))
-        for one in found
-        if one != rules.NOT_CHECKED
+        msgspec.structs.replace(
+            cause, field="" if cause.field == rules.ROOT else cause.field, message=_sentence(cause.message)
+        )
+        for cause in causes
+        if cause != rules.NOT_CHECKED
     ]
 
 
@@ -53,8 +58,8 @@ def _sentence(message: str) -> str:
     if value is None:
         return message.removeprefix("Invalid value: ")
     rest = message[value.end() :]
-    said = rest if "; found " in rest or value["text"] in ("object", "array") else f"{rest}; found {value['value']}"
-    return quoted(said, _LONGEST)
+    sentence = rest if "; found " in rest or value["text"] in ("object", "array") else f"{rest}; found {value['value']}"
+    return quoted(sentence, _LONGEST)
 
 
 @cache

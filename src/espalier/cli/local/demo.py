@@ -122,7 +122,7 @@ async def demo(what: str, *, filename: Path, boot_seconds: float, control_plane:
     process_tuning.tune()
     logs.setup(level="error")
     began = time.monotonic()
-    found = documents.read([str(filename)])
+    documents_ = documents.read([str(filename)])
     with demo_folder("demo-") as folder, Progress(output.console()) as progress:
         home = Home(folder)
         progress.wait("starting a management cluster: API server and controllers, in this process")
@@ -131,7 +131,7 @@ async def demo(what: str, *, filename: Path, boot_seconds: float, control_plane:
             _client(home.kubeconfig.read_bytes()) as client,
         ):
             progress.say(f"management cluster serves at {environment.url}", aside=f"{time.monotonic() - began:.1f} s")
-            run = Run(client, documents.in_namespace(found, "default"), progress)
+            run = Run(client, documents.in_namespace(documents_, "default"), progress)
             await _create(run, filename)
             await _scale(run)
             await _upgrade(run, environment.kubernetes_versions)

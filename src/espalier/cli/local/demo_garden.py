@@ -98,7 +98,7 @@ async def served_shoot(garden: Garden, name: str, technical_id: str) -> AsyncIte
     """Serve the API server of a shoot within the block, with the shoot's own certificate. Gives its URL: no DNS of
     this machine has its name, but the certificate is also valid for this one."""
     state = (await garden.client.get(ShootState.resource, name, GARDEN_NAMESPACE)).decode(ShootState)
-    secrets = {one.name: persisted_data(one) for one in state.gardenlet.secrets}
+    secrets = {secret.name: persisted_data(secret) for secret in state.gardenlet.secrets}
     pair, authority = secrets[KUBE_APISERVER], authority_of(secrets[CA])
     serving = KeyPair(pair[f"{KUBE_APISERVER}.crt"], pair[f"{KUBE_APISERVER}.key"])
     shell = HttpShell(shoot_endpoint(garden, technical_id), host=HOST, serving=serving, client_ca=authority.certificate)

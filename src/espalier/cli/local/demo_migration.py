@@ -79,7 +79,7 @@ async def show(*, real: bool = False, real_nodes: bool = False) -> None:
             progress.wait("stopping everything")
         progress.settle()
         output.say()
-        titles = ("", *(f"{one.source} to {one.destination}" for one in moves))
+        titles = ("", *(f"{move.source} to {move.destination}" for move in moves))
         output.write_table(MOVES.named(*titles), table(moves))
         explain(settings.garden.give_up_after)
         progress.say(f"the demonstration took {time.monotonic() - began:.0f} s and left nothing behind")
@@ -93,14 +93,14 @@ async def show(*, real: bool = False, real_nodes: bool = False) -> None:
 def _real_control_planes() -> AbstractAsyncContextManager[RealControlPlanes]:
     from espalier.cli.local.environment.seed_processes import assembly  # noqa: PLC0415  not for simulated ones
 
-    found = programs.find_control_plane()
-    if found is None:
+    path = programs.find_control_plane()
+    if path is None:
         wanted = ", ".join(programs.CONTROL_PLANE_PROGRAMS)
         raise Failure(
             f"--control-plane real needs {wanted}, which are not built yet: run `espalier assets build tests`, which "
             "needs Go, or name a folder that has them in KUBEBUILDER_ASSETS"
         )
-    return assembly.RealControlPlanes.with_programs(found)
+    return assembly.RealControlPlanes.with_programs(path)
 
 
 @asynccontextmanager

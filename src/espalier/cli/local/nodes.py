@@ -91,10 +91,10 @@ async def logs(name: str, *, unit: str, follow: bool, bootstrap: bool) -> None:
         record = _find(name)
         root = state_of(Home.locate()).folder(record.id).root
         try:  # written by root in the node: links in its path are not followed
-            said = confined.read(root, inside.LOG, start=-LONGEST_LOG, limit=LONGEST_LOG)
+            log = confined.read(root, inside.LOG, start=-LONGEST_LOG, limit=LONGEST_LOG)
         except OSError as error:
             raise Failure(f"node {record.name} has not run its bootstrap data yet ({error.strerror})") from None
-        output.write_data(said.decode(errors="replace"))
+        output.write_data(log.decode(errors="replace"))
         return
     _, running = _running(name)
     options = [*(["--unit", unit] if unit else []), *(["--follow"] if follow else ["--no-pager"])]
@@ -136,9 +136,9 @@ def _facts(state: State, record: NodeRecord) -> dict[str, str | int]:
 
 def _find(name: str) -> NodeRecord:
     records = state_of(Home.locate()).nodes()
-    found = [record for record in records if name in (record.name, record.id)]
-    if len(found) == 1:
-        return found[0]
+    matching = [record for record in records if name in (record.name, record.id)]
+    if len(matching) == 1:
+        return matching[0]
     allowed = ", ".join(record.name for record in records) or "none; there are no real nodes"
     raise Failure(f"there is no node {name}; allowed: {allowed}")
 

@@ -46,7 +46,7 @@ def of_manager(
             uninstalled=uninstalled,
         ),
         upgrades.component(infrastructures=infrastructures(providers), front_end=front_end, resync=resync),
-        Component("providers", kinds=tuple(kind for one in providers.values() for kind in one.kinds)),
+        Component("providers", kinds=tuple(kind for provider in providers.values() for kind in provider.kinds)),
     )
 
 

@@ -46,13 +46,13 @@ def of_garden(config: GardenConfig | None = None) -> tuple[Component, ...]:
 
 def webhook_configuration(url: str = "") -> Tree:
     """The webhooks of a garden, reached at `url`, or at their Service when that is empty. They fail closed."""
-    asked = [one for component in of_garden() for one in component.webhooks]
+    asked = [webhook for component in of_garden() for webhook in component.webhooks]
     metadata = {"name": VALIDATING_WEBHOOKS}
     return {
         "apiVersion": VALIDATING_WEBHOOK_CONFIGURATION.api_version,
         "kind": VALIDATING_WEBHOOK_CONFIGURATION.kind,
         "metadata": metadata,
-        "webhooks": [webhook_tree(url, one, SERVICE) for one in asked],
+        "webhooks": [webhook_tree(url, webhook, SERVICE) for webhook in asked],
     }
 
 

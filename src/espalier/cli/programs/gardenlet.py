@@ -115,6 +115,6 @@ async def gardenlet(
 
 async def to_shoot(seed: Client, namespace: str) -> Client:
     """A client of the shoot whose control plane is in this namespace of the seed. Raises `KubeError`."""
-    found = (await seed.get(SECRET, SHOOT_ACCESS, namespace)).decode(Secret)
-    inside = Kubeconfig.parse(found.data["kubeconfig"]).context()
+    secret = (await seed.get(SECRET, SHOOT_ACCESS, namespace)).decode(Secret)
+    inside = Kubeconfig.parse(secret.data["kubeconfig"]).context()
     return Client(HttpTransport(inside), user_agent=USER_AGENT)

@@ -64,10 +64,10 @@ class InstallReleases:
                 name = object_.metadata.name
                 _log.warning("not installed, will be retried", kind=object_.kind, name=name, reason=reason)
             return failure
-        for one in created:
+        for stored in created:
             for cache in self.caches.all:
                 if cache.source.resource == object_.resource:
-                    cache.wrote(one)
-            _log.info("installed", kind=one.kind, name=one.name)
+                    cache.wrote(stored)
+            _log.info("installed", kind=stored.kind, name=stored.name)
         self.uninstalled.installed(object_)
         return None

@@ -38,7 +38,7 @@ SEEDS = Table(
     sentences=(7,),
     most_lines=MOST_LINES,
 )
-KEPT = Table(("Shoot", "Stays Because"), sentences=(1,))
+BLOCKED = Table(("Shoot", "Stays Because"), sentences=(1,))
 MOVES = Table(("Shoot", "Destination", "Reason"), sentences=(2,))
 
 
@@ -119,7 +119,7 @@ async def evacuate(
         with Progress() as progress:
             blocked = await _evacuate(connected.client, name, int(at_once), destination, seconds, progress)
             if blocked:
-                output.write_table(KEPT, sorted(blocked.items()))
+                output.write_table(BLOCKED, sorted(blocked.items()))
                 raise Failure(f"seed {name} keeps {len(blocked)} of its shoots")
             progress.say(f"seed {name} has no shoots left")
             if left := await _left(connected.client, name):

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from espalier.cli.local.environment.seed_processes.network import Forwarder, Found, TcpEndpoint
+from espalier.cli.local.environment.seed_processes.network import Forwarder, Target, TcpEndpoint
 from espalier.simulator.pods.life import Life
 
 
@@ -31,7 +31,7 @@ async def server(said: bytes) -> AsyncIterator[TcpEndpoint]:
 
 
 @asynccontextmanager
-async def forwarded(find: Callable[[], Found]) -> AsyncIterator[tuple[asyncio.StreamReader, Forwarder]]:
+async def forwarded(find: Callable[[], Target]) -> AsyncIterator[tuple[asyncio.StreamReader, Forwarder]]:
     """One who has connected."""
     forwarder = Forwarder("a connection", find)
     port = await forwarder.listen()
@@ -56,7 +56,7 @@ async def test_each_connection_leads_to_what_is_there_when_it_is_made() -> None:
 
 
 async def test_a_connection_to_a_missing_port_is_refused() -> None:
-    def find() -> Found:
+    def find() -> Target:
         raise ConnectionRefusedError
 
     async with forwarded(find) as (reader, _):

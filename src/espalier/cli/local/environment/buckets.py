@@ -57,8 +57,8 @@ class ManagedBuckets:
 
     def _delete_below(self, url: str) -> None:
         self._reach(url)
-        for found in [one for one in self._stores if one == url or one.startswith(f"{url}/")]:
-            del self._stores[found]
+        for address in [store for store in self._stores if store == url or store.startswith(f"{url}/")]:
+            del self._stores[address]
 
     def _reach(self, url: str) -> None:
         if self._link.is_cut:
@@ -76,9 +76,9 @@ class ReachedStore:
 
     async def list(self, folder: str = "", *, most: int = MOST_LISTED) -> AsyncGenerator[StoredObject, None]:
         """See `Store`."""
-        async for one in self._reached().list(folder, most=most):
+        async for stored in self._reached().list(folder, most=most):
             self._reached()
-            yield one
+            yield stored
 
     async def head(self, key: str) -> StoredObject:
         """See `Store`."""

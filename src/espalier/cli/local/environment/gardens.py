@@ -458,10 +458,10 @@ class Garden:
     def place_of(self, address: str) -> tuple[GardenSeed, str]:
         """The seed and the shoot of an address from DNS. Raises `Unreachable`."""
         technical_id, seed, *_ = f"{address}.".split(".")
-        found = self.seeds.get(seed)
-        if found is None:
+        garden_seed = self.seeds.get(seed)
+        if garden_seed is None:
             raise Unreachable(f"{address} is not the address of a seed", sent=False)
-        return found, technical_id
+        return garden_seed, technical_id
 
     async def _review(self, call: WebhookCall) -> bytes:
         """The garden's controllers serve its webhooks while they run."""

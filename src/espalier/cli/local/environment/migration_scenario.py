@@ -194,11 +194,11 @@ class MigrationScenario:
             gap=self.writer.gap(began, clock.monotonic()),
             acknowledged=len(self.writer.acknowledged),
             lost=len(lost),
-            nodes_kept=_kept(before.nodes, after.nodes),
-            pods_kept=_kept(before.pods, after.pods),
-            secrets_kept=_kept(before.secrets, after.secrets),
-            creates=sum(isinstance(one.call, Create) for one in writes),
-            deletes=sum(isinstance(one.call, Delete) for one in writes),
+            nodes_kept=_unchanged(before.nodes, after.nodes),
+            pods_kept=_unchanged(before.pods, after.pods),
+            secrets_kept=_unchanged(before.secrets, after.secrets),
+            creates=sum(isinstance(write.call, Create) for write in writes),
+            deletes=sum(isinstance(write.call, Delete) for write in writes),
             left=None if leave_source else tuple(await self.left(source)),
         )
 
@@ -227,25 +227,25 @@ class MigrationScenario:
     async def left(self, seed: str) -> list[str]:
         """The remains of the shoot in a seed."""
         client = self._garden.seeds[seed].client
-        found = []
+        remains = []
         for resource in (NAMESPACE, Cluster.resource, extension_backups.BackupEntry.resource):
             listed = await client.list(resource)
-            found += [f"{one.kind} {one.name}" for one in listed.items if TECHNICAL_ID in one.name]
-        return found
+            remains += [f"{item.kind} {item.name}" for item in listed.items if TECHNICAL_ID in item.name]
+        return remains
 
     async def _is_gone(self, seed: str) -> bool:
         return not await self.left(seed)
 
     async def _identities(self, seed: str) -> Identities:
         shoot, cluster = self._garden.shoot(TECHNICAL_ID), self._garden.seeds[seed].client
-        nodes = {one.name: one.metadata.uid for one in (await shoot.list(NODE)).items}
-        pods = {one.name: one.metadata.uid for one in (await shoot.list(POD, "default")).items}
-        secrets = {one.name: one.tree["data"] for one in (await cluster.list(SECRET, TECHNICAL_ID)).items}
+        nodes = {item.name: item.metadata.uid for item in (await shoot.list(NODE)).items}
+        pods = {item.name: item.metadata.uid for item in (await shoot.list(POD, "default")).items}
+        secrets = {item.name: item.tree["data"] for item in (await cluster.list(SECRET, TECHNICAL_ID)).items}
         return Identities(nodes, pods, {name: secrets[name] for name in PERSISTED if name in secrets})
 
     async def _nodes(self) -> list[str]:
         try:
-            return [one.name for one in (await self._garden.shoot(TECHNICAL_ID).list(NODE)).items]
+            return [item.name for item in (await self._garden.shoot(TECHNICAL_ID).list(NODE)).items]
         except KubeError:
             return []
 
@@ -279,5 +279,5 @@ class MigrationScenario:
             await asyncio.sleep(POLL_INTERVAL)
 
 
-def _kept(before: dict[str, Tree] | dict[str, str], after: dict[str, Tree] | dict[str, str]) -> int:
+def _unchanged(before: dict[str, Tree] | dict[str, str], after: dict[str, Tree] | dict[str, str]) -> int:
     return sum(after.get(name) == value for name, value in before.items())

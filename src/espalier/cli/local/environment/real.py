@@ -194,8 +194,8 @@ async def retry_untrusted(write: Callable[[], Awaitable[None]], *, pause: float 
 
 async def _remove_webhooks(client: Client) -> None:
     """They fail closed, as do runtime hooks, and those of an earlier run point to an address where nothing answers."""
-    found = [(resource, tree["metadata"]["name"]) for resource, tree in manifests.webhook_configurations()]
-    for resource, name in [*found, (ExtensionConfig.resource, RUNTIME_EXTENSION)]:
+    webhooks = [(resource, tree["metadata"]["name"]) for resource, tree in manifests.webhook_configurations()]
+    for resource, name in [*webhooks, (ExtensionConfig.resource, RUNTIME_EXTENSION)]:
         with suppress(NotFound):
             await client.delete(resource, name)
 

@@ -65,16 +65,16 @@ class WriteProbe:
         return [
             number
             for number, answer in answers.items()
-            if (found := present.get(answer.name)) is None or _content(found) != _content(answer)
+            if (stored := present.get(answer.name)) is None or _content(stored) != _content(answer)
         ]
 
     async def _present(self) -> dict[str, Object]:
         client = self._connect()
         try:
-            found = await client.list(CONFIG_MAP, "default", labels=f"{LABEL}={self._name}")
+            listed = await client.list(CONFIG_MAP, "default", labels=f"{LABEL}={self._name}")
         finally:
             await client.close()
-        return {one.name: one for one in found.items}
+        return {item.name: item for item in listed.items}
 
     def gap(self, since: float, until: float) -> float:
         """The longest time between two acknowledged writes, of those after `since` and before `until`."""

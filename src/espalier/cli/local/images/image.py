@@ -73,11 +73,11 @@ def build(name: str, *, kubernetes_version: str, output: Path, tag: str) -> None
         raise Usage("--kubernetes-version: found nothing, needed for the upgrader: the version that it upgrades to")
     tag = tag or f"espalier.local/{name}:{kubernetes_version}"
     try:
-        found = base.find_base(numbers_of(kubernetes_version))
+        programs = base.find_base(numbers_of(kubernetes_version))
     except base.MissingAssets as missing:
         raise Failure(str(missing)) from None
     try:
-        digest, sizes = write(found, kubernetes_version, tag, output)
+        digest, sizes = write(programs, kubernetes_version, tag, output)
     except (BuildFailed, OSError) as error:
         raise Failure(f"the image could not be built: {error}") from None
     _say(output, tag, digest, sizes)
@@ -99,28 +99,28 @@ def _build_manager(tag: str, kubernetes_version: str, output: Path) -> None:
 
 
 def _say(output: Path, tag: str, digest: str, sizes: Mapping[str, int]) -> None:
-    said = [f"{what} {size / MIB:.1f} MiB" for what, size in sizes.items()]
-    say(f"{output}: {tag} ({digest})\n{', '.join(said)}")
+    parts = [f"{what} {size / MIB:.1f} MiB" for what, size in sizes.items()]
+    say(f"{output}: {tag} ({digest})\n{', '.join(parts)}")
 
 
-def write(found: base.Base, kubernetes: str, tag: str, output: Path) -> tuple[str, dict[str, int]]:
+def write(programs: base.Base, kubernetes: str, tag: str, output: Path) -> tuple[str, dict[str, int]]:
     """Write the archive of the upgrader image for a version. Returns its digest, and the size of each layer.
 
     Raises `BuildFailed` and `OSError`.
     """
     with tempfile.TemporaryDirectory(prefix="espalier-image-") as work_folder:
-        layers = _layers(found, kubernetes, Path(work_folder))
+        layers = _layers(programs, kubernetes, Path(work_folder))
         made = Image((tag,), tuple(layers.values()), (f"/{upgrader.PROGRAM}",))
         digests = write_archive([made], output, docker=True)
         return digests[tag], {what: layer.size for what, layer in layers.items()}
 
 
-def _layers(found: base.Base, kubernetes: str, work_folder: Path) -> dict[str, Layer]:
+def _layers(programs: base.Base, kubernetes: str, work_folder: Path) -> dict[str, Layer]:
     """Layers by their content; the first two are the same for all Kubernetes versions."""
     sources = Path(upgrader.__file__).parents[2]
-    debian = Debian(found.root, sources)
+    debian = Debian(programs.root, sources)
     runtime = debian.runtime(upgrader.HOST_TOOLS, upgrader.MODULES, work_folder / "runtime")
-    files = _components(found)
+    files = _components(programs)
     versions = {"containerd": recipes.CONTAINERD.version, "cni-plugins": recipes.CNI_PLUGINS.version}
     path, text = upgrader.describe(kubernetes, os.uname().machine, versions, files)
     return {
@@ -145,9 +145,9 @@ def _program(debian: Debian, work_folder: Path) -> dict[str, Path | str]:
     return {**files, **compiled}
 
 
-def _components(found: base.Base) -> dict[str, Path]:
-    programs = found.system / "usr/local/bin"
-    plugins = found.system / "opt/cni/bin"
+def _components(sources: base.Base) -> dict[str, Path]:
+    programs = sources.system / "usr/local/bin"
+    plugins = sources.system / "opt/cni/bin"
     return {
         **{f"kubernetes/{name}": programs / name for name in KUBERNETES},
         **{f"containerd/{name}": programs / name for name in recipes.CONTAINERD.programs},

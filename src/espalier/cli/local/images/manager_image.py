@@ -46,7 +46,7 @@ def write(tag: str, output: Path) -> tuple[str, Mapping[str, int], str]:
         theirs = sorted(path for path in (staged / LIBRARY).rglob("*") if path.is_file())
         ours = _program(debian, staged)
         debian.try_modules(TRIED, staged / LIBRARY)
-        runtime = debian.whole_runtime([path for path in theirs if ".so" in path.suffixes], work_folder / "runtime")
+        runtime = debian.python_runtime([path for path in theirs if ".so" in path.suffixes], work_folder / "runtime")
         packages = {
             Path(path).name: file.read_text()
             for path, file in runtime.items()
@@ -101,13 +101,13 @@ def _accounts(staged: Path) -> Mapping[str, Path]:
 
 def _with_compiled(debian: Debian, staged: Path, files: list[Path], work_folder: Path) -> dict[str, Path | str]:
     """Files by their path in the image, with compiled modules: nothing could write these at run time."""
-    found: dict[str, Path | str] = {str(file.relative_to(staged)): file for file in files}
-    sources = {path: file for path, file in found.items() if path.endswith(".py") and isinstance(file, Path)}
+    contents: dict[str, Path | str] = {str(file.relative_to(staged)): file for file in files}
+    sources = {path: file for path, file in contents.items() if path.endswith(".py") and isinstance(file, Path)}
     names = {f"{Path(path).parent}/__pycache__/{Path(path).stem}.{debian.tag}.pyc": path for path in sources}
     compiled = debian.compile(
         {target: sources[path] for target, path in names.items()}, work_folder / "pyc", names=names
     )
-    return {**found, **compiled}
+    return {**contents, **compiled}
 
 
 def _put(staged: Path, path: str, text: str, mode: int = 0o644) -> Path:

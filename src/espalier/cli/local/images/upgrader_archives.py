@@ -27,11 +27,11 @@ ENTRY = "espalier.cli.upgrader_archives"
 
 def built_images(releases: Releases, place: Path) -> dict[str, ImageBuild]:
     """Builders of the upgrader images of the releases below `place`, by name."""
-    found = {}
+    versions = {}
     for name, version in versions_by_image(releases).items():
         folder = place / _name(version, name)
-        found[name] = ImageBuild(folder, (sys.executable, "-m", ENTRY, version, name, str(folder)))
-    return found
+        versions[name] = ImageBuild(folder, (sys.executable, "-m", ENTRY, version, name, str(folder)))
+    return versions
 
 
 def main(version: str, name: str, folder: str) -> int:
@@ -44,12 +44,12 @@ def main(version: str, name: str, folder: str) -> int:
     return 0
 
 
-def _make(found: Base, version: str, name: str, folder: Path) -> None:
+def _make(base: Base, version: str, name: str, folder: Path) -> None:
     fresh = folder.with_suffix(".new")
     shutil.rmtree(fresh, ignore_errors=True)
     (fresh / BLOBS).mkdir(parents=True)
     archive = fresh / "archive.tar"
-    digest, _ = image.write(found, version, name, archive)
+    digest, _ = image.write(base, version, name, archive)
     with tarfile.open(archive) as tar:
         for entry in tar:
             blob = tar.extractfile(entry)

@@ -80,7 +80,7 @@ def _fill(folder: Path, version: str) -> None:
         place.write_text(text)
         files[name] = ImageFile(hashlib.sha256(text.encode()).hexdigest(), len(text.encode()))
     versions = {"containerd": CONTAINERD, "cni-plugins": CNI_PLUGINS}
-    said = contents.dump(Contents(version, os.uname().machine, versions, files))
+    dumped = contents.dump(Contents(version, os.uname().machine, versions, files))
     staged = folder / f".{contents.CONTENTS}.{os.getpid()}"
-    staged.write_text(said)
+    staged.write_text(dumped)
     staged.replace(folder / contents.CONTENTS)

@@ -12,7 +12,7 @@ import structlog
 
 from espalier.api.cloud import AnyItem, Record
 from espalier.cli.local.environment.real_machines.name_server import Resolved
-from espalier.cli.local.environment.seed_processes.network import Forwarder, Found
+from espalier.cli.local.environment.seed_processes.network import Forwarder, Target
 from espalier.realnodes.nspawn.addresses import RangeFull
 from espalier.realnodes.nspawn.commands import CommandFailed
 from espalier.realnodes.nspawn.network import Bridge
@@ -27,7 +27,7 @@ _log = structlog.get_logger("espalier.load_balancers")
 class LoadBalancers:
     """Each is one seed's route to one API server: when that moves, the record points to another one."""
 
-    def __init__(self, cloud: Cloud, state: State, bridge: Bridge, find: Callable[[str], Found]) -> None:
+    def __init__(self, cloud: Cloud, state: State, bridge: Bridge, find: Callable[[str], Target]) -> None:
         """`find` returns the current backend of a target. Raises `OSError` if there is none."""
         self._cloud = cloud
         self._state = state
@@ -57,8 +57,8 @@ class LoadBalancers:
         if record is None:
             return None
         addresses = self._addresses()
-        found = next((addresses[value] for value in record.values if value in self._forwarders), None)
-        return None if found is None else Resolved(IPv4Address(found), record.ttl)
+        address = next((addresses[value] for value in record.values if value in self._forwarders), None)
+        return None if address is None else Resolved(IPv4Address(address), record.ttl)
 
     def _observed(self, item: AnyItem, _is_there: bool) -> None:
         if isinstance(item, Record):
@@ -70,13 +70,13 @@ class LoadBalancers:
         for gone in self._forwarders.keys() - places:
             self._forwarders.pop(gone).close()
         network = await self._bridge.claim()
-        kept = [one for one in network.endpoints if one.cluster in places]
+        endpoints = [endpoint for endpoint in network.endpoints if endpoint.cluster in places]
         taken = [*self._state.taken()]
-        for place in sorted(places - {one.cluster for one in kept}):
+        for place in sorted(places - {endpoint.cluster for endpoint in endpoints}):
             free = self._bridge.range.free(taken)
             taken.append(free)
-            kept.append(EndpointRecord(place, place, str(free), PORT))
-        self._state.write_network(msgspec.structs.replace(network, endpoints=tuple(kept)))
+            endpoints.append(EndpointRecord(place, place, str(free), PORT))
+        self._state.write_network(msgspec.structs.replace(network, endpoints=tuple(endpoints)))
         await self._bridge.ensure()
         for place, address in self._addresses().items():
             if place not in self._forwarders:
@@ -86,4 +86,4 @@ class LoadBalancers:
 
     def _addresses(self) -> dict[str, str]:
         network = self._state.network()
-        return {one.cluster: one.address for one in network.endpoints} if network is not None else {}
+        return {endpoint.cluster: endpoint.address for endpoint in network.endpoints} if network is not None else {}

@@ -25,7 +25,7 @@ from espalier.cli.local.environment.gardens import Garden, Settings, SimulatedSe
 from espalier.cli.local.environment.migration_scenario import POD_ON
 from espalier.cli.local.environment.real_machines.load_balancers import LoadBalancers
 from espalier.cli.local.environment.real_machines.name_server import NameServer
-from espalier.cli.local.environment.seed_processes.network import Found, TcpEndpoint
+from espalier.cli.local.environment.seed_processes.network import Target, TcpEndpoint
 from espalier.cli.local.environment.seed_programs.assembly import API_SERVER, API_SERVER_PORT
 from espalier.kube.errors import Unreachable
 from espalier.realnodes.nspawn import container, limits
@@ -103,7 +103,7 @@ class RealMachines:
     def of(self, garden: Garden) -> NodesOfCloud:
         """The machines of a garden's cloud."""
 
-        def find(place: str) -> Found:
+        def find(place: str) -> Target:
             try:
                 seed, technical_id = garden.place_of(place)
             except Unreachable as error:

@@ -49,9 +49,9 @@ class NameServer(asyncio.DatagramProtocol):
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
         """See `asyncio.DatagramProtocol`."""
-        said = answer(data, self._resolve)
-        if said is not None and self._transport is not None:
-            self._transport.sendto(said, addr)
+        reply = answer(data, self._resolve)
+        if reply is not None and self._transport is not None:
+            self._transport.sendto(reply, addr)
 
 
 def answer(question: bytes, resolve: Resolve) -> bytes | None:
@@ -64,13 +64,13 @@ def answer(question: bytes, resolve: Resolve) -> bytes | None:
         return None
     if flags & (_IS_ANSWER | _OPCODE) or count != 1:
         return None
-    found = resolve(name)
-    status = _IS_ANSWER | _IS_AUTHORITATIVE | flags & _ASKED | (0 if found is not None else _NO_SUCH_NAME)
-    is_given = found is not None and (type_, class_) == (_ADDRESS, _INTERNET)
-    said = _HEAD.pack(id_, status, 1, int(is_given), 0, 0) + question[_HEAD.size : end + _QUESTION.size]
-    if found is None or not is_given:
-        return said
-    return said + _ANSWER.pack(_NAME_OF_QUESTION, _ADDRESS, _INTERNET, found.ttl, 4) + found.address.packed
+    resolved = resolve(name)
+    status = _IS_ANSWER | _IS_AUTHORITATIVE | flags & _ASKED | (0 if resolved is not None else _NO_SUCH_NAME)
+    is_given = resolved is not None and (type_, class_) == (_ADDRESS, _INTERNET)
+    head = _HEAD.pack(id_, status, 1, int(is_given), 0, 0) + question[_HEAD.size : end + _QUESTION.size]
+    if resolved is None or not is_given:
+        return head
+    return head + _ANSWER.pack(_NAME_OF_QUESTION, _ADDRESS, _INTERNET, resolved.ttl, 4) + resolved.address.packed
 
 
 def _name(message: bytes, start: int) -> tuple[str, int]:

@@ -48,7 +48,9 @@ class EtcdProcesses:
             else:
                 command.append(word)
         port = CommandLine.of(container.arguments).port("listen", CLIENTS)
-        return await run_process(container, command, listening=lambda found: container.listen(port, TcpEndpoint(found)))
+        return await run_process(
+            container, command, listening=lambda real_port: container.listen(port, TcpEndpoint(real_port))
+        )
 
     async def run_agent(self, container: Container) -> int:
         """Run an agent or a copy, depending on the command."""
@@ -62,8 +64,8 @@ class EtcdProcesses:
         port = command_line.port("listen", AGENT_PORT)
         async with session() as http:
 
-            def listening(found: int) -> None:
-                container.listen(port, Agent(found, http), answers=lambda path: status_of(found, path))
+            def listening(real_port: int) -> None:
+                container.listen(port, Agent(real_port, http), answers=lambda path: status_of(real_port, path))
 
             return await run_process(container, [*ESPALIER, *command], variables=variables, listening=listening)
 

@@ -107,8 +107,8 @@ class ApiServer(TcpEndpoint):
             await transport.close()
 
     def _transport(self, user: User) -> HttpTransport:
-        found = self._transports.get(user)
-        if found is None:
+        transport = self._transports.get(user)
+        if transport is None:
             pair = self.authority.issue_client(user.name, groups=user.groups, now=self._clock.now())
             kubeconfig = Kubeconfig.of_cluster(
                 "shoot",
@@ -119,15 +119,15 @@ class ApiServer(TcpEndpoint):
             )
             # Its certificate moves from seed to seed, so it has names and no address.
             access = msgspec.structs.replace(kubeconfig.context(), tls_server_name="localhost")
-            found = self._transports[user] = HttpTransport(access, environment={})
-        return found
+            transport = self._transports[user] = HttpTransport(access, environment={})
+        return transport
 
 
 async def _redirected(container: Container, content: bytes) -> str:
     """A kubeconfig for the same servers, at ports of this machine."""
     [tree] = yaml_trees.trees(content, "the program's kubeconfig")
-    for one in tree["clusters"]:
-        url = urlsplit(one["cluster"]["server"])
+    for cluster in tree["clusters"]:
+        url = urlsplit(cluster["cluster"]["server"])
         port = await forwarded(container, url.hostname or "", url.port or _HTTPS)
-        one["cluster"] |= {"server": f"https://{HOST}:{port}", "tls-server-name": url.hostname}
+        cluster["cluster"] |= {"server": f"https://{HOST}:{port}", "tls-server-name": url.hostname}
     return yaml.dump(tree, Dumper=yaml.CSafeDumper)

@@ -45,7 +45,7 @@ class Mounts:
             return text
         known = "|".join(re.escape(path) for path in sorted(self.folders, key=len, reverse=True))
         return re.sub(
-            rf"(?<![\w.-])({known})(?![\w.-])", lambda found: str(self.folders[found[1]].path), text, flags=re.ASCII
+            rf"(?<![\w.-])({known})(?![\w.-])", lambda match: str(self.folders[match[1]].path), text, flags=re.ASCII
         )
 
     def write(self, name: str, content: bytes | str) -> Path:
@@ -58,14 +58,14 @@ class Mounts:
 
 def _folder(volume: Mounted, home: Path) -> Folder:
     if not volume.read_only:
-        found: Folder | None = volume.get(FOLDER)
-        if found is None:
-            found = volume[FOLDER] = Folder(home)
-        return found
-    found = Folder(home)
+        folder: Folder | None = volume.get(FOLDER)
+        if folder is None:
+            folder = volume[FOLDER] = Folder(home)
+        return folder
+    folder = Folder(home)
     for name, content in volume.items():
-        path = found.path / name
+        path = folder.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o600)
         path.write_bytes(content)
-    return found
+    return folder

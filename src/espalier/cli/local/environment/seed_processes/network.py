@@ -23,14 +23,14 @@ class TcpEndpoint:
         self.port = port
 
 
-Found: TypeAlias = tuple[TcpEndpoint, Sequence[Life]]
+Target: TypeAlias = tuple[TcpEndpoint, Sequence[Life]]
 """The target of a connection, and what must stay alive meanwhile."""
 
 
 class Forwarder:
     """Forwards each connection to its current target. `find` raises `OSError` if there is none."""
 
-    def __init__(self, name: str, find: Callable[[], Found]) -> None:
+    def __init__(self, name: str, find: Callable[[], Target]) -> None:
         self._name = name
         self._find = find
         self._server: asyncio.Server | None = None
@@ -40,8 +40,8 @@ class Forwarder:
     async def listen(self, host: str = HOST, port: int = 0) -> int:
         """Start; returns the port. Raises `OSError` if the address does not exist, or is in use."""
         self._server = await asyncio.start_server(self._accept, host, port)
-        found: int = self._server.sockets[0].getsockname()[1]
-        return found
+        bound: int = self._server.sockets[0].getsockname()[1]
+        return bound
 
     def close(self) -> None:
         """Stop, and cut all connections."""
@@ -78,7 +78,7 @@ async def forwarded(container: Container, host: str, port: int) -> int:
     """A port of this machine that forwards to a Service of the seed, resolved for each connection. It lives as long as
     the container."""
 
-    def find() -> Found:
+    def find() -> Target:
         return endpoint_of(container.find(host, port), TcpEndpoint), ()
 
     forwarder = Forwarder(f"connection of {container.life.name} to {host}", find)

@@ -79,8 +79,8 @@ async def _read(output: asyncio.StreamReader, log: list[str], listening: Callabl
         log.append(line)
         if len(log) > 2 * LONGEST_LOG:
             del log[:-LONGEST_LOG]
-        if listening is not None and (found := _LISTENING.search(line)):
-            listening(int(found[1]))
+        if listening is not None and (match := _LISTENING.search(line)):
+            listening(int(match[1]))
             listening = None
 
 

@@ -65,8 +65,8 @@ class Agents:
                 running = self._agent(container, command_line, store)
             case [_, _, "copy", source, target]:
                 running = self._copier(container, command_line, source, target)
-            case found:
-                raise InvalidCommandLine(f"found {' '.join(found)!r}, allowed is `espalier etcd-agent run` or `copy`")
+            case words:
+                raise InvalidCommandLine(f"found {' '.join(words)!r}, allowed is `espalier etcd-agent run` or `copy`")
 
         async def answers(path: str) -> int:
             if path != "/healthz":

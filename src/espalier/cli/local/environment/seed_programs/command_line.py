@@ -37,17 +37,17 @@ class CommandLine:
 
     def text(self, name: str, default: str | None = None) -> str:
         """A flag. Raises `InvalidCommandLine` if it is missing and has no default."""
-        found = self.flags.get(name, default)
-        if found is None:
+        value = self.flags.get(name, default)
+        if value is None:
             raise InvalidCommandLine(f"--{name}: it is missing")
-        return found
+        return value
 
     def number(self, name: str) -> int:
         """A number of at least 1. Raises `InvalidCommandLine`."""
-        found = self.text(name)
-        if not (found.isascii() and found.isdigit() and int(found) >= 1):
-            raise InvalidCommandLine(f"--{name}: found {found!r}, allowed is a number, 1 or more")
-        return int(found)
+        value = self.text(name)
+        if not (value.isascii() and value.isdigit() and int(value) >= 1):
+            raise InvalidCommandLine(f"--{name}: found {value!r}, allowed is a number, 1 or more")
+        return int(value)
 
     def is_set(self, name: str) -> bool:
         """True if a flag is given, and not false."""
@@ -55,10 +55,10 @@ class CommandLine:
 
     def port(self, name: str, default: int) -> int:
         """The port of `HOST:PORT`. Raises `InvalidCommandLine`."""
-        found = self.text(name, f":{default}").rpartition(":")[2]
-        if not (found.isascii() and found.isdigit() and int(found) < 1 << 16):
-            raise InvalidCommandLine(f"--{name}: found {found!r}, allowed is HOST:PORT")
-        return int(found)
+        value = self.text(name, f":{default}").rpartition(":")[2]
+        if not (value.isascii() and value.isdigit() and int(value) < 1 << 16):
+            raise InvalidCommandLine(f"--{name}: found {value!r}, allowed is HOST:PORT")
+        return int(value)
 
 
 def with_flags(arguments: Sequence[str], flags: Mapping[str, str]) -> list[str]:

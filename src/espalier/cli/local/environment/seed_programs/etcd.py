@@ -33,9 +33,9 @@ class Disk:
 def disk_of(container: Container) -> Disk:
     """The disk in a container's volume, empty if the volume is."""
     volume: MutableMapping[str, Any] = container.volumes[DATA]
-    found: Disk = volume.get("etcd") or Disk(container)
-    volume["etcd"] = found
-    return found
+    disk: Disk = volume.get("etcd") or Disk(container)
+    volume["etcd"] = disk
+    return disk
 
 
 async def etcd(container: Container) -> int:
@@ -67,56 +67,56 @@ class PodGuard:
 
     async def start(self) -> None:
         """Start etcd. Raises `NotStarted`."""
-        found = await self._reached()
+        pod = await self._reached()
         try:
-            await found.life.during(found.guard.start())
+            await pod.life.during(pod.guard.start())
         except ContainerEnded as over:
             raise NotStarted(str(over)) from over
 
     async def stop(self) -> None:
         """Stop etcd."""
         try:
-            found = self._find()
-            await found.life.during(found.guard.stop())
+            pod = self._find()
+            await pod.life.during(pod.guard.stop())
         except (ConnectionRefused, ContainerEnded):
             return
 
     async def ended(self) -> None:
         """Return when etcd is not running."""
         try:
-            found = self._find()
-            await found.life.during(found.guard.ended())
+            pod = self._find()
+            await pod.life.during(pod.guard.ended())
         except (ConnectionRefused, ContainerEnded):
             return
 
     async def open(self, until: float) -> None:
         """Admit clients until then."""
         try:
-            found = await self._reached()
-            await found.life.during(found.guard.open(until))
+            pod = await self._reached()
+            await pod.life.during(pod.guard.open(until))
         except ContainerEnded:
             return
 
     async def shut(self) -> float | None:
         """Admit nobody: without a guard nobody is admitted."""
         try:
-            found = self._find()
-            return await found.life.during(found.guard.shut())
+            pod = self._find()
+            return await pod.life.during(pod.guard.shut())
         except (ConnectionRefused, ContainerEnded):
             return None
 
     def inside(self) -> tuple[Inside, Life]:
         """The endpoint behind the proxy. Raises `ConnectionRefused`."""
-        found = self._find()
-        return found.inside, found.life
+        pod = self._find()
+        return pod.inside, pod.life
 
-    def _find(self) -> _Found:
+    def _find(self) -> _Pod:
         listener = self._container.find("localhost", self._port)
         if not isinstance(listener.endpoint, MemoryGuard):
             raise ConnectionRefused(f"no etcd listens on port {self._port}")
-        return _Found(listener, listener.endpoint)
+        return _Pod(listener, listener.endpoint)
 
-    async def _reached(self) -> _Found:
+    async def _reached(self) -> _Pod:
         while True:
             try:
                 return self._find()
@@ -138,7 +138,7 @@ class Inside:
         """See `EtcdEndpoint`: the agent is not a client of the proxy."""
 
 
-class _Found:
+class _Pod:
     def __init__(self, listener: Listener, guard: MemoryGuard) -> None:
         self.life = listener.life
         self.guard = guard
