@@ -26,9 +26,9 @@ def merged(texts: Iterable[str]) -> list[str]:
     subjects: dict[tuple[str, str], list[str]] = {}
     for text in texts:
         subject, colon, rest = text.partition(": ")
-        found = subjects.setdefault((rest if colon else text, colon), [])
-        if subject not in found:
-            found.append(subject)
+        group = subjects.setdefault((rest if colon else text, colon), [])
+        if subject not in group:
+            group.append(subject)
     return [
-        f"{first(found, _MOST_SUBJECTS)}{colon}{rest}" if colon else rest for (rest, colon), found in subjects.items()
+        f"{first(group, _MOST_SUBJECTS)}{colon}{rest}" if colon else rest for (rest, colon), group in subjects.items()
     ]

@@ -31,7 +31,7 @@ _CLOSING = (yaml.SequenceEndEvent, yaml.MappingEndEvent)
 _PLAIN = "plain"
 _QUOTED = "quoted"
 _TAG = "tag:yaml.org,2002:"
-_KEPT = frozenset(
+_NEVER_TEXT = frozenset(
     {"", "~", *(form for word in ("null", "true", "false") for form in (word, word.title(), word.upper()))}
 )
 """Scalars that are not text even in lenient mode."""
@@ -258,7 +258,7 @@ class Builder:
         if node.tag != _PLAIN and node.tag not in _PARSED_TAGS:
             self._add(f"the tag {node.tag} is not allowed in manifests; remove it", node, path)
             return str(node.value)
-        if self._lenient and node.value not in _KEPT:
+        if self._lenient and node.value not in _NEVER_TEXT:
             return str(node.value)
         try:
             return resolve(node.value)

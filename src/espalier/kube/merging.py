@@ -7,15 +7,15 @@ from typing import Any
 from espalier.api.meta import Tree
 
 
-def difference(current: Tree, wanted: Tree, *, whole: bool = False) -> Tree:
+def difference(current: Tree, wanted: Tree, *, exact: bool = False) -> Tree:
     """The merge patch that makes `current` contain `wanted`; empty if it does already. None in `wanted` removes a
-    field. With `whole`, fields that `wanted` does not name are removed as well. Lists are compared and written as one
+    field. With `exact`, fields that `wanted` does not name are removed as well. Lists are compared and written as one
     value."""
     patch: Tree = {}
     for name, value in wanted.items():
         present = current.get(name)
         if isinstance(value, dict) and isinstance(present, dict):
-            inner = difference(present, value, whole=whole)
+            inner = difference(present, value, exact=exact)
             if inner:
                 patch[name] = inner
         elif value is None:
@@ -23,7 +23,7 @@ def difference(current: Tree, wanted: Tree, *, whole: bool = False) -> Tree:
                 patch[name] = None
         elif present != value or name not in current:
             patch[name] = _without_removals(value)
-    if whole:
+    if exact:
         patch.update({name: None for name in current if name not in wanted})
     return patch
 

@@ -128,11 +128,11 @@ class Reconciler(Generic[C]):
         await self._write_report(ctx.object, report)
         return _not_later(outcome, report.again)
 
-    async def _let_go(self, found: Object, finalizers: Sequence[str]) -> Outcome:
-        if found.metadata.deletion_timestamp is None:
+    async def _let_go(self, object_: Object, finalizers: Sequence[str]) -> Outcome:
+        if object_.metadata.deletion_timestamp is None:
             return Done()
         try:
-            await self._writer.remove_finalizer(self._reconciled.resource, found, *finalizers)
+            await self._writer.remove_finalizer(self._reconciled.resource, object_, *finalizers)
         except KubeError as error:
             return fault_of(error)
         return Done()
@@ -147,9 +147,9 @@ class Reconciler(Generic[C]):
         await write_report(self._reconciled.resource, object_, report, self._writer, self._recorder)
 
 
-def is_moved_away(found: Object) -> bool:
+def is_moved_away(object_: Object) -> bool:
     """True if an object is deleted, or about to be, because another management cluster has it now."""
-    return DELETE_FOR_MOVE in found.metadata.annotations
+    return DELETE_FOR_MOVE in object_.metadata.annotations
 
 
 def _not_later(outcome: Outcome, again: float | None) -> Outcome:

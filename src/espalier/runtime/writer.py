@@ -152,7 +152,7 @@ class Writer:
             return current
         if resource in self._own_writes:
             self._own_writes[resource].reports(current.key, wanted)
-        patch = difference({"status": present}, {"status": wanted}, whole=True)
+        patch = difference({"status": present}, {"status": wanted}, exact=True)
         return await self._patch(resource, current, patch, precondition, "status")
 
     async def add_finalizer(self, resource: Resource, current: Object, finalizer: str) -> Object:

@@ -184,8 +184,8 @@ def write_files(node: Node, changes: Changes) -> None:
             make_folder_of(node, file.path)
             node.files.place_content(file.path, file.content, mode=file.mode, owner=owner)
             node.say(f"wrote {file.path}")
-        kept = [path for text in manifests(node).values() for path in mounted(text, changes.removed)]
-        _remove(node, [path for path in changes.removed if path not in kept])
+        used = [path for text in manifests(node).values() for path in mounted(text, changes.removed)]
+        _remove(node, [path for path in changes.removed if path not in used])
     except OSError as error:
         raise disk_failure(error, "can't change the files of the node") from error
 

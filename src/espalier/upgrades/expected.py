@@ -57,7 +57,7 @@ def missing(tree: Tree, wanted: Tree) -> Tree:
 
 def replacement(present: Tree, wanted: Tree) -> Tree:
     """The patch that makes a spec equal to the wanted spec, which removes all else."""
-    return difference(present, wanted, whole=True)
+    return difference(present, wanted, exact=True)
 
 
 def control_plane_machine(control_plane: Tree, version: str) -> Tree:

@@ -121,7 +121,7 @@ async def accept(env: ManagedEnvironment, machine: Object) -> None:
         (Machine.resource, desired.machine),
     ):
         found = await env.client.get(resource, tree["metadata"]["name"], SYSTEM_NAMESPACE)
-        patch: Tree = {"spec": difference(found.tree["spec"], tree["spec"], whole=True)}
+        patch: Tree = {"spec": difference(found.tree["spec"], tree["spec"], exact=True)}
         if CLONED_FROM_NAME in tree["metadata"].get("annotations", {}):
             patch["metadata"] = {"annotations": {CLONED_FROM_NAME: tree["metadata"]["annotations"][CLONED_FROM_NAME]}}
         await mark(env, found, resource, patch)

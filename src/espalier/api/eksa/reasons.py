@@ -566,7 +566,7 @@ class Reason(reference.Reason):
     CLEANING_UP_FAILED = _failed("CleaningUp")
 
 
-REASONS: tuple[Prose, ...] = tuple(one.prose for one in Reason)
+REASONS: tuple[Prose, ...] = tuple(reason.prose for reason in Reason)
 
 BY_NAME = {reason.name: reason for reason in REASONS}
 

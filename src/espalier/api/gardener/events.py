@@ -20,4 +20,4 @@ class Event(EventReason):
     )
 
 
-EVENTS: tuple[EventProse, ...] = tuple(one.prose for one in Event)
+EVENTS: tuple[EventProse, ...] = tuple(event.prose for event in Event)

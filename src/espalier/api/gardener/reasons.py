@@ -669,7 +669,7 @@ SECTIONS: tuple[type[Reason], ...] = (
 )
 """A name may be in several of them, with other prose."""
 
-REASONS: tuple[Prose, ...] = tuple(one.prose for section in SECTIONS for one in section)
+REASONS: tuple[Prose, ...] = tuple(reason.prose for section in SECTIONS for reason in section)
 
 
 def of_section(kind: str) -> list[Prose]:

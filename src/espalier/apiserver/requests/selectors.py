@@ -72,13 +72,13 @@ class _Tokens:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._found = [(match[1], match.start(1)) for match in _TOKEN.finditer(text)]
+        self._tokens = [(match[1], match.start(1)) for match in _TOKEN.finditer(text)]
         self._place = 0
 
     @property
     def next(self) -> str:
         """The next token; empty at the end."""
-        return self._found[self._place][0] if self._place < len(self._found) else ""
+        return self._tokens[self._place][0] if self._place < len(self._tokens) else ""
 
     def take(self) -> str:
         """Consume the next token."""
@@ -94,7 +94,7 @@ class _Tokens:
 
     def unexpected(self) -> ApiError:
         """The error for an unexpected token."""
-        rest = self._text[self._found[self._place][1] :] if self.next else ""
+        rest = self._text[self._tokens[self._place][1] :] if self.next else ""
         shown = rest if len(rest) <= 100 else f"{rest[:100]}..."
         return bad_request(f"unable to parse requirement: found '{shown}', expected: identifier or end of selector")
 

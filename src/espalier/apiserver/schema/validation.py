@@ -17,7 +17,7 @@ from espalier.kube.errors import StatusCause
 from espalier.kube.objects import encode_json
 from espalier.kube.server_side_apply.structure import INT_OR_STRING, SCHEMAS
 
-_KEPT = frozenset(
+_KEYWORDS = frozenset(
     {
         "enum", "exclusiveMaximum", "exclusiveMinimum", "maxItems", "maxLength", "maxProperties", "maximum", "minItems",
         "minLength", "minProperties", "minimum", "multipleOf", "pattern", "required", "type", "uniqueItems",
@@ -62,7 +62,7 @@ def _validator(schema: bytes) -> Validator:
 
 def json_schema(schema: Tree) -> Tree:
     """The JSON schema (draft 4, as OpenAPI v3) that a structural schema means."""
-    result: Tree = {name: value for name, value in schema.items() if name in _KEPT}
+    result: Tree = {name: value for name, value in schema.items() if name in _KEYWORDS}
     if schema.get(INT_OR_STRING):
         result["type"] = ["integer", "string"]
     if "integer" in result.get("type", ()):

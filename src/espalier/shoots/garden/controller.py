@@ -61,7 +61,7 @@ class Garden:
         scheduler.watch(self._shoots)
         for cache in (self._seeds, self._profiles):
             scheduler.watch(
-                cache, lambda _found: [shoot.key for shoot in self._shoots.list() if _is_unscheduled(shoot)]
+                cache, lambda _object: [shoot.key for shoot in self._shoots.list() if _is_unscheduled(shoot)]
             )
         migration = Controller("shoot-migration", replanned(self._migrate), workers=5)
         migration.watch(self._shoots)

@@ -58,9 +58,9 @@ def controller(observer: Observer, tools: Tools) -> Controller:
         observer.seed[extension_backups.BackupEntry.resource],
     )
     for cache in watched:
-        remains_controller.watch(cache, lambda _found: [own])
+        remains_controller.watch(cache, lambda _object: [own])
     for resource in (NAMESPACE, Cluster.resource):
-        remains_controller.watch(observer.seed[resource], lambda _found: [own], predicate=_comes_or_goes)
+        remains_controller.watch(observer.seed[resource], lambda _object: [own], predicate=_comes_or_goes)
     return remains_controller
 
 

@@ -275,13 +275,13 @@ async def _write(writer: Writer, action: Action) -> None:
     match action:
         case CreateObject(resource, body):
             await writer.create(resource, body)
-        case Resize(found, replicas):
-            await writer.merge(MachineSet.resource, found, {"spec": {"replicas": replicas}})
-        case DeleteObject(resource, found):
-            await writer.delete(resource, found, found_by_owner)
-        case Report(resource, found, status):
-            present = found.tree.get("status", {})
-            await writer.status(resource, found, {**present, **status})
+        case Resize(object_, replicas):
+            await writer.merge(MachineSet.resource, object_, {"spec": {"replicas": replicas}})
+        case DeleteObject(resource, object_):
+            await writer.delete(resource, object_, found_by_owner)
+        case Report(resource, object_, status):
+            present = object_.tree.get("status", {})
+            await writer.status(resource, object_, {**present, **status})
         case Provide() | Terminate():
             raise TypeError("that is a call to the cloud")
 

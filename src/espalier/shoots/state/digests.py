@@ -10,7 +10,7 @@ import msgspec
 from espalier.api import json_trees
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
-_WHOLE = 2.0**53
+_EXACT_INTEGERS = 2.0**53
 
 _MOST_KNOWN = 8192
 _known: dict[str, str] = {}
@@ -42,6 +42,6 @@ def _plain(value: Any) -> Any:
         return {name: _plain(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [_plain(item) for item in value]
-    if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE:
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT_INTEGERS:
         return int(value)
     return value

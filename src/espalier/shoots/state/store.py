@@ -43,7 +43,7 @@ class ShootStates:
         client: Client,
         seed: str,
         cache: Cache | None = None,
-        saw: Callable[[Key, Object | None], None] = lambda _key, _found: None,
+        saw: Callable[[Key, Object | None], None] = lambda _key, _object: None,
     ) -> None:
         self._client = client
         self._seed = seed

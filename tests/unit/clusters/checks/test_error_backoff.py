@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from espalier.clusters.report.checks.error_backoff import KEPT_FOR, REFUSED, ErrorBackoff
+from espalier.clusters.report.checks.error_backoff import REFUSED, UNREACHABLE, ErrorBackoff
 from espalier.clusters.report.checks.questions import Credentials, LookUpError, Server
 from espalier.runtime.virtual import Simulation, run
 
@@ -47,7 +47,7 @@ class Api:
         return "answers"
 
 
-@pytest.mark.parametrize(("refused", "pause", "spares_account"), [(False, KEPT_FOR, True), (True, REFUSED, False)])
+@pytest.mark.parametrize(("refused", "pause", "spares_account"), [(False, UNREACHABLE, True), (True, REFUSED, False)])
 def test_the_same_error_is_reported_without_asking_until_time_has_passed(
     refused: bool, pause: float, spares_account: bool
 ) -> None:
@@ -90,7 +90,7 @@ def test_whoever_asks_for_something_else_is_not_told_what_a_server_refused_anoth
         assert api.query == 1
         assert await look_up(Query(A.server, "something else"), ANN) == "answers"
         api.errors.clear()
-        await asyncio.sleep(KEPT_FOR + 1)
+        await asyncio.sleep(UNREACHABLE + 1)
         assert await look_up(A, ANN) == "answers"
 
     run(story, epoch=EPOCH, seed=0)

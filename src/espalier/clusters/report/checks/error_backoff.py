@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 from espalier.clusters.report.checks.questions import Credentials, LookUp, LookUpError, Query
 from espalier.runtime.clock import Clock
 
-KEPT_FOR = 30.0
+UNREACHABLE = 30.0
 """Seconds until an unreachable server is tried again."""
 REFUSED = 300.0
 """Seconds until a rejected account logs in again: longer than servers count rejections."""
@@ -50,9 +50,9 @@ class ErrorBackoff(Generic[Q, A]):
                 if error.refused:
                     self._errors[query.server, _account(credentials)] = (now + REFUSED, error)
                 elif error.is_there:
-                    self._errors[query.server, query] = (now + KEPT_FOR, error)
+                    self._errors[query.server, query] = (now + UNREACHABLE, error)
                 else:
-                    self._errors[query.server,] = (now + KEPT_FOR, error)
+                    self._errors[query.server,] = (now + UNREACHABLE, error)
                 raise
 
     def _raise_again(self, query: Q, credentials: Credentials) -> None:

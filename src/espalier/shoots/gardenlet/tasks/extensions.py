@@ -314,7 +314,7 @@ def _apply_and_request(ctx: Context, wanted: Rendered, body: Tree, operation: st
     annotated = {**body, "metadata": {**metadata, "annotations": {**metadata["annotations"], **request}}}
     resource = wanted.kind.resource
     what = f"apply {resource.kind} {wanted.name}, to {operation}"
-    return write_action(what, lambda: ctx.tools.seed.apply(resource, annotated, lambda _resource, _found: ""))
+    return write_action(what, lambda: ctx.tools.seed.apply(resource, annotated, lambda _resource, _object: ""))
 
 
 def _write_state(ctx: Context, wanted: Rendered, live: Object, state: bytes | None) -> Verdict:

@@ -89,7 +89,7 @@ def derive(ctx: Context) -> Verdict:
             scope.persisted_secrets, present, namespace=scope.technical_id, now=ctx.tools.clock.now(), rng=ctx.tools.rng
         )
         for name, data in secrets.items():
-            await ctx.tools.seed.apply(SECRET, rendering.secret(scope, name, data), lambda _resource, _found: "")
+            await ctx.tools.seed.apply(SECRET, rendering.secret(scope, name, data), lambda _resource, _object: "")
         return Continue()
 
     return Action(f"derive {', '.join(due)}", write)
@@ -121,7 +121,7 @@ def deploy_credentials(ctx: Context) -> Verdict:
         body = rendering.secret(ctx.scope, names.CLOUD_PROVIDER, {})
         body["data"] = secret.tree.get("data") or {}
         body["metadata"]["annotations"] = {CREDENTIALS_OF: source}
-        await ctx.tools.seed.apply(SECRET, body, lambda _resource, _found: "")
+        await ctx.tools.seed.apply(SECRET, body, lambda _resource, _object: "")
         return Continue()
 
     return Action(f"copy the credentials of the provider from Secret {name}", copy)
