@@ -1,0 +1,79 @@
+"""Variables have the field's nouns: a reader of `found` or `one` must look up what it holds."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "espalier"
+BANNED = frozenset({"found", "kept", "one", "rivals", "said", "strangers", "whole"})
+VIOLATIONS = {
+    ("api/eksa/fields.py", "found"),
+    ("api/kinds.py", "found"),
+    ("api/violations.py", "found"),
+    ("providers/tinkerbell/hardware/inventory.py", "found"),
+}
+"""Violations have the part `found`, also in the JSON of `espalier validate`; what makes them names it the same."""
+
+
+def bound(tree: ast.AST) -> Iterator[str]:
+    """The names that a module, its classes and functions bind."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name
+            case ast.arg(arg=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name
+            case ast.ClassDef(name=name) | ast.alias(asname=str(name)) | ast.ExceptHandler(name=str(name)):
+                yield name
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+                yield name
+
+
+def banned(tree: ast.AST) -> set[str]:
+    return {name for name in bound(tree) if name.strip("_").lower() in BANNED}
+
+
+def test_no_name_of_the_source_is_banned() -> None:
+    names = {
+        (path.relative_to(SOURCE).as_posix(), name)
+        for path in sorted(SOURCE.rglob("*.py"))
+        for name in banned(ast.parse(path.read_text()))
+    }
+    assert sorted(names - VIOLATIONS) == []
+    assert sorted(VIOLATIONS - names) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "found = 1",
+        "found: int",
+        "(found := 1)",
+        "_found = 1",
+        "FOUND = 1",
+        "self.found = 1",
+        "for at, found in {}: pass",
+        "[found for found in ()]",
+        "with open(path) as found: pass",
+        "import os as found",
+        "lambda found: 0",
+        "def found(): pass",
+        "async def found(): pass",
+        "class Found: pass",
+        "def read(*, found): pass",
+        "try: pass\nexcept OSError as found: pass",
+        "match 1:\n case [found, *_]: pass",
+        "match 1:\n case [*found]: pass",
+        "match 1:\n case {**found}: pass",
+    ],
+)
+def test_each_way_to_bind_a_banned_name_is_seen(code: str) -> None:
+    assert {name.strip("_").lower() for name in banned(ast.parse(code))} == {"found"}
+
+
+def test_use_of_a_banned_name_is_no_binding() -> None:
+    assert not banned(ast.parse("violation.found + call(found=1) + one"))
