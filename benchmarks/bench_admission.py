@@ -21,7 +21,7 @@ from espalier.apiserver.access.webhook_calls import HttpWebhooks
 from espalier.apiserver.access.webhooks import WebhookCall
 from espalier.cli.local.environment.management import management_cluster
 from espalier.clusters.admission import admission
-from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.observe.scope import ClusterAPIObjects
 from espalier.clusters.plan import plan
 from espalier.kube.objects import Object, encode_json, to_bytes
@@ -55,7 +55,7 @@ def clusters() -> list[Tree]:
 def prepared() -> tuple[Webhooks, list[Tree]]:
     """The handlers of a manager that has seen all clusters, and the Cluster API objects of each."""
     releases, snapshot = Releases.load(), Snapshot()
-    observer = Observer(snapshot, providers=PROVIDERS)
+    observer = ClusterObserver(snapshot, providers=PROVIDERS)
     trees = clusters()
     known = [Object(encode_json(tree)) for tree in trees]
     known += [Object(to_bytes(one)) for one in (*releases.objects(), *management_cluster(releases))]

@@ -10,7 +10,7 @@ import pytest
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.clusters.act import controller
-from espalier.clusters.act.context import Context
+from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.design.provider import RenderInput
 from espalier.clusters.design.render import layered
 from espalier.clusters.design.rendered import Rendered
@@ -54,7 +54,7 @@ def renderings(monkeypatch: pytest.MonkeyPatch) -> Renderings:
         counted.add(objects)
         return objects
 
-    def end(ctx: Context, outcome: Outcome) -> Report:
+    def end(ctx: ClusterContext, outcome: Outcome) -> Report:
         made = report(ctx, outcome)
         counted.end_reconcile()
         return made

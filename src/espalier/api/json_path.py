@@ -16,7 +16,7 @@ import msgspec
 
 from espalier.api import json_trees
 
-Step = Callable[[Any], Iterator[Any]]
+JSONPathStep = Callable[[Any], Iterator[Any]]
 Finder = Callable[[Any], list[Any]]
 
 _TOKEN = re.compile(
@@ -66,7 +66,7 @@ def compiled(path: str) -> Finder:
     return find
 
 
-def _steps(path: str) -> Iterator[Step]:
+def _steps(path: str) -> Iterator[JSONPathStep]:
     text = path.strip()
     if text.startswith("{") and text.endswith("}"):
         text = text[1:-1].strip()
@@ -80,7 +80,7 @@ def _steps(path: str) -> Iterator[Step]:
         position = match.end()
 
 
-def _step(match: re.Match[str]) -> Step:
+def _step(match: re.Match[str]) -> JSONPathStep:
     if (name := match["name"]) is not None:
         return _child(_unescaped(name))
     if (name := match["quoted"]) is not None:
@@ -106,7 +106,7 @@ def _number(text: str) -> int | None:
     return int(text) if text else None
 
 
-def _child(name: str) -> Step:
+def _child(name: str) -> JSONPathStep:
     def step(value: Any) -> Iterator[Any]:
         if isinstance(value, dict) and name in value:
             yield value[name]
@@ -121,7 +121,7 @@ def _children(value: Any) -> Iterator[Any]:
         yield from value
 
 
-def _descent(name: str) -> Step:
+def _descent(name: str) -> JSONPathStep:
     child = _child(name)
 
     def step(value: Any) -> Iterator[Any]:
@@ -132,7 +132,7 @@ def _descent(name: str) -> Step:
     return step
 
 
-def _slice(start: int | None, end: int | None, stride: int | None = None) -> Step:
+def _slice(start: int | None, end: int | None, stride: int | None = None) -> JSONPathStep:
     def step(value: Any) -> Iterator[Any]:
         if isinstance(value, list):
             yield from value[start:end:stride]
@@ -140,11 +140,11 @@ def _slice(start: int | None, end: int | None, stride: int | None = None) -> Ste
     return step
 
 
-def _union(members: Sequence[Finder]) -> Step:
+def _union(members: Sequence[Finder]) -> JSONPathStep:
     return lambda value: (node for member in members for node in member(value))
 
 
-def _filter(condition: str) -> Step:
+def _filter(condition: str) -> JSONPathStep:
     comparison = _COMPARISON.fullmatch(condition)
     if comparison is None:
         exists = _operand(condition)

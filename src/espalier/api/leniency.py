@@ -63,7 +63,7 @@ class _Reader:
     def __init__(self) -> None:
         self.notes: list[Note] = []
 
-    def value(self, schema: Schema, value: Any, node: yaml.Node | None, path: tuple[paths.Step, ...]) -> Any:
+    def value(self, schema: Schema, value: Any, node: yaml.Node | None, path: tuple[paths.PathStep, ...]) -> Any:
         """A value converted to the type in its schema, if possible."""
         if isinstance(value, dict) and schema.get("type") == "object":
             return dict(self._fields(schema, value, node, path))
@@ -75,7 +75,7 @@ class _Reader:
         return value
 
     def _fields(
-        self, schema: Schema, value: Tree, node: yaml.Node | None, path: tuple[paths.Step, ...]
+        self, schema: Schema, value: Tree, node: yaml.Node | None, path: tuple[paths.PathStep, ...]
     ) -> Iterator[tuple[str, Any]]:
         properties: dict[str, Schema] = schema.get("properties", {})
         others: Schema = schema.get("additionalProperties") or {}
@@ -87,7 +87,7 @@ class _Reader:
                 rename(node, key, field)
             yield field, self.value(properties.get(field, others), item, nodes.get(key), (*path, field))
 
-    def _text(self, value: bool | float, node: yaml.Node | None, path: tuple[paths.Step, ...]) -> Any:
+    def _text(self, value: bool | float, node: yaml.Node | None, path: tuple[paths.PathStep, ...]) -> Any:
         text = written(node)
         canonical = str(value).lower() if isinstance(value, bool) else repr(value)
         is_version = path[-1] == _VERSION and not isinstance(value, bool)
@@ -96,7 +96,7 @@ class _Reader:
         self._note(path, f'read as text; kubectl requires quotes: "{text}"')
         return text
 
-    def _note(self, path: tuple[paths.Step, ...], message: str) -> None:
+    def _note(self, path: tuple[paths.PathStep, ...], message: str) -> None:
         if len(self.notes) < _MOST_NOTES:
             self.notes.append(Note(paths.render(path), message))
 
@@ -108,6 +108,6 @@ def _meant(key: str, given: Mapping[str, int], properties: dict[str, Schema]) ->
     return next((field for field in properties if field.lower() == key.lower()), key)
 
 
-def _child(node: yaml.Node | None, step: paths.Step) -> yaml.Node | None:
+def _child(node: yaml.Node | None, step: paths.PathStep) -> yaml.Node | None:
     entry = child(node, step) if node is not None else None
     return entry[1] if entry is not None else None

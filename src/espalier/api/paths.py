@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-Step = str | int
+PathStep = str | int
 Parts = Callable[[Any], Mapping[Any, Any] | None]
 
 _LONGEST = 8192
@@ -20,7 +20,7 @@ _NAME = re.compile(r"\.?([^.\[\]]+)")
 _END = re.compile(r"\](?=[.\[]|\Z)")
 
 
-def render(path: Sequence[Step]) -> str:
+def render(path: Sequence[PathStep]) -> str:
     """The text of a path. Indexes, and keys that are not plain names, are in brackets; the root is empty."""
     text = ""
     for step in path:
@@ -37,8 +37,8 @@ def parts_of_map(value: Any) -> Mapping[Any, Any] | None:
 
 
 def differences(
-    before: Any, after: Any, path: tuple[Step, ...] = (), *, parts: Parts = parts_of_map, missing: Any = None
-) -> Iterator[tuple[tuple[Step, ...], Any, Any]]:
+    before: Any, after: Any, path: tuple[PathStep, ...] = (), *, parts: Parts = parts_of_map, missing: Any = None
+) -> Iterator[tuple[tuple[PathStep, ...], Any, Any]]:
     """Where two trees differ, with what each has there (`missing` for nothing). Values with `parts` are compared by
     them."""
     old, new = parts(before), parts(after)
@@ -51,20 +51,20 @@ def differences(
         yield path, before, after
 
 
-def parse(text: str) -> tuple[Step, ...]:
+def parse(text: str) -> tuple[PathStep, ...]:
     """The steps of a path; a number in brackets is an index. Raises `ValueError` when the text is no path.
 
     What `render` wrote is always a path; its steps are the same unless a key has `].` or `][` in it.
     """
     if len(text) > _LONGEST:
         raise ValueError(f"this is not a field path: it has {len(text)} characters, allowed are {_LONGEST}")
-    step_at: dict[int, tuple[int, Step]] = {}
+    step_at: dict[int, tuple[int, PathStep]] = {}
     for position in reversed(range(len(text))):  # a key may contain what looks like its end: the rest decides
         for end, step in _steps(text, position):
             if end == len(text) or end in step_at:
                 step_at[position] = end, step
                 break
-    steps: list[Step] = []
+    steps: list[PathStep] = []
     position = 0
     while position < len(text):
         if position not in step_at:
@@ -74,7 +74,7 @@ def parse(text: str) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def parsed(text: str) -> tuple[Step, ...] | None:
+def parsed(text: str) -> tuple[PathStep, ...] | None:
     """The same; None if the text is not a path, or its keys are too long for one."""
     try:
         return parse(text)
@@ -82,7 +82,7 @@ def parsed(text: str) -> tuple[Step, ...] | None:
         return None
 
 
-def _steps(text: str, position: int) -> Iterator[tuple[int, Step]]:
+def _steps(text: str, position: int) -> Iterator[tuple[int, PathStep]]:
     """The steps that are possible at a position, each with its end: the shortest first."""
     if text[position] == "[":
         for bracket in _END.finditer(text, position + 1):

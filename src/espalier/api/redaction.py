@@ -44,7 +44,7 @@ _MOST_QUOTED = 2000
 _PLAIN = re.compile(r"(?i)true|false|null|none|[0-9.]+(ns|us|ms|s|m|h|d)?|([0-9]+h)?([0-9]+m)?([0-9]+s)?")
 
 
-def is_secret(path: Iterable[paths.Step]) -> bool:
+def is_secret(path: Iterable[paths.PathStep]) -> bool:
     """True if the value at a path may be secret, judged by the names in the path."""
     names = [step for step in path if isinstance(step, str)]
     if any(_SECRET.search(name) and not _HARMLESS.search(name) for name in names):
@@ -57,7 +57,7 @@ def hides_all_below(name: str) -> bool:
     return is_secret((name,)) or bool(_SECRET_IN_SOME_KIND.match(name))
 
 
-def shown(path: tuple[paths.Step, ...], value: Any, *, kind: str = "") -> Any:
+def shown(path: tuple[paths.PathStep, ...], value: Any, *, kind: str = "") -> Any:
     """A value in a form that may be shown: without secrets, contents of files, and passwords in URLs."""
     if value is None or isinstance(value, bool):
         return value
@@ -124,14 +124,14 @@ def digest_of(text: str) -> str:
     return f"({lines} {'line' if lines == 1 else 'lines'}, sha256 {digest})"
 
 
-def _below(path: tuple[paths.Step, ...], item: dict[str, Any], field: str) -> tuple[paths.Step, ...]:
+def _below(path: tuple[paths.PathStep, ...], item: dict[str, Any], field: str) -> tuple[paths.PathStep, ...]:
     """The path to a field of a map. For a pair of name and value, the last element is that name."""
     if field == "value":
         return (*path, *(item[key] for key in _NAMED if isinstance(item.get(key), str)))
     return path
 
 
-def _secrets(path: tuple[paths.Step, ...], value: Any) -> Iterator[str]:
+def _secrets(path: tuple[paths.PathStep, ...], value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from _secrets((*_below(path, value, name), name), inner)
@@ -145,7 +145,7 @@ def _secrets(path: tuple[paths.Step, ...], value: Any) -> Iterator[str]:
         yield user
 
 
-def _user_of_proxy(path: tuple[paths.Step, ...], value: str) -> str:
+def _user_of_proxy(path: tuple[paths.PathStep, ...], value: str) -> str:
     """The user and password in the address of a proxy; empty if the value has none."""
     if not any(isinstance(step, str) and _PROXY.match(step) for step in path):
         return ""

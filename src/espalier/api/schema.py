@@ -78,7 +78,7 @@ def kept_fields(kind: type[KubeObject], spec: Any) -> dict[str, str]:
 
 
 def _unknown_fields(
-    schema: Schema, value: Any, path: tuple[paths.Step, ...], *, with_preserved: bool = False
+    schema: Schema, value: Any, path: tuple[paths.PathStep, ...], *, with_preserved: bool = False
 ) -> Iterator[Violation]:
     """`with_preserved`: also those that objects with properties keep."""
     if isinstance(value, list):
@@ -97,7 +97,7 @@ def _unknown_fields(
             yield _unknown(key, item, properties, path)
 
 
-def _unknown(key: str, value: Any, properties: dict[str, Schema], path: tuple[paths.Step, ...]) -> Violation:
+def _unknown(key: str, value: Any, properties: dict[str, Schema], path: tuple[paths.PathStep, ...]) -> Violation:
     nearest = nearest_name(key, list(properties))
     if nearest:
         message = f'unknown field; did you mean "{nearest}"?'

@@ -134,7 +134,7 @@ def decoded(text: bytes, source: str) -> str:
         raise ManifestError([Problem(source, Violation("", "", "", message), line)]) from None
 
 
-def child(node: yaml.Node, step: paths.Step) -> tuple[int, yaml.Node] | None:
+def child(node: yaml.Node, step: paths.PathStep) -> tuple[int, yaml.Node] | None:
     """Line (from 0) and node of a field or an item."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
@@ -181,7 +181,7 @@ class Builder:
         self._count = 0
         return self._value(node, ())
 
-    def _value(self, node: yaml.Node, path: tuple[paths.Step, ...]) -> Any:
+    def _value(self, node: yaml.Node, path: tuple[paths.PathStep, ...]) -> Any:
         self._count += 1
         if self._count > MOST_NODES:
             message = f"a document has more than {MOST_NODES} fields, its aliases followed; use fewer, or split it"
@@ -210,7 +210,7 @@ class Builder:
             written = node
         return written.start_mark if written is not None else None
 
-    def _mapping(self, node: yaml.Node, path: tuple[paths.Step, ...]) -> Tree:
+    def _mapping(self, node: yaml.Node, path: tuple[paths.PathStep, ...]) -> Tree:
         tree: Tree = {}
         merged: Tree = {}
         lines: dict[str, int] = {}
@@ -229,7 +229,7 @@ class Builder:
             tree[key] = self._value(value_node, (*path, key))
         return {**merged, **tree}
 
-    def _merged(self, node: yaml.Node, path: tuple[paths.Step, ...]) -> Tree:
+    def _merged(self, node: yaml.Node, path: tuple[paths.PathStep, ...]) -> Tree:
         """Map merged by `<<`, or several of which the first counts most."""
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
         merged: Tree = {}
@@ -240,7 +240,7 @@ class Builder:
             merged = {**self._value(source, path), **merged}
         return merged
 
-    def _key(self, node: yaml.Node, path: tuple[paths.Step, ...]) -> str | None:
+    def _key(self, node: yaml.Node, path: tuple[paths.PathStep, ...]) -> str | None:
         value = self._scalar(node, path) if isinstance(node, yaml.ScalarNode) else None
         match value:
             case None:
@@ -252,7 +252,7 @@ class Builder:
                 return format(value, "g")
         return str(value)
 
-    def _scalar(self, node: yaml.Node, path: tuple[paths.Step, ...]) -> Scalar:
+    def _scalar(self, node: yaml.Node, path: tuple[paths.PathStep, ...]) -> Scalar:
         if node.tag in (_QUOTED, f"{_TAG}str"):
             return str(node.value)
         if node.tag != _PLAIN and node.tag not in _PARSED_TAGS:
@@ -266,7 +266,7 @@ class Builder:
             self._add(str(error), node, path)
             return str(node.value)
 
-    def _add(self, message: str, node: yaml.Node, path: tuple[paths.Step, ...]) -> None:
+    def _add(self, message: str, node: yaml.Node, path: tuple[paths.PathStep, ...]) -> None:
         self.problems.append(problem_at(self._source, message, node.start_mark, paths.render(path)))
 
 

@@ -15,7 +15,7 @@ from espalier.api.core import KUBE_SYSTEM
 from espalier.apiserver.access.rbac import Rbac
 from espalier.apiserver.access.webhooks import CallFailed, CallWebhook, Result, WebhookCall
 from espalier.apiserver.builtin import builtin as builtin_kinds
-from espalier.apiserver.core.core import Answer, Core, Steps
+from espalier.apiserver.core.core import Answer, Core, RequestSteps
 from espalier.apiserver.core.garbage_collector import GarbageCollector
 from espalier.apiserver.core.handler import Handler
 from espalier.apiserver.core.watches import Watch
@@ -186,7 +186,7 @@ class Server:
         # Bodies of unauthorized requests are not read.
         return with_json_body(info)
 
-    async def _run(self, steps: Steps) -> Answer:
+    async def _run(self, steps: RequestSteps) -> Answer:
         """Run the steps of a request: its writes, and its webhook calls, those of one step concurrently."""
         try:
             step = next(steps)

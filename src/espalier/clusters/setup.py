@@ -8,7 +8,7 @@ from espalier.api import eksa
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.clusters import rbac
 from espalier.clusters.act import controller
-from espalier.clusters.act.context import Tools
+from espalier.clusters.act.context import ClusterTools
 from espalier.clusters.admission import admission
 from espalier.clusters.design.gate import Isolation
 from espalier.clusters.design.layers import LAYERS, Layer
@@ -16,7 +16,7 @@ from espalier.clusters.design.provider import Providers
 from espalier.clusters.design.rate_limit import RateLimits
 from espalier.clusters.observe import management
 from espalier.clusters.observe.flux import FluxKustomizations
-from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.observe.reference_grace import ReferenceGrace
 from espalier.clusters.observe.settling import SETTLE_TIME, Settling
 from espalier.releases import Uninstalled
@@ -49,7 +49,7 @@ def component(
 
     def build(host: Host) -> None:
         manager = host.manager
-        observer = Observer(
+        observer = ClusterObserver(
             host.caches,
             manager.options,
             providers=providers,
@@ -60,7 +60,7 @@ def component(
             grace=ReferenceGrace(manager.clock.now),
         )
         manager.notices["management"] = lambda: observer.management_cluster.trouble
-        tools = Tools(
+        tools = ClusterTools(
             observer,
             observer.writer(host.client),
             manager.remotes,

@@ -62,7 +62,7 @@ def secrets_in(trees: Sequence[Tree], path: str) -> Iterator[str]:
                 yield f"{where}: {paths.render(at)}: {why}; take it out of the file"
 
 
-def _secret(at: tuple[paths.Step, ...], value: str) -> str:
+def _secret(at: tuple[paths.PathStep, ...], value: str) -> str:
     if _PRIVATE_KEY.search(value):
         return "it has a private key"
     if redaction.concealed(value) != value or redaction.secrets_of({str(at[-1]): value} if "://" not in value else {}):
@@ -72,7 +72,7 @@ def _secret(at: tuple[paths.Step, ...], value: str) -> str:
     return ""
 
 
-def _texts(at: tuple[paths.Step, ...], value: Any) -> Iterator[tuple[tuple[paths.Step, ...], str]]:
+def _texts(at: tuple[paths.PathStep, ...], value: Any) -> Iterator[tuple[tuple[paths.PathStep, ...], str]]:
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from _texts((*at, str(name)), inner)

@@ -231,7 +231,7 @@ def _comparable(tree: Tree, uids: Mapping[str, str] | None) -> Tree:
     return {**rest, "labels": labels, "annotations": remaining, "finalizers": finalizers, "ownerReferences": by_uid}
 
 
-def _lacking(wanted: Any, present: Any, path: tuple[paths.Step, ...]) -> Iterable[str]:
+def _lacking(wanted: Any, present: Any, path: tuple[paths.PathStep, ...]) -> Iterable[str]:
     if isinstance(wanted, dict) and isinstance(present, dict):
         for name, value in wanted.items():
             yield from _lacking(value, present.get(name), (*path, name))

@@ -20,7 +20,7 @@ from espalier.runtime.steps import Step
 from espalier.runtime.writer import NameTaken, Precondition, Writer
 
 
-class Context(Protocol):
+class ReconcileContext(Protocol):
     """One reconcile of one object."""
 
     @property
@@ -29,7 +29,7 @@ class Context(Protocol):
         ...
 
 
-C = TypeVar("C", bound=Context)
+C = TypeVar("C", bound=ReconcileContext)
 
 
 class Event(NamedTuple):

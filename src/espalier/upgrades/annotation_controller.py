@@ -40,11 +40,11 @@ from espalier.upgrades.group.group import DueMachines, Group
 from espalier.upgrades.group.sequence import Member
 from espalier.upgrades.node.containers import POD_CREATED
 from espalier.upgrades.observe import BY_CLUSTER, cluster_of
-from espalier.upgrades.reconciling import Tools
+from espalier.upgrades.reconciling import UpgradeTools
 
 
 def controller(
-    tools: Tools,
+    tools: UpgradeTools,
     group: Group,
     *,
     uses_hooks: bool = False,
@@ -59,7 +59,7 @@ def controller(
     reconciled = Reconciled(
         group.owner_resource,
         lambda key: tools.observer.owner(group.owner_resource, key.name),
-        lambda owner: Context(tools, group, owner, _upgrade_of(tools, group, owner), uses_hooks=uses_hooks),
+        lambda owner: AnnotationContext(tools, group, owner, _upgrade_of(tools, group, owner), uses_hooks=uses_hooks),
         lambda _ctx: STEPS,
         lambda _ctx, _outcome: None,
         finalizers=(),
@@ -101,13 +101,13 @@ def _is_deletion(_old: Object | None, new: Object | None) -> bool:
 
 
 @dataclass
-class Context:
+class AnnotationContext:
     """One reconcile of one control plane or worker node group, annotated or not.
 
     `object` has only metadata until the cluster has been read.
     """
 
-    tools: Tools
+    tools: UpgradeTools
     group: Group
     object: Object
     upgrade: Object | None
@@ -117,14 +117,14 @@ class Context:
     """True if Cluster API drives upgrades through runtime hooks."""
 
 
-def _upgrade_of(tools: Tools, group: Group, owner: Object) -> Object | None:
+def _upgrade_of(tools: UpgradeTools, group: Group, owner: Object) -> Object | None:
     upgrade = tools.observer.upgrade(group.resource, group.name(owner.name))
     if upgrade is not None and owner.metadata.uid not in by_controller(upgrade):
         return None  # created by hand: it needs no annotation, and is not ours
     return upgrade
 
 
-async def end_without_annotation(ctx: Context) -> Outcome:
+async def end_without_annotation(ctx: AnnotationContext) -> Outcome:
     """Without the annotation, delete the upgrade, then remove the pause; remove a claim whose holder is gone.
 
     While the Cluster still asks for the upgrade, wait: unpausing would replace all machines. The Cluster controller
@@ -149,7 +149,7 @@ async def end_without_annotation(ctx: Context) -> Outcome:
     return Done()
 
 
-async def leave_to_hooks(ctx: Context) -> Outcome:
+async def leave_to_hooks(ctx: AnnotationContext) -> Outcome:
     """With hooks, remove an annotation that a person set: two front ends would sequence the same machines."""
     owner, paused = ctx.object, ctx.object.metadata.annotations.get(PAUSED_ANNOTATION)
     if not ctx.uses_hooks or ctx.upgrade is not None or paused == PAUSED_FOR_UPGRADE:
@@ -162,7 +162,7 @@ async def leave_to_hooks(ctx: Context) -> Outcome:
     return await _release(ctx)
 
 
-async def read_cluster(ctx: Context) -> Outcome:
+async def read_cluster(ctx: AnnotationContext) -> Outcome:
     """Wait until the cluster's caches have the annotated owner. A deleted owner is left to Cluster API."""
     owner, group = ctx.object, ctx.group
     if owner.metadata.deletion_timestamp is not None:
@@ -177,7 +177,7 @@ async def read_cluster(ctx: Context) -> Outcome:
     return Continue()
 
 
-async def advance(ctx: Context) -> Outcome:
+async def advance(ctx: AnnotationContext) -> Outcome:
     """Create the upgrade; delete it once it is done, or once another upgrade is asked for."""
     if ctx.capi_objects is None:
         raise AssertionError("the step `read_cluster` must set `capi_objects`")
@@ -204,7 +204,7 @@ async def advance(ctx: Context) -> Outcome:
     return Continue()
 
 
-async def replace_lost(ctx: Context) -> Outcome:
+async def replace_lost(ctx: AnnotationContext) -> Outcome:
     """Unpause Cluster API while it replaces a lost machine and no node is being upgraded.
 
     It creates the new machine from the current spec, and waits for it before it does anything else; by then it is
@@ -235,7 +235,7 @@ STEPS = (end_without_annotation, leave_to_hooks, read_cluster, advance, replace_
 """From an annotation to machines that Cluster API does not replace."""
 
 
-def _under_way(ctx: Context, capi_objects: ClusterAPIObjects, upgrade: Object) -> str:
+def _under_way(ctx: AnnotationContext, capi_objects: ClusterAPIObjects, upgrade: Object) -> str:
     """A NodeUpgrade that is running, or whose result is not recorded on its Machine yet; empty if there is none."""
     wanted = _wanted(ctx.group, upgrade)
     for node_upgrade, member, decoded in _members(ctx, capi_objects, upgrade):
@@ -246,7 +246,7 @@ def _under_way(ctx: Context, capi_objects: ClusterAPIObjects, upgrade: Object) -
     return ""
 
 
-def _running(ctx: Context, capi_objects: ClusterAPIObjects, upgrade: Object) -> bool:
+def _running(ctx: AnnotationContext, capi_objects: ClusterAPIObjects, upgrade: Object) -> bool:
     """True if a NodeUpgrade is running, whatever the status of the upgrade says."""
     return any(_has_begun(member, decoded) for _, member, decoded in _members(ctx, capi_objects, upgrade))
 
@@ -256,7 +256,7 @@ def _has_begun(member: Member, upgrade: NodeUpgrade) -> bool:
 
 
 def _members(
-    ctx: Context, capi_objects: ClusterAPIObjects, upgrade: Object
+    ctx: AnnotationContext, capi_objects: ClusterAPIObjects, upgrade: Object
 ) -> Iterator[tuple[Object, Member, NodeUpgrade]]:
     """The NodeUpgrades of an upgrade whose machines are there."""
     for node_upgrade in ctx.tools.observer.node_upgrades(upgrade):
@@ -289,7 +289,7 @@ def _wanted(group: Group, upgrade: Object) -> Tree | None:
         return None
 
 
-async def _release(ctx: Context) -> Outcome:
+async def _release(ctx: AnnotationContext) -> Outcome:
     """Remove the annotation, and the pause that came with it: Cluster API resumes."""
     owner = ctx.object
     removed: dict[str, None] = {
@@ -305,7 +305,7 @@ async def _release(ctx: Context) -> Outcome:
     return Done()
 
 
-def _metadata(ctx: Context) -> ObjectMeta:
+def _metadata(ctx: AnnotationContext) -> ObjectMeta:
     owner = ctx.object
     return ObjectMeta(
         name=ctx.group.name(owner.name),

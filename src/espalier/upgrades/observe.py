@@ -27,7 +27,7 @@ BY_CLUSTER = "upgrades/cluster"
 OWN: tuple[Resource, ...] = (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource, NodeUpgrade.resource)
 
 
-class Observer:
+class UpgradeObserver:
     """Caches that always run. They hold only metadata of Cluster API objects, as most clusters have no upgrade."""
 
     def __init__(self, caches: Caches, following: ClusterTracker) -> None:

@@ -25,14 +25,14 @@ from espalier.runtime.reconciler import Event, Reconciled, Reconciler
 from espalier.runtime.steps import Step
 from espalier.runtime.writer import Writer
 from espalier.upgrades import names
-from espalier.upgrades.observe import Observer
+from espalier.upgrades.observe import UpgradeObserver
 
 
 @dataclass(frozen=True)
-class Tools:
+class UpgradeTools:
     """Shared by all reconciles."""
 
-    observer: Observer
+    observer: UpgradeObserver
     writer: Writer
     recorder: Recorder
     clock: Clock
@@ -55,7 +55,7 @@ def conditions_of(outcome: Outcome, message: str, under_way: frozenset[str]) -> 
     ]
 
 
-class Context(reconciler.Context, Protocol):
+class UpgradeContext(reconciler.ReconcileContext, Protocol):
     """One reconcile of one upgrade."""
 
     @property
@@ -69,11 +69,11 @@ class Context(reconciler.Context, Protocol):
         ...
 
 
-P = TypeVar("P", bound=Context)
+P = TypeVar("P", bound=UpgradeContext)
 
 
 @dataclass(frozen=True)
-class Report:
+class UpgradeReport:
     """The report of a reconcile of an upgrade."""
 
     before: Sequence[Condition]
@@ -96,7 +96,7 @@ class Kind(Generic[P]):
     observe: Callable[[Object], P]
     life: Sequence[Step[P]]
     deletion: Sequence[Step[P]]
-    report: Callable[[P, Outcome], Report]
+    report: Callable[[P, Outcome], UpgradeReport]
     finalizer: str
     afterwards: Sequence[Step[P]] = ()
     """The steps after completion; they are not reported."""
@@ -104,7 +104,7 @@ class Kind(Generic[P]):
     """Reasons that are not reported: they wait for a write of this reconcile, so that the next one follows at once."""
 
 
-def reconciler_of(tools: Tools, kind: Kind[P]) -> Reconciler[P]:
+def reconciler_of(tools: UpgradeTools, kind: Kind[P]) -> Reconciler[P]:
     """The reconciler of a kind of upgrades."""
 
     def due(ctx: P) -> Sequence[Step[P]]:
@@ -126,7 +126,7 @@ def reconciler_of(tools: Tools, kind: Kind[P]) -> Reconciler[P]:
     return Reconciler(upgrades, tools.writer, tools.recorder)
 
 
-def _reported(tools: Tools, object_: Object, report: Report) -> reconciler.Report:
+def _reported(tools: UpgradeTools, object_: Object, report: UpgradeReport) -> reconciler.Report:
     """The whole status, and an event if the reason of Ready changed."""
     conditions = list(report.before)
     again = _complete(object_, report, tools.clock.now())
@@ -144,7 +144,7 @@ def _reported(tools: Tools, object_: Object, report: Report) -> reconciler.Repor
     return reconciler.Report(always | msgspec.to_builtins(status), events, again=again)
 
 
-def _complete(object_: Object, report: Report, now: datetime) -> float | None:
+def _complete(object_: Object, report: UpgradeReport, now: datetime) -> float | None:
     """Add the advice to the message of Ready if its reason outlasts its limit; returns the seconds until it does.
 
     The last progress is the last transition of any condition, such as those of a node's steps.

@@ -22,8 +22,8 @@ from espalier.upgrades.hooks import machines
 from espalier.upgrades.hooks.handling import Hooks
 from espalier.upgrades.hooks.queries import Queries
 from espalier.upgrades.node import controller as node_upgrade
-from espalier.upgrades.observe import Observer
-from espalier.upgrades.reconciling import Tools
+from espalier.upgrades.observe import UpgradeObserver
+from espalier.upgrades.reconciling import UpgradeTools
 
 
 def component(
@@ -42,9 +42,9 @@ def component(
     def build(host: Host) -> None:
         manager, uses_hooks = host.manager, front_end is FrontEnd.HOOKS
         tracker = ClusterTracker(host.client, manager.remotes, infrastructures, manager.rng)
-        observer = Observer(host.caches, tracker)
+        observer = UpgradeObserver(host.caches, tracker)
         writer = Writer(host.client, {**observer.own, CONFIG_MAP: observer.images})
-        tools = Tools(observer, writer, manager.recorder, manager.clock)
+        tools = UpgradeTools(observer, writer, manager.recorder, manager.clock)
         bundles = host.caches.of(Bundles.resource, SYSTEM_NAMESPACE)
         distros = host.caches.of(DistroRelease.resource, SYSTEM_NAMESPACE)
         manager.add(tracker)

@@ -18,7 +18,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import names
 from espalier.clusters.design.provider import Provider
-from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.preview import reading
 from espalier.clusters.preview.previews import Preview, Previews
 from espalier.kube.client import Client, PatchType
@@ -166,7 +166,7 @@ class ManagedClusters:
         """The preview of `espalier plan` for a manifest. `manager` says how the manager in question is run."""
         env = await reading.read(self.client, {key}, providers=self.providers)
         snapshot = Snapshot()
-        observer = Observer(snapshot, providers=self.providers, **manager)
+        observer = ClusterObserver(snapshot, providers=self.providers, **manager)
         snapshot.fill(env.objects)
         previews = Previews(snapshot, observer, env.fleets, now=SystemClock().now(), secrets=env.secrets)
         return previews.of_change(key, manifest)

@@ -9,10 +9,10 @@ import grpc
 import grpc.aio
 
 from espalier.etcd.messages import rpc_pb2 as rpc
-from espalier.etcd.messages.services import PUT, RANGE, Answer, Context, generic_handlers
+from espalier.etcd.messages.services import PUT, RANGE, Answer, CallContext, generic_handlers
 
-RangeContext = Context[rpc.RangeRequest, rpc.RangeResponse]
-PutContext = Context[rpc.PutRequest, rpc.PutResponse]
+RangeContext = CallContext[rpc.RangeRequest, rpc.RangeResponse]
+PutContext = CallContext[rpc.PutRequest, rpc.PutResponse]
 
 
 class Member:

@@ -20,7 +20,7 @@ from espalier.api.resource import Resource
 from espalier.kube.objects import Object
 from espalier.runtime.clock import SystemClock
 from espalier.shoots.gardenlet.config import GardenletConfig
-from espalier.shoots.gardenlet.context import Context, Live, Tools
+from espalier.shoots.gardenlet.context import GardenletTools, Live, ShootContext
 from espalier.shoots.gardenlet.scope import Scope
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -70,7 +70,7 @@ def scope(ownership: Ownership = STARTED, **parts: Any) -> Scope:
     return Scope(**{**nothing, **empty, **known, "ownership": ownership, **parts})
 
 
-def context(of: Scope, operation: OperationType = OperationType.RECONCILE, **tools: Any) -> Context:
+def context(of: Scope, operation: OperationType = OperationType.RECONCILE, **tools: Any) -> ShootContext:
     """The context of a task; of the tools only those that are named."""
     common = SimpleNamespace(config=GardenletConfig("a", Timing()), clock=SystemClock(), **tools)
-    return Context(of, cast(Tools, common), Live(of.object, of.state), operation)
+    return ShootContext(of, cast(GardenletTools, common), Live(of.object, of.state), operation)

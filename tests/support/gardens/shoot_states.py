@@ -37,7 +37,7 @@ from espalier.runtime.controller import Controller
 from espalier.runtime.mapping import own_key
 from espalier.runtime.writer import Writer
 from espalier.shoots.garden.roles import Roles
-from espalier.shoots.state.controller import Observer, Sync
+from espalier.shoots.state.controller import StateObserver, Sync
 from espalier.shoots.state.document import digested
 from espalier.shoots.state.store import ShootStates
 from espalier.shoots.technical_ids import BY_TECHNICAL_ID, technical_ids
@@ -55,7 +55,7 @@ def controller(garden: Client, garden_caches: Caches, seed_caches: Caches, seed:
     """A controller that watches ShootStates, and creates those that are missing: a gardenlet leaves that to a flow."""
     states = garden_caches.of(ShootState.resource, labels=f"{metadata_keys.SEED}={seed}", transform=digested)
     shoots = garden_caches.of(Shoot.resource, indexes={BY_TECHNICAL_ID: technical_ids})
-    observer = Observer(shoots, states, seed_caches)
+    observer = StateObserver(shoots, states, seed_caches)
     made = Controller(
         "shootstate", Sync(observer, ShootStates(garden, seed, states), seed).reconcile, workers=5, rng=rng
     )

@@ -12,7 +12,7 @@ from espalier.api import paths, redaction
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.clusters.effects.diff import ObjectChange
-from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.preview import reading
 from espalier.clusters.preview.previews import Preview, Previews
 from espalier.kube.client import Client
@@ -35,7 +35,7 @@ async def previews(env: ManagedEnvironment, *versions: str, **manager: Any) -> P
     assert {plural for _, plural in asked} <= {resource.plural for resource in reading.kinds(PROVIDERS)}
     assert ("list", "secrets") not in asked
     snapshot = Snapshot()
-    observer = Observer(snapshot, providers=PROVIDERS, **manager)
+    observer = ClusterObserver(snapshot, providers=PROVIDERS, **manager)
     snapshot.fill(there.objects)
     return Previews(snapshot, observer, there.fleets, now=EPOCH, secrets=there.secrets)
 

@@ -25,7 +25,7 @@ from espalier.clusters.design.layers import LAYERS, Layer
 from espalier.clusters.design.provider import Provider
 from espalier.clusters.design.render.layered import rendered
 from espalier.clusters.design.rendered import Rendered
-from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.report.validity import problem
 from espalier.kube.client import Client
@@ -114,10 +114,10 @@ def observer(
     layers: Sequence[Layer] = LAYERS,
     front_end: FrontEnd = ANNOTATIONS,
     providers: Mapping[str, Provider] = PROVIDERS,
-) -> Observer:
+) -> ClusterObserver:
     """An observer that has seen the management cluster, the releases of this build, and these objects."""
     caches = Caches(Client(NoServer()))
-    made = Observer(caches, layers=layers, front_end=front_end, providers=providers)
+    made = ClusterObserver(caches, layers=layers, front_end=front_end, providers=providers)
     seen = [laptop(), *trees]
     seen += [] if any(tree["kind"] == "ConfigMap" for tree in trees) else [naming(_last_record(seen))]
     fill(caches, seen, _releases() if with_releases else ())

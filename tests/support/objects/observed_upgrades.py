@@ -20,7 +20,7 @@ from espalier.runtime.outcome import Continue, Outcome, Wait
 from espalier.upgrades import health
 from espalier.upgrades.cluster_view import MachineView
 from espalier.upgrades.node import pod
-from espalier.upgrades.node.context import Context
+from espalier.upgrades.node.context import NodeUpgradeContext
 from espalier.upgrades.node.observe import NodeScope
 from espalier.upgrades.views import Node, Pod
 
@@ -169,7 +169,7 @@ def ended(step: Any, scope: NodeScope, *, is_late: bool = False) -> tuple[Outcom
         raise NotFound.of(name)
 
     tools: Any = SimpleNamespace(writer=SimpleNamespace(merge=merge, client=SimpleNamespace(get=get)))
-    return asyncio.run(step(Context(tools, scope))), written
+    return asyncio.run(step(NodeUpgradeContext(tools, scope))), written
 
 
 def reason(outcome: Outcome) -> str:

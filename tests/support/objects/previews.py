@@ -7,7 +7,7 @@ from typing import Any
 
 from espalier.api.meta import Tree
 from espalier.clusters.effects.machines import Fleet
-from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.preview.previews import Previews
 from espalier.kube.objects import Object, to_bytes
 from espalier.providers.registry import PROVIDERS
@@ -17,7 +17,7 @@ from tests.support.objects.observed_clusters import NAMESPACE, NOW, RELEASES, as
 
 def previews(*trees: Tree, now: datetime = NOW) -> Previews:
     snapshot = Snapshot()
-    observer = Observer(snapshot, providers=PROVIDERS)
+    observer = ClusterObserver(snapshot, providers=PROVIDERS)
     releases = [Object(to_bytes(one)) for one in RELEASES.objects()]
     snapshot.fill([*releases, as_object(laptop()), *map(as_object, trees)])
     return Previews(snapshot, observer, {"garden": Fleet()}, now=now)

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters.act.context import Context, Tools
+from espalier.clusters.act.context import ClusterContext, ClusterTools
 from espalier.clusters.design.provider import Providers
 from espalier.clusters.design.rate_limit import RateLimits
 from espalier.clusters.observe.settling import Settling
@@ -105,14 +105,14 @@ class Environment:
         self._remotes = RemoteClients(lambda _: Client(workload))
         self._remote_tasks = RemoteTasks(self._remotes)
 
-    def begin(self, *trees: Tree, key: Key = GARDEN, providers: Providers = PROVIDERS) -> Context:
+    def begin(self, *trees: Tree, key: Key = GARDEN, providers: Providers = PROVIDERS) -> ClusterContext:
         """A reconcile that has seen these objects."""
         seen = observer(*trees, providers=providers)
         scope = seen.scope(key)
         assert scope is not None
         recorder = Recorder(self.client, component="test", clock=SystemClock(), rng=random.Random(1))
         writer = seen.writer(self.client)
-        tools = Tools(
+        tools = ClusterTools(
             seen,
             writer,
             self._remotes,
@@ -123,15 +123,15 @@ class Environment:
             Settling(0),
             self.copies,
         )
-        return Context(tools, scope)
+        return ClusterContext(tools, scope)
 
 
 def step(
-    act: Callable[[Context], Awaitable[T]], trees: Sequence[Tree], key: Key = GARDEN
-) -> tuple[T, list[Tree], Context]:
+    act: Callable[[ClusterContext], Awaitable[T]], trees: Sequence[Tree], key: Key = GARDEN
+) -> tuple[T, list[Tree], ClusterContext]:
     """How a step ends among these objects, what it patches, and its reconcile."""
 
-    async def main() -> tuple[T, list[Tree], Context]:
+    async def main() -> tuple[T, list[Tree], ClusterContext]:
         env = Environment(Server(), Workload(), Expiry())
         p = env.begin(*trees, key=key)
         return await act(p), env.server.written, p

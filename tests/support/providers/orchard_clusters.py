@@ -9,7 +9,7 @@ import msgspec
 
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.observe.scope import ClusterAPIObjects, Scope
 from espalier.clusters.plan import plan
 from tests.support.objects.observed_clusters import NAMESPACE, applied, example, observer
@@ -49,11 +49,11 @@ def cluster(
     return tree
 
 
-def see(*trees: Tree) -> Observer:
+def see(*trees: Tree) -> ClusterObserver:
     return observer(*trees, providers=ORCHARD)
 
 
-def scope_of(seen: Observer, name: str, namespace: str = NAMESPACE) -> Scope:
+def scope_of(seen: ClusterObserver, name: str, namespace: str = NAMESPACE) -> Scope:
     found = seen.scope(Key(namespace, name))
     assert found is not None
     return found

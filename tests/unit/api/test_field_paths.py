@@ -22,14 +22,14 @@ def test_paths_are_written_as_kubernetes_writes_them() -> None:
 
 @pytest.mark.soak
 @given(steps)
-def test_a_written_path_reads_back_as_itself(path: list[paths.Step]) -> None:
+def test_a_written_path_reads_back_as_itself(path: list[paths.PathStep]) -> None:
     assert list(paths.parse(paths.render(path))) == path
 
 
 @example(["]."])
 @example(["].a", "b]["])
 @given(st.lists(st.text(max_size=8) | st.integers(min_value=0, max_value=9), max_size=4))
-def test_whatever_the_keys_the_path_can_be_read(path: list[paths.Step]) -> None:
+def test_whatever_the_keys_the_path_can_be_read(path: list[paths.PathStep]) -> None:
     text = paths.render(path)
     assert paths.render(paths.parse(text)).count("[") <= text.count("[")
 

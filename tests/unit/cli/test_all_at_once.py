@@ -152,7 +152,7 @@ def test_an_object_that_is_given_twice_is_no_change_of_the_first() -> None:
     ]
 
 
-def fields(tree: Any, at: tuple[paths.Step, ...] = ()) -> Iterator[tuple[paths.Step, ...]]:
+def fields(tree: Any, at: tuple[paths.PathStep, ...] = ()) -> Iterator[tuple[paths.PathStep, ...]]:
     """The paths of all fields of an object, but for those that say what it is."""
     steps = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
     for step, value in steps:

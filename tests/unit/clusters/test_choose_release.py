@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from espalier.api.meta import Tree
-from espalier.clusters.act.context import Context
-from espalier.clusters.act.step import Step
+from espalier.clusters.act.context import ClusterContext
+from espalier.clusters.act.step import ClusterStep
 from espalier.clusters.act.steps import choose_release, take_release
 from espalier.clusters.report.validity import problem
 from espalier.runtime.outcome import Continue, Outcome, Wait
@@ -17,9 +17,9 @@ from tests.support.objects.observed_clusters import example, laptop, naming
 from tests.support.objects.reconciles import step
 
 
-def chosen(*trees: Tree) -> tuple[Outcome, list[Tree], Context]:
+def chosen(*trees: Tree) -> tuple[Outcome, list[Tree], ClusterContext]:
     """How the step ends among these objects, what it writes, and its reconcile."""
-    return step(Step(choose_release, take_release), trees)
+    return step(ClusterStep(choose_release, take_release), trees)
 
 
 def without_release(**spec: Any) -> list[Tree]:

@@ -16,7 +16,7 @@ from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.act.cni_steps import compare_cni, install_cni, restore_cni
-from espalier.clusters.act.context import Context
+from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.design import cni, names, rate_limit
 from espalier.clusters.design.rendered import Manifest
 from espalier.kube.wire import Response
@@ -34,7 +34,7 @@ CILIUM: Tree = {"cniConfig": {"cilium": {}}}
 ALONE: Tree = {"cniConfig": {"cilium": {"skipUpgrade": True}}}
 """Asks for the CNI not to be touched after its installation."""
 
-Step = Callable[[Context], Awaitable[Outcome]]
+Step = Callable[[ClusterContext], Awaitable[Outcome]]
 
 
 def status(code: int, reason: str) -> Response:
@@ -71,7 +71,7 @@ class Story:
             if not kinds or manifest.resource.kind in kinds:
                 self.workload.stored.pop(path(manifest), None)
 
-    def begin(self, **spec: Any) -> Context:
+    def begin(self, **spec: Any) -> ClusterContext:
         cluster = example(**self.spec | spec)[0]
         cluster["status"] = {"observedGeneration": self.generation}
         there = objects(**self.spec)
@@ -379,7 +379,7 @@ def test_a_restore_under_way_is_awaited_before_the_comparison() -> None:
     story(tell)
 
 
-def lost(one: Context) -> Sequence[str] | None:
+def lost(one: ClusterContext) -> Sequence[str] | None:
     return one.scope.lost_cni
 
 

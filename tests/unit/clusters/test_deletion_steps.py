@@ -12,7 +12,7 @@ from espalier.api.eksa.group import CLUSTER_FINALIZER
 from espalier.api.eksa.group import PAUSED_ANNOTATION as PAUSED
 from espalier.api.meta import Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
-from espalier.clusters.act.context import Context
+from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.act.controller import deletion_obstacle
 from espalier.clusters.act.deletion_steps import delete_cluster, delete_leftovers, remove_finalizer
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
@@ -30,7 +30,7 @@ def going(**metadata: object) -> Tree:
     return cluster
 
 
-def taken(step: Callable[[Context], Awaitable[Outcome]], *trees: Tree) -> tuple[Outcome, list[tuple[str, str]]]:
+def taken(step: Callable[[ClusterContext], Awaitable[Outcome]], *trees: Tree) -> tuple[Outcome, list[tuple[str, str]]]:
     """How the step ends, and what it deletes, with the uid that it names."""
 
     async def main() -> tuple[Outcome, list[tuple[str, str]]]:

@@ -17,7 +17,7 @@ from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.act import kubeconfig_copies
-from espalier.clusters.act.context import Context
+from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.act.kubeconfig_copies import CHECK_EVERY, TRY_EVERY
 from espalier.clusters.design import names
 from espalier.kube.errors import Invalid
@@ -67,7 +67,7 @@ class Story:
         made: bool = True,
         namespace: str = GARDEN.namespace,
         labels: Mapping[str, str] | None = None,
-    ) -> Context:
+    ) -> ClusterContext:
         """One reconcile: annotations and status of the Cluster, and the Secret of Cluster API."""
         cluster = example()[0]
         cluster["metadata"] |= {"annotations": {metadata_keys.KUBECONFIG_ANNOTATION: noted}, "namespace": namespace}
@@ -102,7 +102,7 @@ def story(
     run(main, epoch=EPOCH, seed=1)
 
 
-def said(p: Context) -> str | None:
+def said(p: ClusterContext) -> str | None:
     return p.copied.reason if p.copied is not None else None
 
 

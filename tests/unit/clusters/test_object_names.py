@@ -14,7 +14,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.clusters.design import names, object_names
 from espalier.clusters.design.object_names import ClusterOwnership
-from espalier.clusters.observe.observe import Observer, written
+from espalier.clusters.observe.observe import ClusterObserver, written
 from espalier.clusters.observe.scope import ClusterAPIObjects, Scope
 from espalier.clusters.plan import plan
 from espalier.clusters.report.validity import problem
@@ -60,7 +60,7 @@ def datacenters() -> list[Tree]:
     return found
 
 
-def scope(seen: Observer, name: Name, namespace: str) -> Scope:
+def scope(seen: ClusterObserver, name: Name, namespace: str) -> Scope:
     found = seen.scope(Key(namespace, name[0]))
     assert found is not None
     return found

@@ -8,7 +8,7 @@ import msgspec
 
 from espalier.api.eksa.reasons import Reason
 from espalier.clusters.act.steps import find_children
-from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.observe.reference_grace import GRACE, ReferenceGrace
 from espalier.clusters.observe.references import Missing, missing_kind
 from espalier.clusters.observe.scope import Scope
@@ -73,7 +73,7 @@ def test_a_cluster_that_was_created_again_has_a_grace_of_its_own() -> None:
     grace, awaiting = ReferenceGrace(clock), lacking(ABSENT)
     grace.left(awaiting)
     clock.now += timedelta(seconds=GRACE)
-    Observer(Caches(Client(NoServer())), providers=PROVIDERS, grace=grace).forget(awaiting.key)
+    ClusterObserver(Caches(Client(NoServer())), providers=PROVIDERS, grace=grace).forget(awaiting.key)
     assert grace.left(awaiting) == GRACE
 
 

@@ -18,7 +18,7 @@ from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Condition, Tree
 from espalier.api.redaction import HIDDEN
 from espalier.cli.clusters import plan_text
-from espalier.clusters.act.context import Context, Tools
+from espalier.clusters.act.context import ClusterContext, ClusterTools
 from espalier.clusters.admission import admission
 from espalier.clusters.admission.admission import Admission
 from espalier.clusters.design import names
@@ -186,7 +186,7 @@ def test_neither_a_condition_nor_an_event_quotes_what_an_api_server_quoted() -> 
         def event(self, _object: Object, _type: str, _reason: str, message: str) -> None:
             without_secrets.append(message)
 
-    Context(cast(Tools, SimpleNamespace(recorder=Paper())), seen).event("Warning", "Refused", refusal)
+    ClusterContext(cast(ClusterTools, SimpleNamespace(recorder=Paper())), seen).event("Warning", "Refused", refusal)
     assert "is invalid" in without_secrets[0]
     assert canary not in without_secrets[0]
 

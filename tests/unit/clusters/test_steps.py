@@ -16,7 +16,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.act.machine_steps import make_control_plane, make_workers
 from espalier.clusters.act.secret_steps import find_left_over_secrets, read_left_over_secrets
-from espalier.clusters.act.step import Step
+from espalier.clusters.act.step import ClusterStep
 from espalier.clusters.act.steps import add_finalizer, find_children, leave_children, own_children
 from espalier.clusters.design import gate, names, object_names
 from espalier.clusters.observe.references import Missing
@@ -63,7 +63,7 @@ def test_keys_that_are_left_over_stop_a_cluster_that_is_not_made_yet(
         server = Secrets(name, labels)
         p = Environment(server, Workload(), Expiry()).begin(*example(), datacenter(), *(objects() if is_made else ()))
         assert await read_left_over_secrets(p) == Continue()
-        outcome = await Step(find_left_over_secrets)(p)
+        outcome = await ClusterStep(find_left_over_secrets)(p)
         if stops:
             assert isinstance(outcome, Wait)
             assert (outcome.reason, outcome.after) == ("ClusterNameTaken", 60.0)
@@ -77,7 +77,7 @@ def test_keys_that_are_left_over_stop_a_cluster_that_is_not_made_yet(
 
 def applied(trees: list[Tree], act: Any) -> list[str]:
     """The health checks that a step applies."""
-    outcome, written, _ = step(Step(act), trees)
+    outcome, written, _ = step(ClusterStep(act), trees)
     assert outcome == Continue()
     return [body["metadata"]["name"] for body in written if body.get("kind") == "MachineHealthCheck"]
 

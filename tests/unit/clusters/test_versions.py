@@ -13,7 +13,7 @@ from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.clusters.admission.admission import Admission
 from espalier.clusters.admission.release_admission import validate_release
-from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.observe.rules import releases
 from espalier.kube.client import Client
 from espalier.kube.wire import ADMIN
@@ -334,7 +334,7 @@ def test_an_edited_release_is_refused_field_by_field() -> None:
 
 
 def test_a_manager_that_has_not_read_everything_refuses_with_the_reason() -> None:
-    unread = Observer(Caches(Client(NoServer())), providers=PROVIDERS)
+    unread = ClusterObserver(Caches(Client(NoServer())), providers=PROVIDERS)
     request = AdmissionRequest("CREATE", "Cluster", "team-a", "garden", ADMIN, as_object(garden()))
     response = Admission(unread, lambda: NOW).validate(request)
     assert (response.allowed, response.code) == (False, 503)

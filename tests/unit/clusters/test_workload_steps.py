@@ -11,7 +11,7 @@ from espalier.api.core import CONFIG_MAP
 from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Tree
-from espalier.clusters.act.context import Context
+from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.act.workload_steps import (
     begin_workload_objects,
     compare_workload_objects,
@@ -64,7 +64,7 @@ class Story:
             path = f"/api/v1/namespaces/kube-system/configmaps/{name}"
             self.workload.stored[path] = json.dumps(tree).encode()
 
-    async def do(self, step: Callable[[Context], Awaitable[Outcome]]) -> Outcome:
+    async def do(self, step: Callable[[ClusterContext], Awaitable[Outcome]]) -> Outcome:
         self.server.asked.clear()
         self.workload.asked.clear()
         provider = replace(DOCKER, workload=lambda _render_input: self.manifests)

@@ -13,7 +13,7 @@ from grpc_tools import protoc
 import espalier.etcd.messages
 from espalier.etcd.messages import rpc_pb2 as rpc
 from espalier.etcd.messages import services
-from espalier.etcd.messages.services import Context, Method, generic_handlers
+from espalier.etcd.messages.services import CallContext, Method, generic_handlers
 
 FOLDER = Path(espalier.etcd.messages.__file__).parent
 SOURCE = "espalier/etcd/messages/rpc.proto"
@@ -40,18 +40,18 @@ def test_every_request_and_response_is_of_one_method() -> None:
 
 async def test_both_ends_speak_through_the_table(tmp_path: Path) -> None:
     async def get(
-        request: rpc.RangeRequest, context: Context[rpc.RangeRequest, rpc.RangeResponse]
+        request: rpc.RangeRequest, context: CallContext[rpc.RangeRequest, rpc.RangeResponse]
     ) -> rpc.RangeResponse:
         return rpc.RangeResponse(kvs=[rpc.KeyValue(key=request.key, value=b"\xff", version=1)])
 
     async def snapshot(
-        request: rpc.SnapshotRequest, context: Context[rpc.SnapshotRequest, rpc.SnapshotResponse]
+        request: rpc.SnapshotRequest, context: CallContext[rpc.SnapshotRequest, rpc.SnapshotResponse]
     ) -> AsyncIterator[rpc.SnapshotResponse]:
         for blob in (b"a", b"b"):
             yield rpc.SnapshotResponse(blob=blob)
 
     async def watch(
-        requests: AsyncIterable[rpc.WatchRequest], context: Context[rpc.WatchRequest, rpc.WatchResponse]
+        requests: AsyncIterable[rpc.WatchRequest], context: CallContext[rpc.WatchRequest, rpc.WatchResponse]
     ) -> AsyncIterator[rpc.WatchResponse]:
         async for request in requests:
             yield rpc.WatchResponse(created=True, watch_id=request.create_request.watch_id)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from espalier.etcd.client import connect
 from espalier.etcd.errors import Corrupt, EtcdError, NotEtcd, Unavailable
 from espalier.etcd.messages import rpc_pb2 as rpc
-from espalier.etcd.messages.services import SNAPSHOT, Context
+from espalier.etcd.messages.services import SNAPSHOT, CallContext
 from tests.support.etcd.etcd_members import Member, running
 
 DATABASE = random.Random(1).randbytes(2048)
@@ -36,7 +36,7 @@ class Snapped(Member):
         self.others = [SNAPSHOT.answered_by(self._snapshot)]
 
     async def _snapshot(
-        self, request: rpc.SnapshotRequest, context: Context[rpc.SnapshotRequest, rpc.SnapshotResponse]
+        self, request: rpc.SnapshotRequest, context: CallContext[rpc.SnapshotRequest, rpc.SnapshotResponse]
     ) -> AsyncIterator[rpc.SnapshotResponse]:
         for blob in self.blobs:
             yield rpc.SnapshotResponse(blob=blob)

@@ -14,7 +14,7 @@ from espalier.etcd import watch as watching
 from espalier.etcd.client import Client, connect
 from espalier.etcd.errors import Compacted, Denied, EtcdError, NotEtcd, Unavailable
 from espalier.etcd.messages import rpc_pb2 as rpc
-from espalier.etcd.messages.services import WATCH, Context
+from espalier.etcd.messages.services import WATCH, CallContext
 from tests.support.etcd.etcd_members import Member, running
 from tests.support.tasks import left_over
 
@@ -41,7 +41,7 @@ class Watched(Member):
         self.others = [WATCH.answered_by(self._watch)]
 
     async def _watch(
-        self, requests: AsyncIterable[rpc.WatchRequest], context: Context[rpc.WatchRequest, rpc.WatchResponse]
+        self, requests: AsyncIterable[rpc.WatchRequest], context: CallContext[rpc.WatchRequest, rpc.WatchResponse]
     ) -> AsyncIterator[rpc.WatchResponse]:
         request = await anext(aiter(requests))
         self.starts.append(request.create_request.start_revision)

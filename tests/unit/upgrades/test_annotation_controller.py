@@ -23,7 +23,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.upgrades import expected
 from espalier.upgrades.annotation_controller import (
-    Context,
+    AnnotationContext,
     _is_annotated,
     _upgrade_of,
     advance,
@@ -33,7 +33,7 @@ from espalier.upgrades.annotation_controller import (
 )
 from espalier.upgrades.group.control_plane import ControlPlaneGroup
 from espalier.upgrades.group.group import DueMachines
-from espalier.upgrades.observe import Observer
+from espalier.upgrades.observe import UpgradeObserver
 from tests.support.objects.observed_upgrades import machine, made
 
 TEMPLATE = {"apiGroup": "g", "kind": "K", "name": "t"}
@@ -98,7 +98,7 @@ def ended(
     metadata = {"name": "garden", "namespace": "eksa-system", "uid": "1", "annotations": annotations}
     owner = made({"kind": "KubeadmControlPlane", "metadata": metadata, "spec": ASKED})
     capi_objects: Any = SimpleNamespace(machine=machine)
-    return asyncio.run(step(Context(tools, Group(), owner, of, capi_objects, uses_hooks))), did
+    return asyncio.run(step(AnnotationContext(tools, Group(), owner, of, capi_objects, uses_hooks))), did
 
 
 UNMARKED = ["unmarked", "unpaused"]
@@ -228,7 +228,7 @@ def test_a_cluster_says_of_each_of_its_groups_whether_it_is_upgraded_in_place(na
     def asks(**metadata: str) -> bool:
         cluster_object = made({**cluster, "metadata": {**cluster["metadata"], **metadata}, **spec})
         observer: Any = SimpleNamespace(_clusters={Key("team", "garden"): cluster_object})
-        return Observer.asks_in_place(observer, made(owner))
+        return UpgradeObserver.asks_in_place(observer, made(owner))
 
     assert asks() is is_in_place
     assert not asks(deletionTimestamp="2026-01-01T00:00:00Z")
@@ -257,7 +257,7 @@ def test_an_owner_being_deleted_is_left_to_cluster_api() -> None:
             writer=SimpleNamespace(merge=merge), observer=SimpleNamespace(view=lambda _cluster: None)
         )
         plane = made({"kind": "K", "metadata": {"name": "garden", "annotations": MARKED, **deletion}})
-        return asyncio.run(read_cluster(Context(tools, ControlPlaneGroup(), plane, None))), written
+        return asyncio.run(read_cluster(AnnotationContext(tools, ControlPlaneGroup(), plane, None))), written
 
     outcome, written = read({"deletionTimestamp": "2026-01-01T00:00:00Z"})
     assert outcome == Done()
@@ -271,7 +271,7 @@ def test_an_owner_whose_label_was_edited_waits_for_its_label() -> None:
     cluster = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "garden", "uid": "2"}
     metadata = {"name": "garden", "labels": {"cluster.x-k8s.io/cluster-name": "other"}, "ownerReferences": [cluster]}
     plane = made({"kind": "KubeadmControlPlane", "metadata": metadata | {"annotations": MARKED}})
-    outcome = asyncio.run(read_cluster(Context(cast(Any, None), ControlPlaneGroup(), plane, None)))
+    outcome = asyncio.run(read_cluster(AnnotationContext(cast(Any, None), ControlPlaneGroup(), plane, None)))
     assert isinstance(outcome, Wait)
     assert outcome.reason == "LabelsChanged"
     assert 'it is owned by Cluster garden: set it to "garden"' in outcome.message
@@ -287,7 +287,7 @@ def test_an_owner_is_judged_as_it_was_annotated_and_not_as_it_was_before(seen: s
 
     objects: Any = SimpleNamespace(get=lambda *_: plane(seen) if seen else None)
     tools: Any = SimpleNamespace(observer=SimpleNamespace(view=lambda _cluster: SimpleNamespace(capi_objects=objects)))
-    ctx = Context(tools, ControlPlaneGroup(), plane("7"), None)
+    ctx = AnnotationContext(tools, ControlPlaneGroup(), plane("7"), None)
     outcome = asyncio.run(read_cluster(ctx))
     assert (outcome == Continue(), ctx.capi_objects is objects) == (is_read, is_read)
 
@@ -306,7 +306,7 @@ def test_the_claim_on_a_control_plane_without_annotation_goes_with_its_holder(
         writer=SimpleNamespace(merge=merge), observer=SimpleNamespace(is_there=lambda _claim: is_there)
     )
     claimed = made({"kind": "K", "metadata": {"name": "garden", "annotations": {NODE_IN_WORK: "a-node-upgrader 1"}}})
-    assert asyncio.run(end_without_annotation(Context(tools, ControlPlaneGroup(), claimed, None))) == Done()
+    assert asyncio.run(end_without_annotation(AnnotationContext(tools, ControlPlaneGroup(), claimed, None))) == Done()
     assert changes == written
 
 

@@ -20,14 +20,16 @@ from espalier.upgrades import names
 from espalier.upgrades.node import context
 from espalier.upgrades.node import steps as node_life
 from espalier.upgrades.node.containers import STEPS
-from espalier.upgrades.node.context import Context
+from espalier.upgrades.node.context import NodeUpgradeContext
 from espalier.upgrades.node.observe import NodeScope
 from tests.support.objects.observed_upgrades import machine, made, node, scope_of, working
 
 OURS = names.protection("a-node-upgrader")
 
 
-def marked(annotations: dict[str, str], scope: NodeScope | None = None) -> tuple[Context, list[dict[str, str | None]]]:
+def marked(
+    annotations: dict[str, str], scope: NodeScope | None = None
+) -> tuple[NodeUpgradeContext, list[dict[str, str | None]]]:
     """The upgrade of node a, whose Machine has these annotations, and what becomes written on it."""
     written: list[dict[str, str | None]] = []
 
@@ -43,7 +45,7 @@ def marked(annotations: dict[str, str], scope: NodeScope | None = None) -> tuple
     view: Any = scope.cluster_view
     view.capi_objects.caches = {}
     tools: Any = SimpleNamespace(writer=writer)
-    return Context(tools, scope), written
+    return NodeUpgradeContext(tools, scope), written
 
 
 def run(of: Awaitable[None]) -> None:

@@ -19,7 +19,7 @@ from espalier.upgrades import expected, names
 from espalier.upgrades.node import capacity, pod
 from espalier.upgrades.node import observe as node_scope
 from espalier.upgrades.node import steps as node_life
-from espalier.upgrades.node.context import Context
+from espalier.upgrades.node.context import NodeUpgradeContext
 from espalier.upgrades.node.observe import NodeScope
 from espalier.upgrades.views import Node
 from tests.support.objects.observed_upgrades import (
@@ -94,7 +94,7 @@ def test_a_machine_that_is_merely_not_found_keeps_the_rights_of_its_upgrader(
     tree = scope.object.tree
     tree["metadata"]["labels"] = {"cluster.x-k8s.io/cluster-name": label}
     tools: Any = SimpleNamespace(writer=SimpleNamespace(client=SimpleNamespace(get=get)))
-    outcome = asyncio.run(node_life.find_machine(Context(tools, replace(scope, object=made(tree)))))
+    outcome = asyncio.run(node_life.find_machine(NodeUpgradeContext(tools, replace(scope, object=made(tree)))))
     assert (reason(outcome), taken) == (expected_reason, [])
 
 
@@ -173,7 +173,7 @@ async def test_no_pod_is_deleted_without_a_retry(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(node_life, "delete_pod", delete_pod)
     tools: Any = SimpleNamespace(writer=None)
     failed = with_pod("Failed", {"components-copier": FAILED})
-    assert await node_life.retry(Context(tools, failed)) == Continue()
+    assert await node_life.retry(NodeUpgradeContext(tools, failed)) == Continue()
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_a_kubelet_silent_for_a_minute_is_reported(seconds: int, expected_reason
     conditions = [{"type": "Ready", "status": "Unknown", "lastTransitionTime": since}]
     silent = msgspec.convert({"metadata": {"name": "a"}, "status": {"conditions": conditions}}, Node)
     tools: Any = SimpleNamespace(clock=SimpleNamespace(now=lambda: NOW))
-    outcome = asyncio.run(node_life.follow_pod(Context(tools, replace(scope, node=silent))))
+    outcome = asyncio.run(node_life.follow_pod(NodeUpgradeContext(tools, replace(scope, node=silent))))
     assert reason(outcome) == expected_reason
 
 
@@ -296,7 +296,7 @@ def test_room_on_other_nodes_is_looked_for_where_pods_of_a_worker_would_move(
     view: Any = scope.cluster_view
     view.workload.client = None
     tools: Any = SimpleNamespace()
-    assert asyncio.run(node_life._has_room(Context(tools, scope))) is not is_asked
+    assert asyncio.run(node_life._has_room(NodeUpgradeContext(tools, scope))) is not is_asked
 
 
 def owned(uid: str) -> Tree:
@@ -348,7 +348,7 @@ def test_a_machine_of_a_cluster_that_its_label_does_not_name_is_found_by_its_spe
 
     tools: Any = SimpleNamespace(writer=SimpleNamespace(merge=merge, client=SimpleNamespace(get=get)))
     scope = replace(scope_of([node("a")]), cluster="")
-    outcome = asyncio.run(node_life.find_cluster(Context(tools, scope)))
+    outcome = asyncio.run(node_life.find_cluster(NodeUpgradeContext(tools, scope)))
     assert outcome == Wait("CacheNotSynced", "reading cluster c")
     assert written == [{"metadata": {"labels": {"cluster.x-k8s.io/cluster-name": "c"}}}]
-    assert asyncio.run(node_life.find_cluster(Context(tools, scope_of([node("a")])))) == Continue()
+    assert asyncio.run(node_life.find_cluster(NodeUpgradeContext(tools, scope_of([node("a")])))) == Continue()

@@ -18,7 +18,7 @@ from espalier.runtime.writer import Precondition
 from espalier.upgrades import names
 from espalier.upgrades.node import context
 from espalier.upgrades.node import deletion as node_deletion
-from espalier.upgrades.node.context import Context
+from espalier.upgrades.node.context import NodeUpgradeContext
 from espalier.upgrades.node.observe import NodeScope
 from tests.support.objects.observed_upgrades import NEW, OLD, made, node, rights_taken, scope_of
 
@@ -34,7 +34,7 @@ def ended(scope: NodeScope, monkeypatch: pytest.MonkeyPatch) -> tuple[Outcome, l
     tree = scope.object.tree
     held = made({**tree, "metadata": {**tree["metadata"], "finalizers": [NODE_FINALIZER]}})
     tools: Any = SimpleNamespace()
-    return asyncio.run(node_deletion.end_on_node(Context(tools, replace(scope, object=held)))), cleared
+    return asyncio.run(node_deletion.end_on_node(NodeUpgradeContext(tools, replace(scope, object=held)))), cleared
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_kubeadm_config_is_brought_back_by_who_may_have_written_it_and_while_no_
         upgrade=msgspec.structs.replace(scope.upgrade, status=status),
     )
     tools: Any = SimpleNamespace()
-    asyncio.run(node_deletion.restore_configuration(Context(tools, scope)))
+    asyncio.run(node_deletion.restore_configuration(NodeUpgradeContext(tools, scope)))
     assert [json.loads(configuration)["apiServer"] for configuration in written] == (
         [wished["clusterConfiguration"]["apiServer"]] * is_restored
     )

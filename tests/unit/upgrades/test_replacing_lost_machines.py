@@ -15,7 +15,7 @@ from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.objects import Object, encode_json
 from espalier.runtime.outcome import Wait
 from espalier.upgrades import expected
-from espalier.upgrades.annotation_controller import Context, replace_lost
+from espalier.upgrades.annotation_controller import AnnotationContext, replace_lost
 from espalier.upgrades.group import control_plane as control_plane_group
 
 OURS = {PAUSED_ANNOTATION: PAUSED_FOR_UPGRADE}
@@ -77,7 +77,7 @@ def written(lost: str, annotations: dict[str, str], *nodes: Object, noted: bool 
             },
         }
     )
-    outcome = asyncio.run(replace_lost(Context(tools, Group(), owner, upgrade, capi_objects)))
+    outcome = asyncio.run(replace_lost(AnnotationContext(tools, Group(), owner, upgrade, capi_objects)))
     assert isinstance(outcome, Wait)
     return changes, outcome
 

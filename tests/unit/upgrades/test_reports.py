@@ -35,7 +35,7 @@ def test_each_reason_that_outlasts_its_limit_says_since_when_and_what_helps(reas
         now = datetime(2026, 1, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
         tools: Any = SimpleNamespace(clock=SimpleNamespace(now=lambda: now))
         waiting = reconciling.conditions_of(Wait(reason.name, "so it is"), "", node_upgrade.QUIET)
-        report = reconciling.Report(before, waiting, lambda conditions: (NodeUpgradeStatus(conditions), {}))
+        report = reconciling.UpgradeReport(before, waiting, lambda conditions: (NodeUpgradeStatus(conditions), {}))
         report_of_reconcile = reconciling._reported(tools, upgrade, report)
         status: Any = report_of_reconcile.status
         return next(
@@ -58,7 +58,7 @@ def test_what_is_no_time_in_a_status_is_ignored(text: str) -> None:
     before = [Condition("ComponentsCopied", "True", "Done", last_transition_time=text)]
     upgrade = made({"metadata": {"name": "a", "namespace": "b", "creationTimestamp": "2026-01-01T00:00:00Z"}})
     waiting = reconciling.conditions_of(Wait(LIMITED[0].name, "so it is"), "", node_upgrade.QUIET)
-    report = reconciling.Report(before, waiting, lambda conditions: (NodeUpgradeStatus(conditions), {}))
+    report = reconciling.UpgradeReport(before, waiting, lambda conditions: (NodeUpgradeStatus(conditions), {}))
     status: Any = reconciling._reported(tools, upgrade, report).status
     message = next(condition["message"] for condition in status["conditions"] if condition["type"] == "Ready")
     assert message.startswith("so it is; unchanged since 2026-01-01T00:00:00Z: ")
@@ -69,7 +69,7 @@ def test_advice_that_a_message_has_already_is_not_added() -> None:
     message = f"node a; {UNCHANGED} 2026-01-01T01:00:00Z: see its log"
     waiting = reconciling.conditions_of(Wait(LIMITED[0].name, message), "", node_upgrade.QUIET)
     tools: Any = SimpleNamespace(clock=SimpleNamespace(now=lambda: datetime(2027, 1, 1, tzinfo=UTC)))
-    report = reconciling.Report(before, waiting, lambda conditions: (NodeUpgradeStatus(conditions), {}))
+    report = reconciling.UpgradeReport(before, waiting, lambda conditions: (NodeUpgradeStatus(conditions), {}))
     report_of_reconcile = reconciling._reported(tools, made({"metadata": {"name": "a", "namespace": "b"}}), report)
     status: Any = report_of_reconcile.status
     assert [condition["message"] for condition in status["conditions"] if condition["type"] == "Ready"] == [message]
@@ -90,7 +90,7 @@ def test_an_event_warns_where_somebody_has_to_act(reason: str, type_: str) -> No
     """Whoever is called by Warnings hears of all that does not go on by itself."""
     tools: Any = SimpleNamespace(clock=SimpleNamespace(now=lambda: datetime(2026, 1, 1, tzinfo=UTC)))
     now = reconciling.conditions_of(Wait(reason, "so it is"), "", node_upgrade.QUIET)
-    report = reconciling.Report((), now, lambda conditions_of: (NodeUpgradeStatus(conditions_of), {}))
+    report = reconciling.UpgradeReport((), now, lambda conditions_of: (NodeUpgradeStatus(conditions_of), {}))
     report_of_reconcile = reconciling._reported(tools, made({"metadata": {"name": "a"}}), report)
     assert [(event.type, event.reason, event.message) for event in report_of_reconcile.events] == [
         (type_, reason, "so it is")

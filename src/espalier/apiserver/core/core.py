@@ -38,11 +38,11 @@ class Answer:
     warnings: list[str] = field(default_factory=list)
 
 
-Step: TypeAlias = list[WebhookCall] | Write
+RequestStep: TypeAlias = list[WebhookCall] | Write
 """A step that a request waits for: calls of webhooks, answered by their results, or a write, answered by
 `Store.commit`.
 Meanwhile other requests may run."""
-Steps: TypeAlias = Generator[Step, Any, Answer]
+RequestSteps: TypeAlias = Generator[RequestStep, Any, Answer]
 """The steps of a request."""
 Writing: TypeAlias = Generator[Write, Object | None, Object | None]
 """The step of a write; gives the stored object, or None if another request has changed it."""

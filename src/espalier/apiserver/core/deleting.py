@@ -13,7 +13,7 @@ from espalier.api import conditions as condition_list
 from espalier.api import core as builtin
 from espalier.api.meta import Tree
 from espalier.apiserver.core.admission import AdmissionWebhooks
-from espalier.apiserver.core.core import Answer, Core, Step, Steps, put, raw_in_served_version
+from espalier.apiserver.core.core import Answer, Core, RequestStep, RequestSteps, put, raw_in_served_version
 from espalier.apiserver.documents import definitions
 from espalier.apiserver.requests import bodies
 from espalier.apiserver.requests.bodies import DeleteOptions
@@ -33,7 +33,7 @@ PROTECTED_NAMESPACES = frozenset({"default", "kube-public", "kube-system"})
 
 _ENDED = frozenset({"Succeeded", "Failed"})
 
-Deleting: TypeAlias = Generator[Step, Any, Answer | None]
+Deleting: TypeAlias = Generator[RequestStep, Any, Answer | None]
 """The steps of a deletion; None: another request has changed the object."""
 
 
@@ -44,15 +44,15 @@ class Deleter:
         self._core = core
         self._webhooks = webhooks
 
-    def delete(self, info: RequestInfo) -> Steps:
+    def delete(self, info: RequestInfo) -> RequestSteps:
         """DELETE of one object."""
         return (yield from self.delete_with(info, bodies.delete_options(info)))
 
-    def delete_with(self, info: RequestInfo, options: DeleteOptions) -> Steps:
+    def delete_with(self, info: RequestInfo, options: DeleteOptions) -> RequestSteps:
         """Delete with given options."""
         return (yield from self._delete(info, options))
 
-    def delete_collection(self, info: RequestInfo) -> Steps:
+    def delete_collection(self, info: RequestInfo) -> RequestSteps:
         """DELETE of all objects of a kind in a namespace that selectors select."""
         options = bodies.delete_options(info)
         selector = selector_of(info.kind, info.query)
@@ -79,7 +79,7 @@ class Deleter:
         }
         return Answer(encode_json(body), revision, warnings=warnings)
 
-    def _delete(self, info: RequestInfo, options: DeleteOptions) -> Steps:
+    def _delete(self, info: RequestInfo, options: DeleteOptions) -> RequestSteps:
         table = self._core.store.table(info.kind.table)
         for _ in range(ATTEMPTS):
             old = table.objects.get(info.key)
@@ -96,7 +96,7 @@ class Deleter:
                     return answer
         raise failures.conflict(info.kind.resource, info.name, failures.MODIFIED)
 
-    def _admit(self, info: RequestInfo, old: Object, warnings: list[str]) -> Generator[Step, Any, None]:
+    def _admit(self, info: RequestInfo, old: Object, warnings: list[str]) -> Generator[RequestStep, Any, None]:
         tree = old.tree
         yield from self._webhooks.mutate(info, "delete", None, tree, warnings)
         yield from self._webhooks.validate(info, "delete", None, tree, warnings)

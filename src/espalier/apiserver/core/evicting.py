@@ -11,7 +11,7 @@ from espalier.api import conditions as condition_list
 from espalier.api import core as builtin
 from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import Tree
-from espalier.apiserver.core.core import Core, Step, Steps, put
+from espalier.apiserver.core.core import Core, RequestStep, RequestSteps, put
 from espalier.apiserver.core.deleting import Deleter
 from espalier.apiserver.requests import bodies
 from espalier.apiserver.requests.bodies import DeleteOptions
@@ -42,7 +42,7 @@ class Evictor:
         self._core = core
         self._deleter = deleter
 
-    def evict(self, info: RequestInfo) -> Steps:
+    def evict(self, info: RequestInfo) -> RequestSteps:
         """POST of an Eviction. Raises `TooManyRequests` when the pod's budget allows no disruption now."""
         options = bodies.delete_options(info)
         pod = self._core.store.table(info.kind.table).objects.get(info.key)
@@ -51,7 +51,9 @@ class Evictor:
         yield from self._check_budget(info, pod, options)
         return (yield from self._deleter.delete_with(info, options))
 
-    def _check_budget(self, info: RequestInfo, pod: Object, options: DeleteOptions) -> Generator[Step, Any, None]:
+    def _check_budget(
+        self, info: RequestInfo, pod: Object, options: DeleteOptions
+    ) -> Generator[RequestStep, Any, None]:
         tree = pod.tree
         status = tree.get("status") or {}
         if status.get("phase") in _PHASES_WITHOUT_BUDGET or tree["metadata"].get("deletionTimestamp"):
@@ -82,7 +84,7 @@ class Evictor:
             if selector is not None and msgspec.convert(selector, type=LabelSelector).selects(labels):
                 yield budget
 
-    def _count_disruption(self, old: Object, pod: str, *, dry_run: bool) -> Generator[Step, Any, bool]:
+    def _count_disruption(self, old: Object, pod: str, *, dry_run: bool) -> Generator[RequestStep, Any, bool]:
         """Count the disruption; returns False if the budget has changed. Its controller confirms it later."""
         budget = old.tree
         name, status = budget["metadata"]["name"], budget.get("status") or {}

@@ -6,7 +6,7 @@ from espalier.api.meta import Tree
 from espalier.apiserver.builtin.tables import form_of
 from espalier.apiserver.core import reviews
 from espalier.apiserver.core.admission import AdmissionWebhooks
-from espalier.apiserver.core.core import Answer, Core, Steps
+from espalier.apiserver.core.core import Answer, Core, RequestSteps
 from espalier.apiserver.core.deleting import Deleter
 from espalier.apiserver.core.evicting import Evictor
 from espalier.apiserver.core.reading import Reader
@@ -35,7 +35,7 @@ class Handler:
                 info.user, info.verb, info.kind.resource, info.subresource, info.namespace, info.name
             )
 
-    def steps(self, info: RequestInfo) -> Steps:
+    def steps(self, info: RequestInfo) -> RequestSteps:
         """The steps of an authorized request."""
         options.check(info.verb, info.query, apply=info.content_type == APPLY)
         resource = info.kind.resource
@@ -51,7 +51,7 @@ class Handler:
             answer.body = form.object(info.kind, answer.body, self._core.now())
         return answer
 
-    def _handle_object(self, info: RequestInfo) -> Steps:
+    def _handle_object(self, info: RequestInfo) -> RequestSteps:
         match info.verb, info.subresource:
             case "get", _:
                 return self._reader.get(info)
@@ -70,7 +70,7 @@ class Handler:
                 return (yield from self._deleter.delete(info))
         raise AssertionError(f"no handler for verb {info.verb}")
 
-    def _bind(self, info: RequestInfo) -> Steps:
+    def _bind(self, info: RequestInfo) -> RequestSteps:
         """Bind a pod to a node."""
         binding = bodies.object_of(info, "Binding", "v1")
         node = (binding.get("target") or {}).get("name", "")

@@ -41,7 +41,7 @@ from espalier.apiserver.core.admission import AdmissionWebhooks
 from espalier.apiserver.core.core import (
     Answer,
     Core,
-    Step,
+    RequestStep,
     Writing,
     encode_stored,
     is_valid,
@@ -62,7 +62,7 @@ from espalier.kube.objects import Object, encode_json
 from espalier.kube.server_side_apply import managed_fields
 from espalier.kube.server_side_apply.managed_fields import Manager, Managers
 
-Written: TypeAlias = Generator[Step, Any, Answer | None]
+Written: TypeAlias = Generator[RequestStep, Any, Answer | None]
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from espalier.api.resource import Key
 from espalier.apiserver.builtin import signing_requests
 from espalier.apiserver.builtin.scaling import scale_of, set_replicas
 from espalier.apiserver.core.admission import AdmissionWebhooks
-from espalier.apiserver.core.core import Core, Steps, is_valid, to_served_version, to_storage_version
+from espalier.apiserver.core.core import Core, RequestSteps, is_valid, to_served_version, to_storage_version
 from espalier.apiserver.core.storage_pipeline import Draft, StoragePipeline, manager_of
 from espalier.apiserver.documents import definitions
 from espalier.apiserver.fields import patches, typed_patch
@@ -54,7 +54,7 @@ class Writer:
         self._core = core
         self._pipeline = StoragePipeline(core, webhooks)
 
-    def create(self, info: RequestInfo) -> Steps:
+    def create(self, info: RequestInfo) -> RequestSteps:
         """POST of an object."""
         tree = to_storage_version(bodies.object_of(info), info.kind)
         if tree["metadata"].get("resourceVersion"):
@@ -69,7 +69,7 @@ class Writer:
                 break
         raise failures.already_exists(info.kind.resource, draft.info.name)
 
-    def update(self, info: RequestInfo) -> Steps:
+    def update(self, info: RequestInfo) -> RequestSteps:
         """PUT of an object, or of a subresource."""
         if info.subresource == "scale":
             body = bodies.object_of(info, *SCALE)
@@ -80,7 +80,7 @@ class Writer:
             raise failures.invalid_object(info.kind.resource.plural, info.kind.resource.group, info.name, [cause])
         return (yield from self.modify(info, lambda _: tree))
 
-    def patch(self, info: RequestInfo) -> Steps:
+    def patch(self, info: RequestInfo) -> RequestSteps:
         """PATCH of an object, or of a subresource."""
         if info.content_type == APPLY:
             return (yield from self._apply(info))
@@ -89,7 +89,7 @@ class Writer:
             yield from self.modify(info, self._scale_change(info, change) if info.subresource == "scale" else change)
         )
 
-    def modify(self, info: RequestInfo, change: Change) -> Steps:
+    def modify(self, info: RequestInfo, change: Change) -> RequestSteps:
         """Change an existing object by a function from the old to the new tree."""
         for _ in range(ATTEMPTS):
             old = self._existing(info)
@@ -106,7 +106,7 @@ class Writer:
                 break
         raise failures.conflict(info.kind.resource, info.name, failures.MODIFIED)
 
-    def _apply(self, info: RequestInfo) -> Steps:
+    def _apply(self, info: RequestInfo) -> RequestSteps:
         if not info.query.get("fieldManager"):
             cause = failures.required("fieldManager", "is required for apply patch")
             raise failures.invalid_object("PatchOptions", "meta.k8s.io", "", [cause])

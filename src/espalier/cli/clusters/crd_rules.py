@@ -146,7 +146,7 @@ class _Entries:
     def without(self, cause: StatusCause) -> StatusCause | None:
         """Take away the entry that a refusal has found. Returns the refusal of this entry; None if it is none."""
         value, entries = Violation.of("", cause.message).found, self._entries
-        step: paths.Step | None = None
+        step: paths.PathStep | None = None
         if isinstance(entries, dict):
             step = (
                 value if value in entries else next((name for name, schema in entries.items() if schema == value), None)

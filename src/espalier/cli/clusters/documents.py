@@ -221,7 +221,7 @@ def is_beside(documents: Sequence[Document], problem: Problem, others: Sequence[
     )
 
 
-def _part(field: str) -> tuple[paths.Step, ...]:
+def _part(field: str) -> tuple[paths.PathStep, ...]:
     return (paths.parsed(field) or ())[:2]
 
 
@@ -309,7 +309,7 @@ def _take_away(tree: Any, field: str) -> None:
     _take_away_steps(tree, paths.parsed(field) or ())
 
 
-def _take_away_steps(tree: Any, steps: Sequence[paths.Step]) -> None:
+def _take_away_steps(tree: Any, steps: Sequence[paths.PathStep]) -> None:
     while steps and isinstance(steps[-1], int):
         steps = steps[:-1]
     for step in steps[:-1]:

@@ -30,7 +30,7 @@ from espalier.cli.kit.failures import Failure
 from espalier.clusterapi import templates
 from espalier.clusters.design import cni, credentials
 from espalier.clusters.design.provider import Providers, RenderInput, bottlerocket_groups
-from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.observe.rules import releases as rules
 from espalier.clusters.observe.scope import ClusterAPIObjects, Scope
 from espalier.clusters.plan import plan, workload_objects
@@ -78,7 +78,7 @@ class OfflineManager:
         self._documents, self._given = documents_, given
         self._trees = [tree for _, tree in documents.in_namespace(documents_, namespace)]
         snapshot = self._snapshot = Snapshot()
-        self._observer = Observer(snapshot, providers=providers)
+        self._observer = ClusterObserver(snapshot, providers=providers)
         snapshot.fill([*_objects(offered), _EKS_ANYWHERE])
         self._previews = Previews(snapshot, self._observer, {}, now=datetime.now(UTC))
 

@@ -20,7 +20,7 @@ from espalier.cli.kit.failures import Failure
 from espalier.clusters.design import runtime_hooks
 from espalier.clusters.design.gate import Isolation
 from espalier.clusters.design.provider import Providers
-from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.observe.references import Missing
 from espalier.clusters.observe.scope import is_self_managed, read
 from espalier.clusters.preview import reading
@@ -157,7 +157,7 @@ class PlanRequest:
             self._notices += (f"not checked: {crd_rules.NOT_ASKED}",)
         snapshot = Snapshot()
         front_end = runtime_hooks.chosen(observed.objects)
-        observer = Observer(snapshot, providers=self._providers, isolation=self._isolation, front_end=front_end)
+        observer = ClusterObserver(snapshot, providers=self._providers, isolation=self._isolation, front_end=front_end)
         snapshot.fill([*self._brought(observed.objects, starts=starts), *observed.objects])
         previews = Previews(
             snapshot,

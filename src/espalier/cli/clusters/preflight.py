@@ -37,7 +37,7 @@ from espalier.clusters.design.credential_files import Unreadable
 from espalier.clusters.design.provider import Provider, Providers
 from espalier.clusters.observe import git_ops
 from espalier.clusters.observe.management import named_by
-from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.observe.rules import changes, content, endpoint, messages
 from espalier.clusters.observe.scope import is_self_managed, read
 from espalier.clusters.preview import apply, reading
@@ -309,7 +309,7 @@ async def _refusals(
         notice = f"only its manifest was checked, the API server has to check the rest: {error}"
         return _by_itself(providers, cluster), (notice,)
     snapshot = Snapshot()
-    observer = Observer(snapshot, providers=providers)
+    observer = ClusterObserver(snapshot, providers=providers)
     snapshot.fill(observed.objects)
     for tree in beside:
         if any(tree["kind"] == kind.kind for kind in git_ops.KINDS):
@@ -340,7 +340,7 @@ def _fixed(before: Object | None, cluster: Tree) -> set[str]:
 
 def _linked_violations(
     providers: Providers,
-    observer: Observer,
+    observer: ClusterObserver,
     snapshot: Snapshot,
     before: Object | None,
     cluster: Tree,

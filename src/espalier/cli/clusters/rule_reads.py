@@ -18,11 +18,11 @@ _MISSPELT = re.compile(r'^unknown field; did you mean "([^"]+)"')
 
 
 class _Rule(NamedTuple):
-    at: tuple[paths.Step | None, ...]
+    at: tuple[paths.PathStep | None, ...]
     """The part whose fields it reads; None is any item of a list."""
-    field: tuple[paths.Step, ...]
+    field: tuple[paths.PathStep, ...]
     message: str
-    reads: frozenset[tuple[paths.Step, ...]]
+    reads: frozenset[tuple[paths.PathStep, ...]]
 
 
 def without_consequences(
@@ -74,7 +74,7 @@ def _rules(kind: type[KubeObject]) -> tuple[_Rule, ...]:
     return tuple(_walk(object_schema(kind), ()))
 
 
-def _walk(schema: Mapping[str, Any], at: tuple[paths.Step | None, ...]) -> Iterator[_Rule]:
+def _walk(schema: Mapping[str, Any], at: tuple[paths.PathStep | None, ...]) -> Iterator[_Rule]:
     for rule in schema.get("x-kubernetes-validations") or ():
         field = paths.parsed(rule.get("fieldPath", "").removeprefix(".")) or ()
         message = Violation.of("", rule.get("message", "")).message
@@ -86,9 +86,9 @@ def _walk(schema: Mapping[str, Any], at: tuple[paths.Step | None, ...]) -> Itera
         yield from _walk(items, (*at, None))
 
 
-def _existing(schema: Mapping[str, Any], names: Sequence[str]) -> tuple[paths.Step, ...]:
+def _existing(schema: Mapping[str, Any], names: Sequence[str]) -> tuple[paths.PathStep, ...]:
     """The names as far as they are fields: what follows is a function."""
-    steps: list[paths.Step] = []
+    steps: list[paths.PathStep] = []
     for name in names:
         properties = schema.get("properties") or {}
         if name not in properties:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import msgspec
 
 from espalier.api.core import SECRET, Secret
-from espalier.clusters.act.context import Context
+from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.design.provider import RenderInput
 from espalier.clusters.design.render import authenticator
 from espalier.kube.pki import Authority
 from espalier.runtime.writer import Precondition
 
 
-async def fill(ctx: Context, render_input: RenderInput, name: str) -> None:
+async def fill(ctx: ClusterContext, render_input: RenderInput, name: str) -> None:
     """Apply and fill the Secret of this name; do nothing for any other name."""
     if name == authenticator.secret_name(render_input.name):
         await make_keys(ctx, render_input)
@@ -24,7 +24,7 @@ async def fill(ctx: Context, render_input: RenderInput, name: str) -> None:
         await write_user_kubeconfig(ctx, render_input)
 
 
-async def make_keys(ctx: Context, render_input: RenderInput) -> None:
+async def make_keys(ctx: ClusterContext, render_input: RenderInput) -> None:
     """Apply the Secret, and generate keys unless it has some. Machines use only their own webhook, so their keys may
     differ.
     """
@@ -40,7 +40,7 @@ async def make_keys(ctx: Context, render_input: RenderInput) -> None:
     await ctx.tools.writer.merge(SECRET, applied, {"data": filled["data"]}, Precondition.UID)
 
 
-async def write_user_kubeconfig(ctx: Context, render_input: RenderInput) -> None:
+async def write_user_kubeconfig(ctx: ClusterContext, render_input: RenderInput) -> None:
     """Apply the Secret with the kubeconfig for users of AWS, once Cluster API has made its own."""
     admin = ctx.scope.capi_objects.kubeconfig
     content = authenticator.user_kubeconfig(render_input, admin) if admin is not None else None

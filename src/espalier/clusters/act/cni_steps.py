@@ -13,7 +13,7 @@ from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.events import Event
 from espalier.api.eksa.reasons import Reason
 from espalier.clusterapi import kubeconfig
-from espalier.clusters.act.context import Context
+from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.act.drift_correction import seen_in_workload
 from espalier.clusters.design import cni, names
 from espalier.clusters.design.rendered import Manifest
@@ -28,7 +28,7 @@ AGAIN = 60.0
 """Seconds after which the CNI is compared again while a step waits for nodes: it may have been deleted meanwhile."""
 
 
-async def restore_cni(ctx: Context) -> Outcome:
+async def restore_cni(ctx: ClusterContext) -> Outcome:
     """Restore the CNI where it was changed by hand, or deleted, before any step waits for nodes.
 
     An unreachable workload cluster does not block the following steps: the change may be what makes it reachable again.
@@ -53,7 +53,7 @@ async def restore_cni(ctx: Context) -> Outcome:
     return Continue()
 
 
-async def install_cni(ctx: Context) -> Outcome:
+async def install_cni(ctx: ClusterContext) -> Outcome:
     """Install the CNI in the workload cluster if its content hash differs from the installed one.
 
     The annotation is set to "unfinished" first: if the change is reverted half-way, neither CNI is fully installed.
@@ -84,7 +84,7 @@ async def install_cni(ctx: Context) -> Outcome:
     return Continue()
 
 
-async def compare_cni(ctx: Context) -> Outcome:
+async def compare_cni(ctx: ClusterContext) -> Outcome:
     """Compare the CNI with what is rendered; condition Synced reports an unreachable workload cluster."""
     if not ctx.scope.capi_objects.installed_cni or ctx.scope.leaves_cni_alone:
         return Continue()
@@ -120,7 +120,7 @@ def _wait_for_missing(lost: Sequence[str]) -> Outcome:
     )
 
 
-async def _restored(ctx: Context, drifts: Sequence[Drift]) -> bool | Failed | None:
+async def _restored(ctx: ClusterContext, drifts: Sequence[Drift]) -> bool | Failed | None:
     """Restore what differs: True if anything was restored, the error if not, None while it is in progress."""
     manifests = [(drift.what, drift.remedy) for drift in drifts if isinstance(drift.remedy, Manifest)]
     content = ctx.scope.capi_objects.kubeconfig
@@ -137,7 +137,7 @@ async def _restored(ctx: Context, drifts: Sequence[Drift]) -> bool | Failed | No
     return True
 
 
-def _manifests(ctx: Context) -> list[Manifest]:
+def _manifests(ctx: ClusterContext) -> list[Manifest]:
     return cni.objects(ctx.scope.render_input) if ctx.scope.render_input is not None else []
 
 

@@ -14,7 +14,7 @@ from espalier.api.meta import Condition
 from espalier.api.resource import Resource
 from espalier.clusters.design import gate, names
 from espalier.clusters.design.rate_limit import RateLimits
-from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.observe.settling import Settling
 from espalier.clusters.plan.drift import Drift, lost_cni
@@ -29,10 +29,10 @@ from espalier.runtime.writer import Precondition, Writer
 
 
 @dataclass(frozen=True)
-class Tools:
+class ClusterTools:
     """Clients, caches and recorders that all reconciles share."""
 
-    observer: Observer
+    observer: ClusterObserver
     writer: Writer
     remotes: RemoteClients
     recorder: Recorder
@@ -44,10 +44,10 @@ class Tools:
     """Digests of the kubeconfigs whose copies were checked recently; None where kubeconfigs are not copied."""
 
 
-class Context:
+class ClusterContext:
     """The scope of a reconcile. The desired state is fixed; the Cluster API objects are read again after writes."""
 
-    def __init__(self, tools: Tools, scope: Scope) -> None:
+    def __init__(self, tools: ClusterTools, scope: Scope) -> None:
         self.tools = tools
         self.scope = scope
         self.copied: Condition | None = conditions.get(scope.status.conditions, names.KUBECONFIG_COPIED)

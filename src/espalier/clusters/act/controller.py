@@ -20,9 +20,9 @@ from espalier.api.eksa.reasons import Reason
 from espalier.api.identity import ClusterIdentity
 from espalier.api.meta import Condition
 from espalier.api.moves import DELETE_FOR_MOVE
-from espalier.clusters.act.context import Context, Tools
+from espalier.clusters.act.context import ClusterContext, ClusterTools
 from espalier.clusters.act.deletion_steps import guard, wait_for_managed_clusters
-from espalier.clusters.act.step import CLUSTER, Step
+from espalier.clusters.act.step import CLUSTER, ClusterStep
 from espalier.clusters.act.steps import DELETION, steps_of
 from espalier.clusters.design import names
 from espalier.clusters.observe.rules import messages
@@ -46,17 +46,17 @@ _RECORDED = (names.CONTROL_PLANE_READY, names.READY)
 
 
 def controller(
-    tools: Tools, *, workers: int = 10, resync: float = RESYNC, rng: random.Random | None = None
+    tools: ClusterTools, *, workers: int = 10, resync: float = RESYNC, rng: random.Random | None = None
 ) -> Controller:
     """The controller of Clusters, with its watches."""
     observer = tools.observer
 
-    def observe(object_: Object) -> Context | None:
+    def observe(object_: Object) -> ClusterContext | None:
         scope = observer.scope(object_.key)
         if scope is None or MOVE_ANNOTATION in object_.metadata.annotations:
             return None
         settling = tools.settling.judge(scope, tools.clock.monotonic())
-        return Context(tools, msgspec.structs.replace(scope, settling=settling))
+        return ClusterContext(tools, msgspec.structs.replace(scope, settling=settling))
 
     clusters = Reconciled(
         CLUSTER,
@@ -86,12 +86,12 @@ def controller(
     return controller_
 
 
-def due(ctx: Context) -> Sequence[Callable[[Context], Awaitable[Outcome]]]:
+def due(ctx: ClusterContext) -> Sequence[Callable[[ClusterContext], Awaitable[Outcome]]]:
     """The steps of this reconcile."""
     if is_leaving(ctx.scope):
-        return (Step(await_departure),)
+        return (ClusterStep(await_departure),)
     if ctx.scope.is_deleted:
-        return (guard, Step(wait_for_managed_clusters), Step(deletion_obstacle), *DELETION)
+        return (guard, ClusterStep(wait_for_managed_clusters), ClusterStep(deletion_obstacle), *DELETION)
     return (guard, *steps_of(ctx.scope))
 
 
@@ -124,7 +124,7 @@ def not_a_cluster(object_: Object, error: Exception, now: datetime) -> tuple[Out
     return fault, Report(unreadable(object_, fault, now), before=reported(object_))
 
 
-def report(ctx: Context, outcome: Outcome) -> Report:
+def report(ctx: ClusterContext, outcome: Outcome) -> Report:
     """The status, with events for conditions that became True and for faults."""
     old, now = ctx.scope.status, ctx.tools.clock.now()
     result = reported_after(ctx.scope, outcome, now, ctx.synced, ctx.copied)

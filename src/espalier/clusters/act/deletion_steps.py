@@ -12,7 +12,7 @@ from espalier.api.eksa.events import Event
 from espalier.api.eksa.group import CLUSTER_FINALIZER
 from espalier.api.eksa.reasons import Reason
 from espalier.clusterapi import contract
-from espalier.clusters.act.context import Context
+from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.act.step import CLUSTER
 from espalier.clusters.design.provider import extra_kinds
 from espalier.clusters.observe.rules import messages
@@ -23,7 +23,7 @@ from espalier.clusters.report import readiness
 from espalier.runtime.outcome import Continue, Outcome, Wait
 
 
-async def delete_cluster(ctx: Context) -> Outcome:
+async def delete_cluster(ctx: ClusterContext) -> Outcome:
     """Delete the Cluster API Cluster, which deletes workers, control plane and infrastructure, in order."""
     cluster = ctx.scope.capi_objects.cluster_object
     if cluster is None:
@@ -35,7 +35,7 @@ async def delete_cluster(ctx: Context) -> Outcome:
     return Wait(reason, "; ".join(filter(None, [_what_is_left(ctx), paused, _held_up(ctx)])))
 
 
-async def delete_leftovers(ctx: Context) -> Outcome:
+async def delete_leftovers(ctx: ClusterContext) -> Outcome:
     """Delete what Cluster API does not delete with its Cluster: objects without one, MachineHealthChecks, templates.
 
     The garbage collector deletes Secrets, and this step waits for it: a new cluster of the same name would use them,
@@ -52,14 +52,14 @@ async def delete_leftovers(ctx: Context) -> Outcome:
     )
 
 
-async def remove_finalizer(ctx: Context) -> Outcome:
+async def remove_finalizer(ctx: ClusterContext) -> Outcome:
     """Remove the finalizer."""
     ctx.tools.remotes.drop(ctx.scope.cluster_identity)
     await ctx.tools.writer.remove_finalizer(CLUSTER, ctx.scope.object, CLUSTER_FINALIZER)
     return Continue()
 
 
-def _what_is_left(ctx: Context) -> str:
+def _what_is_left(ctx: ClusterContext) -> str:
     capi_objects = ctx.scope.capi_objects
     workers = sum(deployment.status.replicas or 0 for deployment in capi_objects.typed_deployments.values())
     if workers:
@@ -71,7 +71,7 @@ def _what_is_left(ctx: Context) -> str:
     return "waiting for the infrastructure to be deleted"
 
 
-def _held_up(ctx: Context) -> str:
+def _held_up(ctx: ClusterContext) -> str:
     """Cluster API's message about a slow deletion, such as a node that can't be drained."""
     cluster = ctx.scope.capi_objects.cluster
     condition = condition_list.get(cluster.status.conditions, "Deleting") if cluster else None
@@ -82,7 +82,7 @@ def _held_up(ctx: Context) -> str:
     )
 
 
-def _abandoned(ctx: Context) -> str:
+def _abandoned(ctx: ClusterContext) -> str:
     """Objects that Cluster API may never finalize, because its controllers ignore objects whose Cluster is gone."""
     held = [
         f"{', '.join(object_.metadata.finalizers)} of {resource.kind} {object_.key}"
@@ -99,7 +99,7 @@ def _machines(number: int) -> str:
     return "machine" if number == 1 else "machines"
 
 
-async def guard(ctx: Context) -> Outcome:
+async def guard(ctx: ClusterContext) -> Outcome:
     """Keep a finalizer on the record while it manages clusters, and on no other Cluster.
 
     Also when it is paused, as all records are: this changes nothing of the cluster. Copied manifests contain

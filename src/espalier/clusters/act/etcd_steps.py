@@ -6,7 +6,7 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.eksa.events import Event
 from espalier.api.eksa.reasons import Reason
 from espalier.clusterapi import contract, external_etcd
-from espalier.clusters.act.context import Context
+from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.act.step import Decision, Write, decisions_of, write
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.plan import plan
@@ -23,7 +23,7 @@ def change_etcd(scope: Scope) -> Decision:
     return Write(decisions.changes(plan.of_etcd(decisions.control_plane)), Event.ETCD_APPLIED)
 
 
-async def write_etcd(ctx: Context, decision: Decision) -> Outcome:
+async def write_etcd(ctx: ClusterContext, decision: Decision) -> Outcome:
     """Write etcd, and pause the control plane: each new endpoint would replace its machines."""
     if not isinstance(decision, Write) or not any(
         change.resource == external_etcd.RESOURCE for change in decision.what
@@ -61,14 +61,14 @@ def await_etcd(scope: Scope) -> Decision:
     return Wait(Reason.EXTERNAL_ETCD_NOT_AVAILABLE, readiness.etcd_progress(etcd))
 
 
-async def write_and_resume(ctx: Context, decision: Decision) -> Outcome:
+async def write_and_resume(ctx: ClusterContext, decision: Decision) -> Outcome:
     """Write the control plane, then resume it: the new endpoints and the other changes replace each machine once."""
     outcome = await write(ctx, decision)
     await resume_control_plane(ctx)
     return outcome
 
 
-async def resume_control_plane(ctx: Context) -> Outcome:
+async def resume_control_plane(ctx: ClusterContext) -> Outcome:
     """Resume the control plane, with the endpoints of a changed etcd, or for its deletion."""
     for control_plane in ctx.scope.capi_objects.of(KubeadmControlPlane.resource).values():
         if control_plane.metadata.annotations.get(contract.PAUSED_ANNOTATION) == external_etcd.PAUSED_FOR_ETCD:

@@ -19,7 +19,7 @@ from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Condition, ObjectMeta
 from espalier.api.resource import Key
 from espalier.clusterapi import kubeconfig
-from espalier.clusters.act.context import Context
+from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.design import names
 from espalier.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from espalier.kube.objects import Object
@@ -44,7 +44,7 @@ def digest_of(cluster: Object, content: bytes) -> str:
     return hashlib.sha256(cluster.metadata.uid.encode() + content).hexdigest()[:16]
 
 
-async def keep(ctx: Context) -> None:
+async def keep(ctx: ClusterContext) -> None:
     """Keep the copy up to date with the kubeconfig; a failure is reported in a condition and blocks nothing else.
 
     Only a kubeconfig that Cluster API made for this cluster is copied. Settled clusters are included, because the
@@ -75,7 +75,7 @@ async def keep(ctx: Context) -> None:
         ctx.event("Normal", Event.KUBECONFIG_COPIED, f"copied the kubeconfig to Secret {_key(ctx).name}")
 
 
-async def _write(ctx: Context, content: bytes, *, replaces: bool = True) -> Condition | None:
+async def _write(ctx: ClusterContext, content: bytes, *, replaces: bool = True) -> Condition | None:
     """Create the copy, or replace it if it is ours. Returns the problem, if there is one."""
     writer, key = ctx.tools.writer, _key(ctx)
     try:
@@ -96,7 +96,7 @@ async def _write(ctx: Context, content: bytes, *, replaces: bool = True) -> Cond
     return None
 
 
-def _copy(ctx: Context, content: bytes) -> core.Secret:
+def _copy(ctx: ClusterContext, content: bytes) -> core.Secret:
     key = _key(ctx)
     owner = owners.owner_reference(ctx.scope.object, controller=False, block_owner_deletion=False)
     metadata = ObjectMeta(
@@ -108,11 +108,11 @@ def _copy(ctx: Context, content: bytes) -> core.Secret:
     return core.Secret(metadata=metadata, type=TYPE, data={kubeconfig.KEY: content})
 
 
-def _key(ctx: Context) -> Key:
+def _key(ctx: ClusterContext) -> Key:
     return kubeconfig.secret_key(ctx.scope.key)
 
 
-def _not_ours(ctx: Context) -> Condition | None:
+def _not_ours(ctx: ClusterContext) -> Condition | None:
     """The problem with a kubeconfig Secret that exists under the cluster's name and is not owned by the cluster."""
     secret = ctx.scope.capi_objects.kubeconfig_secret
     if secret is None or ctx.scope.capi_objects.cluster_object is None:
@@ -125,7 +125,7 @@ def _not_ours(ctx: Context) -> Condition | None:
     )
 
 
-def _not_allowed(ctx: Context, refusal: Forbidden) -> Condition:
+def _not_allowed(ctx: ClusterContext, refusal: Forbidden) -> Condition:
     namespace = ctx.scope.key.namespace
     return _trouble(
         Reason.KUBECONFIG_COPY_NOT_ALLOWED,
@@ -135,7 +135,7 @@ def _not_allowed(ctx: Context, refusal: Forbidden) -> Condition:
     )
 
 
-def _meanwhile(ctx: Context) -> str:
+def _meanwhile(ctx: ClusterContext) -> str:
     source = kubeconfig.secret_key(ctx.scope.cluster_identity.capi)
     command = f"espalier kubeconfig {ctx.scope.key.name} --namespace {ctx.scope.key.namespace}"
     return f"Until then `{command}` prints it to users who may read Secret {source}"

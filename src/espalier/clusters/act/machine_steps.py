@@ -13,7 +13,7 @@ from espalier.api.eksa.reasons import Reason
 from espalier.api.kinds import KubeObject
 from espalier.clusterapi import contract, external_etcd, remediation
 from espalier.clusters.act.cni_steps import AGAIN
-from espalier.clusters.act.context import Context
+from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.act.step import Decision, Write, decisions_of, render_input_of
 from espalier.clusters.design import names
 from espalier.clusters.observe import in_place_progress
@@ -130,7 +130,7 @@ def make_health_checks(scope: Scope) -> Decision:
     return Write(decisions.changes(checks), Event.HEALTH_CHECKS_APPLIED)
 
 
-async def limit_remediation(ctx: Context) -> Outcome:
+async def limit_remediation(ctx: ClusterContext) -> Outcome:
     """Pause the control plane's MachineHealthCheck when no replacement becomes healthy.
 
     Cluster API limits remediation only if the control plane configures it, which EKS Anywhere's do not. Settled

@@ -12,7 +12,7 @@ from espalier.api.eksa.events import Event
 from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import ObjectMeta
 from espalier.clusters.act import authenticator_secrets, kubeconfig_copies
-from espalier.clusters.act.context import Context
+from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.act.step import Decision, Write, decisions_of
 from espalier.clusters.design import names, object_names
 from espalier.clusters.observe.references import GateKey
@@ -23,7 +23,7 @@ from espalier.clusters.report.validity import problem
 from espalier.runtime.outcome import Continue, Outcome, Wait
 
 
-async def make_gate_key(ctx: Context) -> Outcome:
+async def make_gate_key(ctx: ClusterContext) -> Outcome:
     """Create the key for digests of credentials, if there are any.
 
     A lost key is recreated: objects that carry credentials are then compared once more, without a change.
@@ -42,7 +42,7 @@ async def make_gate_key(ctx: Context) -> Outcome:
     return Continue()
 
 
-async def fill_authenticator_secrets(ctx: Context) -> Outcome:
+async def fill_authenticator_secrets(ctx: ClusterContext) -> Outcome:
     """Fill the Secrets of AWS IAM Authenticator.
 
     The keys of its webhook are generated once, because control plane machines use them. The kubeconfig for users of AWS
@@ -74,13 +74,13 @@ def carry_credentials(scope: Scope) -> Decision:
     return Write(decisions.changes(wanted), Event.CREDENTIALS_APPLIED)
 
 
-async def copy_kubeconfig(ctx: Context) -> Outcome:
+async def copy_kubeconfig(ctx: ClusterContext) -> Outcome:
     """Copy the kubeconfig to the Cluster's namespace, or report in a condition why this failed."""
     await kubeconfig_copies.keep(ctx)
     return Continue()
 
 
-async def read_left_over_secrets(ctx: Context) -> Outcome:
+async def read_left_over_secrets(ctx: ClusterContext) -> Outcome:
     """Before a cluster is created: read Secrets whose keys Cluster API would use for it.
 
     Includes Secrets without labels, which are not watched.

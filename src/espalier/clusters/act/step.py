@@ -1,6 +1,6 @@
 """A step of a reconcile: a decision over the scope and its action.
 
-A decision that depends only on the scope is a pure function: `Step` acts on it, and previews call it too. Plain
+A decision that depends only on the scope is a pure function: `ClusterStep` acts on it, and previews call it too. Plain
 coroutines among the steps only act: their results are not known in advance.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from espalier.api.eksa import cluster as eksa
-from espalier.clusters.act.context import Context
+from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.design.provider import RenderInput
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.plan import decisions
@@ -41,7 +41,7 @@ class Waits(NamedTuple):
 Decision: TypeAlias = Outcome | Write | Waits
 
 
-async def write(ctx: Context, decision: Decision) -> Outcome:
+async def write(ctx: ClusterContext, decision: Decision) -> Outcome:
     """Act on a decision: wait, or write and delete and continue with the next step."""
     if isinstance(decision, Waits):
         return decision.of[0]
@@ -69,13 +69,13 @@ def foreseen(decision: Decision) -> Decision:
     return decision
 
 
-class Step:
+class ClusterStep:
     """A decision over the scope and its action, named in logs after the decision."""
 
     def __init__(
         self,
         decide: Callable[[Scope], Decision],
-        act: Callable[[Context, Decision], Awaitable[Outcome]] = write,
+        act: Callable[[ClusterContext, Decision], Awaitable[Outcome]] = write,
         *,
         awaits: bool = False,
     ) -> None:
@@ -85,7 +85,7 @@ class Step:
         self.__name__ = decide.__name__
         self._act = act
 
-    async def __call__(self, ctx: Context) -> Outcome:
+    async def __call__(self, ctx: ClusterContext) -> Outcome:
         """Decide and act."""
         return await self._act(ctx, self.decide(ctx.scope))
 

@@ -11,7 +11,7 @@ from espalier.api.eksa.group import CLUSTER_FINALIZER
 from espalier.api.eksa.reasons import Reason
 from espalier.clusters.act import kubeconfig_copies
 from espalier.clusters.act.cni_steps import compare_cni, install_cni, restore_cni
-from espalier.clusters.act.context import Context
+from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.act.deletion_steps import delete_cluster, delete_leftovers, remove_finalizer
 from espalier.clusters.act.drift_correction import correct_drift
 from espalier.clusters.act.etcd_steps import await_etcd, change_etcd, resume_control_plane, write_and_resume, write_etcd
@@ -36,7 +36,7 @@ from espalier.clusters.act.secret_steps import (
     make_gate_key,
     read_left_over_secrets,
 )
-from espalier.clusters.act.step import CLUSTER, Decision, Step, Waits, decisions_of, write
+from espalier.clusters.act.step import CLUSTER, ClusterStep, Decision, Waits, decisions_of, write
 from espalier.clusters.act.workload_steps import (
     begin_workload_objects,
     compare_workload_objects,
@@ -59,7 +59,7 @@ from espalier.runtime import owners
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 
 
-async def add_finalizer(ctx: Context) -> Outcome:
+async def add_finalizer(ctx: ClusterContext) -> Outcome:
     """Add the finalizer, which keeps the Cluster until all its objects are gone."""
     scope, writer = ctx.scope, ctx.tools.writer
     if CLUSTER_FINALIZER not in scope.cluster.metadata.finalizers:
@@ -83,7 +83,7 @@ def choose_release(scope: Scope) -> Decision:
     return Wait(Reason.RELEASE_CHOSEN, f"inherited release {management.spec.eksa_version} from the management cluster")
 
 
-async def take_release(ctx: Context, decision: Decision) -> Outcome:
+async def take_release(ctx: ClusterContext, decision: Decision) -> Outcome:
     """Write the chosen release into the spec."""
     management = ctx.scope.management
     if not isinstance(decision, Wait) or decision.reason != Reason.RELEASE_CHOSEN or management is None:
@@ -121,7 +121,7 @@ def find_children(scope: Scope) -> Decision:
     return known_problem(scope) or (Waits(waits) if len(waits) > 1 else waits[0])
 
 
-async def own_children(ctx: Context) -> Outcome:
+async def own_children(ctx: ClusterContext) -> Outcome:
     """Own linked objects, so that they are deleted with the Clusters that use them; not those of the management
     cluster.
 
@@ -140,7 +140,7 @@ async def own_children(ctx: Context) -> Outcome:
     return Continue()
 
 
-async def leave_children(ctx: Context) -> Outcome:
+async def leave_children(ctx: ClusterContext) -> Outcome:
     """Disown linked objects that another Cluster references too, so that they are not deleted with this one."""
     for resource, child in ctx.tools.observer.shared_links_of(ctx.scope.object):
         await ctx.tools.writer.remove_owner(resource, child, ctx.scope.object.metadata.uid)
@@ -154,7 +154,7 @@ def leave_settled(scope: Scope) -> Decision:
     return Done() if scope.is_settled else Continue()
 
 
-async def maintain_settled(ctx: Context, decision: Decision) -> Outcome:
+async def maintain_settled(ctx: ClusterContext, decision: Decision) -> Outcome:
     """For settled clusters: keep the copy of the kubeconfig, and handle drift."""
     if not isinstance(decision, Done):
         return await write(ctx, decision)
@@ -177,7 +177,7 @@ def check_in_place(scope: Scope) -> Decision:
     return decisions_of(scope).refused or Continue()
 
 
-async def settle(ctx: Context) -> Outcome:
+async def settle(ctx: ClusterContext) -> Outcome:
     """Close the gate: the desired state at the start of the reconcile is reached."""
     await ctx.close_gate()
     # Its outcome is not this one's: the annotation just written starts another reconcile, which `maintain_settled`
@@ -190,39 +190,39 @@ STEPS = (
     add_finalizer,
     limit_remediation,
     own_children,
-    Step(choose_release, take_release),
-    Step(await_quiet),
-    Step(find_children),
+    ClusterStep(choose_release, take_release),
+    ClusterStep(await_quiet),
+    ClusterStep(find_children),
     make_gate_key,
-    Step(carry_credentials),
+    ClusterStep(carry_credentials),
     copy_credentials_to_workload,
-    Step(leave_settled, maintain_settled),
-    Step(check),
+    ClusterStep(leave_settled, maintain_settled),
+    ClusterStep(check),
     fill_authenticator_secrets,
     copy_kubeconfig,
     read_left_over_secrets,
-    Step(find_left_over_secrets),
-    Step(check_in_place),
+    ClusterStep(find_left_over_secrets),
+    ClusterStep(check_in_place),
     restore_cni,
-    Step(change_etcd, write_etcd),
-    Step(await_etcd, awaits=True),
-    Step(make_control_plane, write_and_resume),
-    Step(begin_workers),
+    ClusterStep(change_etcd, write_etcd),
+    ClusterStep(await_etcd, awaits=True),
+    ClusterStep(make_control_plane, write_and_resume),
+    ClusterStep(begin_workers),
     begin_workload_objects,
-    Step(await_control_plane, awaits=True),
+    ClusterStep(await_control_plane, awaits=True),
     fill_authenticator_secrets,
     install_workload_objects,
     install_cni,
-    Step(await_creation, awaits=True),
+    ClusterStep(await_creation, awaits=True),
     # Again: changes that had to wait until the control plane was created.
-    Step(make_control_plane),
-    Step(await_control_plane, awaits=True),
-    Step(make_workers),
-    Step(remove_workers),
-    Step(await_readiness, awaits=True),
-    Step(remove_unused_templates),
-    Step(remove_superfluous_extras),
-    Step(make_health_checks),
+    ClusterStep(make_control_plane),
+    ClusterStep(await_control_plane, awaits=True),
+    ClusterStep(make_workers),
+    ClusterStep(remove_workers),
+    ClusterStep(await_readiness, awaits=True),
+    ClusterStep(remove_unused_templates),
+    ClusterStep(remove_superfluous_extras),
+    ClusterStep(make_health_checks),
     compare_cni,
     compare_workload_objects,
     settle,
@@ -230,12 +230,12 @@ STEPS = (
 """The steps of a Cluster that exists or is created."""
 
 
-def steps_of(scope: Scope) -> Sequence[Callable[[Context], Awaitable[Outcome]]]:
+def steps_of(scope: Scope) -> Sequence[Callable[[ClusterContext], Awaitable[Outcome]]]:
     """The steps of a Cluster that is not being deleted; none while it is paused."""
     if scope.is_self_managed and not scope.is_management:
-        return (Step(check),)
+        return (ClusterStep(check),)
     if scope.is_being_written:
-        return (Step(await_command),)
+        return (ClusterStep(await_command),)
     return () if scope.is_paused else STEPS
 
 

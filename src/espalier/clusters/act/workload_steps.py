@@ -13,7 +13,7 @@ from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.events import Event
 from espalier.api.eksa.reasons import Reason
 from espalier.clusterapi import contract, kubeconfig
-from espalier.clusters.act.context import Context
+from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.act.drift_correction import seen_of_provider
 from espalier.clusters.design import names
 from espalier.clusters.design.rendered import Manifest
@@ -26,7 +26,7 @@ from espalier.runtime.remote_tasks import Failed
 _IN_PROGRESS = "the provider's objects are being installed in the workload cluster"
 
 
-async def copy_credentials_to_workload(ctx: Context) -> Outcome:
+async def copy_credentials_to_workload(ctx: ClusterContext) -> Outcome:
     """Apply the provider's Secrets in the workload cluster, if only credentials changed."""
     scope, objects = ctx.scope, workload_objects.installed(ctx.scope)
     manifests = [manifest for manifest in workload_objects.wanted(scope.render_input) if manifest.resource == SECRET]
@@ -50,7 +50,7 @@ async def copy_credentials_to_workload(ctx: Context) -> Outcome:
     return Continue()
 
 
-async def begin_workload_objects(ctx: Context) -> Outcome:
+async def begin_workload_objects(ctx: ClusterContext) -> Outcome:
     """Install the provider's objects as soon as the API server answers."""
     cluster = ctx.scope.capi_objects.cluster
     if cluster is None or not contract.is_control_plane_initialized(cluster):
@@ -58,7 +58,7 @@ async def begin_workload_objects(ctx: Context) -> Outcome:
     return await install_workload_objects(ctx) if not workload_objects.installed(ctx.scope).digest else Continue()
 
 
-async def install_workload_objects(ctx: Context) -> Outcome:
+async def install_workload_objects(ctx: ClusterContext) -> Outcome:
     """Install the provider's rendered objects, and delete those that are no longer rendered.
 
     The annotation lists objects before any is written.
@@ -93,7 +93,7 @@ async def install_workload_objects(ctx: Context) -> Outcome:
     return Continue()
 
 
-async def compare_workload_objects(ctx: Context) -> Outcome:
+async def compare_workload_objects(ctx: ClusterContext) -> Outcome:
     """Compare the provider's objects with what is rendered, if the workload cluster is reachable."""
     answer = await seen_of_provider(ctx)
     if answer is None:
@@ -118,7 +118,7 @@ async def compare_workload_objects(ctx: Context) -> Outcome:
     return Continue()
 
 
-async def _note(ctx: Context, installed: Installed) -> None:
+async def _note(ctx: ClusterContext, installed: Installed) -> None:
     """Write the annotation, if it differs."""
     cluster = ctx.scope.capi_objects.cluster_object
     if cluster is None or workload_objects.installed(ctx.scope) == installed:

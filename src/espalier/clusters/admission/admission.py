@@ -32,7 +32,7 @@ from espalier.clusters.design.render_input import group_name
 from espalier.clusters.effects import summary
 from espalier.clusters.observe import downgrade
 from espalier.clusters.observe.flux import FluxKustomizations
-from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.observe.observed_versions import running
 from espalier.clusters.observe.rules import (
     api_server,
@@ -96,7 +96,7 @@ class Admission:
 
     def __init__(
         self,
-        observer: Observer,
+        observer: ClusterObserver,
         now: Callable[[], datetime],
         *,
         names_others: bool = False,

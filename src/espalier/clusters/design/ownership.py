@@ -76,7 +76,7 @@ def _comparable(wanted: Tree) -> Tree:
     return rest | {"metadata": metadata} if metadata else rest
 
 
-def _differences(wanted: Any, live: Any, fields: dict[str, Any], path: tuple[paths.Step, ...]) -> Iterator[str]:
+def _differences(wanted: Any, live: Any, fields: dict[str, Any], path: tuple[paths.PathStep, ...]) -> Iterator[str]:
     """`fields` is the set of owned fields below this path; without any, the whole value is owned."""
     if wanted == {} and isinstance(live, dict) and not _has_inner(fields):
         return  # we own the map itself; its entries belong to others
@@ -144,12 +144,12 @@ def _as_applied(live: Any, wanted: Any, fields: dict[str, Any]) -> Any:
     return merged
 
 
-def _unequal(wanted: Any, live: Any, path: tuple[paths.Step, ...]) -> Iterator[str]:
+def _unequal(wanted: Any, live: Any, path: tuple[paths.PathStep, ...]) -> Iterator[str]:
     """The paths at which two values differ, descending into objects. Editing a field takes over its ownership."""
     return (paths.render(where) for where, _, _ in paths.differences(live, wanted, path))
 
 
-def _lacking(wanted: Any, live: Any, path: tuple[paths.Step, ...]) -> Iterator[str]:
+def _lacking(wanted: Any, live: Any, path: tuple[paths.PathStep, ...]) -> Iterator[str]:
     """The desired fields that are missing or different in a value that we do not own. Additional fields are ignored."""
     if isinstance(wanted, dict) and isinstance(live, dict):
         for name, value in wanted.items():

@@ -13,7 +13,7 @@ from espalier.api.eksa.reasons import Reason
 from espalier.api.resource import Resource
 from espalier.clusterapi import external_etcd
 from espalier.clusters.act.cni_steps import install_cni
-from espalier.clusters.act.step import Step, Write, foreseen
+from espalier.clusters.act.step import ClusterStep, Write, foreseen
 from espalier.clusters.act.steps import steps_of
 from espalier.clusters.design import cni, names, ownership
 from espalier.clusters.design.drift_policy import policy
@@ -93,7 +93,7 @@ def simulate(scope: Scope, last: RenderInput | None = None) -> Simulated:
         if step is install_cni and scope.render_input is not None:
             network = _cni(scope, scope.render_input, last)
             of_provider = _of_provider(scope, last)
-        match foreseen(step.decide(scope)) if isinstance(step, Step) else None:
+        match foreseen(step.decide(scope)) if isinstance(step, ClusterStep) else None:
             case Write(what):
                 # What was foreseen already has no owner yet by which it could be compared.
                 bodies = [change.body for change in written if isinstance(change, Change)]
@@ -117,7 +117,7 @@ def simulate(scope: Scope, last: RenderInput | None = None) -> Simulated:
 
 def _stops(step: Callable[..., object], reason: str, written: Iterable[object]) -> bool:
     """True if somebody has to act before anything follows, as far as a plan can tell."""
-    awaits = isinstance(step, Step) and step.awaits
+    awaits = isinstance(step, ClusterStep) and step.awaits
     return not awaits or (reason in names.FAILURES and not written)
 
 

@@ -114,7 +114,7 @@ def with_our_content(object_: Object) -> Object:
     return with_our_fields(object_) if is_of_cluster else metadata_only(object_)
 
 
-class Observer:
+class ClusterObserver:
     """The caches of all objects that a cluster depends on."""
 
     def __init__(

@@ -16,7 +16,7 @@ from espalier.clusterapi import labels as capi_labels
 from espalier.clusterapi.objects import controller_of
 from espalier.clusters.design import names, object_names
 from espalier.clusters.observe import git_ops
-from espalier.clusters.observe.observe import BY_ADDRESS, BY_GIT_OPS, BY_LINK, BY_NAME, BY_SERIES, Observer, link
+from espalier.clusters.observe.observe import BY_ADDRESS, BY_GIT_OPS, BY_LINK, BY_NAME, BY_SERIES, ClusterObserver, link
 from espalier.clusters.observe.predicates import machine_relevant, relevant
 from espalier.clusters.observe.rules import endpoint
 from espalier.clusters.observe.scope import is_self_managed, read
@@ -29,7 +29,7 @@ from espalier.runtime.predicates import any_of, generation_changed
 class Watches:
     """Watches of everything that an observer reads."""
 
-    def __init__(self, observer: Observer) -> None:
+    def __init__(self, observer: ClusterObserver) -> None:
         self._observer = observer
         self._clusters = observer.clusters
 

@@ -24,7 +24,7 @@ from espalier.clusters.effects.diff import ObjectChange, field_changes
 from espalier.clusters.effects.duration import Duration, duration, in_place
 from espalier.clusters.effects.machines import Fleet, Group
 from espalier.clusters.effects.simulate import CNIChange, simulate
-from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.observe.references import Missing
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.preview import apply
@@ -83,7 +83,7 @@ class Previews:
     def __init__(
         self,
         snapshot: Snapshot,
-        observer: Observer,
+        observer: ClusterObserver,
         fleets: dict[str, Fleet],
         *,
         now: datetime,

@@ -31,7 +31,7 @@ from espalier.clusters.design import object_names
 from espalier.clusters.design.provider import Providers, bottlerocket_groups, infrastructures
 from espalier.clusters.effects.machines import Fleet
 from espalier.clusters.observe import git_ops, references
-from espalier.clusters.observe.observe import Observer, written
+from espalier.clusters.observe.observe import ClusterObserver, written
 from espalier.clusters.observe.rules import endpoint
 from espalier.clusters.observe.scope import is_self_managed
 from espalier.clusters.observe.scope import read as read_cluster
@@ -271,7 +271,7 @@ async def _git_ops(
     reads them.
     """
     snapshot = Snapshot()
-    observer = Observer(snapshot, providers=providers)
+    observer = ClusterObserver(snapshot, providers=providers)
     objects = list(known)
     snapshot.fill(objects)
     asked = [
@@ -291,7 +291,7 @@ async def _git_ops(
     return fetched, notices
 
 
-def _places(object_: Object, observer: Observer) -> Iterator[tuple[str, Key]]:
+def _places(object_: Object, observer: ClusterObserver) -> Iterator[tuple[str, Key]]:
     """Kind and key of the GitOps configuration that a Cluster references, and of the one it is compared with."""
     try:
         cluster = read_cluster(object_)

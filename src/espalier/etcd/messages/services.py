@@ -18,7 +18,7 @@ from espalier.etcd.messages import rpc_pb2 as rpc
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
-Context = grpc.aio.ServicerContext[Request, Response]
+CallContext = grpc.aio.ServicerContext[Request, Response]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Unary(Method[Request, Response]):
             self.path, request_serializer=self.request.SerializeToString, response_deserializer=self.response.FromString
         )
 
-    def answered_by(self, behavior: Callable[[Request, Context[Request, Response]], Awaitable[Response]]) -> Answer:
+    def answered_by(self, behavior: Callable[[Request, CallContext[Request, Response]], Awaitable[Response]]) -> Answer:
         """The method, answered by a coroutine function."""
         return Answer(
             self.service,
@@ -67,7 +67,9 @@ class ServerStream(Method[Request, Response]):
             self.path, request_serializer=self.request.SerializeToString, response_deserializer=self.response.FromString
         )
 
-    def answered_by(self, behavior: Callable[[Request, Context[Request, Response]], AsyncIterator[Response]]) -> Answer:
+    def answered_by(
+        self, behavior: Callable[[Request, CallContext[Request, Response]], AsyncIterator[Response]]
+    ) -> Answer:
         """The method, answered by an asynchronous generator function."""
         return Answer(
             self.service,
@@ -90,7 +92,7 @@ class BothStream(Method[Request, Response]):
         )
 
     def answered_by(
-        self, behavior: Callable[[AsyncIterable[Request], Context[Request, Response]], AsyncIterator[Response]]
+        self, behavior: Callable[[AsyncIterable[Request], CallContext[Request, Response]], AsyncIterator[Response]]
     ) -> Answer:
         """The method, answered by an asynchronous generator function."""
         return Answer(

@@ -149,7 +149,7 @@ def status(settings: Settings, agent: Agent) -> CopyOperationStatus:
     return CopyOperationStatus(settings.epoch, agent.operation is not None, agent.operation)
 
 
-Step = tuple[Agent, tuple[AgentAction, ...]]
+AgentStep = tuple[Agent, tuple[AgentAction, ...]]
 
 
 def start(settings: Settings, etcd: Etcd, has_data: bool, at: float) -> Agent:
@@ -170,14 +170,14 @@ def due(settings: Settings, agent: Agent) -> float | None:
     return min(_due_times(settings.timing, agent), default=None)
 
 
-def step(settings: Settings, agent: Agent, event: events.AgentEvent, at: float) -> Step:
+def step(settings: Settings, agent: Agent, event: events.AgentEvent, at: float) -> AgentStep:
     """Return the agent after an event, and the actions in order."""
     agent, applied = _apply_event(settings, agent, event, at)
     agent, decided = _decide(settings, agent, at)
     return agent, (*applied, *decided)
 
 
-def _apply_event(settings: Settings, agent: Agent, event: events.AgentEvent, at: float) -> Step:
+def _apply_event(settings: Settings, agent: Agent, event: events.AgentEvent, at: float) -> AgentStep:
     """Return the agent with the event recorded."""
     retry = at + settings.timing.poll_period
     match event:
@@ -208,7 +208,7 @@ def _apply_event(settings: Settings, agent: Agent, event: events.AgentEvent, at:
             return agent, ()
 
 
-def _apply_read(settings: Settings, agent: Agent, seen: events.Observed, at: float) -> Step:
+def _apply_read(settings: Settings, agent: Agent, seen: events.Observed, at: float) -> AgentStep:
     """Apply a read of both objects. Once the epoch's end was read, a read without it is ignored."""
     if isinstance(seen.operation, CopyOperation):
         ends = agent.phase not in (Phase.HANDING_OVER, Phase.HANDED_OVER)
@@ -229,7 +229,7 @@ def _apply_read(settings: Settings, agent: Agent, seen: events.Observed, at: flo
     return _admit_clients(settings, agent, seen.began, seen.marker, at)
 
 
-def _admit_clients(settings: Settings, agent: Agent, began: float, marker: FirstStart, at: float) -> Step:
+def _admit_clients(settings: Settings, agent: Agent, began: float, marker: FirstStart, at: float) -> AgentStep:
     """There is no CopyOperation: let clients pass, for no longer than the marker has promised to destinations."""
     promised = marker.release_seconds - settings.timing.serving_grace
     until = began + min(settings.timing.validity, promised)
@@ -253,7 +253,7 @@ def _admit_clients(settings: Settings, agent: Agent, began: float, marker: First
     return agent, actions
 
 
-def _decide(settings: Settings, agent: Agent, at: float) -> Step:
+def _decide(settings: Settings, agent: Agent, at: float) -> AgentStep:
     """Decide the actions by the agent's state and the time."""
     if agent.phase in (Phase.STARTING, Phase.OWNER) and at >= agent.proxy_until:
         agent = replace(agent, phase=Phase.UNDECIDED)
@@ -286,14 +286,14 @@ def silent_from(timing: Timing, agent: Agent) -> float:
     return agent.idle_since + timing.serving_grace
 
 
-def _decide_proxy(settings: Settings, agent: Agent, at: float) -> Step:
+def _decide_proxy(settings: Settings, agent: Agent, at: float) -> AgentStep:
     del settings, at
     if agent.phase in (Phase.STARTING, Phase.OWNER) or agent.proxy is not ProxyState.OPEN:
         return agent, ()
     return replace(agent, proxy=ProxyState.SHUTTING), (ShutProxy(),)
 
 
-def _decide_etcd(settings: Settings, agent: Agent, at: float) -> Step:
+def _decide_etcd(settings: Settings, agent: Agent, at: float) -> AgentStep:
     del settings
     wanted = agent.phase is Phase.OWNER or (agent.phase is Phase.HANDING_OVER and agent.ready is None)
     if wanted and agent.etcd is Etcd.ENDED and at >= agent.retry_due:
@@ -304,7 +304,7 @@ def _decide_etcd(settings: Settings, agent: Agent, at: float) -> Step:
     return agent, ()
 
 
-def _decide_final_snapshot(settings: Settings, agent: Agent, at: float) -> Step:
+def _decide_final_snapshot(settings: Settings, agent: Agent, at: float) -> AgentStep:
     """Take the final snapshot once nothing passes the proxy: no write is acknowledged after that."""
     del settings
     closed = agent.phase is Phase.HANDING_OVER and agent.shut_since is not None and agent.etcd is Etcd.RUNNING
@@ -313,7 +313,7 @@ def _decide_final_snapshot(settings: Settings, agent: Agent, at: float) -> Step:
     return agent, ()
 
 
-def _decide_puts(settings: Settings, agent: Agent, at: float) -> Step:
+def _decide_puts(settings: Settings, agent: Agent, at: float) -> AgentStep:
     """Write `Ready` once nothing is served any more, including from caches of API servers; until then, progress."""
     if agent.putting or agent.unread or agent.phase is not Phase.HANDING_OVER or agent.operation is None:
         return agent, ()
@@ -328,7 +328,7 @@ def _decide_puts(settings: Settings, agent: Agent, at: float) -> Step:
     return agent, ()
 
 
-def _decide_reads(settings: Settings, agent: Agent, at: float) -> Step:
+def _decide_reads(settings: Settings, agent: Agent, at: float) -> AgentStep:
     if agent.reading or at < agent.read_due:
         return agent, ()
     return replace(agent, reading=True, read_due=at + settings.timing.poll_period), (Observe(),)

@@ -94,7 +94,7 @@ class Copier(msgspec.Struct, frozen=True):
         return self.phase is Phase.FINISHED
 
 
-Step = tuple[Copier, tuple[CopierAction, ...]]
+CopierStep = tuple[Copier, tuple[CopierAction, ...]]
 
 
 def start(settings: Settings, at: float) -> Copier:
@@ -120,14 +120,14 @@ def gives_up_at(timing: Timing, copier: Copier) -> float:
     return max(patience, copier.seen_since + timing.fence(copier.release))
 
 
-def step(settings: Settings, copier: Copier, event: events.CopierEvent, at: float) -> Step:
+def step(settings: Settings, copier: Copier, event: events.CopierEvent, at: float) -> CopierStep:
     """Return the copier after an event, and the actions in order."""
     copier, applied = _apply_event(settings, copier, event, at)
     copier, decided = _decide(settings, copier, at)
     return copier, (*applied, *decided)
 
 
-def _apply_event(settings: Settings, copier: Copier, event: events.CopierEvent, at: float) -> Step:
+def _apply_event(settings: Settings, copier: Copier, event: events.CopierEvent, at: float) -> CopierStep:
     match event:
         case events.Observed():
             return _apply_read(settings, replace(copier, reading=False), event, at)
@@ -153,7 +153,7 @@ def _apply_own_marker(copier: Copier, is_present: bool, marker: object, at: floa
     return copier
 
 
-def _apply_read(settings: Settings, copier: Copier, seen: events.Observed, at: float) -> Step:
+def _apply_read(settings: Settings, copier: Copier, seen: events.Observed, at: float) -> CopierStep:
     """Apply a read of both objects of the predecessor.
 
     Only a read proves that the CopyOperation exists, and only together with the predecessor's marker: the answer to a
@@ -173,7 +173,7 @@ def _apply_read(settings: Settings, copier: Copier, seen: events.Observed, at: f
 
 def _apply_operation(
     settings: Settings, copier: Copier, operation: CopyOperation, version: str, marker: FirstStart, at: float
-) -> Step:
+) -> CopierStep:
     known = copier.operation
     moved = known is None or (operation.progress, operation.status) != (known.progress, known.status)
     copier = replace(
@@ -201,7 +201,7 @@ def _apply_operation(
     return replace(copier, putting=True), (PutOperation(ready, version),)
 
 
-def _decide(settings: Settings, copier: Copier, at: float) -> Step:
+def _decide(settings: Settings, copier: Copier, at: float) -> CopierStep:
     """Decide the actions by the copier's state and the time."""
     if copier.phase is Phase.COPYING:
         if copier.copying or at < copier.retry_due or copier.operation is None:

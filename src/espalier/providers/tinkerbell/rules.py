@@ -120,7 +120,7 @@ def _workflow(field: str, workflow: Workflow) -> Iterator[Violation]:
             yield Violation(f"{field}.{paths.render(path)}", template, templates.ALLOWED, message)
 
 
-def _texts(path: tuple[paths.Step, ...], value: object) -> Iterator[tuple[tuple[paths.Step, ...], str]]:
+def _texts(path: tuple[paths.PathStep, ...], value: object) -> Iterator[tuple[tuple[paths.PathStep, ...], str]]:
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, dict):

@@ -80,7 +80,7 @@ class Program:
         return ""
 
 
-class Report(msgspec.Struct, frozen=True, rename="camel"):
+class ProgramReport(msgspec.Struct, frozen=True, rename="camel"):
     """The state of a program, for users and other processes."""
 
     name: str
@@ -115,13 +115,13 @@ def killed_with_parent(arguments: Sequence[str | Path]) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *map(str, arguments)]
 
 
-def read_states(folder: Path) -> list[Report]:
+def read_states(folder: Path) -> list[ProgramReport]:
     """The states of the programs of the supervisor in `folder`; empty without a valid file.
 
     They are current only while that supervisor's process runs.
     """
     try:
-        return msgspec.json.decode((folder / STATES).read_bytes(), type=list[Report])
+        return msgspec.json.decode((folder / STATES).read_bytes(), type=list[ProgramReport])
     except (FileNotFoundError, msgspec.MsgspecError):
         return []
 
@@ -134,14 +134,14 @@ class Supervisor:
         self._clock = clock
         self._backoff = backoff
         self._keepers: list[_Keeper] = []
-        self._subscribers: list[Callable[[Report], None]] = []
+        self._subscribers: list[Callable[[ProgramReport], None]] = []
 
-    def subscribe(self, changed: Callable[[Report], None]) -> None:
+    def subscribe(self, changed: Callable[[ProgramReport], None]) -> None:
         """Subscribe to changes of programs' states."""
         self._subscribers.append(changed)
 
     @property
-    def reports(self) -> list[Report]:
+    def reports(self) -> list[ProgramReport]:
         """States of the programs, in the order of their start."""
         return [keeper.report for keeper in self._keepers]
 
@@ -170,7 +170,7 @@ class Supervisor:
         for keeper in reversed(self._keepers):
             await keeper.stop()
 
-    def _publish(self, report: Report) -> None:
+    def _publish(self, report: ProgramReport) -> None:
         self._write_states()
         for changed in self._subscribers:
             changed(report)
@@ -195,14 +195,16 @@ async def supervised(folder: Path, clock: Clock, *, backoff: Backoff = Backoff()
 class _Keeper:
     """Keeps one program running."""
 
-    def __init__(self, program: Program, clock: Clock, backoff: Backoff, changed: Callable[[Report], None]) -> None:
+    def __init__(
+        self, program: Program, clock: Clock, backoff: Backoff, changed: Callable[[ProgramReport], None]
+    ) -> None:
         self._program = program
         self._clock = clock
         self._backoff = backoff
         self._changed = changed
         self._process: asyncio.subprocess.Process | None = None
         self._keeping: asyncio.Task[None] | None = None
-        self.report = Report(program.name, State.STARTING, clock.now(), log=str(program.log))
+        self.report = ProgramReport(program.name, State.STARTING, clock.now(), log=str(program.log))
 
     async def start(self, patience: float) -> None:
         """Start the program for the first time."""

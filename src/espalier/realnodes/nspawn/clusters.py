@@ -20,7 +20,7 @@ from espalier.realnodes.nspawn.commands import CommandFailed
 from espalier.realnodes.nspawn.helper_processes import BalancerProcess, ControlPlaneEndpoint, RegistryProcess
 from espalier.realnodes.nspawn.network import RangeInUse
 from espalier.realnodes.nspawn.state import EndpointRecord, NetworkRecord, NodeRecord
-from espalier.realnodes.nspawn.tools import Tools
+from espalier.realnodes.nspawn.tools import NodeTools
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 
 PORT = 6443
@@ -41,7 +41,7 @@ CILIUM_MISSING = (
 class InfrastructureClusters:
     """Reconciles the cluster kind."""
 
-    def __init__(self, tools: Tools, balancing: BalancerProcess, registry_process: RegistryProcess) -> None:
+    def __init__(self, tools: NodeTools, balancing: BalancerProcess, registry_process: RegistryProcess) -> None:
         self._tools = tools
         self._balancing = balancing
         self._registry_process = registry_process

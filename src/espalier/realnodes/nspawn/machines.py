@@ -29,9 +29,9 @@ from espalier.realnodes.nspawn.commands import CommandFailed, run
 from espalier.realnodes.nspawn.container import Running
 from espalier.realnodes.nspawn.network import RangeInUse
 from espalier.realnodes.nspawn.node_files import PATCHES, PREFLIGHT, Identity, NodeFile, node_files
-from espalier.realnodes.nspawn.plan import Bootstrap, ObservedNode, Step, next_step
+from espalier.realnodes.nspawn.plan import Bootstrap, MachineStep, ObservedNode, next_step
 from espalier.realnodes.nspawn.state import NodeRecord, node_id
-from espalier.realnodes.nspawn.tools import Tools
+from espalier.realnodes.nspawn.tools import NodeTools
 from espalier.runtime.outcome import Continue, Done, Fault, Outcome, Wait
 
 START_PAUSE = 0.1
@@ -50,7 +50,7 @@ _log = structlog.get_logger("espalier.nodes")
 class InfrastructureMachines:
     """Reconciles the machine kind. `enqueue` adds a key after events on the machine."""
 
-    def __init__(self, tools: Tools) -> None:
+    def __init__(self, tools: NodeTools) -> None:
         self._tools = tools
         self.enqueue: Enqueue = lambda _key: None
         self._watches: dict[tuple[str, str], asyncio.Task[None]] = {}
@@ -122,35 +122,35 @@ class InfrastructureMachines:
         )
 
     async def _act(
-        self, step: Step, infra_machine: Object, record: NodeRecord | None, running: Running | None
+        self, step: MachineStep, infra_machine: Object, record: NodeRecord | None, running: Running | None
     ) -> Outcome:
         tools = self._tools
         folder = tools.state.folder(node_id(infra_machine.metadata.uid))
         match step, record, running:
-            case Step.WRITE_DOWN, _, _:
+            case MachineStep.WRITE_DOWN, _, _:
                 return self._write_down(infra_machine)
-            case Step.PREPARE, NodeRecord() as node, _:
+            case MachineStep.PREPARE, NodeRecord() as node, _:
                 return await self._prepare(infra_machine, node)
-            case Step.SWITCH_ON, NodeRecord() as node, _:
+            case MachineStep.SWITCH_ON, NodeRecord() as node, _:
                 await tools.bridge.ensure()
                 await container.switch_on(folder, hostname=node.name, uid=node.uid, bridge=tools.bridge.name)
                 return Continue()
-            case Step.CLEAR, _, _:
+            case MachineStep.CLEAR, _, _:
                 await cgroups.end_all(folder.id)
                 return Continue()
-            case Step.STAY_OFF, _, _:
+            case MachineStep.STAY_OFF, _, _:
                 return Wait("NodeStopped", "the node was stopped to simulate a failure, and stays off")
-            case Step.AWAIT_START, _, _:
+            case MachineStep.AWAIT_START, _, _:
                 return Wait("Booting", "the node is booting", after=START_PAUSE)
-            case Step.AWAIT_BOOTSTRAP, _, Running() as on:
+            case MachineStep.AWAIT_BOOTSTRAP, _, Running() as on:
                 self._watch(infra_machine.key, folder.id, "boot", _booted(on))
                 self._watch(infra_machine.key, folder.id, "life", processes.ended(on.supervisor))
                 return Wait("Bootstrapping", "the node is running its bootstrap data")
-            case Step.SAY_FAILED, _, _:
+            case MachineStep.SAY_FAILED, _, _:
                 output = inside.last_lines(folder)
                 message = "the bootstrap data failed" + (f"; their last lines:\n{output}" if output else "")
                 return Fault("BootstrapFailed", message, terminal=True)
-            case Step.PROVISION, NodeRecord() as node, Running() as on:
+            case MachineStep.PROVISION, NodeRecord() as node, Running() as on:
                 self._watch(infra_machine.key, folder.id, "life", processes.ended(on.supervisor))
                 return await self._provision(infra_machine, node)
         raise AssertionError(f"step {step} needs an existing node")

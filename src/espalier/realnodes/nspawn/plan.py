@@ -14,7 +14,7 @@ class Bootstrap(StrEnum):
     FAILED = "Failed"
 
 
-class Step(StrEnum):
+class MachineStep(StrEnum):
     """The next step; each changes the observed state, so that an interrupted one is repeated."""
 
     WRITE_DOWN = "WriteDown"
@@ -45,21 +45,21 @@ class ObservedNode:
     bootstrap: Bootstrap = Bootstrap.RUNNING
 
 
-def next_step(observed: ObservedNode) -> Step:
+def next_step(observed: ObservedNode) -> MachineStep:
     """The step that is due."""
     s = observed
     if not s.is_written_down:
-        return Step.WRITE_DOWN
+        return MachineStep.WRITE_DOWN
     if s.is_crashed:
-        return Step.STAY_OFF
+        return MachineStep.STAY_OFF
     if not s.is_supervised:
         if s.has_processes:
-            return Step.CLEAR
-        return Step.SWITCH_ON if s.is_prepared else Step.PREPARE
+            return MachineStep.CLEAR
+        return MachineStep.SWITCH_ON if s.is_prepared else MachineStep.PREPARE
     if not s.has_started:
-        return Step.AWAIT_START
+        return MachineStep.AWAIT_START
     if s.is_provisioned:
-        return Step.PROVISION
+        return MachineStep.PROVISION
     if s.bootstrap is Bootstrap.FAILED:
-        return Step.SAY_FAILED
-    return Step.PROVISION if s.bootstrap is Bootstrap.SUCCEEDED else Step.AWAIT_BOOTSTRAP
+        return MachineStep.SAY_FAILED
+    return MachineStep.PROVISION if s.bootstrap is Bootstrap.SUCCEEDED else MachineStep.AWAIT_BOOTSTRAP

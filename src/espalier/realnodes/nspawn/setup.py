@@ -19,7 +19,7 @@ from espalier.realnodes.nspawn.machines import InfrastructureMachines
 from espalier.realnodes.nspawn.network import DEFAULT_BRIDGE, Bridge, remove_link
 from espalier.realnodes.nspawn.registry import ImageBuild
 from espalier.realnodes.nspawn.state import State
-from espalier.realnodes.nspawn.tools import BY_CLUSTER, BY_OWNER, Tools
+from espalier.realnodes.nspawn.tools import BY_CLUSTER, BY_OWNER, NodeTools
 from espalier.releases import Releases
 from espalier.runtime.component import Component, Host
 from espalier.runtime.controller import Controller
@@ -48,7 +48,7 @@ def component(
     """
 
     def build(host: Host) -> None:
-        tools = Tools.of(
+        tools = NodeTools.of(
             host.client,
             host.caches,
             clock=host.manager.clock,
@@ -65,7 +65,7 @@ def component(
     return Component("nodes", build, tuple(kinds))
 
 
-def _controllers(tools: Tools, state: State) -> list[Controller | Runnable]:
+def _controllers(tools: NodeTools, state: State) -> list[Controller | Runnable]:
     cluster_kind, machine_kind = tools.kinds.cluster.kind.lower(), tools.kinds.machine.kind.lower()
     machines = InfrastructureMachines(tools)
     clusters = InfrastructureClusters(tools, BalancerProcess(state), RegistryProcess(state))

@@ -32,7 +32,7 @@ BY_OWNER = "nspawn/owner"
 
 
 @dataclass(frozen=True)
-class Tools:
+class NodeTools:
     """Shared by the controllers of a local environment's real nodes."""
 
     clusters: Cache
@@ -64,7 +64,7 @@ class Tools:
         asked_images: Sequence[RequestedImage],
         built_images: Mapping[str, ImageBuild],
         kinds: Infrastructure,
-    ) -> Tools:
+    ) -> NodeTools:
         """Create the tools with the caches of one management cluster."""
         indexes = {BY_CLUSTER: _by_cluster, BY_OWNER: by_owner}
         infrastructure_clusters = caches.of(kinds.cluster, indexes=indexes)

@@ -16,9 +16,9 @@ from espalier.runtime.outcome import Outcome, Wait, fault_of, outdated
 from espalier.runtime.reconciler import Reconciled, Reconciler, Report
 from espalier.runtime.writer import NameTaken, Writer
 from espalier.shoots.etcd import names
-from espalier.shoots.etcd.observe import Observer
+from espalier.shoots.etcd.observe import EtcdObserver
 from espalier.shoots.etcd.status import status
-from espalier.shoots.etcd.steps import Context, steps_of
+from espalier.shoots.etcd.steps import EtcdContext, steps_of
 
 NAME = "etcd"
 FIELD_MANAGER = "etcd-druid"
@@ -28,14 +28,14 @@ AGAIN = 5.0
 
 def controller(host: Host, *, timing: Timing | None = None, workers: int = 10, resync: float = RESYNC) -> Controller:
     """The controller, with its watches. `timing` is passed on to the agents."""
-    observer = Observer(host.caches)
+    observer = EtcdObserver(host.caches)
     caches = {Etcd.resource: observer.etcds, **observer.owned, PERSISTENT_VOLUME_CLAIM: observer.claims}
     writer = Writer(host.client, caches, field_manager=FIELD_MANAGER)
 
-    def observe(etcd: Object) -> Context:
-        return Context(observer.observe(etcd), writer, etcd, timing)
+    def observe(etcd: Object) -> EtcdContext:
+        return EtcdContext(observer.observe(etcd), writer, etcd, timing)
 
-    def report(ctx: Context, outcome: Outcome) -> Report:
+    def report(ctx: EtcdContext, outcome: Outcome) -> Report:
         wanted = status(ctx.scope, outcome, host.manager.clock.now())
         return Report(wanted, before=ctx.scope.etcd.status)
 

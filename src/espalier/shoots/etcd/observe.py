@@ -78,7 +78,7 @@ class Scope:
         return f"of {controller.kind} {controller.name} {controller.uid}" if controller else "of nobody"
 
 
-class Observer:
+class EtcdObserver:
     """The caches that a reconcile reads."""
 
     def __init__(self, caches: Caches) -> None:

@@ -23,7 +23,7 @@ from espalier.shoots.etcd.settings import InvalidEtcd, is_copy
 
 
 @dataclass
-class Context:
+class EtcdContext:
     """One reconcile of one Etcd."""
 
     scope: Scope
@@ -33,13 +33,13 @@ class Context:
     """The timing of elections in this garden."""
 
 
-async def add_finalizer(ctx: Context) -> Outcome:
+async def add_finalizer(ctx: EtcdContext) -> Outcome:
     """Add the finalizer, before anything is created that has to be deleted in order."""
     ctx.object = await ctx.writer.add_finalizer(Etcd.resource, ctx.object, names.FINALIZER)
     return Continue()
 
 
-async def write_objects(ctx: Context) -> Outcome:
+async def write_objects(ctx: EtcdContext) -> Outcome:
     """Create missing objects, and update those that differ."""
     if problem := _other_epoch(ctx.scope):
         return Fault(EtcdReason.INVALID_SPEC, problem, terminal=True)
@@ -70,7 +70,7 @@ def _other_epoch(scope: Scope) -> str:
     return f"annotation {EPOCH}: found {epoch!r}, allowed is {started}, for which its pods run; set it again"
 
 
-async def _apply(ctx: Context, rendered: Rendered) -> None:
+async def _apply(ctx: EtcdContext, rendered: Rendered) -> None:
     """Apply an object. An object without our labels is not in any cache: if it is ours, its labels are restored.
 
     Raises `NameTaken` for another's.
@@ -87,7 +87,7 @@ async def _apply(ctx: Context, rendered: Rendered) -> None:
         await ctx.writer.merge(rendered.resource, live, {"metadata": {"labels": rendered.body["metadata"]["labels"]}})
 
 
-async def wait_for_pods(ctx: Context) -> Outcome:
+async def wait_for_pods(ctx: EtcdContext) -> Outcome:
     """Wait until all pods are of the newest template and ready, or until none are left."""
     wanted, stateful_set = ctx.scope.etcd.spec.replicas, ctx.scope.stateful_set
     if stateful_set is None or not _is_observed(ctx.scope, stateful_set):
@@ -105,7 +105,7 @@ async def wait_for_pods(ctx: Context) -> Outcome:
     return Done()
 
 
-async def stop_pods(ctx: Context) -> Outcome:
+async def stop_pods(ctx: EtcdContext) -> Outcome:
     """Remove the pods: their programs must end before anything else is deleted."""
     live, stateful_set = ctx.scope.stateful_set_object, ctx.scope.stateful_set
     if live is None or stateful_set is None:
@@ -122,7 +122,7 @@ async def stop_pods(ctx: Context) -> Outcome:
     return Continue()
 
 
-async def delete_objects(ctx: Context) -> Outcome:
+async def delete_objects(ctx: EtcdContext) -> Outcome:
     """Delete its objects. A later Etcd of the same name creates its own."""
     owned = [(resource, object_) for (resource, _), object_ in ctx.scope.live.items() if ctx.scope.owns(object_)]
     for resource, object_ in owned:
@@ -135,7 +135,7 @@ async def delete_objects(ctx: Context) -> Outcome:
     return Continue()
 
 
-async def delete_claims(ctx: Context) -> Outcome:
+async def delete_claims(ctx: EtcdContext) -> Outcome:
     """Delete the data. An Etcd that only copies has none."""
     if is_copy(ctx.scope.etcd):
         return Continue()
@@ -147,17 +147,17 @@ async def delete_claims(ctx: Context) -> Outcome:
     return Continue()
 
 
-async def release(ctx: Context) -> Outcome:
+async def release(ctx: EtcdContext) -> Outcome:
     """Remove the finalizer."""
     await ctx.writer.remove_finalizer(Etcd.resource, ctx.object, names.FINALIZER)
     return Done()
 
 
-STEPS: tuple[Step[Context], ...] = (add_finalizer, write_objects, wait_for_pods)
-DELETION_STEPS: tuple[Step[Context], ...] = (stop_pods, delete_objects, delete_claims, release)
+STEPS: tuple[Step[EtcdContext], ...] = (add_finalizer, write_objects, wait_for_pods)
+DELETION_STEPS: tuple[Step[EtcdContext], ...] = (stop_pods, delete_objects, delete_claims, release)
 
 
-def steps_of(ctx: Context) -> tuple[Step[Context], ...]:
+def steps_of(ctx: EtcdContext) -> tuple[Step[EtcdContext], ...]:
     """The steps to run. An Etcd without our finalizer has no objects of ours."""
     if not ctx.scope.is_deleted:
         return STEPS

@@ -71,7 +71,7 @@ class Extension(Generic[S]):
 
 
 @dataclass(frozen=True)
-class Tools(Generic[S]):
+class AttemptTools(Generic[S]):
     """Shared by all attempts of one extension."""
 
     extension: Extension[S]
@@ -96,7 +96,7 @@ def due(object_: Object) -> OperationType | None:
 class Attempt(Generic[S]):
     """One attempt. `object` is as observed, or as a step of this attempt wrote it."""
 
-    def __init__(self, tools: Tools[S], object_: Object) -> None:
+    def __init__(self, tools: AttemptTools[S], object_: Object) -> None:
         self.tools = tools
         self.object = object_
         self.seen = object_.decode(ExtensionObject)

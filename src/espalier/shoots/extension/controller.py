@@ -25,7 +25,7 @@ from espalier.runtime.own_writes import OwnWrites
 from espalier.runtime.predicates import any_of, generation_changed
 from espalier.runtime.reconciler import Reconciled, Reconciler, Report
 from espalier.runtime.writer import NameTaken, Writer
-from espalier.shoots.extension.attempt import Attempt, Extension, Tools, due
+from espalier.shoots.extension.attempt import Attempt, AttemptTools, Extension, due
 from espalier.shoots.extension.lease import Leases
 from espalier.shoots.extension.steps import LEASE, steps_of
 from espalier.shoots.extension.views import ExtensionObject
@@ -48,7 +48,7 @@ def controller_of(extension: Extension[S], host: Host, leases: Leases, timing: T
     """The controller of an extension, with its watches."""
     cache = host.caches.of(extension.resource)
     own = OwnWrites()
-    tools = Tools(
+    tools = AttemptTools(
         extension,
         cache,
         Writer(host.client, {extension.resource: cache}, own_writes={extension.resource: own}),
@@ -90,7 +90,7 @@ def controller_of(extension: Extension[S], host: Host, leases: Leases, timing: T
     return controller
 
 
-def _waiting(extension: Extension[Any], tools: Tools[Any]) -> ToKeys:
+def _waiting(extension: Extension[Any], tools: AttemptTools[Any]) -> ToKeys:
     """The resources of a Cluster with an operation that is due: its lease may be valid again."""
 
     def to_keys(cluster: Object) -> Iterable[Key]:

@@ -36,10 +36,10 @@ from espalier.shoots.bucket_providers import UNDECLARED
 from espalier.shoots.extension import results
 from espalier.shoots.gardenlet import reach, servers
 from espalier.shoots.gardenlet.comparison import is_as_rendered, stamped
-from espalier.shoots.gardenlet.context import Tools
+from espalier.shoots.gardenlet.context import GardenletTools
 from espalier.shoots.gardenlet.credentials import credentials_problem
 from espalier.shoots.gardenlet.names import FINALIZER, GARDEN_NAMESPACE
-from espalier.shoots.gardenlet.observe import Observer
+from espalier.shoots.gardenlet.observe import ShootObserver
 
 SOON = 5.0
 """Seconds until a retry where no event is sure to come."""
@@ -51,7 +51,7 @@ waits for it."""
 class Backups:
     """The controllers of BackupBuckets and BackupEntries."""
 
-    def __init__(self, observer: Observer, tools: Tools) -> None:
+    def __init__(self, observer: ShootObserver, tools: GardenletTools) -> None:
         self._observer = observer
         self._tools = tools
         self._seed = tools.config.seed

@@ -41,9 +41,9 @@ from espalier.runtime.reconciler import Reconciled, Reconciler, Report, replanne
 from espalier.runtime.writer import Precondition
 from espalier.shoots.bucket_providers import ENDPOINT, with_endpoint
 from espalier.shoots.gardenlet import reach
-from espalier.shoots.gardenlet.context import Live, ShootHealth, Tools
+from espalier.shoots.gardenlet.context import GardenletTools, Live, ShootHealth
 from espalier.shoots.gardenlet.health import BackupHealth, conditions, is_control_plane_healthy
-from espalier.shoots.gardenlet.observe import Observer
+from espalier.shoots.gardenlet.observe import ShootObserver
 from espalier.shoots.gardenlet.scope import Scope
 
 LARGEST_ANSWER = 64 * 1024
@@ -75,8 +75,8 @@ class _Checks:
 
 
 def controller(
-    observer: Observer,
-    tools: Tools,
+    observer: ShootObserver,
+    tools: GardenletTools,
     rng: random.Random,
     is_lease_renewed: Callable[[], bool] = lambda: True,
     state_problem: Callable[[Key], str] = lambda _key: "",
@@ -131,8 +131,8 @@ class Care:
 
     def __init__(
         self,
-        observer: Observer,
-        tools: Tools,
+        observer: ShootObserver,
+        tools: GardenletTools,
         rng: random.Random,
         is_lease_renewed: Callable[[], bool],
         state_problem: Callable[[Key], str] = lambda _key: "",

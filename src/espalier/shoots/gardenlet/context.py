@@ -79,7 +79,7 @@ class Renderer(Protocol):
 
 
 @dataclass(frozen=True)
-class Tools:
+class GardenletTools:
     """Shared by all reconciles."""
 
     config: GardenletConfig
@@ -116,11 +116,11 @@ class Live:
 
 
 @dataclass(frozen=True)
-class Context:
+class ShootContext:
     """One observation of one shoot."""
 
     scope: Scope
-    tools: Tools
+    tools: GardenletTools
     live: Live
     operation: OperationType
 

@@ -23,13 +23,15 @@ from espalier.runtime.outcome import Fault, Outcome, Wait, fault_of
 from espalier.runtime.reconciler import Reconciled, Reconciler, Report
 from espalier.runtime.writer import NameTaken
 from espalier.shoots.gardenlet import status
-from espalier.shoots.gardenlet.context import Live, Tools
-from espalier.shoots.gardenlet.observe import Observer
+from espalier.shoots.gardenlet.context import GardenletTools, Live
+from espalier.shoots.gardenlet.observe import ShootObserver
 from espalier.shoots.gardenlet.steps import REPORTED, STEPS, Attempt
 from espalier.shoots.gardenlet.tasks.backups import OWNER_LABEL
 
 
-def controller(observer: Observer, tools: Tools, *, workers: int = 20, resync: float | None = RESYNC) -> Controller:
+def controller(
+    observer: ShootObserver, tools: GardenletTools, *, workers: int = 20, resync: float | None = RESYNC
+) -> Controller:
     """The controller, with its watches: the garden's Shoots, and all their objects in the seed."""
     shoots_controller = Controller(
         "shoot", reconciler(observer, tools).reconcile, workers=workers, resync=resync, rng=tools.rng
@@ -63,7 +65,7 @@ def controller(observer: Observer, tools: Tools, *, workers: int = 20, resync: f
     return shoots_controller
 
 
-def reconciler(observer: Observer, tools: Tools) -> Reconciler[Attempt]:
+def reconciler(observer: ShootObserver, tools: GardenletTools) -> Reconciler[Attempt]:
     """The reconciler of the Shoots that this seed is responsible for, or has objects of."""
 
     def observe(shoot: Object) -> Attempt | None:

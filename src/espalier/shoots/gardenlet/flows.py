@@ -14,7 +14,7 @@ from espalier.api.gardener.network import Network
 from espalier.api.gardener.operating_system_config import OperatingSystemConfig
 from espalier.api.gardener.worker import Worker
 from espalier.shoots.flow.graph import Flow
-from espalier.shoots.gardenlet.context import Context
+from espalier.shoots.gardenlet.context import ShootContext
 from espalier.shoots.gardenlet.names import (
     AFTER_API_SERVER,
     API_SERVER,
@@ -30,8 +30,8 @@ from espalier.shoots.gardenlet.tasks import backups, control_plane, extensions, 
 ALL_EXTENSIONS = (*BEFORE_API_SERVER, *AFTER_API_SERVER)
 
 
-def _reconcile() -> Flow[Context]:
-    flow: Flow[Context] = Flow("Reconcile")
+def _reconcile() -> Flow[ShootContext]:
+    flow: Flow[ShootContext] = Flow("Reconcile")
     wait_for_ownership_epoch = flow.add("Wait for ownership epoch", backups.wait_for_ownership)
     generate_secrets = flow.add("Generate secrets", secrets.generate, after=[wait_for_ownership_epoch])
     deploy_namespace = flow.add("Deploy namespace", control_plane.deploy_namespace, after=[wait_for_ownership_epoch])
@@ -129,8 +129,8 @@ def _reconcile() -> Flow[Context]:
     return flow
 
 
-def _migrate() -> Flow[Context]:
-    flow: Flow[Context] = Flow("Migrate")
+def _migrate() -> Flow[ShootContext]:
+    flow: Flow[ShootContext] = Flow("Migrate")
     check_extension_state = flow.add("Check extension state", extensions.check_states)
     destination_ready = flow.add(
         DESTINATION_READY,
@@ -155,8 +155,8 @@ def _migrate() -> Flow[Context]:
     return flow
 
 
-def _leave() -> Flow[Context]:
-    flow: Flow[Context] = Flow("Leave")
+def _leave() -> Flow[ShootContext]:
+    flow: Flow[ShootContext] = Flow("Leave")
     stop_controllers = flow.add("Stop controllers", control_plane.stop(*CONTROLLERS))
     stop_api_server = flow.add("Stop kube-apiserver", control_plane.stop(API_SERVER))
     migrate_extension_resources = flow.add("Migrate extension resources", extensions.migrate(*ALL_EXTENSIONS))
@@ -180,8 +180,8 @@ def _leave() -> Flow[Context]:
     return flow
 
 
-def _delete() -> Flow[Context]:
-    flow: Flow[Context] = Flow("Delete")
+def _delete() -> Flow[ShootContext]:
+    flow: Flow[ShootContext] = Flow("Delete")
     delete_extensions = flow.add("Delete extensions", extensions.delete(Extension))
     delete_worker = flow.add("Delete worker", extensions.delete(Worker))
     stop_machine_controller_manager = flow.add(
@@ -233,6 +233,6 @@ FLOWS = {flow.name: flow for flow in (RECONCILE, MIGRATE, LEAVE, DELETE)}
 """By name; Create, Reconcile and Restore are one."""
 
 
-def flow_of(operation: str) -> Flow[Context]:
+def flow_of(operation: str) -> Flow[ShootContext]:
     """The flow of a `lastOperation.type`."""
     return FLOWS.get(operation, RECONCILE)

@@ -28,8 +28,7 @@ from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.runtime.sources import Expiry, Source
 from espalier.runtime.writer import Writer
 from espalier.shoots.gardenlet.other_kinds import OtherKinds
-from espalier.shoots.state.controller import Observer as Observed
-from espalier.shoots.state.controller import Sync
+from espalier.shoots.state.controller import StateObserver, Sync
 from espalier.shoots.state.document import digested, revision_of
 from espalier.shoots.state.merging import task_of
 from espalier.shoots.state.store import ShootStates
@@ -107,7 +106,7 @@ def controller(
     """The controller that keeps ShootStates up to date. It reads a ShootState once per shoot, and again if its version
     is another one, which it asks for every `period` seconds."""
     shoots.add_indexes({BY_TECHNICAL_ID: technical_ids})
-    observed = Observed(shoots, cast(Cache, known), seed_caches)
+    observed = StateObserver(shoots, cast(Cache, known), seed_caches)
     sync = Sync(observed, states, seed, recorder)
     others = OtherKinds(observed, states, writer, seed, clock)
 

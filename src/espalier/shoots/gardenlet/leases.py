@@ -12,12 +12,12 @@ from espalier.kube.objects import Object
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.shoots.gardenlet import clusters
-from espalier.shoots.gardenlet.context import Tools
+from espalier.shoots.gardenlet.context import GardenletTools
 from espalier.shoots.gardenlet.names import SHOOT_UID
-from espalier.shoots.gardenlet.observe import Observer
+from espalier.shoots.gardenlet.observe import ShootObserver
 
 
-def controller(observer: Observer, tools: Tools) -> Controller:
+def controller(observer: ShootObserver, tools: GardenletTools) -> Controller:
     """The controller: it reads each of the seed's Shoots live every `lease_renewal` seconds, and renews the lease."""
     timing, seed = tools.config.timing, tools.config.seed
 

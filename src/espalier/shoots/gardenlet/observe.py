@@ -47,7 +47,7 @@ def uid_of(shoot: Object) -> str:
     return shoot.decode(Shoot).status.uid or shoot.metadata.uid
 
 
-class Observer:
+class ShootObserver:
     """The caches of a gardenlet."""
 
     def __init__(self, garden: Caches, seed: Caches, seed_name: str) -> None:

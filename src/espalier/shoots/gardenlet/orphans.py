@@ -14,13 +14,13 @@ from espalier.kube.objects import Object, encode_json
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Fault, Outcome
 from espalier.shoots.flow.runner import run
-from espalier.shoots.gardenlet.context import Context, Live, Tools
+from espalier.shoots.gardenlet.context import GardenletTools, Live, ShootContext
 from espalier.shoots.gardenlet.flows import LEAVE
 from espalier.shoots.gardenlet.names import SHOOT_UID
-from espalier.shoots.gardenlet.observe import Observer
+from espalier.shoots.gardenlet.observe import ShootObserver
 
 
-def controller(observer: Observer, tools: Tools) -> Controller:
+def controller(observer: ShootObserver, tools: GardenletTools) -> Controller:
     """The controller, by Cluster. A Shoot keeps its finalizer until its control plane is deleted, so the objects of a
     Shoot that is gone are useless: flow Leave removes them, and nothing is deleted at the provider."""
     clusters = observer.seed[Cluster.resource]
@@ -43,8 +43,8 @@ def controller(observer: Observer, tools: Tools) -> Controller:
                 return Done()
         live = Live(shoot, None)
 
-        def observe() -> Context:
-            return Context(observer.scope(live, tools.clock.now()), tools, live, OperationType.DELETE)
+        def observe() -> ShootContext:
+            return ShootContext(observer.scope(live, tools.clock.now()), tools, live, OperationType.DELETE)
 
         return (await run(LEAVE, observe)).outcome
 

@@ -19,7 +19,7 @@ from espalier.runtime.clock import Clock
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.runtime.writer import Precondition, Writer
 from espalier.shoots.state import digests
-from espalier.shoots.state.controller import Observer
+from espalier.shoots.state.controller import StateObserver
 from espalier.shoots.state.document import UnreadableShootState
 from espalier.shoots.state.merging import RENDERED_KINDS
 from espalier.shoots.state.pieces import TruncatedState
@@ -32,7 +32,7 @@ class OtherKinds:
     """Gives waiting resources of these kinds their states, in the epoch of this seed alone, once it has started: then
     no extension of another seed acts any longer."""
 
-    def __init__(self, observer: Observer, states: ShootStates, writer: Writer, seed: str, clock: Clock) -> None:
+    def __init__(self, observer: StateObserver, states: ShootStates, writer: Writer, seed: str, clock: Clock) -> None:
         self._observer, self._states, self._writer = observer, states, writer
         self._seed, self._clock = seed, clock
 

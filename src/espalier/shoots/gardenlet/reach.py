@@ -47,9 +47,9 @@ from espalier.shoots.bucket_providers import (
 )
 from espalier.shoots.etcd.settings import scheme_of
 from espalier.shoots.garden.readiness import unready
-from espalier.shoots.gardenlet.context import Connect, Tools
+from espalier.shoots.gardenlet.context import Connect, GardenletTools
 from espalier.shoots.gardenlet.health import ReachReport
-from espalier.shoots.gardenlet.observe import Observer
+from espalier.shoots.gardenlet.observe import ShootObserver
 from espalier.shoots.gardenlet.seed_status import SeedObservation, report
 
 _log = structlog.get_logger("espalier.gardenlet")
@@ -235,7 +235,7 @@ class _Attempt:
     """None before the first attempt."""
 
 
-def controller(observer: Observer, tools: Tools, connect: Connect, rng: random.Random) -> Controller:
+def controller(observer: ShootObserver, tools: GardenletTools, connect: Connect, rng: random.Random) -> Controller:
     """The controller; it reconciles the own Seed only."""
     own = Key("", tools.config.seed)
     reach = Reach(observer, tools, connect, rng)
@@ -251,7 +251,7 @@ def controller(observer: Observer, tools: Tools, connect: Connect, rng: random.R
 class Reach:
     """Keeps the conditions of the own Seed up to date."""
 
-    def __init__(self, observer: Observer, tools: Tools, connect: Connect, rng: random.Random) -> None:
+    def __init__(self, observer: ShootObserver, tools: GardenletTools, connect: Connect, rng: random.Random) -> None:
         self._observer, self._tools, self._connect, self._rng = observer, tools, connect, rng
         self._attempts: dict[str, _Attempt] = {}
         self._has_begun = False

@@ -26,9 +26,9 @@ from espalier.kube.objects import Object
 from espalier.runtime import reconciler
 from espalier.runtime.controller import Controller
 from espalier.runtime.outcome import Done, Outcome
-from espalier.shoots.gardenlet.context import Tools
+from espalier.shoots.gardenlet.context import GardenletTools
 from espalier.shoots.gardenlet.names import SHOOT_UID
-from espalier.shoots.gardenlet.observe import Observer
+from espalier.shoots.gardenlet.observe import ShootObserver
 from espalier.shoots.gardenlet.seed_status import SeedObservation, report
 
 MOST_NAMED = 5
@@ -36,7 +36,7 @@ SPACING = 5.0
 """Seconds between two reports: many shoots may leave at once."""
 
 
-def controller(observer: Observer, tools: Tools) -> Controller:
+def controller(observer: ShootObserver, tools: GardenletTools) -> Controller:
     """The controller; it reconciles the own Seed only."""
     own, seeds = Key("", tools.config.seed), observer.garden[Seed.resource]
 
@@ -69,7 +69,7 @@ def _comes_or_goes(old: Object | None, new: Object | None) -> bool:
     return old is None or new is None
 
 
-def remains(observer: Observer) -> Iterator[str]:
+def remains(observer: ShootObserver) -> Iterator[str]:
     """The remains of shoots that this seed no longer has, and which seed has each of them now."""
     marked = (namespace for namespace in observer.seed[NAMESPACE].list() if SHOOT_UID in namespace.metadata.annotations)
     for name in sorted({object_.name for object_ in (*marked, *observer.seed[Cluster.resource].list())}):

@@ -18,11 +18,11 @@ from espalier.shoots.bucket_providers import BucketProviders
 from espalier.shoots.gardenlet import care, controller, known_states, leases, orphans, reach, remains
 from espalier.shoots.gardenlet.buckets import Backups
 from espalier.shoots.gardenlet.config import GardenletConfig
-from espalier.shoots.gardenlet.context import Call, Connect, ReadBackup, Renderer, ShootAPIs, Tools
+from espalier.shoots.gardenlet.context import Call, Connect, GardenletTools, ReadBackup, Renderer, ShootAPIs
 from espalier.shoots.gardenlet.heartbeat import Heartbeat
 from espalier.shoots.gardenlet.known_states import KnownStates
 from espalier.shoots.gardenlet.names import FIELD_MANAGER
-from espalier.shoots.gardenlet.observe import SEED_KINDS, Observer
+from espalier.shoots.gardenlet.observe import SEED_KINDS, ShootObserver
 from espalier.shoots.state.store import ShootStates
 
 
@@ -48,10 +48,10 @@ def component(
     def build(host: Host) -> None:
         manager = host.manager
         caches = Caches(garden, rng=manager.rng)
-        observer = Observer(caches, host.caches, config.seed)
+        observer = ShootObserver(caches, host.caches, config.seed)
         known = KnownStates()
         states = ShootStates(garden, config.seed, cast(Cache, known), known.saw)
-        tools = Tools(
+        tools = GardenletTools(
             config=config,
             seed=Writer(host.client, observer.seed, FIELD_MANAGER),
             garden=Writer(garden, observer.garden, FIELD_MANAGER),

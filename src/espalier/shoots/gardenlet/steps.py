@@ -36,11 +36,11 @@ from espalier.shoots.flow.runner import Guard, run
 from espalier.shoots.flow.status import FlowStatus
 from espalier.shoots.flow.task import Failure
 from espalier.shoots.gardenlet import clusters, status
-from espalier.shoots.gardenlet.context import Context, Live, Tools
+from espalier.shoots.gardenlet.context import GardenletTools, Live, ShootContext
 from espalier.shoots.gardenlet.flows import DELETE, LEAVE, MIGRATE
 from espalier.shoots.gardenlet.flows import RECONCILE as RECONCILE_FLOW
 from espalier.shoots.gardenlet.names import FINALIZER
-from espalier.shoots.gardenlet.observe import Observer
+from espalier.shoots.gardenlet.observe import ShootObserver
 from espalier.shoots.gardenlet.scope import Scope
 from espalier.shoots.gardenlet.tasks.backups import handover_has_begun
 from espalier.shoots.state.document import UnreadableShootState, revision_of
@@ -64,8 +64,8 @@ REPORTED = frozenset(
 class Attempt:
     """One reconcile of one shoot."""
 
-    observer: Observer
-    tools: Tools
+    observer: ShootObserver
+    tools: GardenletTools
     live: Live
     """The Shoot as cached, until it is read."""
     began: datetime
@@ -265,7 +265,7 @@ async def advance(attempt: Attempt) -> Outcome:
     return flow_status.outcome
 
 
-async def _record_restored(live: Live, tools: Tools, scope: Scope) -> None:
+async def _record_restored(live: Live, tools: GardenletTools, scope: Scope) -> None:
     """Record in the garden that this epoch has restored the shoot, before its status says so."""
     if not is_unrestored(scope.shoot):
         return
@@ -333,18 +333,18 @@ async def _shoot_state(attempt: Attempt) -> Object | None:
         return None
 
 
-def _flow(operation: OperationType) -> Flow[Context]:
+def _flow(operation: OperationType) -> Flow[ShootContext]:
     if operation is OperationType.MIGRATE:
         return MIGRATE
     return DELETE if operation is OperationType.DELETE else RECONCILE_FLOW
 
 
-async def _run(flow: Flow[Context], attempt: Attempt, operation: OperationType) -> FlowStatus:
+async def _run(flow: Flow[ShootContext], attempt: Attempt, operation: OperationType) -> FlowStatus:
     clock = attempt.tools.clock
 
-    def observe() -> Context:
+    def observe() -> ShootContext:
         scope = attempt.observer.scope(attempt.live, clock.now())
-        return Context(scope, attempt.tools, attempt.live, operation)
+        return ShootContext(scope, attempt.tools, attempt.live, operation)
 
     return await run(flow, observe, _guard(attempt) if flow is MIGRATE else None)
 

@@ -40,10 +40,10 @@ from espalier.shoots.machine_controller.plan import (
     DeleteObject,
     MachineView,
     Provide,
-    Report,
     Resize,
     Snapshot,
     Terminate,
+    WriteStatus,
     class_of,
     plan,
 )
@@ -279,7 +279,7 @@ async def _write(writer: Writer, action: Action) -> None:
             await writer.merge(MachineSet.resource, object_, {"spec": {"replicas": replicas}})
         case DeleteObject(resource, object_):
             await writer.delete(resource, object_, found_by_owner)
-        case Report(resource, object_, status):
+        case WriteStatus(resource, object_, status):
             present = object_.tree.get("status", {})
             await writer.status(resource, object_, {**present, **status})
         case Provide() | Terminate():

@@ -129,7 +129,7 @@ class DeleteObject:
 
 
 @dataclass(frozen=True)
-class Report:
+class WriteStatus:
     """Write a status."""
 
     resource: Any
@@ -151,7 +151,7 @@ class Terminate:
     machine: MachineView
 
 
-Action: TypeAlias = CreateObject | Resize | DeleteObject | Report | Provide | Terminate
+Action: TypeAlias = CreateObject | Resize | DeleteObject | WriteStatus | Provide | Terminate
 
 
 def plan(snapshot: Snapshot, rng: random.Random) -> Iterator[Action]:
@@ -188,7 +188,7 @@ def _deployment(object_: Object, deployment: MachineDeployment, sets: Sequence[S
         "availableReplicas": available,
         "unavailableReplicas": max(0, spec.replicas - available),
     }
-    yield Report(MachineDeployment.resource, object_, status)
+    yield WriteStatus(MachineDeployment.resource, object_, status)
 
 
 def _roll(deployment: MachineDeployment, new: SetView, old: Sequence[SetView]) -> Iterator[Action]:
@@ -232,7 +232,7 @@ def _set(view: SetView, rng: random.Random) -> Iterator[Action]:
         "readyReplicas": view.available,
         "availableReplicas": view.available,
     }
-    yield Report(MachineSet.resource, view.object, status)
+    yield WriteStatus(MachineSet.resource, view.object, status)
 
 
 def _machine(view: MachineView) -> Iterator[Action]:
@@ -245,7 +245,7 @@ def _machine(view: MachineView) -> Iterator[Action]:
         yield Provide(view)
     current = view.machine.status.current_status
     if current is None or current.phase != view.phase:
-        yield Report(Machine.resource, view.object, {"currentStatus": {"phase": view.phase}})
+        yield WriteStatus(Machine.resource, view.object, {"currentStatus": {"phase": view.phase}})
 
 
 def _is_of(object_: Object, owner: Object) -> bool:

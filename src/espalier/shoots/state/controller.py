@@ -32,7 +32,7 @@ from espalier.shoots.technical_ids import BY_TECHNICAL_ID
 _SYNC_RETRY = 0.5
 
 
-class Observer:
+class StateObserver:
     """The caches: the garden's Shoots and ShootStates, and the extension resources of every kind that the seed has.
 
     Kinds may be added at run time.
@@ -84,7 +84,9 @@ class Observer:
 class Sync:
     """Brings the ShootState of one shoot up to date."""
 
-    def __init__(self, observer: Observer, store: ShootStates, seed: str, recorder: Recorder | None = None) -> None:
+    def __init__(
+        self, observer: StateObserver, store: ShootStates, seed: str, recorder: Recorder | None = None
+    ) -> None:
         self._observer = observer
         self._store = store
         self._seed = seed

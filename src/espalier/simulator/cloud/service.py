@@ -27,7 +27,7 @@ class Fault:
 Faults: TypeAlias = Callable[[CloudRequest], Fault | None]
 """Returns the fault of each request, or None."""
 
-Observer: TypeAlias = Callable[[AnyItem, bool], None]
+CloudObserver: TypeAlias = Callable[[AnyItem, bool], None]
 """Called with each created or changed item, and, with False, each deleted one."""
 
 
@@ -50,7 +50,7 @@ class Cloud:
         self._accounts = accounts
         self._journal = journal
         self._lock = asyncio.Lock()
-        self._observers: list[Observer] = []
+        self._observers: list[CloudObserver] = []
         self.inventory = Inventory(boot_seconds, first_address)
         self.log = RequestLog()
         self.faults: Faults = lambda _request: None
@@ -59,7 +59,7 @@ class Cloud:
             if entry.refusal is None and not isinstance(entry.call, ListItems):
                 self.inventory.apply(entry.account, entry.call, entry.at)
 
-    def observe(self, observer: Observer) -> None:
+    def observe(self, observer: CloudObserver) -> None:
         """Report the existing virtual machines and records, and each change of any item from now on."""
         self._observers.append(observer)
         for item in (*self.inventory.all("VirtualMachine"), *self.inventory.all("Record")):

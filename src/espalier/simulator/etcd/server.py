@@ -15,7 +15,7 @@ import structlog
 from google.protobuf.message import Message
 
 from espalier.etcd.errors import EtcdError
-from espalier.etcd.messages.services import LEASE_KEEP_ALIVE, SNAPSHOT, WATCH, Context, Unary, generic_handlers
+from espalier.etcd.messages.services import LEASE_KEEP_ALIVE, SNAPSHOT, WATCH, CallContext, Unary, generic_handlers
 from espalier.simulator.etcd.core import MOST_MESSAGE_BYTES
 from espalier.simulator.etcd.member import UNARY, Member
 
@@ -100,8 +100,8 @@ def _handlers(member: Member) -> list[Any]:
 
 def _unary(
     member: Member, method: Unary[Request, Response]
-) -> Callable[[Request, Context[Request, Response]], Awaitable[Response]]:
-    async def answer(request: Request, context: Context[Request, Response]) -> Response:
+) -> Callable[[Request, CallContext[Request, Response]], Awaitable[Response]]:
+    async def answer(request: Request, context: CallContext[Request, Response]) -> Response:
         try:
             return await member.call(method, request)
         except EtcdError as error:
@@ -112,9 +112,9 @@ def _unary(
 
 def _stream(
     behavior: Callable[[Any], AsyncGenerator[Response, None]],
-) -> Callable[[Any, Context[Any, Response]], AsyncIterator[Response]]:
+) -> Callable[[Any, CallContext[Any, Response]], AsyncIterator[Response]]:
     async def answer(
-        request: Message | AsyncIterable[Message], context: Context[Any, Response]
+        request: Message | AsyncIterable[Message], context: CallContext[Any, Response]
     ) -> AsyncIterator[Response]:
         try:
             async with aclosing(behavior(request)) as responses:

@@ -16,14 +16,14 @@ from espalier.upgrades.group import sequence
 from espalier.upgrades.group.group import Group, Upgrade
 from espalier.upgrades.group.observe import GroupContext, observe
 from espalier.upgrades.group.steps import DELETION, STEPS
-from espalier.upgrades.reconciling import Kind, Report, Tools, conditions_of, reconciler_of
+from espalier.upgrades.reconciling import Kind, UpgradeReport, UpgradeTools, conditions_of, reconciler_of
 
 UNDER_WAY = frozenset({Reason.CACHE_NOT_SYNCED, Reason.UPGRADING, Reason.UPGRADING_NODES, Reason.DELETING})
 """Reasons of an upgrade in progress."""
 
 
 def controller(
-    tools: Tools, group: Group, *, workers: int = 10, resync: float = RESYNC, rng: random.Random | None = None
+    tools: UpgradeTools, group: Group, *, workers: int = 10, resync: float = RESYNC, rng: random.Random | None = None
 ) -> Controller:
     """The controller of one of the kinds, with its watches."""
 
@@ -55,13 +55,13 @@ def _appears_or_goes(old: Object | None, new: Object | None) -> bool:
     return old is None or new is None
 
 
-def _report(ctx: GroupContext, outcome: Outcome) -> Report:
+def _report(ctx: GroupContext, outcome: Outcome) -> UpgradeReport:
     """The counts of machines and the conditions."""
     old = ctx.scope.upgrade.status
     counts = sequence.counts(ctx.scope.members)
     is_ready = isinstance(outcome, Done) or ctx.is_done
     generation = ctx.object.metadata.generation
-    return Report(
+    return UpgradeReport(
         before=old.conditions,
         now=conditions_of(outcome, f"all {counts.upgraded} nodes have Kubernetes {ctx.scope.version}", UNDER_WAY),
         status=lambda conditions: ctx.group.status(counts, is_ready, conditions, generation),

@@ -12,15 +12,15 @@ from espalier.runtime.writer import Writer
 from espalier.upgrades import names
 from espalier.upgrades.group.group import Group, GroupScope
 from espalier.upgrades.group.sequence import Member
-from espalier.upgrades.observe import Observer, cluster_of
-from espalier.upgrades.reconciling import Tools
+from espalier.upgrades.observe import UpgradeObserver, cluster_of
+from espalier.upgrades.reconciling import UpgradeTools
 
 
 @dataclass(frozen=True)
 class GroupContext:
     """One reconcile of one upgrade of several machines."""
 
-    tools: Tools
+    tools: UpgradeTools
     group: Group
     scope: GroupScope
 
@@ -56,7 +56,7 @@ class GroupContext:
         return f"{self.group.owner_resource.kind} {self.scope.object.namespace}/{self.scope.owner_reference.name}"
 
 
-def observe(observer: Observer, group: Group, upgrade_object: Object) -> GroupScope:
+def observe(observer: UpgradeObserver, group: Group, upgrade_object: Object) -> GroupScope:
     """Read everything about one upgrade. Raises `msgspec.ValidationError` if the object is invalid."""
     upgrade = upgrade_object.decode(group.upgrade_type)
     reference, data = group.owner_of(upgrade)

@@ -164,7 +164,7 @@ def _machine(spec: Tree, config: Tree, template: Template) -> MachineParts:
     )
 
 
-def _in_order(before: Tree, after: Tree) -> list[tuple[tuple[paths.Step, ...], object, object]]:
+def _in_order(before: Tree, after: Tree) -> list[tuple[tuple[paths.PathStep, ...], object, object]]:
     """The paths at which two trees differ, in order, with the old and new value; UNSET for none, as null is a value in
     a JSON patch."""
     return sorted(paths.differences(before, after, missing=msgspec.UNSET), key=lambda difference: difference[0])
@@ -181,7 +181,7 @@ def _is_empty(value: Any) -> bool:
     return value in (msgspec.UNSET, None, "", [])
 
 
-def _operation(path: tuple[paths.Step, ...], value: object) -> Operation:
+def _operation(path: tuple[paths.PathStep, ...], value: object) -> Operation:
     pointer = "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
     return Operation("remove", pointer) if value is msgspec.UNSET else Operation("add", pointer, value)
 

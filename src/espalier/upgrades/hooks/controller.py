@@ -13,13 +13,13 @@ from espalier.runtime.reconciler import is_moved_away
 from espalier.runtime.writer import found_by_owner
 from espalier.upgrades.hooks.machines import is_ours
 from espalier.upgrades.observe import cluster_of
-from espalier.upgrades.reconciling import Tools
+from espalier.upgrades.reconciling import UpgradeTools
 
 NAME = "nodeupgrade-clearing"
 
 
 def controller(
-    tools: Tools, *, workers: int = 10, resync: float = RESYNC, rng: random.Random | None = None
+    tools: UpgradeTools, *, workers: int = 10, resync: float = RESYNC, rng: random.Random | None = None
 ) -> Controller:
     """The controller, with its watches."""
     controller_ = Controller(NAME, NodeUpgradeCleanup(tools).reconcile, workers=workers, resync=resync, rng=rng)
@@ -30,7 +30,7 @@ def controller(
 class NodeUpgradeCleanup:
     """Deletes completed NodeUpgrades that Cluster API no longer asks about."""
 
-    def __init__(self, tools: Tools) -> None:
+    def __init__(self, tools: UpgradeTools) -> None:
         self._tools = tools
 
     async def reconcile(self, key: Key) -> Outcome:

@@ -17,16 +17,16 @@ from espalier.upgrades.cluster_view import Workload
 from espalier.upgrades.node import cluster_configuration, pod
 from espalier.upgrades.node.cluster_configuration import WantedConfiguration
 from espalier.upgrades.node.observe import NodeScope
-from espalier.upgrades.reconciling import Tools
+from espalier.upgrades.reconciling import UpgradeTools
 
 RESOURCE = NodeUpgrade.resource
 
 
 @dataclass(frozen=True)
-class Context:
+class NodeUpgradeContext:
     """One reconcile of one NodeUpgrade."""
 
-    tools: Tools
+    tools: UpgradeTools
     scope: NodeScope
 
     @property
@@ -110,7 +110,7 @@ async def write_configuration(workload: Workload, config_map: Object, requested:
         await workload.writer.merge(CONFIG_MAP, config_map, {"data": {"ClusterConfiguration": text}})
 
 
-async def skip_remediation(ctx: Context) -> None:
+async def skip_remediation(ctx: NodeUpgradeContext) -> None:
     """Keep health checks from remediating the machine, unless another writer did. Without a pod, note changes.
 
     Once there is a pod, the upgrade of the group may have recorded the Machine: each would undo the other's write.
@@ -127,7 +127,7 @@ async def skip_remediation(ctx: Context) -> None:
     await _annotate(ctx, machine, annotations)
 
 
-async def resume_remediation(ctx: Context, **annotations: str | None) -> None:
+async def resume_remediation(ctx: NodeUpgradeContext, **annotations: str | None) -> None:
     """Let health checks remediate the machine again, and set these annotations."""
     machine = _machine(ctx)
     if machine is None:
@@ -137,18 +137,18 @@ async def resume_remediation(ctx: Context, **annotations: str | None) -> None:
     await _annotate(ctx, machine, ({SKIP_REMEDIATION_ANNOTATION: None} if is_ours else {}) | annotations)
 
 
-def own_note(ctx: Context) -> dict[str, str | None]:
+def own_note(ctx: NodeUpgradeContext) -> dict[str, str | None]:
     """The removal of the note of possible changes, if this NodeUpgrade was the first to write it."""
     machine = _machine(ctx)
     note = unfinished.of(machine) if machine is not None else None
     return {UNFINISHED: None} if note is not None and note.upgrade == ctx.object.metadata.uid else {}
 
 
-def _machine(ctx: Context) -> Object | None:
+def _machine(ctx: NodeUpgradeContext) -> Object | None:
     return ctx.scope.machine.object if ctx.scope.machine else None
 
 
-async def _annotate(ctx: Context, machine: Object, annotations: Mapping[str, str | None]) -> None:
+async def _annotate(ctx: NodeUpgradeContext, machine: Object, annotations: Mapping[str, str | None]) -> None:
     view = ctx.scope.cluster_view
     writer = ctx.tools.writer.with_caches(view.capi_objects.caches) if view is not None else ctx.tools.writer
     await writer.merge(Machine.resource, machine, {"metadata": {"annotations": dict(annotations)}})

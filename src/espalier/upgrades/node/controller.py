@@ -9,12 +9,12 @@ from espalier.kube.objects import Object
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.outcome import Done, Outcome
 from espalier.upgrades.node.containers import BEGINNING, TRANSIENT, UNDER_WAY
-from espalier.upgrades.node.context import Context
+from espalier.upgrades.node.context import NodeUpgradeContext
 from espalier.upgrades.node.deletion import DELETION
 from espalier.upgrades.node.observe import observe
 from espalier.upgrades.node.steps import CLEANUP, STEPS
 from espalier.upgrades.observe import keys_of
-from espalier.upgrades.reconciling import Kind, Report, Tools, conditions_of, reconciler_of
+from espalier.upgrades.reconciling import Kind, UpgradeReport, UpgradeTools, conditions_of, reconciler_of
 
 NAME = "nodeupgrade"
 RESOURCE = NodeUpgrade.resource
@@ -23,12 +23,12 @@ QUIET = UNDER_WAY | BEGINNING
 
 
 def controller(
-    tools: Tools, *, workers: int = 10, resync: float = RESYNC, rng: random.Random | None = None
+    tools: UpgradeTools, *, workers: int = 10, resync: float = RESYNC, rng: random.Random | None = None
 ) -> Controller:
     """The controller of NodeUpgrades, with its watches."""
 
-    def context_of(node_upgrade: Object) -> Context:
-        return Context(tools, observe(tools.observer, node_upgrade))
+    def context_of(node_upgrade: Object) -> NodeUpgradeContext:
+        return NodeUpgradeContext(tools, observe(tools.observer, node_upgrade))
 
     kind = Kind(
         RESOURCE,
@@ -46,14 +46,14 @@ def controller(
     return controller_
 
 
-def _report(ctx: Context, outcome: Outcome) -> Report:
+def _report(ctx: NodeUpgradeContext, outcome: Outcome) -> UpgradeReport:
     """A condition for each step. A completed upgrade stays completed, unless somebody else wrote that."""
     old = ctx.scope.upgrade.status
     message = f"node {ctx.scope.node_name} has Kubernetes {ctx.scope.upgrade.spec.kubernetes_version}"
     completed = isinstance(outcome, Done) or ctx.is_done
     was_written = {"completed": completed} if old.completed else {}
     generation = ctx.object.metadata.generation
-    return Report(
+    return UpgradeReport(
         before=old.conditions,
         now=[*ctx.scope.conditions, *conditions_of(outcome, message, QUIET)],
         status=lambda conditions: (NodeUpgradeStatus(conditions, completed, generation), was_written),

@@ -24,7 +24,7 @@ from espalier.upgrades.node.cluster_configuration import WantedConfiguration
 from espalier.upgrades.node.containers import KUBEADM, POD_CREATED
 from espalier.upgrades.node.context import (
     RESOURCE,
-    Context,
+    NodeUpgradeContext,
     clear_node,
     delete_orphaned_rbac,
     own_note,
@@ -34,7 +34,7 @@ from espalier.upgrades.node.context import (
 from espalier.upgrades.node.observe import NodeScope
 
 
-async def end_on_node(ctx: Context) -> Outcome:
+async def end_on_node(ctx: NodeUpgradeContext) -> Outcome:
     """Let a running step finish, then clean up the node and uncordon it.
 
     On a machine that is being deleted, only the rights of the upgrader pod are taken away, and only if its cluster
@@ -76,7 +76,7 @@ async def end_on_node(ctx: Context) -> Outcome:
     return Continue()
 
 
-async def restore_configuration(ctx: Context) -> Outcome:
+async def restore_configuration(ctx: NodeUpgradeContext) -> Outcome:
     """Give kubeadm-config what the control plane asks for now, since joining machines get their flags from it.
 
     The change may have been reverted after it was written there, before kubeadm ran. If the control plane asks for
@@ -106,7 +106,7 @@ def _may_have_written(scope: NodeScope) -> bool:
     return is_its_turn and KUBEADM.condition not in status.done(scope.conditions)
 
 
-async def remove_finalizer(ctx: Context) -> Outcome:
+async def remove_finalizer(ctx: NodeUpgradeContext) -> Outcome:
     """Let health checks remediate the machine again, and let the API server delete the NodeUpgrade."""
     scope = ctx.scope
     may_have_changed = not scope.upgrade.is_completed and _may_have_changed(scope)

@@ -28,7 +28,7 @@ from espalier.upgrades.node import status
 from espalier.upgrades.node.cluster_configuration import WantedConfiguration
 from espalier.upgrades.node.containers import POD_CREATED
 from espalier.upgrades.node.pod import UPGRADE, Role
-from espalier.upgrades.observe import Observer, cluster_of
+from espalier.upgrades.observe import UpgradeObserver, cluster_of
 from espalier.upgrades.views import Node, Pod
 
 MAX_ANNOTATION = 1000
@@ -207,7 +207,7 @@ def _control_plane(cluster_view: ClusterView | None, machine: MachineView | None
     return cluster_view.capi_objects.get(KubeadmControlPlane.resource, owner.name) if owner else None
 
 
-def _under_way(observer: Observer, cluster_view: ClusterView, asking: Object) -> str:
+def _under_way(observer: UpgradeObserver, cluster_view: ClusterView, asking: Object) -> str:
     """A NodeUpgrade whose pod is, or was last seen, on another control plane node, for messages; empty if none is."""
     for node_upgrade in observer.in_cluster(NodeUpgrade.resource, cluster_of(asking)):
         upgrade = node_upgrade.decode(NodeUpgrade)
@@ -220,7 +220,7 @@ def _under_way(observer: Observer, cluster_view: ClusterView, asking: Object) ->
 
 
 def _claimed_by(
-    observer: Observer, cluster_view: ClusterView | None, control_plane: Object | None, asking: Object
+    observer: UpgradeObserver, cluster_view: ClusterView | None, control_plane: Object | None, asking: Object
 ) -> str:
     """The other upgrade that has claimed the control plane, for messages; empty if there is none.
 
@@ -248,7 +248,9 @@ def _claimed_by(
     return f"NodeUpgrade {name} (node {machine.node})"
 
 
-def _configuration(observer: Observer, node_upgrade: Object, machine: MachineView | None, version: str) -> Tree | None:
+def _configuration(
+    observer: UpgradeObserver, node_upgrade: Object, machine: MachineView | None, version: str
+) -> Tree | None:
     """The ClusterConfiguration of its ControlPlaneUpgrade, with the parts that Cluster API adds for the version.
 
     If its Machine controls it (Cluster API sequences the nodes), that of the Machine's KubeadmConfig.
@@ -270,7 +272,7 @@ def _configuration(observer: Observer, node_upgrade: Object, machine: MachineVie
     return spec.get("clusterConfiguration")
 
 
-def observe(observer: Observer, node_upgrade: Object) -> NodeScope:
+def observe(observer: UpgradeObserver, node_upgrade: Object) -> NodeScope:
     """Read everything about one NodeUpgrade. Raises `msgspec.ValidationError` if the object is invalid."""
     upgrade = node_upgrade.decode(NodeUpgrade)
     cluster = cluster_of(node_upgrade)

@@ -32,7 +32,7 @@ from espalier.upgrades.node import capacity, cluster_configuration, pod, status
 from espalier.upgrades.node.containers import KUBEADM, POD_CREATED, NodeStep
 from espalier.upgrades.node.context import (
     RESOURCE,
-    Context,
+    NodeUpgradeContext,
     create_rbac,
     delete_orphaned_rbac,
     delete_pod,
@@ -53,13 +53,13 @@ _SILENCE_REPORTED = 60.0
 """Seconds until a silent node or cluster is reported during an upgrade, in which API servers and kubelets restart."""
 
 
-async def add_finalizer(ctx: Context) -> Outcome:
+async def add_finalizer(ctx: NodeUpgradeContext) -> Outcome:
     """Keep the NodeUpgrade until the node is cleaned up."""
     await ctx.tools.writer.add_finalizer(RESOURCE, ctx.scope.object, NODE_FINALIZER)
     return Continue()
 
 
-async def find_cluster(ctx: Context) -> Outcome:
+async def find_cluster(ctx: NodeUpgradeContext) -> Outcome:
     """Set the label with the cluster's name, which a NodeUpgrade created by hand may lack."""
     if ctx.scope.cluster:
         return Continue()
@@ -73,7 +73,7 @@ async def find_cluster(ctx: Context) -> Outcome:
     return Wait(Reason.CACHE_NOT_SYNCED, f"reading cluster {cluster}")
 
 
-async def find_machine(ctx: Context) -> Outcome:
+async def find_machine(ctx: NodeUpgradeContext) -> Outcome:
     """Find the Machine that the NodeUpgrade refers to."""
     scope = ctx.scope
     if scope.cluster_view is None:
@@ -104,7 +104,7 @@ async def find_machine(ctx: Context) -> Outcome:
     return Continue()
 
 
-async def _changed_label(ctx: Context) -> Wait | None:
+async def _changed_label(ctx: NodeUpgradeContext) -> Wait | None:
     """The label for which the Machine is not found in the NodeUpgrade's cluster; None if it does not exist at all."""
     try:
         machine = await ctx.tools.writer.client.get(
@@ -139,14 +139,14 @@ def _orphaned(scope: NodeScope) -> str:
     )
 
 
-async def delete_role_once(ctx: Context, reason: str) -> None:
+async def delete_role_once(ctx: NodeUpgradeContext, reason: str) -> None:
     """Delete the pod's role when the Machine goes, once: when `reason` is reported for the first time."""
     reported = condition_list.get(ctx.scope.upgrade.status.conditions, names.READY)
     if ctx.scope.workload is not None and (reported is None or reported.reason != reason):
         await delete_orphaned_rbac(ctx.scope.workload, ctx.scope.node_name)
 
 
-async def find_node(ctx: Context) -> Outcome:
+async def find_node(ctx: NodeUpgradeContext) -> Outcome:
     """Wait until the machine has a node, and its cluster answers."""
     scope = ctx.scope
     if not scope.node_name:
@@ -159,7 +159,7 @@ async def find_node(ctx: Context) -> Outcome:
     return Continue()
 
 
-async def await_others(ctx: Context) -> Outcome:
+async def await_others(ctx: NodeUpgradeContext) -> Outcome:
     """Wait until no other NodeUpgrade has an upgrader pod on the node."""
     scope = ctx.scope
     if scope.taken_by:
@@ -174,7 +174,7 @@ async def await_others(ctx: Context) -> Outcome:
     return Wait(Reason.RETRYING, f"deleted {pod}: this one creates its own")
 
 
-async def check(ctx: Context) -> Outcome:
+async def check(ctx: NodeUpgradeContext) -> Outcome:
     """Check, before anything changes on a node, that it is ready, and that kubeadm can upgrade to the version."""
     scope = ctx.scope
     if scope.pod is not None or status.done(scope.upgrade.status.conditions) or scope.node is None:
@@ -210,7 +210,7 @@ def read_configuration(workload: Workload) -> tuple[Object, Tree] | Wait:
         return Wait(Reason.KUBEADM_CONFIG_INVALID, f"{name} of the workload cluster: {error}; correct it")
 
 
-async def find_image(ctx: Context) -> Outcome:
+async def find_image(ctx: NodeUpgradeContext) -> Outcome:
     """Find the upgrader image for the version."""
     scope = ctx.scope
     is_needed = scope.pod is None and not status.are_all_done(scope.upgrade.status.conditions)
@@ -227,7 +227,7 @@ async def find_image(ctx: Context) -> Outcome:
     return Wait(Reason.UPGRADER_IMAGE_MISSING, message)
 
 
-async def recreate_pod_for_image(ctx: Context) -> Outcome:
+async def recreate_pod_for_image(ctx: NodeUpgradeContext) -> Outcome:
     """Delete a pod that could not start or failed, if its image was corrected since."""
     scope = ctx.scope
     pod_ = scope.pod
@@ -240,7 +240,7 @@ async def recreate_pod_for_image(ctx: Context) -> Outcome:
     return Wait(Reason.RETRYING, f"recreating the upgrader pod with image {scope.image}")
 
 
-async def recreate_lost_pod(ctx: Context) -> Outcome:
+async def recreate_lost_pod(ctx: NodeUpgradeContext) -> Outcome:
     """Delete a pod that went down with its node, so that another pod is created: all steps can be repeated."""
     scope = ctx.scope
     if scope.pod is None or scope.workload is None or not scope.pod.is_lost:
@@ -249,7 +249,7 @@ async def recreate_lost_pod(ctx: Context) -> Outcome:
     return Wait(Reason.RETRYING, f"recreating the upgrader pod, which went down with node {scope.node_name}")
 
 
-async def retry(ctx: Context) -> Outcome:
+async def retry(ctx: NodeUpgradeContext) -> Outcome:
     """Delete the pod if the retry annotation is set and no step is interrupted, and remove the annotation."""
     scope = ctx.scope
     if RETRY_ANNOTATION not in scope.object.metadata.annotations:
@@ -261,7 +261,7 @@ async def retry(ctx: Context) -> Outcome:
     return Wait(Reason.RETRYING, "recreating the upgrader pod")
 
 
-async def claim(ctx: Context) -> Outcome:
+async def claim(ctx: NodeUpgradeContext) -> Outcome:
     """Claim the control plane, once no other node of it is being upgraded and all other nodes are healthy."""
     scope = ctx.scope
     is_done = status.are_all_done(scope.upgrade.status.conditions)
@@ -293,7 +293,7 @@ async def claim(ctx: Context) -> Outcome:
     return Continue()
 
 
-async def protect_machine(ctx: Context) -> Outcome:
+async def protect_machine(ctx: NodeUpgradeContext) -> Outcome:
     """Keep health checks from replacing the machine while its node is being upgraded."""
     if status.current(ctx.scope.conditions) is not None:
         await skip_remediation(ctx)
@@ -312,7 +312,7 @@ async def configure(workload: Workload, scope: NodeScope) -> Role | Wait:
     return scope.role(cluster_configuration.version_of(present))
 
 
-async def create_pod(ctx: Context) -> Outcome:
+async def create_pod(ctx: NodeUpgradeContext) -> Outcome:
     """Create the upgrader pod on the node, with the steps that are left."""
     scope = ctx.scope
     done = status.done(scope.upgrade.status.conditions)
@@ -357,7 +357,7 @@ async def create_pod(ctx: Context) -> Outcome:
     )
 
 
-async def _has_room(ctx: Context) -> bool:
+async def _has_room(ctx: NodeUpgradeContext) -> bool:
     """True if the pods of a worker fit on the other nodes, or it is cordoned, as it may be partly drained already.
 
     Always true for control plane nodes: besides static pods, they run only small pods that tolerate their taint.
@@ -368,7 +368,7 @@ async def _has_room(ctx: Context) -> bool:
     return await capacity.has_room(scope.workload.client, scope.workload.nodes(), scope.node_name)
 
 
-async def follow_pod(ctx: Context) -> Outcome:
+async def follow_pod(ctx: NodeUpgradeContext) -> Outcome:
     """Wait until all steps succeeded."""
     scope = ctx.scope
     current = status.current(scope.conditions)
@@ -405,7 +405,7 @@ async def follow_pod(ctx: Context) -> Outcome:
     return Wait(step.doing, f"{_number(ctx, step)}: {condition.message}", after=_SILENCE_REPORTED)
 
 
-def _last_known_step(ctx: Context, reason: str) -> str:
+def _last_known_step(ctx: NodeUpgradeContext, reason: str) -> str:
     """The message on the last known step, and why nothing newer is known; `reason` alone before the first step."""
     current = status.current(ctx.scope.conditions)
     if current is None or not condition_list.is_true(ctx.scope.conditions, POD_CREATED):
@@ -414,15 +414,15 @@ def _last_known_step(ctx: Context, reason: str) -> str:
     return f"{_number(ctx, step)}: last known state: {condition.message}; {reason}"
 
 
-def _replace(ctx: Context) -> str:
+def _replace(ctx: NodeUpgradeContext) -> str:
     return f"delete {ctx.machine} to have it replaced"
 
 
-def _number(ctx: Context, step: NodeStep) -> str:
+def _number(ctx: NodeUpgradeContext, step: NodeStep) -> str:
     return f"step {status.number(step)} of {status.COUNT} on node {ctx.scope.node_name}"
 
 
-async def await_node(ctx: Context) -> Outcome:
+async def await_node(ctx: NodeUpgradeContext) -> Outcome:
     """Wait until the node is seen ready, with the version asked for, and uncordoned.
 
     The checks before the next node depend on that: whether pods can move, and whether a node may be unavailable.
@@ -442,7 +442,7 @@ async def await_node(ctx: Context) -> Outcome:
     return Continue()
 
 
-async def clean_up(ctx: Context) -> Outcome:
+async def clean_up(ctx: NodeUpgradeContext) -> Outcome:
     """Delete the pod's role, and let health checks remediate the machine again. The pod stays until the status reports
     what was done.
 
@@ -457,7 +457,7 @@ async def clean_up(ctx: Context) -> Outcome:
     return Done()
 
 
-def _unfinished_removed(ctx: Context) -> dict[str, str | None]:
+def _unfinished_removed(ctx: NodeUpgradeContext) -> dict[str, str | None]:
     """The removal of the annotation of unfinished changes, unless the upgrade of the group does that in its own write.
 
     With hooks, the Machine already has the new state; a NodeUpgrade created by hand has no group upgrade.
@@ -489,7 +489,7 @@ STEPS = (
 """From a NodeUpgrade to an upgraded node."""
 
 
-async def remove_finalizer(ctx: Context) -> Outcome:
+async def remove_finalizer(ctx: NodeUpgradeContext) -> Outcome:
     """Delete the pod, after which the NodeUpgrade needs no finalizer."""
     scope = ctx.scope
     if NODE_FINALIZER not in scope.object.metadata.finalizers:

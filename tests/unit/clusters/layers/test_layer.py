@@ -14,7 +14,7 @@ from espalier.clusters.design.gate import Isolation
 from espalier.clusters.design.layers import LAYERS, Layer, offered, release
 from espalier.clusters.design.layers.pieces import changed
 from espalier.clusters.design.rendered import Rendered
-from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.observe.scope import read
 from espalier.kube.client import Client
 from espalier.providers.registry import PROVIDERS
@@ -93,7 +93,7 @@ def test_a_release_that_could_not_be_installed_gives_nobody_other_layers() -> No
     """Those of v0.25.0, of which nothing but the EKSARelease is missing; v0.25.1 has the same Bundles."""
     missing = RELEASES.release("v0.25.0")
     uninstalled, snapshot = Uninstalled(), Snapshot()
-    made = Observer(snapshot, providers=PROVIDERS, uninstalled=uninstalled)
+    made = ClusterObserver(snapshot, providers=PROVIDERS, uninstalled=uninstalled)
     snapshot.fill(as_object(msgspec.to_builtins(one)) for one in RELEASES.objects() if one != missing.eksa_release)
     cluster = read(as_object(example(eksaVersion=None, bundlesRef=reference(missing.bundles.metadata.name))[0]))
     assert [layer.name for layer in made.layers_of(cluster)] == layer_names("v0.25.1")
@@ -110,7 +110,7 @@ def test_an_old_cluster_with_bundles_of_no_release_has_the_base_alone() -> None:
 @pytest.mark.parametrize("isolation", [Isolation.GATE, Isolation.OFF])
 def test_without_layers_every_cluster_has_the_newest_of_everything(isolation: Isolation) -> None:
     cluster = read(as_object(example(eksaVersion="v0.24.2")[0]))
-    made = Observer(Caches(Client(NoServer())), providers=PROVIDERS, isolation=isolation)
+    made = ClusterObserver(Caches(Client(NoServer())), providers=PROVIDERS, isolation=isolation)
     assert made.layers_of(cluster) == tuple(LAYERS)
     assert made.offered_to(cluster) == ()
 

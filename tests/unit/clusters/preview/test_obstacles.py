@@ -17,14 +17,14 @@ from espalier.api.eksa.group import CLUSTER_FINALIZER, CLUSTER_NAMESPACE_LABEL, 
 from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import IN_PLACE_REFUSED, PROGRESSING, FrontEnd, refusal
 from espalier.api.meta import Tree
-from espalier.clusters.act.context import Context, Tools
-from espalier.clusters.act.step import Step
+from espalier.clusters.act.context import ClusterContext, ClusterTools
+from espalier.clusters.act.step import ClusterStep
 from espalier.clusters.act.steps import STEPS, steps_of
 from espalier.clusters.design import names, object_names, release_content
 from espalier.clusters.design.provider import Provider
 from espalier.clusters.design.rate_limit import RateLimits
 from espalier.clusters.effects.simulate import simulate
-from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.observe.settling import Settling
 from espalier.clusters.report import synced
@@ -295,7 +295,7 @@ class Server:
     async def close(self) -> None: ...
 
 
-def observed(case: Case) -> Observer:
+def observed(case: Case) -> ClusterObserver:
     return observer(*case.trees, front_end=case.front_end, with_releases=case.with_releases, providers=case.providers)
 
 
@@ -313,7 +313,7 @@ def acted(case: Case, server: Server | None = None) -> Outcome:
         remotes = RemoteClients(lambda _: client)
         recorder = Recorder(client, component="test", clock=SystemClock(), rng=random.Random(1))
         writer = Writer(client, {})
-        tools = Tools(
+        tools = ClusterTools(
             observed(case),
             writer,
             remotes,
@@ -324,7 +324,7 @@ def acted(case: Case, server: Server | None = None) -> Outcome:
             Settling(0),
             None,
         )
-        return await steps.run(steps_of(scope), Context(tools, scope))
+        return await steps.run(steps_of(scope), ClusterContext(tools, scope))
 
     return asyncio.run(act())
 
@@ -366,7 +366,7 @@ def test_every_reason_that_somebody_has_to_end_is_compared_or_explained() -> Non
 
 def test_every_step_that_decides_is_asked_by_both() -> None:
     """A step that only acts has no name in this list: what it meets is not known before."""
-    only_act = {steps.name_of(step) for step in STEPS if not isinstance(step, Step)}
+    only_act = {steps.name_of(step) for step in STEPS if not isinstance(step, ClusterStep)}
     assert only_act == {
         "add_finalizer",
         "limit_remediation",

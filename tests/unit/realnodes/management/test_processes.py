@@ -16,7 +16,7 @@ from espalier.realnodes.management.processes import (
     Backoff,
     Program,
     ProgramFailed,
-    Report,
+    ProgramReport,
     State,
     Supervisor,
     read_states,
@@ -46,10 +46,10 @@ class Watched:
     """A supervisor's reports as they come."""
 
     def __init__(self, supervisor: Supervisor) -> None:
-        self._reports: asyncio.Queue[Report] = asyncio.Queue()
+        self._reports: asyncio.Queue[ProgramReport] = asyncio.Queue()
         supervisor.subscribe(self._reports.put_nowait)
 
-    async def until(self, is_so: Callable[[Report], bool]) -> Report:
+    async def until(self, is_so: Callable[[ProgramReport], bool]) -> ProgramReport:
         async with asyncio.timeout(30):
             while not is_so(report := await self._reports.get()):
                 pass

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from espalier.realnodes.nspawn.plan import Bootstrap, ObservedNode, Step, next_step
+from espalier.realnodes.nspawn.plan import Bootstrap, MachineStep, ObservedNode, next_step
 
 ON = ObservedNode(is_written_down=True, is_prepared=True, is_supervised=True, has_processes=True, has_started=True)
 
@@ -10,28 +10,28 @@ ON = ObservedNode(is_written_down=True, is_prepared=True, is_supervised=True, ha
 @pytest.mark.parametrize(
     ("observed", "step"),
     [
-        (ObservedNode(), Step.WRITE_DOWN),
-        (ObservedNode(is_written_down=True), Step.PREPARE),
-        (ObservedNode(is_written_down=True, is_prepared=True), Step.SWITCH_ON),
-        (ObservedNode(is_written_down=True, is_prepared=True, has_processes=True), Step.CLEAR),
-        (replace(ON, has_started=False), Step.AWAIT_START),
-        (ON, Step.AWAIT_BOOTSTRAP),
-        (replace(ON, bootstrap=Bootstrap.SUCCEEDED), Step.PROVISION),
-        (replace(ON, bootstrap=Bootstrap.FAILED), Step.SAY_FAILED),
+        (ObservedNode(), MachineStep.WRITE_DOWN),
+        (ObservedNode(is_written_down=True), MachineStep.PREPARE),
+        (ObservedNode(is_written_down=True, is_prepared=True), MachineStep.SWITCH_ON),
+        (ObservedNode(is_written_down=True, is_prepared=True, has_processes=True), MachineStep.CLEAR),
+        (replace(ON, has_started=False), MachineStep.AWAIT_START),
+        (ON, MachineStep.AWAIT_BOOTSTRAP),
+        (replace(ON, bootstrap=Bootstrap.SUCCEEDED), MachineStep.PROVISION),
+        (replace(ON, bootstrap=Bootstrap.FAILED), MachineStep.SAY_FAILED),
     ],
 )
-def test_a_node_is_brought_up_one_step_after_the_other(observed: ObservedNode, step: Step) -> None:
+def test_a_node_is_brought_up_one_step_after_the_other(observed: ObservedNode, step: MachineStep) -> None:
     assert next_step(observed) is step
 
 
 def test_a_node_that_was_in_use_is_switched_on_again_after_its_machine_was_off() -> None:
-    assert next_step(ObservedNode(is_written_down=True, is_provisioned=True)) is Step.PREPARE
+    assert next_step(ObservedNode(is_written_down=True, is_provisioned=True)) is MachineStep.PREPARE
 
 
 def test_a_node_that_was_in_use_need_not_have_run_its_bootstrap_data_since_it_was_switched_on() -> None:
-    assert next_step(replace(ON, is_provisioned=True, bootstrap=Bootstrap.FAILED)) is Step.PROVISION
+    assert next_step(replace(ON, is_provisioned=True, bootstrap=Bootstrap.FAILED)) is MachineStep.PROVISION
 
 
 def test_a_node_that_was_stopped_as_one_that_breaks_stays_off() -> None:
     off = ObservedNode(is_written_down=True, is_prepared=True, is_provisioned=True, is_crashed=True)
-    assert next_step(off) is Step.STAY_OFF
+    assert next_step(off) is MachineStep.STAY_OFF

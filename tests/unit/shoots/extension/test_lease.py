@@ -25,7 +25,7 @@ from espalier.runtime.virtual import Simulation
 from espalier.runtime.writer import Writer
 from espalier.shoots.extension import Leases
 from espalier.shoots.extension.actuator import Actuator
-from espalier.shoots.extension.attempt import Attempt, Extension, Tools
+from espalier.shoots.extension.attempt import Attempt, AttemptTools, Extension
 from espalier.shoots.extension.errors import Stopped
 from espalier.shoots.extension.guard import Guard, Verdict
 from tests.support.environments.simulated_loop import simulate
@@ -240,7 +240,7 @@ def attempt(world: World, requested: str = "", last: str = "Create Processing", 
         unleased=tuple(OperationType) if unleased else (),
     )
     cache = world.caches.of(Infrastructure.resource)
-    tools = Tools(extension, cache, cast(Writer, None), world.leases, world.clocks, longest=60)
+    tools = AttemptTools(extension, cache, cast(Writer, None), world.leases, world.clocks, longest=60)
     return Attempt(tools, shoot_object)
 
 

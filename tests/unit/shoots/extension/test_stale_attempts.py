@@ -23,7 +23,7 @@ from espalier.runtime.outcome import Fault
 from espalier.runtime.writer import Writer
 from espalier.shoots.extension import steps
 from espalier.shoots.extension.actuator import Result
-from espalier.shoots.extension.attempt import Attempt, Extension, Tools
+from espalier.shoots.extension.attempt import Attempt, AttemptTools, Extension
 from espalier.shoots.extension.errors import Stopped
 from espalier.shoots.extension.guard import Guard, GuardFence, Verdict
 from tests.support.servers.embedded_server import client_of, new_server
@@ -48,7 +48,7 @@ async def observed(client: Client) -> Attempt[Any]:
     """An attempt at the resource as it is now."""
     writer = Writer(client, {})
     extension: Extension[Any] = Extension(KIND, "garden", cast(Any, None))
-    tools: Tools[Any] = Tools(extension, cast(Any, {}), writer, cast(Any, None), SystemClock(), 60)
+    tools: AttemptTools[Any] = AttemptTools(extension, cast(Any, {}), writer, cast(Any, None), SystemClock(), 60)
     return Attempt(tools, await client.get(KIND, PLACE["name"], PLACE["namespace"]))
 
 

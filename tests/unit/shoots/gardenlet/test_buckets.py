@@ -21,9 +21,9 @@ from espalier.shoots.bucket_providers import BucketCapabilities
 from espalier.shoots.extension import results
 from espalier.shoots.gardenlet import buckets
 from espalier.shoots.gardenlet.config import GardenletConfig
-from espalier.shoots.gardenlet.context import Tools
+from espalier.shoots.gardenlet.context import GardenletTools
 from espalier.shoots.gardenlet.names import FINALIZER, GARDEN_NAMESPACE
-from espalier.shoots.gardenlet.observe import Observer
+from espalier.shoots.gardenlet.observe import ShootObserver
 from tests.support.gardens.gardenlet_scopes import NOW, TECHNICAL_ID, an_object
 
 ENTRY = f"{TECHNICAL_ID}--1"
@@ -137,7 +137,7 @@ class World:
             bucket_providers=self.providers,
             rng=None,
         )
-        self.backups = buckets.Backups(cast(Observer, observer), cast(Tools, tools))
+        self.backups = buckets.Backups(cast(ShootObserver, observer), cast(GardenletTools, tools))
 
     async def entry(self, name: str = ENTRY, namespace: str = "garden-dev") -> Outcome:
         return await self.backups._reconcile_entry(Key(namespace, name))

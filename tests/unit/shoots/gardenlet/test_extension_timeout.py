@@ -19,7 +19,7 @@ from espalier.shoots.extension import results
 from espalier.shoots.flow.status import FlowStatus, TaskState, TaskStatus, read
 from espalier.shoots.flow.task import Failure, Overdue, Verdict
 from espalier.shoots.gardenlet import status
-from espalier.shoots.gardenlet.context import Context
+from espalier.shoots.gardenlet.context import ShootContext
 from espalier.shoots.gardenlet.flows import RECONCILE
 from espalier.shoots.gardenlet.scope import ExtensionResource
 from espalier.shoots.gardenlet.tasks import extensions
@@ -52,7 +52,7 @@ def at(ago: timedelta) -> str:
     return (NOW - ago).isoformat()
 
 
-def of(found: ExtensionResource, began: timedelta | None = LONG) -> Context:
+def of(found: ExtensionResource, began: timedelta | None = LONG) -> ShootContext:
     return context(scope(extensions=(found,), object=begun(began)), OperationType.MIGRATE)
 
 

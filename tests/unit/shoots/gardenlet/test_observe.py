@@ -14,7 +14,7 @@ from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.kube.objects import Object
 from espalier.shoots.gardenlet.names import SHOOT_UID
-from espalier.shoots.gardenlet.observe import Observer
+from espalier.shoots.gardenlet.observe import ShootObserver
 from espalier.shoots.technical_ids import technical_ids
 from tests.support.gardens.gardenlet_scopes import TECHNICAL_ID, an_object, shoot
 
@@ -32,7 +32,7 @@ def conflict(annotated: str | None, *others: Object, of: Object | None = None) -
     shoots = [of or shoot(), *others]
     marks = {"annotations": {SHOOT_UID: annotated}} if annotated else {}
     namespace = an_object(NAMESPACE, TECHNICAL_ID, metadata=marks)
-    observer = Observer.__new__(Observer)
+    observer = ShootObserver.__new__(ShootObserver)
     observer.seed_name = "a"
     by_index = lambda _index, value: [shoot for shoot in shoots if value in technical_ids(shoot)]  # noqa: E731
     garden = {Shoot.resource: SimpleNamespace(list=lambda: shoots, by_index=by_index)}

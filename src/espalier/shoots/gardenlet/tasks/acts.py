@@ -12,7 +12,7 @@ from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.runtime.writer import OtherOwner, found_by_owner
 from espalier.shoots.flow.task import Action, Failure, Overdue, Verdict
 from espalier.shoots.gardenlet.comparison import is_as_rendered, stamped
-from espalier.shoots.gardenlet.context import Context
+from espalier.shoots.gardenlet.context import ShootContext
 from espalier.shoots.gardenlet.names import SHOOT_UID
 
 SOON = 5.0
@@ -31,7 +31,7 @@ def write_action(what: str, *writes: Callable[[], Awaitable[object]]) -> Action:
     return Action(what, run)
 
 
-def of_shoot(ctx: Context) -> OtherOwner:
+def of_shoot(ctx: ShootContext) -> OtherOwner:
     """Return the check that a write to a namespace or a Cluster makes first: it refuses objects of other shoots."""
     scope = ctx.scope
 
@@ -47,7 +47,7 @@ def of_shoot(ctx: Context) -> OtherOwner:
 
 
 def apply_object(
-    ctx: Context, resource: Resource, live: Object | None, body: Tree, other_owner: OtherOwner = found_by_owner
+    ctx: ShootContext, resource: Resource, live: Object | None, body: Tree, other_owner: OtherOwner = found_by_owner
 ) -> Verdict:
     """`Done` if the object is as rendered, else the action that applies it."""
     rendered = stamped(body)
@@ -62,7 +62,7 @@ def apply_object(
 
 
 def delete_object(
-    ctx: Context, resource: Resource, live: Object | None, other_owner: OtherOwner = found_by_owner
+    ctx: ShootContext, resource: Resource, live: Object | None, other_owner: OtherOwner = found_by_owner
 ) -> Verdict:
     """`Done` if the object does not exist, else the action that deletes it."""
     if live is None:

@@ -29,7 +29,7 @@ from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.runtime.writer import Precondition
 from espalier.shoots.flow.task import Action, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
-from espalier.shoots.gardenlet.context import Context
+from espalier.shoots.gardenlet.context import ShootContext
 from espalier.shoots.gardenlet.names import BACKUPS_SINCE, COPIED_EPOCH, INITIATED_AT, SEED_MISSING, WOKEN_AT
 from espalier.shoots.gardenlet.scope import Scope
 from espalier.shoots.gardenlet.tasks import control_plane
@@ -52,7 +52,7 @@ OWNER_LABEL: Annotated[str, Label("BackupEntry", Writer.GARDENLET, "Name of its 
 # Destination.
 
 
-def wait_for_ownership(ctx: Context) -> Verdict:
+def wait_for_ownership(ctx: ShootContext) -> Verdict:
     """The garden has added an ownership epoch for this seed."""
     scope = ctx.scope
     if scope.is_owner:
@@ -66,7 +66,7 @@ def wait_for_ownership(ctx: Context) -> Verdict:
     )
 
 
-def deploy_backup_entry(ctx: Context) -> Verdict:
+def deploy_backup_entry(ctx: ShootContext) -> Verdict:
     """The shoot's BackupEntry is in this seed's bucket, and its Secret in the namespace.
 
     It moves with the shoot. If there is none, the shoot's deletion has deleted it, and the backups with it.
@@ -80,7 +80,7 @@ def deploy_backup_entry(ctx: Context) -> Verdict:
     return _deploy_entry(ctx, scope.entry_name, live, bucket, secret, annotations, takes_over=is_deleted)
 
 
-def deploy_source_backup_entry(ctx: Context) -> Verdict:
+def deploy_source_backup_entry(ctx: ShootContext) -> Verdict:
     """The BackupEntry of the predecessor's bucket exists, and its Secret is in the namespace."""
     before = ctx.scope.ownership.predecessor
     bucket = before.bucket if before is not None else ""
@@ -89,7 +89,7 @@ def deploy_source_backup_entry(ctx: Context) -> Verdict:
 
 
 def _deploy_entry(
-    ctx: Context,
+    ctx: ShootContext,
     name: str,
     live: Object | None,
     bucket: str,
@@ -139,21 +139,21 @@ def _deploy_entry(
     return Done()
 
 
-def skip_copy(ctx: Context) -> str:
+def skip_copy(ctx: ShootContext) -> str:
     """The reason why no backups have to be copied; empty if they have to."""
     if ctx.scope.is_emptied:
         return "the backups were deleted by the shoot's deletion"
     return skip_lease_wait(ctx)
 
 
-def skip_lease_wait(ctx: Context) -> str:
+def skip_lease_wait(ctx: ShootContext) -> str:
     """The reason why no other seed can act for the shoot; empty if one may."""
     if ctx.scope.ownership.predecessor is None:
         return "the shoot's etcd starts with this epoch"
     return "this epoch has already started" if ctx.scope.is_started else ""
 
 
-def copy_backups(ctx: Context) -> Verdict:
+def copy_backups(ctx: ShootContext) -> Verdict:
     """All backups of the predecessor are copied, as recorded on the BackupEntry."""
     scope = ctx.scope
     if scope.is_copied:
@@ -177,7 +177,7 @@ def copy_backups(ctx: Context) -> Verdict:
     return Action("record that all backups are copied", lambda: _record_copied(ctx, entry))
 
 
-async def _record_copied(ctx: Context, entry: Object) -> Continue | Wait | Failure:
+async def _record_copied(ctx: ShootContext, entry: Object) -> Continue | Wait | Failure:
     """Record the end of a copy, which its agent must confirm: anybody with rights on the status of the Etcd can write
     there that it is ready, and the copy would be broken off."""
     epoch = ctx.scope.epoch
@@ -196,7 +196,7 @@ async def _record_copied(ctx: Context, entry: Object) -> Continue | Wait | Failu
     return Wait(TaskReason.OBJECT_WRITTEN, f"the copy for epoch {epoch} is recorded as complete", SOON)
 
 
-def _with_problems(ctx: Context, live: Etcd, wait: Wait, advice: str = "") -> Verdict:
+def _with_problems(ctx: ShootContext, live: Etcd, wait: Wait, advice: str = "") -> Verdict:
     """Add to a wait for an Etcd the errors in its status, and after `ASKED_AFTER` seconds the answer of its agent, with
     advice."""
     errors = [error.description for error in live.status.last_errors]
@@ -219,12 +219,12 @@ def _with_problems(ctx: Context, live: Etcd, wait: Wait, advice: str = "") -> Ve
     return with_problems(*errors) if age < ASKED_AFTER else Action("ask the agent of etcd-main", ask_agent)
 
 
-def delete_copy_etcd(ctx: Context) -> Verdict:
+def delete_copy_etcd(ctx: ShootContext) -> Verdict:
     """The Etcd that copied backups is gone."""
     return delete_object(ctx, Etcd.resource, ctx.scope.etcd) if _is_copy(ctx.scope) else Done()
 
 
-def delete_source_backup_entry(ctx: Context) -> Verdict:
+def delete_source_backup_entry(ctx: ShootContext) -> Verdict:
     """The predecessor's BackupEntry is gone, and with it this seed's credentials for its bucket. The data stay."""
     live = ctx.scope.source_backup_entry
     if live is not None:
@@ -233,7 +233,7 @@ def delete_source_backup_entry(ctx: Context) -> Verdict:
     return delete_object(ctx, SECRET, secret)
 
 
-def wait_for_source_lease(ctx: Context) -> Verdict:
+def wait_for_source_lease(ctx: ShootContext) -> Verdict:
     """No extension of the predecessor's seed acts any longer: its lease has certainly expired (G62).
 
     Counted from this process's first observation of a finished copy, so a crash restarts the count.
@@ -264,7 +264,7 @@ def wait_for_source_lease(ctx: Context) -> Verdict:
     return Action("start waiting for the source's lease to expire", begin)
 
 
-def record_start(ctx: Context) -> Verdict:
+def record_start(ctx: ShootContext) -> Verdict:
     """The garden knows that this epoch's etcd starts: from now on it is the source of the next move."""
     scope = ctx.scope
     if scope.is_started:
@@ -286,7 +286,7 @@ def record_start(ctx: Context) -> Verdict:
     return Action(f"record in the garden that epoch {scope.epoch} starts", record)
 
 
-def deploy_etcd(ctx: Context) -> Verdict:
+def deploy_etcd(ctx: ShootContext) -> Verdict:
     """The shoot's etcd of this epoch runs, or is hibernated with the shoot."""
     scope = ctx.scope
     if not scope.is_started:
@@ -322,14 +322,14 @@ def handover_has_begun(scope: Scope) -> bool:
     return scope.etcd is None or INITIATED_AT in scope.etcd.metadata.annotations
 
 
-def skip_wake(ctx: Context) -> str:
+def skip_wake(ctx: ShootContext) -> str:
     """The reason why etcd need not be ready before it is handed over (G72, G73); empty if it must be."""
     if ctx.scope.etcd is None:
         return "etcd-main is gone: it was handed over"
     return "a copy operation was initiated" if handover_has_begun(ctx.scope) else ""
 
 
-def wake_etcd(ctx: Context) -> Verdict:
+def wake_etcd(ctx: ShootContext) -> Verdict:
     """A hibernated shoot's etcd runs: only an agent can hand it over (G74). Other shoots' etcds need not be ready,
     because their agents answer in any case."""
     scope, tools = ctx.scope, ctx.tools
@@ -347,7 +347,7 @@ def wake_etcd(ctx: Context) -> Verdict:
     return Wait(TaskReason.ETCD_NOT_READY, "etcd-main was scaled up and is not ready yet", SOON)
 
 
-def hand_over_etcd(ctx: Context) -> Verdict:
+def hand_over_etcd(ctx: ShootContext) -> Verdict:
     """The agent has closed etcd for good and stored the final snapshot, or `copy_timeout` is over.
 
     `copyop/initiate` is repeated until the agent has read its own CopyOperation. `copy_timeout` counts from the first
@@ -394,7 +394,7 @@ def hand_over_etcd(ctx: Context) -> Verdict:
     return Action("have the agent hand etcd over", initiate)
 
 
-def record_release(ctx: Context) -> Verdict:
+def record_release(ctx: ShootContext) -> Verdict:
     """The garden has a record that no extension of this seed acts for the shoot: the next seed need not wait."""
     live, scope = ctx.live.shoot, ctx.scope
     if not scope.is_owner:
@@ -413,19 +413,19 @@ def record_release(ctx: Context) -> Verdict:
     return Action(f"record in the garden that epoch {scope.epoch} is released", release)
 
 
-def delete_etcd(ctx: Context) -> Verdict:
+def delete_etcd(ctx: ShootContext) -> Verdict:
     """The Etcd is gone."""
     return delete_object(ctx, Etcd.resource, ctx.scope.etcd)
 
 
-def delete_backup_entries(ctx: Context) -> Verdict:
+def delete_backup_entries(ctx: ShootContext) -> Verdict:
     """The shoot's BackupEntries are gone, with the data in its bucket."""
     return combined(
         _delete_entry(ctx, live) for live in (ctx.scope.source_backup_entry, ctx.scope.backup_entry) if live is not None
     )
 
 
-def _delete_entry(ctx: Context, live: Object) -> Verdict:
+def _delete_entry(ctx: ShootContext, live: Object) -> Verdict:
     if live.metadata.deletion_timestamp is not None:
         return Wait(TaskReason.BEING_DELETED, f"BackupEntry {live.name} is being deleted", SOON)
     client, uid = ctx.tools.garden.client, live.metadata.uid
@@ -452,7 +452,7 @@ def _source_epoch(scope: Scope) -> int:
     return before.epoch if before is not None else 0
 
 
-def wait_for_successor(ctx: Context) -> Verdict:
+def wait_for_successor(ctx: ShootContext) -> Verdict:
     """This seed's Etcd is no longer needed: the seed that has the shoot now has started its own.
 
     If that is this seed again, in a later epoch, the etcd of the earlier one is handed over as in a migration.

@@ -22,14 +22,14 @@ from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.shoots.flow.task import Action, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
-from espalier.shoots.gardenlet.context import Context
+from espalier.shoots.gardenlet.context import ShootContext
 from espalier.shoots.gardenlet.destination import needs
 from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLER_MANAGER, MACHINE_CONTROLLER_MANAGER, SCHEDULER
 from espalier.shoots.gardenlet.tasks import extensions
 from espalier.shoots.gardenlet.tasks.acts import SOON, apply_object, combined, delete_object, of_shoot, write_action
 
 
-def wait_for_destination(ctx: Context) -> Verdict:
+def wait_for_destination(ctx: ShootContext) -> Verdict:
     """The garden reports the destination ready, and all that it needs exists; nothing is stopped before (G35)."""
     shoot = ctx.scope.shoot
     ready = conditions.get(shoot.status.constraints, READY_FOR_MIGRATION)
@@ -40,7 +40,7 @@ def wait_for_destination(ctx: Context) -> Verdict:
     return Wait(ready.reason or ShootReason.DESTINATION_SEED_UNREADY, ready.message or "the destination is not ready")
 
 
-async def _check_needs(ctx: Context) -> Continue | Wait:
+async def _check_needs(ctx: ShootContext) -> Continue | Wait:
     """Wait for what the destination lacks, as read in the garden: it could not restore the shoot. All is named at
     once. What this seed may not read is left to the destination."""
     seed_name = ctx.scope.shoot.spec.seed_name or ""
@@ -49,7 +49,7 @@ async def _check_needs(ctx: Context) -> Continue | Wait:
     return Wait(lacking[0].reason, f"seed {seed_name} lacks {message}", SOON) if lacking else Continue()
 
 
-def skip_destination(ctx: Context) -> str:
+def skip_destination(ctx: ShootContext) -> str:
     """The reason why the destination need not be ready: the control plane is already stopped, and waiting does not
     start it again; empty if it must be."""
     stopped = ctx.scope.deployments.get(API_SERVER)
@@ -57,7 +57,7 @@ def skip_destination(ctx: Context) -> str:
     return "the migration has begun" if is_stopped and not ctx.scope.is_hibernated else ""
 
 
-def deploy_namespace(ctx: Context) -> Verdict:
+def deploy_namespace(ctx: ShootContext) -> Verdict:
     """The shoot's namespace is as rendered. If somebody deletes it, all extension resources in it are released: what is
     behind them stays, and they are restored in the next namespace."""
     live = ctx.scope.namespace
@@ -68,7 +68,7 @@ def deploy_namespace(ctx: Context) -> Verdict:
     return apply_object(ctx, NAMESPACE, ctx.scope.namespace, rendering.namespace(ctx.scope), of_shoot(ctx))
 
 
-def deploy_services(ctx: Context) -> Verdict:
+def deploy_services(ctx: ShootContext) -> Verdict:
     """The Services of the control plane are as rendered."""
     rendered = ctx.tools.renderer.services(ctx.scope.shoot, ctx.namespace)
     return combined(
@@ -76,30 +76,30 @@ def deploy_services(ctx: Context) -> Verdict:
     )
 
 
-def deploy(name: str) -> Callable[[Context], Verdict]:
+def deploy(name: str) -> Callable[[ShootContext], Verdict]:
     """The Deployment exists and is available, or is hibernated with the shoot."""
 
-    def task(ctx: Context) -> Verdict:
+    def task(ctx: ShootContext) -> Verdict:
         return _deploy(ctx, name, 0 if ctx.scope.is_hibernated else 1)
 
     return task
 
 
-def skip_nodes(ctx: Context) -> str:
+def skip_nodes(ctx: ShootContext) -> str:
     """The reason why nodes are not waited for; empty if they are."""
     if ctx.scope.is_hibernated:
         return "the shoot has no nodes while it hibernates"
     return skip_leases(ctx)
 
 
-def skip_leases(ctx: Context) -> str:
+def skip_leases(ctx: ShootContext) -> str:
     """The reason why no Leases of controllers are released; empty if they are."""
     if ctx.tools.shoots is None:
         return "the gardenlet has no access to the shoot's API server"
     return "" if ctx.operation is OperationType.RESTORE else "the shoot was not moved"
 
 
-def wait_for_nodes(ctx: Context) -> Verdict:
+def wait_for_nodes(ctx: ShootContext) -> Verdict:
     """All nodes have renewed their Leases at the new API server, or `nodes_timeout` is over: the controllers that start
     next would replace nodes that have not."""
     if CONTROLLER_MANAGER in ctx.scope.deployments:
@@ -124,7 +124,7 @@ def wait_for_nodes(ctx: Context) -> Verdict:
     return Action("list nodes that have not renewed their Leases", list_silent)
 
 
-def release_leases(ctx: Context) -> Verdict:
+def release_leases(ctx: ShootContext) -> Verdict:
     """Nobody holds the Leases of controllers that do not run here yet: former holders can't reach this API server, and
     may have ended without releasing them. Otherwise the new controllers would wait until the Leases expire."""
     shoots = ctx.tools.shoots
@@ -140,7 +140,7 @@ def release_leases(ctx: Context) -> Verdict:
     return Action(f"release the Leases of {', '.join(missing)}", release)
 
 
-def deploy_machine_controller_manager(ctx: Context) -> Verdict:
+def deploy_machine_controller_manager(ctx: ShootContext) -> Verdict:
     """The machine controller manager exists; scaled down while machine objects are restored from the state, because it
     would replace machines whose objects it does not see yet; up as long as a shoot that is being hibernated has
     machines."""
@@ -152,7 +152,7 @@ def deploy_machine_controller_manager(ctx: Context) -> Verdict:
     return start_machine_controller_manager(ctx)
 
 
-def start_machine_controller_manager(ctx: Context) -> Verdict:
+def start_machine_controller_manager(ctx: ShootContext) -> Verdict:
     """The machine controller manager runs, and sees all existing machines."""
     live = ctx.scope.extension(Worker, ctx.scope.object.name)
     if ctx.operation is OperationType.RESTORE:
@@ -162,7 +162,7 @@ def start_machine_controller_manager(ctx: Context) -> Verdict:
     return _deploy(ctx, MACHINE_CONTROLLER_MANAGER, 1 if may_run and not ctx.scope.is_hibernated else 0)
 
 
-def _awaits_restore(ctx: Context, live: Object | None) -> bool:
+def _awaits_restore(ctx: ShootContext, live: Object | None) -> bool:
     """True if a Worker that somebody deleted is restored in the same seed."""
     if live is not None:
         requested = requested_operation(live.metadata)
@@ -180,7 +180,7 @@ def _is_restored(live: Object) -> bool:
     return last is not None and last.finished and not is_migrated and not is_requested
 
 
-def _deploy(ctx: Context, name: str, replicas: int) -> Verdict:
+def _deploy(ctx: ShootContext, name: str, replicas: int) -> Verdict:
     live = ctx.scope.deployments.get(name)
     body = ctx.tools.renderer.deployment(name, ctx.scope.shoot, ctx.namespace, replicas)
     verdict = apply_object(ctx, DEPLOYMENT, live, body)
@@ -192,12 +192,12 @@ def _deploy(ctx: Context, name: str, replicas: int) -> Verdict:
     return Done()
 
 
-def stop(*names: str) -> Callable[[Context], Verdict]:
+def stop(*names: str) -> Callable[[ShootContext], Verdict]:
     """These Deployments are scaled to zero, and their pods are gone (G39)."""
     return lambda ctx: combined(_stop(ctx, name) for name in names)
 
 
-def _stop(ctx: Context, name: str) -> Verdict:
+def _stop(ctx: ShootContext, name: str) -> Verdict:
     live = ctx.scope.deployments.get(name)
     if live is None:
         return _wait_for_pods(ctx, name)
@@ -210,13 +210,13 @@ def _stop(ctx: Context, name: str) -> Verdict:
     return _wait_for_pods(ctx, name)
 
 
-def _wait_for_pods(ctx: Context, name: str) -> Verdict:
+def _wait_for_pods(ctx: ShootContext, name: str) -> Verdict:
     return (
         Wait(TaskReason.PODS_RUNNING, f"pods of {name} are terminating", SOON) if ctx.scope.has_pods(name) else Done()
     )
 
 
-def api_servers_ended(ctx: Context) -> bool:
+def api_servers_ended(ctx: ShootContext) -> bool:
     """True if no pod is left that could answer for the shoot, and none will be created."""
     return isinstance(_stop(ctx, API_SERVER), Done)
 
@@ -225,11 +225,11 @@ def _is_observed(live: Object, status: dict[str, Any]) -> bool:
     return bool(status.get("observedGeneration", 0) >= live.metadata.generation)
 
 
-def delete_namespace(ctx: Context) -> Verdict:
+def delete_namespace(ctx: ShootContext) -> Verdict:
     """The shoot's namespace is gone, with everything in it."""
     return delete_object(ctx, NAMESPACE, ctx.scope.namespace, of_shoot(ctx))
 
 
-def delete_cluster(ctx: Context) -> Verdict:
+def delete_cluster(ctx: ShootContext) -> Verdict:
     """The Cluster is gone."""
     return delete_object(ctx, Cluster.resource, ctx.scope.cluster, of_shoot(ctx))

@@ -30,7 +30,7 @@ from espalier.shoots.extension import results
 from espalier.shoots.extension.lease import LEASE_VALID
 from espalier.shoots.flow.task import Action, Failure, Overdue, Verdict
 from espalier.shoots.gardenlet.comparison import is_as_rendered, stamped
-from espalier.shoots.gardenlet.context import Context
+from espalier.shoots.gardenlet.context import ShootContext
 from espalier.shoots.gardenlet.rendering import Rendered
 from espalier.shoots.gardenlet.scope import ExtensionResource
 from espalier.shoots.gardenlet.tasks import secrets
@@ -46,16 +46,16 @@ Kinds = tuple[type[Extended], ...]
 CONFIRMED = {metadata_keys.CONFIRM_DELETION: "true"}
 
 
-def deploy(*kinds: type[Extended]) -> Callable[[Context], Verdict]:
+def deploy(*kinds: type[Extended]) -> Callable[[ShootContext], Verdict]:
     """All resources of these kinds are as rendered, and their extensions have succeeded."""
 
-    def task(ctx: Context) -> Verdict:
+    def task(ctx: ShootContext) -> Verdict:
         return combined(_deploy(ctx, rendered) for rendered in ctx.rendered if rendered.kind in kinds)
 
     return task
 
 
-def delete_stale(ctx: Context) -> Verdict:
+def delete_stale(ctx: ShootContext) -> Verdict:
     """Resources that are no longer rendered are deleted, with what their extensions created for them, and so are their
     states in the ShootState."""
     wanted = {(rendered.kind, rendered.name) for rendered in ctx.rendered}
@@ -67,7 +67,7 @@ def delete_stale(ctx: Context) -> Verdict:
     return _drop_states(ctx) if isinstance(verdict, Done) else verdict
 
 
-def _drop_states(ctx: Context) -> Verdict:
+def _drop_states(ctx: ShootContext) -> Verdict:
     """The ShootState has no states of resources that the shoot no longer needs. Only here they are dropped: a resource
     that is merely gone is restored with its state."""
     wanted = {(rendered.kind.__name__, rendered.name) for rendered in ctx.rendered}
@@ -93,12 +93,12 @@ def _drop_states(ctx: Context) -> Verdict:
     return Action(f"drop the states of {', '.join(' '.join(key) for key in sorted(stale))}", drop)
 
 
-def migrate(*kinds: type[Extended]) -> Callable[[Context], Verdict]:
+def migrate(*kinds: type[Extended]) -> Callable[[ShootContext], Verdict]:
     """All resources of these kinds were migrated: no extension acts on them any longer."""
     return lambda ctx: combined(_migrate(ctx, extension) for extension in _of_kinds(ctx, kinds))
 
 
-def check_states(ctx: Context) -> Verdict:
+def check_states(ctx: ShootContext) -> Verdict:
     """All states can be stored in the ShootState, and it has them and the secrets: checked before anything is
     stopped."""
     problems = [f"{state.key}: {state.problem}" for state in _states_in_seed(ctx) if state.problem]
@@ -107,7 +107,7 @@ def check_states(ctx: Context) -> Verdict:
     return combined((secrets.check(ctx), wait_until_persisted(ctx)))
 
 
-def wait_until_persisted(ctx: Context) -> Verdict:
+def wait_until_persisted(ctx: ShootContext) -> Verdict:
     """The state of each resource is in the ShootState, so the resource may be deleted."""
     live = ctx.scope.state
     stored = digested(Object(live.raw)).decode(ShootState).extensions if live is not None else []
@@ -129,26 +129,26 @@ def wait_until_persisted(ctx: Context) -> Verdict:
     return Done()
 
 
-def _states_in_seed(ctx: Context) -> list[ResourceState]:
+def _states_in_seed(ctx: ShootContext) -> list[ResourceState]:
     return [state_of(extension.object, extension.kind) for extension in ctx.scope.extensions]
 
 
-def delete_migrated(*kinds: type[Extended]) -> Callable[[Context], Verdict]:
+def delete_migrated(*kinds: type[Extended]) -> Callable[[ShootContext], Verdict]:
     """All migrated resources of these kinds are gone. One that was not migrated is not deleted: its extension would
     delete the infrastructure behind it."""
     return lambda ctx: combined(_delete_migrated(ctx, extension) for extension in _of_kinds(ctx, kinds))
 
 
-def delete(*kinds: type[Extended]) -> Callable[[Context], Verdict]:
+def delete(*kinds: type[Extended]) -> Callable[[ShootContext], Verdict]:
     """All resources of these kinds are gone, and with them what their extensions created."""
     return lambda ctx: combined(_delete(ctx, extension) for extension in _of_kinds(ctx, kinds))
 
 
-def _of_kinds(ctx: Context, kinds: Kinds) -> Iterable[ExtensionResource]:
+def _of_kinds(ctx: ShootContext, kinds: Kinds) -> Iterable[ExtensionResource]:
     return (extension for extension in ctx.scope.extensions if extension.kind in kinds)
 
 
-def _deploy(ctx: Context, wanted: Rendered) -> Verdict:
+def _deploy(ctx: ShootContext, wanted: Rendered) -> Verdict:
     live = ctx.scope.extension(wanted.kind, wanted.name)
     body = stamped(wanted.body)
     moved = ctx.operation is OperationType.RESTORE and ctx.scope.ownership.last_started is not None
@@ -189,7 +189,7 @@ def _deploy(ctx: Context, wanted: Rendered) -> Verdict:
     return _wait_until_succeeded(ctx, live, status, requested)
 
 
-def _release(ctx: Context, kind: type[Extended], live: Object, status: ExtensionStatus) -> Verdict:
+def _release(ctx: ShootContext, kind: type[Extended], live: Object, status: ExtensionStatus) -> Verdict:
     """Have a resource released that somebody deleted without confirmation: what is behind it stays, and the resource is
     restored with its state when it is gone."""
     if requested_operation(live.metadata) != metadata_keys.MIGRATE:
@@ -201,7 +201,7 @@ def _release(ctx: Context, kind: type[Extended], live: Object, status: Extension
     return _or_overdue(ctx, live, status, Wait(TaskReason.BEING_DELETED, message, after=SOON))
 
 
-def release_all(ctx: Context) -> Verdict:
+def release_all(ctx: ShootContext) -> Verdict:
     """All resources that are being deleted without confirmation, as with their namespace, are released."""
     return combined(
         _release(ctx, extension.kind, extension.object, extension.typed.status)
@@ -225,7 +225,7 @@ def _has_corrected_state(live: Object, kind: type[Extended], state: bytes) -> bo
     return wanted != given_digest and digest in (given_digest, wanted)
 
 
-def _wait_until_succeeded(ctx: Context, live: Object, status: ExtensionStatus, requested: str) -> Verdict:
+def _wait_until_succeeded(ctx: ShootContext, live: Object, status: ExtensionStatus, requested: str) -> Verdict:
     last, error = status.last_operation, status.last_error
     resource = f"{live.kind} {live.name}"
     has_failed = last is not None and last.state in (OperationState.ERROR, OperationState.FAILED)
@@ -240,7 +240,7 @@ def _wait_until_succeeded(ctx: Context, live: Object, status: ExtensionStatus, r
     return Done()
 
 
-def _or_overdue(ctx: Context, live: Object, status: ExtensionStatus, wait: Wait) -> Verdict:
+def _or_overdue(ctx: ShootContext, live: Object, status: ExtensionStatus, wait: Wait) -> Verdict:
     """The wait for an extension, or an error once it has lasted for `extension_timeout`."""
     limit, since = ctx.tools.config.extension_timeout, _requested_at(ctx, live)
     if since is None or (ctx.scope.now - since).total_seconds() <= limit:
@@ -256,7 +256,7 @@ def _or_overdue(ctx: Context, live: Object, status: ExtensionStatus, wait: Wait)
     return Overdue(wait.reason, f"{message}; {last_report}", wait.after)
 
 
-def _requested_at(ctx: Context, live: Object) -> datetime | None:
+def _requested_at(ctx: ShootContext, live: Object) -> datetime | None:
     """The time at which an operation was last requested of the extension; None if no operation of the Shoot is known to
     be running.
 
@@ -269,7 +269,7 @@ def _requested_at(ctx: Context, live: Object) -> datetime | None:
     return max((time for time in times if time is not None), default=None) if times[0] is not None else None
 
 
-def _is_requested_since(ctx: Context, live: Object, error: LastError | None) -> bool:
+def _is_requested_since(ctx: ShootContext, live: Object, error: LastError | None) -> bool:
     """True if the operation was requested after the error: the extension still reports the attempt before."""
     requested = past_time(live.metadata.annotations.get(metadata_keys.TIMESTAMP), ctx.scope.now)
     failed = past_time(error.last_update_time if error is not None else None, ctx.scope.now)
@@ -278,18 +278,18 @@ def _is_requested_since(ctx: Context, live: Object, error: LastError | None) -> 
     return bool(requested_operation(live.metadata)) and failed < requested.replace(microsecond=0)
 
 
-def _stored_state(ctx: Context, wanted: Rendered) -> bytes | None:
+def _stored_state(ctx: ShootContext, wanted: Rendered) -> bytes | None:
     stored = ctx.live.stored
     return stored.state_for(wanted.kind.__name__, wanted.name, wanted.purpose) if stored is not None else None
 
 
-def _has_entry(ctx: Context, wanted: Rendered) -> bool:
+def _has_entry(ctx: ShootContext, wanted: Rendered) -> bool:
     persisted, kind = ctx.scope.persisted, wanted.kind.__name__
     entries = persisted.extensions if persisted is not None else []
     return any((entry.kind, entry.name or wanted.name) == (kind, wanted.name) for entry in entries)
 
 
-async def _deploy_with_state(ctx: Context, wanted: Rendered) -> Continue | Wait | Failure:
+async def _deploy_with_state(ctx: ShootContext, wanted: Rendered) -> Continue | Wait | Failure:
     """Deploy a resource with its state, as read again: resources may have gone, and their states changed, since the
     reconcile began."""
     states = ctx.tools.states
@@ -308,7 +308,7 @@ async def _deploy_with_state(ctx: Context, wanted: Rendered) -> Continue | Wait 
     return Continue() if isinstance(verdict, Done) else verdict
 
 
-def _apply_and_request(ctx: Context, wanted: Rendered, body: Tree, operation: str) -> Action:
+def _apply_and_request(ctx: ShootContext, wanted: Rendered, body: Tree, operation: str) -> Action:
     metadata = body["metadata"]
     request = {metadata_keys.OPERATION: operation, metadata_keys.TIMESTAMP: _timestamp(ctx)}
     annotated = {**body, "metadata": {**metadata, "annotations": {**metadata["annotations"], **request}}}
@@ -317,7 +317,7 @@ def _apply_and_request(ctx: Context, wanted: Rendered, body: Tree, operation: st
     return write_action(what, lambda: ctx.tools.seed.apply(resource, annotated, lambda _resource, _object: ""))
 
 
-def _write_state(ctx: Context, wanted: Rendered, live: Object, state: bytes | None) -> Verdict:
+def _write_state(ctx: ShootContext, wanted: Rendered, live: Object, state: bytes | None) -> Verdict:
     """Write the state first, then request the restore: an extension that restores always finds the state."""
     if state is None:
         return Failure(
@@ -351,14 +351,14 @@ def _write_state(ctx: Context, wanted: Rendered, live: Object, state: bytes | No
     return Action(f"give {live.kind} {live.name} its state, and request its restore", write)
 
 
-def _request_operation(ctx: Context, kind: type[Extended], live: Object, operation: str) -> Action:
+def _request_operation(ctx: ShootContext, kind: type[Extended], live: Object, operation: str) -> Action:
     request = {metadata_keys.OPERATION: operation, metadata_keys.TIMESTAMP: _timestamp(ctx)}
     patch: Tree = {"metadata": {"annotations": request}}
     what = f"request {operation} of {live.kind} {live.name}"
     return write_action(what, lambda: ctx.tools.seed.merge(kind.resource, live, patch, Precondition.UID))
 
 
-def _migrate(ctx: Context, extension: ExtensionResource) -> Verdict:
+def _migrate(ctx: ShootContext, extension: ExtensionResource) -> Verdict:
     live = extension.object
     requested = requested_operation(live.metadata)
     if requested == metadata_keys.MIGRATE:
@@ -375,7 +375,7 @@ def _is_migrated(extension: ExtensionResource) -> bool:
     return is_done and not requested_operation(metadata) and not has_finalizer
 
 
-def _delete_migrated(ctx: Context, extension: ExtensionResource) -> Verdict:
+def _delete_migrated(ctx: ShootContext, extension: ExtensionResource) -> Verdict:
     if not _is_migrated(extension):
         resource = f"{extension.object.kind} {extension.object.name}"
         return Wait(
@@ -386,13 +386,13 @@ def _delete_migrated(ctx: Context, extension: ExtensionResource) -> Verdict:
     return _delete_and_wait(ctx, extension)
 
 
-def _delete_and_wait(ctx: Context, extension: ExtensionResource) -> Verdict:
+def _delete_and_wait(ctx: ShootContext, extension: ExtensionResource) -> Verdict:
     """Delete a resource, and wait until its extension removes the finalizer."""
     verdict = delete_object(ctx, extension.kind.resource, extension.object)
     return _or_overdue(ctx, extension.object, extension.typed.status, verdict) if isinstance(verdict, Wait) else verdict
 
 
-def _delete(ctx: Context, extension: ExtensionResource) -> Verdict:
+def _delete(ctx: ShootContext, extension: ExtensionResource) -> Verdict:
     live, kind = extension.object, extension.kind
     if live.metadata.deletion_timestamp is not None:
         error = extension.typed.status.last_error
@@ -406,5 +406,5 @@ def _delete(ctx: Context, extension: ExtensionResource) -> Verdict:
     return _delete_and_wait(ctx, extension)
 
 
-def _timestamp(ctx: Context) -> str:
+def _timestamp(ctx: ShootContext) -> str:
     return ctx.tools.clock.now().isoformat()

@@ -12,14 +12,14 @@ from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.shoots.flow.task import Action, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
-from espalier.shoots.gardenlet.context import Context
+from espalier.shoots.gardenlet.context import ShootContext
 from espalier.shoots.gardenlet.names import CREDENTIALS_OF
 from espalier.shoots.gardenlet.tasks.acts import apply_object, combined
 from espalier.shoots.secrets import derived, names, persisted
 from espalier.shoots.secrets.persisted import Data
 
 
-def generate(ctx: Context) -> Verdict:
+def generate(ctx: ShootContext) -> Verdict:
     """The ShootState has all persisted secrets. A shoot that was moved never gets new ones (G6, G30)."""
     missing = [name for name in names.PERSISTED if name not in ctx.scope.persisted_secrets]
     if not missing and ctx.scope.state is not None:
@@ -33,7 +33,7 @@ def generate(ctx: Context) -> Verdict:
     return Action(f"generate {', '.join(missing)}, into the ShootState", lambda: _generate(ctx))
 
 
-def check(ctx: Context) -> Verdict:
+def check(ctx: ShootContext) -> Verdict:
     """The ShootState has all persisted secrets; those that somebody has removed are copied from the seed."""
     missing = [name for name in names.PERSISTED if name not in ctx.scope.persisted_secrets]
     if not missing:
@@ -46,7 +46,7 @@ def check(ctx: Context) -> Verdict:
     return Action(f"copy {', '.join(missing)} into the ShootState", lambda: _generate(ctx))
 
 
-async def _generate(ctx: Context) -> Continue | Wait | Failure:
+async def _generate(ctx: ShootContext) -> Continue | Wait | Failure:
     scope, tools = ctx.scope, ctx.tools
     present = {**_data_in_seed(scope.secrets), **scope.persisted_secrets}
     present = {name: data for name, data in present.items() if name in names.PERSISTED}
@@ -63,7 +63,7 @@ def _persisted_secret(name: str, data: Data) -> PersistedSecret:
     return PersistedSecret(name=name, data={key: b64encode(value).decode() for key, value in data.items()})
 
 
-def deploy(ctx: Context) -> Verdict:
+def deploy(ctx: ShootContext) -> Verdict:
     """The persisted secrets are in the seed as they are in the ShootState."""
     scope = ctx.scope
     return combined(
@@ -73,7 +73,7 @@ def deploy(ctx: Context) -> Verdict:
     )
 
 
-def derive(ctx: Context) -> Verdict:
+def derive(ctx: ShootContext) -> Verdict:
     """All other secrets exist, are fresh, and are signed by the persisted authorities (G7)."""
     scope = ctx.scope
     present = _data_in_seed(scope.secrets)
@@ -95,12 +95,12 @@ def derive(ctx: Context) -> Verdict:
     return Action(f"derive {', '.join(due)}", write)
 
 
-def skip_credentials(ctx: Context) -> str:
+def skip_credentials(ctx: ShootContext) -> str:
     """The reason why there are no credentials of a provider."""
     return "" if _credentials_name(ctx) else "the shoot names no credentials of its provider"
 
 
-def deploy_credentials(ctx: Context) -> Verdict:
+def deploy_credentials(ctx: ShootContext) -> Verdict:
     """The user's credentials at the provider are in the seed. They are read again when the Shoot changes."""
     name, generation = _credentials_name(ctx), ctx.live.shoot.metadata.generation
     source = f"{name}@{generation}"
@@ -127,7 +127,7 @@ def deploy_credentials(ctx: Context) -> Verdict:
     return Action(f"copy the credentials of the provider from Secret {name}", copy)
 
 
-def _credentials_name(ctx: Context) -> str:
+def _credentials_name(ctx: ShootContext) -> str:
     spec = ctx.scope.shoot.spec
     return spec.credentials_binding_name or spec.secret_binding_name
 
