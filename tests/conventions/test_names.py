@@ -1,9 +1,10 @@
-"""Variables have the field's nouns: a reader of `found` or `one` must look up what it holds."""
+"""Names are the field's nouns: a reader of `found` or `one` must look up what it holds, of `Step` which one it is."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ VIOLATIONS = {
     ("providers/tinkerbell/hardware/inventory.py", "found"),
 }
 """Violations have the part `found`, also in the JSON of `espalier validate`; what makes them names it the same."""
+NOUNS = frozenset({"Context", "Observer", "Report", "Step", "Tools"})
+"""Each names one thing; others are qualified, as `ClusterContext`."""
 
 
 def bound(tree: ast.AST) -> Iterator[str]:
@@ -37,14 +40,33 @@ def banned(tree: ast.AST) -> set[str]:
     return {name for name in bound(tree) if name.strip("_").lower() in BANNED}
 
 
+def defined(tree: ast.Module) -> Iterator[str]:
+    """The names of classes and of what is assigned to, as aliases of types, at the top of a module."""
+    for node in tree.body:
+        match node:
+            case ast.ClassDef(name=name) | ast.AnnAssign(target=ast.Name(id=name)):
+                yield name
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                yield name
+
+
+@cache
+def files() -> list[tuple[str, set[str], set[str]]]:
+    """Each file with its banned names, and with the nouns that it defines."""
+    trees = ((path.relative_to(SOURCE).as_posix(), ast.parse(path.read_text())) for path in SOURCE.rglob("*.py"))
+    return sorted((path, banned(tree), {*defined(tree)} & NOUNS) for path, tree in trees)
+
+
 def test_no_name_of_the_source_is_banned() -> None:
-    names = {
-        (path.relative_to(SOURCE).as_posix(), name)
-        for path in sorted(SOURCE.rglob("*.py"))
-        for name in banned(ast.parse(path.read_text()))
-    }
+    names = {(path, name) for path, names, _ in files() for name in names}
     assert sorted(names - VIOLATIONS) == []
     assert sorted(VIOLATIONS - names) == []
+
+
+@pytest.mark.parametrize("noun", sorted(NOUNS))
+def test_frequent_noun_names_one_thing(noun: str) -> None:
+    defining = [path for path, _, nouns in files() if noun in nouns]
+    assert len(defining) <= 1, defining
 
 
 @pytest.mark.parametrize(
@@ -77,3 +99,8 @@ def test_each_way_to_bind_a_banned_name_is_seen(code: str) -> None:
 
 def test_use_of_a_banned_name_is_no_binding() -> None:
     assert not banned(ast.parse("violation.found + call(found=1) + one"))
+
+
+@pytest.mark.parametrize("code", ["class Step: pass", "Step = int", "Step: TypeAlias = int"])
+def test_each_way_to_define_a_noun_is_seen(code: str) -> None:
+    assert [*defined(ast.parse(code))] == ["Step"]
