@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import yaml
 
-CLUSTER_NETWORK = """\
+_CLUSTER_NETWORK = """\
   clusterNetwork:
     cniConfig:
       cilium: {}
@@ -43,54 +45,74 @@ def external_etcd(choices: Choices, count: int, machine_config: str = "") -> str
     return f"{_EXTERNAL_ETCD}    count: {count}\n{machine_config}" if choices.external_etcd else ""
 
 
-def highly_available(
-    name: str, provider: str, choices: Choices, *, address: str, images: str, datacenter: str, machines: str
-) -> str:
-    """A manifest with three machines for the control plane (and three for external etcd), and a machine config for
-    each group.
-
-    `provider` is the prefix of the kinds. `address` is that of the API server; each provider has another one, so that
-    several manifests can be tried beside each other. `images` contain Kubernetes: what machines start from.
-    `datacenter` and `machines` are the specs of the configs, indented.
-    """
-    etcd = f"{name}-etcd"
-    reference = f"""\
-    machineGroupRef:
-      kind: {provider}MachineConfig
-      name: {etcd}
-"""
-    etcd_machines = config(provider, "Machine", etcd, machines) if choices.external_etcd else ""
+def beginning(name: str, count: int) -> str:
+    """The Cluster up to the number of its control plane machines."""
     return f"""\
 apiVersion: anywhere.eks.amazonaws.com/v1alpha1
 kind: Cluster
 metadata:
   name: {scalar(name)}
 spec:
-{CLUSTER_NETWORK}
+{_CLUSTER_NETWORK}
   controlPlaneConfiguration:
     # 1, 3 or 5.
-    count: 3
-{endpoint(address)}
+    count: {count}
+"""
+
+
+@dataclass(frozen=True)
+class HighlyAvailable:
+    """The manifests of a provider, with three machines for the control plane (and three for external etcd), and a
+    machine config for each group.
+    """
+
+    provider: str
+    """The prefix of its kinds."""
+    heading: str
+    """Comments."""
+    address: str
+    """That of the API server. Each provider has another one, so that several manifests can be tried beside each other.
+    """
+    images: str
+    """The name of what machines start from, which contains Kubernetes."""
+    datacenter: str
+    """The spec of the datacenter, indented."""
+    machines: Callable[[str, Choices], str]
+    """The spec of a machine config, indented, for a cluster of this name."""
+
+    def __call__(self, name: str, choices: Choices) -> str:
+        """The manifest that the CLI of EKS Anywhere generates, with comments."""
+        etcd, machines = f"{name}-etcd", self.machines(name, choices)
+        reference = f"""\
     machineGroupRef:
-      kind: {provider}MachineConfig
+      kind: {self.provider}MachineConfig
+      name: {etcd}
+"""
+        etcd_machines = config(self.provider, "Machine", etcd, machines) if choices.external_etcd else ""
+        return f"""\
+{self.heading}\
+{beginning(name, 3)}\
+{endpoint(self.address)}
+    machineGroupRef:
+      kind: {self.provider}MachineConfig
       name: {name}-cp
   datacenterRef:
-    kind: {provider}DatacenterConfig
+    kind: {self.provider}DatacenterConfig
     name: {scalar(name)}
 {external_etcd(choices, 3, reference)}\
-  # Upgrade one minor version at a time; the {images} of machines below must contain the same version.
+  # Upgrade one minor version at a time; the {self.images} of machines below must contain the same version.
   kubernetesVersion: "{choices.kubernetes_version}"
 {management_cluster(choices.management_cluster)}
   workerNodeGroupConfigurations:
   - count: 2
     name: md-0
     machineGroupRef:
-      kind: {provider}MachineConfig
+      kind: {self.provider}MachineConfig
       name: {scalar(name)}
-{config(provider, "Datacenter", name, datacenter)}\
-{config(provider, "Machine", f"{name}-cp", machines)}\
+{config(self.provider, "Datacenter", name, self.datacenter)}\
+{config(self.provider, "Machine", f"{name}-cp", machines)}\
 {etcd_machines}\
-{config(provider, "Machine", name, machines)}"""
+{config(self.provider, "Machine", name, machines)}"""
 
 
 def endpoint(address: str) -> str:

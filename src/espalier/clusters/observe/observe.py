@@ -481,19 +481,23 @@ class ClusterObserver:
         wanted -= {
             name for infrastructure in capi_objects.of(kind).values() for name in provider.claimed(infrastructure)
         }
-        for other in self.all_clusters.list() if wanted else ():
-            try:
-                spec = read(other).spec
-            except msgspec.ValidationError:  # reported by its own reconcile
-                continue
-            if other.key == object_.key or spec.datacenter_ref is None or spec.datacenter_ref.kind != reference.kind:
-                continue
+        for other, spec in self._others(object_, reference.kind) if wanted else ():
             made = self.written[kind].get(ClusterIdentity.of(other.key).capi)
             is_theirs = made is not None and names.cluster_of(made.metadata.labels) == other.key
             theirs = set(provider.claimed(made)) if made is not None and is_theirs else set()
             if age(other) < age(object_):
                 theirs |= set(provider.claims(other.name, spec, self.linked.children(other.namespace, spec)))
             yield from ((str(name), other.key) for name in sorted(wanted & theirs, key=str))
+
+    def _others(self, object_: Object, datacenter_kind: str) -> Iterator[tuple[Object, eksa.ClusterSpec]]:
+        """The other Clusters of a provider, in all namespaces."""
+        for other in self.all_clusters.list():
+            try:
+                spec = read(other).spec
+            except msgspec.ValidationError:  # reported by its own reconcile
+                continue
+            if other.key != object_.key and spec.datacenter_ref and spec.datacenter_ref.kind == datacenter_kind:
+                yield other, spec
 
     def _lacks_address(self, object_: Object, cluster: eksa.Cluster, capi_objects: ClusterAPIObjects) -> bool:
         """True if another Cluster has the address of the API server: its control plane exists, or it is older.
@@ -526,13 +530,7 @@ class ClusterObserver:
         if reference is None or provider is None or provider.clashes is None or capi_objects.control_plane is not None:
             return
         mine = [child for _, child in children]
-        for other in self.all_clusters.list() if mine else ():
-            try:
-                spec = read(other).spec
-            except msgspec.ValidationError:  # reported by its own reconcile
-                continue
-            if other.key == object_.key or spec.datacenter_ref is None or spec.datacenter_ref.kind != reference.kind:
-                continue
+        for other, spec in self._others(object_, reference.kind) if mine else ():
             if self._is_before(other, object_):
                 yield from provider.clashes(mine, self.linked.children(other.namespace, spec))
 

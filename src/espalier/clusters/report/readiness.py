@@ -14,7 +14,7 @@ from espalier.api.conditions import condition as _condition
 from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.condition_types import Satisfied
 from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
+from espalier.api.eksa.upgrade_keys import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
 from espalier.api.meta import Condition
 from espalier.clusterapi import contract, external_etcd, rollouts
 from espalier.clusterapi.classification import MachineEffect
@@ -31,7 +31,7 @@ from espalier.clusters.plan.decisions import Decisions
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
 
-PROGRESS = frozenset(
+_MADE_BY_CLUSTER_API = frozenset(
     {
         Reason.CONTROL_PLANE_INITIALIZATION_IN_PROGRESS,
         Reason.CONTROL_PLANE_NOT_INITIALIZED,
@@ -40,31 +40,19 @@ PROGRESS = frozenset(
         Reason.SCALING_UP,
         Reason.SCALING_DOWN,
         Reason.NODES_NOT_READY,
-        Reason.CONTROL_PLANE_COMPONENTS_UNHEALTHY,
-        Reason.CONTROL_PLANE_NOT_READY,
-        Reason.AUTOSCALER_CONSTRAINT_NOT_MET,
-        Reason.EXTERNAL_ETCD_NOT_AVAILABLE,
-        Reason.IN_PLACE_UPGRADE_IN_PROGRESS,
-        Reason.IN_PLACE_UPGRADE_FAILED,
-    }
-)
-"""Reasons of waiting for which a condition's message is more precise than the step's."""
-
-_MADE_BY_CLUSTER_API = frozenset(
-    {
-        *(
-            Reason.CONTROL_PLANE_INITIALIZATION_IN_PROGRESS,
-            Reason.CONTROL_PLANE_NOT_INITIALIZED,
-            Reason.OUTDATED_INFORMATION,
-            Reason.ROLLING_UPGRADE_IN_PROGRESS,
-            Reason.SCALING_UP,
-            Reason.SCALING_DOWN,
-            Reason.NODES_NOT_READY,
-        ),
         Reason.EXTERNAL_ETCD_NOT_AVAILABLE,
     }
 )
 """Reasons that end when Cluster API has reconciled."""
+
+PROGRESS = _MADE_BY_CLUSTER_API | {
+    Reason.CONTROL_PLANE_COMPONENTS_UNHEALTHY,
+    Reason.CONTROL_PLANE_NOT_READY,
+    Reason.AUTOSCALER_CONSTRAINT_NOT_MET,
+    Reason.IN_PLACE_UPGRADE_IN_PROGRESS,
+    Reason.IN_PLACE_UPGRADE_FAILED,
+}
+"""Reasons of waiting for which a condition's message is more precise than the step's."""
 
 SERVES_THIS_API = "this cluster serves the API; its machines are not managed by this manager"
 

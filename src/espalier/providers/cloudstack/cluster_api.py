@@ -13,17 +13,11 @@ from espalier.api.capi.cluster import Endpoint
 from espalier.api.kinds import ATOMIC, Column, KubeObject
 from espalier.api.meta import Part
 from espalier.api.resource import Resource
+from espalier.clusterapi import infrastructure_kinds as contract
 from espalier.clusterapi.infrastructure import GROUP, Infrastructure
-from espalier.clusterapi.infrastructure_kinds import (
-    PROVIDER_ID_COLUMN,
-    MachineTemplate,
-    OlderClusterStatus,
-    OlderMachineStatus,
-    declares,
-)
 
 VERSION = "v1beta3"
-declared = declares(VERSION, "v1beta1")
+declared = contract.declares(VERSION, "v1beta1")
 FAILURE_DOMAIN = Resource(GROUP, VERSION, "cloudstackfailuredomains", "CloudStackFailureDomain")
 """The object that the provider creates for each failure domain of a CloudStackCluster; not used here."""
 
@@ -72,7 +66,7 @@ class CloudStackCluster(KubeObject, kw_only=True):
     """The infrastructure of a cluster on CloudStack."""
 
     spec: CloudStackClusterSpec = msgspec.field(default_factory=CloudStackClusterSpec)
-    status: OlderClusterStatus = OlderClusterStatus()
+    status: contract.OlderClusterStatus = contract.OlderClusterStatus()
 
 
 class Identifier(Part):
@@ -108,7 +102,7 @@ class CloudStackMachineSpec(Part, kw_only=True):
     details: dict[str, str] = {}
 
 
-class CloudStackMachineStatus(OlderMachineStatus, frozen=True):
+class CloudStackMachineStatus(contract.OlderMachineStatus, frozen=True):
     """The status of a CloudStackMachine."""
 
     instance_state: str = ""
@@ -117,7 +111,7 @@ class CloudStackMachineStatus(OlderMachineStatus, frozen=True):
 @declared(
     Column("InstanceState", ".status.instanceState", "string", "State of the instance"),
     Column("Ready", ".status.ready", "string", "True if the machine is there"),
-    PROVIDER_ID_COLUMN,
+    contract.PROVIDER_ID_COLUMN,
     short_names=("csm",),
     status=True,
 )
@@ -129,7 +123,7 @@ class CloudStackMachine(KubeObject, kw_only=True):
 
 
 @declared()
-class CloudStackMachineTemplate(MachineTemplate[CloudStackMachineSpec], kw_only=True):
+class CloudStackMachineTemplate(contract.MachineTemplate[CloudStackMachineSpec], kw_only=True):
     """The template of CloudStackMachines; immutable, so other content gets another name."""
 
 

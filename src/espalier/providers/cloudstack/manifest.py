@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.clusters.design.starting_manifest import Choices, highly_available
+from espalier.clusters.design.starting_manifest import Choices, HighlyAvailable
 
 HEADING = """\
 # Credentials are kept in Secrets. `espalier create cluster` writes one for each credentialsRef below from
@@ -28,26 +28,13 @@ DATACENTER = """\
 """
 
 
-def manifest(name: str, choices: Choices) -> str:
-    """The manifest that the CLI of EKS Anywhere generates, with comments."""
-    return HEADING + highly_available(
-        name,
-        "CloudStack",
-        choices,
-        address="192.0.2.15",
-        images="templates",
-        datacenter=DATACENTER,
-        machines=_machines(choices.kubernetes_version),
-    )
-
-
-def _machines(kubernetes_version: str) -> str:
+def _machines(_name: str, choices: Choices) -> str:
     return f"""\
   computeOffering:
     name: "4 CPUs, 8 GB"
   # The template must contain Kubernetes of the cluster's version, and have the version in its name.
   template:
-    name: "rhel8-kube-v{kubernetes_version.replace(".", "-")}"
+    name: "rhel8-kube-v{choices.kubernetes_version.replace(".", "-")}"
   # Placement of a group's machines: pro (one host), anti (different hosts) or no (anywhere). Immutable.
   affinity: anti
   users:
@@ -56,3 +43,6 @@ def _machines(kubernetes_version: str) -> str:
     # Your public key; without one, nobody can log in to the machines.
     - ""
 """
+
+
+manifest = HighlyAvailable("CloudStack", HEADING, "192.0.2.15", "templates", DATACENTER, _machines)

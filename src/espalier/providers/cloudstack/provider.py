@@ -5,12 +5,10 @@ from __future__ import annotations
 from espalier.api.core import SECRET
 from espalier.api.reference import Annotation, described
 from espalier.clusters.design.provider import EtcdRenderer, Links, Provider
-from espalier.clusters.report.checks.problems import problems_of
 from espalier.kube.objects import Object
-from espalier.kube.rbac import Right
 from espalier.providers.cloudstack import disks, environment, references, render, rules
 from espalier.providers.cloudstack.checks.controller import configs
-from espalier.providers.cloudstack.checks.questions import REACHABLE, LookUp
+from espalier.providers.cloudstack.checks.questions import LookUp
 from espalier.providers.cloudstack.cluster_api import INFRASTRUCTURE
 from espalier.providers.cloudstack.kinds import KINDS, CloudStackDatacenterConfig, CloudStackMachineConfig
 
@@ -23,6 +21,7 @@ def _is_of(machines: Object, datacenter: Object) -> bool:
 
 def cloudstack(look_up: LookUp) -> Provider:
     """The provider, whose controllers query CloudStacks through `look_up`."""
+    checked = configs(look_up)
     return Provider(
         links=Links(
             CloudStackDatacenterConfig.resource,
@@ -32,13 +31,7 @@ def cloudstack(look_up: LookUp) -> Provider:
             names_secrets=True,
             depend=references.depend,
             violations=rules.linked_violations,
-            problems=problems_of(
-                CloudStackDatacenterConfig.resource,
-                CloudStackMachineConfig.resource,
-                server="CloudStack",
-                reachable=REACHABLE,
-                is_of=_is_of,
-            ),
+            problems=checked.problems("CloudStack", _is_of),
         ),
         infrastructure=INFRASTRUCTURE,
         kinds=KINDS,
@@ -54,8 +47,8 @@ def cloudstack(look_up: LookUp) -> Provider:
         claims=references.claims,
         claimed=references.claimed,
         encryption_file="/var/lib/kubeadm/encryption-config.yaml",
-        controllers=configs(look_up).controllers,
-        rights=(Right((CloudStackDatacenterConfig.resource, CloudStackMachineConfig.resource), ("patch",), "status"),),
+        controllers=checked.controllers,
+        rights=checked.rights,
         annotations=described(Annotation, disks),
         tested_with="simulated machines; checks with a CloudStack API that the tests serve",
     )

@@ -9,18 +9,11 @@ from msgspec import Meta
 from espalier.api.capi.cluster import Endpoint, FailureDomain
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, listing
 from espalier.api.meta import Part
+from espalier.clusterapi import infrastructure_kinds as contract
 from espalier.clusterapi.infrastructure import Infrastructure
-from espalier.clusterapi.infrastructure_kinds import (
-    CLUSTER_COLUMN,
-    PROVIDER_ID_COLUMN,
-    ClusterStatus,
-    MachineStatus,
-    MachineTemplate,
-    declares,
-)
 
 VERSION = "v1beta2"
-declared = declares(VERSION, "v1beta2")
+declared = contract.declares(VERSION, "v1beta2")
 
 
 class LoadBalancer(Part):
@@ -39,12 +32,12 @@ class DockerClusterSpec(Part):
     load_balancer: LoadBalancer | None = None
 
 
-@declared(CLUSTER_COLUMN, AGE, status=True)
+@declared(contract.CLUSTER_COLUMN, AGE, status=True)
 class DockerCluster(KubeObject, kw_only=True):
     """The infrastructure of a cluster on Docker."""
 
     spec: DockerClusterSpec = msgspec.field(default_factory=DockerClusterSpec)
-    status: ClusterStatus = ClusterStatus()
+    status: contract.ClusterStatus = contract.ClusterStatus()
 
 
 class Mount(Part):
@@ -65,7 +58,7 @@ class DockerMachineSpec(Part):
     bootstrapped: bool | None = None
 
 
-class DockerMachineStatus(MachineStatus, frozen=True):
+class DockerMachineStatus(contract.MachineStatus, frozen=True):
     """The status of a DockerMachine."""
 
     failure_domain: str = ""
@@ -73,14 +66,14 @@ class DockerMachineStatus(MachineStatus, frozen=True):
 
 
 @declared(
-    CLUSTER_COLUMN,
+    contract.CLUSTER_COLUMN,
     Column(
         "Machine",
         '.metadata.ownerReferences[?(@.kind=="Machine")].name',
         "string",
         "Machine that this is the infrastructure of",
     ),
-    PROVIDER_ID_COLUMN,
+    contract.PROVIDER_ID_COLUMN,
     Column("Ready", '.status.conditions[?(@.type=="Ready")].status', "string", "True if the container is running"),
     AGE,
     status=True,
@@ -93,7 +86,7 @@ class DockerMachine(KubeObject):
 
 
 @declared(AGE)
-class DockerMachineTemplate(MachineTemplate[DockerMachineSpec], kw_only=True):
+class DockerMachineTemplate(contract.MachineTemplate[DockerMachineSpec], kw_only=True):
     """The template of DockerMachines; immutable, so other content gets another name."""
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from espalier.clusters.design.starting_manifest import (
-    CLUSTER_NETWORK,
     Choices,
+    beginning,
     external_etcd,
     management_cluster,
     scalar,
@@ -14,15 +14,7 @@ from espalier.clusters.design.starting_manifest import (
 def manifest(name: str, choices: Choices) -> str:
     """The manifest that the CLI of EKS Anywhere generates, with comments."""
     return f"""\
-apiVersion: anywhere.eks.amazonaws.com/v1alpha1
-kind: Cluster
-metadata:
-  name: {scalar(name)}
-spec:
-{CLUSTER_NETWORK}
-  controlPlaneConfiguration:
-    # 1, 3 or 5.
-    count: 1
+{beginning(name, 1)}\
   datacenterRef:
     kind: DockerDatacenterConfig
     name: {scalar(name)}

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from espalier.api.core import CONFIG_MAP, DEPLOYMENT, SECRET
-from espalier.api.eksa import cluster as eksa
-from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.clusters.design.provider import Name, RenderInput
+from espalier.clusters.design.provider import RenderInput
 from espalier.clusters.design.render.cloud_controller import ACCOUNT, CONTROL_PLANE, object_, rights, tolerations
 from espalier.clusters.design.render.cni.workloads import NAMESPACE, from_field
 from espalier.clusters.design.render.resource_set import Part, ResourceSet
 from espalier.clusters.design.rendered import Manifest
-from espalier.kube.objects import Object
-from espalier.providers.nutanix import node_addresses, references, render
+from espalier.providers.nutanix import node_addresses, references
 from espalier.providers.nutanix.render import AUTHORITIES, image
 
 NAME = "nutanix-cloud-controller-manager"
@@ -35,18 +32,6 @@ SET = ResourceSet(
     ),
 )
 """The ClusterResourceSet in which EKS Anywhere has the objects of the cloud controller."""
-
-
-def extra_names(name: str, spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
-    """The names of all extra objects of a cluster."""
-    yield from render.extra_names(name, spec, children)
-    yield from SET.names(name)
-
-
-def extras(render_input: RenderInput) -> Iterator[KubeObject]:
-    """The extra objects of a cluster."""
-    yield from render.extras(render_input)
-    yield from SET.objects(render_input, workload(render_input))
 
 
 def workload(render_input: RenderInput) -> Iterator[Manifest]:

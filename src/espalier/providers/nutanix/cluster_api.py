@@ -12,17 +12,11 @@ from msgspec import Meta
 from espalier.api.capi.cluster import Endpoint
 from espalier.api.kinds import AGE, ATOMIC, INT_OR_STRING, Column, KubeObject, listing
 from espalier.api.meta import Part
+from espalier.clusterapi import infrastructure_kinds as contract
 from espalier.clusterapi.infrastructure import Infrastructure
-from espalier.clusterapi.infrastructure_kinds import (
-    PROVIDER_ID_COLUMN,
-    MachineTemplate,
-    OlderClusterStatus,
-    OlderMachineStatus,
-    declares,
-)
 
 VERSION = "v1beta1"
-declared = declares(VERSION, "v1beta1")
+declared = contract.declares(VERSION, "v1beta1")
 
 
 class ResourceIdentifier(Part):
@@ -86,7 +80,7 @@ class NutanixCluster(KubeObject, kw_only=True):
     """The infrastructure of a cluster on Nutanix."""
 
     spec: NutanixClusterSpec = msgspec.field(default_factory=NutanixClusterSpec)
-    status: OlderClusterStatus = OlderClusterStatus()
+    status: contract.OlderClusterStatus = contract.OlderClusterStatus()
 
 
 class MachineCategory(Part):
@@ -121,7 +115,7 @@ class NutanixMachineSpec(Part, kw_only=True):
     gpus: Annotated[list[MachineGpu], Meta(extra_json_schema=ATOMIC)] = []
 
 
-class NutanixMachineStatus(OlderMachineStatus, frozen=True):
+class NutanixMachineStatus(contract.OlderMachineStatus, frozen=True):
     """The status of a NutanixMachine."""
 
     vm_uuid: str = msgspec.field(default="", name="vmUUID")
@@ -130,7 +124,7 @@ class NutanixMachineStatus(OlderMachineStatus, frozen=True):
 @declared(
     Column("Address", ".status.addresses[0].address", "string", "Address of the machine"),
     Column("Ready", ".status.ready", "boolean", "True if the machine is there"),
-    PROVIDER_ID_COLUMN,
+    contract.PROVIDER_ID_COLUMN,
     short_names=("nma",),
     status=True,
 )
@@ -142,7 +136,7 @@ class NutanixMachine(KubeObject, kw_only=True):
 
 
 @declared(AGE, short_names=("nmtmpl",))
-class NutanixMachineTemplate(MachineTemplate[NutanixMachineSpec], kw_only=True):
+class NutanixMachineTemplate(contract.MachineTemplate[NutanixMachineSpec], kw_only=True):
     """The template of NutanixMachines; immutable, so other content gets another name."""
 
 

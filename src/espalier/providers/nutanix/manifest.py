@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.clusters.design.starting_manifest import Choices, highly_available
+from espalier.clusters.design.starting_manifest import Choices, HighlyAvailable
 
 HEADING = """\
 # Credentials are kept in a Secret. `espalier create cluster` writes nutanix-credentials from EKSA_NUTANIX_USERNAME and
@@ -24,20 +24,7 @@ DATACENTER = """\
 """
 
 
-def manifest(name: str, choices: Choices) -> str:
-    """The manifest that the CLI of EKS Anywhere generates, with comments."""
-    return HEADING + highly_available(
-        name,
-        "Nutanix",
-        choices,
-        address="192.0.2.14",
-        images="images",
-        datacenter=DATACENTER,
-        machines=_machines(choices.kubernetes_version),
-    )
-
-
-def _machines(kubernetes_version: str) -> str:
+def _machines(_name: str, choices: Choices) -> str:
     return f"""\
   vcpuSockets: 2
   vcpusPerSocket: 1
@@ -49,7 +36,7 @@ def _machines(kubernetes_version: str) -> str:
   # Images, clusters, subnets and projects have `type: name` and a name, or `type: uuid` and a uuid.
   image:
     type: name
-    name: "ubuntu-{kubernetes_version.replace(".", "-")}"
+    name: "ubuntu-{choices.kubernetes_version.replace(".", "-")}"
   # The Prism Element cluster.
   cluster:
     type: name
@@ -64,3 +51,6 @@ def _machines(kubernetes_version: str) -> str:
     # Your public key; without one, nobody can log in to the machines.
     - ""
 """
+
+
+manifest = HighlyAvailable("Nutanix", HEADING, "192.0.2.14", "images", DATACENTER, _machines)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from espalier.api.core import SECRET
 from espalier.clusters.design.provider import EtcdRenderer, Extras, Links, Provider
-from espalier.clusters.report.checks.problems import problems_of
-from espalier.kube.rbac import Right
 from espalier.providers.nutanix import cloud_controller, environment, references, render, rules
 from espalier.providers.nutanix.checks.controller import configs
-from espalier.providers.nutanix.checks.questions import REACHABLE, LookUp
+from espalier.providers.nutanix.checks.questions import LookUp
 from espalier.providers.nutanix.cluster_api import INFRASTRUCTURE
 from espalier.providers.nutanix.kinds import KINDS, NutanixDatacenterConfig, NutanixMachineConfig
 
 
 def nutanix(look_up: LookUp) -> Provider:
     """The provider, whose controllers query Prism Centrals through `look_up`."""
+    checked = configs(look_up)
     return Provider(
         links=Links(
             NutanixDatacenterConfig.resource,
@@ -26,19 +25,14 @@ def nutanix(look_up: LookUp) -> Provider:
             carriers=(SECRET,),
             domains=references.domains,
             violations=rules.linked_violations,
-            problems=problems_of(
-                NutanixDatacenterConfig.resource,
-                NutanixMachineConfig.resource,
-                server="Prism Central",
-                reachable=REACHABLE,
-            ),
+            problems=checked.problems("Prism Central"),
         ),
         infrastructure=INFRASTRUCTURE,
         kinds=KINDS,
         render=render,
         rules=rules,
-        extras=Extras(
-            kinds=cloud_controller.SET.resources, names=cloud_controller.extra_names, render=cloud_controller.extras
+        extras=cloud_controller.SET.beside(
+            Extras(names=render.extra_names, render=render.extras), cloud_controller.workload
         ),
         environment_secrets=environment.secrets,
         names_credentials="credentialRef of the NutanixDatacenterConfig",
@@ -49,7 +43,7 @@ def nutanix(look_up: LookUp) -> Provider:
         settings=render.settings,
         no_proxy=render.no_proxy,
         workload=cloud_controller.workload,
-        controllers=configs(look_up).controllers,
-        rights=(Right((NutanixDatacenterConfig.resource, NutanixMachineConfig.resource), ("patch",), "status"),),
+        controllers=checked.controllers,
+        rights=checked.rights,
         tested_with="simulated machines; checks with a Prism Central that the tests serve",
     )

@@ -12,17 +12,11 @@ from msgspec import Meta
 from espalier.api.capi.cluster import Endpoint
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject
 from espalier.api.meta import Part
+from espalier.clusterapi import infrastructure_kinds as contract
 from espalier.clusterapi.infrastructure import Infrastructure
-from espalier.clusterapi.infrastructure_kinds import (
-    PROVIDER_ID_COLUMN,
-    MachineTemplate,
-    OlderClusterStatus,
-    OlderMachineStatus,
-    declares,
-)
 
 VERSION = "v1beta1"
-declared = declares(VERSION, "v1beta1")
+declared = contract.declares(VERSION, "v1beta1")
 
 
 class IdentityReference(Part):
@@ -50,7 +44,7 @@ class AWSSnowCluster(KubeObject, kw_only=True):
     """The infrastructure of a cluster on Snow."""
 
     spec: AWSSnowClusterSpec = msgspec.field(default_factory=AWSSnowClusterSpec)
-    status: OlderClusterStatus = OlderClusterStatus()
+    status: contract.OlderClusterStatus = contract.OlderClusterStatus()
 
 
 class AWSResource(Part):
@@ -114,7 +108,7 @@ class AWSSnowMachineSpec(Part):
     ssh_key_name: str = ""
 
 
-class AWSSnowMachineStatus(OlderMachineStatus, frozen=True):
+class AWSSnowMachineStatus(contract.OlderMachineStatus, frozen=True):
     """The status of an AWSSnowMachine."""
 
     instance_state: str = ""
@@ -123,7 +117,7 @@ class AWSSnowMachineStatus(OlderMachineStatus, frozen=True):
 @declared(
     Column("Address", ".status.addresses[0].address", "string", "Address of the machine"),
     Column("Ready", ".status.ready", "boolean", "True if the machine is there"),
-    PROVIDER_ID_COLUMN,
+    contract.PROVIDER_ID_COLUMN,
     status=True,
 )
 class AWSSnowMachine(KubeObject, kw_only=True):
@@ -134,7 +128,7 @@ class AWSSnowMachine(KubeObject, kw_only=True):
 
 
 @declared(AGE, short_names=("awssmt",))
-class AWSSnowMachineTemplate(MachineTemplate[AWSSnowMachineSpec], kw_only=True):
+class AWSSnowMachineTemplate(contract.MachineTemplate[AWSSnowMachineSpec], kw_only=True):
     """The template of AWSSnowMachines; immutable, so other content gets another name."""
 
 

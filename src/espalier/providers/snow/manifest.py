@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.clusters.design.starting_manifest import Choices, highly_available, scalar
+from espalier.clusters.design.starting_manifest import Choices, HighlyAvailable, scalar
 
 HEADING = """\
 # Credentials are kept in a Secret. `espalier create cluster` writes snow-credentials from the files named in
@@ -18,35 +18,7 @@ DATACENTER = """\
 """
 
 
-def manifest(name: str, choices: Choices) -> str:
-    """The manifest that the CLI of EKS Anywhere generates, with comments."""
-    clusters = highly_available(
-        name,
-        "Snow",
-        choices,
-        address="192.0.2.16",
-        images="images",
-        datacenter=DATACENTER,
-        machines=_machines(name),
-    )
-    return f"""\
-{HEADING}{clusters}
----
-# Only for interfaces without DHCP. It can't be changed later; use another one instead.
-apiVersion: anywhere.eks.amazonaws.com/v1alpha1
-kind: SnowIPPool
-metadata:
-  name: {scalar(name)}
-spec:
-  pools:
-  - ipStart: "192.0.2.20"
-    ipEnd: "192.0.2.60"
-    subnet: "192.0.2.0/24"
-    gateway: "192.0.2.1"
-"""
-
-
-def _machines(pool: str) -> str:
+def _machines(pool: str, _choices: Choices) -> str:
     return f"""\
   # The image must contain this operating system, and Kubernetes of the cluster's version. By default, Cluster API's
   # provider looks for an image of that version on the devices.
@@ -72,4 +44,26 @@ def _machines(pool: str) -> str:
       ipPoolRef:
         kind: SnowIPPool
         name: {scalar(pool)}
+"""
+
+
+_clusters = HighlyAvailable("Snow", HEADING, "192.0.2.16", "images", DATACENTER, _machines)
+
+
+def manifest(name: str, choices: Choices) -> str:
+    """The manifest that the CLI of EKS Anywhere generates, with comments."""
+    return f"""\
+{_clusters(name, choices)}
+---
+# Only for interfaces without DHCP. It can't be changed later; use another one instead.
+apiVersion: anywhere.eks.amazonaws.com/v1alpha1
+kind: SnowIPPool
+metadata:
+  name: {scalar(name)}
+spec:
+  pools:
+  - ipStart: "192.0.2.20"
+    ipEnd: "192.0.2.60"
+    subnet: "192.0.2.0/24"
+    gateway: "192.0.2.1"
 """

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from espalier.api.core import SECRET
 from espalier.clusters.design.provider import Bottlerocket, EtcdRenderer, Extras, Links, Provider
-from espalier.clusters.report.checks.problems import problems_of
-from espalier.kube.rbac import Right
 from espalier.providers.snow import environment, references, render, rules
 from espalier.providers.snow.checks.controller import configs
-from espalier.providers.snow.checks.questions import REACHABLE, LookUp
+from espalier.providers.snow.checks.questions import LookUp
 from espalier.providers.snow.cluster_api import INFRASTRUCTURE, AWSSnowIPPool
 from espalier.providers.snow.kinds import KINDS, SnowDatacenterConfig, SnowIPPool, SnowMachineConfig
 
 
 def snow(look_up: LookUp) -> Provider:
     """The provider, whose controllers query devices through `look_up`."""
+    checked = configs(look_up)
     return Provider(
         links=Links(
             SnowDatacenterConfig.resource,
@@ -25,12 +24,7 @@ def snow(look_up: LookUp) -> Provider:
             depend=references.depend,
             carriers=(SECRET,),
             violations=rules.linked_violations,
-            problems=problems_of(
-                SnowDatacenterConfig.resource,
-                SnowMachineConfig.resource,
-                server="Snow",
-                reachable=REACHABLE,
-            ),
+            problems=checked.problems("Snow"),
         ),
         infrastructure=INFRASTRUCTURE,
         kinds=KINDS,
@@ -49,7 +43,7 @@ def snow(look_up: LookUp) -> Provider:
         etcd=EtcdRenderer(render.etcd_config, render.etcd_machine_template),
         no_proxy=render.no_proxy,
         settings=render.settings,
-        controllers=configs(look_up).controllers,
-        rights=(Right((SnowDatacenterConfig.resource, SnowMachineConfig.resource), ("patch",), "status"),),
+        controllers=checked.controllers,
+        rights=checked.rights,
         tested_with="simulated machines; checks with device APIs that the tests serve",
     )

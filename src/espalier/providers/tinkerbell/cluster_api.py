@@ -15,19 +15,13 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject
 from espalier.api.label_selectors import AtomicSelector
 from espalier.api.meta import Part
+from espalier.clusterapi import infrastructure_kinds as contract
 from espalier.clusterapi.infrastructure import Hosts, Infrastructure
-from espalier.clusterapi.infrastructure_kinds import (
-    CLUSTER_COLUMN,
-    MachineTemplate,
-    OlderClusterStatus,
-    OlderMachineStatus,
-    declares,
-)
 from espalier.kube.objects import Object
 from espalier.providers.tinkerbell.hardware_kinds import OWNER_NAME, OWNER_NAMESPACE, Hardware
 
 VERSION = "v1beta1"
-declared = declares(VERSION, "v1beta1")
+declared = contract.declares(VERSION, "v1beta1")
 
 READY = Column("Ready", ".status.ready", "string", "True if it is provisioned")
 
@@ -42,12 +36,12 @@ class TinkerbellClusterSpec(Part):
     image_lookup_os_version: str | None = msgspec.field(default=None, name="imageLookupOSVersion")
 
 
-@declared(CLUSTER_COLUMN, READY, AGE, status=True)
+@declared(contract.CLUSTER_COLUMN, READY, AGE, status=True)
 class TinkerbellCluster(KubeObject, kw_only=True):
     """The infrastructure of a cluster on bare metal."""
 
     spec: TinkerbellClusterSpec = msgspec.field(default_factory=TinkerbellClusterSpec)
-    status: OlderClusterStatus = OlderClusterStatus()
+    status: contract.OlderClusterStatus = contract.OlderClusterStatus()
     """CAPT's has no conditions and failure domains, that of the simulated provider has."""
 
 
@@ -89,7 +83,7 @@ class TinkerbellMachineSpec(Part):
 
 
 @declared(
-    CLUSTER_COLUMN,
+    contract.CLUSTER_COLUMN,
     READY,
     Column("InstanceID", ".spec.providerID", "string", "The machine's ID at the infrastructure provider"),
     AGE,
@@ -99,11 +93,11 @@ class TinkerbellMachine(KubeObject, kw_only=True):
     """The infrastructure of a machine on bare metal."""
 
     spec: TinkerbellMachineSpec = msgspec.field(default_factory=TinkerbellMachineSpec)
-    status: OlderMachineStatus = OlderMachineStatus()
+    status: contract.OlderMachineStatus = contract.OlderMachineStatus()
 
 
 @declared(AGE)
-class TinkerbellMachineTemplate(MachineTemplate[TinkerbellMachineSpec], kw_only=True):
+class TinkerbellMachineTemplate(contract.MachineTemplate[TinkerbellMachineSpec], kw_only=True):
     """The template of TinkerbellMachines; immutable, so other content gets another name."""
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from espalier.clusters.design.starting_manifest import (
-    CLUSTER_NETWORK,
     Choices,
     UnsupportedChoiceError,
+    beginning,
     config,
     endpoint,
     management_cluster,
@@ -21,15 +21,7 @@ def manifest(name: str, choices: Choices) -> str:
     return f"""\
 # Tinkerbell runs in the management cluster. Before you apply this manifest, create a Hardware in eksa-system for each
 # machine, with the labels that are selected below.
-apiVersion: anywhere.eks.amazonaws.com/v1alpha1
-kind: Cluster
-metadata:
-  name: {scalar(name)}
-spec:
-{CLUSTER_NETWORK}
-  controlPlaneConfiguration:
-    # 1, 3 or 5.
-    count: 1
+{beginning(name, 1)}\
 {endpoint("192.0.2.13")}
     machineGroupRef:
       kind: TinkerbellMachineConfig

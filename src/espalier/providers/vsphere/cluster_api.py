@@ -12,17 +12,11 @@ from msgspec import Meta
 from espalier.api.capi.cluster import Endpoint
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject
 from espalier.api.meta import Part
+from espalier.clusterapi import infrastructure_kinds as contract
 from espalier.clusterapi.infrastructure import Infrastructure
-from espalier.clusterapi.infrastructure_kinds import (
-    CLUSTER_COLUMN,
-    ClusterStatus,
-    MachineStatus,
-    MachineTemplate,
-    declares,
-)
 
 VERSION = "v1beta2"
-declared = declares(VERSION, "v1beta2")
+declared = contract.declares(VERSION, "v1beta2")
 
 
 class IdentityReference(Part):
@@ -42,7 +36,7 @@ class VSphereClusterSpec(Part):
 
 
 @declared(
-    CLUSTER_COLUMN,
+    contract.CLUSTER_COLUMN,
     Column("Server", ".spec.server", "string", "vCenter"),
     Column("ControlPlane Endpoint", ".spec.controlPlaneEndpoint.host", "string", "Address of the API server"),
     AGE,
@@ -52,7 +46,7 @@ class VSphereCluster(KubeObject, kw_only=True):
     """The infrastructure of a cluster on vSphere."""
 
     spec: VSphereClusterSpec = msgspec.field(default_factory=VSphereClusterSpec)
-    status: ClusterStatus = ClusterStatus()
+    status: contract.ClusterStatus = contract.ClusterStatus()
 
 
 class NetworkDevice(Part):
@@ -90,7 +84,7 @@ class VSphereMachineSpec(Part):
 
 
 @declared(
-    CLUSTER_COLUMN,
+    contract.CLUSTER_COLUMN,
     Column("Provider ID", ".spec.providerID", "string", "The machine's ID at the infrastructure provider", 10),
     Column("Template", ".spec.template", "string", "Template that it was cloned from", 10),
     AGE,
@@ -100,11 +94,11 @@ class VSphereMachine(KubeObject, kw_only=True):
     """The infrastructure of a machine on vSphere."""
 
     spec: VSphereMachineSpec = msgspec.field(default_factory=VSphereMachineSpec)
-    status: MachineStatus = MachineStatus()
+    status: contract.MachineStatus = contract.MachineStatus()
 
 
 @declared(AGE)
-class VSphereMachineTemplate(MachineTemplate[VSphereMachineSpec], kw_only=True):
+class VSphereMachineTemplate(contract.MachineTemplate[VSphereMachineSpec], kw_only=True):
     """The template of VSphereMachines; immutable, so other content gets another name."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from espalier.clusters.design.starting_manifest import Choices, highly_available
+from espalier.clusters.design.starting_manifest import Choices, HighlyAvailable
 
 HEADING = """\
 # Credentials are kept in a Secret. `espalier create cluster` writes vsphere-credentials from EKSA_VSPHERE_USERNAME and
@@ -24,27 +24,14 @@ DATACENTER = """\
 """
 
 
-def manifest(name: str, choices: Choices) -> str:
-    """The manifest that the CLI of EKS Anywhere generates, with comments."""
-    return HEADING + highly_available(
-        name,
-        "VSphere",
-        choices,
-        address="192.0.2.10",
-        images="templates",
-        datacenter=DATACENTER,
-        machines=_machines(choices.kubernetes_version),
-    )
-
-
-def _machines(kubernetes_version: str) -> str:
+def _machines(_name: str, choices: Choices) -> str:
     return f"""\
   # Names, or inventory paths.
   datastore: "Datastore"
   folder: "Folder"
   resourcePool: "Resources"
   # The template must contain this operating system, and Kubernetes of the cluster's version.
-  template: "ubuntu-{kubernetes_version.replace(".", "-")}"
+  template: "ubuntu-{choices.kubernetes_version.replace(".", "-")}"
   # ubuntu or redhat. It can't be changed later.
   osFamily: ubuntu
   memoryMiB: 8192
@@ -57,3 +44,6 @@ def _machines(kubernetes_version: str) -> str:
     # Your public key; without one, nobody can log in to the machines.
     - ""
 """
+
+
+manifest = HighlyAvailable("VSphere", HEADING, "192.0.2.10", "templates", DATACENTER, _machines)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from espalier.api.core import SECRET
 from espalier.clusters.design.provider import Bottlerocket, EtcdRenderer, Extras, Links, Provider
-from espalier.clusters.report.checks.problems import problems_of
-from espalier.kube.rbac import Right
 from espalier.providers.vsphere import cloud_controller, environment, references, render, rules
 from espalier.providers.vsphere.checks.controller import configs
-from espalier.providers.vsphere.checks.questions import REACHABLE, LookUp
+from espalier.providers.vsphere.checks.questions import LookUp
 from espalier.providers.vsphere.cluster_api import INFRASTRUCTURE, VSphereDeploymentZone, VSphereFailureDomain
 from espalier.providers.vsphere.kinds import KINDS, VSphereDatacenterConfig, VSphereMachineConfig
 
 
 def vsphere(look_up: LookUp) -> Provider:
     """The provider, whose controllers query vCenters through `look_up`."""
+    checked = configs(look_up)
     return Provider(
         links=Links(
             VSphereDatacenterConfig.resource,
@@ -28,21 +27,19 @@ def vsphere(look_up: LookUp) -> Provider:
             violations=rules.linked_violations,
             warnings=rules.linked_warnings,
             resolve=references.resolve,
-            problems=problems_of(
-                VSphereDatacenterConfig.resource,
-                VSphereMachineConfig.resource,
-                server="the vCenter",
-                reachable=REACHABLE,
-            ),
+            problems=checked.problems("the vCenter"),
         ),
         infrastructure=INFRASTRUCTURE,
         kinds=KINDS,
         render=render,
         rules=rules,
-        extras=Extras(
-            kinds=(VSphereFailureDomain.resource, VSphereDeploymentZone.resource, *cloud_controller.SET.resources),
-            names=cloud_controller.extra_names,
-            render=cloud_controller.extras,
+        extras=cloud_controller.SET.beside(
+            Extras(
+                kinds=(VSphereFailureDomain.resource, VSphereDeploymentZone.resource),
+                names=render.extra_names,
+                render=render.extras,
+            ),
+            cloud_controller.workload,
         ),
         environment_secrets=environment.secrets,
         joint_variables=environment.ACCOUNTS,
@@ -53,7 +50,7 @@ def vsphere(look_up: LookUp) -> Provider:
         settings=render.settings,
         no_proxy=render.no_proxy,
         workload=cloud_controller.workload,
-        controllers=configs(look_up).controllers,
-        rights=(Right((VSphereDatacenterConfig.resource, VSphereMachineConfig.resource), ("patch",), "status"),),
+        controllers=checked.controllers,
+        rights=checked.rights,
         tested_with="simulated machines; checks, and Cluster API's provider, with govmomi's simulator of a vCenter",
     )

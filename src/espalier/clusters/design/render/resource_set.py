@@ -7,7 +7,7 @@ apply older objects beside ours (decision 0116).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -24,13 +24,15 @@ from espalier.api.capi.addons import (
 )
 from espalier.api.capi.cluster import CLUSTER_NAME_LABEL
 from espalier.api.core import SECRET, ConfigMap, Secret
+from espalier.api.eksa import cluster as eksa
 from espalier.api.kinds import KubeObject
 from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.clusters.design.provider import Name, RenderInput
+from espalier.clusters.design.provider import Extras, Name, RenderInput
 from espalier.clusters.design.render.cluster import meta
 from espalier.clusters.design.rendered import Manifest
+from espalier.kube.objects import Object
 
 
 class Part(NamedTuple):
@@ -64,6 +66,19 @@ class ResourceSet(NamedTuple):
         """The names of its objects."""
         yield from (part.name(cluster) for part in self.parts)
         yield Name(ClusterResourceSet.resource, f"{cluster}-{self.suffix}")
+
+    def beside(self, extras: Extras, workload: Callable[[RenderInput], Iterable[Manifest]]) -> Extras:
+        """A provider's extra objects, and after them those of this set, with the objects of the workload cluster."""
+
+        def names(name: str, spec: eksa.ClusterSpec, children: Sequence[Object]) -> Iterator[Name]:
+            yield from extras.names(name, spec, children)
+            yield from self.names(name)
+
+        def render(render_input: RenderInput) -> Iterator[KubeObject]:
+            yield from extras.render(render_input)
+            yield from self.objects(render_input, workload(render_input))
+
+        return Extras((*extras.kinds, *self.resources), names, render)
 
     def objects(self, render_input: RenderInput, manifests: Iterable[Manifest]) -> Iterator[KubeObject]:
         """The objects of a cluster, to which these manifests are applied."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -16,10 +16,12 @@ from espalier.clusters.design.machine_groups import kubernetes_versions
 from espalier.clusters.observe.rules import endpoint
 from espalier.clusters.report.checks.conclusions import A, CheckPlan, Q
 from espalier.clusters.report.checks.controller import GENERATION, Api, Check, Checks, is_new
-from espalier.clusters.report.checks.problems import claim
+from espalier.clusters.report.checks.problems import claim, problems_of
 from espalier.kube.objects import Object
+from espalier.kube.rbac import Right
 from espalier.runtime.component import Host
 from espalier.runtime.controller import Controller
+from espalier.runtime.outcome import Wait
 
 SEVERAL_DATACENTERS = "SeveralDatacenters"
 
@@ -80,6 +82,18 @@ class Configs(Generic[D, M, Q, A]):
     def controllers(self) -> tuple[Callable[[Host], Controller], Callable[[Host], Controller]]:
         """The controllers of datacenters and of machine configs."""
         return self._datacenters, self._machines
+
+    @property
+    def rights(self) -> tuple[Right, ...]:
+        """The rights of the controllers beside reading the configs."""
+        return (Right((self.datacenter.resource, self.machines.resource), ("patch",), "status"),)
+
+    def problems(
+        self, server: str, is_of: Callable[[Object, Object], bool] = lambda _machines, _datacenter: True
+    ) -> Callable[[eksa.Cluster, Sequence[Object], bool], Iterable[Wait]]:
+        """`Links.problems` of the provider, whose server has this name in messages (see `problems_of`)."""
+        kinds = self.datacenter.resource, self.machines.resource
+        return problems_of(*kinds, server=server, reachable=self.api.reachable, is_of=is_of)
 
     def _datacenters(self, host: Host) -> Controller:
         checks = Checks(host, self.api)
