@@ -10,7 +10,8 @@ from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import CONFIG_MAP, NODE, POD
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import UPGRADE_SECONDS, ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.eksa.upgrade_keys import UPGRADE_SECONDS
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.providers.docker.cluster_api import DockerMachine, DockerMachineTemplate
 from tests.support.environments.in_place_environment import (
     NEW,

@@ -14,13 +14,8 @@ from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import POD
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import (
-    IN_PLACE_CONTROL_PLANE,
-    IN_PLACE_DEPLOYMENT,
-    ControlPlaneUpgrade,
-    MachineDeploymentUpgrade,
-    NodeUpgrade,
-)
+from espalier.api.eksa.upgrade_keys import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.client import PatchType

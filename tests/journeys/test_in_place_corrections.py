@@ -11,7 +11,8 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CONFIG_MAP, POD, SERVICE_ACCOUNT
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import RETRY_ANNOTATION, ControlPlaneUpgrade, NodeUpgrade
+from espalier.api.eksa.upgrade_keys import RETRY_ANNOTATION
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
 from espalier.kube.wire import Request, Response, Transport

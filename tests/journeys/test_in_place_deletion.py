@@ -11,12 +11,8 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import (
-    IN_PLACE_CONTROL_PLANE,
-    ControlPlaneUpgrade,
-    MachineDeploymentUpgrade,
-    NodeUpgrade,
-)
+from espalier.api.eksa.upgrade_keys import IN_PLACE_CONTROL_PLANE
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, PAUSED_ANNOTATION
 from espalier.kube.client import PatchType
 from espalier.kube.wire import Request, Response, Stream, Transport

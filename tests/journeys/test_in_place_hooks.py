@@ -12,10 +12,8 @@ from espalier.api.capi.machine import MachineDeployment
 from espalier.api.core import CORE_EVENT
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.upgrade_keys import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT, IN_PLACE_HOOKS
 from espalier.api.eksa.upgrades import (
-    IN_PLACE_CONTROL_PLANE,
-    IN_PLACE_DEPLOYMENT,
-    IN_PLACE_HOOKS,
     UPDATE_IN_PROGRESS,
     ControlPlaneUpgrade,
     FrontEnd,

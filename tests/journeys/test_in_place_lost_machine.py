@@ -7,7 +7,8 @@ import pytest
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import REPLACING, ControlPlaneUpgrade
+from espalier.api.eksa.upgrade_keys import REPLACING
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.client import PatchType
 from espalier.simulator.workload_cluster import WorkloadCluster

@@ -10,7 +10,8 @@ import pytest
 
 from espalier.api.core import POD
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import RETRY_ANNOTATION, ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.eksa.upgrade_keys import RETRY_ANNOTATION
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
 from espalier.simulator.workload_cluster import WorkloadCluster

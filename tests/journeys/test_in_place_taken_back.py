@@ -10,7 +10,8 @@ import yaml
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.core import CONFIG_MAP, CORE_EVENT
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import NODE_IN_WORK, ControlPlaneUpgrade, NodeUpgrade
+from espalier.api.eksa.upgrade_keys import NODE_IN_WORK
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.kube.client import PatchType
 from espalier.kube.errors import Forbidden

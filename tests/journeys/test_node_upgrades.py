@@ -11,14 +11,8 @@ from espalier.api.capi.kubeadm import KubeadmConfig
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, POD, SERVICE_ACCOUNT
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import (
-    ACCEPTED,
-    IGNORED_CHECKS,
-    KUBEADM_PATCHES,
-    PROGRESSING,
-    NodeUpgrade,
-    ObjectReference,
-)
+from espalier.api.eksa.upgrade_keys import IGNORED_CHECKS, KUBEADM_PATCHES
+from espalier.api.eksa.upgrades import ACCEPTED, PROGRESSING, NodeUpgrade, ObjectReference
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
 from espalier.kube.client import PatchType

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from espalier.api import moves
 from espalier.api.capi import cluster
-from espalier.api.eksa import group, metadata_keys, upgrades
+from espalier.api.eksa import group, metadata_keys, upgrade_keys
 from espalier.api.reference import Annotation, Finalizer, Label, described
 
-_MODULES = (group, metadata_keys, upgrades, cluster, moves)
+_MODULES = (group, metadata_keys, upgrade_keys, cluster, moves)
 
 ANNOTATIONS = described(Annotation, *_MODULES)
 LABELS = described(Label, *_MODULES)

@@ -15,14 +15,8 @@ from espalier.api.capi.machine import Machine
 from espalier.api.conditions import is_true
 from espalier.api.eksa.events import Event
 from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrades import (
-    FALLBACK_ANNOTATION,
-    NODE_IN_WORK,
-    PAUSED_FOR_UPGRADE,
-    REPLACING,
-    NodeUpgrade,
-    ObjectReference,
-)
+from espalier.api.eksa.upgrade_keys import FALLBACK_ANNOTATION, NODE_IN_WORK, REPLACING
+from espalier.api.eksa.upgrades import PAUSED_FOR_UPGRADE, NodeUpgrade, ObjectReference
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.api.resource import Key
 from espalier.clusterapi import labels

@@ -13,7 +13,7 @@ from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigTemplate, Kube
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import CONFIG_MAP, KUBE_SYSTEM, NODE, POD, SECRET
 from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrades import UNFINISHED, UPGRADER_LABEL
+from espalier.api.eksa.upgrade_keys import UNFINISHED, UPGRADER_LABEL
 from espalier.api.identity import ClusterIdentity
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource

@@ -13,7 +13,7 @@ import msgspec
 
 from espalier.api import json_trees
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate
-from espalier.api.eksa.upgrades import UNFINISHED
+from espalier.api.eksa.upgrade_keys import UNFINISHED
 from espalier.api.meta import Tree
 from espalier.clusterapi.bootstrap_changes import changes_since, traits
 from espalier.clusterapi.machine_change import CLONED_FROM_GROUP_KIND, CLONED_FROM_NAME, control_plane_bootstrap

@@ -13,7 +13,7 @@ from espalier.api.core import CONFIG_MAP, ConfigMap
 from espalier.api.eksa.components import Image
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.release import Bundles, VersionsBundle
-from espalier.api.eksa.upgrades import REGISTRY_ANNOTATION
+from espalier.api.eksa.upgrade_keys import REGISTRY_ANNOTATION
 from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Key
 from espalier.kube.objects import Object, readable

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import json, structs
 
 from espalier.api import json_trees
-from espalier.api.eksa.upgrades import UNFINISHED
+from espalier.api.eksa.upgrade_keys import UNFINISHED
 from espalier.api.meta import Tree
 from espalier.clusterapi.bootstrap_changes import Traits
 from espalier.kube.objects import Object

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from espalier.api.core import DEPLOYMENT
-from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE
+from espalier.api.eksa.upgrade_keys import CORDONED_BY_UPGRADE
 from espalier.clusterapi.contract import PAUSED_ANNOTATION, SKIP_REMEDIATION_ANNOTATION
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError

@@ -10,16 +10,14 @@ from espalier.api.capi.machine import Machine
 from espalier.api.conditions import timestamp
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, POD, SERVICE_ACCOUNT
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.upgrades import (
+from espalier.api.eksa.upgrade_keys import (
     CORDONED_BY_UPGRADE,
     FALLBACK_ANNOTATION,
     IN_PLACE_CONTROL_PLANE,
     IN_PLACE_DEPLOYMENT,
     UPGRADER_LABEL,
-    ControlPlaneUpgrade,
-    MachineDeploymentUpgrade,
-    NodeUpgrade,
 )
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.apiserver.storage.store import Change, Store
 from espalier.clusterapi.contract import PAUSED_ANNOTATION, SKIP_REMEDIATION_ANNOTATION

@@ -19,7 +19,7 @@ import yaml
 
 from espalier.api.core import CONFIG_MAP, NODE, POD, SECRET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE
+from espalier.api.eksa.upgrade_keys import CORDONED_BY_UPGRADE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.client import PatchType

@@ -16,7 +16,8 @@ from rich.console import Console
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrades import UPGRADE_SECONDS, ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.eksa.upgrade_keys import UPGRADE_SECONDS
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.cli.clusters import waiting

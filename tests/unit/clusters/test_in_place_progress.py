@@ -11,12 +11,9 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy
+from espalier.api.eksa.upgrade_keys import IN_PLACE_CONTROL_PLANE, IN_PLACE_HOOKS, IN_PLACE_REFUSED, REPLACING
 from espalier.api.eksa.upgrades import (
-    IN_PLACE_CONTROL_PLANE,
-    IN_PLACE_HOOKS,
-    IN_PLACE_REFUSED,
     PAUSED_FOR_UPGRADE,
-    REPLACING,
     ControlPlaneUpgrade,
     FrontEnd,
     MachineDeploymentUpgrade,

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, IN_PLACE_REFUSED, FrontEnd, refusal
+from espalier.api.eksa.upgrade_keys import IN_PLACE_HOOKS, IN_PLACE_REFUSED
+from espalier.api.eksa.upgrades import FrontEnd, refusal
 from espalier.api.meta import Tree
 from espalier.clusters.design.runtime_hooks import chosen
 from espalier.clusters.observe.scope import Scope

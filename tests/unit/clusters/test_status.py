@@ -14,7 +14,7 @@ from espalier.api.eksa import metadata_keys, reasons
 from espalier.api.eksa.cluster import ClusterStatus
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE
+from espalier.api.eksa.upgrade_keys import IN_PLACE_CONTROL_PLANE
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
 from espalier.clusters import Isolation

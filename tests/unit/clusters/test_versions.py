@@ -9,7 +9,8 @@ import pytest
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SKIP_EKSA_VERSION_SKEW_CHECK_ANNOTATION
-from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, NodeUpgrade
+from espalier.api.eksa.upgrade_keys import IN_PLACE_CONTROL_PLANE
+from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.clusters.admission.admission import Admission
 from espalier.clusters.admission.release_admission import validate_release

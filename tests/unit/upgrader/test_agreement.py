@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, DRAIN_BLOCKED, RESTARTED_BY_UPGRADE, UPGRADER_LABEL
+from espalier.api.eksa.upgrade_keys import CORDONED_BY_UPGRADE, DRAIN_BLOCKED, RESTARTED_BY_UPGRADE, UPGRADER_LABEL
 from espalier.clusterapi.bootstrap_changes import changes_since, traits
 from espalier.upgrader import changes, draining, static_pods
 from espalier.upgrader.main import ROOT, main

@@ -10,12 +10,8 @@ import pytest
 
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL as CLUSTER_LABEL
 from espalier.api.eksa.group import CLUSTER_NAMESPACE_LABEL
-from espalier.api.eksa.upgrades import (
-    FALLBACK_ANNOTATION,
-    IN_PLACE_CONTROL_PLANE,
-    NODE_IN_WORK,
-    PAUSED_FOR_UPGRADE,
-)
+from espalier.api.eksa.upgrade_keys import FALLBACK_ANNOTATION, IN_PLACE_CONTROL_PLANE, NODE_IN_WORK
+from espalier.api.eksa.upgrades import PAUSED_FOR_UPGRADE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusterapi.contract import PAUSED_ANNOTATION

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.api.eksa.upgrades import UNFINISHED
+from espalier.api.eksa.upgrade_keys import UNFINISHED
 from espalier.api.meta import Condition
 from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
 from espalier.runtime.outcome import Continue

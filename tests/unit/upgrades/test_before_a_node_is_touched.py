@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from espalier.api.eksa.upgrade_keys import REPLACING
 from espalier.api.eksa.upgrades import (
-    REPLACING,
     ControlPlaneUpgrade,
     MachineDeploymentUpgrade,
     NodeUpgrade,

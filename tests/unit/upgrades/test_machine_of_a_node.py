@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from espalier.api.conditions import timestamp
-from espalier.api.eksa.upgrades import DRAIN_BLOCKED, RETRY_ANNOTATION, ControlPlaneUpgrade
+from espalier.api.eksa.upgrade_keys import DRAIN_BLOCKED, RETRY_ANNOTATION
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade
 from espalier.api.meta import Condition, Tree
 from espalier.runtime.outcome import Continue, Wait
 from espalier.upgrades import expected, names

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, NODE_FINALIZER
+from espalier.api.eksa.upgrade_keys import CORDONED_BY_UPGRADE, NODE_FINALIZER
 from espalier.api.meta import Condition, Tree
 from espalier.runtime.outcome import Continue, Outcome, Wait
 from espalier.runtime.writer import Precondition

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from espalier.api.eksa.upgrades import CORDONED_BY_UPGRADE, NODE_IN_WORK, ControlPlaneUpgrade, NodeUpgrade
+from espalier.api.eksa.upgrade_keys import CORDONED_BY_UPGRADE, NODE_IN_WORK
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.eksa.upgrades import IN_PLACE_CONTROL_PLANE, PAUSED_FOR_UPGRADE, REPLACING
+from espalier.api.eksa.upgrade_keys import IN_PLACE_CONTROL_PLANE, REPLACING
+from espalier.api.eksa.upgrades import PAUSED_FOR_UPGRADE
 from espalier.api.meta import Condition, Tree
 from espalier.clusterapi.contract import PAUSED_ANNOTATION
 from espalier.kube.objects import Object, encode_json

@@ -27,6 +27,45 @@ CLUSTER_NAME_LABEL: Annotated[
     ),
 ] = "cluster.x-k8s.io/cluster-name"
 
+PAUSED_ANNOTATION: Annotated[
+    str,
+    Annotation(
+        "objects of Cluster API",
+        Writer.MANAGER,
+        "Cluster API does not reconcile the object. The manager sets `in-place-upgrade` and "
+        "`external-etcd-changes`, and removes them after the change; any other value is a user's and stays.",
+        "reason `ClusterAPIPaused`: remove a user's value",
+    ),
+] = "cluster.x-k8s.io/paused"
+SKIP_REMEDIATION_ANNOTATION: Annotated[
+    str,
+    Annotation(
+        "Machine", Writer.MANAGER, "No MachineHealthCheck replaces the machine while its node is upgraded in place."
+    ),
+] = "cluster.x-k8s.io/skip-remediation"
+SKIP_COREDNS_ANNOTATION: Annotated[
+    str,
+    Annotation(
+        "KubeadmControlPlane", Writer.MANAGER, "CoreDNS is not changed while an upgrade of Kubernetes is reverted."
+    ),
+] = "controlplane.cluster.x-k8s.io/skip-coredns"
+DELETE_MACHINE_ANNOTATION: Annotated[
+    str,
+    Annotation(
+        "Machine",
+        Writer.USER,
+        "The machine is deleted first when its group is scaled down.",
+        "set it to choose which machine is deleted",
+    ),
+] = "cluster.x-k8s.io/delete-machine"
+WATCH_FILTER_LABEL: Annotated[
+    str,
+    Label(
+        "Cluster, objects of Cluster API",
+        Writer.USER,
+        "Selects the manager (`espalier manager --watch-filter`). Objects created for a Cluster inherit it.",
+    ),
+] = "cluster.x-k8s.io/watch-filter"
 CONTRACT = {"cluster.x-k8s.io/v1beta2": "v1beta2"}
 """Label of a CRD: under which versions it serves the v1beta2 contract. Cluster API resolves references by it."""
 
@@ -159,44 +198,3 @@ class Cluster(KubeObject):
 
     spec: ClusterSpec = msgspec.field(default_factory=ClusterSpec)
     status: ClusterStatus = ClusterStatus()
-
-
-PAUSED_ANNOTATION: Annotated[
-    str,
-    Annotation(
-        "objects of Cluster API",
-        Writer.MANAGER,
-        "Cluster API does not reconcile the object. The manager sets `in-place-upgrade` and "
-        "`external-etcd-changes`, and removes them after the change; any other value is a user's and stays.",
-        "reason `ClusterAPIPaused`: remove a user's value",
-    ),
-] = "cluster.x-k8s.io/paused"
-SKIP_REMEDIATION_ANNOTATION: Annotated[
-    str,
-    Annotation(
-        "Machine", Writer.MANAGER, "No MachineHealthCheck replaces the machine while its node is upgraded in place."
-    ),
-] = "cluster.x-k8s.io/skip-remediation"
-SKIP_COREDNS_ANNOTATION: Annotated[
-    str,
-    Annotation(
-        "KubeadmControlPlane", Writer.MANAGER, "CoreDNS is not changed while an upgrade of Kubernetes is reverted."
-    ),
-] = "controlplane.cluster.x-k8s.io/skip-coredns"
-DELETE_MACHINE_ANNOTATION: Annotated[
-    str,
-    Annotation(
-        "Machine",
-        Writer.USER,
-        "The machine is deleted first when its group is scaled down.",
-        "set it to choose which machine is deleted",
-    ),
-] = "cluster.x-k8s.io/delete-machine"
-WATCH_FILTER_LABEL: Annotated[
-    str,
-    Label(
-        "Cluster, objects of Cluster API",
-        Writer.USER,
-        "Selects the manager (`espalier manager --watch-filter`). Objects created for a Cluster inherit it.",
-    ),
-] = "cluster.x-k8s.io/watch-filter"

@@ -1,4 +1,4 @@
-"""Annotations of Clusters and of what belongs to them, with their prose. More are in `group.py` and `upgrades.py`."""
+"""Annotations of Clusters and of what belongs to them, with prose. More are in `group.py` and `upgrade_keys.py`."""
 
 from __future__ import annotations
 

@@ -102,7 +102,6 @@ OWNERSHIP: Annotated[
 ] = DOMAIN + "ownership"
 """An `ownership.Ownership`."""
 
-
 RELEASED_EPOCH: Annotated[
     str,
     Annotation(
@@ -114,7 +113,6 @@ RELEASED_EPOCH: Annotated[
 ] = DOMAIN + "released-epoch"
 """Only the gardenlet of that seed writes it."""
 
-
 RESTORED_EPOCH: Annotated[
     str,
     Annotation(
@@ -125,7 +123,6 @@ RESTORED_EPOCH: Annotated[
     ),
 ] = DOMAIN + "restored-epoch"
 """Only the gardenlet of that seed writes it."""
-
 
 STATE_REVISION: Annotated[
     str,
@@ -193,7 +190,6 @@ FOUNDING: Annotated[
 
 SEED: Annotated[str, Label("ShootState", Writer.GARDENLET, "The seed that keeps it up to date.")] = DOMAIN + "seed"
 """Its gardenlet watches no others."""
-
 
 SHOOT_UID: Annotated[
     str,

@@ -22,7 +22,6 @@ GARDENLET_READY: Annotated[
     ),
 ] = "GardenletReady"
 
-
 SHOOTS_REMOVED: Annotated[
     str,
     ConditionProse(

@@ -8,7 +8,8 @@ import click
 
 from espalier.api import conditions
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import RETRY_ANNOTATION, ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
+from espalier.api.eksa.upgrade_keys import RETRY_ANNOTATION
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.listing import first
 from espalier.api.meta import Condition
 from espalier.cli.kit import connection, flags, output

@@ -10,7 +10,8 @@ from espalier.api import conditions as condition_list
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.capi.runtime import DISCOVERED, ExtensionConfig
-from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, RUNTIME_EXTENSION, FrontEnd
+from espalier.api.eksa.upgrade_keys import IN_PLACE_HOOKS
+from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, FrontEnd
 from espalier.clusterapi.contract import desired_replicas
 from espalier.clusters.design.rendered import annotated
 from espalier.kube.objects import Object

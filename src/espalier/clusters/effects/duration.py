@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from espalier.api import conditions as condition_list
 from espalier.api.capi.machine import Machine
-from espalier.api.eksa.upgrades import UPGRADE_SECONDS
+from espalier.api.eksa.upgrade_keys import UPGRADE_SECONDS
 from espalier.clusterapi.machine_objects import MachineObjects
 from espalier.clusters.effects.machines import Fleet, Group
 

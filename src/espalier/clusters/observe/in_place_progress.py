@@ -8,11 +8,9 @@ from espalier.api import conditions as condition_list
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.conditions import is_false, is_true
 from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.upgrade_keys import IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT, IN_PLACE_HOOKS
 from espalier.api.eksa.upgrades import (
     ACCEPTED,
-    IN_PLACE_CONTROL_PLANE,
-    IN_PLACE_DEPLOYMENT,
-    IN_PLACE_HOOKS,
     LAST_BEFORE_KUBEADM,
     PAUSED_FOR_UPGRADE,
     PROGRESSING,

@@ -22,12 +22,8 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment
 from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.rollouts import ControlPlaneUpgradeRolloutStrategy, WorkerNodesUpgradeRolloutStrategy
-from espalier.api.eksa.upgrades import (
-    FALLBACK_ANNOTATION,
-    PAUSED_FOR_UPGRADE,
-    REPLACING,
-    FrontEnd,
-)
+from espalier.api.eksa.upgrade_keys import FALLBACK_ANNOTATION, REPLACING
+from espalier.api.eksa.upgrades import PAUSED_FOR_UPGRADE, FrontEnd
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.clusterapi import in_place_fields

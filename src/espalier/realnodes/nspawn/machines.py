@@ -13,7 +13,7 @@ import structlog
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.machine import Machine, MachineAddress
 from espalier.api.core import Secret
-from espalier.api.eksa.upgrades import IGNORED_CHECKS, KUBEADM_PATCHES
+from espalier.api.eksa.upgrade_keys import IGNORED_CHECKS, KUBEADM_PATCHES
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
 from espalier.clusterapi import names

@@ -10,11 +10,9 @@ import msgspec
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane, KubeadmControlPlaneSpec
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.upgrade_keys import CONTROL_PLANE_FINALIZER, IN_PLACE_CONTROL_PLANE, REPLACING
 from espalier.api.eksa.upgrades import (
-    CONTROL_PLANE_FINALIZER,
-    IN_PLACE_CONTROL_PLANE,
     PAUSED_FOR_UPGRADE,
-    REPLACING,
     ControlPlaneUpgrade,
     ControlPlaneUpgradeSpec,
     ControlPlaneUpgradeStatus,

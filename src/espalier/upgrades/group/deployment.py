@@ -10,9 +10,8 @@ import msgspec
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigTemplate
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.eksa.reasons import Reason
+from espalier.api.eksa.upgrade_keys import DEPLOYMENT_FINALIZER, IN_PLACE_DEPLOYMENT
 from espalier.api.eksa.upgrades import (
-    DEPLOYMENT_FINALIZER,
-    IN_PLACE_DEPLOYMENT,
     MachineDeploymentUpgrade,
     MachineDeploymentUpgradeSpec,
     MachineDeploymentUpgradeStatus,

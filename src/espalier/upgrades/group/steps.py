@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrades import NODE_FINALIZER, NodeUpgrade, NodeUpgradeSpec, ObjectReference
+from espalier.api.eksa.upgrade_keys import NODE_FINALIZER
+from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeSpec, ObjectReference
 from espalier.api.meta import ObjectMeta
 from espalier.clusterapi import kubernetes_versions, labels
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL

@@ -12,7 +12,8 @@ import structlog
 
 from espalier.api import json_trees
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import IN_PLACE_REFUSED, refusal
+from espalier.api.eksa.upgrade_keys import IN_PLACE_REFUSED
+from espalier.api.eksa.upgrades import refusal
 from espalier.api.meta import Tree
 from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.kube.errors import KubeError

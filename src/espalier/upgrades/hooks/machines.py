@@ -14,15 +14,8 @@ from msgspec import json
 from espalier.api import conditions, json_trees
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import (
-    ACCEPTED,
-    GOAL,
-    NODE_HAS,
-    PROGRESSING,
-    UPDATE_IN_PROGRESS,
-    NodeUpgrade,
-    NodeUpgradeSpec,
-)
+from espalier.api.eksa.upgrade_keys import GOAL, NODE_HAS
+from espalier.api.eksa.upgrades import ACCEPTED, PROGRESSING, UPDATE_IN_PROGRESS, NodeUpgrade, NodeUpgradeSpec
 from espalier.api.meta import Condition, ObjectMeta, Tree
 from espalier.api.resource import Key
 from espalier.clusterapi.bootstrap_changes import Traits, changes_since, traits

@@ -17,7 +17,8 @@ from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import NODE, SECRET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, UPDATE_IN_PROGRESS
+from espalier.api.eksa.upgrade_keys import IN_PLACE_HOOKS
+from espalier.api.eksa.upgrades import UPDATE_IN_PROGRESS
 from espalier.api.identity import ClusterIdentity
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from espalier.api.capi.machine import Machine
 from espalier.api.core import CLUSTER_ROLE, CONFIG_MAP, NAMESPACE, POD, SECRET
-from espalier.api.eksa.upgrades import UNFINISHED, UPGRADER_LABEL, NodeUpgrade
+from espalier.api.eksa.upgrade_keys import UNFINISHED, UPGRADER_LABEL
+from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.clusterapi.contract import SKIP_REMEDIATION_ANNOTATION
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 
-from espalier.api.eksa.upgrades import NODE_FINALIZER, NodeUpgrade, NodeUpgradeStatus
+from espalier.api.eksa.upgrade_keys import NODE_FINALIZER
+from espalier.api.eksa.upgrades import NodeUpgrade, NodeUpgradeStatus
 from espalier.kube.objects import Object
 from espalier.runtime.controller import RESYNC, Controller
 from espalier.runtime.outcome import Done, Outcome

@@ -8,13 +8,8 @@ from espalier.api import conditions as condition_list
 from espalier.api.core import NODE
 from espalier.api.eksa.events import Event
 from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrades import (
-    CORDONED_BY_UPGRADE,
-    DRAIN_BLOCKED,
-    LAST_BEFORE_KUBEADM,
-    NODE_FINALIZER,
-    NODE_IN_WORK,
-)
+from espalier.api.eksa.upgrade_keys import CORDONED_BY_UPGRADE, DRAIN_BLOCKED, NODE_FINALIZER, NODE_IN_WORK
+from espalier.api.eksa.upgrades import LAST_BEFORE_KUBEADM
 from espalier.clusterapi.machine_change import control_plane_bootstrap
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 from espalier.runtime.writer import Precondition

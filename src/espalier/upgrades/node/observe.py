@@ -8,15 +8,14 @@ from functools import cached_property
 from espalier.api.capi.kubeadm import InitConfiguration, JoinConfiguration, KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine
 from espalier.api.conditions import is_true
-from espalier.api.eksa.upgrades import (
+from espalier.api.eksa.upgrade_keys import (
     DRAIN_BLOCKED,
     IGNORED_CHECKS,
     KUBEADM_PATCHES,
     NODE_IN_WORK,
     NODE_UPGRADE_ANNOTATION,
-    ControlPlaneUpgrade,
-    NodeUpgrade,
 )
+from espalier.api.eksa.upgrades import ControlPlaneUpgrade, NodeUpgrade
 from espalier.api.meta import Condition, Tree
 from espalier.api.printable import in_one_line
 from espalier.clusterapi import kubernetes_versions

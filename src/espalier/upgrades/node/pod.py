@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from espalier.api.core import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NODE, POD, SECRET, SERVICE_ACCOUNT
-from espalier.api.eksa.upgrades import NODE_UPGRADE_ANNOTATION, UPGRADER_LABEL
+from espalier.api.eksa.upgrade_keys import NODE_UPGRADE_ANNOTATION, UPGRADER_LABEL
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.objects import Object

@@ -10,7 +10,7 @@ from espalier.api.capi.machine import Machine
 from espalier.api.conditions import timestamp
 from espalier.api.core import KUBE_SYSTEM, POD
 from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrades import (
+from espalier.api.eksa.upgrade_keys import (
     CORDONED_BY_UPGRADE,
     NODE_FINALIZER,
     NODE_IN_WORK,

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from espalier.api.capi.cluster import ContractReference
 from espalier.api.capi.machine import Bootstrap, Machine, MachineSpec, MachineStatus
-from espalier.api.eksa.upgrades import UPGRADE_SECONDS
+from espalier.api.eksa.upgrade_keys import UPGRADE_SECONDS
 from espalier.api.meta import Condition, ObjectMeta
 from espalier.clusterapi.machine_objects import MachineObjects
 from espalier.clusters.effects.duration import UNKNOWN_IN_PLACE, Duration, in_place, seconds_to_ready

@@ -9,7 +9,8 @@ import pytest
 
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmConfigSpec
 from espalier.api.capi.machine import Machine, MachineSet
-from espalier.api.eksa.upgrades import UNFINISHED, FrontEnd
+from espalier.api.eksa.upgrade_keys import UNFINISHED
+from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.clusterapi import machine_change, removal
 from espalier.clusterapi.machine_objects import MachineObjects

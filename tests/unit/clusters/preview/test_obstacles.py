@@ -15,7 +15,8 @@ import pytest
 from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.group import CLUSTER_FINALIZER, CLUSTER_NAMESPACE_LABEL, PAUSED_ANNOTATION
 from espalier.api.eksa.reasons import Reason
-from espalier.api.eksa.upgrades import IN_PLACE_REFUSED, PROGRESSING, FrontEnd, refusal
+from espalier.api.eksa.upgrade_keys import IN_PLACE_REFUSED
+from espalier.api.eksa.upgrades import PROGRESSING, FrontEnd, refusal
 from espalier.api.meta import Tree
 from espalier.clusters.act.context import ClusterContext, ClusterTools
 from espalier.clusters.act.step import ClusterStep

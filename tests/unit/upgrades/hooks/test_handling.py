@@ -19,7 +19,8 @@ from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import NAMESPACE, NODE, SECRET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
-from espalier.api.eksa.upgrades import IN_PLACE_HOOKS, IN_PLACE_REFUSED, NODE_HAS, UPDATE_IN_PROGRESS, NodeUpgrade
+from espalier.api.eksa.upgrade_keys import IN_PLACE_HOOKS, IN_PLACE_REFUSED, NODE_HAS
+from espalier.api.eksa.upgrades import UPDATE_IN_PROGRESS, NodeUpgrade
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key
