@@ -46,15 +46,16 @@ def marked(root: Path = ROOT) -> Mapping[str, Sequence[Shown]]:
 
 def _of_module(tree: ast.Module, path: str) -> Iterator[tuple[str, Shown]]:
     module_marks = [
-        ast.unparse(node.value)
+        ast.unparse(mark)
         for node in tree.body
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"
+        for mark in (node.value.elts if isinstance(node.value, ast.List) else (node.value,))
     ]
     for test in tree.body:
         if not isinstance(test, ast.FunctionDef | ast.AsyncFunctionDef) or not test.name.startswith("test_"):
             continue
-        marks = [*module_marks, *map(ast.unparse, test.decorator_list)]
-        in_every_run = not any("pytest.mark.nodes" in mark or mark == "pytest.mark.soak" for mark in marks)
+        marks = {*module_marks, *map(ast.unparse, test.decorator_list)}
+        in_every_run = marks.isdisjoint(("pytest.mark.nodes", "pytest.mark.soak"))
         for call in test.decorator_list:
             if isinstance(call, ast.Call) and ast.unparse(call.func) == _MARK:
                 parts = {ast.literal_eval(demand): "" for demand in call.args}

@@ -53,7 +53,15 @@ def helper(): ...
 """
 
 
-@pytest.mark.parametrize("marks", ["", "pytestmark = [pytest.mark.nodes, pytest.mark.slow]"])
+@pytest.mark.parametrize(
+    "marks",
+    [
+        "",
+        "pytestmark = [pytest.mark.nodes, pytest.mark.slow]",
+        "pytestmark = pytest.mark.soak",
+        "pytestmark = [pytest.mark.soak]",
+    ],
+)
 def test_marks_are_read_with_parts_and_runs(tmp_path: Path, marks: str) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_it.py").write_text(MODULE.format(pytestmark=marks))
