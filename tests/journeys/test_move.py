@@ -169,13 +169,13 @@ def test_a_killed_move_is_said_in_a_condition() -> None:
 
     async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
         before = (await source.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).tree["status"]["conditions"]
-        dying, said = Dying(3), set()
+        dying, said = Dying(9), set()
         for _ in range(400):
             dying.is_dead = False
             try:
                 await (await mover(mortal(source, dying), mortal(target, dying))).move([GARDEN])
             except Unreachable:
-                await asyncio.sleep(CALM)
+                await asyncio.sleep(1)
                 said.add(await moving(source))
                 assert await moving(target) in ("", None)
             else:

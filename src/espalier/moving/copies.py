@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -93,13 +93,20 @@ class Copies:
     source: str
     target: Side
     judge: Judge
-    limit: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+    _limit: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+    _members: tuple[Inventory, Inventory, dict[Key, list[Item]]] | None = None
+    """Those of the last two readings."""
 
     def members(self, here: Inventory, there: Inventory, key: Key) -> list[Item]:
         """The objects of a cluster that the target gets, owners first."""
-        name = self.judge.management(there)
-        found = here.index.members(key, [*self.judge.named(here, key), *self._lacking(here, there, key)])
-        return [_managed_by(item, name) if objects.is_cluster(item) and name else item for item in found]
+        if self._members is None or self._members[0] is not here or self._members[1] is not there:
+            self._members = here, there, {}
+        known = self._members[2]
+        if key not in known:
+            name = self.judge.management(there)
+            found = here.index.members(key, [*self.judge.named(here, key), *self._lacking(here, there, key)])
+            known[key] = [_managed_by(item, name) if objects.is_cluster(item) and name else item for item in found]
+        return known[key]
 
     def obstacles(self, here: Inventory, there: Inventory, key: Key, record: Record | None) -> Iterable[str]:
         """The reasons why the target can't get these objects; `record` is that of a move which began."""
@@ -128,16 +135,19 @@ class Copies:
         found = ((item.object, copies[item.place].object) for item in here.items if item.place in copies)
         return {one.metadata.uid: copy.metadata.uid for one, copy in found if self._is_copy(copy)}
 
-    async def write(self, here: Inventory, there: Inventory, key: Key, uids: dict[str, str], record: Record) -> int:
-        """Copy the objects of a cluster; returns their number. `uids` grows."""
+    async def write(
+        self, here: Inventory, there: Inventory, uids: dict[str, str], moved: Mapping[Key, Record]
+    ) -> dict[Key, int]:
+        """Copy the objects of clusters with the records of their moves; returns their numbers. `uids` grows."""
         copies = there.index.by_place
-        members = self.members(here, there, key)
-        for level in objects.levels(members):
-            written = await asyncio.gather(
-                *(self.limited(self._put(item, copies.get(item.place), uids, record)) for item in level)
+        members = {key: self.members(here, there, key) for key in moved}
+        owned = {item.place: (item, moved[key]) for key, items in members.items() for item in items}
+        for level in objects.levels([item for item, _ in owned.values()]):
+            written = await self.all(
+                self._put(item, copies.get(item.place), uids, owned[item.place][1]) for item in level
             )
             uids |= dict(written)
-        return len(members)
+        return {key: len(items) for key, items in members.items()}
 
     def problems(self, here: Inventory, there: Inventory, key: Key, uids: Mapping[str, str]) -> Iterable[str]:
         """The differences between what the source has now and its copies."""
@@ -172,21 +182,28 @@ class Copies:
         """Delete the copies that a move made; what others may use by then stays."""
         copies = there.index.by_place
         made = [copies[item.place] for item in self.members(here, there, key) if item.place in copies]
-        made = [one for one in made if mark_of(one.object) == record.mark]
-        own = {one.object.metadata.uid: one for one in made}
-        await self.delete(self.target, [one for one in made if not objects.is_shared(one, own)])
+        await self.delete(self.target, [one for one in made if mark_of(one.object) == record.mark])
 
     async def delete(self, side: Side, items: Sequence[Item]) -> None:
-        """Delete objects of one side, owners last, so that nothing but the objects goes."""
-        for level in reversed(objects.levels(items)):
+        """Delete objects of one side, owners last, so that nothing else goes. What others use, too, stays."""
+        own = {item.object.metadata.uid: item for item in items}
+        for level in reversed(objects.levels([item for item in own.values() if not objects.is_shared(item, own)])):
             last = [item for item in level if objects.is_cluster(item)]
             for part in ([item for item in level if not objects.is_cluster(item)], last):
-                await asyncio.gather(*(self.limited(_delete_for_move(side, item)) for item in part))
+                await self.all(_delete_for_move(side, item) for item in part)
 
-    async def limited(self, awaitable: Awaitable[_T]) -> _T:
-        """Await something, with a limit to how much is awaited at once."""
-        async with self.limit:
-            return await awaitable
+    async def all(self, requests: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
+        """Await all of them, a few at once. Raises the first error, after the others have ended."""
+
+        async def limited(request: Coroutine[Any, Any, _T]) -> _T:
+            async with self._limit:
+                return await request
+
+        done = await asyncio.gather(*map(limited, requests), return_exceptions=True)
+        for one in done:
+            if isinstance(one, BaseException):
+                raise one
+        return [one for one in done if not isinstance(one, BaseException)]
 
     async def _put(self, item: Item, copy: Item | None, uids: Mapping[str, str], record: Record) -> tuple[str, str]:
         """Write one object at the target; returns its uids here and there."""
@@ -201,6 +218,9 @@ class Copies:
                 present = await client.create(item.resource, body)
             except AlreadyExists:  # as an earlier request did, whose answer was lost
                 present = await client.get(item.resource, item.object.name, item.object.namespace or None)
+            else:
+                await self._finish(item, present)
+                return uid, present.metadata.uid
         if mark_of(present) != record.mark:
             return uid, present.metadata.uid  # shared: it was there, with this content
         if objects.differences(item, present, uids, self.judge.stamps):
@@ -293,12 +313,14 @@ def place_of(resource: Resource, key: Key) -> Place:
 
 
 async def _delete_for_move(side: Side, item: Item) -> None:
-    """In two requests: the annotation, with which nobody acts on the deletion, and the deletion."""
+    """In two requests: the annotation, with which nobody acts on the deletion, and the deletion. A Secret or ConfigMap
+    without finalizers stands for nothing outside, so it needs no annotation.
+    """
     name, namespace, uid = item.object.name, item.object.namespace or None, item.object.metadata.uid
     metadata = {"annotations": {DELETE_FOR_MOVE: ""}, "finalizers": [], "uid": uid}
-    is_marked = DELETE_FOR_MOVE in item.object.metadata.annotations and not item.object.metadata.finalizers
+    is_marked = DELETE_FOR_MOVE in item.object.metadata.annotations or not item.resource.group
     try:
-        if not is_marked:
+        if not is_marked or item.object.metadata.finalizers:
             await side.client.patch(item.resource, name, namespace, patch={"metadata": metadata}, type=PatchType.MERGE)
         await side.client.delete(item.resource, name, namespace, uid=uid)
     except NotFound:

@@ -25,6 +25,8 @@ __all__ = ["Judge", "Mover", "Refused"]
 
 PAUSED_AS_RECORD = "true"
 """The value of the paused annotation of a management cluster's record: no manager acts on its own cluster."""
+_TOGETHER = 50
+"""Clusters whose objects are written together."""
 
 
 @dataclass
@@ -51,28 +53,31 @@ class Mover:
         """Move these clusters, or go on. Raises `Refused`, before anything is written if it is a fault of the input."""
         here, there = await self.source.read(), await self.target.read()
         self._check(here, there, keys)
-        copying = [key for key in keys if (await self._begun(here, key)).state == COPYING]
+        begun = await self._copies.all(self._begun(here, key) for key in keys)
+        copying = [key for key, record in zip(keys, begun, strict=True) if record.state == COPYING]
         if copying:
             here = await self.source.read()
             uids = self._copies.uids(here, there)
-            for key in copying:
-                count = await self._copies.write(here, there, key, uids, self._required(here, key))
-                self.say(f"cluster {key}: {count} objects copied")
+            for some in _batches(copying):
+                records = {key: self._required(here, key) for key in some}
+                for key, count in (await self._copies.write(here, there, uids, records)).items():
+                    self.say(f"cluster {key}: {count} objects copied")
             here, there = await self.source.read(), await self.target.read()
             uids = self._copies.uids(here, there)
-            for key in copying:
-                if problems := list(self._copies.problems(here, there, key, uids)):
-                    await self._report(key, condition.refused(problems))
-                    raise Refused(problems)
-            for key in copying:
-                await self._copies.settle(here, there, key)
-                await self._hand_over(here, key)
-                self.say(f"cluster {key}: handed over to the target")
-        here, there = await self.source.read(), await self.target.read()
-        for key in keys:
-            await self._activate(here, there, key)
-            await self._remove(here, there, key)
-            self.say(f"cluster {key} is moved")
+            problems = {key: list(self._copies.problems(here, there, key, uids)) for key in copying}
+            if stopped := {key: texts for key, texts in problems.items() if texts}:
+                await self._copies.all(self._report(key, condition.refused(texts)) for key, texts in stopped.items())
+                raise Refused([text for texts in stopped.values() for text in texts])
+            await self._copies.all(self._settle(here, there, key) for key in copying)
+        # What is there was read after it was copied, and nobody has acted since.
+        for some in _batches(keys):
+            await self._copies.all(self._activate(here, there, key) for key in some)
+            present = [key for key in some if place_of(CLUSTER, key) in here.index.by_place]
+            await self._copies.delete(
+                self.source, [item for key in present for item in self._copies.members(here, there, key)]
+            )
+            for key in some:
+                self.say(f"cluster {key} is moved")
 
     async def take_back(self, keys: Sequence[Key]) -> None:
         """Delete the copies at the target, and let the source act again. Raises `Refused` after the hand-over."""
@@ -143,6 +148,11 @@ class Mover:
             await copies.pause(self.source, key, paused=True)
         return record
 
+    async def _settle(self, here: Inventory, there: Inventory, key: Key) -> None:
+        await self._copies.settle(here, there, key)
+        await self._hand_over(here, key)
+        self.say(f"cluster {key}: handed over to the target")
+
     async def _hand_over(self, here: Inventory, key: Key) -> None:
         """The source lets go, unless the Cluster changed since it was compared."""
         item = here.index.by_place[place_of(CLUSTER, key)]
@@ -164,14 +174,6 @@ class Mover:
         elif self.judge.is_record(here, key):
             paused = None
         await copies.resume(self.target, found, key, paused)
-
-    async def _remove(self, here: Inventory, there: Inventory, key: Key) -> None:
-        """Delete the objects at the source, which delete nothing else; what others use stays."""
-        if place_of(CLUSTER, key) not in here.index.by_place:
-            return
-        members = self._copies.members(here, there, key)
-        own = {item.object.metadata.uid: item for item in members}
-        await self._copies.delete(self.source, [item for item in members if not objects.is_shared(item, own)])
 
     async def _report(self, key: Key, standing: tuple[str, str] | None) -> None:
         await condition.report(self.source, key, standing, self.now())
@@ -197,3 +199,7 @@ class Mover:
         if record is None:
             raise Refused([f"Cluster {key}: somebody removed annotation {MOVE_ANNOTATION}: give the command again"])
         return record
+
+
+def _batches(keys: Sequence[Key]) -> Iterable[Sequence[Key]]:
+    return (keys[start : start + _TOGETHER] for start in range(0, len(keys), _TOGETHER))

@@ -54,18 +54,15 @@ class Restore:
             if key not in left:
                 self.say(f"cluster {key} is restored already")
         uids = self._copies.uids(here, there)
-        for key in left:
-            count = await self._copies.write(here, there, key, uids, self._record(here, key))
+        records = {key: self._record(here, key) for key in left}
+        for key, count in (await self._copies.write(here, there, uids, records)).items():
             self.say(f"cluster {key}: {count} objects written")
         there = await self.target.read()
         here = self._lost(there)
         uids = self._copies.uids(here, there)
         if problems := [text for key in left for text in self._copies.problems(here, there, key, uids)]:
             raise Refused(problems)
-        for key in left:
-            await self._copies.settle(here, there, key)
-            await copies.resume(self.target, there.index.by_place, key, self._record(here, key).paused)
-            self.say(f"cluster {key} is restored")
+        await self._copies.all(self._settle(here, there, key) for key in left)
 
     async def take_back(self, keys: Sequence[Key]) -> None:
         """Delete what an interrupted restore has written. Raises `Refused` for clusters that the target acts on."""
@@ -76,6 +73,11 @@ class Restore:
         for key in keys:
             await self._copies.remove(here, there, key, self._record(here, key))
             self.say(f"cluster {key} is not restored")
+
+    async def _settle(self, here: Inventory, there: Inventory, key: Key) -> None:
+        await self._copies.settle(here, there, key)
+        await copies.resume(self.target, there.index.by_place, key, self._record(here, key).paused)
+        self.say(f"cluster {key} is restored")
 
     def _lost(self, there: Inventory) -> Inventory:
         """The objects of the lost management cluster, with the kinds of the target."""

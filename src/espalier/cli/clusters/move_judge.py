@@ -32,7 +32,7 @@ class ClusterJudge:
         """`moves_records`: a management cluster itself may be moved, to and from its bootstrap."""
         self._providers = providers
         self._moves_records = moves_records
-        self._observers: dict[int, tuple[Inventory, Observer]] = {}
+        self._observers: dict[int, tuple[Inventory, Observer, dict[Key, Scope | None]]] = {}
 
     @property
     def stamps(self) -> frozenset[str]:
@@ -43,7 +43,7 @@ class ClusterJudge:
 
     def named(self, at: Inventory, key: Key) -> Iterable[Place]:
         """The linked objects, and the Secrets and ConfigMaps that their content depends on."""
-        scope = self._observer(at).scope(key)
+        scope = self._scope(at, key)
         if scope is None:
             return []
         children = [(resource.group, resource.kind, child.key) for resource, child in scope.children]
@@ -55,7 +55,7 @@ class ClusterJudge:
 
     def completing(self, at: Inventory, key: Key) -> Iterable[Place]:
         """The key for digests of credentials, for a cluster with credentials."""
-        scope = self._observer(at).scope(key)
+        scope = self._scope(at, key)
         return [("", SECRET.kind, names.GATE_KEY)] if scope is not None and scope.credentials else []
 
     def management(self, at: Inventory) -> str:
@@ -81,7 +81,7 @@ class ClusterJudge:
 
     def unsettled(self, source: Inventory, key: Key) -> Iterable[str]:
         """The reasons why a cluster can't be copied now: a change in progress, or what can't be copied at all."""
-        scope = self._observer(source).scope(key)
+        scope = self._scope(source, key)
         if scope is None:
             return
         if scope.is_self_managed and not self._moves_records:
@@ -94,7 +94,7 @@ class ClusterJudge:
 
     def obstacles(self, source: Inventory, target: Inventory, key: Key) -> Iterable[str]:
         """The reasons at the target: it lacks a record of its own, or the cluster's release."""
-        scope = self._observer(source).scope(key)
+        scope = self._scope(source, key)
         if scope is None or (scope.is_self_managed and not self._moves_records):
             return
         there = self._observer(target)
@@ -130,8 +130,15 @@ class ClusterJudge:
         }
         return annotations, observed
 
+    def _scope(self, at: Inventory, key: Key) -> Scope | None:
+        observer = self._observer(at)
+        scopes = self._observers[id(at)][2]
+        if key not in scopes:
+            scopes[key] = observer.scope(key)
+        return scopes[key]
+
     def _required(self, at: Inventory, key: Key) -> Scope:
-        scope = self._observer(at).scope(key)
+        scope = self._scope(at, key)
         if scope is None:
             raise LookupError(f"{Cluster.resource.kind} {key}")
         return scope
@@ -141,5 +148,5 @@ class ClusterJudge:
             snapshot = Snapshot()
             observer = Observer(snapshot, providers=self._providers)
             snapshot.fill([*(item.object for item in at.items), *at.definitions])
-            self._observers = {id(at): (at, observer), **dict(list(self._observers.items())[:1])}
+            self._observers = {id(at): (at, observer, {}), **dict(list(self._observers.items())[:1])}
         return self._observers[id(at)][1]

@@ -52,8 +52,10 @@ def controller(
     observer = tools.observer
 
     def observe(object_: Object) -> ClusterContext | None:
+        if MOVE_ANNOTATION in object_.metadata.annotations:
+            return None
         scope = observer.scope(object_.key)
-        if scope is None or MOVE_ANNOTATION in object_.metadata.annotations:
+        if scope is None:
             return None
         settling = tools.settling.judge(scope, tools.clock.monotonic())
         return ClusterContext(tools, msgspec.structs.replace(scope, settling=settling))
