@@ -64,3 +64,22 @@ def test_a_uid_of_no_shoot_is_named_with_its_remedy(others: list[Object]) -> Non
 @pytest.mark.parametrize("annotated", [None, "1"])
 def test_own_objects_are_no_conflict(annotated: str | None) -> None:
     assert conflict(annotated, other("pear", "2")) == ""
+
+
+@pytest.mark.parametrize("annotated", [None, "1"])
+def test_a_technical_id_stays_that_of_the_first_shoot(annotated: str | None) -> None:
+    """Names of two shoots and their projects may give the same one; the other one's status claims it as well."""
+    first, second = shoot(), other("apple", "2", TECHNICAL_ID, "garden-dev2")
+    assert conflict(annotated, second, of=first) == ""
+
+
+def test_a_new_shoot_gets_no_technical_id_of_another() -> None:
+    new = an_object(
+        Shoot.resource,
+        "apple",
+        "garden-dev",
+        spec={"provider": {"type": "local"}, "seedName": "a"},
+        status={"uid": "1"},
+    )
+    assert "belongs to another shoot" in conflict(None, other("apple", "2", TECHNICAL_ID, "garden-dev2"), of=new)
+    assert conflict(None, other("pear", "2", "shoot--dev--pear"), of=new) == ""
