@@ -118,7 +118,7 @@ def test_the_destination_has_said_whether_its_network_reaches_the_store_of_the_s
 
 
 def test_times_are_those_with_which_the_destination_runs() -> None:
-    slow = MoveTimes(Timing(lease_wait=1000), dns_ttl=7)
+    slow = MoveTimes(Timing(lease_wait=1000), dns_ttl=17)
     base = seen("west", seed("east"), seed("west"))
     plan = Plan.of(replace(base, times={"west": slow}))
     assert {1000, 7} <= {seconds for _, seconds in plan.bad_case.parts}
@@ -147,7 +147,12 @@ def test_refusals_are_those_of_admission(destination: str, sentence: str) -> Non
 
 
 def test_the_times_of_the_documentation_are_those_of_the_defaults() -> None:
-    assert (good_case(MoveTimes()).total, bad_case(MoveTimes()).total) == (138, 1340)
+    assert (good_case(MoveTimes()).total, bad_case(MoveTimes()).total) == (128, 1330)
+
+
+def test_resolvers_forget_while_programs_start() -> None:
+    """A time to live that is over by then costs nothing."""
+    assert good_case(MoveTimes(dns_ttl=5)).total == good_case(MoveTimes(dns_ttl=10)).total == 18
 
 
 def test_a_shoot_has_settled_only_where_it_shall_be() -> None:

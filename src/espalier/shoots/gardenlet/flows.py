@@ -94,9 +94,14 @@ def _reconcile() -> Flow[ShootContext]:
         "Deploy operating system configs", extensions.deploy(OperatingSystemConfig), after=[take_ownership]
     )
     deploy_extensions = flow.add("Deploy extensions", extensions.deploy(Extension), after=[deploy_api_server])
-    deploy_dns_records = flow.add("Deploy DNS records", extensions.deploy(DNSRecord), after=[deploy_api_server])
+    deploy_dns_records = flow.add(
+        "Deploy DNS records", extensions.deploy(DNSRecord), after=[take_ownership, deploy_services]
+    )
     wait_for_nodes = flow.add(
-        "Wait for nodes", control_plane.wait_for_nodes, after=[deploy_dns_records], skip=control_plane.skip_nodes
+        "Wait for nodes",
+        control_plane.wait_for_nodes,
+        after=[deploy_api_server, deploy_dns_records],
+        skip=control_plane.skip_nodes,
     )
     release_leases_of_controllers = flow.add(
         "Release leases of controllers",

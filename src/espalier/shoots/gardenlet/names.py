@@ -115,8 +115,14 @@ ROLE: Annotated[
 CONTROLLERS = (MACHINE_CONTROLLER_MANAGER, CONTROLLER_MANAGER, SCHEDULER)
 """Deployments that change the shoot or its machines by themselves."""
 
-BEFORE_API_SERVER: tuple[type[Extended], ...] = (Infrastructure, Network, ControlPlane, OperatingSystemConfig)
+BEFORE_API_SERVER: tuple[type[Extended], ...] = (
+    Infrastructure,
+    Network,
+    ControlPlane,
+    OperatingSystemConfig,
+    DNSRecord,
+)
 """Extension kinds that need no API server of the shoot."""
 
-AFTER_API_SERVER: tuple[type[Extended], ...] = (Extension, Worker, DNSRecord)
+AFTER_API_SERVER: tuple[type[Extended], ...] = (Extension, Worker)
 """Extension kinds that are deployed once the shoot's API server answers."""

@@ -50,8 +50,12 @@ def test_the_source_is_asked_for_its_credentials_no_longer_than_the_copy_needs()
 
 
 @pytest.mark.demand(G3="controllers wait for them")
-def test_names_lead_to_the_new_api_server_only_once_it_answers() -> None:
-    assert {"Deploy DNS records", "Wait for nodes"} <= RECONCILE.dependents(["Deploy kube-apiserver"])
+def test_names_lead_to_the_new_seed_while_programs_start() -> None:
+    """Resolvers keep the old answer for its time to live, which passes meanwhile; no name leads there earlier."""
+    assert "Deploy DNS records" in RECONCILE.dependents(["Take ownership"])
+    assert "Deploy DNS records" not in RECONCILE.dependents(["Deploy etcd"])
+    assert "Wait for nodes" in RECONCILE.dependents(["Deploy kube-apiserver"])
+    assert "Wait for nodes" in RECONCILE.dependents(["Deploy DNS records"])
     assert "Deploy kube-controller-manager" in RECONCILE.dependents(["Wait for nodes"])
 
 
