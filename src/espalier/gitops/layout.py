@@ -6,7 +6,8 @@ clusters/MANAGEMENT/flux-system/CLUSTER.yaml                Flux's Kustomization
 clusters/MANAGEMENT/flux-system/gotk-sync.yaml              the repository, and the Kustomization of this folder
 clusters/MANAGEMENT/flux-system/kustomization.yaml
 
-One Kustomization for each cluster: a file that is refused stops only the Kustomization that it is in.
+One Kustomization for each cluster: a file that is refused stops only the Kustomization that it is in. None waits for its
+cluster: meanwhile Flux would neither apply the commit that mends it nor set hand edits back (decision 0197).
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ FLUX_NAMESPACE = "flux-system"
 
 _KUSTOMIZE = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
 _FLUX = {"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization"}
-_INTERVAL, _TIMEOUT = "5m0s", "1h0m0s"
-"""How often Flux compares, and how long a change of a cluster may take: machines are replaced one after the other."""
+_INTERVAL = "5m0s"
+"""How often Flux compares."""
 
 Files = dict[str, bytes]
 """Contents by path in the repository."""
@@ -60,7 +61,7 @@ def cluster_files(base: str, trees: Sequence[Tree], existing: Mapping[str, bytes
     return {
         path: _text(*wanted),
         f"{folder}/{KUSTOMIZATION_FILE}": _text({**_KUSTOMIZE, "resources": [CLUSTER_FILE]}),
-        f"{flux}/{name}.yaml": _text(_kustomization(name, namespace, folder)),
+        f"{flux}/{name}.yaml": _text(_flux_kustomization(name, {"path": f"./{folder}", "prune": True})),
         f"{flux}/{KUSTOMIZATION_FILE}": _listed(existing.get(f"{flux}/{KUSTOMIZATION_FILE}"), [f"{name}.yaml"]),
     }
 
@@ -106,22 +107,12 @@ def _placed(tree: Tree, namespace: str) -> Tree:
     return {**tree, "metadata": {"name": name, "namespace": namespace, **others}}
 
 
-def _kustomization(name: str, namespace: str, folder: str) -> Tree:
-    check = {
-        "apiVersion": Cluster.resource.api_version,
-        "kind": Cluster.resource.kind,
-        "name": name,
-        "namespace": namespace,
-    }
-    return _flux_kustomization(name, {"healthChecks": [check], "path": f"./{folder}", "prune": True})
-
-
 def _flux_kustomization(name: str, spec: Tree) -> Tree:
     source = {"kind": "GitRepository", "name": FLUX_NAMESPACE}
     return {
         **_FLUX,
         "metadata": {"name": name, "namespace": FLUX_NAMESPACE},
-        "spec": {"force": False, "interval": _INTERVAL, "sourceRef": source, "timeout": _TIMEOUT, **spec},
+        "spec": {"force": False, "interval": _INTERVAL, "sourceRef": source, **spec},
     }
 
 
