@@ -15,7 +15,7 @@ from espalier.assets.base import DEFAULT_REPOSITORY, FACTS
 from espalier.assets.build import Say
 from espalier.assets.cache import UNFINISHED, is_finished, only_one_builder, size_of
 from espalier.assets.component import Component
-from espalier.assets.recipes import envtest_folder, of_all_rows
+from espalier.assets.recipes import envtest_folder, everything
 
 
 class State(enum.StrEnum):
@@ -95,7 +95,7 @@ def _current(assets: Path) -> list[Component]:
     repositories = {DEFAULT_REPOSITORY: None}
     for facts in sorted(assets.glob(f"*/{FACTS}")):
         repositories[json.loads(facts.read_text())["repository"]] = None
-    default, *others = [of_all_rows(repository) for repository in repositories]
+    default, *others = [everything(repository) for repository in repositories]
     known = {component.home(assets) for component in default}
     extra = [
         component

@@ -299,6 +299,26 @@ VCENTER = GoModule(
     minutes=1,
 )
 """The simulator of vCenter, for tests of provider vSphere."""
+
+
+def _flux(name: str, size: int, minutes: float) -> GoModule:
+    module = f"github.com/fluxcd/{name}"
+    return GoModule(
+        name,
+        folder=HERE / name,
+        module=module,
+        programs={name: ()},  # it does not know its version
+        packages={name: module},
+        folders=("config/crd/bases", "config/manager", "config/rbac"),
+        size=size,
+        workspace=2500 * MIB,
+        minutes=minutes,
+    )
+
+
+KUSTOMIZE_CONTROLLER = _flux("kustomize-controller", 82 * MIB, 4)
+SOURCE_CONTROLLER = _flux("source-controller", 97 * MIB, 4)
+"""With an earlier version of one of its libraries (`go.mod`): the one that it asks for can't be had."""
 CNI_PLUGINS = GoModule(
     "cni-plugins",
     folder=HERE / "cni-plugins",
@@ -321,6 +341,9 @@ NODE_ROOT = NodeRoot(
     workspace=0,
     minutes=3,
 )
+
+FLUX = (SOURCE_CONTROLLER, KUSTOMIZE_CONTROLLER)
+"""Flux's controllers of Git repositories, for tests, when they are built."""
 
 
 def envtest(row: Row) -> tuple[GoModule, GoModule]:
@@ -366,8 +389,13 @@ def node_bases(repository: str = DEFAULT_REPOSITORY, row: Row = ROW) -> list[Nod
     ]
 
 
-GROUPS = ("tests", "nodes")
-"""Groups of components: the management cluster that tests run against, and everything for real nodes."""
+GROUPS = ("tests", "flux", "nodes")
+"""Groups of components: the management cluster that tests run against, Flux for it, and everything for real nodes."""
+
+
+def everything(repository: str = DEFAULT_REPOSITORY) -> list[Component]:
+    """All components of all rows, whose images have names below `repository`, in build order."""
+    return with_needs((*of_all_rows(repository), *FLUX, ETCDBRCTL, CLUSTERCTL))
 
 
 def chosen(names: Sequence[str], repository: str = DEFAULT_REPOSITORY, row: Row = ROW) -> list[Component]:
@@ -377,8 +405,8 @@ def chosen(names: Sequence[str], repository: str = DEFAULT_REPOSITORY, row: Row 
     with the known ones.
     """
     groups = _groups(row, repository)
-    of_row = with_needs((*groups["nodes"], ETCDBRCTL, CLUSTERCTL))
-    of_all = with_needs((*of_row, *of_all_rows(repository)))
+    of_row = with_needs((*groups["nodes"], *FLUX, ETCDBRCTL, CLUSTERCTL))
+    of_all = with_needs((*of_row, *everything(repository)))
     components: list[Component] = []
     unknown = []
     for name in names:
@@ -400,4 +428,5 @@ def of_all_rows(repository: str = DEFAULT_REPOSITORY) -> list[Component]:
 
 
 def _groups(row: Row, repository: str) -> dict[str, tuple[Component, ...]]:
-    return {"tests": programs_of(row), "nodes": (*programs_of(row), *node_bases(repository, row))}
+    programs = programs_of(row)
+    return {"tests": programs, "flux": FLUX, "nodes": (*programs, *node_bases(repository, row))}

@@ -13,7 +13,7 @@ import pytest
 from espalier.assets import inventory
 from espalier.assets.cache import is_intact, seal
 from espalier.assets.inventory import State
-from espalier.assets.recipes import ETCD, KUBERNETES, chosen, of_all_rows
+from espalier.assets.recipes import ETCD, KUBERNETES, chosen, everything
 from tests.support.asset_builds import make_base, make_component
 
 
@@ -34,7 +34,7 @@ def test_every_component_is_listed_whether_it_is_built_or_not(tmp_path: Path) ->
     states = _states(tmp_path)
     assert states.pop(ETCD.key) is State.BUILT
     assert set(states.values()) == {State.MISSING}
-    assert {component.key for component in of_all_rows()} == {*states, ETCD.key}
+    assert {component.key for component in everything()} == {*states, ETCD.key}
 
 
 def test_an_empty_cache_has_nothing_to_prune(tmp_path: Path) -> None:
@@ -73,6 +73,12 @@ def test_assets_without_a_recipe_are_listed_and_then_removed(tmp_path: Path) -> 
     assert not any(path.exists() for path in gone)
     assert all(path.is_dir() for path in (*current, foreign, tmp_path / f"envtest-{KUBERNETES.version}"))
     assert inventory.outdated(tmp_path) == []
+
+
+def test_no_component_with_a_recipe_is_removed(tmp_path: Path) -> None:
+    for component in everything():
+        make_component(component, tmp_path)
+    assert inventory.prune(tmp_path, lambda _line: None, dry_run=True) == []
 
 
 def test_a_base_that_a_node_is_mounted_from_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ def assets() -> None:
 
 
 @assets.command()
-@click.argument("what", nargs=-1, help="tests, nodes, a component, or one version: node-base-1.35.4.")
+@click.argument("what", nargs=-1, help="tests, flux, nodes, a component, or one version: node-base-1.35.4.")
 @click.option(
     "--image-repository",
     metavar="NAME",
@@ -30,10 +30,11 @@ def assets() -> None:
 )
 @click.option("--dry-run", is_flag=True, help="Only print what would be built, and what is missing.")
 def build(*, what: Sequence[str], image_repository: str | None, row: str | None, dry_run: bool) -> None:
-    """Build missing assets; without a name, all of them. When stopped, it keeps what is finished.
+    """Build missing assets; without a name, those of `nodes`. When stopped, it keeps what is finished.
 
-    Prints sizes and times first. `tests` is what a management cluster runs; it needs Go. `nodes` is all that
-    `espalier up --nodes real` runs; it also needs root and debootstrap.
+    Prints sizes and times first. `tests` is what a management cluster runs; it needs Go. `flux`, which needs
+    Go as well, is Flux's controllers of Git repositories. `nodes` is all that `espalier up --nodes real` runs; it also
+    needs root and debootstrap.
 
     \b
     Example:
