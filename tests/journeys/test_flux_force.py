@@ -8,8 +8,8 @@ import pytest
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.flux import FORCE_ANNOTATION, KUSTOMIZATION, NAME_LABEL, NAMESPACE_LABEL
 from espalier.api.meta import Tree
-from espalier.clusters.observe.flux import FORCE_ANNOTATION, KUSTOMIZATION, NAME_LABEL, NAMESPACE_LABEL
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden
 from espalier.kube.inprocess import InProcessTransport

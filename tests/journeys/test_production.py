@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
+from espalier.api.flux import KUSTOMIZATION
 from espalier.cli.install import manifests
 from espalier.cli.programs import components
-from espalier.clusters.observe.flux import KUSTOMIZATION
 from espalier.kube.rbac import Right
 from espalier.providers.registry import PROVIDERS
 from tests.support.environments.control_plane import ControlPlane

@@ -28,10 +28,11 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.eksa.upgrades import FrontEnd
+from espalier.api.flux import KUSTOMIZATION
 from espalier.clusterapi import external_etcd
 from espalier.clusters.design import names
 from espalier.clusters.design.provider import Providers, extra_kinds
-from espalier.clusters.observe import flux, git_ops, references
+from espalier.clusters.observe import git_ops, references
 from espalier.clusters.observe.observe import followed, written
 from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights
 from espalier.runtime.certificates import SECRET_NAME
@@ -55,7 +56,7 @@ def rights(providers: Providers) -> Rights:
             Right((Cluster.resource,), ("patch",), "status"),
             Right(references.kinds(providers), (*FOLLOW, "patch")),
             Right(git_ops.KINDS, FOLLOW),
-            Right((flux.KUSTOMIZATION,), FOLLOW),
+            Right((KUSTOMIZATION,), FOLLOW),
             Right((CORE_EVENT,), APPLY),
             *(right for provider in providers.values() for right in provider.rights),
         ),

@@ -6,8 +6,8 @@ clusters/MANAGEMENT/flux-system/CLUSTER.yaml                Flux's Kustomization
 clusters/MANAGEMENT/flux-system/gotk-sync.yaml              the repository, and the Kustomization of this folder
 clusters/MANAGEMENT/flux-system/kustomization.yaml
 
-One Kustomization for each cluster: a file that is refused stops only the Kustomization that it is in. None waits for its
-cluster: meanwhile Flux would neither apply the commit that mends it nor set hand edits back (decision 0197).
+One Kustomization for each cluster: a file that is refused stops only the Kustomization that it is in. None waits for
+its cluster: meanwhile Flux would neither apply the commit that mends it nor set hand edits back (decision 0197).
 """
 
 from __future__ import annotations

@@ -95,6 +95,14 @@ class Published:
     attempts: int
 
 
+@dataclass(frozen=True)
+class Snapshot:
+    """A branch at one moment: its commit, empty for a repository without any, and its files."""
+
+    commit: str
+    files: dict[str, bytes]
+
+
 class Repository:
     """A branch of a remote repository."""
 
@@ -110,10 +118,14 @@ class Repository:
 
     def read(self) -> dict[str, bytes]:
         """The files of the branch; empty for a repository without commits. Raises `GitError`."""
+        return self.fetch().files
+
+    def fetch(self, *, exact: bool = False) -> Snapshot:
+        """The branch as it is now; `exact`: never the default one in its place. Raises `GitError`."""
         with tempfile.TemporaryDirectory(prefix="espalier-git-") as folder:
-            repo, head = self._fetched(Path(folder))
+            repo, head = self._fetched(Path(folder), exact=exact)
             with repo:
-                return _files(repo, head)
+                return Snapshot((head or b"").decode(), _files(repo, head))
 
     def publish(self, change: Change, message: str, author: Author, *, attempts: int = ATTEMPTS) -> Published:
         """Commit a change and push it. The first commit of an empty repository makes the branch. Raises `GitError`."""
@@ -179,17 +191,22 @@ class Repository:
         finally:
             programs.end()
 
-    def _fetched(self, folder: Path) -> tuple[Repo, bytes | None]:
+    def _fetched(self, folder: Path, *, exact: bool = False) -> tuple[Repo, bytes | None]:
         """A new local repository with the remote branch, and the branch's commit; None if there are no commits.
 
-        A branch that does not exist beside others begins at the one that the server calls its default.
+        A branch that does not exist beside others begins at the one that the server calls its default, unless `exact`.
         """
         repo = Repo.init_bare(str(folder), default_branch=self._branch.encode())
+
+        def found_in(refs: Mapping[Any, Any]) -> Any:
+            return refs.get(self._ref) or (None if exact else refs.get(b"HEAD"))
 
         def wanted(refs: Mapping[Any, Any], depth: int | None = None) -> list[Any]:
             if any(len(commit) != _ID for commit in refs.values()):
                 raise self._other_hashes()
-            base = refs.get(self._ref) or refs.get(b"HEAD")
+            base = found_in(refs)
+            if base is None and any(ref.startswith(b"refs/heads/") for ref in refs):
+                raise GitError("BranchNotFound", f"{self._where}: there is no such branch; push it, or name another")
             return [base] if base is not None else []
 
         refs: Mapping[Any, Any] = {}
@@ -205,7 +222,7 @@ class Repository:
         if failure is not None:
             repo.close()
             raise failure
-        return repo, refs.get(self._ref) or refs.get(b"HEAD")
+        return repo, found_in(refs)
 
     def _pushed(self, repo: Repo, head: bytes | None, commit: bytes) -> str:
         """Push a commit made on `head`; the reason for a refusal, else empty."""

@@ -7,7 +7,7 @@ import os
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -42,6 +42,15 @@ class GitServer:
     url: str
     before_push: Callable[[], None] = lambda: None
     """Called between a client's last look at the branches and its push."""
+
+    away: Callable[[], AbstractContextManager[None]] = nullcontext
+    """While it is entered, nobody listens at the address."""
+
+    def without_history(self) -> str:
+        """Replace the branch by one commit with the same files, as a push by force does; its id."""
+        commit = git("-C", self.folder, "commit-tree", "main^{tree}", "-m", "all of it anew")
+        self.git("update-ref", "refs/heads/main", commit)
+        return commit
 
     def git(self, *words: str) -> str:
         return git("-C", self.folder, *words)
@@ -147,13 +156,37 @@ def git_server(folder: Path, *, password: str = "", branch: str = "main") -> Ite
             self.rfile.readline()
             return b"".join(parts)
 
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.url = f"http://127.0.0.1:{listening.server_port}/fleet.git"
-    thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
+    listening = _Listening(Handler)
+    server.url = f"http://127.0.0.1:{listening.port}/fleet.git"
+    server.away = listening.away
+    listening.begin()
     try:
         yield server
     finally:
-        listening.shutdown()
-        listening.server_close()
-        thread.join(_LIMIT)
+        listening.end()
+
+
+class _Listening:
+    """The socket and its thread; they come and go at the same port."""
+
+    def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
+        self._handler = handler
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self.port = self._server.server_port
+        self._thread = threading.Thread()
+
+    def begin(self) -> None:
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(_LIMIT)
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        self.end()
+        yield
+        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), self._handler)
+        self.begin()

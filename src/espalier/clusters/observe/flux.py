@@ -5,14 +5,10 @@ The Kustomization that applies an object is named by labels of the object. Flux 
 
 from __future__ import annotations
 
-from espalier.api.resource import Key, Resource
+from espalier.api.flux import FORCE_ANNOTATION, KUSTOMIZATION, NAME_LABEL, NAMESPACE_LABEL
+from espalier.api.resource import Key
 from espalier.kube.objects import Object
 from espalier.runtime.cache import Caches
-
-KUSTOMIZATION = Resource("kustomize.toolkit.fluxcd.io", "v1", "kustomizations", "Kustomization")
-NAME_LABEL, NAMESPACE_LABEL = (f"{KUSTOMIZATION.group}/{part}" for part in ("name", "namespace"))
-FORCE_ANNOTATION = f"{KUSTOMIZATION.group}/force"
-"""On an object: Flux forces this one, whatever the Kustomization says."""
 
 _ON = "enabled"
 

@@ -18,6 +18,7 @@ from espalier.cli.install import manifests
 from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.home import Home, naming
 from espalier.cli.local.environment import authority as authorities
+from espalier.cli.local.environment import flux
 from espalier.cli.local.environment.hosts import Hosts
 from espalier.cli.local.environment.management import (
     MANAGEMENT_CLUSTER_NAME,
@@ -41,6 +42,7 @@ from espalier.runtime.component import assemble, kinds
 from espalier.runtime.manager import Manager
 from espalier.runtime.webhooks import Webhooks
 from espalier.simulator.controller import Timing
+from espalier.simulator.flux import setup as stand_in
 from espalier.simulator.pods.process_runtime import ProcessRuntime
 from espalier.simulator.stores import FolderStores
 
@@ -123,13 +125,16 @@ async def managed(
 ) -> AsyncIterator[ManagerTask]:
     """The manager of a started API server, which calls `webhooks` at `IN_PROCESS`; the record has this name."""
     client = Client(InProcessTransport(server), field_manager="espalier", user_agent="espalier")
+    flux_client = Client(InProcessTransport(server, flux.ACCOUNT), user_agent="flux-stand-in")
     try:
         manager = Manager(client, clock=hosts.clock, rng=hosts.rng, connect=hosts.workloads.connect)
         made_of = components.of_manager(SIMULATED)
         machines = machines_component(hosts.workloads, hosts.rng, hosts.timing, hosts_workloads=False)
         assemble(manager, made_of, webhooks=webhooks)
         assemble(manager, [machines], client=client)
-        await prepare_kinds(client, releases, (*kinds(made_of), *SIMULATED_KINDS), name)
+        from_git = stand_in.component(flux.fetch)
+        assemble(manager, [from_git], client=flux_client)
+        await prepare_kinds(client, releases, (*kinds((*made_of, from_git)), *SIMULATED_KINDS), name)
         for resource, tree in manifests.webhook_configurations(IN_PROCESS):
             await client.apply(resource, tree)
         managing = ManagerTask.begin(manager)
@@ -141,6 +146,7 @@ async def managed(
         finally:
             await managing.stop()
     finally:
+        await flux_client.close()
         await client.close()
 
 

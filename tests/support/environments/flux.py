@@ -1,0 +1,98 @@
+"""Flux's own controllers as processes beside a real API server.
+
+Found, never fetched: `make real-assets REAL=flux` builds them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+
+from espalier.api import yaml_trees
+from espalier.api.core import CLUSTER_ROLE_BINDING, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from espalier.api.meta import Tree
+from espalier.assets.cache import assets_folder, is_finished
+from espalier.assets.recipes import KUSTOMIZE_CONTROLLER, SOURCE_CONTROLLER
+from espalier.gitops.layout import FLUX_NAMESPACE
+from espalier.kube.client import Client
+from espalier.realnodes.management.control_plane import HOST, write_private
+from espalier.realnodes.management.processes import Program, Supervisor, supervised
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.definitions import until_established
+from tests.support.environments.control_plane import ControlPlane
+
+CONTROLLERS = (SOURCE_CONTROLLER, KUSTOMIZE_CONTROLLER)
+
+
+def why_no_flux() -> str:
+    """Advice when the controllers are not built; empty when they are."""
+    missing = [one.label for one in CONTROLLERS if not is_finished(one.home(assets_folder()))]
+    return f"{' and '.join(missing)} not built: run make real-assets REAL=flux" if missing else ""
+
+
+@asynccontextmanager
+async def real_flux(control_plane: ControlPlane, client: Client, folder: Path) -> AsyncIterator[None]:
+    """Flux on a management cluster: its kinds, and both controllers, which end with the block."""
+    await client.apply(NAMESPACE, {"metadata": {"name": FLUX_NAMESPACE}})
+    definitions = list(_definitions())
+    await asyncio.gather(*(client.apply(CUSTOM_RESOURCE_DEFINITION, one) for one in definitions))
+    await until_established(client, {one["metadata"]["name"] for one in definitions})
+    async with supervised(folder, SystemClock()) as supervisor:
+        await asyncio.gather(*(_start(one.name, control_plane, client, supervisor) for one in CONTROLLERS))
+        yield
+
+
+def _definitions() -> Iterator[Tree]:
+    for one in CONTROLLERS:
+        for path in sorted((one.home(assets_folder()) / "config/crd/bases").glob("*.yaml")):
+            yield from (tree for tree in yaml_trees.trees(path.read_bytes(), path.name) if tree)
+
+
+async def _start(name: str, control_plane: ControlPlane, client: Client, supervisor: Supervisor) -> None:
+    folder = supervisor.folder / name
+    (folder / "data").mkdir(parents=True)
+    (folder / "tmp").mkdir()
+    account = f"system:serviceaccount:{FLUX_NAMESPACE}:{name}"
+    kubeconfig = folder / "kubeconfig"
+    write_private(kubeconfig, control_plane.kubeconfig_of(account, SystemClock()).to_bytes())
+    # Both have this role where Flux is installed: kustomize-controller applies whatever is in Git.
+    group = CLUSTER_ROLE_BINDING.group
+    binding: Tree = {
+        "metadata": {"name": f"{FLUX_NAMESPACE}-{name}"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": account}],
+    }
+    await client.apply(CLUSTER_ROLE_BINDING, binding)
+    health, files = _free_port(), _free_port()
+    options = {"health-addr": f"{HOST}:{health}", "metrics-addr": "0", "min-retry-delay": "250ms"}
+    options |= {"max-retry-delay": "2s", "watch-all-namespaces": "true", "log-level": "debug"}
+    if name == SOURCE_CONTROLLER.name:
+        options |= {"storage-path": str(folder / "data"), "storage-addr": f"{HOST}:{files}"}
+        options |= {"storage-adv-addr": f"{HOST}:{files}"}
+    program = next(one.home(assets_folder()) / name for one in CONTROLLERS if one.name == name)
+    environment = {"KUBECONFIG": str(kubeconfig), "RUNTIME_NAMESPACE": FLUX_NAMESPACE, "TMPDIR": str(folder / "tmp")}
+    arguments: list[str | Path] = [program, *(f"--{option}={value}" for option, value in options.items())]
+
+    async def is_ready() -> bool:
+        limit = aiohttp.ClientTimeout(total=5)
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=limit) as session,
+                session.get(f"http://{HOST}:{health}/readyz") as response,
+            ):
+                return response.status == 200
+        except (aiohttp.ClientError, TimeoutError):
+            return False
+
+    await supervisor.start(Program(name, arguments, folder, is_ready, environment))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,158 @@
+"""A management cluster whose workload clusters come from a Git repository: pushed to, and watched."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from espalier.api import yaml_trees
+from espalier.api.core import SECRET
+from espalier.api.flux import GIT_REPOSITORY, KUSTOMIZATION
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+from espalier.gitops.layout import (
+    CLUSTER_FILE,
+    FLUX_NAMESPACE,
+    SYNC_FILE,
+    base_of,
+    cluster_files,
+    flux_files,
+    without_cluster,
+)
+from espalier.gitops.repository import Access, Author, Change, Published, Repository
+from espalier.kube.errors import NotFound
+from tests.support.environments.managed_clusters import EXAMPLES, NAMESPACE, AccountedClusters
+from tests.support.servers.git_server import GitServer
+
+BASE = base_of("laptop")
+SYNCED = {resource.kind: resource for resource in (GIT_REPOSITORY, KUSTOMIZATION)}
+AUTHOR = Author("anna", "anna@example.com", 1_767_225_600)
+PASSWORD = "s3cret"
+
+
+@dataclass
+class Fleet:
+    """The management cluster, its repository, and somebody who may push. `step` is how often it is looked at."""
+
+    env: AccountedClusters
+    server: GitServer
+    step: float
+    interval: str = "1s"
+    patience: float = 120.0
+    pushed: list[str] = field(default_factory=list)
+
+    @property
+    def repository(self) -> Repository:
+        return Repository(Access(self.server.url, username="flux", password=PASSWORD), "main")
+
+    async def follow(self, password: str = PASSWORD) -> None:
+        """What an administrator does once: the files of Flux, the credentials, and the objects that start it."""
+        url = self.server.url
+        self.push(lambda files: flux_files(BASE, url, "main", files, secret=FLUX_NAMESPACE))
+        await self.give(password)
+        text = self.repository.read()[f"{BASE}/{FLUX_NAMESPACE}/{SYNC_FILE}"]
+        for tree in yaml_trees.trees(text, SYNC_FILE):
+            await self.env.client.apply(SYNCED[tree["kind"]], tree, field_manager="kubectl")
+
+    async def give(self, password: str = PASSWORD) -> None:
+        """Give Flux the credentials."""
+        data = {"username": b"flux", "password": password.encode()}
+        encoded = {name: base64.b64encode(value).decode() for name, value in data.items()}
+        body: Tree = {"metadata": {"name": FLUX_NAMESPACE, "namespace": FLUX_NAMESPACE}, "data": encoded}
+        await self.env.client.apply(SECRET, body, field_manager="kubectl")
+
+    def push(self, change: Change) -> Published:
+        """Commit and push, with short intervals: tests do not wait for minutes."""
+
+        def quick(files: Mapping[str, bytes]) -> dict[str, bytes | None]:
+            return {path: self._quickened(text) for path, text in change(files).items()}
+
+        published = self.repository.publish(quick, "change", AUTHOR)
+        self.pushed.append(published.commit)
+        return published
+
+    def add(self, name: str, **spec: object) -> None:
+        """Push a cluster, or its changed spec."""
+        trees = manifest(name, **spec)
+        self.push(lambda files: cluster_files(BASE, trees, files))
+
+    def remove(self, name: str) -> None:
+        """Push the removal of a cluster's files."""
+        self.push(lambda files: without_cluster(BASE, name, files))
+
+    def replace(self, name: str, old: str, new: str) -> None:
+        """Push a change of the text of a cluster's file."""
+        path = f"{BASE}/{name}/eksa-system/{CLUSTER_FILE}"
+
+        def change(files: Mapping[str, bytes]) -> dict[str, bytes | None]:
+            assert old.encode() in files[path]
+            return {path: files[path].replace(old.encode(), new.encode())}
+
+        self.push(change)
+
+    async def said(self, resource: Resource, name: str) -> str:
+        """The message of condition Ready while it is not True; empty when it is, or when there is none yet."""
+        try:
+            found = await self.env.client.get(resource, name, FLUX_NAMESPACE)
+        except NotFound:
+            return ""
+        conditions = (found.tree.get("status") or {}).get("conditions") or []
+        ready = next((one for one in conditions if one["type"] == "Ready"), {"status": "True"})
+        return "" if ready["status"] == "True" else str(ready["message"])
+
+    async def until_said(self, resource: Resource, name: str, *words: str) -> str:
+        """Wait until an object of Flux says that it failed, with these words."""
+        found = ""
+
+        async def so() -> bool:
+            nonlocal found
+            found = await self.said(resource, name)
+            return bool(found) and all(word in found for word in words)
+
+        await self.until(so, lambda: f"{resource.kind} {name} says {found!r}, expected {words}")
+        return found
+
+    async def until_applied(self, name: str, commit: str = "") -> None:
+        """Wait until Flux has applied a commit, the last that was pushed if none is given."""
+        wanted, revision, message = commit or self.pushed[-1], "", ""
+
+        async def so() -> bool:
+            nonlocal revision, message
+            message = await self.said(KUSTOMIZATION, name)
+            try:
+                found = await self.env.client.get(KUSTOMIZATION, name, FLUX_NAMESPACE)
+            except NotFound:
+                return False
+            revision = str((found.tree.get("status") or {}).get("lastAppliedRevision"))
+            return wanted in revision and not message
+
+        await self.until(so, lambda: f"{name} is at {revision}, expected {wanted}: {message}")
+
+    async def until(self, is_so: Callable[[], Awaitable[bool]], what: Callable[[], str]) -> None:
+        """Look until it is so. Raises `TimeoutError` with what is there instead."""
+        try:
+            async with asyncio.timeout(self.patience):
+                while not await is_so():  # noqa: ASYNC110  requests are asked again, nothing is awaited
+                    await asyncio.sleep(self.step)
+        except TimeoutError:
+            raise TimeoutError(what()) from None
+
+    def _quickened(self, text: bytes | None) -> bytes | None:
+        if text is None:
+            return None
+        for interval in ("1m0s", "5m0s"):
+            text = text.replace(f'"{interval}"'.encode(), f'"{self.interval}"'.encode())
+        return text
+
+
+def manifest(name: str, **spec: object) -> list[Tree]:
+    """The example under another name, with these fields of the Cluster's spec."""
+    trees = yaml_trees.trees((EXAMPLES / "docker.yaml").read_bytes(), "docker.yaml")
+    for tree in trees:
+        tree["metadata"] |= {"name": name, "namespace": NAMESPACE}
+        if tree["kind"] == "Cluster":
+            tree["spec"]["datacenterRef"]["name"] = name
+            tree["spec"] |= spec
+    return trees

@@ -1,0 +1,194 @@
+"""Stories of clusters in a Git repository; the same ones with Flux and with what stands in for it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.flux import GIT_REPOSITORY, KUSTOMIZATION, NAME_LABEL, NAMESPACE
+from espalier.api.resource import Key
+from espalier.gitops.layout import CLUSTER_FILE
+from espalier.kube.client import PatchType
+from espalier.kube.errors import NotFound
+from espalier.providers.docker.kinds import DockerDatacenterConfig
+from tests.support.environments.cluster_lives import KUBERNETES, groups
+from tests.support.environments.git_fleet import BASE, Fleet
+from tests.support.environments.managed_clusters import NAMESPACE as DEFAULT
+
+GARDEN, ORCHARD = (Key(DEFAULT, name) for name in ("garden", "orchard"))
+
+
+async def a_life_by_pushes(fleet: Fleet) -> None:
+    """A pushed spec creates, a changed one upgrades, a removed one deletes."""
+    await fleet.follow()
+    fleet.add("garden", kubernetesVersion="1.34")
+    await fleet.env.until(lambda cluster: bool(cluster.status.ready), GARDEN)
+    assert set(await fleet.env.versions()) == {KUBERNETES["1.34"]}
+    fleet.replace("garden", 'kubernetesVersion: "1.34"', 'kubernetesVersion: "1.35"')
+    await fleet.until_applied("garden")
+    await fleet.env.until_ready(GARDEN)
+    assert set(await fleet.env.versions()) == {KUBERNETES["1.35"]}
+    fleet.remove("garden")
+    await fleet.env.until_gone(GARDEN)
+    await fleet.until_applied("flux-system")
+    assert fleet.server.head() == fleet.pushed[-1]
+
+
+async def an_adoption(fleet: Fleet) -> None:
+    """What kubectl creates is added to no repository; its file, pushed later, changes no machine."""
+    await fleet.follow()
+    await fleet.env.apply()
+    await fleet.env.until_ready(GARDEN)
+    await asyncio.sleep(fleet.env.calm)
+    assert fleet.server.head() == fleet.pushed[-1]
+    machines = await fleet.env.machine_names("garden")
+    fleet.add("garden")
+    await fleet.until_applied("garden")
+    await fleet.env.until_ready(GARDEN)
+    await asyncio.sleep(fleet.env.calm)
+    assert await fleet.env.machine_names("garden") == machines
+    found = await fleet.env.client.get(Cluster.resource, "garden", DEFAULT)
+    assert found.metadata.labels[NAME_LABEL] == "garden"
+    fleet.add("garden", workerNodeGroupConfigurations=groups(3))
+    await fleet.env.until(lambda cluster: cluster.spec.worker_node_group_configurations[0].count == 3)
+    await fleet.env.until_ready(GARDEN)
+
+
+async def hand_edits(fleet: Fleet) -> None:
+    """What kubectl changes and deletes is back as it is in Git."""
+    await running(fleet, "garden")
+    await fleet.env.change(workerNodeGroupConfigurations=groups(4))
+    await fleet.env.until(lambda cluster: cluster.spec.worker_node_group_configurations[0].count == 2)
+    datacenter = DockerDatacenterConfig.resource
+    before = await fleet.env.client.get(datacenter, "garden", DEFAULT)
+    await fleet.env.client.delete(datacenter, "garden", DEFAULT)
+
+    async def is_back() -> bool:
+        try:
+            after = await fleet.env.client.get(datacenter, "garden", DEFAULT)
+        except NotFound:
+            return False
+        return after.metadata.uid != before.metadata.uid
+
+    await fleet.until(is_back, lambda: "the datacenter is not back")
+    await fleet.env.until_ready(GARDEN)
+
+
+async def a_broken_file_of_another_cluster(fleet: Fleet) -> None:
+    """YAML that can't be read stops its own cluster alone, and harms it not."""
+    await running(fleet, "garden", "orchard")
+    machines = await fleet.env.machine_names("garden")
+    fleet.replace("garden", "spec:", "spec: [")
+    await fleet.until_said(KUSTOMIZATION, "garden", CLUSTER_FILE)
+    fleet.add("orchard", workerNodeGroupConfigurations=groups(3))
+    await fleet.until_applied("orchard")
+    await fleet.env.until_ready(ORCHARD)
+    assert await fleet.env.machine_names("garden") == machines
+    fleet.add("garden", workerNodeGroupConfigurations=groups(3))
+    await fleet.until_applied("garden")
+    await fleet.env.until_ready(GARDEN)
+
+
+async def a_refused_change(fleet: Fleet) -> None:
+    """What the manager refuses is said with its field; the cluster goes on as it was."""
+    await running(fleet, "garden")
+    uid = (await fleet.env.client.get(Cluster.resource, "garden", DEFAULT)).metadata.uid
+    machines = await fleet.env.machine_names("garden")
+    fleet.replace("garden", '"192.168.0.0/16"', '"192.169.0.0/16"')
+    await fleet.until_said(KUSTOMIZATION, "garden", "spec.clusterNetwork.pods")
+    found = await fleet.env.client.get(Cluster.resource, "garden", DEFAULT)
+    assert (found.metadata.uid, found.metadata.deletion_timestamp) == (uid, None)
+    assert await fleet.env.machine_names("garden") == machines
+    fleet.replace("garden", '"192.169.0.0/16"', '"192.168.0.0/16"')
+    await fleet.until_applied("garden")
+
+
+async def a_wrong_password(fleet: Fleet) -> None:
+    """Nothing is applied; the password is in no message; the right one is taken without a restart."""
+    fleet.add("garden")
+    await fleet.follow(password="0ther-w0rd")
+    said = await fleet.until_said(GIT_REPOSITORY, NAMESPACE)
+    assert "0ther-w0rd" not in said
+    assert fleet.env.clusters.get(GARDEN) is None
+    await fleet.give()
+    await fleet.env.until(lambda cluster: bool(cluster.status.ready), GARDEN)
+
+
+async def a_server_that_is_away(fleet: Fleet) -> None:
+    """Meanwhile what is in Git is kept up as it was fetched last."""
+    await running(fleet, "garden")
+    with fleet.server.away():
+        await fleet.until_said(GIT_REPOSITORY, NAMESPACE)
+        await fleet.env.change(workerNodeGroupConfigurations=groups(4))
+        await fleet.env.until(lambda cluster: cluster.spec.worker_node_group_configurations[0].count == 2)
+    fleet.add("garden", workerNodeGroupConfigurations=groups(3))
+    await fleet.until_applied("garden")
+    await fleet.env.until_ready(GARDEN)
+
+
+async def a_replaced_history(fleet: Fleet) -> None:
+    """A branch that was pushed by force is applied as it is now."""
+    await running(fleet, "garden")
+    machines = await fleet.env.machine_names("garden")
+    commit = fleet.server.without_history()
+    await fleet.until_applied("garden", commit)
+    await asyncio.sleep(fleet.env.calm)
+    assert await fleet.env.machine_names("garden") == machines
+    fleet.add("garden", workerNodeGroupConfigurations=groups(3))
+    await fleet.until_applied("garden")
+    await fleet.env.until_ready(GARDEN)
+
+
+async def an_emptied_repository(fleet: Fleet) -> None:
+    """All files at once are no removal of clusters: the folders are missing, which is said."""
+    await running(fleet, "garden")
+    before = fleet.server.head()
+    fleet.push(lambda files: {**dict.fromkeys(files), "readme.md": b"nothing"})
+    await fleet.until_said(KUSTOMIZATION, NAMESPACE, f"{BASE}/flux-system")
+    await asyncio.sleep(fleet.env.calm)
+    found = await fleet.env.client.get(Cluster.resource, "garden", DEFAULT)
+    assert found.metadata.deletion_timestamp is None
+    fleet.server.git("update-ref", "refs/heads/main", before)
+    await fleet.until_applied("garden", before)
+
+
+async def a_change_that_never_ends(fleet: Fleet) -> None:
+    """The next commit is applied whatever became of the last one."""
+    await running(fleet, "garden")
+    patch = {"metadata": {"annotations": {PAUSED_ANNOTATION: "true"}}}
+    await fleet.env.client.patch(Cluster.resource, "garden", DEFAULT, patch=patch, type=PatchType.MERGE)
+    fleet.add("garden", workerNodeGroupConfigurations=groups(3))
+    await fleet.env.until(lambda cluster: cluster.spec.worker_node_group_configurations[0].count == 3)
+    fleet.add("garden", workerNodeGroupConfigurations=groups(1))
+    await fleet.env.until(lambda cluster: cluster.spec.worker_node_group_configurations[0].count == 1)
+    patch = {"metadata": {"annotations": {PAUSED_ANNOTATION: None}}}  # type: ignore[dict-item]
+    await fleet.env.client.patch(Cluster.resource, "garden", DEFAULT, patch=patch, type=PatchType.MERGE)
+    await fleet.env.until_ready(GARDEN)
+
+
+async def running(fleet: Fleet, *names: str) -> None:
+    """These clusters, from the repository."""
+    await fleet.follow()
+    for name in names:
+        fleet.add(name)
+    for name in names:
+        await fleet.env.until(lambda cluster: bool(cluster.status.ready), Key(DEFAULT, name))
+        await fleet.until_applied(name)
+
+
+STORIES = {
+    " ".join(story.__name__.split("_")): story
+    for story in (
+        a_life_by_pushes,
+        an_adoption,
+        hand_edits,
+        a_broken_file_of_another_cluster,
+        a_refused_change,
+        a_wrong_password,
+        a_server_that_is_away,
+        a_replaced_history,
+        an_emptied_repository,
+        a_change_that_never_ends,
+    )
+}
