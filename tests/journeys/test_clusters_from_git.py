@@ -73,5 +73,9 @@ async def test_flux_and(name: str, control_plane: ControlPlane, tmp_path: Path) 
             managed_on(control_plane, MemoryStores()) as env,
             real_flux(control_plane, env.client, tmp_path / "flux"),
         ):
-            await STORIES[name](Fleet(env, server, step=0.2))
-            await delete_all(env)
+            fleet = Fleet(env, server, step=0.2)
+            try:
+                await STORIES[name](fleet)
+            finally:
+                await fleet.leave()
+                await delete_all(env)

@@ -3,6 +3,7 @@
 clusters/MANAGEMENT/CLUSTER/eksa-system/eksa-cluster.yaml   the Cluster and the objects that it names
 clusters/MANAGEMENT/CLUSTER/eksa-system/kustomization.yaml
 clusters/MANAGEMENT/flux-system/CLUSTER.yaml                Flux's Kustomization of that folder
+clusters/MANAGEMENT/flux-system/gotk-components.yaml        Flux itself, where Espalier installed it
 clusters/MANAGEMENT/flux-system/gotk-sync.yaml              the repository, and the Kustomization of this folder
 clusters/MANAGEMENT/flux-system/kustomization.yaml
 
@@ -13,20 +14,24 @@ its cluster: meanwhile Flux would neither apply the commit that mends it nor set
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import yaml
 
-from espalier.api import yaml_trees
+from espalier.api import flux, yaml_trees
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Tree
+from espalier.api.violations import ManifestError
 from espalier.gitops.content import desired, secrets_in
 
-CLUSTER_FILE, KUSTOMIZATION_FILE, SYNC_FILE = "eksa-cluster.yaml", "kustomization.yaml", "gotk-sync.yaml"
-FLUX_NAMESPACE = "flux-system"
+CLUSTER_FILE, KUSTOMIZATION_FILE = "eksa-cluster.yaml", "kustomization.yaml"
+SYNC_FILE, COMPONENTS_FILE = "gotk-sync.yaml", "gotk-components.yaml"
+FLUX_NAMESPACE = flux.NAMESPACE
+"""Namespace of Flux, and folder of its files, unless the FluxConfig names another."""
+LFS = b"version https://git-lfs.github.com/spec/"
+"""The start of a file that Git LFS keeps elsewhere."""
 
 _KUSTOMIZE = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
-_FLUX = {"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization"}
+_FLUX = {"apiVersion": flux.KUSTOMIZATION.api_version, "kind": flux.KUSTOMIZATION.kind}
 _INTERVAL = "5m0s"
 """How often Flux compares."""
 
@@ -43,61 +48,81 @@ def base_of(management: str, configured: str = "") -> str:
     return configured.strip("/") or f"clusters/{management}"
 
 
-def cluster_files(base: str, trees: Sequence[Tree], existing: Mapping[str, bytes]) -> Files:
+def cluster_files(
+    base: str,
+    trees: Sequence[Tree],
+    existing: Mapping[str, bytes],
+    *,
+    namespace: str = FLUX_NAMESPACE,
+    manages: bool = False,
+) -> Files:
     """The files of a cluster, from the objects of its manifest. `existing` are those in the repository.
 
+    `namespace` is that of Flux. Flux never deletes a cluster that `manages` others, and so Flux itself.
     Raises `Unfit` for a manifest without exactly one Cluster, and for secrets in it.
     """
     clusters = [tree for tree in trees if tree.get("kind") == Cluster.resource.kind]
     if len(clusters) != 1:
         raise Unfit(f"found {len(clusters)} Clusters in the manifest; allowed: 1, with the objects that it names")
     metadata = clusters[0]["metadata"]
-    name, namespace = metadata["name"], metadata.get("namespace", "default")
-    folder, flux = f"{base}/{name}/eksa-system", f"{base}/{FLUX_NAMESPACE}"
+    name, default = metadata["name"], metadata.get("namespace", "default")
+    if name == namespace:
+        raise Unfit(f"metadata.name: {name}; {base}/{name} is the folder of Flux: give the cluster another name")
+    folder, of_flux = f"{base}/{name}/eksa-system", f"{base}/{namespace}"
     path = f"{folder}/{CLUSTER_FILE}"
-    wanted = [_placed(desired(tree), namespace) for tree in trees]
+    wanted = [_placed(desired(tree), default) for tree in trees]
     if violations := list(secrets_in(wanted, path)):
         raise Unfit("\n".join(violations))
+    kustomization = _kustomization(name, namespace, namespace, {"path": f"./{folder}", "prune": not manages})
     return {
         path: _text(*wanted),
         f"{folder}/{KUSTOMIZATION_FILE}": _text({**_KUSTOMIZE, "resources": [CLUSTER_FILE]}),
-        f"{flux}/{name}.yaml": _text(_flux_kustomization(name, {"path": f"./{folder}", "prune": True})),
-        f"{flux}/{KUSTOMIZATION_FILE}": _listed(existing.get(f"{flux}/{KUSTOMIZATION_FILE}"), [f"{name}.yaml"]),
+        f"{of_flux}/{name}.yaml": _text(kustomization),
+        **_listing(of_flux, existing, [f"{name}.yaml"]),
     }
 
 
-def without_cluster(base: str, name: str, existing: Mapping[str, bytes]) -> dict[str, bytes | None]:
+def without_cluster(
+    base: str, name: str, existing: Mapping[str, bytes], *, namespace: str = FLUX_NAMESPACE
+) -> dict[str, bytes | None]:
     """The change that removes a cluster's files (None), by which Flux deletes it."""
-    flux = f"{base}/{FLUX_NAMESPACE}"
+    of_flux = f"{base}/{namespace}"
     change: dict[str, bytes | None] = {path: None for path in existing if path.startswith(f"{base}/{name}/")}
-    if f"{flux}/{name}.yaml" in existing:
-        change[f"{flux}/{name}.yaml"] = None
-    listing = existing.get(f"{flux}/{KUSTOMIZATION_FILE}")
-    if listing is not None:
-        change[f"{flux}/{KUSTOMIZATION_FILE}"] = _listed(listing, [], removed=f"{name}.yaml")
+    if f"{of_flux}/{name}.yaml" in existing:
+        change[f"{of_flux}/{name}.yaml"] = None
+    if f"{of_flux}/{KUSTOMIZATION_FILE}" in existing:
+        change |= _listing(of_flux, existing, [], removed=f"{name}.yaml")
     return change
 
 
-def flux_files(base: str, url: str, branch: str, existing: Mapping[str, bytes], *, secret: str = "") -> Files:
-    """The files by which Flux of a management cluster follows the repository.
+def flux_files(
+    base: str,
+    url: str,
+    branch: str,
+    existing: Mapping[str, bytes],
+    *,
+    secret: str = "",
+    namespace: str = FLUX_NAMESPACE,
+    components: Sequence[Tree] = (),
+) -> Files:
+    """The files by which Flux of a management cluster follows the repository, and itself, if `components` are given.
 
     `secret` is the name of the Secret with Flux's credentials, in Flux's namespace; it is no part of the repository.
     """
-    flux = f"{base}/{FLUX_NAMESPACE}"
+    folder = f"{base}/{namespace}"
     source: Tree = {"interval": "1m0s", "ref": {"branch": branch}, "url": url}
     if secret:
         source["secretRef"] = {"name": secret}
     repository = {
-        "apiVersion": "source.toolkit.fluxcd.io/v1",
-        "kind": "GitRepository",
-        "metadata": {"name": FLUX_NAMESPACE, "namespace": FLUX_NAMESPACE},
+        "apiVersion": flux.GIT_REPOSITORY.api_version,
+        "kind": flux.GIT_REPOSITORY.kind,
+        "metadata": {"name": namespace, "namespace": namespace},
         "spec": source,
     }
-    own = _flux_kustomization(FLUX_NAMESPACE, {"path": f"./{flux}", "prune": True})
-    return {
-        f"{flux}/{SYNC_FILE}": _text(repository, own),
-        f"{flux}/{KUSTOMIZATION_FILE}": _listed(existing.get(f"{flux}/{KUSTOMIZATION_FILE}"), [SYNC_FILE]),
-    }
+    own = _kustomization(namespace, namespace, namespace, {"path": f"./{folder}", "prune": True})
+    parts = {COMPONENTS_FILE: components} if components else {}
+    files = {f"{folder}/{name}": _text(*trees) for name, trees in (*parts.items(), (SYNC_FILE, (repository, own)))}
+    return files | _listing(folder, existing, [*parts, SYNC_FILE])
 
 
 def _placed(tree: Tree, namespace: str) -> Tree:
@@ -107,24 +132,38 @@ def _placed(tree: Tree, namespace: str) -> Tree:
     return {**tree, "metadata": {"name": name, "namespace": namespace, **others}}
 
 
-def _flux_kustomization(name: str, spec: Tree) -> Tree:
-    source = {"kind": "GitRepository", "name": FLUX_NAMESPACE}
+def _kustomization(name: str, namespace: str, source: str, spec: Tree) -> Tree:
     return {
         **_FLUX,
-        "metadata": {"name": name, "namespace": FLUX_NAMESPACE},
-        "spec": {"force": False, "interval": _INTERVAL, "sourceRef": source, **spec},
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "force": False,
+            "interval": _INTERVAL,
+            "sourceRef": {"kind": flux.GIT_REPOSITORY.kind, "name": source},
+            **spec,
+        },
     }
 
 
-def _listed(before: bytes | None, added: Sequence[str], *, removed: str = "") -> bytes:
+def _listing(folder: str, existing: Mapping[str, bytes], added: Sequence[str], *, removed: str = "") -> Files:
     """A kustomization.yaml with these files, and all that somebody wrote into it."""
-    trees = yaml_trees.trees(before, KUSTOMIZATION_FILE) if before else []
+    path = f"{folder}/{KUSTOMIZATION_FILE}"
+    before = existing.get(path)
+    if before is not None and before.startswith(LFS):
+        raise Unfit(f"{path}: it is a pointer of Git LFS, which Flux does not follow; take it out of LFS")
+    try:
+        trees = yaml_trees.trees(before, path) if before else []
+    except ManifestError as error:
+        raise Unfit(f"{error}; mend the file in the repository") from None
     tree: Tree = trees[0] if trees and isinstance(trees[0], dict) else dict(_KUSTOMIZE)
-    listed: list[Any] = [path for path in tree.get("resources") or [] if path != removed]
-    resources = [*listed, *(path for path in added if path not in listed)]
-    if before is not None and resources == tree.get("resources"):
-        return before  # its comments stay
-    return _text({**tree, "resources": resources})
+    resources = tree.get("resources") or []
+    if not isinstance(resources, list):
+        raise Unfit(f"{path}: resources: allowed: a list of files; mend the file in the repository")
+    wanted = [entry for entry in resources if entry != removed]
+    wanted += [entry for entry in added if entry not in wanted]
+    if before is not None and wanted == resources:
+        return {path: before}  # its comments stay
+    return {path: _text({**tree, "resources": wanted})}
 
 
 def _text(*trees: Tree) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shlex
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,7 +38,12 @@ from espalier.api.redaction import concealed
 ATTEMPTS = 5
 """Pushes of one change, before its author is asked to look."""
 
-_FILE = 0o100644
+LARGEST, LARGEST_FILES, MOST_FILES = 64 << 20, 256 << 20, 20_000
+"""Bytes of a commit as it is sent, and of all its files; number of its files: four times a fleet of 5000 clusters."""
+LONGEST = 600.0
+"""Seconds in which a commit has to be received."""
+
+_FILE, _FOLDER = 0o100644, 0o040000
 _ID = 40
 """Digits of a commit's id; 64 in a repository of sha256, to which the library can't push."""
 _TIMEOUT = 60.0
@@ -125,7 +131,7 @@ class Repository:
         with tempfile.TemporaryDirectory(prefix="espalier-git-") as folder:
             repo, head = self._fetched(Path(folder), exact=exact)
             with repo:
-                return Snapshot((head or b"").decode(), _files(repo, head))
+                return Snapshot((head or b"").decode(), self._files(repo, head))
 
     def publish(self, change: Change, message: str, author: Author, *, attempts: int = ATTEMPTS) -> Published:
         """Commit a change and push it. The first commit of an empty repository makes the branch. Raises `GitError`."""
@@ -134,7 +140,9 @@ class Repository:
             with tempfile.TemporaryDirectory(prefix="espalier-git-") as folder:
                 repo, head = self._fetched(Path(folder))
                 with repo:
-                    commit = _committed(repo, head, change, message, author)
+                    before = self._files(repo, head)
+                    changed = {path: text for path, text in change(before).items() if before.get(path) != text}
+                    commit = _committed(repo, head, changed, message, author) if changed else None
                     if commit is None:
                         return Published((head or b"").decode(), False, attempt)
                     refusal = self._pushed(repo, head, commit)
@@ -213,7 +221,7 @@ class Repository:
         failure = None
         try:
             with self._connected() as (client, path):
-                fetched = client.fetch(path, repo, determine_wants=wanted)
+                fetched = self._received(client, path, repo, wanted)
                 if fetched.object_format not in (None, "sha1"):
                     raise self._other_hashes()
                 refs = fetched.refs
@@ -223,6 +231,53 @@ class Repository:
             repo.close()
             raise failure
         return repo, found_in(refs)
+
+    def _received(self, client: GitClient, path: bytes, repo: Repo, wanted: Any) -> Any:
+        """Receive the last commit of the branch, without its history, as far as the limits allow."""
+        size, ends = 0, time.monotonic() + LONGEST
+
+        def in_time(_text: bytes = b"") -> None:
+            if time.monotonic() > ends:
+                raise GitError("TooSlow", f"{self._where}: not received within {LONGEST:g} s; see to the connection")
+
+        with tempfile.TemporaryFile(dir=repo.path) as pack:
+
+            def write(part: bytes) -> int:
+                nonlocal size
+                in_time()
+                size += len(part)
+                if size > LARGEST:
+                    raise self._too_large(f"its last commit has more than {LARGEST >> 20} MiB, packed")
+                return pack.write(part)
+
+            found = client.fetch_pack(path, wanted, repo.get_graph_walker(), write, progress=in_time, depth=1)
+            if size:
+                pack.seek(0)
+                repo.object_store.add_thin_pack(pack.read, None)
+        repo.update_shallow(found.new_shallow, found.new_unshallow)
+        return found
+
+    def _too_large(self, what: str) -> GitError:
+        advice = "clusters need a repository of their own, or a branch with their files alone"
+        return GitError("TooLarge", f"{self._where}: {what}; {advice}")
+
+    def _files(self, repo: Repo, head: bytes | None) -> dict[str, bytes]:
+        """The files of a commit: neither links nor other repositories."""
+        if head is None:
+            return {}
+        commit: Any = repo[head]
+        found: dict[str, bytes] = {}
+        size = 0
+        for entry in iter_tree_contents(repo.object_store, commit.tree):
+            if entry.mode not in (_FILE, 0o100755):
+                continue
+            blob: Any = repo[entry.sha]
+            size += len(blob.data)
+            if size > LARGEST_FILES or len(found) == MOST_FILES:
+                limits = f"{LARGEST_FILES >> 20} MiB, or more than {MOST_FILES} files"
+                raise self._too_large(f"its files have more than {limits}")
+            found[entry.path.decode(errors="surrogateescape")] = blob.data
+        return found
 
     def _pushed(self, repo: Repo, head: bytes | None, commit: bytes) -> str:
         """Push a commit made on `head`; the reason for a refusal, else empty."""
@@ -287,24 +342,10 @@ class _Programs(SubprocessSSHVendor):
             program.close()
 
 
-def _files(repo: Repo, head: bytes | None) -> dict[str, bytes]:
-    if head is None:
-        return {}
-    commit: Any = repo[head]
-    files = {}
-    for entry in iter_tree_contents(repo.object_store, commit.tree):
-        if entry.mode in (_FILE, 0o100755):  # neither links nor other repositories
-            blob: Any = repo[entry.sha]
-            files[entry.path.decode(errors="surrogateescape")] = blob.data
-    return files
-
-
-def _committed(repo: Repo, head: bytes | None, change: Change, message: str, author: Author) -> bytes | None:
-    """The new commit; None if the branch already is as asked for."""
-    before = _files(repo, head)
-    changed = {path: text for path, text in change(before).items() if before.get(path) != text}
-    if not changed:
-        return None
+def _committed(
+    repo: Repo, head: bytes | None, changed: Mapping[str, bytes | None], message: str, author: Author
+) -> bytes:
+    """The new commit."""
     commit: Any = Commit()
     parent: Any = repo[head] if head is not None else None
     commit.parents = [head] if head is not None else []
@@ -329,17 +370,27 @@ def _tree(repo: Repo, before: bytes | None, changed: Mapping[str, bytes | None])
         elif text is None:
             del tree[name.encode()]
         else:
+            _require(tree, name, (_FILE, 0o100755), "a folder, a link or another repository")
             blob = Blob.from_string(text)
             repo.object_store.add_object(blob)
             tree[name.encode()] = (_FILE, blob.id)
     for name, inner in below.items():
+        _require(tree, name, (_FOLDER,), "a file, a link or another repository (a submodule)")
         present = tree[name.encode()][1] if name.encode() in tree else None
         made = _tree(repo, present, inner)
         if made is None:
             del tree[name.encode()]
         else:
-            tree[name.encode()] = (0o040000, made)
+            tree[name.encode()] = (_FOLDER, made)
     if before is not None and len(tree) == 0:
         return None
     repo.object_store.add_object(tree)
     return bytes(tree.id)
+
+
+def _require(tree: Any, name: str, modes: tuple[int, ...], other: str) -> None:
+    """Raises `GitError` where something else has the name: what is in its place would be lost."""
+    if name.encode() in tree and tree[name.encode()][0] not in modes:
+        raise GitError(
+            "PathTaken", f"{name}: the repository has {other} of this name; choose another clusterConfigPath"
+        )

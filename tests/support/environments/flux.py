@@ -74,6 +74,8 @@ async def _start(name: str, control_plane: ControlPlane, client: Client, supervi
     if name == SOURCE_CONTROLLER.name:
         options |= {"storage-path": str(folder / "data"), "storage-addr": f"{HOST}:{files}"}
         options |= {"storage-adv-addr": f"{HOST}:{files}"}
+    else:
+        options |= {"http-retry": "1"}
     program = next(one.home(assets_folder()) / name for one in CONTROLLERS if one.name == name)
     environment = {"KUBECONFIG": str(kubeconfig), "RUNTIME_NAMESPACE": FLUX_NAMESPACE, "TMPDIR": str(folder / "tmp")}
     arguments: list[str | Path] = [program, *(f"--{option}={value}" for option, value in options.items())]

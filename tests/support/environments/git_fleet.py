@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from espalier.api import yaml_trees
@@ -55,6 +56,17 @@ class Fleet:
         text = self.repository.read()[f"{BASE}/{FLUX_NAMESPACE}/{SYNC_FILE}"]
         for tree in yaml_trees.trees(text, SYNC_FILE):
             await self.env.client.apply(SYNCED[tree["kind"]], tree, field_manager="kubectl")
+
+    async def leave(self) -> None:
+        """Take all of it back: clusters by their Kustomizations, then the repository."""
+        for resource in (KUSTOMIZATION, GIT_REPOSITORY):
+            with suppress(NotFound):
+                await self.env.client.delete(resource, FLUX_NAMESPACE, FLUX_NAMESPACE)
+
+            async def is_gone(resource: Resource = resource) -> bool:
+                return not (await self.env.client.list(resource, FLUX_NAMESPACE)).items
+
+            await self.until(is_gone, lambda resource=resource: f"a {resource.kind} is left")  # type: ignore[misc]
 
     async def give(self, password: str = PASSWORD) -> None:
         """Give Flux the credentials."""

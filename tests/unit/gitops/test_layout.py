@@ -76,6 +76,33 @@ def test_a_listing_keeps_what_others_wrote() -> None:
     assert cluster_files(BASE, manifest(), {LISTING: listed})[LISTING] == listed
 
 
+@pytest.mark.parametrize(
+    ("before", "words"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 3\n", "a pointer of Git LFS"),
+        (b"resources: [", "mend the file in the repository"),
+        (b"resources: 1", "allowed: a list of files"),
+    ],
+)
+def test_a_listing_that_is_none_is_not_overwritten(before: bytes, words: str) -> None:
+    with pytest.raises(Unfit, match=words):
+        cluster_files(BASE, manifest(), {LISTING: before})
+
+
+def test_flux_deletes_no_management_cluster() -> None:
+    files = cluster_files(BASE, manifest(), {}, namespace="flux", manages=True)
+    (found,) = read(files["clusters/laptop/flux/garden.yaml"])
+    assert (found["spec"]["prune"], found["metadata"]["namespace"]) == (False, "flux")
+    assert found["spec"]["sourceRef"]["name"] == "flux"
+
+
+def test_a_cluster_has_not_the_name_of_flux() -> None:
+    (cluster, *others) = manifest()
+    cluster["metadata"]["name"] = "flux-system"
+    with pytest.raises(Unfit, match="is the folder of Flux"):
+        cluster_files(BASE, [cluster, *others], {})
+
+
 def test_a_removed_cluster_leaves_the_others() -> None:
     files = flux_files(BASE, "ssh://git@git.example.com/fleet", "main", {})
     files |= cluster_files(BASE, manifest(), files)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shlex
 import shutil
 import stat
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from espalier.gitops import repository as module
 from espalier.gitops.repository import ATTEMPTS, Access, Author, GitError, Repository
 from tests.support.servers.git_server import GitServer, git, git_server
 
@@ -150,6 +152,60 @@ def test_links_and_submodules_stay_as_they_are(server: GitServer) -> None:
     assert repository(server).read() == {}
     repository(server).publish(lambda _: put("b.yaml", "y"), "add b", FLUX)
     assert entries.strip() in server.git("ls-tree", "main")
+
+
+def test_a_history_is_left_on_the_server(server: GitServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a large history, the last commit alone is fetched, and pushed upon."""
+    server.commit("large.txt", "".join(random.Random(1).choices("abcdefgh", k=400_000)))
+    server.commit("large.txt", "small")
+    monkeypatch.setattr(module, "LARGEST", 10_000)
+    repository(server).publish(lambda _: put("b.yaml", "y"), "add b", FLUX)
+    assert len(server.git("rev-list", "main").split()) == 3
+    assert git("-C", server.folder, "fsck", "--strict") == ""
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "reason", "words"),
+    [
+        ("LARGEST", 10_000, "TooLarge", "its last commit has more than"),
+        ("LARGEST_FILES", 10_000, "TooLarge", "its files have more than"),
+        ("MOST_FILES", 1, "TooLarge", "or more than 1 files"),
+        ("LONGEST", -1.0, "TooSlow", "see to the connection"),
+    ],
+)
+def test_more_than_clusters_need_is_not_fetched(
+    server: GitServer, monkeypatch: pytest.MonkeyPatch, limit: str, most: float, reason: str, words: str
+) -> None:
+    server.commit("a.txt", "".join(random.Random(1).choices("abcdefgh", k=400_000)))
+    before = server.commit("b.txt", "small")
+    monkeypatch.setattr(module, limit, most)
+    with pytest.raises(GitError, match=words) as failed:
+        repository(server).publish(lambda _: put("b.yaml", "y"), "add b", FLUX)
+    assert failed.value.reason == reason
+    assert server.head() == before
+
+
+@pytest.mark.parametrize("path", ["module/b.yaml", "link/b.yaml", "a.yaml/b.yaml", "folder", "link"])
+def test_nothing_takes_the_place_of_another_entry(server: GitServer, path: str) -> None:
+    server.commit("a.yaml", "x")
+    blob = git("-C", server.folder, "hash-object", "-w", "--stdin", stdin=b"a.yaml")
+    folder = git("-C", server.folder, "mktree", stdin=f"100644 blob {blob}\tb".encode())
+    entries = f"100644 blob {blob}\ta.yaml\n040000 tree {folder}\tfolder\n120000 blob {blob}\tlink\n"
+    entries += f"160000 commit {server.head()}\tmodule\n"
+    tree = git("-C", server.folder, "mktree", stdin=entries.encode())
+    server.git("update-ref", "refs/heads/main", server.git("commit-tree", tree, "-p", "main", "-m", "links"))
+    before = server.head()
+    with pytest.raises(GitError, match="choose another clusterConfigPath") as refused:
+        repository(server).publish(lambda _: put(path, "y"), "add b", FLUX)
+    assert refused.value.reason == "PathTaken"
+    assert server.head() == before
+
+
+def test_a_missing_branch_is_fetched_from_no_other(server: GitServer) -> None:
+    server.commit("a.yaml", "x")
+    with pytest.raises(GitError, match="there is no such branch") as failed:
+        repository(server, "other").fetch(exact=True)
+    assert failed.value.reason == "BranchNotFound"
 
 
 def test_a_repository_with_other_hashes_is_refused(tmp_path: Path) -> None:
