@@ -64,7 +64,6 @@ CASES = {
         ["spec.controlPlaneConfiguration.count", "2", "odd"],
     ),
     "group twice": (changed(twice_the_group), ["spec.workerNodeGroupConfigurations[1].name", "md-0"]),
-    "self-managed": (spec("managementCluster.name", "garden"), ["spec.managementCluster.name", "self-managed"]),
     "external etcd": (spec("externalEtcdConfiguration", {"count": 2}), ["spec.externalEtcdConfiguration.count", "odd"]),
     "key twice": (
         EXAMPLE.replace("spec:", "spec:\n  kubernetesVersion: '1.35'", 1),

@@ -16,9 +16,10 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError, NotFound
-from espalier.management import installing
+from espalier.management import installing, plan
 from espalier.management import record as records
-from espalier.management.steps import Progress, Refused, Step
+from espalier.management.plan import Planned
+from espalier.management.steps import Actions, Progress, Refused
 from espalier.moving import mover as moves
 from espalier.moving.mover import Judge, Mover
 from espalier.moving.sides import Side
@@ -59,36 +60,23 @@ class Creation:
     """Installs Flux in the new management cluster, and commits the cluster's files; None without `gitOpsRef`."""
     _cluster: Client | None = None
 
-    def steps(self) -> list[Step]:
-        """The steps in the bootstrap, in order. The bootstrap is removed after them."""
-        here, there = "bootstrap", f"cluster {self.key.name}"
-        named = [f"{one['kind']} {one['metadata']['name']}" for one in self.cluster_api]
-        ours = [f"{one['kind']} {one['metadata']['name']}" for one in self.espalier]
-        steps = [
-            Step("create", f"create cluster {self.key} by the bootstrap", self._create, [f"{here}: the manifest"]),
-            Step(
-                "cluster-api",
-                f"install Cluster API in cluster {self.key.name}",
-                lambda: self._install(self.cluster_api),
-                [f"{there}: {one}" for one in named],
-            ),
-            Step(
-                "espalier",
-                f"install Espalier in cluster {self.key.name}",
-                self._install_espalier,
-                [f"{there}: {one}" for one in ours],
-            ),
-            Step("gitops", "set up GitOps", self._git_ops, [f"{there}: Flux", "the Git repository"]),
-            Step(
-                "move",
-                f"move cluster {self.key} into itself",
-                self._move,
-                [f"{there}: all objects of the cluster", f"{here}: their deletion"],
-            ),
-            Step("mark", "mark the management cluster", self._mark, [f"{there}: ConfigMap management-cluster"]),
-            Step("kubeconfig", "write the kubeconfig", self._kubeconfig, ["this machine: the kubeconfig, mode 0600"]),
-        ]
-        return [one for one in steps if one.name != "gitops" or self.set_up_git_ops is not None]
+    def steps(self) -> list[Planned]:
+        """The steps in the bootstrap, in order."""
+        has_git_ops = self.set_up_git_ops is not None
+        return plan.creation(self.key, self.cluster_api, self.espalier, has_git_ops=has_git_ops)
+
+    @property
+    def actions(self) -> Actions:
+        """The action of each step."""
+        return {
+            "create": self._create,
+            "cluster-api": lambda: self._install(self.cluster_api),
+            "espalier": self._install_espalier,
+            "gitops": self._git_ops,
+            "move": self._move,
+            "mark": self._mark,
+            "kubeconfig": self._kubeconfig,
+        }
 
     async def close(self) -> None:
         """Close the connection to the cluster."""

@@ -1,13 +1,15 @@
-"""Named steps of an operation: each can be repeated, and the record says which is the last that is done."""
+"""Execution of an operation: the steps that are left, each of which can be repeated, and the record of the last one."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
+
+import msgspec
 
 from espalier.kube.client import Client
 from espalier.management import record as records
+from espalier.management.plan import Planned, remaining
 
 
 class Refused(Exception):
@@ -16,18 +18,6 @@ class Refused(Exception):
     def __init__(self, *problems: str) -> None:
         super().__init__("; ".join(problems))
         self.problems = problems
-
-
-@dataclass(frozen=True)
-class Step:
-    """One step."""
-
-    name: str
-    """Stored in the record."""
-    title: str
-    act: Callable[[], Awaitable[None]]
-    writes: Sequence[str] = ()
-    """The objects it writes, and where: for a dry run."""
 
 
 class Progress(Protocol):
@@ -40,19 +30,25 @@ class Progress(Protocol):
         """Something is waited for."""
 
 
-def remaining(steps: Sequence[Step], done: str) -> Sequence[Step]:
-    """The steps after the one that is the last done. An unknown one, of another release, counts as none."""
-    names = [one.name for one in steps]
-    return steps[names.index(done) + 1 :] if done in names else steps
+Elapsed = Callable[[], str]
+"""The time since the command began, for people."""
+
+Actions = Mapping[str, Callable[[], Awaitable[None]]]
+"""The action of each step, by its name."""
 
 
 async def run(
-    bootstrap: Client, record: records.Record, steps: Sequence[Step], progress: Progress, elapsed: Callable[[], str]
+    bootstrap: Client,
+    record: records.Record,
+    steps: Sequence[Planned],
+    actions: Actions,
+    progress: Progress,
+    elapsed: Elapsed,
 ) -> None:
     """Run the steps that are left, and record each one that is done."""
     for step in remaining(steps, record.step):
         progress.wait(step.title)
-        await step.act()
-        record = records.Record(record.operation, record.namespace, record.name, record.release, step.name)
+        await actions[step.name]()
+        record = msgspec.structs.replace(record, step=step.name)
         await records.write(bootstrap, record)
         progress.say(step.title, aside=elapsed())

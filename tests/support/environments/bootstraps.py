@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import BOOTSTRAP
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
@@ -19,7 +20,6 @@ from espalier.apiserver.storage.store import MemoryStore
 from espalier.cli.clusters import kubeconfig
 from espalier.cli.clusters.move_judge import ClusterJudge
 from espalier.cli.local.environment.hosts import Hosts
-from espalier.cli.local.environment.management import BOOTSTRAP_NAME
 from espalier.cli.local.environment.simulated import managed
 from espalier.cli.management import components
 from espalier.kube.client import Client
@@ -71,7 +71,7 @@ class Bootstrap:
         client = connected or self.client()
         creation = self.creation(client)
         record = await records.read(client) or records.Record(OPERATION, MANAGEMENT.namespace, MANAGEMENT.name, RELEASE)
-        await run(client, record, creation.steps(), self.progress, lambda: "")
+        await run(client, record, creation.steps(), creation.actions, self.progress, lambda: "")
 
     def creation(self, client: Client) -> Creation:
         async def write(content: bytes) -> None:
@@ -101,7 +101,7 @@ class Made:
     client: Client
 
     async def apply(self) -> None:
-        await applied(self.client, manifest(MANAGEMENT, managed_by=BOOTSTRAP_NAME))
+        await applied(self.client, manifest(MANAGEMENT, managed_by=BOOTSTRAP))
 
     async def kubeconfig(self) -> bytes:
         return await kubeconfig.read(self.client, MANAGEMENT)
@@ -166,7 +166,7 @@ async def bootstrap(hosts: Hosts, store: MemoryStore | None = None) -> AsyncIter
     server = Server(store or MemoryStore(), now=hosts.clock.now, random=hosts.rng, call_webhook=call)
     await server.start()
     try:
-        async with managed(server, webhooks, hosts, RELEASES, BOOTSTRAP_NAME):
+        async with managed(server, webhooks, hosts, RELEASES, BOOTSTRAP):
             yield Bootstrap(hosts, server)
     finally:
         await server.close()

@@ -20,6 +20,9 @@ MANAGEMENT_CLUSTER = "management-cluster"
 """Name of the ConfigMap there whose `namespace` and `name` identify the record of the management cluster, a Cluster.
 Not in the namespace of that Cluster, where users may write."""
 
+BOOTSTRAP = "bootstrap"
+"""Name of the record of a bootstrap, from which a management cluster is created. No cluster may have it."""
+
 CLUSTER_FINALIZER: Annotated[
     str,
     Finalizer(

@@ -1,4 +1,4 @@
-"""`espalier create|upgrade|delete cluster`: apply a manifest, wait for the condition, print what is waited for."""
+"""Creation, change and deletion of workload clusters by commands: a manifest is applied, and its condition awaited."""
 
 from __future__ import annotations
 
@@ -18,147 +18,24 @@ from espalier.api.resource import Key, Resource
 from espalier.api.violations import ManifestError
 from espalier.cli.clusters import chosen_release, documents, kubeconfig, other_kinds, waiting
 from espalier.cli.kit import connection, flags, output, shown_commands
-from espalier.cli.kit.commands import Group
 from espalier.cli.kit.failures import Failure, Usage
 from espalier.cli.kit.progress import Progress
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object
 
-MANIFEST = "Manifest file, or a folder of them; - for standard input. Repeatable."
 
-timeout_ = click.option(
-    "--timeout", default="1h", metavar="TIME", show_default=True, help="Time to wait, like 90s, 5m, 1h30m."
-)
-wait_ = click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until it is done.")
-dry_run_ = click.option(
-    "--dry-run",
-    type=flags.OneOf(("none", "server")),
-    default="none",
-    show_default=True,
-    help="server: the server checks everything and changes nothing.",
-)
-
-
-@click.group(cls=Group)
-def create() -> None:
-    """Create a cluster."""
-
-
-@click.group(cls=Group)
-def upgrade() -> None:
-    """Upgrade a cluster."""
-
-
-@click.group(cls=Group)
-def delete() -> None:
-    """Delete a cluster."""
-
-
-@create.command("cluster")
-@flags.filename(required=True, help=MANIFEST)
-@other_kinds.flag("apply")
-@flags.connection
-@timeout_
-@wait_
-@dry_run_
-@flags.output(names=True)
-async def create_cluster(
-    *,
-    filename: Sequence[str],
-    all_kinds: bool,
-    connect: flags.Connection,
-    timeout: str,
-    wait: bool,
-    dry_run: str,
-    output_format: str,
-) -> None:
-    """Create the cluster that a manifest describes, wait until it is ready, and write its kubeconfig.
-
-    \b
-    Example:
-      espalier create cluster -f examples/docker.yaml --timeout 5m
-    """
-    seconds = flags.seconds(timeout)
-    await _push(filename, connect, seconds, wait, dry_run, output_format, creating=True, all_kinds=all_kinds)
-
-
-@upgrade.command("cluster")
-@flags.filename(required=True, help=MANIFEST)
-@other_kinds.flag("apply")
-@click.option(
-    "--move-release/--keep-release",
-    default=None,
-    help="Move a cluster of another release to the release of this espalier, or keep its own, if the manifest names "
-    "none. Default: asks on a terminal, required elsewhere.",
-)
-@flags.connection
-@timeout_
-@wait_
-@dry_run_
-@flags.output(names=True)
-async def upgrade_cluster(
-    *,
-    filename: Sequence[str],
-    all_kinds: bool,
-    move_release: bool | None,
-    connect: flags.Connection,
-    timeout: str,
-    wait: bool,
-    dry_run: str,
-    output_format: str,
-) -> None:
-    """Upgrade or scale a cluster to what its manifest says.
-
-    A cluster of another release is moved to the release of this espalier, which may replace machines. If the manifest
-    does not name that release, it asks first. `espalier plan` shows what would be replaced.
-
-    \b
-    Examples:
-      espalier upgrade cluster -f examples/docker.yaml
-      espalier upgrade cluster -f examples/docker.yaml --keep-release
-    """
-    seconds = flags.seconds(timeout)
-    await _push(
-        filename,
-        connect,
-        seconds,
-        wait,
-        dry_run,
-        output_format,
-        creating=False,
-        move_release=move_release,
-        all_kinds=all_kinds,
-    )
-
-
-@delete.command("cluster")
-@click.argument("name", required=False, help="Name of the cluster, unless -f is given.")
-@flags.filename(help=MANIFEST)
-@other_kinds.flag("delete")
-@flags.connection
-@timeout_
-@wait_
-@dry_run_
 async def delete_cluster(
     name: str | None,
-    *,
     filename: Sequence[str],
-    all_kinds: bool,
     connect: flags.Connection,
-    timeout: str,
+    timeout: float,
+    *,
+    all_kinds: bool,
     wait: bool,
     dry_run: str,
 ) -> None:
-    """Delete a cluster and everything that was made for it; with -f also the objects of the manifest that it links.
-
-    Other objects of the manifest stay, unless --all-kinds is given. Namespaces and CustomResourceDefinitions always
-    stay, because others may have objects in them.
-
-    \b
-    Example:
-      espalier delete cluster -f examples/docker.yaml
-    """
+    """Delete a cluster of a management cluster, or the cluster of a manifest with what it links."""
     if (name is None) == (not filename):
         raise Usage("name either one cluster or a manifest: `espalier delete cluster NAME`, or `-f FILE`")
     if all_kinds and not filename:
@@ -198,7 +75,7 @@ async def delete_cluster(
                 await other_kinds.delete(connected.client, further, dry_run=True)
                 progress.say(f"cluster {cluster} would be deleted (server dry run)")
             elif wait:
-                await waiting.until_gone(connected.client, cluster, timeout=flags.seconds(timeout), progress=progress)
+                await waiting.until_gone(connected.client, cluster, timeout=timeout, progress=progress)
                 await other_kinds.delete(connected.client, further)
                 for done in await credential_secrets.release(PROVIDERS, connected.client, deleted):
                     progress.say(done)
@@ -221,8 +98,8 @@ async def _further_targets(
     return [_target(resource, tree) for resource, tree in await other_kinds.prepared(client, gone, namespace)]
 
 
-async def _push(
-    files: Sequence[str],
+async def push(
+    manifest: documents.Examined,
     flag: flags.Connection,
     timeout: float,
     wait: bool,
@@ -233,10 +110,11 @@ async def _push(
     move_release: bool | None = None,
     all_kinds: bool = False,
 ) -> None:
+    """Create or upgrade the cluster of a manifest, and wait for it. Raises `ManifestError` and `Failure`."""
     from espalier.cli.clusters import preflight  # noqa: PLC0415  with all of admission: not for those who only delete
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
 
-    documents_, problems, others = documents.examined(files)
+    documents_, problems, others = manifest
     own = chosen_release.own_version()
     await preflight.check(PROVIDERS, flag, documents_, problems, pushed_as=own)
     if not all_kinds:
@@ -369,10 +247,19 @@ async def _expect(client: Client, key: Key, *, creating: bool) -> Object | None:
 async def write_kubeconfig(client: Client, key: Key, *, for_aws: bool = False) -> Path:
     """Write the workload cluster's kubeconfig to the path that EKS Anywhere uses, readable by its owner only."""
     content = await (kubeconfig.read_for_aws if for_aws else kubeconfig.read)(client, key)
-    folder = Path(key.name)
-    folder.mkdir(exist_ok=True)
-    path = folder / f"{key.name}-{'aws' if for_aws else 'eks-a-cluster'}.kubeconfig"
+    path = kubeconfig_path(key, for_aws=for_aws)
+    write_private(path, content)
+    return path
+
+
+def kubeconfig_path(key: Key, *, for_aws: bool = False) -> Path:
+    """The path of a cluster's kubeconfig, below the current folder."""
+    return Path(key.name) / f"{key.name}-{'aws' if for_aws else 'eks-a-cluster'}.kubeconfig"
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that only its owner may read, in a folder that is created if it is missing."""
+    path.parent.mkdir(exist_ok=True)
     path.touch(mode=0o600, exist_ok=True)
     path.chmod(0o600)
     path.write_bytes(content)
-    return path

@@ -18,7 +18,7 @@ from espalier.api.crd import crd_of
 from espalier.api.eksa import gitops
 from espalier.api.eksa.cluster import Cluster, ClusterSpec, ManagementCluster
 from espalier.api.eksa.fields import Ref
-from espalier.api.eksa.group import MANAGEMENT_CLUSTER, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import BOOTSTRAP, MANAGEMENT_CLUSTER, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.eksa.reasons import Reason
 from espalier.api.kinds import KubeObject
 from espalier.api.manifests import Document
@@ -174,7 +174,13 @@ class OfflineManager:
         that knows.
         """
         spec, unknown = tree["spec"], []
-        manager = _manager(tree)
+        if _manager(tree) == tree["metadata"]["name"] and PAUSED_ANNOTATION not in _annotations(tree):
+            unknown.append(
+                f"cluster {tree['metadata']['name']} manages itself: `espalier create cluster -f FILE` creates it, and "
+                "an API server refuses it"
+            )
+            spec = {**spec, "managementCluster": {"name": BOOTSTRAP}}
+        manager = _manager({**tree, "spec": spec})
         newest = self._offered.newest().version
         version, bundles, git_ops = spec.get("eksaVersion"), spec.get("bundlesRef"), spec.get("gitOpsRef")
         if version and not bundles and version not in self._offered.versions and rules.parsed(version) is not None:
@@ -306,6 +312,10 @@ _EKS_ANYWHERE = Object(to_bytes(crd_of(capi.Cluster)))
 
 def _manager(tree: Tree) -> str:
     return str((tree["spec"].get("managementCluster") or {}).get("name") or tree["metadata"]["name"])
+
+
+def _annotations(tree: Tree) -> Tree:
+    return tree["metadata"].get("annotations") or {}
 
 
 def _of_the_build(scope: Scope) -> Iterator[str]:

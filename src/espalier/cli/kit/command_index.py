@@ -22,8 +22,8 @@ COMMANDS: Mapping[str, Entry] = {
         "Build the programs of real clusters from sources, into $ESPALIER_CACHE (~/.cache/espalier).",
     ),
     "completion": Entry("completion", "Print a completion script."),
-    "create": Entry("clusters.lifecycle", "Create a cluster."),
-    "delete": Entry("clusters.lifecycle", "Delete a cluster."),
+    "create": Entry("management.commands", "Create a cluster."),
+    "delete": Entry("management.commands", "Delete a cluster."),
     "demo": Entry(
         "local.demo",
         "Demonstrate the life of a cluster, or a migration, in a temporary local environment, or run a garden there.",
@@ -68,7 +68,7 @@ COMMANDS: Mapping[str, Entry] = {
         "local.up",
         "Run the local environment: a management cluster with all controllers, and simulated machines or real nodes.",
     ),
-    "upgrade": Entry("clusters.lifecycle", "Upgrade a cluster."),
+    "upgrade": Entry("management.commands", "Upgrade a cluster."),
     "upgrades": Entry("clusters.upgrades", "Show in-place upgrades, and retry failed ones."),
     "validate": Entry(
         "clusters.validate",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,8 @@ from espalier.kube.kubeconfig import Kubeconfig
 
 _FULL = 507
 """HTTP status of a write for which an API server has no space."""
+
+BOOTSTRAP_WANTED, BOOTSTRAP_REMOVED = "wanted", "removed"
 
 _ADVICE = {
     errno.ENOSPC: "make room on its disk",
@@ -59,6 +62,44 @@ class Home(msgspec.Struct, frozen=True):
             return cls(Path(named).expanduser().absolute())
         data = environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
         return cls(Path(data) / "espalier")
+
+    def of_management_cluster(self, name: str) -> Home:
+        """The environment of a management cluster that a command creates: its bootstrap, and its simulated machines."""
+        return Home(self.root / "management-clusters" / name)
+
+    @property
+    def bootstrap(self) -> Path:
+        """The file that says whether a bootstrap is wanted here; only in the environment of a management cluster."""
+        return self.root / "bootstrap"
+
+    def has_bootstrap(self) -> bool:
+        """True if a bootstrap is wanted."""
+        try:
+            return self.bootstrap.read_text().strip() == BOOTSTRAP_WANTED
+        except FileNotFoundError:
+            return False
+
+    def want_bootstrap(self, *, wanted: bool) -> None:
+        """Have the running environment start its bootstrap, or stop and delete it."""
+        staged = self.bootstrap.with_name(f".{self.bootstrap.name}.{os.getpid()}")
+        with naming(staged), open(staged, "w", opener=private) as file:
+            file.write(f"{BOOTSTRAP_WANTED if wanted else BOOTSTRAP_REMOVED}\n")
+        staged.replace(self.bootstrap)
+
+    def is_running(self) -> bool:
+        """True if a process runs this environment: it holds the lock."""
+        try:
+            descriptor = os.open(self.lock, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        else:
+            return False
+        finally:
+            os.close(descriptor)
 
     @property
     def kubeconfig(self) -> Path:
@@ -125,7 +166,8 @@ class Home(msgspec.Struct, frozen=True):
         if not stat.S_IMODE(status.st_mode) & 0o077:
             return
         names = [entry.name for entry in self.root.iterdir()]
-        if names and not any(path.name in names for path in (self.lock, self.database, self.management)):
+        own = (self.lock, self.database, self.management, self.bootstrap)
+        if names and not any(path.name in names for path in own):
             raise Failure(
                 f"{self.root} can be read by others, and has files that are not Espalier's "
                 f"({first(sorted(names), 3)}): set ESPALIER_HOME to a folder of its own"

@@ -215,8 +215,11 @@ def _environment(
 
         settings = RealSettings(real.addresses, in_place=real.in_place)
         return RealEnvironment.run(home, settings, port=port, releases=releases, bases=BuiltBases())
+    from espalier.cli.local.environment.self_managed import SelfManagedEnvironment  # noqa: PLC0415
     from espalier.cli.local.environment.simulated import SimulatedEnvironment  # noqa: PLC0415
 
+    if home.bootstrap.exists():
+        return SelfManagedEnvironment.run(home, port=port, boot_seconds=boot_seconds, releases=releases)
     left = state_of(home).nodes()
     if left:
         names = ", ".join(record.name for record in left)
@@ -326,7 +329,8 @@ async def down(*, delete_data: bool) -> None:
                 progress.say(f"{len(left)} real nodes are gone")
             for path in (home.clusters, home.authority, home.management, home.simulated):
                 shutil.rmtree(path, ignore_errors=True)
-            for path in (home.kubeconfig, home.log, home.lock, *home.root.glob(f"{home.database.name}*")):
+            files = (home.kubeconfig, home.log, home.lock, home.bootstrap)
+            for path in (*files, *home.root.glob(f"{home.database.name}*")):
                 path.unlink(missing_ok=True)
             progress.say(f"its state in {home.root} is deleted")
 
@@ -362,6 +366,8 @@ async def status(*, output_format: str) -> None:
         ]
         output.write_table(PROGRAMS, rows)
         output.say()
+    if home.bootstrap.exists() and not home.has_bootstrap():
+        return  # its management cluster has a kubeconfig of its own
     try:
         async with connection.connect(flags.Connection(kubeconfig=home.kubeconfig)) as connected:
             await tables.write(connected.client, Selection(Cluster.resource, None))

@@ -31,9 +31,6 @@ _log = structlog.get_logger("espalier.environment")
 MANAGEMENT_CLUSTER_NAME = "laptop"
 """Name of the management Cluster of `espalier up`, in the namespace `default`."""
 
-BOOTSTRAP_NAME = "bootstrap"
-"""That of a bootstrap, which creates a management cluster."""
-
 
 async def prepare_kinds(
     client: Client, releases: Releases, kinds: Sequence[type[KubeObject]], name: str = MANAGEMENT_CLUSTER_NAME

@@ -1,0 +1,162 @@
+"""Bootstraps: an API server with a manager, Cluster API and machines, from which a management cluster is created."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Protocol
+
+from espalier.api.core import NAMESPACE
+from espalier.cli.kit import connection
+from espalier.cli.kit.failures import Exit, Failure, Overdue
+from espalier.cli.kit.home import Home
+from espalier.kube.access import Access
+from espalier.kube.client import Client
+from espalier.kube.errors import KubeError
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.threaded import ThreadedTransport
+
+_PAUSE = 0.1
+_PATIENCE = 90.0
+
+
+class Bootstrap(Protocol):
+    """A bootstrap, which may not run yet."""
+
+    @property
+    def title(self) -> str:
+        """Where it is, for messages."""
+
+    async def start(self) -> None:
+        """Have it run; idempotent."""
+
+    async def connect(self) -> Client:
+        """A client of its API server. Raises `Failure` if it does not answer."""
+
+    async def remove(self) -> None:
+        """Remove it, but not the machines; idempotent."""
+
+    async def delete(self) -> None:
+        """Remove it with everything that belongs to it, once its clusters are gone; idempotent."""
+
+    def left(self) -> list[str]:
+        """The folders and processes that stay on this machine after `remove`."""
+
+
+class LocalBootstrap:
+    """A background process of this machine, with simulated machines. These stay with it when the bootstrap goes."""
+
+    def __init__(self, home: Home, boot_seconds: float) -> None:
+        self.home = home
+        self._boot_seconds = boot_seconds
+
+    @property
+    def title(self) -> str:
+        """Where it is."""
+        return str(self.home.root)
+
+    async def start(self) -> None:
+        """Have the process run, and the bootstrap in it."""
+        with self.home.explained():
+            self.home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.home.want_bootstrap(wanted=True)
+        await self.resume()
+
+    async def resume(self) -> None:
+        """Have the process run, with or without a bootstrap as it was."""
+        if not self.home.is_running():
+            await self._espalier("up", "--detach", "--boot-seconds", str(self._boot_seconds))
+
+    async def connect(self) -> Client:
+        """A client, once its API server answers. Raises `Overdue`."""
+        await self._until(self.home.kubeconfig, exists=True)
+        return client_of(Kubeconfig.load([self.home.kubeconfig]).context())
+
+    async def remove(self) -> None:
+        """Stop its API server and manager, and delete their data."""
+        with self.home.explained():
+            self.home.want_bootstrap(wanted=False)
+        await self.resume()
+        await self._until(self.home.database, exists=False)
+
+    async def delete(self) -> None:
+        """Stop the process, and delete the folder."""
+        if self.home.root.exists():
+            await self._espalier("down", "--delete-data")
+            with self.home.explained():
+                shutil.rmtree(self.home.root)
+
+    def left(self) -> list[str]:
+        """The folder, and the process that simulates the machines."""
+        return [
+            f"{self.home.root}: the data of its simulated machines, and of the API servers on them",
+            f"the process that simulates them; `ESPALIER_HOME={self.home.root} espalier down` stops it",
+        ]
+
+    async def _until(self, file: Path, *, exists: bool) -> None:
+        """Wait for what the process does to a file. Raises `Overdue`, and `Failure` if it has ended."""
+        for _ in range(round(_PATIENCE / _PAUSE)):
+            if file.exists() is exists:
+                return
+            if not self.home.is_running():
+                raise Failure(f"the bootstrap has ended; see {self.home.log}, and give the command again")
+            await asyncio.sleep(_PAUSE)
+        what = "start" if exists else "end"
+        raise Overdue(f"the bootstrap did not {what} within {_PATIENCE:g} s; see {self.home.log}")
+
+    async def _espalier(self, *arguments: str) -> None:
+        """Run a command for this environment. Raises `Failure` with its message."""
+        environment = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "espalier.cli", *arguments),
+            env={**environment, "ESPALIER_HOME": str(self.home.root)},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        _, told = await process.communicate()
+        if process.returncode:
+            text = told.decode(errors="replace").rpartition("error: ")[2].strip()
+            failure = Failure(f"the bootstrap in {self.home.root}: {text}")
+            failure.exit = Exit(process.returncode) if process.returncode in list(Exit) else Exit.REFUSED
+            raise failure
+
+
+class GivenBootstrap:
+    """An existing management cluster, which stays."""
+
+    def __init__(self, access: Access, title: str) -> None:
+        self._access = access
+        self.title = title
+
+    async def start(self) -> None:
+        """Do nothing: it runs."""
+
+    async def connect(self) -> Client:
+        """A client of its API server."""
+        client = client_of(self._access)
+        try:
+            await client.list(NAMESPACE, limit=1)
+        except KubeError as error:
+            await client.close()
+            raise Failure(f"the bootstrap ({self.title}) does not answer: {error}") from error
+        return client
+
+    async def remove(self) -> None:
+        """Do nothing: it was there before."""
+
+    async def delete(self) -> None:
+        """Do nothing: it was there before."""
+
+    def left(self) -> list[str]:
+        """Nothing on this machine."""
+        return []
+
+
+def client_of(access: Access) -> Client:
+    """A client as all commands have it."""
+    transport = ThreadedTransport(access, max_requests=connection.MAX_REQUESTS)
+    return Client(transport, field_manager=connection.FIELD_MANAGER, user_agent="espalier-cli")

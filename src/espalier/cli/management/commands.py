@@ -1,0 +1,178 @@
+"""`espalier create|upgrade|delete cluster`: of workload clusters, and of management clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from espalier.cli.clusters import documents, lifecycle, other_kinds
+from espalier.cli.kit import flags
+from espalier.cli.kit.commands import Group
+from espalier.cli.management import self_managed
+
+MANIFEST = "Manifest file, or a folder of them; - for standard input. Repeatable."
+
+timeout_ = click.option(
+    "--timeout", default="1h", metavar="TIME", show_default=True, help="Time to wait, like 90s, 5m, 1h30m."
+)
+wait_ = click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until it is done.")
+dry_run_ = click.option(
+    "--dry-run",
+    type=flags.OneOf(("none", "server")),
+    default="none",
+    show_default=True,
+    help="server: the server checks everything and changes nothing. Of a management cluster: prints each step.",
+)
+
+
+boot_seconds_ = click.option("--boot-seconds", type=float, default=0.2, hidden=True)
+
+
+@click.group(cls=Group)
+def create() -> None:
+    """Create a cluster."""
+
+
+@click.group(cls=Group)
+def upgrade() -> None:
+    """Upgrade a cluster."""
+
+
+@click.group(cls=Group)
+def delete() -> None:
+    """Delete a cluster."""
+
+
+@create.command("cluster")
+@flags.filename(required=True, help=MANIFEST)
+@other_kinds.flag("apply")
+@flags.connection
+@timeout_
+@wait_
+@dry_run_
+@boot_seconds_
+@flags.output(names=True)
+async def create_cluster(
+    *,
+    filename: Sequence[str],
+    all_kinds: bool,
+    connect: flags.Connection,
+    timeout: str,
+    wait: bool,
+    dry_run: str,
+    boot_seconds: float,
+    output_format: str,
+) -> None:
+    """Create the cluster that a manifest describes, wait until it is ready, and write its kubeconfig.
+
+    A cluster that names itself as its management cluster, or none, becomes a management cluster. A bootstrap on this
+    machine creates it, with simulated machines. Whatever ends the command, the same command goes on.
+
+    \b
+    Examples:
+      espalier create cluster -f examples/docker.yaml --timeout 5m
+      espalier create cluster -f examples/management.yaml
+    """
+    seconds = flags.seconds(timeout)
+    manifest = documents.examined(filename)
+    if not self_managed.is_self_managed(manifest):
+        await lifecycle.push(
+            manifest, connect, seconds, wait, dry_run, output_format, creating=True, all_kinds=all_kinds
+        )
+        return
+    self_managed.check_flags(wait=wait, output_format=output_format, all_kinds=all_kinds)
+    from espalier.cli.management import creating  # noqa: PLC0415  with all of rendering: not for help
+    from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
+
+    other_kinds.say(manifest.others, "; apply it to the new cluster")
+    await creating.create(
+        manifest.documents,
+        manifest.problems,
+        connect,
+        timeout=seconds,
+        dry_run=dry_run == "server",
+        boot_seconds=boot_seconds,
+        providers=PROVIDERS,
+    )
+
+
+@upgrade.command("cluster")
+@flags.filename(required=True, help=MANIFEST)
+@other_kinds.flag("apply")
+@click.option(
+    "--move-release/--keep-release",
+    default=None,
+    help="Move a cluster of another release to the release of this espalier, or keep its own, if the manifest names "
+    "none. Default: asks on a terminal, required elsewhere.",
+)
+@flags.connection
+@timeout_
+@wait_
+@dry_run_
+@flags.output(names=True)
+async def upgrade_cluster(
+    *,
+    filename: Sequence[str],
+    all_kinds: bool,
+    move_release: bool | None,
+    connect: flags.Connection,
+    timeout: str,
+    wait: bool,
+    dry_run: str,
+    output_format: str,
+) -> None:
+    """Upgrade or scale a cluster to what its manifest says.
+
+    A cluster of another release is moved to the release of this espalier, which may replace machines. If the manifest
+    does not name that release, it asks first. `espalier plan` shows what would be replaced.
+
+    \b
+    Examples:
+      espalier upgrade cluster -f examples/docker.yaml
+      espalier upgrade cluster -f examples/docker.yaml --keep-release
+    """
+    seconds = flags.seconds(timeout)
+    await lifecycle.push(
+        documents.examined(filename),
+        connect,
+        seconds,
+        wait,
+        dry_run,
+        output_format,
+        creating=False,
+        move_release=move_release,
+        all_kinds=all_kinds,
+    )
+
+
+@delete.command("cluster")
+@click.argument("name", required=False, help="Name of the cluster, unless -f is given.")
+@flags.filename(help=MANIFEST)
+@other_kinds.flag("delete")
+@flags.connection
+@timeout_
+@wait_
+@dry_run_
+async def delete_cluster(
+    name: str | None,
+    *,
+    filename: Sequence[str],
+    all_kinds: bool,
+    connect: flags.Connection,
+    timeout: str,
+    wait: bool,
+    dry_run: str,
+) -> None:
+    """Delete a cluster and everything that was made for it; with -f also the objects of the manifest that it links.
+
+    Other objects of the manifest stay, unless --all-kinds is given. Namespaces and CustomResourceDefinitions always
+    stay, because others may have objects in them.
+
+    \b
+    Example:
+      espalier delete cluster -f examples/docker.yaml
+    """
+    await lifecycle.delete_cluster(
+        name, filename, connect, flags.seconds(timeout), all_kinds=all_kinds, wait=wait, dry_run=dry_run
+    )

@@ -1,0 +1,275 @@
+"""`espalier create cluster` of a cluster that manages itself."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from espalier.api.core import NAMESPACE
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import BOOTSTRAP
+from espalier.api.manifests import Document
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.api.violations import ManifestError, Problem, Violation
+from espalier.cli.clusters import chosen_release, documents, examination, kubeconfig, lifecycle, preflight, waiting
+from espalier.cli.clusters.move_judge import ClusterJudge
+from espalier.cli.kit import flags, output, shown_commands
+from espalier.cli.kit.failures import Failure, Overdue
+from espalier.cli.kit.home import Home
+from espalier.cli.kit.progress import Progress
+from espalier.cli.management import components
+from espalier.cli.management.bootstraps import Bootstrap, LocalBootstrap, client_of
+from espalier.clusters.design.provider import Providers
+from espalier.kube.client import Client
+from espalier.kube.errors import NotFound
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.management import plan
+from espalier.management import record as records
+from espalier.management.creation import OPERATION, Creation
+from espalier.management.steps import Elapsed, Refused, run
+
+_SPACE = 200 * 2**20
+"""Bytes that the bootstrap and a small management cluster may take on the disk of this machine."""
+_DEFAULT = "default"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request to create a management cluster. Its manifest names the bootstrap as the management cluster."""
+
+    key: Key
+    prepared: Sequence[tuple[Resource, Tree]]
+    documents: Sequence[Document]
+
+    @property
+    def cluster(self) -> Tree:
+        """The Cluster."""
+        return self.prepared[-1][1]
+
+
+async def create(
+    found: Sequence[Document],
+    problems: Sequence[Problem],
+    flag: flags.Connection,
+    *,
+    timeout: float,
+    dry_run: bool,
+    boot_seconds: float,
+    providers: Providers,
+) -> None:
+    """Create it, or go on. Raises `ManifestError` and `Failure`, both with all that is wrong."""
+    began = time.monotonic()
+    asked = _asked(found, problems, flag.namespace or _DEFAULT)
+    home = Home.locate().of_management_cluster(asked.key.name)
+    bootstrap = LocalBootstrap(home, boot_seconds)
+    path = lifecycle.kubeconfig_path(asked.key)
+    await _check_machine(asked.key, home, bootstrap, path)
+    with Progress() as progress:
+
+        def elapsed() -> str:
+            return f"{time.monotonic() - began:.0f} s"
+
+        if dry_run:
+            _print_steps(asked, bootstrap, path, progress)
+            return
+        try:
+            async with asyncio.timeout(timeout):
+                progress.wait("start the bootstrap")
+                await bootstrap.start()
+                client = await bootstrap.connect()
+                try:
+                    progress.say("start the bootstrap", aside=elapsed())
+                    await _run(asked, client, path, providers, progress, elapsed)
+                finally:
+                    await client.close()
+                progress.wait("remove the bootstrap")
+                await bootstrap.remove()
+                progress.say("remove the bootstrap", aside=elapsed())
+        except Refused as refused:
+            raise Failure("\n".join(refused.problems)) from None
+        except TimeoutError:
+            raise Overdue(
+                f"cluster {asked.key} does not manage itself after {timeout:g} s; give the same command again to go on"
+            ) from None
+        _tell(asked.key, bootstrap, path, progress, elapsed())
+
+
+def _asked(found: Sequence[Document], problems: Sequence[Problem], namespace: str) -> Asked:
+    """Raises `ManifestError` with everything that is wrong with the manifest by itself."""
+    document = documents.cluster_of(found)
+    known = list(problems)
+    tree = documents.readable(document)
+    if document.name == BOOTSTRAP:
+        message = f'"{BOOTSTRAP}" is the name of the bootstrap; choose another one'
+        known.append(document.problem(Violation("metadata.name", BOOTSTRAP, "another name", message)))
+    if tree is not None:
+        known += chosen_release.problems(document, tree, chosen_release.own_version())
+    if isinstance(document.tree.get("spec"), dict):
+        document.tree["spec"]["managementCluster"] = {"name": BOOTSTRAP}
+    examined = examination.alone(found, known, None, namespace)
+    if examined.problems:
+        raise ManifestError(list(examined.problems))
+    prepared = documents.in_namespace(found, namespace)
+    cluster = prepared[-1][1]
+    chosen_release.choose(cluster, None, chosen_release.own_version())
+    return Asked(Key(cluster["metadata"]["namespace"], cluster["metadata"]["name"]), prepared, found)
+
+
+async def _check_machine(key: Key, home: Home, bootstrap: LocalBootstrap, path: Path) -> None:
+    """Raises `Failure` with everything on this machine that is in the way."""
+    wrong = []
+    is_begun = home.bootstrap.exists()
+    if importlib.util.find_spec("espalier.simulator") is None:
+        raise ModuleNotFoundError("No module named 'espalier.simulator'", name="espalier.simulator")
+    if is_begun and not home.has_bootstrap():
+        await bootstrap.resume()
+        wrong.append(
+            f"cluster {key} already exists, and manages itself: change it with `espalier upgrade cluster -f FILE`, or "
+            f"delete it with `espalier delete cluster {key.name}`, with its kubeconfig"
+        )
+    elif path.exists() and not is_begun:
+        wrong.append(
+            f"{path} already exists, and would be overwritten by the kubeconfig of cluster {key}: move it away, or "
+            "give the command in another folder"
+        )
+    place = next(one for one in (home.root, *home.root.parents) if one.exists())
+    free = shutil.disk_usage(place).free
+    if free < _SPACE and not is_begun:
+        wrong.append(
+            f"{place}: found {free >> 20} MiB of free space, a bootstrap needs {_SPACE >> 20} MiB: make room, or set "
+            "ESPALIER_HOME to a folder on another disk"
+        )
+    if wrong:
+        raise Failure("\n".join(wrong))
+
+
+async def _run(
+    asked: Asked,
+    client: Client,
+    path: Path,
+    providers: Providers,
+    progress: Progress,
+    elapsed: Elapsed,
+) -> None:
+    own = chosen_release.own_version()
+    record = await records.read(client)
+    if record is None:
+        record = records.Record(OPERATION, asked.key.namespace, asked.key.name, own)
+        await records.write(client, record)
+    _check_record(record, asked.key, own)
+    creation = _creation(asked, client, path, providers, progress)
+    try:
+        await run(client, record, creation.steps(), creation.actions, progress, elapsed)
+    finally:
+        await creation.close()
+
+
+def _check_record(record: records.Record, key: Key, own: str) -> None:
+    if record.release != own:
+        raise Refused(
+            f"the bootstrap was started by the espalier of release {record.release}, and this one is of {own}: go on "
+            f"with that one, or delete what it made with `espalier delete cluster {key.name}`"
+        )
+    if record.operation != OPERATION or record.key != key:
+        raise Refused(
+            f"the bootstrap is in use: it does `{record.operation} cluster` of cluster {record.key}; go on with that"
+        )
+
+
+def _creation(asked: Asked, client: Client, path: Path, providers: Providers, progress: Progress) -> Creation:
+    release = asked.cluster["spec"]["eksaVersion"]
+
+    async def write(content: bytes) -> None:
+        lifecycle.write_private(path, content)
+
+    return Creation(
+        asked.key,
+        release,
+        client,
+        _Made(asked, client, providers, progress),
+        lambda content: client_of(Kubeconfig.parse(content).context()),
+        components.simulated_cluster_api(release),
+        components.espalier(asked.key, release),
+        ClusterJudge(providers, moves_records=True),
+        write,
+        progress,
+    )
+
+
+@dataclass(frozen=True)
+class _Made:
+    """Makes the cluster in the bootstrap, as a workload cluster is made."""
+
+    asked: Asked
+    client: Client
+    providers: Providers
+    progress: Progress
+
+    async def apply(self) -> None:
+        """See `creation.Made`."""
+        asked, client = self.asked, self.client
+        trees = [one for _, one in asked.prepared]
+        await client.apply(NAMESPACE, {"metadata": {"name": asked.key.namespace}})
+        await preflight.install_releases(client, asked.cluster["spec"]["eksaVersion"])
+        is_new = await _is_missing(client, asked.key)
+        if is_new:
+            await preflight.judge(self.providers, client, asked.documents)
+            await preflight.check_credentials(self.providers, client, trees, os.environ)
+
+        async def bring_credentials() -> None:
+            await preflight.bring_credentials(self.providers, client, trees, os.environ)
+
+        applied = await documents.apply_all(client, asked.prepared, dry_run=False, first=bring_credentials)
+        await waiting.until_ready(
+            client,
+            asked.key,
+            generation=applied[-1].metadata.generation,
+            timeout=float(24 * 3600),
+            progress=self.progress,
+        )
+
+    async def kubeconfig(self) -> bytes:
+        """See `creation.Made`."""
+        return await kubeconfig.read(self.client, self.asked.key)
+
+
+async def _is_missing(client: Client, key: Key) -> bool:
+    try:
+        await client.get(Cluster.resource, key.name, key.namespace)
+    except NotFound:
+        return True
+    return False
+
+
+def _print_steps(asked: Asked, bootstrap: Bootstrap, path: Path, progress: Progress) -> None:
+    """Each step, with what it would write where."""
+    release = asked.cluster["spec"]["eksaVersion"]
+    cluster_api, espalier = components.simulated_cluster_api(release), components.espalier(asked.key, release)
+    steps = plan.creation(asked.key, cluster_api, espalier, has_git_ops=False)
+    lines = [("start the bootstrap", [f"{bootstrap.title}: its data, and those of the simulated machines"])]
+    lines += [
+        (one.title, [f"this machine: {path}" if one.name == "kubeconfig" else text for text in one.writes])
+        for one in steps
+    ]
+    lines.append(("remove the bootstrap", [f"{bootstrap.title}: the data of its API server are deleted"]))
+    for number, (title, writes) in enumerate(lines, 1):
+        output.say(f"{number}. {title}")
+        output.say("\n".join(f"     {one}" for one in writes))
+    progress.say(f"cluster {asked.key} would be created, and manage itself (dry run)")
+
+
+def _tell(key: Key, bootstrap: Bootstrap, path: Path, progress: Progress, elapsed: str) -> None:
+    progress.say(f"cluster {key} manages itself", aside=elapsed)
+    progress.say("its kubeconfig is written:")
+    progress.show(f"kubectl --kubeconfig {shown_commands.path(path)} get clusters.anywhere.eks.amazonaws.com -A")
+    left = bootstrap.left()
+    if left:
+        progress.say("left on this machine:", sign="-")
+        progress.show(*left)

@@ -1,0 +1,55 @@
+"""The steps of operations on management clusters: which, in which order, and what each writes where. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+
+
+class Planned(NamedTuple):
+    """One step."""
+
+    name: str
+    """Stored in the record of the operation."""
+    title: str
+    writes: Sequence[str] = ()
+    """The objects that it writes, and where."""
+
+
+def creation(key: Key, cluster_api: Sequence[Tree], espalier: Sequence[Tree], *, has_git_ops: bool) -> list[Planned]:
+    """The steps in the bootstrap that make a management cluster. The bootstrap is removed after them."""
+    here, there = "bootstrap", f"cluster {key.name}"
+    steps = [
+        Planned("create", f"create cluster {key} by the bootstrap", [f"{here}: the objects of the manifest"]),
+        Planned("cluster-api", f"install Cluster API in cluster {key.name}", _objects(there, cluster_api)),
+        Planned("espalier", f"install Espalier in cluster {key.name}", _objects(there, espalier)),
+        Planned("gitops", "set up GitOps", [f"{there}: Flux", "Git repository: the files of the cluster"]),
+        Planned(
+            "move",
+            f"move cluster {key} into itself",
+            [f"{there}: the objects of the cluster", f"{here}: their deletion"],
+        ),
+        Planned("mark", "mark the management cluster", [f"{there}: ConfigMap eksa-system/management-cluster"]),
+        Planned("kubeconfig", "write the kubeconfig", ["this machine: the kubeconfig, readable by its owner only"]),
+    ]
+    return [one for one in steps if has_git_ops or one.name != "gitops"]
+
+
+def remaining(steps: Sequence[Planned], done: str) -> Sequence[Planned]:
+    """The steps after the last one that is done. An unknown one, of another release, counts as none."""
+    names = [one.name for one in steps]
+    return steps[names.index(done) + 1 :] if done in names else steps
+
+
+def _objects(where: str, trees: Sequence[Tree]) -> list[str]:
+    """The objects of manifests, those of a kind together."""
+    by_kind: dict[str, list[str]] = {}
+    for tree in trees:
+        by_kind.setdefault(tree["kind"], []).append(tree["metadata"]["name"])
+    return [
+        f"{where}: {kind} {', '.join(names) if len(names) <= 2 else f'({len(names)} objects)'}"
+        for kind, names in by_kind.items()
+    ]
