@@ -30,11 +30,12 @@ from tests.support.environments.managed_environment import (
     NAMESPACE,
     ManagedEnvironment,
 )
-from tests.support.environments.mortal_commands import Dying, mortal
+from tests.support.environments.mortal_commands import mortal
 from tests.support.environments.two_management_clusters import OTHER, SECOND, between, mover, objects
 from tests.support.providers.provider_lives import LIVES, ProviderLife
 from tests.support.sampling import sampled
 from tests.support.servers.clusterctl import node_versions
+from tests.support.servers.dying import Dying
 
 pytestmark = pytest.mark.embedded
 

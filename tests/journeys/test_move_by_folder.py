@@ -20,9 +20,10 @@ from espalier.moving.restore import Restore
 from espalier.moving.sides import Side
 from espalier.providers.registry import SIMULATED
 from tests.support.environments.managed_environment import CALM, GARDEN, NAMESPACE, ManagedEnvironment
-from tests.support.environments.mortal_commands import Dying, mortal
+from tests.support.environments.mortal_commands import mortal
 from tests.support.environments.two_management_clusters import between, objects
 from tests.support.servers.clusterctl import node_versions
+from tests.support.servers.dying import Dying
 
 pytestmark = pytest.mark.embedded
 

@@ -11,11 +11,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from espalier.api.core import NAMESPACE
 from espalier.api.eksa.release import EKSARelease
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.client import Client
-from espalier.kube.errors import KubeError, NotFound
+from espalier.kube.errors import KubeError, NotFound, ServerFailure, Unreachable
 from espalier.management import installing, plan
 from espalier.management import record as records
 from espalier.management.plan import Planned
@@ -96,6 +97,7 @@ class Creation:
                     f"{self.key}: give `espalier delete cluster {self.key.name}`, and create it again"
                 )
             self._cluster = self.connect(content)
+            await until_answering(self._cluster, self.key, self.progress)
         return self._cluster
 
     async def _install(self, trees: Sequence[Tree]) -> None:
@@ -133,6 +135,23 @@ class Creation:
             await self.write_kubeconfig(content)
 
 
+async def until_answering(cluster: Client, key: Key, progress: Progress) -> None:
+    """Wait until an API server answers, as one of a machine that restarts soon does. Raises `Unreachable` if it does
+    not.
+    """
+    end = asyncio.get_running_loop().time() + _PATIENCE
+    while True:
+        try:
+            await cluster.list(NAMESPACE, limit=1)
+        except Unreachable as error:
+            if asyncio.get_running_loop().time() > end:
+                raise
+            progress.wait(f"cluster {key.name}: {error}")
+            await asyncio.sleep(_PAUSE)
+        else:
+            return
+
+
 async def until_released(cluster: Client, release: str, progress: Progress) -> None:
     """Wait until the manager of a cluster has installed a release."""
     name = EKSARelease.resource.group_resource
@@ -159,10 +178,11 @@ async def moved(source: Client, target: Client, key: Key, judge: Judge, progress
     while True:
         try:
             await mover.move([key])
-        except moves.Refused as refused:
+        except (moves.Refused, ServerFailure) as error:  # also a webhook whose manager has just restarted
+            problems = error.problems if isinstance(error, moves.Refused) else [str(error)]
             if asyncio.get_running_loop().time() > end:
-                raise Refused(*refused.problems) from refused
-            progress.wait(refused.problems[0])
+                raise Refused(*problems) from error
+            progress.wait(problems[0])
             await asyncio.sleep(_PAUSE)
         else:
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -26,6 +26,7 @@ from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
+from espalier.kube.wire import Transport
 from espalier.management import record as records
 from espalier.management.creation import OPERATION, Creation
 from espalier.management.steps import run
@@ -34,7 +35,7 @@ from espalier.providers.registry import SIMULATED
 from espalier.runtime.clock import Clock
 from espalier.runtime.webhooks import Webhooks
 from espalier.simulator.controller import Timing
-from espalier.simulator.stores import MemoryStores
+from espalier.simulator.stores import MemoryStores, Stores
 from tests.support.environments.managed_clusters import EXAMPLES, NAMESPACE
 from tests.support.environments.managed_environment import RELEASES
 
@@ -47,12 +48,14 @@ class Quiet:
     """Progress that is kept."""
 
     told: list[str] = field(default_factory=list)
+    on_wait: Callable[[str], object] = lambda _text: None
 
     def say(self, text: str, sign: str = "", *, aside: str = "") -> None:
         self.told.append(text)
 
     def wait(self, text: str) -> None:
         self.told.append(f"  {text}")
+        self.on_wait(text)
 
 
 @dataclass
@@ -63,12 +66,14 @@ class Bootstrap:
     server: Server
     written: list[bytes] = field(default_factory=list)
     progress: Quiet = field(default_factory=Quiet)
+    wrap: Callable[[Transport], Transport] = lambda transport: transport
+    """Between the command and both API servers, for faults."""
 
     def client(self) -> Client:
         return Client(InProcessTransport(self.server), user_agent="espalier-cli", field_manager="eks-a-cli")
 
-    async def create(self, connected: Client | None = None) -> None:
-        client = connected or self.client()
+    async def create(self) -> None:
+        client = self._command(self.client())
         creation = self.creation(client)
         record = await records.read(client) or records.Record(OPERATION, MANAGEMENT.namespace, MANAGEMENT.name, RELEASE)
         await run(client, record, creation.steps(), creation.actions, self.progress, lambda: "")
@@ -82,13 +87,18 @@ class Bootstrap:
             RELEASE,
             client,
             Made(client),
-            self.connect,
+            lambda content: self._command(self.connect(content)),
             components.simulated_cluster_api(RELEASE, RELEASES),
             components.espalier(MANAGEMENT, RELEASE, RELEASES),
             ClusterJudge(SIMULATED, moves_records=True),
             write,
             self.progress,
         )
+
+    def _command(self, client: Client) -> Client:
+        """The client of a command, which repeats nothing: a command that dies does not."""
+        client.transport = self.wrap(client.transport)
+        return client.without_repeats()
 
     def connect(self, content: bytes) -> Client:
         return self.hosts.workloads.connect(content)
@@ -145,10 +155,12 @@ async def until_gone(client: Client, key: Key) -> None:
 
 
 @asynccontextmanager
-async def machines(clock: Clock, *, seed: int = 1) -> AsyncIterator[Hosts]:
-    """Machines on which clusters can run."""
+async def machines(clock: Clock, *, seed: int = 1, stores: Stores | None = None) -> AsyncIterator[Hosts]:
+    """Machines on which clusters can run; with `stores` of earlier ones, those that ran there."""
     rng = random.Random(seed)
-    async with Hosts.run(MemoryStores(), RELEASES, clock=clock, rng=rng, timing=Timing(), listen=False) as hosts:
+    async with Hosts.run(
+        stores or MemoryStores(), RELEASES, clock=clock, rng=rng, timing=Timing(), listen=False
+    ) as hosts:
         yield hosts
 
 

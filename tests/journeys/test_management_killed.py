@@ -1,0 +1,167 @@
+"""The creation of a management cluster is killed at every step, and the same command goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from espalier.api.capi import cluster as capi
+from espalier.api.core import NODE
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import MOVE_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.apiserver.storage.store import MemoryStore
+from espalier.cli.local import lock
+from espalier.kube.client import Client
+from espalier.kube.errors import KubeError, NotFound, Unreachable
+from espalier.management import plan
+from espalier.management import record as records
+from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
+from tests.support.environments.bootstraps import MANAGEMENT, Bootstrap, bootstrap, machines
+from tests.support.environments.cluster_lives import EPOCH
+from tests.support.environments.environment import PROGRAM, LocalEnvironment
+from tests.support.environments.managed_clusters import EXAMPLES
+from tests.support.servers.dying import Dying
+
+pytestmark = pytest.mark.embedded
+
+STEPS = [one.name for one in plan.creation(MANAGEMENT, [], [], has_git_ops=False)]
+
+
+async def is_active(client: Client, *, of_its_own: bool) -> bool:
+    """True if a management cluster acts on the cluster: its manager, or Cluster API."""
+    with suppress(KubeError):
+        made = await client.get(capi.Cluster.resource, MANAGEMENT.name, SYSTEM_NAMESPACE)
+        if not made.tree["spec"].get("paused"):
+            return True
+    with suppress(KubeError):
+        found = await client.get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)
+        return MOVE_ANNOTATION not in found.metadata.annotations and not of_its_own
+    return False
+
+
+async def holds(env: Bootstrap) -> None:
+    """The management cluster has itself, is ready, and the bootstrap has nothing of it; each machine is the first."""
+    cluster = env.connect(env.written[-1])
+    found = (await cluster.get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)).decode(Cluster)
+    assert found.status.ready
+    assert await records.managed(cluster) == (MANAGEMENT, records.RUNNING)
+    for resource, namespace in ((Cluster.resource, MANAGEMENT.namespace), (capi.Cluster.resource, SYSTEM_NAMESPACE)):
+        with pytest.raises(NotFound):
+            await env.client().get(resource, MANAGEMENT.name, namespace)
+    names = sorted(one.name for one in (await cluster.list(NODE)).items)
+    assert len(names) == 3, names
+
+
+@pytest.mark.parametrize("more", [23, *(pytest.param(one, marks=pytest.mark.soak) for one in (1, 2, 5))])
+def test_a_command_killed_at_any_write_goes_on(more: int) -> None:
+    """It dies at a later write each time; that one is not answered."""
+
+    async def main(simulation: Simulation) -> None:
+        async with machines(simulation.clock) as hosts, bootstrap(hosts) as env:
+            deaths = 0
+            while not env.written or deaths == 0:
+                env.wrap = dying = Dying(1 + more * deaths)
+                try:
+                    await env.create()
+                except Unreachable:
+                    assert dying.is_dead
+                    deaths += 1
+                    await asyncio.sleep(1)
+                    await never_both(env)
+            assert deaths > 3
+            await env.create()
+            await asyncio.sleep(60)
+            await holds(env)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+async def never_both(env: Bootstrap) -> None:
+    content = await records.read_kubeconfig(env.client())
+    if content is not None:
+        there = env.connect(content)
+        both = await is_active(env.client(), of_its_own=False), await is_active(there, of_its_own=True)
+        assert both != (True, True)
+        await there.close()
+
+
+@pytest.mark.parametrize(
+    "step", [pytest.param(one, marks=[] if one in ("espalier", "move") else pytest.mark.soak) for one in STEPS]
+)
+def test_a_machine_that_restarts_at_any_step_goes_on(step: str) -> None:
+    """The bootstrap and the simulated machines restart with their data, and the command is given again."""
+
+    async def main(simulation: Simulation) -> None:
+        store, stores = MemoryStore(), MemoryStores()
+        async with machines(simulation.clock, stores=stores) as hosts, bootstrap(hosts, store) as env:
+            await until_step(env.create, env, step)
+            written = env.written
+        async with machines(simulation.clock, stores=stores, seed=2) as hosts, bootstrap(hosts, store) as env:
+            env.written += written
+            await env.create()
+            await asyncio.sleep(60)
+            await holds(env)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+async def until_step(act: Callable[[], Awaitable[None]], env: Bootstrap, step: str) -> None:
+    """Run a command until it is in the middle of a step, and end it there."""
+    title = next(one.title for one in env.creation(env.client()).steps() if one.name == step)
+    began = asyncio.Event()
+    env.progress.on_wait = lambda text: began.set() if text == title else None
+    task = asyncio.ensure_future(act())
+    await began.wait()
+    await asyncio.sleep(0.3)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    assert step in ("mark", "kubeconfig") or task.cancelled()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(words, marks=[] if words == "move cluster" else pytest.mark.soak, id=words)
+        for words in (
+            "start the bootstrap",
+            "create cluster",
+            "install Cluster API",
+            "install Espalier",
+            "move cluster",
+            "remove the bootstrap",
+        )
+    ],
+)
+def test_kill_9_of_command_and_bootstrap_goes_on(tmp_path: Path, words: str) -> None:
+    machine = LocalEnvironment(tmp_path / "home")
+    machine.home.mkdir()
+    folder = machine.home / "management-clusters" / "management"
+    arguments = ["create", "cluster", "-f", str(EXAMPLES / "management.yaml"), "--boot-seconds", "0.05"]
+    try:
+        with subprocess.Popen(
+            [*PROGRAM, *arguments], stderr=subprocess.PIPE, env=machine.environment, cwd=machine.home, text=True
+        ) as command:
+            assert command.stderr is not None
+            for line in command.stderr:
+                if line.startswith(f"  {words}"):
+                    break
+            command.send_signal(signal.SIGKILL)
+        running = lock.holder(folder / "world.lock")
+        if running is not None and running.pid:
+            subprocess.run(["/bin/kill", "-9", str(running.pid)], check=True)
+        made = machine.espalier(*arguments)
+        is_done = words == "remove the bootstrap" and "already exists, and manages itself" in made.err
+        assert made.code == 0 or is_done, made.err
+        kubeconfig = machine.home / "management" / "management-eks-a-cluster.kubeconfig"
+        shown = machine.espalier("get", "clusters", "-A", "-o", "name", KUBECONFIG=str(kubeconfig))
+        assert shown.out.split() == ["cluster.anywhere.eks.amazonaws.com/management"], shown.err
+    finally:
+        machine.espalier("down", "--delete-data", ESPALIER_HOME=str(folder))
