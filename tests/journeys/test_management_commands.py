@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from espalier.api.capi.cluster import Cluster as CapiCluster
+from espalier.api.core import NODE
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.manifests import read_manifests
+from espalier.api.resource import Key
+from espalier.cli.clusters.kubeconfig import read as kubeconfig_of
+from espalier.cli.kit import connection, flags
+from espalier.kube.client import PatchType
+from tests.support.environments.bootstraps import applied, until_gone, until_ready
 from tests.support.environments.environment import CommandResult, LocalEnvironment
 from tests.support.environments.managed_clusters import EXAMPLES
 
@@ -52,3 +62,73 @@ def test_a_management_cluster_is_created_from_nothing(machine: LocalEnvironment)
     assert told.code == 0, told.err
     again = machine.espalier("create", "cluster", "-f", str(MANIFEST))
     assert (again.code, "already exists, and manages itself" in in_one_line(again)) == (1, True)
+
+
+def test_scenario_1_with_kubectl_and_one_management_cluster(machine: LocalEnvironment, tmp_path: Path) -> None:
+    """L70: create management; create, upgrade and delete a workload cluster; delete management."""
+    made = machine.espalier("create", "cluster", "-f", str(MANIFEST))
+    assert made.code == 0, made.err
+    kubeconfig = machine.home / "management" / "management-eks-a-cluster.kubeconfig"
+    asyncio.run(workload_by_the_api(kubeconfig, tmp_path))
+    deleted = machine.espalier("delete", "cluster", "management")
+    assert deleted.code == 0, deleted.err
+    assert "cluster default/management is gone" in deleted.err
+    assert not folder_of(machine).exists()
+    assert not kubeconfig.exists()
+
+
+async def workload_by_the_api(kubeconfig: Path, folder: Path) -> None:
+    """A workload cluster is applied, changed and deleted as kubectl does it."""
+    async with connection.connect(flags.Connection(kubeconfig)) as connected:
+        client = connected.client
+        trees = [one.tree for one in read_manifests(WORKLOAD.encode(), source="workload.yaml")]
+        for tree in trees:
+            tree["metadata"]["namespace"] = "default"
+        await applied(client, sorted(trees, key=lambda tree: bool(tree["kind"] == "Cluster")))
+        upgraded = {"spec": {"kubernetesVersion": "1.36"}}
+        await client.patch(Cluster.resource, "garden", "default", patch=upgraded, type=PatchType.MERGE)
+        await until_ready(client, Key("default", "garden"))
+        content = await kubeconfig_of(client, Key("default", "garden"))
+        (folder / "garden.kubeconfig").write_bytes(content)
+        async with connection.connect(flags.Connection(folder / "garden.kubeconfig")) as workload:
+            nodes = (await workload.client.list(NODE)).items
+            assert {one.tree["status"]["nodeInfo"]["kubeletVersion"][:5] for one in nodes} == {"v1.36"}
+        await client.delete(Cluster.resource, "garden", "default")
+        await until_gone(client, Key("default", "garden"))
+        (left,) = (await client.list(CapiCluster.resource)).items
+        assert left.name == "management"
+
+
+def test_a_management_cluster_with_clusters_is_not_deleted(machine: LocalEnvironment) -> None:
+    assert machine.espalier("create", "cluster", "-f", str(MANIFEST)).code == 0
+    kubeconfig = machine.home / "management" / "management-eks-a-cluster.kubeconfig"
+    told = machine.espalier("create", "cluster", "-f", "-", stdin=WORKLOAD, KUBECONFIG=str(kubeconfig))
+    assert told.code == 0, told.err
+    for words in (["management"], ["-f", str(MANIFEST)]):
+        refused = machine.espalier("delete", "cluster", *words)
+        assert (refused.code, "it manages default/garden; delete them first" in in_one_line(refused)) == (1, True)
+    listed = machine.espalier("delete", "cluster", "garden", "--dry-run=server", KUBECONFIG=str(kubeconfig))
+    assert (listed.code, "would be deleted" in listed.err) == (0, True)
+    assert machine.espalier("delete", "cluster", "garden", KUBECONFIG=str(kubeconfig)).code == 0
+    listed = machine.espalier("delete", "cluster", "management", "--dry-run=server")
+    assert (listed.code, "2. move cluster default/management to the bootstrap" in listed.out) == (0, True)
+
+
+@pytest.mark.parametrize("case", ["kubeconfig", "name", "release", "folder"])
+def test_bad_input_is_refused_before_anything_starts(machine: LocalEnvironment, case: str) -> None:
+    text, said = MANIFEST.read_text(), ""
+    if case == "kubeconfig":
+        (machine.home / "management").mkdir()
+        (machine.home / "management" / "management-eks-a-cluster.kubeconfig").write_text("other")
+        said = "management-eks-a-cluster.kubeconfig already exists, and would be overwritten"
+    elif case == "name":
+        text, said = text.replace("name: management", "name: bootstrap"), "is the name of the bootstrap; choose another"
+    elif case == "release":
+        text = text.replace("spec:\n  cluster", "spec:\n  eksaVersion: v0.25.0\n  cluster", 1)
+        said = "this espalier is of release"
+    else:
+        (machine.home / "management-clusters").write_text("a file, where a folder is needed")
+        said = "management-clusters"
+    told = machine.espalier("create", "cluster", "-f", "-", stdin=text)
+    assert (told.code in (1, 2), said in in_one_line(told)) == (True, True), told.err
+    assert not folder_of(machine).exists()

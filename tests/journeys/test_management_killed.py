@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import subprocess
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from espalier.management import plan
 from espalier.management import record as records
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
-from tests.support.environments.bootstraps import MANAGEMENT, Bootstrap, bootstrap, machines
+from tests.support.environments.bootstraps import MANAGEMENT, Bootstrap, bootstrap, machines, until_step
 from tests.support.environments.cluster_lives import EPOCH
 from tests.support.environments.environment import PROGRAM, LocalEnvironment
 from tests.support.environments.managed_clusters import EXAMPLES
@@ -110,20 +109,6 @@ def test_a_machine_that_restarts_at_any_step_goes_on(step: str) -> None:
             await holds(env)
 
     run(main, epoch=EPOCH, seed=1)
-
-
-async def until_step(act: Callable[[], Awaitable[None]], env: Bootstrap, step: str) -> None:
-    """Run a command until it is in the middle of a step, and end it there."""
-    title = next(one.title for one in env.creation(env.client()).steps() if one.name == step)
-    began = asyncio.Event()
-    env.progress.on_wait = lambda text: began.set() if text == title else None
-    task = asyncio.ensure_future(act())
-    await began.wait()
-    await asyncio.sleep(0.3)
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
-    assert step in ("mark", "kubeconfig") or task.cancelled()
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,14 @@ def creation(key: Key, cluster_api: Sequence[Tree], espalier: Sequence[Tree], *,
     return [one for one in steps if has_git_ops or one.name != "gitops"]
 
 
+def removal(key: Key) -> list[Planned]:
+    """The steps in the bootstrap that delete a management cluster."""
+    return [
+        Planned("return", f"move cluster {key} to the bootstrap", ["bootstrap: the objects of the cluster"]),
+        Planned("delete", f"delete cluster {key}", ["bootstrap: the deletion of the cluster, with its machines"]),
+    ]
+
+
 def remaining(steps: Sequence[Planned], done: str) -> Sequence[Planned]:
     """The steps after the last one that is done. An unknown one, of another release, counts as none."""
     names = [one.name for one in steps]

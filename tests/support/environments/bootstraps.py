@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -28,6 +28,7 @@ from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
 from espalier.kube.wire import Transport
 from espalier.management import record as records
+from espalier.management import removal
 from espalier.management.creation import OPERATION, Creation
 from espalier.management.steps import run
 from espalier.providers.kinds import CATALOG
@@ -77,6 +78,25 @@ class Bootstrap:
         creation = self.creation(client)
         record = await records.read(client) or records.Record(OPERATION, MANAGEMENT.namespace, MANAGEMENT.name, RELEASE)
         await run(client, record, creation.steps(), creation.actions, self.progress, lambda: "")
+
+    async def delete(self, content: bytes | None = None) -> None:
+        """Delete the cluster of this kubeconfig, or the one that is being created or deleted."""
+        client = self._command(self.client())
+        record = await records.read(client)
+        if record is None or record.operation != removal.OPERATION:
+            record = records.Record(removal.OPERATION, MANAGEMENT.namespace, MANAGEMENT.name, RELEASE)
+            if content is not None:
+                await records.keep_kubeconfig(client, content)
+            await records.write(client, record)
+        work = removal.Removal(
+            MANAGEMENT,
+            client,
+            lambda kept: self._command(self.connect(kept)),
+            ClusterJudge(SIMULATED, moves_records=True),
+            self.progress,
+            lambda at: until_gone(at, MANAGEMENT),
+        )
+        await run(client, record, work.steps(), work.actions, self.progress, lambda: "")
 
     def creation(self, client: Client) -> Creation:
         async def write(content: bytes) -> None:
@@ -135,10 +155,14 @@ async def applied(client: Client, trees: Sequence[Tree]) -> None:
     """Apply a manifest, whose Cluster comes last, and wait until it is ready."""
     for tree in trees:
         found = await client.apply(CATALOG.resource_of(tree["apiVersion"], tree["kind"]), tree)
+    await until_ready(client, found.key)
+
+
+async def until_ready(client: Client, key: Key) -> None:
+    """Wait until a Cluster is as it was asked for last."""
     async with asyncio.timeout(900):
-        while not _is_ready(found):
+        while not _is_ready(await client.get(Cluster.resource, key.name, key.namespace)):  # noqa: ASYNC110
             await asyncio.sleep(1)
-            found = await client.get(Cluster.resource, found.name, found.namespace)
 
 
 def _is_ready(found: Object) -> bool:
@@ -182,3 +206,16 @@ async def bootstrap(hosts: Hosts, store: MemoryStore | None = None) -> AsyncIter
             yield Bootstrap(hosts, server)
     finally:
         await server.close()
+
+
+async def until_step(act: Callable[[], Awaitable[None]], env: Bootstrap, step: str, seconds: float = 0.3) -> None:
+    """Run a command until it is in the middle of a step, and end it there."""
+    title = next(one.title for one in env.creation(env.client()).steps() if one.name == step)
+    began = asyncio.Event()
+    env.progress.on_wait = lambda text: began.set() if text == title else None
+    task = asyncio.ensure_future(act())
+    await began.wait()
+    await asyncio.sleep(seconds)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task

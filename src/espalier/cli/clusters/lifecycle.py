@@ -27,7 +27,7 @@ from espalier.kube.objects import Object
 
 async def delete_cluster(
     name: str | None,
-    filename: Sequence[str],
+    manifest: documents.Examined | None,
     connect: flags.Connection,
     timeout: float,
     *,
@@ -36,18 +36,12 @@ async def delete_cluster(
     dry_run: str,
 ) -> None:
     """Delete a cluster of a management cluster, or the cluster of a manifest with what it links."""
-    if (name is None) == (not filename):
-        raise Usage("name either one cluster or a manifest: `espalier delete cluster NAME`, or `-f FILE`")
-    if all_kinds and not filename:
-        raise Usage("--all-kinds deletes objects of a manifest: give -f FILE")
-    if all_kinds and not wait and dry_run == "none":
-        raise Usage("--all-kinds deletes other objects once the cluster, which may need them, is gone: omit --no-wait")
     async with connection.connect(connect) as connected:
         with Progress() as progress:
-            if name is not None:
-                targets, further = [(Cluster.resource, Key(connected.namespace, name))], []
+            if manifest is None:
+                targets, further = [(Cluster.resource, Key(connected.namespace, name or ""))], []
             else:
-                documents_, problems, others = documents.examined(filename)
+                documents_, problems, others = manifest
                 if problems:
                     raise ManifestError(problems)
                 prepared = documents.in_namespace(documents_, connected.namespace)

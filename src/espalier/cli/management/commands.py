@@ -9,6 +9,7 @@ import click
 from espalier.cli.clusters import documents, lifecycle, other_kinds
 from espalier.cli.kit import flags
 from espalier.cli.kit.commands import Group
+from espalier.cli.kit.failures import Usage
 from espalier.cli.management import self_managed
 
 MANIFEST = "Manifest file, or a folder of them; - for standard input. Repeatable."
@@ -166,6 +167,9 @@ async def delete_cluster(
 ) -> None:
     """Delete a cluster and everything that was made for it; with -f also the objects of the manifest that it links.
 
+    A management cluster that was created on this machine is moved back to a bootstrap, which deletes it; it must not
+    manage clusters any more. So is one whose creation did not end.
+
     Other objects of the manifest stay, unless --all-kinds is given. Namespaces and CustomResourceDefinitions always
     stay, because others may have objects in them.
 
@@ -173,6 +177,22 @@ async def delete_cluster(
     Example:
       espalier delete cluster -f examples/docker.yaml
     """
-    await lifecycle.delete_cluster(
-        name, filename, connect, flags.seconds(timeout), all_kinds=all_kinds, wait=wait, dry_run=dry_run
-    )
+    if (name is None) == (not filename):
+        raise Usage("name either one cluster or a manifest: `espalier delete cluster NAME`, or `-f FILE`")
+    if all_kinds and not filename:
+        raise Usage("--all-kinds deletes objects of a manifest: give -f FILE")
+    if all_kinds and not wait and dry_run == "none":
+        raise Usage("--all-kinds deletes other objects once the cluster, which may need them, is gone: omit --no-wait")
+    seconds = flags.seconds(timeout)
+    manifest = documents.examined(filename) if name is None else None
+    if manifest is None or self_managed.is_self_managed(manifest):
+        called = documents.cluster_of(manifest.documents).name if manifest is not None else name or ""
+        if (home := self_managed.environment_of(called)) is not None:
+            from espalier.cli.management import deleting  # noqa: PLC0415  with all of rendering: not for help
+
+            key = await deleting.meant(home, called, connect)
+            if key is not None:
+                self_managed.check_flags(wait=wait, output_format="", all_kinds=all_kinds)
+                await deleting.delete(home, key, connect, timeout=seconds, dry_run=dry_run == "server")
+                return
+    await lifecycle.delete_cluster(name, manifest, connect, seconds, all_kinds=all_kinds, wait=wait, dry_run=dry_run)

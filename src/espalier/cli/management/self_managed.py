@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from espalier.cli.clusters import documents
 from espalier.cli.kit.failures import Usage
+from espalier.cli.kit.home import Home
 
 
 def is_self_managed(manifest: documents.Examined) -> bool:
@@ -16,10 +19,18 @@ def is_self_managed(manifest: documents.Examined) -> bool:
     )
 
 
+def environment_of(name: str) -> Home | None:
+    """The environment of a management cluster that was created on this machine; None without one."""
+    if not name or Path(name).name != name:
+        return None
+    home = Home.locate().of_management_cluster(name)
+    return home if home.bootstrap.exists() else None
+
+
 def check_flags(*, wait: bool, output_format: str, all_kinds: bool) -> None:
     """Raises `Usage` for a flag that has no meaning for a management cluster."""
     if not wait:
-        raise Usage("--no-wait: a management cluster is created by this command, step by step: omit the flag")
+        raise Usage("--no-wait: the command itself makes each step of a management cluster: omit the flag")
     if output_format:
         raise Usage("--output: objects of a management cluster are in itself: omit the flag")
     if all_kinds:

@@ -1,0 +1,49 @@
+"""The connection to a management cluster that was created on this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from espalier.api.resource import Key
+from espalier.cli.clusters import lifecycle
+from espalier.cli.kit import flags
+from espalier.cli.management.bootstraps import client_of
+from espalier.kube.client import Client
+from espalier.kube.errors import KubeError
+from espalier.kube.kubeconfig import Kubeconfig, kubeconfig_files
+from espalier.management import record as records
+
+
+async def connected(flag: flags.Connection) -> tuple[Client, bytes] | None:
+    """A client of the API server that the flags or the environment select, and its kubeconfig; None without any."""
+    if flag.kubeconfig is None and not os.environ.get("KUBECONFIG"):
+        return None
+    return _opened(kubeconfig_files(flag.kubeconfig, os.environ), flag.context)
+
+
+async def of_management_cluster(key: Key, flag: flags.Connection) -> tuple[Client, bytes] | None:
+    """The same for a management cluster: selected, or by the kubeconfig that its creation wrote in this folder. None if
+    neither is its own.
+    """
+    for given in (await connected(flag), _opened([lifecycle.kubeconfig_path(key)], None)):
+        if given is None:
+            continue
+        client, content = given
+        try:
+            managed = await records.managed(client)
+        except KubeError:
+            managed = None
+        if managed is not None and managed[0] == key:
+            return client, content
+        await client.close()
+    return None
+
+
+def _opened(files: Sequence[Path], context: str | None) -> tuple[Client, bytes] | None:
+    present = [one for one in files if one.exists()]
+    if not present:
+        return None
+    loaded = Kubeconfig.load(present)
+    return client_of(loaded.context(context)), present[0].read_bytes()

@@ -1,0 +1,149 @@
+"""`espalier delete cluster` of a management cluster that was created on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+
+from espalier.api.resource import Key
+from espalier.cli.clusters import chosen_release, lifecycle, waiting
+from espalier.cli.clusters.move_judge import ClusterJudge
+from espalier.cli.kit import flags, output
+from espalier.cli.kit.failures import Failure, Overdue
+from espalier.cli.kit.home import Home
+from espalier.cli.kit.progress import Progress
+from espalier.cli.management import access
+from espalier.cli.management.bootstraps import LocalBootstrap, client_of
+from espalier.kube.client import Client
+from espalier.kube.errors import KubeError
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.management import plan
+from espalier.management import record as records
+from espalier.management.removal import OPERATION, Removal, check_manages_nobody
+from espalier.management.steps import Refused, run
+from espalier.providers.registry import PROVIDERS
+
+_DEFAULT = "default"
+
+
+async def meant(home: Home, name: str, flag: flags.Connection) -> Key | None:
+    """The management cluster that a name means; None if it means a cluster of another management cluster: the one
+    that the flags select, or the environment, has another record.
+    """
+    if home.has_bootstrap():
+        return Key(flag.namespace or _DEFAULT, name)
+    given = await access.connected(flag)
+    if given is not None:
+        client, _ = given
+        try:
+            managed = await records.managed(client)
+        except KubeError:
+            managed = None
+        finally:
+            await client.close()
+        if managed is not None:
+            return managed[0] if managed[0].name == name else None
+    return Key(flag.namespace or _DEFAULT, name)
+
+
+async def delete(home: Home, key: Key, flag: flags.Connection, *, timeout: float, dry_run: bool) -> None:
+    """Delete it, or go on. Raises `Failure`."""
+    began = time.monotonic()
+    bootstrap = LocalBootstrap(home, 0.2)
+    with Progress() as progress:
+
+        def elapsed() -> str:
+            return f"{time.monotonic() - began:.0f} s"
+
+        try:
+            async with asyncio.timeout(timeout):
+                content = await _checked(home, bootstrap, key, flag)
+                if dry_run:
+                    _print_steps(bootstrap, key, progress)
+                    return
+                progress.wait("start the bootstrap")
+                await bootstrap.start()
+                client = await bootstrap.connect()
+                try:
+                    progress.say("start the bootstrap", aside=elapsed())
+                    record = await _begun(client, key, content)
+                    work = Removal(
+                        record.key,
+                        client,
+                        lambda kept: client_of(Kubeconfig.parse(kept).context()),
+                        ClusterJudge(PROVIDERS, moves_records=True),
+                        progress,
+                        lambda at: waiting.until_gone(at, record.key, timeout=timeout, progress=progress),
+                    )
+                    await run(client, record, work.steps(), work.actions, progress, elapsed)
+                    content = await records.read_kubeconfig(client)
+                finally:
+                    await client.close()
+                progress.wait("remove the bootstrap and the machines")
+                await bootstrap.delete()
+                progress.say("remove the bootstrap and the machines", aside=elapsed())
+        except Refused as refused:
+            raise Failure("\n".join(refused.problems)) from None
+        except TimeoutError:
+            raise Overdue(
+                f"cluster {key} is not deleted after {timeout:g} s; give the same command again to go on"
+            ) from None
+        _remove_kubeconfig(key, content, progress)
+        progress.say(f"cluster {key} is gone", aside=elapsed())
+
+
+async def _checked(home: Home, bootstrap: LocalBootstrap, key: Key, flag: flags.Connection) -> bytes | None:
+    """The kubeconfig of a created cluster that manages nobody; None for one of which the bootstrap knows more."""
+    if home.has_bootstrap():
+        return None
+    await bootstrap.resume()
+    given = await access.of_management_cluster(key, flag)
+    if given is None:
+        path = lifecycle.kubeconfig_path(key)
+        raise Failure(
+            f"cluster {key} can't be reached: neither {path} nor the kubeconfig in use is its own; give its kubeconfig "
+            "with --kubeconfig"
+        )
+    client, content = given
+    try:
+        await check_manages_nobody(client, key)
+    finally:
+        await client.close()
+    return content
+
+
+async def _begun(client: Client, key: Key, content: bytes | None) -> records.Record:
+    """The record of the deletion, written first; a creation or an upgrade that did not end is ended by it."""
+    record = await records.read(client)
+    if record is not None and record.operation == OPERATION:
+        return record
+    if record is not None:
+        key = record.key
+    if content is not None and await records.read_kubeconfig(client) is None:
+        await records.keep_kubeconfig(client, content)
+    begun = records.Record(OPERATION, key.namespace, key.name, chosen_release.own_version())
+    await records.write(client, begun)
+    return begun
+
+
+def _print_steps(bootstrap: LocalBootstrap, key: Key, progress: Progress) -> None:
+    steps = [
+        plan.Planned("", "start the bootstrap", [f"{bootstrap.title}: its data"]),
+        *plan.removal(key),
+        plan.Planned("", "remove the bootstrap and the machines", [f"{bootstrap.title}: is deleted"]),
+    ]
+    for number, step in enumerate(steps, 1):
+        output.say(f"{number}. {step.title}")
+        output.say("\n".join(f"     {one}" for one in step.writes))
+    progress.say(f"cluster {key} would be deleted (dry run)")
+
+
+def _remove_kubeconfig(key: Key, content: bytes | None, progress: Progress) -> None:
+    """Delete the kubeconfig of the deleted cluster in this folder, if it is the one."""
+    path = lifecycle.kubeconfig_path(key)
+    with suppress(OSError):
+        if content is not None and path.read_bytes() == content:
+            path.unlink()
+            progress.say(f"{path} is deleted")
+            path.parent.rmdir()

@@ -1,0 +1,111 @@
+"""Deletion of a management cluster: its objects are moved to a bootstrap first, for what deletes it must not run on it.
+
+Also of one that is not created yet, or whose move is in the middle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.listing import first
+from espalier.api.resource import Key
+from espalier.kube.client import Client
+from espalier.kube.errors import NotFound
+from espalier.kube.objects import Object
+from espalier.management import plan
+from espalier.management import record as records
+from espalier.management.creation import moved, until_answering
+from espalier.management.plan import Planned
+from espalier.management.steps import Actions, Progress, Refused
+from espalier.moving.mover import Judge, Mover
+from espalier.moving.record import COPYING, record_of
+from espalier.moving.sides import Side
+
+OPERATION = "delete"
+
+
+@dataclass
+class Removal:
+    """The deletion of a management cluster by a bootstrap."""
+
+    key: Key
+    bootstrap: Client
+    connect: Callable[[bytes], Client]
+    judge: Judge
+    progress: Progress
+    until_gone: Callable[[Client], Awaitable[None]]
+    """Waits until the Cluster is gone from the bootstrap."""
+
+    def steps(self) -> list[Planned]:
+        """The steps in the bootstrap, in order. It is removed after them, with the machines."""
+        return plan.removal(self.key)
+
+    @property
+    def actions(self) -> Actions:
+        """The action of each step."""
+        return {"return": self._return, "delete": self._delete}
+
+    async def _return(self) -> None:
+        content = await records.read_kubeconfig(self.bootstrap)
+        if content is None:
+            return  # it was not created yet, so it never left
+        cluster = self.connect(content)
+        try:
+            if await is_at(self.bootstrap, self.key, moving=False):
+                return
+            await until_answering(cluster, self.key, self.progress)
+            await check_manages_nobody(cluster, self.key)
+            await returned(self.bootstrap, cluster, self.key, self.judge, self.progress)
+        finally:
+            await cluster.close()
+
+    async def _delete(self) -> None:
+        try:
+            await self.bootstrap.delete(Cluster.resource, self.key.name, self.key.namespace)
+        except NotFound:
+            return
+        await self.until_gone(self.bootstrap)
+
+
+async def is_at(client: Client, key: Key, *, moving: bool) -> bool:
+    """True if a Cluster is there, and a move of it is `moving` or not."""
+    found = await _get(client, key)
+    return found is not None and (record_of(found) is not None) is moving
+
+
+async def returned(bootstrap: Client, cluster: Client, key: Key, judge: Judge, progress: Progress) -> None:
+    """Have a management cluster at its bootstrap, wherever a move of it was interrupted."""
+    here, found = await Side.of(bootstrap), await _get(bootstrap, key)
+    there = await Side.of(cluster)
+    record = record_of(found) if found is not None else None
+    if here is not None and there is not None and record is not None and record.source == here.uid:
+        if record.state == COPYING:
+            await Mover(here, there, judge, progress.wait).take_back([key])
+            return
+        await moved(bootstrap, cluster, key, judge, progress)
+        found = None
+    if (found is None or record is not None) and await _get(cluster, key) is not None:
+        await moved(cluster, bootstrap, key, judge, progress)
+
+
+async def check_manages_nobody(cluster: Client, key: Key) -> None:
+    """Raises `Refused` with the Clusters that a management cluster manages."""
+    try:
+        listed = (await cluster.list(Cluster.resource)).items
+    except NotFound:
+        return  # it has no kinds of ours yet
+    managed = sorted(str(one.key) for one in listed if one.key != key)
+    if managed:
+        raise Refused(
+            f"cluster {key} can't be deleted: it manages {first(managed, 10)}; delete them first, or move them to "
+            "another management cluster with `espalier move`"
+        )
+
+
+async def _get(client: Client, key: Key) -> Object | None:
+    try:
+        return await client.get(Cluster.resource, key.name, key.namespace)
+    except NotFound:
+        return None

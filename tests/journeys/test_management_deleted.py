@@ -1,0 +1,107 @@
+"""Management clusters that are deleted by a bootstrap: created ones, and those whose creation did not end."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.resource import Key
+from espalier.kube.errors import NotFound, Unreachable
+from espalier.management import plan
+from espalier.management.steps import Refused
+from espalier.providers.kinds import CLUSTER_API_KINDS
+from espalier.runtime.virtual import Simulation, run
+from espalier.simulator.stores import MemoryStores
+from tests.support.environments.bootstraps import (
+    MANAGEMENT,
+    Bootstrap,
+    applied,
+    bootstrap,
+    machines,
+    manifest,
+    until_step,
+)
+from tests.support.environments.cluster_lives import EPOCH
+from tests.support.servers.dying import Dying
+
+pytestmark = pytest.mark.embedded
+
+STEPS = [one.name for one in plan.creation(MANAGEMENT, [], [], has_git_ops=False)]
+
+
+async def is_gone(env: Bootstrap) -> None:
+    """Neither the cluster nor its machines are left."""
+    for kind in CLUSTER_API_KINDS:
+        listed = await env.client().list(kind.resource, SYSTEM_NAMESPACE if kind.resource.namespaced else None)
+        assert [one.name for one in listed.items] == []
+    with pytest.raises(NotFound):
+        await env.client().get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)
+    assert not env.hosts.workloads.has_data(Key(SYSTEM_NAMESPACE, MANAGEMENT.name))
+
+
+def test_a_deleted_management_cluster_leaves_nothing() -> None:
+    async def main(simulation: Simulation) -> None:
+        async with machines(simulation.clock) as hosts:
+            async with bootstrap(hosts) as env:
+                await env.create()
+                content = env.written[-1]
+            async with bootstrap(hosts) as env:
+                await env.delete(content)
+                await is_gone(env)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.parametrize("step", [pytest.param(one, marks=[] if one == "move" else pytest.mark.soak) for one in STEPS])
+@pytest.mark.parametrize("seconds", [0.3, pytest.param(0.05, marks=pytest.mark.soak)])
+def test_a_half_created_cluster_leaves_nothing(step: str, seconds: float) -> None:
+    async def main(simulation: Simulation) -> None:
+        async with machines(simulation.clock, stores=MemoryStores()) as hosts, bootstrap(hosts) as env:
+            await until_step(env.create, env, step, seconds)
+            await asyncio.sleep(30)
+            await env.delete()
+            await is_gone(env)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.parametrize("more", [37, pytest.param(3, marks=pytest.mark.soak)])
+def test_a_deletion_killed_at_any_write_goes_on(more: int) -> None:
+    async def main(simulation: Simulation) -> None:
+        async with machines(simulation.clock) as hosts:
+            async with bootstrap(hosts) as env:
+                await env.create()
+                content = env.written[-1]
+            async with bootstrap(hosts) as env:
+                for deaths in range(400):
+                    env.wrap = dying = Dying(1 + more * deaths)
+                    try:
+                        await env.delete(content)
+                    except Unreachable:
+                        assert dying.is_dead
+                        await asyncio.sleep(1)
+                    else:
+                        break
+                assert deaths > 2
+                await is_gone(env)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_one_that_manages_others_is_not_deleted() -> None:
+    async def main(simulation: Simulation) -> None:
+        async with machines(simulation.clock) as hosts:
+            async with bootstrap(hosts) as env:
+                await env.create()
+                content = env.written[-1]
+            cluster = env.connect(content)
+            await applied(cluster, manifest(Key("default", "garden"), managed_by=MANAGEMENT.name))
+            async with bootstrap(hosts) as env:
+                with pytest.raises(Refused, match="it manages default/garden; delete them first"):
+                    await env.delete(content)
+            assert (await cluster.get(Cluster.resource, "garden", "default")).decode(Cluster).status.ready
+
+    run(main, epoch=EPOCH, seed=1)
