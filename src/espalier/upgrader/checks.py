@@ -11,6 +11,7 @@ from . import services
 from .api import Unreachable
 from .changes import Changes, check_changes
 from .contents import Version, find_version, parse_version
+from .etcd import check_etcd
 from .host import StepFailed
 from .node import Node
 from .static_pods import MANIFESTS
@@ -24,13 +25,14 @@ BACKUPS_OF_KUBEADM = "/etc/kubernetes/tmp"
 OS_RELEASE = ("/etc/os-release", "/usr/lib/os-release")
 
 
-def check_preconditions(node: Node, wanted: str, changes: Changes) -> None:
-    """Run all checks; `wanted` is the version of the NodeUpgrade, empty if unknown."""
+def check_preconditions(node: Node, wanted: str, changes: Changes, etcd: str = "") -> None:
+    """Run all checks; `wanted` and `etcd` are the versions of the NodeUpgrade, empty if unknown."""
     check_image(node, wanted)
     check_operating_system(node)
     targets = services.all_programs(node)
     check_versions(node)
     check_control_plane(node)
+    check_etcd(node, etcd)
     check_changes(node, changes)
     check_disk_space(node, targets)
 

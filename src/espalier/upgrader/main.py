@@ -59,15 +59,16 @@ def _run(options: argparse.Namespace, environment: Mapping[str, str], root: Path
         node = Node(name, files, Commands(held), api, image, contents.read(image), clock, _say)
         folder = root / options.changes.lstrip("/") if getattr(options, "changes", "") else None
         asked = changes.read_changes(folder, environment.get("NODE_UPGRADE", ""))
-        return _on_host(options, node, environment.get("KUBERNETES_VERSION", ""), asked)
+        return _on_host(options, node, environment, asked)
     finally:
         os.close(held)
 
 
-def _on_host(options: argparse.Namespace, node: Node, version: str, asked: changes.Changes) -> str:
+def _on_host(options: argparse.Namespace, node: Node, environment: Mapping[str, str], asked: changes.Changes) -> str:
     match options.step:
         case "copy":
-            return steps.copy(node, version, asked)
+            versions = environment.get("KUBERNETES_VERSION", ""), environment.get("ETCD_VERSION", "")
+            return steps.copy(node, versions[0], asked, versions[1])
         case "containerd":
             return steps.containerd(node)
         case "cni-plugins":

@@ -52,9 +52,9 @@ class KubeadmOptions:
     """Directory of the host with patches for kubeadm."""
 
 
-def copy(node: Node, wanted: str, changes: Changes) -> str:
+def copy(node: Node, wanted: str, changes: Changes, etcd: str = "") -> str:
     """Check the preconditions, then copy all components into the work directory on the host."""
-    checks.check_preconditions(node, wanted, changes)
+    checks.check_preconditions(node, wanted, changes, etcd)
     copied = 0
     first: dict[str, str] = {}  # several programs may be one file
     try:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from espalier.api.version_matrix import minor_of
 from espalier.assets.component import Component
-from espalier.assets.recipes import ETCD, ETCD_BEFORE, ETCDUTL
+from espalier.assets.recipes import ETCD, ETCD_BEFORE, ETCDUTL, etcd
 from espalier.etcd.bbolt.checking import check
 from espalier.etcd.bbolt.reading import Database
 from espalier.etcd.client import Client
@@ -27,9 +27,10 @@ from espalier.etcd.results import Event
 from espalier.etcdbackup.restore.restorer import Options, Restored, restore
 from espalier.etcdbackup.snapshots.names import Kind, Snapshot
 from espalier.etcdbackup.stores.local import LocalStore
+from espalier.upgrader.etcd import last_old_request
 from tests.support.etcd.backups import EPOCH
 from tests.support.etcd.etcd_histories import Compact, Grant, Model, Step, histories, play
-from tests.support.etcd.real_etcd import RealEtcd, programs_of, real_etcd
+from tests.support.etcd.real_etcd import RealEtcd, built, programs_of, real_etcd
 from tests.support.etcd.restored_etcd import OF_TESTS, database, everything, put_delta
 from tests.support.sampling import sampled
 
@@ -270,3 +271,31 @@ async def test_whatever_happened_is_restored(component: Component, most: int, tm
         async with real_etcd(programs_of(component), target) as again, again.client() as client:
             assert await everything(client) == expected
             assert (await client.hash_kv(last)).hash == hashed.hash
+
+
+async def test_etcd_3_7_fails_at_requests_of_3_5_in_its_log(tmp_path: Path) -> None:
+    """What the program on a node looks for before etcd 3.7 is started there."""
+    home = programs_of(etcd("3.5.35"))
+    later = built(etcd("3.7.3"))
+    if later is None:
+        pytest.skip("etcd 3.7.3 was not built: run make real-assets ROW=1.37")
+    async with real_etcd(home, tmp_path) as first, first.client() as client:
+        await client.put(b"a", b"1")
+    async with real_etcd(programs_of(etcd("3.6.16")), tmp_path):
+        pass
+    assert last_old_request(_log(tmp_path)) > 0
+    failed = shutil.copytree(tmp_path / "data", tmp_path / "failed" / "data").parent
+    with pytest.raises(AssertionError, match="MustUnmarshalMessage"):
+        async with real_etcd(later, failed):
+            pass
+    async with real_etcd(programs_of(etcd("3.6.16")), tmp_path, {"snapshot-count": "1"}) as snapping:
+        async with snapping.client() as client:
+            for number in range(9):
+                await client.put(b"b", b"%d" % number)
+    assert last_old_request(_log(tmp_path)) == 0
+    async with real_etcd(later, tmp_path) as again, again.client() as client:
+        assert (await client.get(b"a")) is not None
+
+
+def _log(folder: Path) -> list[Path]:
+    return list(folder.glob("*/member/wal/*.wal"))

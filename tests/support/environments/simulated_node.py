@@ -257,10 +257,10 @@ class Simulated:
     def reported(self) -> str:
         return str(self.cluster.ask("GET", f"/api/v1/nodes/{NAME}")[1]["status"]["nodeInfo"]["kubeletVersion"])
 
-    def step(self, name: str) -> str:
-        """Run one step, as the container of its name does."""
+    def step(self, name: str, *, etcd: str = "") -> str:
+        """Run one step, as the container of its name does; `etcd` is the version that the pod names."""
         if name == "copy":
-            return steps.copy(self.node, self.node.contents.version, self.changes)
+            return steps.copy(self.node, self.node.contents.version, self.changes, etcd)
         if name == "kubeadm":
             role = steps.FIRST if self.node.control_plane else steps.WORKER
             sentence = steps.kubeadm(self.node, self.node.contents.version, steps.KubeadmOptions(role), self.changes)

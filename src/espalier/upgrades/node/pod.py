@@ -51,6 +51,8 @@ class Upgrader:
     """The ServiceAccount it runs with."""
     upgrade: str = ""
     """The uid of the NodeUpgrade; the upgrader does not continue what another NodeUpgrade started."""
+    etcd_version: str = ""
+    """The tag of the image of etcd that kubeadm is to start; empty for kubeadm's own."""
     changes: str = ""
     """The Secret with the files and kubelet flags to change; empty without any."""
     done: frozenset[str] = frozenset()
@@ -144,6 +146,8 @@ def _container(upgrader: Upgrader, step: NodeStep) -> Tree:
         "command": ["upgrader", step.command, *_arguments(upgrader, step)],
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
+    if step is COPY and upgrader.etcd_version:
+        env["ETCD_VERSION"] = upgrader.etcd_version
     if step.on_host:
         return container | {
             "env": _env(env | {"HOST_ROOT": HOST_ROOT, UPGRADE: upgrader.upgrade}),

@@ -336,6 +336,7 @@ async def create_pod(ctx: NodeUpgradeContext) -> Outcome:
         kubernetes_version=scope.upgrade.spec.kubernetes_version,
         account=account,
         upgrade=scope.object.metadata.uid,
+        etcd_version=scope.upgrade.spec.etcd_version or "",
         changes=changes,
         done=done,
         drains=scope.drains and await _has_room(ctx),
