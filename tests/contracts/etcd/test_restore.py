@@ -288,10 +288,10 @@ async def test_etcd_3_7_fails_at_requests_of_3_5_in_its_log(tmp_path: Path) -> N
     with pytest.raises(AssertionError, match="MustUnmarshalMessage"):
         async with real_etcd(later, failed):
             pass
-    async with real_etcd(programs_of(etcd("3.6.16")), tmp_path, {"snapshot-count": "1"}) as snapping:
-        async with snapping.client() as client:
-            for number in range(9):
-                await client.put(b"b", b"%d" % number)
+    flags = {"snapshot-count": "1"}
+    async with real_etcd(programs_of(etcd("3.6.16")), tmp_path, flags) as snapping, snapping.client() as client:
+        for number in range(9):
+            await client.put(b"b", b"%d" % number)
     assert last_old_request(_log(tmp_path)) == 0
     async with real_etcd(later, tmp_path) as again, again.client() as client:
         assert (await client.get(b"a")) is not None

@@ -104,8 +104,8 @@ def test_the_program_crosses_where_the_matrix_does() -> None:
 def test_a_flag_that_etcd_no_longer_has_is_named(node: Simulated, flag: str, successor: str) -> None:
     edit(node, f"    - --{flag}\n")
     assert refused(node) == (
-        f"/etc/kubernetes/manifests/etcd.yaml has flag --{flag.partition('=')[0]}, and etcd 3.7 does not start with it: "
-        f"nothing was changed; remove it from etcd.local.extraArgs, or set what replaces it ({successor})"
+        f"/etc/kubernetes/manifests/etcd.yaml has flag --{flag.partition('=')[0]}, and etcd 3.7 does not start with "
+        f"it: nothing was changed; remove it from etcd.local.extraArgs, or set what replaces it ({successor})"
     )
 
 
