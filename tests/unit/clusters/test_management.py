@@ -25,7 +25,7 @@ from espalier.api.schema import violations
 from espalier.clusters.act.deletion_steps import guard, wait_for_managed_clusters
 from espalier.clusters.admission.admission import Admission
 from espalier.clusters.design import release_content
-from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.report.validity import missing_objects, problem
 from espalier.kube.client import Client
 from espalier.kube.wire import ADMIN
@@ -123,7 +123,7 @@ def problem_of(new: Tree, *others: Tree) -> Wait | None:
     return missing_objects(awaited) or problem(seen)
 
 
-def of(*trees: Tree) -> Observer:
+def of(*trees: Tree) -> ClusterObserver:
     return observer(*trees)
 
 
@@ -228,9 +228,9 @@ def test_without_the_configmap_no_record_is_created_though_one_of_its_name_was_s
     assert ask(record(), None, record()).allowed
 
 
-def without_records() -> Observer:
+def without_records() -> ClusterObserver:
     caches = Caches(Client(NoServer()))
-    made = Observer(caches, providers=PROVIDERS)
+    made = ClusterObserver(caches, providers=PROVIDERS)
     fill(caches, [garden()])
     return made
 
@@ -290,7 +290,7 @@ def test_a_replacement_can_be_deleted_and_the_original_can_not() -> None:
 
 def test_nothing_of_a_release_is_deleted_before_all_clusters_were_read_but_a_record_may_go() -> None:
     """It has a finalizer."""
-    admission = Admission(Observer(Caches(Client(NoServer())), providers=PROVIDERS), lambda: NOW)
+    admission = Admission(ClusterObserver(Caches(Client(NoServer())), providers=PROVIDERS), lambda: NOW)
     handlers = {"Bundles": admission.protected(lambda _request: AdmissionResponse()), "Cluster": admission.validate}
     answers = {}
     for old in (bundles(), laptop()):
@@ -302,7 +302,7 @@ def test_nothing_of_a_release_is_deleted_before_all_clusters_were_read_but_a_rec
 
 def test_while_the_configmap_was_not_read_no_record_is_refused_to_go() -> None:
     caches = Caches(Client(NoServer()))
-    admission = Admission(Observer(caches, providers=PROVIDERS), lambda: NOW)
+    admission = Admission(ClusterObserver(caches, providers=PROVIDERS), lambda: NOW)
     objects = [as_object(tree) for tree in (hub(), under_hub("v0.26.0"))]
     for cache in caches.all:
         if cache.source.resource.kind == "Cluster" and cache.source.resource.api_version.startswith("anywhere"):

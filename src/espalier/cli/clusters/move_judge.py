@@ -15,7 +15,7 @@ from espalier.clusters.act import kubeconfig_copies
 from espalier.clusters.design import names
 from espalier.clusters.design.gate import Gate
 from espalier.clusters.design.provider import Providers
-from espalier.clusters.observe.observe import Observer
+from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.observe.scope import Scope
 from espalier.moving.objects import Place
 from espalier.moving.sides import Inventory
@@ -32,7 +32,7 @@ class ClusterJudge:
         """`moves_records`: a management cluster itself may be moved, to and from its bootstrap."""
         self._providers = providers
         self._moves_records = moves_records
-        self._observers: dict[int, tuple[Inventory, Observer, dict[Key, Scope | None]]] = {}
+        self._observers: dict[int, tuple[Inventory, ClusterObserver, dict[Key, Scope | None]]] = {}
 
     @property
     def stamps(self) -> frozenset[str]:
@@ -143,10 +143,10 @@ class ClusterJudge:
             raise LookupError(f"{Cluster.resource.kind} {key}")
         return scope
 
-    def _observer(self, at: Inventory) -> Observer:
+    def _observer(self, at: Inventory) -> ClusterObserver:
         if id(at) not in self._observers:
             snapshot = Snapshot()
-            observer = Observer(snapshot, providers=self._providers)
+            observer = ClusterObserver(snapshot, providers=self._providers)
             snapshot.fill([*(item.object for item in at.items), *at.definitions])
             self._observers = {id(at): (at, observer, {}), **dict(list(self._observers.items())[:1])}
         return self._observers[id(at)][1]

@@ -15,7 +15,7 @@ from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.events import Event
 from espalier.api.eksa.reasons import Reason
 from espalier.clusters.act import authenticator_secrets
-from espalier.clusters.act.context import Context
+from espalier.clusters.act.context import ClusterContext
 from espalier.clusters.design import cni
 from espalier.clusters.design.drift_policy import policy
 from espalier.clusters.design.gate import Isolation
@@ -37,7 +37,7 @@ class Answer(NamedTuple):
     """Why the comparison failed: the name of the error, because its text may differ each time."""
 
 
-async def correct_drift(ctx: Context) -> Outcome:
+async def correct_drift(ctx: ClusterContext) -> Outcome:
     """Compare, correct what the Cluster's annotation allows, and keep the rest for the status."""
     scope = ctx.scope
     if scope.isolation is not Isolation.LAYERS or scope.capi_objects.cluster is None or synced.incomparable(scope):
@@ -79,7 +79,7 @@ async def correct_drift(ctx: Context) -> Outcome:
     return Done()
 
 
-async def seen_in_workload(ctx: Context, manifests: list[Manifest]) -> Answer | None:
+async def seen_in_workload(ctx: ClusterContext, manifests: list[Manifest]) -> Answer | None:
     """The drift of the CNI in the workload cluster; None while it is being compared (another reconcile follows)."""
     answer = await _seen(ctx, manifests, "compare the CNI in")
     if answer is not None and manifests and not answer.failure:
@@ -87,12 +87,12 @@ async def seen_in_workload(ctx: Context, manifests: list[Manifest]) -> Answer | 
     return answer
 
 
-async def seen_of_provider(ctx: Context) -> Answer | None:
+async def seen_of_provider(ctx: ClusterContext) -> Answer | None:
     """The drift of the provider's objects in the workload cluster; None while they are being compared."""
     return await _seen(ctx, workload_objects.wanted(ctx.scope.render_input), "compare the provider's objects in")
 
 
-async def _seen(ctx: Context, manifests: list[Manifest], name: str) -> Answer | None:
+async def _seen(ctx: ClusterContext, manifests: list[Manifest], name: str) -> Answer | None:
     scope = ctx.scope
     if not manifests:
         return Answer()
@@ -111,7 +111,7 @@ async def _seen(ctx: Context, manifests: list[Manifest], name: str) -> Answer | 
             return Answer(drifts)
 
 
-def _all_drifts(ctx: Context, manifests: list[Manifest], answer: Answer) -> list[Drift]:
+def _all_drifts(ctx: ClusterContext, manifests: list[Manifest], answer: Answer) -> list[Drift]:
     render_input, capi_objects = ctx.scope.render_input, ctx.scope.capi_objects
     if render_input is None:
         return []
@@ -123,7 +123,7 @@ def _is_in_workload(item: Drift) -> bool:
     return isinstance(item.remedy, Manifest)
 
 
-async def _correct_capi_objects(ctx: Context, drifts: Iterable[Drift]) -> dict[str, str]:
+async def _correct_capi_objects(ctx: ClusterContext, drifts: Iterable[Drift]) -> dict[str, str]:
     """Correct objects of this cluster; returns the failures with their reasons."""
     refusals: dict[str, str] = {}
     for item in drifts:
@@ -134,7 +134,7 @@ async def _correct_capi_objects(ctx: Context, drifts: Iterable[Drift]) -> dict[s
     return refusals
 
 
-async def _correct_in_workload(ctx: Context, drifts: Iterable[Drift]) -> dict[str, str] | None:
+async def _correct_in_workload(ctx: ClusterContext, drifts: Iterable[Drift]) -> dict[str, str] | None:
     """Correct objects of the workload cluster; returns the failures, None while it is in progress."""
     manifests = [(item.what, item.remedy) for item in drifts if isinstance(item.remedy, Manifest)]
     kubeconfig = ctx.scope.capi_objects.kubeconfig
@@ -151,7 +151,7 @@ async def _correct_in_workload(ctx: Context, drifts: Iterable[Drift]) -> dict[st
             return {}
 
 
-async def _correct(ctx: Context, item: Drift) -> None:
+async def _correct(ctx: ClusterContext, item: Drift) -> None:
     writer, capi_objects = ctx.tools.writer, ctx.scope.capi_objects
     match item.remedy:
         case Change(resource, body, ("data",)) if resource == SECRET and ctx.scope.render_input is not None:
