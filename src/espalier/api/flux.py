@@ -39,7 +39,7 @@ class Named(Part):
 
 
 class GitReference(Part):
-    """What of a repository is applied."""
+    """The part of a repository that is applied."""
 
     branch: str = ""
 
@@ -62,7 +62,7 @@ class Artifact(Observed, frozen=True):
 
 
 class GitRepositoryStatus(Observed, frozen=True):
-    """What was fetched last."""
+    """The revision that was fetched last."""
 
     observed_generation: int = 0
     conditions: list[Condition] = []  # noqa: RUF012  msgspec copies empty defaults
@@ -113,7 +113,7 @@ class Inventory(Observed, frozen=True):
 
 
 class KustomizationStatus(Observed, frozen=True):
-    """What was applied last."""
+    """The objects that were applied last."""
 
     observed_generation: int = 0
     conditions: list[Condition] = []  # noqa: RUF012  msgspec copies empty defaults

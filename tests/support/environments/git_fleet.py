@@ -49,7 +49,7 @@ class Fleet:
         return Repository(Access(self.server.url, username="flux", password=PASSWORD), "main")
 
     async def follow(self, password: str = PASSWORD) -> None:
-        """What an administrator does once: the files of Flux, the credentials, and the objects that start it."""
+        """Does what an administrator does once: the files of Flux, the credentials, and the objects that start it."""
         url = self.server.url
         self.push(lambda files: flux_files(BASE, url, "main", files, secret=FLUX_NAMESPACE))
         await self.give(password)

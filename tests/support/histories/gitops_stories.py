@@ -36,7 +36,7 @@ async def a_life_by_pushes(fleet: Fleet) -> None:
 
 
 async def an_adoption(fleet: Fleet) -> None:
-    """What kubectl creates is added to no repository; its file, pushed later, changes no machine."""
+    """Objects that kubectl creates are added to no repository; their file, pushed later, changes no machine."""
     await fleet.follow()
     await fleet.env.apply()
     await fleet.env.until_ready(GARDEN)
@@ -56,7 +56,7 @@ async def an_adoption(fleet: Fleet) -> None:
 
 
 async def hand_edits(fleet: Fleet) -> None:
-    """What kubectl changes and deletes is back as it is in Git."""
+    """Objects that kubectl changes and deletes are back as they are in Git."""
     await running(fleet, "garden")
     await fleet.env.change(workerNodeGroupConfigurations=groups(4))
     await fleet.env.until(lambda cluster: cluster.spec.worker_node_group_configurations[0].count == 2)
@@ -91,7 +91,7 @@ async def a_broken_file_of_another_cluster(fleet: Fleet) -> None:
 
 
 async def a_refused_change(fleet: Fleet) -> None:
-    """What the manager refuses is said with its field; the cluster goes on as it was."""
+    """A refusal of the manager is reported with its field; the cluster goes on as it was."""
     await running(fleet, "garden")
     uid = (await fleet.env.client.get(Cluster.resource, "garden", DEFAULT)).metadata.uid
     machines = await fleet.env.machine_names("garden")

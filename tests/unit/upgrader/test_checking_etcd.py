@@ -1,4 +1,4 @@
-"""What of an etcd is refused before etcd 3.7 starts on its data: its settings, and old requests in its log."""
+"""Settings and old requests in the log of an etcd are refused before etcd 3.7 starts on its data."""
 
 from __future__ import annotations
 

@@ -271,6 +271,9 @@ NOT_BY_A_STEP = {
     "ReplicasChanged": "of settled clusters, which are left alone: drift says it",
     "Paused": "by the whole Cluster, below",
     "Drifted": "of Synced",
+    "ClusterBeingMoved": "of a move, during which nobody plans: `test_move`",
+    "ClusterHandedOver": "of a move, during which nobody plans: `test_move`",
+    "MoveRefused": "of a move, during which nobody plans: `test_move`",
 }
 
 
