@@ -196,17 +196,20 @@ def numbers(version: str) -> Numbers:
 
 def minor_of(version: str) -> str:
     """The minor version of `v3.6.8-0`: `3.6`; empty if the text has fewer than two numbers."""
-    found = numbers(version)
-    return f"{found[0]}.{found[1]}" if len(found) > 1 else ""
+    version_numbers = numbers(version)
+    return f"{version_numbers[0]}.{version_numbers[1]}" if len(version_numbers) > 1 else ""
 
 
 def etcd_obstacle(kubernetes: str, etcd: str) -> str:
     """The reason why an etcd can't serve a Kubernetes version; empty if it can, or if nothing is known of either."""
     known = KUBERNETES.get(minor_of(kubernetes))
-    found = numbers(etcd)
-    if known is None or len(found) < 2:
+    version_numbers = numbers(etcd)
+    if known is None or len(version_numbers) < 2:
         return ""
-    if found[:2] > numbers(known.etcd_newest) or found < numbers(known.etcd_oldest)[: len(found)]:
+    if (
+        version_numbers[:2] > numbers(known.etcd_newest)
+        or version_numbers < numbers(known.etcd_oldest)[: len(version_numbers)]
+    ):
         allowed = f"allowed with Kubernetes {minor_of(kubernetes)}: {known.etcd_oldest} to {known.etcd_newest}"
         return f"found etcd {etcd}, {allowed}; use an etcd in this range"
     return ""
@@ -218,15 +221,15 @@ def etcd_minors_for(*versions: str) -> tuple[str, ...]:
     etcd never starts with data of a later version, and is upgraded one minor version at a time. Empty if no version is
     known: a database has none in the first seconds of its etcd's life.
     """
-    found = max((minor_of(version) for version in versions), key=numbers, default="")
-    return (found, *(minor for minor, etcd in ETCD.items() if etcd.before == found)) if found else ()
+    newest = max((minor_of(version) for version in versions), key=numbers, default="")
+    return (newest, *(minor for minor, etcd in ETCD.items() if etcd.before == newest)) if newest else ()
 
 
 def containerd_obstacle(kubernetes: str, containerd: str) -> str:
     """The reason why a kubelet can't use a containerd; empty if it can, or if nothing is known of either."""
     known = KUBERNETES.get(minor_of(kubernetes))
-    found = numbers(containerd)
-    if known is None or len(found) < 2 or found[:2] >= numbers(known.containerd_oldest):
+    version_numbers = numbers(containerd)
+    if known is None or len(version_numbers) < 2 or version_numbers[:2] >= numbers(known.containerd_oldest):
         return ""
     allowed = f"allowed with Kubernetes {minor_of(kubernetes)}: {known.containerd_oldest} or later"
     return f"found containerd {containerd}, {allowed}; upgrade containerd on the node first"
@@ -245,11 +248,11 @@ def cluster_api_obstacle(version: str, *, management: str = "", workloads: Itera
         if first is not None and numbers(version) >= numbers(first):
             continue
         if first is not None:
-            found = f"found Cluster API {version} and Kubernetes {minor} of a {role} cluster"
-            return f"{found}, allowed: Cluster API {first} or later; upgrade Cluster API first"
+            pair = f"found Cluster API {version} and Kubernetes {minor} of a {role} cluster"
+            return f"{pair}, allowed: Cluster API {first} or later; upgrade Cluster API first"
         if not numbers(oldest) <= numbers(minor) <= numbers(newest):
-            found = f"found Kubernetes {minor} of a {role} cluster"
-            return f"{found}, allowed with Cluster API {version}: {oldest} to {newest}; use a version in this range"
+            pair = f"found Kubernetes {minor} of a {role} cluster"
+            return f"{pair}, allowed with Cluster API {version}: {oldest} to {newest}; use a version in this range"
     return ""
 
 

@@ -92,12 +92,12 @@ def conditions() -> Iterator[str]:
     yield from _RESUMES
     for kind in (reasons.CLUSTER, reasons.GROUP, reasons.NODE):
         yield from ("", f"## {kind}", "")
-        of_kind = sorted((one for one in reasons.REASONS if kind in one.kinds), key=lambda one: one.name)
+        of_kind = sorted((reason for reason in reasons.REASONS if kind in reason.kinds), key=lambda reason: reason.name)
         yield from _conditions(conditions_of(kind))
         yield ""
         yield from _reasons(of_kind)
     yield from _LASTING
-    yield from _limits(sorted(reasons.REASONS, key=lambda one: one.name))
+    yield from _limits(sorted(reasons.REASONS, key=lambda reason: reason.name))
     yield from _satisfied(condition_types.Satisfied)
 
 
@@ -132,8 +132,8 @@ def conditions_of_gardener() -> Iterator[str]:
     yield from _table(
         ("code", "retried", "means"),
         (
-            (f"`{code}`", "yes" if Failure("", (code,)).retryable else "no", said)
-            for code, said in gardener_reasons.ERROR_CODES.items()
+            (f"`{code}`", "yes" if Failure("", (code,)).retryable else "no", meaning)
+            for code, meaning in gardener_reasons.ERROR_CODES.items()
         ),
     )
 
@@ -154,37 +154,37 @@ def _conditions_in(modules: Sequence[ModuleType], kind: str) -> dict[str, str]:
     return {name: prose.meaning for name, prose in described(ConditionProse, *modules) if kind in prose.kinds}
 
 
-def _conditions(found: Mapping[str, str]) -> Iterator[str]:
-    return _table(("condition", "means"), ((f"`{name}`", meaning) for name, meaning in found.items()))
+def _conditions(types: Mapping[str, str]) -> Iterator[str]:
+    return _table(("condition", "means"), ((f"`{name}`", meaning) for name, meaning in types.items()))
 
 
-def _reasons(found: Iterable[Prose]) -> Iterator[str]:
+def _reasons(proses: Iterable[Prose]) -> Iterator[str]:
     return _table(
         ("reason", "resumes when", "means"),
         (
-            (f"`{one.name}`", "time passes" if one.remedy is Remedy.TIME else one.remedy.value, one.meaning)
-            for one in found
+            (f"`{prose.name}`", "time passes" if prose.remedy is Remedy.TIME else prose.remedy.value, prose.meaning)
+            for prose in proses
         ),
     )
 
 
-def _limits(found: Iterable[Prose]) -> Iterator[str]:
+def _limits(proses: Iterable[Prose]) -> Iterator[str]:
     """The limits of reasons, and the advice after them."""
     return _table(
         ("reason", "usually ends within", "then"),
         (
-            (f"`{one.name}`", f"{one.limit.seconds // 60} minutes", one.limit.advice)
-            if one.limit is not None
-            else (f"`{one.name}`", "", f"no limit: {one.unlimited}")
-            for one in found
-            if one.remedy is Remedy.TIME and reasons.LOG not in one.kinds
+            (f"`{prose.name}`", f"{prose.limit.seconds // 60} minutes", prose.limit.advice)
+            if prose.limit is not None
+            else (f"`{prose.name}`", "", f"no limit: {prose.unlimited}")
+            for prose in proses
+            if prose.remedy is Remedy.TIME and reasons.LOG not in prose.kinds
         ),
     )
 
 
-def _satisfied(found: Iterable[Reason]) -> Iterator[str]:
+def _satisfied(satisfied: Iterable[Reason]) -> Iterator[str]:
     yield from ("", "## Reasons of conditions that are True", "")
-    yield from _table(("reason", "means"), ((f"`{one.value}`", one.prose.meaning) for one in found))
+    yield from _table(("reason", "means"), ((f"`{reason.value}`", reason.prose.meaning) for reason in satisfied))
 
 
 def metadata() -> Iterator[str]:
@@ -226,7 +226,7 @@ def _keys(annotations: Rows, labels: Rows, finalizers: Rows) -> Iterator[str]:
 
 def metadata_of_clusters() -> tuple[Rows, Rows, Rows]:
     """Annotations, labels and finalizers, including those of providers."""
-    of_providers = [row for one in PROVIDERS.values() for row in one.annotations]
+    of_providers = [row for provider in PROVIDERS.values() for row in provider.annotations]
     return [*metadata_rows.ANNOTATIONS, *of_providers], metadata_rows.LABELS, metadata_rows.FINALIZERS
 
 
@@ -256,8 +256,8 @@ def recorded_events() -> Iterator[str]:
     yield from _table(
         ("reason", "type", "on", "means", "what to do"),
         (
-            (f"`{one.name}`", one.type, one.on, one.meaning, one.to_do)
-            for one in (*events.EVENTS, *gardener_events.EVENTS)
+            (f"`{event.name}`", event.type, event.on, event.meaning, event.to_do)
+            for event in (*events.EVENTS, *gardener_events.EVENTS)
         ),
     )
     yield ""
@@ -281,8 +281,14 @@ def metrics() -> Iterator[str]:
     yield from _table(
         ("metric", "type", "labels", "means", "what to do"),
         (
-            (_exposed(one), one.type, ", ".join(f"`{label}`" for label in one.labels), one.help, one.to_do)
-            for one in (*managers.MEASURES, *requests.MEASURES)
+            (
+                _exposed(measure),
+                measure.type,
+                ", ".join(f"`{label}`" for label in measure.labels),
+                measure.help,
+                measure.to_do,
+            )
+            for measure in (*managers.MEASURES, *requests.MEASURES)
         ),
     )
     yield from (
@@ -296,8 +302,14 @@ def metrics() -> Iterator[str]:
     yield from _table(
         ("metric", "type", "labels", "means", "what to do"),
         (
-            (_exposed(one), one.type, ", ".join(f"`{label}`" for label in one.labels), one.help, one.to_do)
-            for one in backups.MEASURES
+            (
+                _exposed(measure),
+                measure.type,
+                ", ".join(f"`{label}`" for label in measure.labels),
+                measure.help,
+                measure.to_do,
+            )
+            for measure in backups.MEASURES
         ),
     )
 
@@ -305,8 +317,8 @@ def metrics() -> Iterator[str]:
 def versions() -> Iterator[str]:
     """Supported versions."""
     releases = Releases.load()
-    found = [releases.release(version) for version in releases.versions]
-    newest = found[0]
+    supported = [releases.release(version) for version in releases.versions]
+    newest = supported[0]
     yield from _head(
         "Supported versions", f"For Espalier {newest.version}; `espalier releases list|show` shows the same."
     )
@@ -320,12 +332,12 @@ def versions() -> Iterator[str]:
         ("eksaVersion", "released", "Bundles", "Kubernetes"),
         (
             (
-                f"`{one.version}`",
-                one.eksa_release.spec.date[:10],
-                one.bundles.metadata.name,
-                ", ".join(one.kubernetes_versions),
+                f"`{release.version}`",
+                release.eksa_release.spec.date[:10],
+                release.bundles.metadata.name,
+                ", ".join(release.kubernetes_versions),
             )
-            for one in found
+            for release in supported
         ),
     )
     yield from ("", "## Kubernetes of workload clusters", "")
@@ -335,16 +347,16 @@ def versions() -> Iterator[str]:
         "sources of Kubernetes in the same version, not with EKS Distro's images."
     )
     yield ""
-    yield from _table(("version", "EKS Distro", "patch version", "standard support ends"), _kubernetes(found))
+    yield from _table(("version", "EKS Distro", "patch version", "standard support ends"), _kubernetes(supported))
     yield from ("", "## Kubernetes of the management cluster", "")
     yield (
         f"Tested with {_of_rows('kubernetes')} (`make real-matrix`); earlier ones "
         "are not tested. The ValidatingAdmissionPolicy of `espalier manifests` needs 1.30."
     )
     yield from ("", "## Cluster API", "")
-    contracts = sorted({kind.resource.api_version for kind in CLUSTER_API_KINDS})
+    contracts = ", ".join(f"`{name}`" for name in sorted({kind.resource.api_version for kind in CLUSTER_API_KINDS}))
     yield (
-        f"Contract and API version v1beta2 ({', '.join(f'`{one}`' for one in contracts)}): Cluster API 1.11 or later. "
+        f"Contract and API version v1beta2 ({contracts}): Cluster API 1.11 or later. "
         f"Upgrades in place with `--in-place hooks` need 1.12. Tested with {_of_rows('cluster_api')}: core, kubeadm "
         "bootstrap and kubeadm control plane, with simulated machines (`make test`) and real ones (`make test-real`)."
     )
@@ -354,10 +366,10 @@ def versions() -> Iterator[str]:
         (
             (
                 f"`{kind}`",
-                f"`{one.infrastructure.cluster.kind}`, `{one.infrastructure.machine.kind}`",
-                one.tested_with,
+                f"`{provider.infrastructure.cluster.kind}`, `{provider.infrastructure.machine.kind}`",
+                provider.tested_with,
             )
-            for kind, one in PROVIDERS.items()
+            for kind, provider in PROVIDERS.items()
         ),
     )
     yield ""
@@ -367,7 +379,7 @@ def versions() -> Iterator[str]:
         "infrastructures. To add a provider: [providers.md](../providers.md)."
     )
     yield from ("", "## CNI", "")
-    kinds = ", ".join(f"`{kind}`" for kind, one in PROVIDERS.items() if one.has_kindnetd)
+    kinds = ", ".join(f"`{kind}`" for kind, provider in PROVIDERS.items() if provider.has_kindnetd)
     yield (
         f"Cilium, and kindnetd for new clusters with {kinds} alone, in the versions of the Bundles. Tests apply "
         "their manifests and do not run their images."
@@ -375,8 +387,8 @@ def versions() -> Iterator[str]:
     yield from _matrix()
     yield from ("", "## Real programs in tests", "")
     parts: dict[str, list[str]] = {}
-    for one in recipes.of_all_rows():
-        parts.setdefault(one.name, []).append(one.version)
+    for component in recipes.of_all_rows():
+        parts.setdefault(component.name, []).append(component.version)
     yield from _table(
         ("program", "versions"),
         ((name, ", ".join(sorted(set(listed)))) for name, listed in parts.items() if name not in ("pause", "probe")),
@@ -412,14 +424,14 @@ def _matrix() -> Iterator[str]:
         (
             (
                 minor,
-                one.etcd_image,
-                f"{one.etcd_oldest} to {one.etcd_newest}",
-                one.coredns,
-                one.pause,
-                one.containerd_oldest,
-                one.ends,
+                row.etcd_image,
+                f"{row.etcd_oldest} to {row.etcd_newest}",
+                row.coredns,
+                row.pause,
+                row.containerd_oldest,
+                row.ends,
             )
-            for minor, one in version_matrix.KUBERNETES.items()
+            for minor, row in version_matrix.KUBERNETES.items()
         ),
     )
     yield ""
@@ -428,18 +440,21 @@ def _matrix() -> Iterator[str]:
         (
             (
                 minor,
-                _supported(one.management, one.first_patches),
-                _supported(one.workload, one.first_patches),
-                one.cert_manager,
-                one.ends,
+                _supported(row.management, row.first_patches),
+                _supported(row.workload, row.first_patches),
+                row.cert_manager,
+                row.ends,
             )
-            for minor, one in version_matrix.CLUSTER_API.items()
+            for minor, row in version_matrix.CLUSTER_API.items()
         ),
     )
     yield ""
     yield from _table(
         ("what ends in Cluster API", "in", "announced for", "use instead"),
-        ((one.subject, one.release or "deprecated", one.date, one.instead) for one in version_matrix.ENDINGS),
+        (
+            (ending.subject, ending.release or "deprecated", ending.date, ending.instead)
+            for ending in version_matrix.ENDINGS
+        ),
     )
 
 
@@ -453,16 +468,20 @@ def _of_rows(attribute: str) -> str:
     return " and ".join(getattr(row, attribute) for row in version_matrix.ROWS.values())
 
 
-def _kubernetes(found: list[Release]) -> Iterator[tuple[str, ...]]:
-    bundles = {bundle.kube_version: bundle for one in reversed(found) for bundle in one.bundles.spec.versions_bundles}
+def _kubernetes(supported: list[Release]) -> Iterator[tuple[str, ...]]:
+    bundles = {
+        bundle.kube_version: bundle
+        for release in reversed(supported)
+        for bundle in release.bundles.spec.versions_bundles
+    }
     for version, bundle in sorted(bundles.items(), key=lambda item: [int(part) for part in item[0].split(".")]):
         ends = bundle.end_of_standard_support or "not known yet"
         yield version, bundle.eks_d.name, bundle.eks_d.kube_version, ends
 
 
 def _version(component: str) -> str:
-    [found] = {one.version for one in recipes.chosen([component])}
-    return found
+    [version] = {part.version for part in recipes.chosen([component])}
+    return version
 
 
 def _exposed(measure: Measure) -> str:

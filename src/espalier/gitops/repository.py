@@ -250,12 +250,12 @@ class Repository:
                     raise self._too_large(f"its last commit has more than {LARGEST >> 20} MiB, packed")
                 return pack.write(part)
 
-            found = client.fetch_pack(path, wanted, repo.get_graph_walker(), write, progress=in_time, depth=1)
+            fetched = client.fetch_pack(path, wanted, repo.get_graph_walker(), write, progress=in_time, depth=1)
             if size:
                 pack.seek(0)
                 repo.object_store.add_thin_pack(pack.read, None)
-        repo.update_shallow(found.new_shallow, found.new_unshallow)
-        return found
+        repo.update_shallow(fetched.new_shallow, fetched.new_unshallow)
+        return fetched
 
     def _too_large(self, what: str) -> GitError:
         advice = "clusters need a repository of their own, or a branch with their files alone"
@@ -266,18 +266,18 @@ class Repository:
         if head is None:
             return {}
         commit: Any = repo[head]
-        found: dict[str, bytes] = {}
+        files: dict[str, bytes] = {}
         size = 0
         for entry in iter_tree_contents(repo.object_store, commit.tree):
             if entry.mode not in (_FILE, 0o100755):
                 continue
             blob: Any = repo[entry.sha]
             size += len(blob.data)
-            if size > LARGEST_FILES or len(found) == MOST_FILES:
+            if size > LARGEST_FILES or len(files) == MOST_FILES:
                 limits = f"{LARGEST_FILES >> 20} MiB, or more than {MOST_FILES} files"
                 raise self._too_large(f"its files have more than {limits}")
-            found[entry.path.decode(errors="surrogateescape")] = blob.data
-        return found
+            files[entry.path.decode(errors="surrogateescape")] = blob.data
+        return files
 
     def _pushed(self, repo: Repo, head: bytes | None, commit: bytes) -> str:
         """Push a commit made on `head`; the reason for a refusal, else empty."""

@@ -162,7 +162,7 @@ async def until_released(cluster: Client, release: str, progress: Progress) -> N
             except (NotFound, KubeError) as error:
                 progress.wait(f"{name}: {error}")
             else:
-                if any(one.tree["spec"].get("version") == release for one in listed.items):
+                if any(item.tree["spec"].get("version") == release for item in listed.items):
                     return
                 progress.wait(f"the manager installs release {release}")
             await asyncio.sleep(_PAUSE)

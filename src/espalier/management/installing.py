@@ -27,9 +27,10 @@ OPTIONAL = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 
 async def apply(client: Client, trees: Sequence[Tree]) -> None:
     """Apply manifests: namespaces and definitions first, and each kind once it is served."""
-    first = [one for one in trees if one["kind"] in ("Namespace", "CustomResourceDefinition")]
+    first = [body for body in trees if body["kind"] in ("Namespace", "CustomResourceDefinition")]
     served = {
-        (one.resource.api_version, one.resource.kind): one.resource for one in await Discovery(client).resources()
+        (resource.resource.api_version, resource.resource.kind): resource.resource
+        for resource in await Discovery(client).resources()
     }
     limit = asyncio.Semaphore(_AT_ONCE)
 
@@ -37,8 +38,8 @@ async def apply(client: Client, trees: Sequence[Tree]) -> None:
         async with limit:
             await client.apply(_resource(served, tree), tree, field_manager=FIELD_MANAGER)
 
-    await asyncio.gather(*(send(one) for one in first))
-    names = {one["metadata"]["name"] for one in first if one["kind"] == CUSTOM_RESOURCE_DEFINITION.kind}
+    await asyncio.gather(*(send(body) for body in first))
+    names = {body["metadata"]["name"] for body in first if body["kind"] == CUSTOM_RESOURCE_DEFINITION.kind}
     await until_established(client, names)
     if names:
         served = await _served(client)
@@ -49,20 +50,25 @@ async def apply(client: Client, trees: Sequence[Tree]) -> None:
 
 
 async def _served(client: Client) -> dict[tuple[str, str], Resource]:
-    return {(one.resource.api_version, one.resource.kind): one.resource for one in await Discovery(client).resources()}
+    return {
+        (resource.resource.api_version, resource.resource.kind): resource.resource
+        for resource in await Discovery(client).resources()
+    }
 
 
 def _resource(served: dict[tuple[str, str], Resource], tree: Tree) -> Resource:
-    found = served.get((tree["apiVersion"], tree["kind"]))
-    if found is None:
+    resource = served.get((tree["apiVersion"], tree["kind"]))
+    if resource is None:
         raise Refused(f"{tree['kind']} {tree['metadata']['name']}: {tree['apiVersion']} is not served by the cluster")
-    return found
+    return resource
 
 
 def deployments(trees: Sequence[Tree]) -> list[Key]:
     """The Deployments among manifests."""
     return [
-        Key(one["metadata"]["namespace"], one["metadata"]["name"]) for one in trees if one["kind"] == DEPLOYMENT.kind
+        Key(body["metadata"]["namespace"], body["metadata"]["name"])
+        for body in trees
+        if body["kind"] == DEPLOYMENT.kind
     ]
 
 
@@ -86,10 +92,10 @@ async def until_running(client: Client, keys: Sequence[Key], progress: Progress)
     for key in keys:
         while True:
             try:
-                found = await client.get(DEPLOYMENT, key.name, key.namespace)
-                typed = found.decode(_Deployment)
+                deployment = await client.get(DEPLOYMENT, key.name, key.namespace)
+                typed = deployment.decode(_Deployment)
                 spec, status = typed.spec, typed.status
-                if status.observed_generation >= found.metadata.generation and (
+                if status.observed_generation >= deployment.metadata.generation and (
                     min(status.updated_replicas, status.available_replicas) >= spec.replicas
                 ):
                     break

@@ -35,7 +35,7 @@ def creation(key: Key, cluster_api: Sequence[Tree], espalier: Sequence[Tree], *,
         Planned("mark", "mark the management cluster", [f"{there}: ConfigMap eksa-system/management-cluster"]),
         Planned("kubeconfig", "write the kubeconfig", ["this machine: the kubeconfig, readable by its owner only"]),
     ]
-    return [one for one in steps if has_git_ops or one.name != "gitops"]
+    return [step for step in steps if has_git_ops or step.name != "gitops"]
 
 
 def removal(key: Key) -> list[Planned]:
@@ -48,7 +48,7 @@ def removal(key: Key) -> list[Planned]:
 
 def remaining(steps: Sequence[Planned], done: str) -> Sequence[Planned]:
     """The steps after the last one that is done. An unknown one, of another release, counts as none."""
-    names = [one.name for one in steps]
+    names = [step.name for step in steps]
     return steps[names.index(done) + 1 :] if done in names else steps
 
 

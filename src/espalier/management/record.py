@@ -44,8 +44,8 @@ class Record(msgspec.Struct, frozen=True):
 async def read(bootstrap: Client) -> Record | None:
     """The record in a bootstrap; None without any."""
     try:
-        found = (await bootstrap.get(CONFIG_MAP, NAME, SYSTEM_NAMESPACE)).decode(ConfigMap)
-        return msgspec.convert(found.data, Record)
+        config_map = (await bootstrap.get(CONFIG_MAP, NAME, SYSTEM_NAMESPACE)).decode(ConfigMap)
+        return msgspec.convert(config_map.data, Record)
     except (NotFound, msgspec.ValidationError):
         return None
 
@@ -68,10 +68,10 @@ async def write(bootstrap: Client, record: Record) -> None:
 async def read_kubeconfig(bootstrap: Client) -> bytes | None:
     """The kubeconfig of the cluster; None until it is kept."""
     try:
-        found = await bootstrap.get(SECRET, NAME, SYSTEM_NAMESPACE)
+        secret = await bootstrap.get(SECRET, NAME, SYSTEM_NAMESPACE)
     except NotFound:
         return None
-    return found.decode(Secret).data.get("value")
+    return secret.decode(Secret).data.get("value")
 
 
 async def keep_kubeconfig(bootstrap: Client, content: bytes) -> None:
@@ -97,11 +97,11 @@ async def forget(bootstrap: Client) -> None:
 async def managed(cluster: Client) -> tuple[Key, str] | None:
     """The record that a management cluster names, and its state; None for a cluster that manages nothing."""
     try:
-        found = await cluster.get(CONFIG_MAP, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE)
+        config_map = await cluster.get(CONFIG_MAP, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE)
     except NotFound:
         return None
-    data = found.decode(ConfigMap).data
-    state = found.metadata.annotations.get(MANAGEMENT_STATE_ANNOTATION, RUNNING)
+    data = config_map.decode(ConfigMap).data
+    state = config_map.metadata.annotations.get(MANAGEMENT_STATE_ANNOTATION, RUNNING)
     return Key(data.get("namespace", ""), data.get("name", "")), state
 
 

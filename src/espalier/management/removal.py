@@ -71,22 +71,22 @@ class Removal:
 
 async def is_at(client: Client, key: Key, *, moving: bool) -> bool:
     """True if a Cluster is there, and a move of it is `moving` or not."""
-    found = await _get(client, key)
-    return found is not None and (record_of(found) is not None) is moving
+    cluster = await _get(client, key)
+    return cluster is not None and (record_of(cluster) is not None) is moving
 
 
 async def returned(bootstrap: Client, cluster: Client, key: Key, judge: Judge, progress: Progress) -> None:
     """Have a management cluster at its bootstrap, wherever a move of it was interrupted."""
-    here, found = await Side.of(bootstrap), await _get(bootstrap, key)
+    here, stored = await Side.of(bootstrap), await _get(bootstrap, key)
     there = await Side.of(cluster)
-    record = record_of(found) if found is not None else None
+    record = record_of(stored) if stored is not None else None
     if here is not None and there is not None and record is not None and record.source == here.uid:
         if record.state == COPYING:
             await Mover(here, there, judge, progress.wait).take_back([key])
             return
         await moved(bootstrap, cluster, key, judge, progress)
-        found = None
-    if (found is None or record is not None) and await _get(cluster, key) is not None:
+        stored = None
+    if (stored is None or record is not None) and await _get(cluster, key) is not None:
         await moved(cluster, bootstrap, key, judge, progress)
 
 
@@ -96,7 +96,7 @@ async def check_manages_nobody(cluster: Client, key: Key) -> None:
         listed = (await cluster.list(Cluster.resource)).items
     except NotFound:
         return  # it has no kinds of ours yet
-    managed = sorted(str(one.key) for one in listed if one.key != key)
+    managed = sorted(str(item.key) for item in listed if item.key != key)
     if managed:
         raise Refused(
             f"cluster {key} can't be deleted: it manages {first(managed, 10)}; delete them first, or move them to "

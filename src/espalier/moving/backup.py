@@ -50,8 +50,8 @@ async def take(side: Side, judge: Judge, keys: Sequence[Key], say: Callable[[str
         before, pending = now, changing
         if not pending:
             break
-    found = before.index.by_place
-    context = {place: found[place] for place in judge.context(before) if place in found}
+    items = before.index.by_place
+    context = {place: items[place] for place in judge.context(before) if place in items}
     return Taken(done, list((context | taken).values()), reasons)
 
 
@@ -61,7 +61,7 @@ def _unfit(at: Inventory, judge: Judge, key: Key) -> Iterable[str]:
         return [f"Cluster {key} does not exist: `espalier get clusters -A` lists them"]
     if MOVE_ANNOTATION in cluster.object.metadata.annotations:
         return [f"Cluster {key} is being moved: let the move finish, or take it back with --back"]
-    return [*judge.unsettled(at, key), *(text for one in _members(at, judge, key) for text in objects.unfit(one))]
+    return [*judge.unsettled(at, key), *(text for member in _members(at, judge, key) for text in objects.unfit(member))]
 
 
 def _members(at: Inventory, judge: Judge, key: Key) -> list[Item]:

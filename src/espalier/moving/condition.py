@@ -43,14 +43,14 @@ async def report(side: Side, key: Key, standing: tuple[str, str] | None, now: da
     """Write how a move stands; with None, that there is none."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            found = await side.client.get(CLUSTER, key.name, key.namespace)
+            cluster = await side.client.get(CLUSTER, key.name, key.namespace)
         except NotFound:
             return
-        before: list[Tree] = (found.tree.get("status") or {}).get("conditions") or []
-        after = _changed(before, standing, found.metadata.generation, now)
+        before: list[Tree] = (cluster.tree.get("status") or {}).get("conditions") or []
+        after = _changed(before, standing, cluster.metadata.generation, now)
         if after == before:
             return
-        metadata = {"uid": found.metadata.uid, "resourceVersion": found.resource_version}
+        metadata = {"uid": cluster.metadata.uid, "resourceVersion": cluster.resource_version}
         patch: dict[str, Any] = {"metadata": metadata, "status": {"conditions": after}}
         try:
             await side.client.patch(
@@ -64,8 +64,8 @@ async def report(side: Side, key: Key, standing: tuple[str, str] | None, now: da
 
 
 def _changed(before: list[Tree], standing: tuple[str, str] | None, generation: int, now: datetime) -> list[Tree]:
-    present = next((one for one in before if one.get("type") == MOVING), None)
-    others = [one for one in before if one is not present]
+    present = next((condition for condition in before if condition.get("type") == MOVING), None)
+    others = [condition for condition in before if condition is not present]
     if standing is None:
         return others
     reason, message = standing

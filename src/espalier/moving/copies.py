@@ -104,36 +104,36 @@ class Copies:
         known = self._members[2]
         if key not in known:
             name = self.judge.management(there)
-            found = here.index.members(key, [*self.judge.named(here, key), *self._lacking(here, there, key)])
-            known[key] = [_managed_by(item, name) if objects.is_cluster(item) and name else item for item in found]
+            members = here.index.members(key, [*self.judge.named(here, key), *self._lacking(here, there, key)])
+            known[key] = [_managed_by(item, name) if objects.is_cluster(item) and name else item for item in members]
         return known[key]
 
     def obstacles(self, here: Inventory, there: Inventory, key: Key, record: Record | None) -> Iterable[str]:
         """The reasons why the target can't get these objects; `record` is that of a move which began."""
         members, present = self.members(here, there, key), there.index.by_place
         yield from dict.fromkeys(
-            f"kind {one.resource.group_resource} is not served at the target: install what defines it there"
-            for one in members
-            if one.resource.group and (one.resource.group, one.resource.kind) not in there.kinds
+            f"kind {member.resource.group_resource} is not served at the target: install what defines it there"
+            for member in members
+            if member.resource.group and (member.resource.group, member.resource.kind) not in there.kinds
         )
         yield from dict.fromkeys(
-            f"namespace {one.object.namespace} does not exist at the target: create it there"
-            for one in members
-            if one.object.namespace and one.object.namespace not in there.namespaces
+            f"namespace {member.object.namespace} does not exist at the target: create it there"
+            for member in members
+            if member.object.namespace and member.object.namespace not in there.namespaces
         )
-        for one in members:
-            copy = present.get(one.place)
+        for member in members:
+            copy = present.get(member.place)
             if copy is None or (record is not None and mark_of(copy.object) == record.mark):
                 continue
-            is_own = not objects.is_cluster(one) and not objects.is_capi_cluster(one)
-            if not is_own or objects.differences(_ownerless(one), copy.object, {}):
-                yield f"{one.name} exists at the target with other content: delete it there, or rename one of them"
+            is_own = not objects.is_cluster(member) and not objects.is_capi_cluster(member)
+            if not is_own or objects.differences(_ownerless(member), copy.object, {}):
+                yield f"{member.name} exists at the target with other content: delete it there, or rename one of them"
 
     def uids(self, here: Inventory, there: Inventory) -> dict[str, str]:
         """The uids at the target, by those at the source, of what was copied from there before."""
         copies = there.index.by_place
-        found = ((item.object, copies[item.place].object) for item in here.items if item.place in copies)
-        return {one.metadata.uid: copy.metadata.uid for one, copy in found if self._is_copy(copy)}
+        pairs = ((item.object, copies[item.place].object) for item in here.items if item.place in copies)
+        return {original.metadata.uid: copy.metadata.uid for original, copy in pairs if self._is_copy(copy)}
 
     async def write(
         self, here: Inventory, there: Inventory, uids: dict[str, str], moved: Mapping[Key, Record]
@@ -182,7 +182,7 @@ class Copies:
         """Delete the copies that a move made; what others may use by then stays."""
         copies = there.index.by_place
         made = [copies[item.place] for item in self.members(here, there, key) if item.place in copies]
-        await self.delete(self.target, [one for one in made if mark_of(one.object) == record.mark])
+        await self.delete(self.target, [item for item in made if mark_of(item.object) == record.mark])
 
     async def delete(self, side: Side, items: Sequence[Item]) -> None:
         """Delete objects of one side, owners last, so that nothing else goes. What others use, too, stays."""
@@ -200,10 +200,10 @@ class Copies:
                 return await request
 
         done = await asyncio.gather(*map(limited, requests), return_exceptions=True)
-        for one in done:
-            if isinstance(one, BaseException):
-                raise one
-        return [one for one in done if not isinstance(one, BaseException)]
+        for result in done:
+            if isinstance(result, BaseException):
+                raise result
+        return [result for result in done if not isinstance(result, BaseException)]
 
     async def _put(self, item: Item, copy: Item | None, uids: Mapping[str, str], record: Record) -> tuple[str, str]:
         """Write one object at the target; returns its uids here and there."""
@@ -259,13 +259,13 @@ class Copies:
         return mark_of(copy).partition("/")[0] == self.source
 
 
-async def resume(side: Side, found: Mapping[Place, Item], key: Key, paused: str | None) -> None:
+async def resume(side: Side, items: Mapping[Place, Item], key: Key, paused: str | None) -> None:
     """Let one side act on a cluster that a move paused, and leave it with this value of the paused annotation.
 
     `found` is a reading of that side.
     """
     await pause(side, key, paused=False)
-    cluster = found[place_of(CLUSTER, key)].object
+    cluster = items[place_of(CLUSTER, key)].object
     await annotate(side, cluster, {MOVE_ANNOTATION: None, PAUSED_ANNOTATION: paused}, versioned=False)
 
 
@@ -273,8 +273,8 @@ async def pause(side: Side, key: Key, *, paused: bool) -> None:
     """Pause or resume what Cluster API does for a cluster."""
     patch = {"spec": {"paused": True if paused else None}}
     try:
-        found = await side.client.get(CAPI_CLUSTER, key.name, SYSTEM_NAMESPACE)
-        if bool(found.tree["spec"].get("paused")) is paused:
+        cluster = await side.client.get(CAPI_CLUSTER, key.name, SYSTEM_NAMESPACE)
+        if bool(cluster.tree["spec"].get("paused")) is paused:
             return
         await side.client.patch(CAPI_CLUSTER, key.name, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
     except NotFound:
@@ -282,23 +282,23 @@ async def pause(side: Side, key: Key, *, paused: bool) -> None:
 
 
 async def annotate(
-    side: Side, found: Object, annotations: Mapping[str, str | None], *, versioned: bool = True
+    side: Side, cluster: Object, annotations: Mapping[str, str | None], *, versioned: bool = True
 ) -> Object:
     """Annotate a Cluster; unless `versioned`, whatever else was written to it meanwhile."""
-    metadata: Tree = {"annotations": dict(annotations), "uid": found.metadata.uid}
+    metadata: Tree = {"annotations": dict(annotations), "uid": cluster.metadata.uid}
     if versioned:
-        metadata["resourceVersion"] = found.resource_version
+        metadata["resourceVersion"] = cluster.resource_version
     return await side.client.patch(
-        CLUSTER, found.name, found.namespace, patch={"metadata": metadata}, type=PatchType.MERGE
+        CLUSTER, cluster.name, cluster.namespace, patch={"metadata": metadata}, type=PatchType.MERGE
     )
 
 
-def record_of(found: Object) -> Record | None:
+def record_of(cluster: Object) -> Record | None:
     """The record on a Cluster. Raises `Refused` for one that was edited."""
     try:
-        return records.record_of(found)
+        return records.record_of(cluster)
     except msgspec.MsgspecError as error:
-        where = f"Cluster {found.key}: annotation {MOVE_ANNOTATION} was edited ({error})"
+        where = f"Cluster {cluster.key}: annotation {MOVE_ANNOTATION} was edited ({error})"
         raise Refused([f"{where}: restore it, or remove it at the source if the target has no such Cluster"]) from None
 
 

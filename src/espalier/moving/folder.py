@@ -99,7 +99,7 @@ class Index(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     @property
     def keys(self) -> list[Key]:
         """The Clusters that can be restored."""
-        return [one.key for one in self.clusters]
+        return [cluster.key for cluster in self.clusters]
 
 
 @dataclass(frozen=True)
@@ -283,16 +283,16 @@ def _index(folder: Path) -> Index:
 
 def _files(folder: Path) -> tuple[set[str], list[str]]:
     """The regular files below a folder, and what else is there."""
-    found, problems = set(), []
+    regular, problems = set(), []
     for inner, names, files in os.walk(folder, followlinks=False):
         for name in (*names, *files):
             path = Path(inner, name)
             mode = path.lstat().st_mode
             if stat.S_ISREG(mode):
-                found.add(str(path.relative_to(folder)))
+                regular.add(str(path.relative_to(folder)))
             elif not stat.S_ISDIR(mode):
                 problems.append(f"{path} is a link, or no regular file: replace it by the file that was written")
-    return found, problems
+    return regular, problems
 
 
 def _item(folder: Path, row: Row, present: Set[str]) -> Item:
@@ -314,14 +314,14 @@ def _item(folder: Path, row: Row, present: Set[str]) -> Item:
         raise ValueError(f"{where} was changed: its digest is not that of the index; {_restore()}")
     try:
         json_trees.require_flat(content)
-        found = Object(msgspec.json.format(content, indent=-1))
-        metadata = found.metadata
+        object_ = Object(msgspec.json.format(content, indent=-1))
+        metadata = object_.metadata
     except (msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(f"{where} is damaged ({error}): {_restore()}") from None
-    is_it = (found.head.api_version, found.kind) == (row.resource.api_version, row.kind)
-    if not is_it or found.key != Key(row.namespace, row.name) or not metadata.uid:
+    is_it = (object_.head.api_version, object_.kind) == (row.resource.api_version, row.kind)
+    if not is_it or object_.key != Key(row.namespace, row.name) or not metadata.uid:
         raise ValueError(f"{where} is not {row.kind} {row.namespace}/{row.name}: {_restore()}")
-    return Item(row.resource, found, row.has_status)
+    return Item(row.resource, object_, row.has_status)
 
 
 def _restore() -> str:

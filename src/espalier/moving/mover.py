@@ -82,18 +82,18 @@ class Mover:
     async def take_back(self, keys: Sequence[Key]) -> None:
         """Delete the copies at the target, and let the source act again. Raises `Refused` after the hand-over."""
         here, there = await self.source.read(), await self.target.read()
-        found = here.index.by_place
-        problems = [text for key in keys if (text := self._cannot_return(found, key))]
+        items = here.index.by_place
+        problems = [text for key in keys if (text := self._cannot_return(items, key))]
         if problems:
             raise Refused(problems)
         for key in keys:
-            record = self._record(found, key)
+            record = self._record(items, key)
             if record is None:
                 self.say(f"cluster {key} is not being moved")
                 continue
             await self._copies.remove(here, there, key, record)
             await self._report(key, None)
-            await copies.resume(self.source, found, key, record.paused)
+            await copies.resume(self.source, items, key, record.paused)
             self.say(f"cluster {key} stays at the source")
 
     def _check(self, here: Inventory, there: Inventory, keys: Sequence[Key]) -> None:
@@ -126,8 +126,8 @@ class Mover:
         problems: list[str] = []
         if record is None:
             problems += [*self.judge.unsettled(here, key), *self.judge.obstacles(here, there, key)]
-        for one in self._copies.members(here, there, key):
-            problems += objects.unfit(one, is_moving=record is not None)
+        for member in self._copies.members(here, there, key):
+            problems += objects.unfit(member, is_moving=record is not None)
         return [*problems, *self._copies.obstacles(here, there, key, record)]
 
     async def _begun(self, here: Inventory, key: Key) -> Record:
@@ -163,8 +163,8 @@ class Mover:
 
     async def _activate(self, here: Inventory, there: Inventory, key: Key) -> None:
         """Let the target act; nothing to do if it does already."""
-        found = there.index.by_place
-        copy = found.get(place_of(CLUSTER, key))
+        items = there.index.by_place
+        copy = items.get(place_of(CLUSTER, key))
         record = record_of(copy.object) if copy is not None else None
         if record is None or self._record(here.index.by_place, key) is None:
             return
@@ -173,15 +173,15 @@ class Mover:
             paused = PAUSED_AS_RECORD
         elif self.judge.is_record(here, key):
             paused = None
-        await copies.resume(self.target, found, key, paused)
+        await copies.resume(self.target, items, key, paused)
 
     async def _report(self, key: Key, standing: tuple[str, str] | None) -> None:
         await condition.report(self.source, key, standing, self.now())
 
-    def _cannot_return(self, found: Mapping[Place, Item], key: Key) -> str:
-        if place_of(CLUSTER, key) not in found:
+    def _cannot_return(self, items: Mapping[Place, Item], key: Key) -> str:
+        if place_of(CLUSTER, key) not in items:
             return f"Cluster {key} does not exist at the source: if it was moved, move it back from the target"
-        record = self._record(found, key)
+        record = self._record(items, key)
         if record is None:
             return ""
         if record.target != self.target.uid or record.source != self.source.uid:
@@ -190,8 +190,8 @@ class Mover:
             return f"Cluster {key} is handed over: let the move finish, then move it back from the target"
         return ""
 
-    def _record(self, found: Mapping[Place, Item], key: Key) -> Record | None:
-        item = found.get(place_of(CLUSTER, key))
+    def _record(self, items: Mapping[Place, Item], key: Key) -> Record | None:
+        item = items.get(place_of(CLUSTER, key))
         return record_of(item.object) if item is not None else None
 
     def _required(self, here: Inventory, key: Key) -> Record:

@@ -180,7 +180,7 @@ def status_there(item: Item, generation: int) -> Tree | None:
     if not item.has_status or not status:
         return None
     if is_cluster(item) and "conditions" in status:
-        status["conditions"] = [one for one in status["conditions"] if one.get("type") != MOVING]
+        status["conditions"] = [condition for condition in status["conditions"] if condition.get("type") != MOVING]
     present = item.object.metadata.generation
     if is_capi_cluster(item):  # pausing raised the generation, and resuming will
         is_paused = bool((item.object.tree.get("spec") or {}).get("paused"))

@@ -112,6 +112,6 @@ class Restore:
         return copy is not None and record_of(copy.object) is None
 
     def _record(self, here: Inventory, key: Key) -> Record:
-        found = here.index.by_place[place_of(CLUSTER, key)].object
-        paused = found.metadata.annotations.get(PAUSED_ANNOTATION)
-        return Record(next_epoch(found), self.source, self.target.uid, paused=paused)
+        cluster = here.index.by_place[place_of(CLUSTER, key)].object
+        paused = cluster.metadata.annotations.get(PAUSED_ANNOTATION)
+        return Record(next_epoch(cluster), self.source, self.target.uid, paused=paused)

@@ -22,16 +22,16 @@ async def reopen(workloads: Workloads, stores: Stores, cluster: Key) -> Workload
     store = stores.open(cluster)
     await store.start()
     try:
-        found = store.table(Cluster.resource.group_resource).objects.get(cluster)
+        stored = store.table(Cluster.resource.group_resource).objects.get(cluster)
         key = Key(cluster.namespace, secret_name(cluster.name, "ca"))
         secret = store.table(SECRET.group_resource).objects.get(key)
         planes = store.table(KubeadmControlPlane.resource.group_resource).objects
-        plane = next((one for one in planes.values() if one.namespace == cluster.namespace), None)
+        plane = next((candidate for candidate in planes.values() if candidate.namespace == cluster.namespace), None)
     finally:
         await store.close()
-    if found is None or secret is None or plane is None:
+    if stored is None or secret is None or plane is None:
         return None
-    typed = found.decode(Cluster)
+    typed = stored.decode(Cluster)
     if typed.spec.control_plane_endpoint is None:
         return None
     return await workloads.open(

@@ -52,8 +52,8 @@ class FolderStores:
 
     def clusters(self, namespace: str) -> list[Key]:
         """The clusters of a namespace that have a store."""
-        found = sorted(path.parent.name for path in self._home.glob(f"clusters/{namespace}-*/{_DATABASE}"))
-        return [Key(namespace, name.removeprefix(f"{namespace}-")) for name in found]
+        folders = sorted(path.parent.name for path in self._home.glob(f"clusters/{namespace}-*/{_DATABASE}"))
+        return [Key(namespace, name.removeprefix(f"{namespace}-")) for name in folders]
 
     def location(self, cluster: Key) -> str:
         """The path of the file."""

@@ -181,14 +181,14 @@ async def _from_folder(
     dry_run: bool,
     is_lost: bool,
 ) -> None:
-    found = folder.read(path)
+    saved = folder.read(path)
     target = await _side(near.client, "the target")
-    index = found.index
+    index = saved.index
     chosen = [key for key in index.keys if namespace in (None, key.namespace)]
     chosen = [key for key in chosen if not names or key.name in names]
     if absent := [name for name in dict.fromkeys(names) if name not in {key.name for key in chosen}]:
         raise Failure(f"--cluster: not in {path}: {first(absent, 3)}; it has {first(index.keys, 10)}")
-    restore = Restore(index.source, found.items, target, judge, progress.say)
+    restore = Restore(index.source, saved.items, target, judge, progress.say)
     if not back and target.uid != index.source and await answers(index.server, index.authority):
         raise Failure(
             f"the management cluster of {path} lives: {index.server} answers with its certificate. Move the clusters "

@@ -42,7 +42,7 @@ async def of_management_cluster(key: Key, flag: flags.Connection) -> tuple[Clien
 
 
 def _opened(files: Sequence[Path], context: str | None) -> tuple[Client, bytes] | None:
-    present = [one for one in files if one.exists()]
+    present = [file for file in files if file.exists()]
     if not present:
         return None
     loaded = Kubeconfig.load(present)

@@ -71,8 +71,8 @@ def simulated_cluster_api(release: str, releases: Releases | None = None) -> lis
 
 
 def _bundle(release: str, releases: Releases | None) -> dict[str, Any]:
-    found = (releases or Releases.load()).release(release)
-    tree: dict[str, Any] = msgspec.to_builtins(found.bundles.spec.versions_bundles[0])
+    offered = (releases or Releases.load()).release(release)
+    tree: dict[str, Any] = msgspec.to_builtins(offered.bundles.spec.versions_bundles[0])
     return tree
 
 

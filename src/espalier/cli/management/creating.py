@@ -55,7 +55,7 @@ class Asked:
 
 
 async def create(
-    found: Sequence[Document],
+    documents_: Sequence[Document],
     problems: Sequence[Problem],
     flag: flags.Connection,
     *,
@@ -66,7 +66,7 @@ async def create(
 ) -> None:
     """Create it, or go on. Raises `ManifestError` and `Failure`, both with all that is wrong."""
     began = time.monotonic()
-    asked = _asked(found, problems, flag.namespace or _DEFAULT)
+    asked = _asked(documents_, problems, flag.namespace or _DEFAULT)
     home = Home.locate().of_management_cluster(asked.key.name)
     bootstrap = LocalBootstrap(home, boot_seconds)
     path = lifecycle.kubeconfig_path(asked.key)
@@ -101,9 +101,9 @@ async def create(
         _tell(asked.key, bootstrap, path, progress, elapsed())
 
 
-def _asked(found: Sequence[Document], problems: Sequence[Problem], namespace: str) -> Asked:
+def _asked(documents_: Sequence[Document], problems: Sequence[Problem], namespace: str) -> Asked:
     """Raises `ManifestError` with everything that is wrong with the manifest by itself."""
-    document = documents.cluster_of(found)
+    document = documents.cluster_of(documents_)
     known = list(problems)
     tree = documents.readable(document)
     if document.name == BOOTSTRAP:
@@ -113,13 +113,13 @@ def _asked(found: Sequence[Document], problems: Sequence[Problem], namespace: st
         known += chosen_release.problems(document, tree, chosen_release.own_version())
     if isinstance(document.tree.get("spec"), dict):
         document.tree["spec"]["managementCluster"] = {"name": BOOTSTRAP}
-    examined = examination.alone(found, known, None, namespace)
+    examined = examination.alone(documents_, known, None, namespace)
     if examined.problems:
         raise ManifestError(list(examined.problems))
-    prepared = documents.in_namespace(found, namespace)
+    prepared = documents.in_namespace(documents_, namespace)
     cluster = prepared[-1][1]
     chosen_release.choose(cluster, None, chosen_release.own_version())
-    return Asked(Key(cluster["metadata"]["namespace"], cluster["metadata"]["name"]), prepared, found)
+    return Asked(Key(cluster["metadata"]["namespace"], cluster["metadata"]["name"]), prepared, documents_)
 
 
 async def _check_machine(key: Key, home: Home, bootstrap: LocalBootstrap, path: Path) -> None:
@@ -139,7 +139,7 @@ async def _check_machine(key: Key, home: Home, bootstrap: LocalBootstrap, path: 
             f"{path} already exists, and would be overwritten by the kubeconfig of cluster {key}: move it away, or "
             "give the command in another folder"
         )
-    place = next(one for one in (home.root, *home.root.parents) if one.exists())
+    place = next(folder for folder in (home.root, *home.root.parents) if folder.exists())
     free = shutil.disk_usage(place).free
     if free < _SPACE and not is_begun:
         wrong.append(
@@ -215,7 +215,7 @@ class _Made:
     async def apply(self) -> None:
         """See `creation.Made`."""
         asked, client = self.asked, self.client
-        trees = [one for _, one in asked.prepared]
+        trees = [tree for _, tree in asked.prepared]
         await client.apply(NAMESPACE, {"metadata": {"name": asked.key.namespace}})
         await preflight.install_releases(client, asked.cluster["spec"]["eksaVersion"])
         is_new = await _is_missing(client, asked.key)
@@ -255,13 +255,13 @@ def _print_steps(asked: Asked, bootstrap: Bootstrap, path: Path, progress: Progr
     steps = plan.creation(asked.key, cluster_api, espalier, has_git_ops=False)
     lines = [("start the bootstrap", [f"{bootstrap.title}: its data, and those of the simulated machines"])]
     lines += [
-        (one.title, [f"this machine: {path}" if one.name == "kubeconfig" else text for text in one.writes])
-        for one in steps
+        (step.title, [f"this machine: {path}" if step.name == "kubeconfig" else text for text in step.writes])
+        for step in steps
     ]
     lines.append(("remove the bootstrap", [f"{bootstrap.title}: the data of its API server are deleted"]))
     for number, (title, writes) in enumerate(lines, 1):
         output.say(f"{number}. {title}")
-        output.say("\n".join(f"     {one}" for one in writes))
+        output.say("\n".join(f"     {text}" for text in writes))
     progress.say(f"cluster {asked.key} would be created, and manage itself (dry run)")
 
 

@@ -71,7 +71,7 @@ async def delete(home: Home, key: Key, flag: flags.Connection, *, timeout: float
                     work = Removal(
                         record.key,
                         client,
-                        lambda kept: client_of(Kubeconfig.parse(kept).context()),
+                        lambda kubeconfig: client_of(Kubeconfig.parse(kubeconfig).context()),
                         ClusterJudge(PROVIDERS, moves_records=True),
                         progress,
                         lambda at: waiting.until_gone(at, record.key, timeout=timeout, progress=progress),
@@ -135,7 +135,7 @@ def _print_steps(bootstrap: LocalBootstrap, key: Key, progress: Progress) -> Non
     ]
     for number, step in enumerate(steps, 1):
         output.say(f"{number}. {step.title}")
-        output.say("\n".join(f"     {one}" for one in step.writes))
+        output.say("\n".join(f"     {text}" for text in step.writes))
     progress.say(f"cluster {key} would be deleted (dry run)")
 
 

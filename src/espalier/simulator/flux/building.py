@@ -81,14 +81,14 @@ def _check(trees: list[Tree]) -> None:
     seen = set()
     for tree in trees:
         metadata = tree.get("metadata")
-        found = metadata if isinstance(metadata, dict) else {}
-        identity = (tree.get("apiVersion"), tree.get("kind"), found.get("name"), found.get("namespace", ""))
+        identifiers = metadata if isinstance(metadata, dict) else {}
+        identity = (tree.get("apiVersion"), tree.get("kind"), identifiers.get("name"), identifiers.get("namespace", ""))
         if not all(isinstance(part, str) for part in identity) or not all(identity[:3]):
             raise BuildFailed(
                 f"{identity[1] or 'an object'} {identity[2] or ''}: apiVersion, kind or metadata.name is missing, or "
                 "one of them is not text; quote what YAML takes for a number or a boolean"
             )
-        if not all(isinstance(found.get(part) or {}, dict) for part in ("labels", "annotations")):
+        if not all(isinstance(identifiers.get(part) or {}, dict) for part in ("labels", "annotations")):
             raise BuildFailed(f"{identity[1]} {identity[2]}: metadata.labels and annotations are maps of text")
         if identity in seen:
             raise BuildFailed(f"{identity[1]} {identity[2]}: it is there twice")

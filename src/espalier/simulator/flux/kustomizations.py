@@ -73,12 +73,12 @@ class Kustomizations:
             return Done()
         try:
             refuse_unknown(object_, _KNOWN)
-            found = object_.decode(Kustomization)
-            interval = interval_of(found.spec.interval)
-            retry = interval_of(found.spec.retry_interval) if found.spec.retry_interval else interval
-            if found.spec.source_ref.kind != "GitRepository":
-                raise Refused(f"spec.sourceRef.kind: {found.spec.source_ref.kind}; allowed: GitRepository")
-            if found.spec.force:
+            kustomization = object_.decode(Kustomization)
+            interval = interval_of(kustomization.spec.interval)
+            retry = interval_of(kustomization.spec.retry_interval) if kustomization.spec.retry_interval else interval
+            if kustomization.spec.source_ref.kind != "GitRepository":
+                raise Refused(f"spec.sourceRef.kind: {kustomization.spec.source_ref.kind}; allowed: GitRepository")
+            if kustomization.spec.force:
                 raise Refused("spec.force: true; it makes Flux delete clusters, so its stand-in here does not know it")
         except (Refused, msgspec.ValidationError) as error:
             if object_.metadata.deletion_timestamp is not None:
@@ -87,11 +87,11 @@ class Kustomizations:
                 await self._report(object_, "False", "NotSupported", str(error))
             return Done()
         if object_.metadata.deletion_timestamp is not None:
-            return await self._leave(object_, found)
-        if found.spec.suspend:
+            return await self._leave(object_, kustomization)
+        if kustomization.spec.suspend:
             return Done()
         object_ = await self._writer.add_finalizer(Kustomization.resource, object_, FINALIZER)
-        source = found.spec.source_ref
+        source = kustomization.spec.source_ref
         fetched = self._sources.fetched(Key(source.namespace or key.namespace, source.name))
         if fetched is None:
             message = f"the GitRepository {source.name} has not been fetched yet"
@@ -99,7 +99,7 @@ class Kustomizations:
             return Wait("ArtifactFailed", message)
         revision, content = fetched
         try:
-            object_ = await self._apply(object_, found, revision, build(content.files, found.spec.path))
+            object_ = await self._apply(object_, kustomization, revision, build(content.files, kustomization.spec.path))
         except BuildFailed as error:
             await self._report(object_, "False", "BuildFailed", f"{error}, {BY}", lastAttemptedRevision=revision)
             return Done(after=retry)
@@ -108,10 +108,10 @@ class Kustomizations:
             return Done(after=retry)
         return Done(after=interval)
 
-    async def _apply(self, object_: Object, found: Kustomization, revision: str, trees: list[Tree]) -> Object:
+    async def _apply(self, object_: Object, kustomization: Kustomization, revision: str, trees: list[Tree]) -> Object:
         labels = {NAME_LABEL: object_.name, NAMESPACE_LABEL: object_.namespace}
         applied = [await self._placed(tree, labels) for tree in trees]
-        applied.sort(key=lambda one: (one.resource.kind not in _FIRST, _order(one.resource.kind)))
+        applied.sort(key=lambda item: (item.resource.kind not in _FIRST, _order(item.resource.kind)))
         for is_tried in (True, False):
             for resource, tree in applied:
                 try:
@@ -119,9 +119,9 @@ class Kustomizations:
                 except (KubeError, msgspec.ValidationError) as error:
                     name = f"{resource.kind}/{tree['metadata'].get('namespace', '')}/{tree['metadata']['name']}"
                     raise _Failed("ReconciliationFailed", f"{name} was not applied: {error}") from None
-        entries = [one.entry for one in applied]
-        left = [one for one in _entries(found) if one.id not in {entry.id for entry in entries}]
-        if found.spec.prune:
+        entries = [item.entry for item in applied]
+        left = [entry for entry in _entries(kustomization) if entry.id not in {entry.id for entry in entries}]
+        if kustomization.spec.prune:
             await self._delete(object_, left)
         return await self._report(
             object_,
@@ -147,7 +147,7 @@ class Kustomizations:
 
     async def _delete(self, object_: Object, entries: list[Entry]) -> None:
         """Delete what is no longer in Git, unless somebody took our label off it."""
-        for entry in sorted(entries, key=lambda one: one.id):
+        for entry in sorted(entries, key=lambda item: item.id):
             namespace, _, rest = entry.id.partition("_")
             name, group, kind = rest.rsplit("_", 2)
             name = name.replace("__", ":")
@@ -161,15 +161,15 @@ class Kustomizations:
             except KubeError as error:
                 raise _Failed("PruneFailed", f"{kind}/{namespace}/{name} was not deleted: {error}") from None
 
-    async def _leave(self, object_: Object, found: Kustomization) -> Outcome:
+    async def _leave(self, object_: Object, kustomization: Kustomization) -> Outcome:
         if FINALIZER not in object_.metadata.finalizers:
             return Done()
         try:
-            if found.spec.prune and not found.spec.suspend:
-                await self._delete(object_, _entries(found))
+            if kustomization.spec.prune and not kustomization.spec.suspend:
+                await self._delete(object_, _entries(kustomization))
         except _Failed as error:
             await self._report(object_, "False", error.reason, f"{error}, {BY}")
-            return Wait(error.reason, str(error), after=interval_of(found.spec.interval))
+            return Wait(error.reason, str(error), after=interval_of(kustomization.spec.interval))
         await self._writer.remove_finalizer(Kustomization.resource, object_, FINALIZER)
         return Done()
 
@@ -181,12 +181,12 @@ class Kustomizations:
             for name, value in (object_.tree.get("status") or {}).items()
             if name in ("lastAppliedRevision", "lastAttemptedRevision", "inventory")
         }
-        found = before | judged(object_, status, reason, message, self._clock.now()) | fields
-        return await self._writer.status(Kustomization.resource, object_, found)
+        new_status = before | judged(object_, status, reason, message, self._clock.now()) | fields
+        return await self._writer.status(Kustomization.resource, object_, new_status)
 
 
-def _entries(found: Kustomization) -> list[Entry]:
-    return found.status.inventory.entries if found.status.inventory is not None else []
+def _entries(kustomization: Kustomization) -> list[Entry]:
+    return kustomization.status.inventory.entries if kustomization.status.inventory is not None else []
 
 
 def _order(kind: str) -> int:

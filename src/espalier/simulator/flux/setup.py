@@ -28,10 +28,10 @@ def component(fetch: Fetch) -> Component:
         applying.watch(folders, predicate=change_of(_asked))
 
         def fetched(repository: Key) -> None:
-            for one in folders.list():
-                reference = (one.tree.get("spec") or {}).get("sourceRef") or {}
-                if Key(reference.get("namespace") or one.namespace, str(reference.get("name"))) == repository:
-                    applying.enqueue(one.key)
+            for folder in folders.list():
+                reference = (folder.tree.get("spec") or {}).get("sourceRef") or {}
+                if Key(reference.get("namespace") or folder.namespace, str(reference.get("name"))) == repository:
+                    applying.enqueue(folder.key)
 
         sources.subscribe(fetched)
         host.manager.add(fetching)

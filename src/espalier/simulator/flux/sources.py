@@ -121,10 +121,10 @@ class Sources:
         message: str,
         artifact: Artifact | None,
     ) -> None:
-        found = judged(object_, status, reason, message, self._clock.now())
+        new_status = judged(object_, status, reason, message, self._clock.now())
         if artifact is not None:
-            found["artifact"] = msgspec.to_builtins(artifact)
-        await self._writer.status(GitRepository.resource, object_, found)
+            new_status["artifact"] = msgspec.to_builtins(artifact)
+        await self._writer.status(GitRepository.resource, object_, new_status)
 
 
 def refuse_unknown(object_: Object, known: Mapping[str, frozenset[str]]) -> None:
@@ -156,5 +156,5 @@ def judged(
     ready = msgspec.structs.replace(
         conditions.condition(READY, status, reason, message), observed_generation=generation
     )
-    found = [one for one in conditions.set(before, ready, now) if one.type == READY]
-    return {"observedGeneration": generation, "conditions": msgspec.to_builtins(found)}
+    ready_conditions = [condition for condition in conditions.set(before, ready, now) if condition.type == READY]
+    return {"observedGeneration": generation, "conditions": msgspec.to_builtins(ready_conditions)}

@@ -64,7 +64,7 @@ class Hosts:
         workloads.webhooks = webhooks_of(workloads, programs, outside)
         pods = Pods(workloads, [*runtimes, programs], clock)
         controllers = hosted(workloads, clock=clock, rng=rng, pod_seconds=timing.pods, pods=pods)
-        tasks = [asyncio.create_task(one.run(), name=one.name) for one in controllers]
+        tasks = [asyncio.create_task(controller.run(), name=controller.name) for controller in controllers]
         try:
             for cluster in stores.clusters(SYSTEM_NAMESPACE):
                 try:

@@ -78,14 +78,14 @@ async def follow_newest(client: Client, releases: Releases, name: str = MANAGEME
     the next start tries again.
     """
     newest = releases.newest()
-    found = (await client.get(Cluster.resource, name, "default")).decode(Cluster)
+    cluster = (await client.get(Cluster.resource, name, "default")).decode(Cluster)
     wanted = {"eksaVersion": newest.version, "kubernetesVersion": newest.kubernetes_versions[-1]}
-    if (found.spec.eksa_version, found.spec.kubernetes_version) == tuple(wanted.values()):
+    if (cluster.spec.eksa_version, cluster.spec.kubernetes_version) == tuple(wanted.values()):
         return
     try:
         await client.patch(Cluster.resource, name, "default", patch={"spec": wanted}, type=PatchType.MERGE)
     except ApiError as error:
-        _log.warning("the management cluster keeps its release", release=found.spec.eksa_version, reason=str(error))
+        _log.warning("the management cluster keeps its release", release=cluster.spec.eksa_version, reason=str(error))
 
 
 async def _namespace(client: Client) -> None:

@@ -108,8 +108,8 @@ class ManagementPods:
         return await manager.run()
 
     def _account(self, container: Container) -> User:
-        found = container.network.workload.object(POD, container.pod)
-        spec = found.tree["spec"] if found is not None else {}
+        pod = container.network.workload.object(POD, container.pod)
+        spec = pod.tree["spec"] if pod is not None else {}
         namespace, name = container.pod.namespace, spec.get("serviceAccountName") or "default"
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
         return User(f"system:serviceaccount:{namespace}:{name}", groups)
