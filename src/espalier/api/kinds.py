@@ -7,6 +7,7 @@ class Cluster(KubeObject):
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import msgspec
@@ -140,6 +141,46 @@ def kind(
         return cls
 
     return declare
+
+
+@dataclass(frozen=True)
+class KindsOf:
+    """What the kinds of a group and version have in common. A call declares a kind that has the name of its class."""
+
+    group: str
+    version: str
+    categories: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    status: bool = False
+    partly: bool = False
+
+    def __call__(
+        self,
+        *columns: Column,
+        plural: str = "",
+        short_names: tuple[str, ...] = (),
+        categories: tuple[str, ...] | None = None,
+        labels: Mapping[str, str] | None = None,
+        status: bool | None = None,
+        scale: Scale | None = None,
+        namespaced: bool = True,
+    ) -> Callable[[K], K]:
+        """Declare a class as a kind with these columns. The plural ends with `s` unless it is given."""
+
+        def declare(cls: K) -> K:
+            name = cls.__name__
+            return kind(
+                Resource(self.group, self.version, plural or f"{name.lower()}s", name, namespaced=namespaced),
+                short_names=short_names,
+                categories=self.categories if categories is None else categories,
+                columns=columns,
+                status=self.status if status is None else status,
+                scale=scale,
+                labels=self.labels if labels is None else labels,
+                partly=self.partly,
+            )(cls)
+
+        return declare
 
 
 def listing(*keys: str, kind: str = "map") -> dict[str, Any]:

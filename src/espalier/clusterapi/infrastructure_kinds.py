@@ -1,19 +1,16 @@
 """Parts of the kinds of infrastructure providers that Cluster API's contracts make alike."""
 
 # ruff: noqa: RUF012  (msgspec copies empty defaults)
-from collections.abc import Callable
 from typing import Annotated, Generic, Literal, Self, TypeVar
 
 from msgspec import Meta
 
 from espalier.api.capi.cluster import FailureDomain
 from espalier.api.capi.machine import MachineAddress, TemplateMeta
-from espalier.api.kinds import ATOMIC, Column, KubeObject, kind, listing
+from espalier.api.kinds import ATOMIC, Column, KindsOf, KubeObject, listing
 from espalier.api.meta import Condition, ObjectMeta, Observed, Part
-from espalier.api.resource import Resource
 from espalier.clusterapi.infrastructure import GROUP, DomainStatus, Initialization
 
-K = TypeVar("K", bound="type[KubeObject]")
 S = TypeVar("S", bound=Part)
 
 CLUSTER_COLUMN = Column(
@@ -24,31 +21,9 @@ PROVIDER_ID_COLUMN = Column(
 )
 
 
-def declares(version: str, contract: Literal["v1beta1", "v1beta2"]) -> Callable[..., Callable[[K], K]]:
-    """The decorator of a provider's kinds: `version` implements the contract, and a class has the name of its kind."""
-
-    def declare(
-        *columns: Column,
-        short_names: tuple[str, ...] = (),
-        categories: tuple[str, ...] = ("cluster-api",),
-        status: bool = False,
-        namespaced: bool = True,
-    ) -> Callable[[K], K]:
-        def declared(cls: K) -> K:
-            name = cls.__name__
-            return kind(
-                Resource(GROUP, version, f"{name.lower()}s", name, namespaced=namespaced),
-                short_names=short_names,
-                categories=categories,
-                columns=columns,
-                status=status,
-                labels={f"cluster.x-k8s.io/{contract}": version},
-                partly=True,
-            )(cls)
-
-        return declared
-
-    return declare
+def declares(version: str, contract: Literal["v1beta1", "v1beta2"]) -> KindsOf:
+    """The kinds of a provider, of which this version implements the contract."""
+    return KindsOf(GROUP, version, ("cluster-api",), {f"cluster.x-k8s.io/{contract}": version}, partly=True)
 
 
 class MachineTemplateResource(Part, Generic[S]):

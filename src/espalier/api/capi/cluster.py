@@ -10,10 +10,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind, listing
+from espalier.api.kinds import AGE, ATOMIC, Column, KindsOf, KubeObject, listing
 from espalier.api.meta import Condition, Observed, Part
 from espalier.api.reference import Annotation, Label, Writer
-from espalier.api.resource import Resource
 
 GROUP = "cluster.x-k8s.io"
 VERSION = "v1beta2"
@@ -67,6 +66,8 @@ WATCH_FILTER_LABEL: Annotated[
     ),
 ] = "cluster.x-k8s.io/watch-filter"
 CONTRACT = {"cluster.x-k8s.io/v1beta2": "v1beta2"}
+
+core_kind = KindsOf(GROUP, VERSION, ("cluster-api",), CONTRACT, status=True, partly=True)
 """Label of a CRD: under which versions it serves the v1beta2 contract. Cluster API resolves references by it."""
 
 
@@ -171,27 +172,18 @@ class ClusterStatus(Observed, frozen=True):
     observed_generation: int = 0
 
 
-@kind(
-    Resource(GROUP, VERSION, "clusters", "Cluster"),
+@core_kind(
+    Column("Available", '.status.conditions[?(@.type=="Available")].status', "string", "Ready for use"),
+    Column("CP Desired", ".status.controlPlane.desiredReplicas", "integer", "Control plane machines asked for"),
+    Column("CP Available", ".status.controlPlane.availableReplicas", "integer", "Control plane machines available"),
+    Column("CP Up-to-date", ".status.controlPlane.upToDateReplicas", "integer", "Control plane machines up to date"),
+    Column("W Desired", ".status.workers.desiredReplicas", "integer", "Worker machines asked for"),
+    Column("W Available", ".status.workers.availableReplicas", "integer", "Worker machines available"),
+    Column("W Up-to-date", ".status.workers.upToDateReplicas", "integer", "Worker machines up to date"),
+    Column("Paused", '.status.conditions[?(@.type=="Paused")].status', "string", "Paused: not reconciled", 10),
+    Column("Phase", ".status.phase", "string", "Phase of the cluster"),
+    AGE,
     short_names=("cl",),
-    categories=("cluster-api",),
-    columns=(
-        Column("Available", '.status.conditions[?(@.type=="Available")].status', "string", "Ready for use"),
-        Column("CP Desired", ".status.controlPlane.desiredReplicas", "integer", "Control plane machines asked for"),
-        Column("CP Available", ".status.controlPlane.availableReplicas", "integer", "Control plane machines available"),
-        Column(
-            "CP Up-to-date", ".status.controlPlane.upToDateReplicas", "integer", "Control plane machines up to date"
-        ),
-        Column("W Desired", ".status.workers.desiredReplicas", "integer", "Worker machines asked for"),
-        Column("W Available", ".status.workers.availableReplicas", "integer", "Worker machines available"),
-        Column("W Up-to-date", ".status.workers.upToDateReplicas", "integer", "Worker machines up to date"),
-        Column("Paused", '.status.conditions[?(@.type=="Paused")].status', "string", "Paused: not reconciled", 10),
-        Column("Phase", ".status.phase", "string", "Phase of the cluster"),
-        AGE,
-    ),
-    status=True,
-    labels=CONTRACT,
-    partly=True,
 )
 class Cluster(KubeObject):
     """A cluster of Cluster API."""

@@ -12,13 +12,15 @@ from msgspec import Meta
 from espalier.api.capi.bottlerocket import CertBundle
 from espalier.api.capi.kubeadm import BOOTSTRAP_GROUP, BootstrapUser, File, Ntp
 from espalier.api.eksa.host_os import BottlerocketBoot, BottlerocketKernel
-from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind
+from espalier.api.kinds import AGE, ATOMIC, Column, KindsOf, KubeObject
 from espalier.api.meta import Condition, Observed, Part
-from espalier.api.resource import Resource
 
 GROUP = "etcdcluster.cluster.x-k8s.io"
 VERSION = "v1beta1"
 CONTRACT = {"cluster.x-k8s.io/v1beta1": "v1beta1"}
+
+_bootstrap_kind = KindsOf(BOOTSTRAP_GROUP, VERSION, labels=CONTRACT, status=True, partly=True)
+_etcd_kind = KindsOf(GROUP, VERSION, labels=CONTRACT, status=True, partly=True)
 """Label of the CRDs of these kinds: they keep the earlier contract of Cluster API (`status.ready`)."""
 
 
@@ -95,13 +97,7 @@ class EtcdadmConfigStatus(Observed, frozen=True):
     ready: bool = False
 
 
-@kind(
-    Resource(BOOTSTRAP_GROUP, VERSION, "etcdadmconfigs", "EtcdadmConfig"),
-    columns=(AGE,),
-    status=True,
-    labels=CONTRACT,
-    partly=True,
-)
+@_bootstrap_kind(AGE)
 class EtcdadmConfig(KubeObject, kw_only=True):
     """Bootstrap configuration of one machine of etcd."""
 
@@ -139,17 +135,11 @@ class EtcdadmClusterStatus(Observed, frozen=True):
     selector: str = ""
 
 
-@kind(
-    Resource(GROUP, VERSION, "etcdadmclusters", "EtcdadmCluster"),
-    columns=(
-        Column("Desired", ".spec.replicas", "integer", "Members asked for"),
-        Column("Current", ".status.replicas", "integer", "Members that exist"),
-        Column("Ready", ".status.ready", "boolean", "All members are ready"),
-        AGE,
-    ),
-    status=True,
-    labels=CONTRACT,
-    partly=True,
+@_etcd_kind(
+    Column("Desired", ".spec.replicas", "integer", "Members asked for"),
+    Column("Current", ".status.replicas", "integer", "Members that exist"),
+    Column("Ready", ".status.ready", "boolean", "All members are ready"),
+    AGE,
 )
 class EtcdadmCluster(KubeObject, kw_only=True):
     """An etcd on machines of its own."""

@@ -10,13 +10,15 @@ from espalier.api.capi.bottlerocket import BottlerocketFields
 from espalier.api.capi.cluster import CONTRACT, ContractReference, ReadinessGate, VersionCount
 from espalier.api.capi.machine import MachineDeletion, MachineNaming, RolloutStrategy, TemplateMeta
 from espalier.api.core import Taint
-from espalier.api.kinds import AGE, ATOMIC, PRESERVE, Column, KubeObject, Scale, kind, listing
+from espalier.api.kinds import AGE, ATOMIC, PRESERVE, Column, KindsOf, KubeObject, Scale, listing
 from espalier.api.meta import Condition, Observed, Part
-from espalier.api.resource import Resource
 
 CONTROL_PLANE_GROUP = "controlplane.cluster.x-k8s.io"
 BOOTSTRAP_GROUP = "bootstrap.cluster.x-k8s.io"
 VERSION = "v1beta2"
+
+bootstrap_kind = KindsOf(BOOTSTRAP_GROUP, VERSION, ("cluster-api",), CONTRACT, status=True, partly=True)
+control_plane_kind = KindsOf(CONTROL_PLANE_GROUP, VERSION, ("cluster-api",), CONTRACT, status=True, partly=True)
 
 
 class Arg(Part):
@@ -299,19 +301,10 @@ CLUSTER_COLUMN = Column(
 )
 
 
-@kind(
-    Resource(BOOTSTRAP_GROUP, VERSION, "kubeadmconfigs", "KubeadmConfig"),
-    categories=("cluster-api",),
-    columns=(
-        CLUSTER_COLUMN,
-        Column(
-            "Data secret created", ".status.initialization.dataSecretCreated", "boolean", "Bootstrap data are there"
-        ),
-        AGE,
-    ),
-    status=True,
-    labels=CONTRACT,
-    partly=True,
+@bootstrap_kind(
+    CLUSTER_COLUMN,
+    Column("Data secret created", ".status.initialization.dataSecretCreated", "boolean", "Bootstrap data are there"),
+    AGE,
 )
 class KubeadmConfig(KubeObject, kw_only=True):
     """Bootstrap configuration of one machine."""
@@ -333,13 +326,7 @@ class KubeadmConfigTemplateSpec(Part):
     template: KubeadmConfigTemplateResource
 
 
-@kind(
-    Resource(BOOTSTRAP_GROUP, VERSION, "kubeadmconfigtemplates", "KubeadmConfigTemplate"),
-    categories=("cluster-api",),
-    columns=(AGE,),
-    labels=CONTRACT,
-    partly=True,
-)
+@bootstrap_kind(AGE, status=False)
 class KubeadmConfigTemplate(KubeObject, kw_only=True):
     """Template of KubeadmConfigs."""
 
@@ -418,27 +405,18 @@ class KubeadmControlPlaneStatus(Observed, frozen=True):
     observed_generation: int = 0
 
 
-@kind(
-    Resource(CONTROL_PLANE_GROUP, VERSION, "kubeadmcontrolplanes", "KubeadmControlPlane"),
+@control_plane_kind(
+    CLUSTER_COLUMN,
+    Column("Available", '.status.conditions[?(@.type=="Available")].status', "string", "Ready for use"),
+    Column("Desired", ".spec.replicas", "integer", "Machines asked for"),
+    Column("Current", ".status.replicas", "integer", "Machines that exist"),
+    Column("Ready", ".status.readyReplicas", "integer", "Machines that are ready"),
+    Column("Up-to-date", ".status.upToDateReplicas", "integer", "Machines that are up to date"),
+    Column("Initialized", ".status.initialization.controlPlaneInitialized", "boolean", "The API server has answered"),
+    AGE,
+    Column("Version", ".spec.version", "string", "Kubernetes version"),
     short_names=("kcp",),
-    categories=("cluster-api",),
-    columns=(
-        CLUSTER_COLUMN,
-        Column("Available", '.status.conditions[?(@.type=="Available")].status', "string", "Ready for use"),
-        Column("Desired", ".spec.replicas", "integer", "Machines asked for"),
-        Column("Current", ".status.replicas", "integer", "Machines that exist"),
-        Column("Ready", ".status.readyReplicas", "integer", "Machines that are ready"),
-        Column("Up-to-date", ".status.upToDateReplicas", "integer", "Machines that are up to date"),
-        Column(
-            "Initialized", ".status.initialization.controlPlaneInitialized", "boolean", "The API server has answered"
-        ),
-        AGE,
-        Column("Version", ".spec.version", "string", "Kubernetes version"),
-    ),
-    status=True,
     scale=Scale(),
-    labels=CONTRACT,
-    partly=True,
 )
 class KubeadmControlPlane(KubeObject, kw_only=True):
     """A control plane made by kubeadm."""

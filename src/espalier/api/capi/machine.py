@@ -10,12 +10,10 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.capi.cluster import (
-    CONTRACT,
-    GROUP,
-    VERSION,
     ContractReference,
     ReadinessGate,
     VersionCount,
+    core_kind,
 )
 from espalier.api.core import Taint
 from espalier.api.kinds import (
@@ -27,12 +25,10 @@ from espalier.api.kinds import (
     Column,
     KubeObject,
     Scale,
-    kind,
     listing,
 )
 from espalier.api.label_selectors import AtomicSelector, LabelSelector
 from espalier.api.meta import Condition, Observed, Part
-from espalier.api.resource import Resource
 
 CLUSTER_COLUMN = Column("Cluster", ".spec.clusterName", "string", "Cluster the object belongs to")
 COUNT_COLUMNS = (
@@ -125,24 +121,17 @@ class MachineStatus(Observed, frozen=True):
     last_updated: str | None = None
 
 
-@kind(
-    Resource(GROUP, VERSION, "machines", "Machine"),
+@core_kind(
+    CLUSTER_COLUMN,
+    Column("Node Name", ".status.nodeRef.name", "string", "Node that the machine became"),
+    Column("Provider ID", ".spec.providerID", "string", "The machine's ID at the infrastructure provider", 10),
+    Column("Ready", '.status.conditions[?(@.type=="Ready")].status', "string", "True if the machine is ready"),
+    Column("Available", '.status.conditions[?(@.type=="Available")].status', "string", "Ready for long enough"),
+    Column("Up-to-date", '.status.conditions[?(@.type=="UpToDate")].status', "string", "As its owner wants it"),
+    Column("Phase", ".status.phase", "string", "Phase of the machine"),
+    AGE,
+    Column("Version", ".spec.version", "string", "Kubernetes version"),
     short_names=("ma",),
-    categories=("cluster-api",),
-    columns=(
-        CLUSTER_COLUMN,
-        Column("Node Name", ".status.nodeRef.name", "string", "Node that the machine became"),
-        Column("Provider ID", ".spec.providerID", "string", "The machine's ID at the infrastructure provider", 10),
-        Column("Ready", '.status.conditions[?(@.type=="Ready")].status', "string", "True if the machine is ready"),
-        Column("Available", '.status.conditions[?(@.type=="Available")].status', "string", "Ready for long enough"),
-        Column("Up-to-date", '.status.conditions[?(@.type=="UpToDate")].status', "string", "As its owner wants it"),
-        Column("Phase", ".status.phase", "string", "Phase of the machine"),
-        AGE,
-        Column("Version", ".spec.version", "string", "Kubernetes version"),
-    ),
-    status=True,
-    labels=CONTRACT,
-    partly=True,
 )
 class Machine(KubeObject, kw_only=True):
     """One machine of a cluster."""
@@ -221,20 +210,13 @@ class MachineSetStatus(Observed, frozen=True):
     observed_generation: int = 0
 
 
-@kind(
-    Resource(GROUP, VERSION, "machinesets", "MachineSet"),
+@core_kind(
+    CLUSTER_COLUMN,
+    *COUNT_COLUMNS,
+    AGE,
+    Column("Version", ".spec.template.spec.version", "string", "Kubernetes version"),
     short_names=("ms",),
-    categories=("cluster-api",),
-    columns=(
-        CLUSTER_COLUMN,
-        *COUNT_COLUMNS,
-        AGE,
-        Column("Version", ".spec.template.spec.version", "string", "Kubernetes version"),
-    ),
-    status=True,
     scale=Scale(),
-    labels=CONTRACT,
-    partly=True,
 )
 class MachineSet(KubeObject, kw_only=True):
     """A number of equal machines."""
@@ -263,25 +245,15 @@ class MachineDeploymentStatus(MachineSetStatus, frozen=True):
     phase: str = ""
 
 
-@kind(
-    Resource(GROUP, VERSION, "machinedeployments", "MachineDeployment"),
+@core_kind(
+    CLUSTER_COLUMN,
+    Column("Available", '.status.conditions[?(@.type=="Available")].status', "string", "Enough machines for use"),
+    *(column if column.name != "Available" else column._replace(name="Available Machines") for column in COUNT_COLUMNS),
+    Column("Phase", ".status.phase", "string", "Phase of the deployment"),
+    AGE,
+    Column("Version", ".spec.template.spec.version", "string", "Kubernetes version"),
     short_names=("md",),
-    categories=("cluster-api",),
-    columns=(
-        CLUSTER_COLUMN,
-        Column("Available", '.status.conditions[?(@.type=="Available")].status', "string", "Enough machines for use"),
-        *(
-            column if column.name != "Available" else column._replace(name="Available Machines")
-            for column in COUNT_COLUMNS
-        ),
-        Column("Phase", ".status.phase", "string", "Phase of the deployment"),
-        AGE,
-        Column("Version", ".spec.template.spec.version", "string", "Kubernetes version"),
-    ),
-    status=True,
     scale=Scale(),
-    labels=CONTRACT,
-    partly=True,
 )
 class MachineDeployment(KubeObject, kw_only=True):
     """A number of machines, replaced when their template changes."""
@@ -342,19 +314,12 @@ class MachineHealthCheckStatus(Observed, frozen=True):
     observed_generation: int = 0
 
 
-@kind(
-    Resource(GROUP, VERSION, "machinehealthchecks", "MachineHealthCheck"),
+@core_kind(
+    CLUSTER_COLUMN,
+    Column("Replicas", ".status.expectedMachines", "integer", "Machines watched over"),
+    Column("Healthy", ".status.currentHealthy", "integer", "Machines that are healthy"),
+    AGE,
     short_names=("mhc", "mhcs"),
-    categories=("cluster-api",),
-    columns=(
-        CLUSTER_COLUMN,
-        Column("Replicas", ".status.expectedMachines", "integer", "Machines watched over"),
-        Column("Healthy", ".status.currentHealthy", "integer", "Machines that are healthy"),
-        AGE,
-    ),
-    status=True,
-    labels=CONTRACT,
-    partly=True,
 )
 class MachineHealthCheck(KubeObject, kw_only=True):
     """Watches over machines and has unhealthy ones replaced."""

@@ -8,11 +8,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from espalier.api.gardener.extension import GROUP, VERSION
+from espalier.api.gardener.extension import extension_kind
 from espalier.api.gardener.operations import RawExtension, Time
-from espalier.api.kinds import AGE, Column, KubeObject, kind
+from espalier.api.kinds import AGE, Column, KubeObject
 from espalier.api.meta import ABSENT, Part
-from espalier.api.resource import Resource
 
 
 class ClusterSpec(Part):
@@ -27,10 +26,8 @@ class ClusterSpec(Part):
     ] = ""
 
 
-@kind(
-    Resource(GROUP, VERSION, "clusters", "Cluster", namespaced=False),
-    columns=(Column("Lease", ".spec.leaseExpiration", "string", "When extensions stop"), AGE),
-    partly=True,
+@extension_kind(
+    Column("Lease", ".spec.leaseExpiration", "string", "When extensions stop"), AGE, status=False, namespaced=False
 )
 class Cluster(KubeObject, kw_only=True):
     """A shoot, for the extensions of its seed."""

@@ -4,11 +4,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from espalier.api.gardener.extension import COLUMNS, GROUP, VERSION, Extended, ExtensionSpec
+from espalier.api.gardener.extension import COLUMNS, Extended, ExtensionSpec, extension_kind
 from espalier.api.gardener.operations import RawExtension, SecretReference
-from espalier.api.kinds import Column, kind
+from espalier.api.kinds import Column
 from espalier.api.meta import ABSENT
-from espalier.api.resource import Resource
 
 
 class ControlPlaneSpec(ExtensionSpec):
@@ -20,12 +19,11 @@ class ControlPlaneSpec(ExtensionSpec):
     infrastructure_provider_status: RawExtension = ABSENT
 
 
-@kind(
-    Resource(GROUP, VERSION, "controlplanes", "ControlPlane"),
+@extension_kind(
+    COLUMNS[0],
+    Column("Purpose", ".spec.purpose", "string", "Purpose of the ControlPlane"),
+    *COLUMNS[1:],
     short_names=("cp",),
-    columns=(COLUMNS[0], Column("Purpose", ".spec.purpose", "string", "Purpose of the ControlPlane"), *COLUMNS[1:]),
-    status=True,
-    partly=True,
 )
 class ControlPlane(Extended, kw_only=True):
     """A provider's additions to a shoot's control plane."""

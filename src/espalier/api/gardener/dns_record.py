@@ -6,10 +6,15 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from espalier.api.gardener.extension import COLUMNS, GROUP, VERSION, Extended, ExtensionSpec, ExtensionStatus
+from espalier.api.gardener.extension import (
+    COLUMNS,
+    Extended,
+    ExtensionSpec,
+    ExtensionStatus,
+    extension_kind,
+)
 from espalier.api.gardener.operations import SecretReference
-from espalier.api.kinds import ATOMIC, Column, kind
-from espalier.api.resource import Resource
+from espalier.api.kinds import ATOMIC, Column
 
 
 class DNSRecordSpec(ExtensionSpec):
@@ -30,17 +35,12 @@ class DNSRecordStatus(ExtensionStatus, frozen=True):
     zone: str = ""
 
 
-@kind(
-    Resource(GROUP, VERSION, "dnsrecords", "DNSRecord"),
+@extension_kind(
+    COLUMNS[0],
+    Column("Domain Name", ".spec.name", "string", "Fully qualified domain name"),
+    Column("Record Type", ".spec.recordType", "string", "Type of the record"),
+    *COLUMNS[1:],
     short_names=("dns",),
-    columns=(
-        COLUMNS[0],
-        Column("Domain Name", ".spec.name", "string", "Fully qualified domain name"),
-        Column("Record Type", ".spec.recordType", "string", "Type of the record"),
-        *COLUMNS[1:],
-    ),
-    status=True,
-    partly=True,
 )
 class DNSRecord(Extended, kw_only=True):
     """A record of the domain name system."""

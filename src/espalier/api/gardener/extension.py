@@ -11,12 +11,13 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.gardener.operations import Condition, LastError, LastOperation, NamedReference, RawExtension
-from espalier.api.kinds import AGE, Column, KubeObject, kind, listing
+from espalier.api.kinds import AGE, Column, KindsOf, KubeObject, listing
 from espalier.api.meta import ABSENT, Observed, Part
-from espalier.api.resource import Resource
 
 GROUP = "extensions.gardener.cloud"
 VERSION = "v1alpha1"
+
+extension_kind = KindsOf(GROUP, VERSION, status=True, partly=True)
 
 TYPE_COLUMN = Column("Type", ".spec.type", "string", "Type of the extension, which selects its controller")
 STATUS_COLUMN = Column("Status", ".status.lastOperation.state", "string", "State of the last operation")
@@ -59,12 +60,6 @@ class Extended(KubeObject, kw_only=True):
     status: ExtensionStatus = ExtensionStatus()
 
 
-@kind(
-    Resource(GROUP, VERSION, "extensions", "Extension"),
-    short_names=("ext",),
-    columns=COLUMNS,
-    status=True,
-    partly=True,
-)
+@extension_kind(*COLUMNS, short_names=("ext",))
 class Extension(Extended, kw_only=True):
     """A feature that a type adds to a shoot."""

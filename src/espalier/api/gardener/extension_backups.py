@@ -4,12 +4,17 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from espalier.api.gardener.extension import COLUMNS, GROUP, VERSION, Extended, ExtensionSpec, ExtensionStatus
+from espalier.api.gardener.extension import (
+    COLUMNS,
+    Extended,
+    ExtensionSpec,
+    ExtensionStatus,
+    extension_kind,
+)
 from espalier.api.gardener.infrastructure import REGION_COLUMN
 from espalier.api.gardener.operations import RawExtension, SecretReference
-from espalier.api.kinds import Column, kind
+from espalier.api.kinds import Column
 from espalier.api.meta import ABSENT
-from espalier.api.resource import Resource
 
 
 class BackupBucketSpec(ExtensionSpec):
@@ -25,13 +30,7 @@ class BackupBucketStatus(ExtensionStatus, frozen=True):
     generated_secret_ref: SecretReference | None = None
 
 
-@kind(
-    Resource(GROUP, VERSION, "backupbuckets", "BackupBucket", namespaced=False),
-    short_names=("bb",),
-    columns=(COLUMNS[0], REGION_COLUMN, *COLUMNS[1:]),
-    status=True,
-    partly=True,
-)
+@extension_kind(COLUMNS[0], REGION_COLUMN, *COLUMNS[1:], short_names=("bb",), namespaced=False)
 class BackupBucket(Extended, kw_only=True):
     """A bucket for the backups of a seed's shoots."""
 
@@ -46,17 +45,14 @@ class BackupEntrySpec(BackupBucketSpec):
     backup_bucket_provider_status: RawExtension = ABSENT
 
 
-@kind(
-    Resource(GROUP, VERSION, "backupentries", "BackupEntry", namespaced=False),
+@extension_kind(
+    COLUMNS[0],
+    REGION_COLUMN,
+    Column("Bucket", ".spec.bucketName", "string", "Bucket of the entry"),
+    *COLUMNS[1:],
+    plural="backupentries",
     short_names=("be",),
-    columns=(
-        COLUMNS[0],
-        REGION_COLUMN,
-        Column("Bucket", ".spec.bucketName", "string", "Bucket of the entry"),
-        *COLUMNS[1:],
-    ),
-    status=True,
-    partly=True,
+    namespaced=False,
 )
 class BackupEntry(Extended, kw_only=True):
     """A shoot's part of a bucket."""

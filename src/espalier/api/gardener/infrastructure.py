@@ -6,11 +6,16 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from espalier.api.gardener.extension import COLUMNS, GROUP, VERSION, Extended, ExtensionSpec, ExtensionStatus
+from espalier.api.gardener.extension import (
+    COLUMNS,
+    Extended,
+    ExtensionSpec,
+    ExtensionStatus,
+    extension_kind,
+)
 from espalier.api.gardener.operations import SecretReference
-from espalier.api.kinds import ATOMIC, Column, kind
+from espalier.api.kinds import ATOMIC, Column
 from espalier.api.meta import Observed
-from espalier.api.resource import Resource
 
 REGION_COLUMN = Column("Region", ".spec.region", "string", "Region of the provider")
 
@@ -43,13 +48,7 @@ class InfrastructureStatus(ExtensionStatus, frozen=True):
     networking: InfrastructureNetworking | None = None
 
 
-@kind(
-    Resource(GROUP, VERSION, "infrastructures", "Infrastructure"),
-    short_names=("infra",),
-    columns=(COLUMNS[0], REGION_COLUMN, *COLUMNS[1:]),
-    status=True,
-    partly=True,
-)
+@extension_kind(COLUMNS[0], REGION_COLUMN, *COLUMNS[1:], short_names=("infra",))
 class Infrastructure(Extended, kw_only=True):
     """The infrastructure of a shoot."""
 

@@ -12,14 +12,15 @@ from msgspec import Meta
 
 from espalier.api.capi.machine import RolloutStrategy
 from espalier.api.gardener.operations import RawExtension, SecretReference, Time
-from espalier.api.kinds import AGE, ATOMIC, PRESERVE, Column, KubeObject, Scale, kind
+from espalier.api.kinds import AGE, ATOMIC, PRESERVE, Column, KindsOf, KubeObject, Scale
 from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import ABSENT, Observed, Part
 from espalier.api.reference import Finalizer, Writer
-from espalier.api.resource import Resource
 
 GROUP = "machine.sapcloud.io"
 VERSION = "v1alpha1"
+
+declared = KindsOf(GROUP, VERSION, status=True, partly=True)
 
 FINALIZER: Annotated[
     str,
@@ -47,12 +48,7 @@ class NodeTemplate(Part):
     architecture: str | None = None
 
 
-@kind(
-    Resource(GROUP, VERSION, "machineclasses", "MachineClass"),
-    short_names=("mcc",),
-    columns=(AGE,),
-    partly=True,
-)
+@declared(AGE, plural="machineclasses", short_names=("mcc",), status=False)
 class MachineClass(KubeObject):
     """All that a provider needs to make a machine. It has no spec: these are fields of the object."""
 
@@ -116,17 +112,12 @@ class MachineStatus(Observed, frozen=True):
     addresses: Annotated[list[dict[str, Any]], Meta(extra_json_schema=ATOMIC)] = []
 
 
-@kind(
-    Resource(GROUP, VERSION, "machines", "Machine"),
+@declared(
+    Column("Status", ".status.currentStatus.phase", "string", "Phase of the machine"),
+    AGE,
+    Column("Node", ".metadata.labels.node", "string", "Node that the machine became"),
+    Column("Provider ID", ".spec.providerID", "string", "The provider's name of the machine", 1),
     short_names=("mc",),
-    columns=(
-        Column("Status", ".status.currentStatus.phase", "string", "Phase of the machine"),
-        AGE,
-        Column("Node", ".metadata.labels.node", "string", "Node that the machine became"),
-        Column("Provider ID", ".spec.providerID", "string", "The provider's name of the machine", 1),
-    ),
-    status=True,
-    partly=True,
 )
 class Machine(KubeObject, kw_only=True):
     """One machine of a shoot."""
@@ -170,13 +161,12 @@ class MachineSetStatus(Observed, frozen=True):
     observed_generation: int = 0
 
 
-@kind(
-    Resource(GROUP, VERSION, "machinesets", "MachineSet"),
+@declared(
+    *COUNT_COLUMNS,
+    Column("Current", ".status.replicas", "integer", "Machines that exist"),
+    AGE,
     short_names=("mcs",),
-    columns=(*COUNT_COLUMNS, Column("Current", ".status.replicas", "integer", "Machines that exist"), AGE),
-    status=True,
     scale=Scale(),
-    partly=True,
 )
 class MachineSet(KubeObject, kw_only=True):
     """A number of equal machines."""
@@ -208,18 +198,13 @@ class MachineDeploymentStatus(Observed, frozen=True):
     observed_generation: int = 0
 
 
-@kind(
-    Resource(GROUP, VERSION, "machinedeployments", "MachineDeployment"),
+@declared(
+    *COUNT_COLUMNS,
+    Column("Up-to-date", ".status.updatedReplicas", "integer", "Machines that are up to date"),
+    Column("Available", ".status.availableReplicas", "integer", "Machines that are available"),
+    AGE,
     short_names=("mcd",),
-    columns=(
-        *COUNT_COLUMNS,
-        Column("Up-to-date", ".status.updatedReplicas", "integer", "Machines that are up to date"),
-        Column("Available", ".status.availableReplicas", "integer", "Machines that are available"),
-        AGE,
-    ),
-    status=True,
     scale=Scale(),
-    partly=True,
 )
 class MachineDeployment(KubeObject, kw_only=True):
     """A number of machines, replaced when their template changes."""

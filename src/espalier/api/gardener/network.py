@@ -6,9 +6,14 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from espalier.api.gardener.extension import COLUMNS, GROUP, VERSION, Extended, ExtensionSpec, ExtensionStatus
-from espalier.api.kinds import ATOMIC, Column, kind
-from espalier.api.resource import Resource
+from espalier.api.gardener.extension import (
+    COLUMNS,
+    Extended,
+    ExtensionSpec,
+    ExtensionStatus,
+    extension_kind,
+)
+from espalier.api.kinds import ATOMIC, Column
 
 
 class NetworkSpec(ExtensionSpec):
@@ -25,16 +30,11 @@ class NetworkStatus(ExtensionStatus, frozen=True):
     ip_families: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
 
 
-@kind(
-    Resource(GROUP, VERSION, "networks", "Network"),
-    columns=(
-        COLUMNS[0],
-        Column("Pod CIDR", ".spec.podCIDR", "string", "Addresses of pods"),
-        Column("Service CIDR", ".spec.serviceCIDR", "string", "Addresses of services"),
-        *COLUMNS[1:],
-    ),
-    status=True,
-    partly=True,
+@extension_kind(
+    COLUMNS[0],
+    Column("Pod CIDR", ".spec.podCIDR", "string", "Addresses of pods"),
+    Column("Service CIDR", ".spec.serviceCIDR", "string", "Addresses of services"),
+    *COLUMNS[1:],
 )
 class Network(Extended, kw_only=True):
     """The network of a shoot."""

@@ -5,11 +5,16 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from espalier.api.gardener.extension import COLUMNS, GROUP, VERSION, Extended, ExtensionSpec, ExtensionStatus
+from espalier.api.gardener.extension import (
+    COLUMNS,
+    Extended,
+    ExtensionSpec,
+    ExtensionStatus,
+    extension_kind,
+)
 from espalier.api.gardener.operations import SecretReference
-from espalier.api.kinds import ATOMIC, Column, kind, listing
+from espalier.api.kinds import ATOMIC, Column, listing
 from espalier.api.meta import Observed, Part
-from espalier.api.resource import Resource
 
 PROVISION = "provision"
 """Purpose: the first start of a machine."""
@@ -80,12 +85,11 @@ class OperatingSystemConfigStatus(ExtensionStatus, frozen=True):
     extension_files: Annotated[list[File], Meta(extra_json_schema=ATOMIC)] = []
 
 
-@kind(
-    Resource(GROUP, VERSION, "operatingsystemconfigs", "OperatingSystemConfig"),
+@extension_kind(
+    COLUMNS[0],
+    Column("Purpose", ".spec.purpose", "string", "provision or reconcile"),
+    *COLUMNS[1:],
     short_names=("osc",),
-    columns=(COLUMNS[0], Column("Purpose", ".spec.purpose", "string", "provision or reconcile"), *COLUMNS[1:]),
-    status=True,
-    partly=True,
 )
 class OperatingSystemConfig(Extended, kw_only=True):
     """Units and files of machines."""

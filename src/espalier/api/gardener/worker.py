@@ -7,12 +7,17 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.core import Taint
-from espalier.api.gardener.extension import COLUMNS, GROUP, VERSION, Extended, ExtensionSpec, ExtensionStatus
+from espalier.api.gardener.extension import (
+    COLUMNS,
+    Extended,
+    ExtensionSpec,
+    ExtensionStatus,
+    extension_kind,
+)
 from espalier.api.gardener.infrastructure import REGION_COLUMN
 from espalier.api.gardener.operations import RawExtension, SecretReference, Time
-from espalier.api.kinds import ATOMIC, INT_OR_STRING, kind, listing
+from espalier.api.kinds import ATOMIC, INT_OR_STRING, listing
 from espalier.api.meta import ABSENT, Observed, Part
-from espalier.api.resource import Resource
 
 
 class MachineImage(Part):
@@ -83,13 +88,7 @@ class WorkerStatus(ExtensionStatus, frozen=True):
     machine_deployments_last_update_time: Time | None = None
 
 
-@kind(
-    Resource(GROUP, VERSION, "workers", "Worker"),
-    short_names=("worker",),
-    columns=(COLUMNS[0], REGION_COLUMN, *COLUMNS[1:]),
-    status=True,
-    partly=True,
-)
+@extension_kind(COLUMNS[0], REGION_COLUMN, *COLUMNS[1:], short_names=("worker",))
 class Worker(Extended, kw_only=True):
     """The machines of a shoot."""
 
