@@ -7,7 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from espalier.api.eksa.cluster import Cluster
+from espalier.clusters.report.checks.configs import Use
 from espalier.providers.nutanix.checks import findings
+from espalier.providers.nutanix.checks.controller import _of_machines
 from espalier.providers.nutanix.checks.questions import Answers, CategoryValue, Entity, GpuModel, ObjectType, Question
 from espalier.providers.nutanix.kinds import NutanixDatacenterConfig, NutanixMachineConfig
 from tests.support.providers.nutanix import domain, manifest, named, of
@@ -130,3 +133,19 @@ def test_each_problem_of_failure_domains_is_named() -> None:
         "spec.failureDomains[2].subnets[0]: found subnet-1, which is not a subnet of cluster cluster-2",
         "spec.failureDomains[2].subnets[1]: found nowhere",
     ]
+
+
+def test_clusters_of_failure_domains_are_asked_about() -> None:
+    """GPUs of workers are looked for there."""
+    trees = manifest()
+    of(trees, "NutanixDatacenterConfig")["failureDomains"] = [domain("a", "md-0")]
+    trees_by_name = {(tree["kind"], tree["metadata"]["name"]): tree for tree in trees}
+    cluster = msgspec.convert(trees_by_name["Cluster", "quarry"], Cluster)
+    datacenter = msgspec.convert(trees_by_name["NutanixDatacenterConfig", "quarry"], NutanixDatacenterConfig)
+    config = msgspec.convert(trees_by_name["NutanixMachineConfig", "quarry"], NutanixMachineConfig)
+
+    check = _of_machines(config, [Use(cluster, datacenter)])
+
+    (request,) = check.requests
+    asked = {question.value for question in request.query.questions if question.object_type is ObjectType.CLUSTER}
+    assert asked == {"cluster-1", "cluster-a"}
