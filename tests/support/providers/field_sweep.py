@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -92,15 +92,74 @@ async def server(kinds: Iterable[type[KubeObject]]) -> Client:
     return client
 
 
+def _named_as_cluster(trees: list[Tree], kind: type[KubeObject]) -> Tree:
+    name = trees[0]["metadata"]["name"]
+    return next(tree for tree in trees if (tree["kind"], tree["metadata"]["name"]) == (kind.resource.kind, name))
+
+
 async def verdict(client: Client, kind: type[KubeObject], trees: list[Tree]) -> str:
     """Why the object with the name of the Cluster is refused; empty if it is not."""
-    name = trees[0]["metadata"]["name"]
-    tree = next(one for one in trees if one["kind"] == kind.resource.kind and one["metadata"]["name"] == name)
     try:
-        await client.create(kind.resource, tree, dry_run=True)
+        await client.create(kind.resource, _named_as_cluster(trees, kind), dry_run=True)
     except ApiError as error:
         return str(error)
     return ""
+
+
+def problems_of(
+    kinds: Iterable[type[KubeObject]],
+    cases: Iterable[tuple[type[KubeObject], str, Values]],
+    example: Callable[[type[KubeObject], str, Any], list[Tree]],
+    has_effect: Callable[[str, Any, list[Tree]], bool],
+) -> list[str]:
+    """Values that are refused or have no effect although they are to be accepted; that are accepted, or quoted with
+    keys, although they are to be refused. `example` has a value in a field.
+    """
+
+    async def main() -> list[str]:
+        client, problems = await server(kinds), []
+        for kind, path, values in cases:
+            for value in values.accepted:
+                trees = example(kind, path, value)
+                if refusal := await verdict(client, kind, trees):
+                    problems.append(f"{path} {value!r} is refused: {refusal}")
+                elif not has_effect(path, value, trees):
+                    problems.append(f"{path} {value!r} has no effect, or one that is not expected")
+            for value in values.refused:
+                if not (refusal := await verdict(client, kind, example(kind, path, value))):
+                    problems.append(f"{path} {value!r} is accepted")
+                elif "PRIVATE" in refusal:
+                    problems.append(f"{path} is quoted: {refusal}")
+        return problems
+
+    return asyncio.run(main())
+
+
+def refusal_of(kinds: Iterable[type[KubeObject]], kind: type[KubeObject], trees: list[Tree]) -> str:
+    """Why the object of a kind with the name of the Cluster is refused; empty if it is not."""
+
+    async def main() -> str:
+        return await verdict(await server(kinds), kind, trees)
+
+    return asyncio.run(main())
+
+
+def refusal_of_change(
+    kinds: Iterable[type[KubeObject]], kind: type[KubeObject], trees: list[Tree], fields: Mapping[str, Any]
+) -> str:
+    """Why other values for fields of a stored spec are refused, where None removes one; empty if they are not."""
+
+    async def main() -> str:
+        client = await server(kinds)
+        stored = (await client.create(kind.resource, _named_as_cluster(trees, kind))).tree
+        spec = {name: value for name, value in {**stored["spec"], **fields}.items() if value is not None}
+        try:
+            await client.replace(kind.resource, stored | {"spec": spec}, dry_run=True)
+        except ApiError as error:
+            return str(error)
+        return ""
+
+    return asyncio.run(main())
 
 
 async def refusal_of_last(kind: type[KubeObject], specs: Sequence[Tree]) -> str:

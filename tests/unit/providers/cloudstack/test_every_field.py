@@ -6,7 +6,6 @@ The schema and the rules of the CRDs are judged as an API server does. No field 
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from typing import Any
 
@@ -15,7 +14,6 @@ import pytest
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.clusters.report.validity import problem
-from espalier.kube.errors import ApiError
 from espalier.providers.cloudstack.kinds import KINDS, RESERVED, CloudStackDatacenterConfig, CloudStackMachineConfig
 from tests.support.objects.rendered_manifests import objects
 from tests.support.providers.cloudstack import API, KEY_OF_ANN, disk, everything, made, of, seen, zone
@@ -25,10 +23,11 @@ from tests.support.providers.field_sweep import (
     Values,
     all_leaves,
     counted,
+    problems_of,
     put,
-    server,
+    refusal_of,
+    refusal_of_change,
     swept,
-    verdict,
 )
 
 DATACENTER, MACHINE = CloudStackDatacenterConfig, CloudStackMachineConfig
@@ -175,23 +174,10 @@ def has_effect(trees: list[Tree]) -> bool:
 
 @pytest.mark.soak
 def test_each_value_has_an_effect_or_is_refused() -> None:
-    async def main() -> list[str]:
-        client, problems = await server(KINDS), []
-        for kind, path, values in swept(FIELDS):
-            for value in values.accepted:
-                trees = example_with(kind, path, value)
-                if refusal := await verdict(client, kind, trees):
-                    problems.append(f"{path} {value!r} is refused: {refusal}")
-                elif not has_effect(trees):
-                    problems.append(f"{path} {value!r} has no effect")
-            for value in values.refused:
-                if not (refusal := await verdict(client, kind, example_with(kind, path, value))):
-                    problems.append(f"{path} {value!r} is accepted")
-                elif "PRIVATE" in refusal:
-                    problems.append(f"{path} is quoted: {refusal}")
-        return problems
+    def is_expected(_path: str, _value: Any, trees: list[Tree]) -> bool:
+        return has_effect(trees)
 
-    assert asyncio.run(main()) == []
+    assert problems_of(KINDS, swept(FIELDS), example_with, is_expected) == []
 
 
 INVALID_ZONES = [
@@ -203,22 +189,16 @@ INVALID_ZONES = [
 
 @pytest.mark.parametrize("spec", INVALID_ZONES)
 def test_a_datacenter_has_either_availability_zones_or_deprecated_zones(spec: Tree) -> None:
-    async def main() -> str:
-        trees = everything()
-        of(trees, DATACENTER.resource.kind).clear()
-        of(trees, DATACENTER.resource.kind).update(spec)
-        return await verdict(await server(KINDS), DATACENTER, trees)
-
-    assert "availability" in asyncio.run(main())
+    trees = everything()
+    of(trees, DATACENTER.resource.kind).clear()
+    of(trees, DATACENTER.resource.kind).update(spec)
+    assert "availability" in refusal_of(KINDS, DATACENTER, trees)
 
 
 def test_affinity_groups_and_affinity_exclude_each_other() -> None:
-    async def main() -> str:
-        trees = everything()
-        of(trees, MACHINE.resource.kind)["affinity"] = "pro"
-        return await verdict(await server(KINDS), MACHINE, trees)
-
-    assert "affinityGroupIds and affinity exclude each other" in asyncio.run(main())
+    trees = everything()
+    of(trees, MACHINE.resource.kind)["affinity"] = "pro"
+    assert "affinityGroupIds and affinity exclude each other" in refusal_of(KINDS, MACHINE, trees)
 
 
 FIRST, SECOND = of(everything(), DATACENTER.resource.kind)["availabilityZones"]
@@ -242,20 +222,7 @@ CHANGES: list[tuple[type[KubeObject], Tree, str]] = [
 
 @pytest.mark.parametrize(("kind", "changes", "sentence"), CHANGES)
 def test_fields_of_existing_machines_are_immutable(kind: type[KubeObject], changes: Tree, sentence: str) -> None:
-    async def main() -> str:
-        client = await server(KINDS)
-        tree = next(
-            tree for tree in everything() if (tree["kind"], tree["metadata"]["name"]) == (kind.resource.kind, "harbor")
-        )
-        stored = (await client.create(kind.resource, tree)).tree
-        spec = {name: value for name, value in (stored["spec"] | changes).items() if value is not None}
-        try:
-            await client.replace(kind.resource, stored | {"spec": spec}, dry_run=True)
-        except ApiError as error:
-            return str(error)
-        return ""
-
-    refusal = asyncio.run(main())
+    refusal = refusal_of_change(KINDS, kind, everything(), changes)
     assert sentence in refusal
     assert bool(refusal) == bool(sentence)
 

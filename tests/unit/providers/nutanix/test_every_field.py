@@ -5,7 +5,6 @@ The schema and the rules of the CRDs are judged as an API server does. No field 
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.clusters.report.validity import problem
-from espalier.kube.errors import ApiError
 from espalier.providers.nutanix.kinds import KINDS, NutanixDatacenterConfig, NutanixMachineConfig
 from tests.support.objects.rendered_manifests import objects
 from tests.support.providers.field_sweep import (
@@ -23,10 +21,10 @@ from tests.support.providers.field_sweep import (
     Values,
     all_leaves,
     counted,
+    problems_of,
     put,
-    server,
+    refusal_of_change,
     swept,
-    verdict,
 )
 from tests.support.providers.nutanix import AUTHORITY, KEY_OF_ANN, UUID, domain, everything, made, named, of, seen
 
@@ -130,6 +128,8 @@ def example_with(kind: type[KubeObject], path: str, value: Any) -> list[Tree]:
     trees = copy.deepcopy(everything())
     section = path.partition(".")[0]
     put(of(trees, kind.resource.kind), section if section in WHOLE else path, value)
+    if path.startswith(("cluster.", "subnet.")):  # failure domains would set it: all workers are in one
+        of(trees, "NutanixDatacenterConfig")["failureDomains"] = []
     return trees
 
 
@@ -145,32 +145,12 @@ def has_effect(trees: list[Tree]) -> bool:
     return objects(made(trees)) != RENDERED
 
 
-def is_set_by_failure_domains(path: str) -> bool:
-    """True for fields that failure domains set instead: all workers of the example are in one."""
-    return path.startswith(("cluster.", "subnet."))
-
-
 @pytest.mark.soak
 def test_each_value_has_an_effect_or_is_refused() -> None:
-    async def main() -> list[str]:
-        client, problems = await server(KINDS), []
-        for kind, path, values in swept(FIELDS):
-            for value in values.accepted:
-                trees = example_with(kind, path, value)
-                if is_set_by_failure_domains(path):
-                    of(trees, "NutanixDatacenterConfig")["failureDomains"] = []
-                if refusal := await verdict(client, kind, trees):
-                    problems.append(f"{path} {value!r} is refused: {refusal}")
-                elif not has_effect(trees):
-                    problems.append(f"{path} {value!r} has no effect")
-            for value in values.refused:
-                if not (refusal := await verdict(client, kind, example_with(kind, path, value))):
-                    problems.append(f"{path} {value!r} is accepted")
-                elif "PRIVATE" in refusal:
-                    problems.append(f"{path} is quoted: {refusal}")
-        return problems
+    def is_expected(_path: str, _value: Any, trees: list[Tree]) -> bool:
+        return has_effect(trees)
 
-    assert asyncio.run(main()) == []
+    assert problems_of(KINDS, swept(FIELDS), example_with, is_expected) == []
 
 
 @pytest.mark.parametrize("identifier", [named("cluster-1") | {"uuid": UUID}, {"type": "name", "name": "cluster-1"}])
@@ -195,19 +175,7 @@ CHANGES: list[tuple[type[KubeObject], str, Any]] = [
 
 @pytest.mark.parametrize(("kind", "field", "value"), CHANGES)
 def test_fields_of_existing_machines_are_immutable(kind: type[KubeObject], field: str, value: Any) -> None:
-    async def main() -> str:
-        client = await server(KINDS)
-        tree = next(tree for tree in everything() if tree["kind"] == kind.resource.kind)
-        stored = (await client.create(kind.resource, tree)).tree
-        spec = {name: old for name, old in stored["spec"].items() if name != field}
-        changed = spec | ({field: value} if value is not None else {})
-        try:
-            await client.replace(kind.resource, stored | {"spec": changed}, dry_run=True)
-        except ApiError as error:
-            return str(error)
-        return ""
-
-    refusal = asyncio.run(main())
+    refusal = refusal_of_change(KINDS, kind, everything(), {field: value})
     assert "it can't be changed" in refusal or "it can't be removed" in refusal
 
 

@@ -5,7 +5,6 @@ The schema and the rules of the CRDs are judged as an API server does. No field 
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.clusters.report.validity import problem
-from espalier.kube.errors import ApiError
 from espalier.providers.snow.kinds import KINDS, SnowDatacenterConfig, SnowIPPool, SnowMachineConfig
 from tests.support.objects.rendered_manifests import objects
 from tests.support.providers import bottlerocket_fields
@@ -25,10 +23,11 @@ from tests.support.providers.field_sweep import (
     Values,
     all_leaves,
     counted,
+    problems_of,
     put,
-    server,
+    refusal_of,
+    refusal_of_change,
     swept,
-    verdict,
 )
 from tests.support.providers.snow import everything, everything_with_bottlerocket, made, of, seen
 
@@ -144,42 +143,26 @@ def has_effect(trees: list[Tree], before: list[Tree]) -> bool:
 
 @pytest.mark.soak
 def test_each_setting_of_bottlerocket_has_an_effect_or_is_refused() -> None:
-    async def main() -> list[str]:
-        client, problems = await server(KINDS), []
-        before = objects(made(everything_with_bottlerocket()))
-        for field, values in bottlerocket_fields.FIELDS.items():
-            path = bottlerocket_fields.path_of(field)
-            for value in values.accepted:
-                trees = example_with(MACHINE, path, value, everything_with_bottlerocket)
-                if refusal := await verdict(client, MACHINE, trees):
-                    problems.append(f"{path} {value!r} is refused: {refusal}")
-                elif not has_effect(trees, before):
-                    problems.append(f"{path} {value!r} has no effect")
-            for value in values.refused:
-                if not await verdict(client, MACHINE, example_with(MACHINE, path, value, everything_with_bottlerocket)):
-                    problems.append(f"{path} {value!r} is accepted")
-        return problems
+    before = objects(made(everything_with_bottlerocket()))
+    fields = (
+        (MACHINE, bottlerocket_fields.path_of(field), values) for field, values in bottlerocket_fields.FIELDS.items()
+    )
 
-    assert asyncio.run(main()) == []
+    def example(kind: type[KubeObject], path: str, value: Any) -> list[Tree]:
+        return example_with(kind, path, value, everything_with_bottlerocket)
+
+    def is_expected(_path: str, _value: Any, trees: list[Tree]) -> bool:
+        return has_effect(trees, before)
+
+    assert problems_of(KINDS, fields, example, is_expected) == []
 
 
 @pytest.mark.soak
 def test_each_value_has_an_effect_or_is_refused() -> None:
-    async def main() -> list[str]:
-        client, problems = await server(KINDS), []
-        for kind, path, values in swept(FIELDS):
-            for value in values.accepted:
-                trees = example_with(kind, path, value)
-                if refusal := await verdict(client, kind, trees):
-                    problems.append(f"{path} {value!r} is refused: {refusal}")
-                elif not has_effect(trees, RENDERED):
-                    problems.append(f"{path} {value!r} has no effect")
-            for value in values.refused:
-                if not await verdict(client, kind, example_with(kind, path, value)):
-                    problems.append(f"{path} {value!r} is accepted")
-        return problems
+    def is_expected(_path: str, _value: Any, trees: list[Tree]) -> bool:
+        return has_effect(trees, RENDERED)
 
-    assert asyncio.run(main()) == []
+    assert problems_of(KINDS, swept(FIELDS), example_with, is_expected) == []
 
 
 SETTINGS: list[Tree] = [
@@ -190,10 +173,8 @@ SETTINGS: list[Tree] = [
 
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_settings_of_bottlerocket_are_refused_for_others(settings: Tree) -> None:
-    async def main() -> str:
-        return await verdict(await server(KINDS), MACHINE, example_with(MACHINE, "hostOSConfiguration", settings))
-
-    assert "found ubuntu; allowed: bottlerocket" in asyncio.run(main())
+    refusal = refusal_of(KINDS, MACHINE, example_with(MACHINE, "hostOSConfiguration", settings))
+    assert "found ubuntu; allowed: bottlerocket" in refusal
 
 
 CHANGES: list[tuple[type[KubeObject], str, Any]] = [
@@ -204,17 +185,7 @@ CHANGES: list[tuple[type[KubeObject], str, Any]] = [
 
 @pytest.mark.parametrize(("kind", "field", "value"), CHANGES)
 def test_fields_of_existing_machines_are_immutable(kind: type[KubeObject], field: str, value: Any) -> None:
-    async def main() -> str:
-        client = await server(KINDS)
-        tree = next(tree for tree in everything() if tree["kind"] == kind.resource.kind)
-        stored = (await client.create(kind.resource, tree)).tree
-        try:
-            await client.replace(kind.resource, stored | {"spec": stored["spec"] | {field: value}}, dry_run=True)
-        except ApiError as error:
-            return str(error)
-        return ""
-
-    assert "can't be changed" in asyncio.run(main())
+    assert "can't be changed" in refusal_of_change(KINDS, kind, everything(), {field: value})
 
 
 @pytest.mark.parametrize("kind", KINDS)

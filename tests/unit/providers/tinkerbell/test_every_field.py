@@ -13,7 +13,6 @@ import pytest
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.clusters.report.validity import problem
-from espalier.kube.errors import ApiError
 from espalier.providers.tinkerbell.kinds import (
     KINDS,
     TinkerbellDatacenterConfig,
@@ -26,7 +25,10 @@ from tests.support.providers.field_sweep import (
     Values,
     all_leaves,
     counted,
+    problems_of,
     put,
+    refusal_of,
+    refusal_of_change,
     server,
     swept,
     verdict,
@@ -213,31 +215,15 @@ RENDERED = objects(made(everything()))
 
 @pytest.mark.soak
 def test_each_value_has_an_effect_or_is_refused() -> None:
-    async def main() -> list[str]:
-        client, problems = await server(KINDS), []
-        for kind, path, values in swept(FIELDS):
-            for value in values.accepted:
-                trees = example_with(kind, path, value)
-                if refusal := await verdict(client, kind, trees):
-                    problems.append(f"{path} {value!r} is refused: {refusal}")
-                elif has_effect(trees) == (path in WITHOUT_EFFECT):
-                    problems.append(f"{path} {value!r} has no effect, or has one although it is in WITHOUT_EFFECT")
-            for value in values.refused:
-                if not (refusal := await verdict(client, kind, example_with(kind, path, value))):
-                    problems.append(f"{path} {value!r} is accepted")
-                elif "PRIVATE" in refusal:
-                    problems.append(f"{path} is quoted: {refusal}")
-        return problems
+    def is_expected(path: str, _value: Any, trees: list[Tree]) -> bool:
+        return has_effect(trees) != (path in WITHOUT_EFFECT)
 
-    assert asyncio.run(main()) == []
+    assert problems_of(KINDS, swept(FIELDS), example_with, is_expected) == []
 
 
 @pytest.mark.parametrize("path", REFUSED_FOR_UBUNTU)
 def test_settings_of_bottlerocket_are_refused_for_others(path: str) -> None:
-    async def main() -> str:
-        return await verdict(await server(KINDS), MACHINE, example_with(MACHINE, path, REFUSED_FOR_UBUNTU[path]))
-
-    refusal = asyncio.run(main())
+    refusal = refusal_of(KINDS, MACHINE, example_with(MACHINE, path, REFUSED_FOR_UBUNTU[path]))
     assert "found ubuntu" in refusal
     assert "allowed: bottlerocket" not in refusal, "another rule refuses it on bare metal"
 
@@ -253,17 +239,7 @@ def test_settings_of_bottlerocket_are_refused_for_others(path: str) -> None:
     ],
 )
 def test_fields_of_existing_machines_are_immutable(kind: type[KubeObject], field: str, value: Any) -> None:
-    async def main() -> str:
-        client = await server(KINDS)
-        tree = next(tree for tree in everything() if tree["kind"] == kind.resource.kind)
-        stored = (await client.create(kind.resource, tree)).tree
-        try:
-            await client.replace(kind.resource, stored | {"spec": stored["spec"] | {field: value}}, dry_run=True)
-        except ApiError as error:
-            return str(error)
-        return ""
-
-    assert "it can't be changed" in asyncio.run(main())
+    assert "it can't be changed" in refusal_of_change(KINDS, kind, everything(), {field: value})
 
 
 def test_exactly_one_selection_of_hardware_is_required() -> None:

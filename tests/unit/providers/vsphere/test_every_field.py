@@ -5,7 +5,6 @@ The schema and the rules of the CRDs are judged as an API server does. No field 
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.clusters.report.validity import problem, unresolved_values
-from espalier.kube.errors import ApiError
 from espalier.providers.vsphere.kinds import KINDS, VSphereDatacenterConfig, VSphereMachineConfig
 from tests.support.objects.rendered_manifests import objects
 from tests.support.providers import bottlerocket_fields
@@ -25,10 +23,11 @@ from tests.support.providers.field_sweep import (
     Values,
     all_leaves,
     counted,
+    problems_of,
     put,
-    server,
+    refusal_of,
+    refusal_of_change,
     swept,
-    verdict,
 )
 from tests.support.providers.vsphere import DOMAIN, KEY_OF_ANN, everything, everything_with_bottlerocket, made, of, seen
 
@@ -143,53 +142,32 @@ RENDERED = objects(made(everything()))
 def test_each_setting_of_bottlerocket_has_an_effect_or_is_refused() -> None:
     """Certificates that are none are refused by the controller, which reads them."""
 
-    async def main() -> list[str]:
-        client, problems = await server(KINDS), []
-        before = objects(made(everything_with_bottlerocket()))
-        for field, values in bottlerocket_fields.FIELDS.items():
-            path = bottlerocket_fields.path_of(field)
-            for value in values.accepted:
-                trees = example_with(MACHINE, path, value, everything_with_bottlerocket)
-                if refusal := await verdict(client, MACHINE, trees):
-                    problems.append(f"{path} {value!r} is refused: {refusal}")
-                elif not (problem(seen(trees)) is not None or has_effect(trees, before)):
-                    problems.append(f"{path} {value!r} has no effect")
-            for value in values.refused:
-                trees = example_with(MACHINE, path, value, everything_with_bottlerocket)
-                if not (refusal := await verdict(client, MACHINE, trees)) or "PRIVATE" in refusal:
-                    problems.append(f"{path} {value!r} is accepted or quoted: {refusal}")
-        return problems
+    before = objects(made(everything_with_bottlerocket()))
+    fields = (
+        (MACHINE, bottlerocket_fields.path_of(field), values) for field, values in bottlerocket_fields.FIELDS.items()
+    )
 
-    assert asyncio.run(main()) == []
+    def example(kind: type[KubeObject], path: str, value: Any) -> list[Tree]:
+        return example_with(kind, path, value, everything_with_bottlerocket)
+
+    def is_expected(_path: str, _value: Any, trees: list[Tree]) -> bool:
+        return problem(seen(trees)) is not None or has_effect(trees, before)
+
+    assert problems_of(KINDS, fields, example, is_expected) == []
 
 
 @pytest.mark.soak
 def test_each_value_has_an_effect_or_is_refused() -> None:
-    async def main() -> list[str]:
-        client, problems = await server(KINDS), []
-        for kind, path, values in swept(FIELDS):
-            for value in values.accepted:
-                trees = example_with(kind, path, value)
-                if refusal := await verdict(client, kind, trees):
-                    problems.append(f"{path} {value!r} is refused: {refusal}")
-                elif not has_effect(trees, RENDERED) and (path, value) not in list(WITHOUT_EFFECT):
-                    problems.append(f"{path} {value!r} has no effect")
-            for value in values.refused:
-                if not (refusal := await verdict(client, kind, example_with(kind, path, value))):
-                    problems.append(f"{path} {value!r} is accepted")
-                elif "PRIVATE" in refusal:
-                    problems.append(f"{path} is quoted: {refusal}")
-        return problems
+    def is_expected(path: str, value: Any, trees: list[Tree]) -> bool:
+        return has_effect(trees, RENDERED) or (path, value) in list(WITHOUT_EFFECT)
 
-    assert asyncio.run(main()) == []
+    assert problems_of(KINDS, swept(FIELDS), example_with, is_expected) == []
 
 
 @pytest.mark.parametrize("path", REFUSED_FOR_UBUNTU)
 def test_settings_of_bottlerocket_are_refused_for_others(path: str) -> None:
-    async def main() -> str:
-        return await verdict(await server(KINDS), MACHINE, example_with(MACHINE, path, REFUSED_FOR_UBUNTU[path]))
-
-    assert "found ubuntu; allowed: bottlerocket" in asyncio.run(main())
+    refusal = refusal_of(KINDS, MACHINE, example_with(MACHINE, path, REFUSED_FOR_UBUNTU[path]))
+    assert "found ubuntu; allowed: bottlerocket" in refusal
 
 
 @pytest.mark.parametrize(
@@ -219,18 +197,7 @@ def test_failure_domains_can_be_added_and_removed(domains: list[Tree]) -> None:
 
 def changed(kind: type[KubeObject], field: str, value: Any) -> str:
     """The refusal of another value for a field of a stored object; empty if it is accepted."""
-
-    async def main() -> str:
-        client = await server(KINDS)
-        tree = next(tree for tree in everything() if tree["kind"] == kind.resource.kind)
-        stored = (await client.create(kind.resource, tree)).tree
-        try:
-            await client.replace(kind.resource, stored | {"spec": stored["spec"] | {field: value}}, dry_run=True)
-        except ApiError as error:
-            return str(error)
-        return ""
-
-    return asyncio.run(main())
+    return refusal_of_change(KINDS, kind, everything(), {field: value})
 
 
 @pytest.mark.demand(L38="the fields")
