@@ -43,6 +43,9 @@ async def at_once(spec: GitRepositorySpec, secret: Mapping[str, bytes]) -> Fetch
     return fetched(spec, secret)
 
 
+@pytest.mark.demand(
+    "L40", "L41", "L42", "L43", "L44", L69="by GitOps", L71="the three steps of the workload cluster, by pushes"
+)
 @pytest.mark.embedded
 @pytest.mark.parametrize("name", STORIES)
 def test_the_stand_in_and(name: str, tmp_path: Path) -> None:
@@ -60,6 +63,9 @@ def test_the_stand_in_and(name: str, tmp_path: Path) -> None:
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.demand(
+    "L40", "L41", "L42", "L43", "L44", L69="by GitOps", L71="the three steps of the workload cluster, by pushes"
+)
 @pytest.mark.envtest
 @pytest.mark.capi
 @pytest.mark.asyncio(loop_scope="session")

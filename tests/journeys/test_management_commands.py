@@ -46,6 +46,7 @@ def in_one_line(told: CommandResult) -> str:
     return " ".join(told.err.split())
 
 
+@pytest.mark.demand("L54", L49="created", L50="to a bootstrap cluster")
 def test_a_management_cluster_is_created_from_nothing(machine: LocalEnvironment) -> None:
     listed = machine.espalier("create", "cluster", "-f", str(MANIFEST), "--dry-run=server")
     assert (listed.code, listed.out.splitlines()[0]) == (0, "1. start the bootstrap")
@@ -64,6 +65,7 @@ def test_a_management_cluster_is_created_from_nothing(machine: LocalEnvironment)
     assert (again.code, "already exists, and manages itself" in in_one_line(again)) == (1, True)
 
 
+@pytest.mark.demand("L70")
 def test_scenario_1_with_kubectl_and_one_management_cluster(machine: LocalEnvironment, tmp_path: Path) -> None:
     """L70: create management; create, upgrade and delete a workload cluster; delete management."""
     made = machine.espalier("create", "cluster", "-f", str(MANIFEST))

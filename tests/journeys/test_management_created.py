@@ -28,6 +28,7 @@ async def nodes(cluster: Client) -> dict[str, str]:
     return {one.name: one.metadata.uid for one in (await cluster.list(NODE)).items}
 
 
+@pytest.mark.demand("L54")
 def test_a_created_management_cluster_manages_itself() -> None:
     async def main(simulation: Simulation) -> None:
         async with machines(simulation.clock) as hosts:
@@ -67,6 +68,7 @@ def test_a_created_management_cluster_manages_others() -> None:
     run(main, epoch=EPOCH, seed=1)
 
 
+@pytest.mark.demand("L47", L49="by nothing else than the command line")
 def test_the_api_changes_no_created_management_cluster() -> None:
     """L47, L49: only commands change it."""
 
