@@ -328,6 +328,18 @@ def test_ready_that_was_overwritten_by_a_late_put_is_written_again() -> None:
     assert PutOperation(READY, "late") in machine(seen(INITIAL, 125, "late"), 126)
 
 
+def test_ready_is_put_again_only_once_it_was_not_read() -> None:
+    """A put that is under way, or has ended with an error, may have been stored: only a read tells."""
+    machine = handing_over()
+    machine(events.SnapshotStored("final"), 108)
+    at = silent(machine)
+    put = PutOperation(READY, "etag")
+    assert put in machine(events.Due(), at)
+    assert put not in machine(events.Due(), at + 60)
+    assert put not in machine(events.PutEnded(), at + 61)
+    assert put in machine(seen(INITIAL, at + 62), at + 63)
+
+
 def test_an_etcd_that_ended_is_started_again_after_a_while() -> None:
     machine = owner()
     assert StartEtcd() not in machine(events.EtcdEnded(), 102)

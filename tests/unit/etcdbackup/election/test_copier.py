@@ -68,6 +68,20 @@ def test_an_object_that_is_there_is_left_as_it_is() -> None:
     assert not any(isinstance(action, PutOperation) for action in machine.did)
 
 
+def test_an_object_that_was_seen_is_not_put_again() -> None:
+    """It exists: whoever removed it, or a store that returns less for a while, starts no second handover."""
+    machine = waiting()
+    assert not any(isinstance(action, PutOperation) for action in machine(seen(None, ""), 110))
+
+
+def test_a_copy_that_has_ended_asks_nobody_to_end() -> None:
+    """The source's objects may be deleted by then."""
+    machine = Told()
+    machine(events.Due())
+    machine(events.OwnMarkerRead(OWN))
+    assert PutOperation(INITIAL, "") not in machine(seen(None, ""), 110)
+
+
 @pytest.mark.demand("G71")
 def test_a_final_snapshot_that_waits_is_copied_at_once() -> None:
     machine = Told()

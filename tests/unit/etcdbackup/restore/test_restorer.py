@@ -242,6 +242,18 @@ async def test_data_that_are_there_are_put_aside_only_when_told(store: MemorySto
         await restore(store, data, Options(replace=True))
 
 
+@pytest.mark.parametrize("target", ["file", "link"])
+async def test_a_target_that_is_no_folder_is_occupied(store: MemoryStore, tmp_path: Path, target: str) -> None:
+    """A restore renames a folder to it, which would leave the target of a link as it was."""
+    await backed_up(store, played(STORY), 10, [])
+    (tmp_path / "file").write_text("")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to("empty")
+    with pytest.raises(Occupied, match="already has data"):
+        await restore(store, tmp_path / target, Options())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "file", "link"]
+
+
 async def test_an_empty_folder_is_filled_and_what_a_killed_restore_left_is_removed(
     store: MemoryStore, tmp_path: Path
 ) -> None:
