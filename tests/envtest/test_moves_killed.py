@@ -1,4 +1,4 @@
-"""`espalier garden` and `espalier gardenlet` are killed with -9 again and again while a shoot moves (T1).
+"""`espalier garden`, `espalier gardenlet` and extensions are killed with -9 again and again while a shoot moves (T1).
 
 The garden is a real kube-apiserver, and so is the shoot's control plane. Sources work, are destroyed, or have no
 gardenlet while their etcd and kube-apiserver go on. ESPALIER_SOAK_MOVES says how many moves there are.
@@ -110,6 +110,8 @@ async def moved(
     left = f"gardenlet {source}"
     if what != WORKS:
         programs.remove(left)
+    if what == DESTROYED:
+        programs.remove(f"extensions {source}")
     killing: list[asyncio.Task[None]] = []
     asked = time.monotonic()
 

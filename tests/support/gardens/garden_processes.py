@@ -1,6 +1,6 @@
 """A garden on a real kube-apiserver, whose programs are processes to be killed. Seeds and the cloud are simulated.
 
-Control planes of shoots are real programs. Extensions run in this process, beside the cloud.
+Control planes of shoots are real programs. Extensions are processes as well, which call the cloud in this one.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import os
 import random
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from types import ModuleType
 from urllib.parse import urlsplit
 
 import msgspec
@@ -47,7 +48,7 @@ from espalier.simulator.pods.pod_network import endpoint_of
 from tests.support.child_process import ChildProcess
 from tests.support.environments.control_plane import ControlPlane, find_assets, real_control_plane, why_no_assets
 from tests.support.environments.management import free_port
-from tests.support.gardens import garden_program
+from tests.support.gardens import extension_program, garden_program
 from tests.support.gardens.real_shoots import RealShoot
 from tests.support.waiting import eventually
 
@@ -70,7 +71,7 @@ GRACE, GIVE_UP = 6, 15
 
 
 class ProcessGarden(Garden):
-    """See the module. Programs `garden` and `gardenlet SEED` are processes."""
+    """See the module. Programs `garden`, `gardenlet SEED` and `extensions SEED` are processes."""
 
     def __init__(self, control_plane: ControlPlane, planes: RealControlPlanes, folder: Path, timing: Timing) -> None:
         self._api = ApiServer(control_plane.authority, SystemClock())
@@ -119,12 +120,19 @@ class ProcessGarden(Garden):
 
     def run_process(self, name: str, *words: str, places: garden_program.Places | None = None) -> None:
         """Start a program of espalier."""
+        variables = {garden_program.VARIABLE: msgspec.json.encode(places).decode()} if places is not None else {}
+        self._run_module(name, garden_program, *words, *SILENT, variables=variables)
+
+    def run_extension_process(self, name: str, places: extension_program.Places) -> None:
+        """Start the extensions of a seed."""
+        variables = {extension_program.VARIABLE: msgspec.json.encode(places).decode()}
+        self._run_module(name, extension_program, variables=variables)
+
+    def _run_module(self, name: str, module: ModuleType, *words: str, variables: Mapping[str, str]) -> None:
         folder = self.folder / name.replace(" ", "-")
         folder.mkdir(exist_ok=True)
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        if places is not None:
-            environment[garden_program.VARIABLE] = msgspec.json.encode(places).decode()
-        command = [sys.executable, "-m", garden_program.__name__, *words, *SILENT]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
+        command = [sys.executable, "-m", module.__name__, *words]
         self.processes[name] = ChildProcess(command, folder=folder, environment=environment)
 
     async def kill(self, name: str) -> None:
@@ -166,7 +174,8 @@ class ProcessGarden(Garden):
 
 
 class ProcessSeed(SimulatedSeed):
-    """A simulated seed whose gardenlet is a process: its API server, and those of its shoot, are ports."""
+    """A simulated seed whose gardenlet and extensions are processes: its API server, and those of its shoot, are
+    ports."""
 
     def __init__(self, garden: Garden, name: str) -> None:
         assert isinstance(garden, ProcessGarden)
@@ -180,6 +189,8 @@ class ProcessSeed(SimulatedSeed):
         self._forwarders: list[Forwarder] = []
         self._kubeconfig = garden.folder / f"{name}.kubeconfig"
         self._places: garden_program.Places | None = None
+        self._cloud = extension_program.ServedCloud(self.call_cloud)
+        self._cloud_port = 0
 
     async def power_on(self) -> None:
         """See `GardenSeed`."""
@@ -194,6 +205,7 @@ class ProcessSeed(SimulatedSeed):
                 credentials=admin,
             )
             self._kubeconfig.write_bytes(access.to_bytes())
+            self._cloud_port = await self._cloud.start()
             assert isinstance(self.links.bucket, FolderLink)
             self._places = garden_program.Places(
                 agent=await self._forwarded(names.AGENT_SERVICE, names.AGENT_PORT),
@@ -209,8 +221,16 @@ class ProcessSeed(SimulatedSeed):
         flags = ("--garden-kubeconfig", str(as_seed), "--timing", str(self._processes.timing), "--dns-type", PROVIDER)
         self._processes.run_process(f"gardenlet {self.name}", *words, *flags, places=self._places)
 
+    def run_extensions(self) -> None:
+        """See `GardenSeed`."""
+        assert self._places is not None
+        timing = self._processes.settings.gardenlet.timing
+        places = extension_program.Places(str(self._kubeconfig), self._cloud_port, self._places.buckets, timing)
+        self._processes.run_extension_process(f"extensions {self.name}", places)
+
     async def close(self) -> None:
         """End its ports."""
+        await self._cloud.stop()
         for forwarder in self._forwarders:
             forwarder.close()
         await self._shell.stop()
