@@ -11,7 +11,7 @@ import pytest
 
 from espalier.etcd.requests import Put, Txn
 from espalier.etcdbackup.snapshots.names import LAST_SECOND, Kind
-from espalier.etcdbackup.snapshotter.continuity import LastWrites, OtherHistory, compare
+from espalier.etcdbackup.snapshotter.continuity import LastWrites, OtherHistory, compare, last_written
 from espalier.etcdbackup.snapshotter.full import newest_revision
 from espalier.etcdbackup.snapshotter.requests import Inactive
 from espalier.etcdbackup.snapshotter.schedule import Schedule
@@ -567,5 +567,17 @@ def test_an_etcd_without_a_revision_that_it_had_is_reported_at_once() -> None:
         async with asyncio.timeout(1):
             with pytest.raises(OtherHistory, match="etcd has revision 1, but had 8"):
                 await compare(setting.client, LastWrites(8, frozenset()))
+
+    simulated(story)
+
+
+def test_an_etcd_without_writes_is_not_waited_for() -> None:
+    """No watch shows anything of its first revision."""
+
+    async def story(setting: Setting) -> None:
+        async with asyncio.timeout(1):
+            written = await last_written(setting.client)
+            assert written == LastWrites(1, frozenset())
+            await compare(setting.client, written)
 
     simulated(story)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from espalier.etcdbackup.stores import credentials
+from espalier.etcdbackup.stores import clients, credentials
 from espalier.etcdbackup.stores.credentials import CredentialFiles
 from espalier.etcdbackup.stores.errors import Refused
 from espalier.etcdbackup.stores.location import Kind, Location, parse
@@ -88,6 +88,25 @@ async def test_missing_parts_of_credentials_are_named(tmp_path: Path) -> None:
     assert "its client can't be made" in await refused("s3://bucket/a", environ)
     environ = {"AZURE_APPLICATION_CREDENTIALS": environ["AWS_APPLICATION_CREDENTIALS"]}
     assert "found no storageAccount and no storageKey" in await refused("az://container/a", environ)
+
+
+@pytest.mark.parametrize(
+    ("values", "emulator", "endpoint"),
+    [
+        ({}, "", ""),
+        ({"domain": "blob.example.org"}, "", "https://apples.blob.example.org"),
+        ({"domain": "localhost:10000", "emulatorEnabled": "true"}, "", "http://localhost:10000/apples"),
+        ({}, "http://localhost:10001/", "http://localhost:10001/apples"),
+    ],
+)
+def test_the_endpoint_of_azure_is_of_its_domain(
+    tmp_path: Path, values: dict[str, str], emulator: str, endpoint: str
+) -> None:
+    """Without one it is the provider's."""
+    files(tmp_path / "azure", storageAccount="apples", storageKey="a", **values)
+    found = CredentialFiles(Kind.AZURE, tmp_path / "azure").load()
+    environ = {"AZURE_STORAGE_API_ENDPOINT": emulator}
+    assert clients._Settings(parse("az://container/a"), found, environ, "").endpoint == endpoint
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, "\x00", '{"type": 1'])
