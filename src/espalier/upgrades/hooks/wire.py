@@ -99,11 +99,11 @@ def discovery() -> bytes:
 
 
 def accepted(hook: str, patches: Mapping[str, Sequence[Operation]]) -> bytes:
-    """The response with patches by the object's name in the request; all else can't be changed in place."""
+    """The response with patches, none of them empty, by the object's name in the request; all else can't be changed in
+    place."""
     patch_fields: dict[str, object] = {
         f"{name}Patch": {"patchType": "JSONPatch", "patch": msgspec.json.encode(operations)}
         for name, operations in patches.items()
-        if operations
     }
     return _answer(hook, "Success", patch_fields)
 
