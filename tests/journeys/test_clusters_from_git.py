@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from espalier.api.core import NAMESPACE
+from espalier.api.crd import crd_of
 from espalier.api.flux import KINDS, GitRepositorySpec
 from espalier.cli.local.environment.flux import ACCOUNT, fetched
 from espalier.cli.local.environment.management import install_definitions
@@ -24,8 +25,8 @@ from espalier.simulator.flux.sources import Fetched
 from espalier.simulator.stores import MemoryStores
 from tests.support.environments.cluster_lives import EPOCH
 from tests.support.environments.control_plane import ControlPlane
-from tests.support.environments.flux import real_flux, why_no_flux
-from tests.support.environments.git_fleet import PASSWORD, Fleet
+from tests.support.environments.flux import definitions, real_flux, why_no_flux
+from tests.support.environments.git_fleet import PASSWORD, Fleet, flux_components
 from tests.support.environments.managed_environment import managed_environment
 from tests.support.environments.managing import led_by
 from tests.support.environments.real_api_server import delete_all, managed_on
@@ -58,7 +59,9 @@ def test_the_stand_in_and(name: str, tmp_path: Path) -> None:
                 manager = Manager(client, clock=simulation.clock, rng=random.Random(1))
                 assemble(manager, [stand_in.component(at_once)])
                 async with led_by(manager):
-                    await STORIES[name](Fleet(env, server, step=1, interval="2m0s", patience=900))
+                    fleet = Fleet(env, server, step=1, interval="2m0s", patience=900)
+                    fleet.components = flux_components([crd_of(kind) for kind in KINDS])
+                    await STORIES[name](fleet)
 
     run(main, epoch=EPOCH, seed=1)
 
@@ -68,6 +71,7 @@ def test_the_stand_in_and(name: str, tmp_path: Path) -> None:
 )
 @pytest.mark.envtest
 @pytest.mark.capi
+@pytest.mark.often("scenario", "adoption", "edits", "refused")
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize("name", STORIES)
 async def test_flux_and(name: str, control_plane: ControlPlane, tmp_path: Path) -> None:
@@ -79,7 +83,7 @@ async def test_flux_and(name: str, control_plane: ControlPlane, tmp_path: Path) 
             managed_on(control_plane, MemoryStores()) as env,
             real_flux(control_plane, env.client, tmp_path / "flux"),
         ):
-            fleet = Fleet(env, server, step=0.2)
+            fleet = Fleet(env, server, step=0.2, components=flux_components(list(definitions())))
             try:
                 await STORIES[name](fleet)
             finally:

@@ -25,6 +25,9 @@ REQUESTED = "reconcile.fluxcd.io/requestedAt"
 FINALIZER = "finalizers.fluxcd.io"
 """On a Kustomization: what it applied is deleted first."""
 
+MIRROR = "MirrorPrune"
+"""Default of `deletionPolicy`: what a deleted Kustomization applied is deleted if it prunes."""
+
 _COLUMNS = (
     AGE,
     Column("Ready", '.status.conditions[?(@.type=="Ready")].status'),
@@ -97,6 +100,7 @@ class KustomizationSpec(Part):
     suspend: bool = False
     force: bool = False
     wait: bool = False
+    deletion_policy: str = MIRROR
 
 
 class Entry(Observed, frozen=True):

@@ -119,7 +119,9 @@ def flux_files(
         "metadata": {"name": namespace, "namespace": namespace},
         "spec": source,
     }
-    own = _kustomization(namespace, namespace, namespace, {"path": f"./{folder}", "prune": True})
+    # What leaves its folder is deleted; who deletes the Kustomization itself would delete all clusters, and Flux.
+    spec: Tree = {"deletionPolicy": "Orphan", "path": f"./{folder}", "prune": True}
+    own = _kustomization(namespace, namespace, namespace, spec)
     parts = {COMPONENTS_FILE: components} if components else {}
     files = {f"{folder}/{name}": _text(*trees) for name, trees in (*parts.items(), (SYNC_FILE, (repository, own)))}
     return files | _listing(folder, existing, [*parts, SYNC_FILE])

@@ -39,15 +39,16 @@ def why_no_flux() -> str:
 async def real_flux(control_plane: ControlPlane, client: Client, folder: Path) -> AsyncIterator[None]:
     """Flux on a management cluster: its kinds, and both controllers, which end with the block."""
     await client.apply(NAMESPACE, {"metadata": {"name": FLUX_NAMESPACE}})
-    definitions = list(_definitions())
-    await asyncio.gather(*(client.apply(CUSTOM_RESOURCE_DEFINITION, one) for one in definitions))
-    await until_established(client, {one["metadata"]["name"] for one in definitions})
+    found = list(definitions())
+    await asyncio.gather(*(client.apply(CUSTOM_RESOURCE_DEFINITION, one) for one in found))
+    await until_established(client, {one["metadata"]["name"] for one in found})
     async with supervised(folder, SystemClock()) as supervisor:
         await asyncio.gather(*(_start(one.name, control_plane, client, supervisor) for one in CONTROLLERS))
         yield
 
 
-def _definitions() -> Iterator[Tree]:
+def definitions() -> Iterator[Tree]:
+    """The CRDs of both controllers."""
     for one in CONTROLLERS:
         for path in sorted((one.home(assets_folder()) / "config/crd/bases").glob("*.yaml")):
             yield from (tree for tree in yaml_trees.trees(path.read_bytes(), path.name) if tree)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from espalier.api import yaml_trees
 from espalier.api.core import SECRET
-from espalier.api.flux import GIT_REPOSITORY, KUSTOMIZATION
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.flux import GIT_REPOSITORY, KUSTOMIZATION, REQUESTED
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
+from espalier.gitops.components import components
+from espalier.gitops.installation import Installation, install
 from espalier.gitops.layout import (
     CLUSTER_FILE,
     FLUX_NAMESPACE,
@@ -23,7 +26,11 @@ from espalier.gitops.layout import (
     without_cluster,
 )
 from espalier.gitops.repository import Access, Author, Change, Published, Repository
+from espalier.gitops.target import Credentials, Target
+from espalier.kube.client import Client, PatchType
+from espalier.kube.discovery import Discovery
 from espalier.kube.errors import NotFound
+from espalier.providers.kinds import LOCAL_DATACENTER
 from tests.support.environments.managed_clusters import EXAMPLES, NAMESPACE, AccountedClusters
 from tests.support.servers.git_server import GitServer
 
@@ -42,7 +49,11 @@ class Fleet:
     step: float
     interval: str = "1s"
     patience: float = 120.0
+    components: Sequence[Tree] = ()
+    """Manifests of Flux."""
     pushed: list[str] = field(default_factory=list)
+    record: list[Tree] = field(default_factory=list)
+    waited: list[str] = field(default_factory=list)
 
     @property
     def repository(self) -> Repository:
@@ -57,16 +68,60 @@ class Fleet:
         for tree in yaml_trees.trees(text, SYNC_FILE):
             await self.env.client.apply(SYNCED[tree["kind"]], tree, field_manager="kubectl")
 
+    def installation(self, password: str = PASSWORD) -> Installation:
+        """The management cluster to be handed over to the repository, with Flux."""
+        target = Target(self.server.url, "main", BASE, FLUX_NAMESPACE)
+        made = components(self.components, FLUX_NAMESPACE, {"ghcr.io/": "mirror.example.com/ghcr/"})
+        return Installation(target, Credentials("flux", password), "laptop", self.record, made, AUTHOR)
+
+    async def read_record(self) -> None:
+        """The manifest of the management cluster, as its administrator has it."""
+        for kind in (Cluster, LOCAL_DATACENTER):
+            self.record.append((await self.env.client.get(kind.resource, "laptop", NAMESPACE)).tree)
+
+    async def install(self, installation: Installation, *, patience: float = 60.0) -> Published:
+        """Hand the management cluster over, with what `install` needs of its caller."""
+
+        async def apply(client: Client, trees: Sequence[Tree]) -> None:
+            discovery = Discovery(client)
+            for tree in trees:
+                group, _, version = tree["apiVersion"].rpartition("/")
+                await client.apply(await discovery.resolve(f"{tree['kind']}.{version}.{group}"), tree)
+
+        async def at_once(push: Callable[[], Published]) -> Published:
+            return push()
+
+        published = await install(
+            self.env.client, installation, apply, in_thread=at_once, patience=patience, wait=self.waited.append
+        )
+        if published.is_changed:
+            self.pushed.append(published.commit)
+        return published
+
+    async def request(self) -> None:
+        """Ask Flux to fetch now, as `flux reconcile source git` does."""
+        patch = {"metadata": {"annotations": {REQUESTED: self.pushed[-1]}}}
+        await self.env.client.patch(GIT_REPOSITORY, FLUX_NAMESPACE, FLUX_NAMESPACE, patch=patch, type=PatchType.MERGE)
+
+    async def until_no_kustomization(self, *names: str) -> None:
+        """Wait until none of these is left; of all, if no name is given."""
+
+        async def is_gone() -> bool:
+            found = {one.name for one in (await self.env.client.list(KUSTOMIZATION, FLUX_NAMESPACE)).items}
+            return not (found & {*names} if names else found)
+
+        await self.until(is_gone, lambda: f"Kustomization {names} is left")
+
     async def leave(self) -> None:
-        """Take all of it back: clusters by their Kustomizations, then the repository."""
-        for resource in (KUSTOMIZATION, GIT_REPOSITORY):
-            with suppress(NotFound):
-                await self.env.client.delete(resource, FLUX_NAMESPACE, FLUX_NAMESPACE)
-
-            async def is_gone(resource: Resource = resource) -> bool:
-                return not (await self.env.client.list(resource, FLUX_NAMESPACE)).items
-
-            await self.until(is_gone, lambda resource=resource: f"a {resource.kind} is left")  # type: ignore[misc]
+        """Take all of it back, clusters by their Kustomizations: that of Flux first, which would make them again."""
+        with suppress(NotFound):
+            await self.env.client.delete(KUSTOMIZATION, FLUX_NAMESPACE, FLUX_NAMESPACE)
+        await self.until_no_kustomization(FLUX_NAMESPACE)
+        for one in (await self.env.client.list(KUSTOMIZATION, FLUX_NAMESPACE)).items:
+            await self.env.client.delete(KUSTOMIZATION, one.name, FLUX_NAMESPACE)
+        await self.until_no_kustomization()
+        with suppress(NotFound):
+            await self.env.client.delete(GIT_REPOSITORY, FLUX_NAMESPACE, FLUX_NAMESPACE)
 
     async def give(self, password: str = PASSWORD) -> None:
         """Give Flux the credentials."""
@@ -167,4 +222,22 @@ def manifest(name: str, **spec: object) -> list[Tree]:
         if tree["kind"] == "Cluster":
             tree["spec"]["datacenterRef"]["name"] = name
             tree["spec"] |= spec
+    return trees
+
+
+def flux_components(definitions: Sequence[Tree]) -> list[Tree]:
+    """Manifests as `flux install --export` writes them: definitions, and what runs the controllers."""
+    trees: list[Tree] = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": FLUX_NAMESPACE}}, *definitions]
+    for name in ("source-controller", "kustomize-controller"):
+        labels = {"app": name}
+        container = {"name": "manager", "image": f"ghcr.io/fluxcd/{name}:v1.9.6"}
+        pod = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+        trees.append(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": name, "namespace": FLUX_NAMESPACE},
+                "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": pod},
+            }
+        )
     return trees

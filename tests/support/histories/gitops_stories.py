@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+
+import pytest
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.flux import GIT_REPOSITORY, KUSTOMIZATION, NAME_LABEL, NAMESPACE
 from espalier.api.resource import Key
-from espalier.gitops.layout import CLUSTER_FILE
+from espalier.gitops.layout import CLUSTER_FILE, Unfit
+from espalier.gitops.repository import GitError
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from tests.support.environments.cluster_lives import KUBERNETES, groups
-from tests.support.environments.git_fleet import BASE, Fleet
+from tests.support.environments.git_fleet import BASE, PASSWORD, Fleet
 from tests.support.environments.managed_clusters import NAMESPACE as DEFAULT
 
 GARDEN, ORCHARD = (Key(DEFAULT, name) for name in ("garden", "orchard"))
@@ -33,6 +37,66 @@ async def a_life_by_pushes(fleet: Fleet) -> None:
     await fleet.env.until_gone(GARDEN)
     await fleet.until_applied("flux-system")
     assert fleet.server.head() == fleet.pushed[-1]
+
+
+async def scenario_two(fleet: Fleet) -> None:
+    """A management cluster is handed over to Git; a workload cluster is created, upgraded and deleted by pushes."""
+    await fleet.read_record()
+    before = await fleet.env.client.get(Cluster.resource, "laptop", DEFAULT)
+    await fleet.install(fleet.installation())
+    with pytest.raises(NotFound):
+        await fleet.env.client.get(Cluster.resource, "garden", DEFAULT)
+    fleet.add("garden", kubernetesVersion="1.34")
+    await fleet.request()
+    await fleet.env.until(lambda cluster: bool(cluster.status.ready), GARDEN)
+    fleet.replace("garden", 'kubernetesVersion: "1.34"', 'kubernetesVersion: "1.35"')
+    await fleet.request()
+    await fleet.until_applied("garden")
+    await fleet.env.until_ready(GARDEN)
+    assert set(await fleet.env.versions()) == {KUBERNETES["1.35"]}
+    fleet.remove("garden")
+    await fleet.request()
+    await fleet.env.until_gone(GARDEN)
+    after = await fleet.env.client.get(Cluster.resource, "laptop", DEFAULT)
+    assert (after.metadata.uid, after.metadata.generation) == (before.metadata.uid, before.metadata.generation)
+    assert after.metadata.labels[NAME_LABEL] == "laptop"
+
+
+async def an_interrupted_installation(fleet: Fleet) -> None:
+    """Repeated, it goes on, changes nothing that is done, and commits once; a wrong password is said."""
+    await fleet.read_record()
+    wrong = fleet.installation("0ther-w0rd")
+    with pytest.raises(GitError, match="does not accept the credentials"):
+        await fleet.install(wrong)
+    assert (await fleet.env.client.list(GIT_REPOSITORY)).items == []
+    pushed = await fleet.install(fleet.installation())
+    again = await fleet.install(fleet.installation())
+    assert (again.commit, again.is_changed) == (pushed.commit, False)
+    text = fleet.server.text(f"{BASE}/flux-system/gotk-components.yaml")
+    assert text.count("image: mirror.example.com/ghcr/fluxcd/") == 2
+    assert PASSWORD not in fleet.server.git("log", "-p", "main")
+    other = [tree | {"spec": tree["spec"] | {"kubernetesVersion": "1.34"}} for tree in fleet.record[:1]]
+    with pytest.raises(Unfit, match="the repository has another cluster laptop"):
+        await fleet.install(replace(fleet.installation(), manifest=[*other, *fleet.record[1:]]))
+    assert fleet.server.head() == pushed.commit
+
+
+async def a_deleted_kustomization_of_flux(fleet: Fleet) -> None:
+    """Who deletes it by hand deletes neither clusters nor Flux; installed again, it goes on."""
+    await fleet.read_record()
+    await fleet.install(fleet.installation())
+    fleet.add("garden")
+    await fleet.request()
+    await fleet.env.until(lambda cluster: bool(cluster.status.ready), GARDEN)
+    await fleet.env.client.delete(KUSTOMIZATION, NAMESPACE, NAMESPACE)
+    await fleet.until_no_kustomization(NAMESPACE)
+    await asyncio.sleep(fleet.env.calm)
+    found = await fleet.env.client.get(Cluster.resource, "garden", DEFAULT)
+    assert found.metadata.deletion_timestamp is None
+    await fleet.install(fleet.installation())
+    fleet.add("garden", workerNodeGroupConfigurations=groups(3))
+    await fleet.request()
+    await fleet.until_applied("garden")
 
 
 async def an_adoption(fleet: Fleet) -> None:
@@ -181,6 +245,9 @@ STORIES = {
     " ".join(story.__name__.split("_")): story
     for story in (
         a_life_by_pushes,
+        scenario_two,
+        an_interrupted_installation,
+        a_deleted_kustomization_of_flux,
         an_adoption,
         hand_edits,
         a_broken_file_of_another_cluster,

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from espalier.api.flux import FINALIZER, NAME_LABEL, NAMESPACE_LABEL, Entry, Kustomization
+from espalier.api.flux import FINALIZER, MIRROR, NAME_LABEL, NAMESPACE_LABEL, Entry, Kustomization
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client
@@ -28,10 +28,11 @@ from espalier.simulator.flux.sources import BY, Refused, Sources, interval_of, j
 FIELD_MANAGER = "kustomize-controller"
 _KNOWN = {
     "Kustomization": frozenset(
-        {"force", "interval", "path", "prune", "retryInterval", "sourceRef", "suspend", "timeout"}
+        {"deletionPolicy", "force", "interval", "path", "prune", "retryInterval", "sourceRef", "suspend", "timeout"}
     ),
     "sourceRef": frozenset({"kind", "name", "namespace"}),
 }
+_POLICIES = (MIRROR, "Delete", "Orphan")
 _FIRST = (NAMESPACE.kind, CUSTOM_RESOURCE_DEFINITION.kind)
 
 
@@ -78,6 +79,11 @@ class Kustomizations:
             retry = interval_of(kustomization.spec.retry_interval) if kustomization.spec.retry_interval else interval
             if kustomization.spec.source_ref.kind != "GitRepository":
                 raise Refused(f"spec.sourceRef.kind: {kustomization.spec.source_ref.kind}; allowed: GitRepository")
+            if kustomization.spec.deletion_policy not in _POLICIES:
+                allowed = ", ".join(_POLICIES)
+                raise Refused(
+                    f"spec.deletionPolicy: {kustomization.spec.deletion_policy}; its stand-in here allows: {allowed}"
+                )
             if kustomization.spec.force:
                 raise Refused("spec.force: true; it makes Flux delete clusters, so its stand-in here does not know it")
         except (Refused, msgspec.ValidationError) as error:
@@ -165,7 +171,10 @@ class Kustomizations:
         if FINALIZER not in object_.metadata.finalizers:
             return Done()
         try:
-            if kustomization.spec.prune and not kustomization.spec.suspend:
+            policy = kustomization.spec.deletion_policy
+            if (
+                policy == "Delete" or (policy == MIRROR and kustomization.spec.prune)
+            ) and not kustomization.spec.suspend:
                 await self._delete(object_, _entries(kustomization))
         except _Failed as error:
             await self._report(object_, "False", error.reason, f"{error}, {BY}")

@@ -11,7 +11,7 @@ import msgspec
 
 from espalier.api import conditions, durations
 from espalier.api.core import SECRET, Secret
-from espalier.api.flux import Artifact, GitRepository, GitRepositorySpec
+from espalier.api.flux import REQUESTED, Artifact, GitRepository, GitRepositorySpec
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
 from espalier.kube.client import Client
@@ -157,4 +157,9 @@ def judged(
         conditions.condition(READY, status, reason, message), observed_generation=generation
     )
     ready_conditions = [condition for condition in conditions.set(before, ready, now) if condition.type == READY]
-    return {"observedGeneration": generation, "conditions": msgspec.to_builtins(ready_conditions)}
+    handled = object_.metadata.annotations.get(REQUESTED)
+    return {
+        "observedGeneration": generation,
+        "conditions": msgspec.to_builtins(ready_conditions),
+        **({"lastHandledReconcileAt": handled} if handled else {}),
+    }

@@ -1,0 +1,141 @@
+"""A management cluster is handed over to Git: its files are pushed, Flux is installed, and follows them.
+
+Files first: what can't be pushed changes nothing in the cluster. Each part can be repeated, and changes nothing then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from espalier.api import conditions, yaml_trees
+from espalier.api.core import NAMESPACE, SECRET
+from espalier.api.flux import GIT_REPOSITORY, KUSTOMIZATION, REQUESTED
+from espalier.api.meta import Condition, Observed, Tree
+from espalier.api.resource import Resource
+from espalier.gitops.layout import CLUSTER_FILE, SYNC_FILE, Unfit, cluster_files, flux_files
+from espalier.gitops.repository import Author, Published, Repository
+from espalier.gitops.target import Credentials, Target
+from espalier.kube.client import Client
+from espalier.kube.errors import KubeError
+
+FIELD_MANAGER = "espalier-gitops"
+_SYNC = {resource.kind: resource for resource in (GIT_REPOSITORY, KUSTOMIZATION)}
+_PAUSE = 1.0
+
+
+class NotFollowed(Exception):
+    """Flux does not follow the repository; the message is Flux's."""
+
+
+@dataclass(frozen=True)
+class Installation:
+    """What is handed over to which repository."""
+
+    target: Target
+    credentials: Credentials
+    management: str
+    """Name of the management cluster."""
+    manifest: Sequence[Tree]
+    """Its Cluster, with the objects that it names, as its administrator wrote them."""
+    components: Sequence[Tree]
+    """Flux's manifests, of `components.components`; none where something else acts on Flux's objects."""
+    author: Author
+
+    def files(self, existing: Mapping[str, bytes]) -> dict[str, bytes | None]:
+        """The files to be pushed. Raises `Unfit`, also where another cluster of this name has files already."""
+        target = self.target
+        files = flux_files(
+            target.base,
+            target.url,
+            target.branch,
+            existing,
+            secret=target.namespace,
+            namespace=target.namespace,
+            components=self.components,
+        )
+        files |= cluster_files(
+            target.base, self.manifest, {**existing, **files}, namespace=target.namespace, manages=True
+        )
+        path = f"{target.base}/{self.management}/eksa-system/{CLUSTER_FILE}"
+        if path in existing and existing[path] != files[path]:
+            raise Unfit(
+                f"{path}: the repository has another cluster {self.management}; remove its files, or choose another "
+                "clusterConfigPath"
+            )
+        return {**files}
+
+
+async def install(
+    client: Client,
+    installation: Installation,
+    apply: Callable[[Client, Sequence[Tree]], Awaitable[None]],
+    *,
+    wait: Callable[[str], None] = lambda _text: None,
+    in_thread: Callable[[Callable[[], Published]], Awaitable[Published]] = asyncio.to_thread,
+    patience: float = 300.0,
+) -> Published:
+    """Push the files, install Flux by `apply` (which returns when it runs), and wait until it applied them.
+
+    `client` is an administrator's of the management cluster; `wait` is told what is waited for. May be repeated.
+    Raises `GitError`, `Unfit` and `NotFollowed`.
+    """
+    target, credentials = installation.target, installation.credentials
+
+    def push() -> Published:
+        with credentials.access(target) as access:
+            message = f"Manage cluster {installation.management} by Git"
+            return Repository(access, target.branch).publish(installation.files, message, installation.author)
+
+    wait(f"pushing to {target.url}, branch {target.branch}")
+    published = await in_thread(push)
+    wait("installing Flux")
+    await client.apply(NAMESPACE, {"metadata": {"name": target.namespace}}, field_manager=FIELD_MANAGER)
+    if installation.components:
+        await apply(client, installation.components)
+    secret = credentials.secret(target.namespace, target.namespace)
+    await client.apply(SECRET, secret, field_manager=FIELD_MANAGER)
+    sync = installation.files({})[f"{target.base}/{target.namespace}/{SYNC_FILE}"]
+    assert sync is not None  # noqa: S101  it is always written
+    for tree in yaml_trees.trees(sync, SYNC_FILE):  # the repository, then the folder of Flux in it
+        tree["metadata"]["annotations"] = {REQUESTED: published.commit}
+        resource = _SYNC[tree["kind"]]
+        await client.apply(resource, tree, field_manager=FIELD_MANAGER)
+        await _until_handled(client, resource, target.namespace, published.commit, wait, patience)
+    return published
+
+
+class _Status(Observed, frozen=True):
+    """The common part of the status of Flux's kinds."""
+
+    conditions: list[Condition] = []  # noqa: RUF012  msgspec copies empty defaults
+    last_handled_reconcile_at: str = ""
+
+
+class _Reported(Observed, frozen=True):
+    status: _Status = _Status()
+
+
+async def _until_handled(
+    client: Client, resource: Resource, name: str, request: str, wait: Callable[[str], None], patience: float
+) -> None:
+    """Wait until Flux has done what was requested: fetched the repository anew, or applied what it fetched."""
+    said = ""
+    try:
+        async with asyncio.timeout(patience):
+            while True:
+                try:
+                    status = (await client.get(resource, name, name)).decode(_Reported).status
+                except KubeError as error:
+                    said = str(error)
+                else:
+                    ready = conditions.get(status.conditions, "Ready")
+                    is_handled = status.last_handled_reconcile_at == request
+                    if is_handled and ready is not None and ready.status == "True":
+                        return
+                    said = ready.message if ready is not None else "no controller has looked at it"
+                wait(f"{resource.kind} {name}: {said}")
+                await asyncio.sleep(_PAUSE)
+    except TimeoutError:
+        raise NotFollowed(f"{resource.kind} {name} is not ready after {patience:g} s: {said}") from None
