@@ -188,6 +188,13 @@ async def control_plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterat
         yield running
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def other_control_plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
+    """A second one, for what goes on between two."""
+    async with _found(tmp_path_factory) as running:
+        yield running
+
+
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def shared_control_plane(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ControlPlane]:
     """One for tests of many modules that leave nothing behind which another one would notice."""

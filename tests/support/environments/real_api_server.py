@@ -98,8 +98,10 @@ async def managed_on(
     isolation: Isolation = Isolation.LAYERS,
     layers: Sequence[Layer] = LAYERS,
     resync: float = RESYNC,
+    machines_of: Workloads | None = None,
 ) -> AsyncIterator[OnRealApiServer]:
-    """A manager of these settings, and machines whose clusters are kept in `stores`.
+    """A manager of these settings, and machines whose clusters are kept in `stores`, or those of another environment,
+    which both reach (`machines_of`).
 
     `kinds` are those of `providers` that are to be defined first. When its manager was stopped, nobody answers for
     admission, and nobody is asked.
@@ -118,8 +120,10 @@ async def managed_on(
             stack.push_async_callback(client.close)
         releases = Releases.load()
         await prepare(user, releases, (*KINDS, *kinds))
-        workloads = Workloads(clock=clock, rng=rng, stores=stores, listen=False)
-        stack.push_async_callback(workloads.close)
+        workloads = machines_of
+        if workloads is None:
+            workloads = Workloads(clock=clock, rng=rng, stores=stores, listen=False)
+            stack.push_async_callback(workloads.close)
         manager = Manager(ours, clock=clock, rng=rng, connect=workloads.connect)
         webhooks = Webhooks(host=HOST, port=0)
         webhooks.use(control_plane.authority.issue_server("espalier", names=[HOST], now=clock.now()))

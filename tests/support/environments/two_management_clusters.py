@@ -17,6 +17,7 @@ from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.providers.registry import SIMULATED
 from espalier.runtime.virtual import Simulation, run
 from tests.support.environments.cluster_lives import EPOCH
+from tests.support.environments.managed_clusters import ManagedClusters
 from tests.support.environments.managed_environment import (
     CALM,
     GARDEN,
@@ -55,7 +56,7 @@ async def mover(source: Client, target: Client) -> Mover:
     return Mover(here, there, ClusterJudge(SIMULATED), lambda _sentence: None)
 
 
-async def objects(env: ManagedEnvironment, cluster: str = GARDEN.name) -> set[str]:
+async def objects(env: ManagedClusters, cluster: str = GARDEN.name) -> set[str]:
     """The objects of a cluster in the system's namespace, Secrets included."""
     found = set()
     for resource in (*(kind.resource for kind in CLUSTER_API_KINDS), SECRET):

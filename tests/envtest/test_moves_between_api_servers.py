@@ -1,0 +1,186 @@
+"""`espalier move` between two real API servers, killed at its steps: nothing is lost, and there is one active copy."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+
+import pytest
+import pytest_asyncio
+
+from espalier.api.capi import cluster as capi
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import MOVE_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.resource import Key
+from espalier.kube.client import Client
+from espalier.kube.errors import NotFound, Unreachable
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.objects import Object
+from espalier.simulator.stores import MemoryStores
+from tests.support.environments.control_plane import ControlPlane
+from tests.support.environments.managed_clusters import GARDEN
+from tests.support.environments.mortal_commands import Dying
+from tests.support.environments.real_api_server import CALM, OnRealApiServer, managed_on
+from tests.support.environments.two_management_clusters import mover, objects
+from tests.support.servers.clusterctl import node_versions
+
+pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
+
+CAPI_KEY = Key(SYSTEM_NAMESPACE, GARDEN.name)
+PROGRAM = (sys.executable, "-m", "espalier.cli")
+
+
+@dataclass
+class End:
+    """A management cluster, and whether it acts on the cluster."""
+
+    plane: ControlPlane
+    env: OnRealApiServer
+
+    @property
+    def state(self) -> str:
+        """The reason why it acts; empty if it does not."""
+        cluster = self.env.clusters.get(GARDEN)
+        made = self.env.capi_objects.of(capi.Cluster.resource).get(CAPI_KEY)
+        if made is not None and not made.decode(capi.Cluster).spec.paused:
+            return "Cluster API is not paused"
+        return "" if cluster is None or MOVE_ANNOTATION in cluster.metadata.annotations else "the Cluster has no record"
+
+    def client(self, dying: Dying) -> Client:
+        """One of a command that dies."""
+        transport = HttpTransport(Kubeconfig.load([self.plane.kubeconfig]).context(), environment={})
+        return Client(dying(transport), user_agent="move").without_repeats()
+
+
+@dataclass
+class Ends:
+    """Source and target, both of which are watched."""
+
+    source: End
+    target: End
+    both: list[tuple[str, str]] = field(default_factory=list)
+    """Moments at which both acted on the cluster."""
+    seen: set[tuple[bool, bool]] = field(default_factory=set)
+    """The combinations of those that acted."""
+    nodes: dict[str, str] = field(default_factory=dict)
+    before: set[str] = field(default_factory=set)
+
+    def changed(self, _old: Object | None, _new: Object | None, _first: bool) -> None:
+        states = self.source.state, self.target.state
+        self.seen.add((bool(states[0]), bool(states[1])))
+        if all(states):
+            self.both.append(states)
+
+    async def killed_after(self, writes: int, *, once: bool = False) -> bool:
+        """Run the move until it dies after so many writes; True if it ended before."""
+        dying = Dying(writes)
+        while True:
+            dying.is_dead = False
+            source, target = self.source.client(dying), self.target.client(dying)
+            try:
+                await (await mover(source, target)).move([GARDEN])
+            except Unreachable:
+                if once:
+                    return False
+            else:
+                return True
+            finally:
+                await source.close()
+                await target.close()
+
+    async def compare(self, at: End, other: End) -> None:
+        """One end has all, as it was, and writes nothing; the other has nothing."""
+        await at.env.until_ready()
+        await asyncio.sleep(CALM)
+        written = at.env.written()
+        await asyncio.sleep(CALM)
+        assert at.env.written() == written
+        assert (await objects(at.env), await objects(other.env)) == (self.before, set())
+        assert await node_versions(await at.env.workload()) == self.nodes
+        assert self.both == []
+        assert {(True, False), (False, False), (at is self.source, at is self.target)} == self.seen
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def ends(control_plane: ControlPlane, other_control_plane: ControlPlane) -> AsyncIterator[Ends]:
+    """The source has a settled cluster; it is deleted in the end, wherever it is."""
+    async with (
+        managed_on(other_control_plane, MemoryStores()) as there,
+        managed_on(control_plane, MemoryStores(), machines_of=there.workloads) as here,
+    ):
+        await here.apply()
+        await here.until_ready()
+        await here.until_machines_rest(GARDEN.name)
+        await asyncio.sleep(CALM)
+        found = Ends(End(control_plane, here), End(other_control_plane, there))
+        found.nodes, found.before = await node_versions(await here.workload()), await objects(here)
+        stops: list[Callable[[], None]] = []
+        for env in (here, there):
+            for cache in (env.clusters, env.capi_objects.of(capi.Cluster.resource)):
+                stops.append(cache.subscribe(found.changed))
+        yield found
+        for stop in stops:
+            stop()
+        for env in (here, there):
+            try:
+                await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+            except NotFound:
+                continue
+            await env.until_gone()
+
+
+@pytest.mark.parametrize("writes", [pytest.param(1, marks=pytest.mark.soak), 11])
+async def test_a_move_that_dies_after_writes_goes_on(ends: Ends, writes: int) -> None:
+    """The answer to the last write before each death is lost."""
+    assert await ends.killed_after(writes)
+    await ends.compare(ends.target, ends.source)
+
+
+@pytest.mark.parametrize("writes", [55, *(pytest.param(one, marks=pytest.mark.soak) for one in (1, 2, 10, 30, 70))])
+async def test_a_move_that_died_is_taken_back(ends: Ends, writes: int) -> None:
+    assert not await ends.killed_after(writes, once=True)
+    await asyncio.sleep(CALM)
+    await (await mover(ends.source.env.client, ends.target.env.client)).take_back([GARDEN])
+    await ends.compare(ends.source, ends.target)
+
+
+async def test_the_killed_command_goes_on(ends: Ends) -> None:
+    """As a process, killed (-9) at each line that it prints."""
+    told: list[str] = []
+    for lines in range(1, 10):
+        code, told = await command(ends, lines)
+        if code == 0:
+            break
+        assert code == -9, told
+    assert "is moved" in told[-1]
+    await ends.compare(ends.target, ends.source)
+
+
+async def command(ends: Ends, killed_after: int) -> tuple[int, list[str]]:
+    ways = ("--kubeconfig", str(ends.source.plane.kubeconfig), "--to-kubeconfig", str(ends.target.plane.kubeconfig))
+    process = await asyncio.create_subprocess_exec(
+        *PROGRAM,
+        "move",
+        *ways,
+        env={**os.environ, "HOME": str(ends.source.plane.folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    lines: list[str] = []
+    try:
+        assert process.stdout is not None
+        while line := await process.stdout.readline():
+            lines.append(line.decode().rstrip())
+            if len(lines) == killed_after:
+                process.kill()
+                break
+    finally:
+        if process.returncode is None and (len(lines) == killed_after or not lines):
+            process.kill()
+        code = await process.wait()
+    return code, lines
