@@ -32,6 +32,7 @@ from tests.support.environments.managed_environment import (
 )
 from tests.support.environments.mortal_commands import mortal
 from tests.support.environments.two_management_clusters import OTHER, SECOND, between, mover, objects
+from tests.support.histories.isolation_stories import NEXT, without_admission
 from tests.support.providers.provider_lives import LIVES, ProviderLife
 from tests.support.sampling import sampled
 from tests.support.servers.clusterctl import node_versions
@@ -265,6 +266,48 @@ def writes(env: ManagedEnvironment, before: dict[tuple[str, str, str, str], int]
         for request, count in env.server.requests.items()
         if request[3] == "journey" and request[0] not in READING_VERBS and count != before.get(request, 0)
     ]
+
+
+@pytest.mark.parametrize(
+    ("release", "why"),
+    [
+        ("v0.25.9", "found v0.26.0; allowed: releases of v0.23 up to v0.25.9"),
+        ("v0.29.0", "found v0.26.0; allowed: releases of v0.27 up to v0.29.0"),
+    ],
+    ids=["of an earlier release", "more than two minors ahead"],
+)
+def test_a_target_beyond_the_skew_is_refused(release: str, why: str) -> None:
+    """Its manager would not act on the cluster."""
+
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        await without_admission(target.client)
+        record = {"spec": {"eksaVersion": release}}
+        await target.client.patch(Cluster.resource, "laptop", NAMESPACE, patch=record, type=PatchType.MERGE)
+        await refused(source, target, GARDEN, why)
+        assert not await at_source(source)
+
+    between(story)
+
+
+def test_a_later_manager_takes_a_cluster_as_it_is() -> None:
+    """The target's manager renders later releases differently, and its management cluster is of such a one."""
+
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        workload = await source.workload()
+        nodes, before = await node_versions(workload), await objects(source)
+        await without_admission(target.client)
+        record = {"spec": {"eksaVersion": "v0.28.0"}}
+        await target.client.patch(Cluster.resource, "laptop", NAMESPACE, patch=record, type=PatchType.MERGE)
+        await asyncio.sleep(CALM)
+        written = target.written()
+        await (await mover(source.client, target.client)).move([GARDEN])
+        await asyncio.sleep(CALM)
+        patch_offered = {("patch", "clusters", "status"): 1}
+        assert target.written() - written == patch_offered
+        assert (await objects(target), await node_versions(workload)) == (before, nodes)
+        assert (await target.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).decode(Cluster).status.ready
+
+    between(story, layers=NEXT)
 
 
 def test_clusters_with_a_common_datacenter_move_together() -> None:

@@ -111,11 +111,7 @@ class Copies:
     def obstacles(self, here: Inventory, there: Inventory, key: Key, record: Record | None) -> Iterable[str]:
         """The reasons why the target can't get these objects; `record` is that of a move which began."""
         members, present = self.members(here, there, key), there.index.by_place
-        yield from dict.fromkeys(
-            f"kind {member.resource.group_resource} is not served at the target: install what defines it there"
-            for member in members
-            if member.resource.group and (member.resource.group, member.resource.kind) not in there.kinds
-        )
+        yield from dict.fromkeys(text for member in members if (text := _unserved(member.resource, there)))
         yield from dict.fromkeys(
             f"namespace {member.object.namespace} does not exist at the target: create it there"
             for member in members
@@ -257,6 +253,23 @@ class Copies:
 
     def _is_copy(self, copy: Object) -> bool:
         return mark_of(copy).partition("/")[0] == self.source
+
+
+def _unserved(resource: Resource, there: Inventory) -> str:
+    """The reason why the target can't take objects of a kind; empty if it can."""
+    if not resource.group:
+        return ""
+    versions = there.kinds.get((resource.group, resource.kind), frozenset())
+    name = resource.group_resource
+    if not versions:
+        return f"kind {name} is not served at the target: install what defines it there"
+    if resource.version in versions:
+        return ""
+    served = ", ".join(sorted(versions))
+    return (
+        f"kind {name} is not served as {resource.version} at the target, only as {served}: install there the version "
+        "that the source has, or a later one"
+    )
 
 
 async def resume(side: Side, items: Mapping[Place, Item], key: Key, paused: str | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -34,12 +34,15 @@ class Inventory:
         return Index(self.items)
 
     @cached_property
-    def kinds(self) -> frozenset[tuple[str, str]]:
-        """Groups and kinds that are defined."""
-        return frozenset(
-            (definition.tree["spec"]["group"], definition.tree["spec"]["names"]["kind"])
-            for definition in self.definitions
-        )
+    def kinds(self) -> Mapping[tuple[str, str], frozenset[str]]:
+        """The versions that are served, by groups and kinds that are defined."""
+        specs = [definition.tree["spec"] for definition in self.definitions]
+        return {
+            (spec["group"], spec["names"]["kind"]): frozenset(
+                version["name"] for version in spec["versions"] if version["served"]
+            )
+            for spec in specs
+        }
 
 
 @dataclass(frozen=True)

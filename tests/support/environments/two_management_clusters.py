@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from espalier.api.core import SECRET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.cli.clusters.move_judge import ClusterJudge
 from espalier.clusterapi import names
+from espalier.clusters.design.layers import LAYERS, Layer
 from espalier.kube.client import Client
 from espalier.moving.mover import Mover
 from espalier.moving.sides import Side
@@ -31,13 +32,15 @@ OTHER, SECOND = Key(NAMESPACE, "other"), Key(NAMESPACE, "second")
 Story = Callable[[ManagedEnvironment, ManagedEnvironment], Awaitable[None]]
 
 
-def between(story: Story) -> None:
-    """Two management clusters, which reach the same machines; the first has a settled cluster."""
+def between(story: Story, *, layers: Sequence[Layer] = LAYERS) -> None:
+    """Two management clusters, which reach the same machines; the first has a settled cluster. `layers` are those of
+    the second's manager.
+    """
 
     async def main(simulation: Simulation) -> None:
         async with (
             managed_environment(simulation.clock) as source,
-            managed_environment(simulation.clock, seed=2, machines_of=source.workloads) as target,
+            managed_environment(simulation.clock, seed=2, machines_of=source.workloads, layers=layers) as target,
         ):
             await source.apply()
             await target.apply(name="other")

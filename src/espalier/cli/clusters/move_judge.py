@@ -16,6 +16,7 @@ from espalier.clusters.design import names
 from espalier.clusters.design.gate import Gate
 from espalier.clusters.design.provider import Providers
 from espalier.clusters.observe.observe import ClusterObserver
+from espalier.clusters.observe.rules import releases as rules
 from espalier.clusters.observe.scope import Scope
 from espalier.moving.objects import Place
 from espalier.moving.sides import Inventory
@@ -98,8 +99,11 @@ class ClusterJudge:
         if scope is None or (scope.is_self_managed and not self._moves_records):
             return
         there = self._observer(target)
-        if there.management_cluster.record is None and not (self._moves_records and self.is_record(target, key)):
+        record = there.management_cluster.record
+        if record is None and not (self._moves_records and self.is_record(target, key)):
             yield "the target has no record of a management cluster: apply its Cluster there"
+        for violation in rules.skew(scope.spec, scope.release, record):
+            yield f"Cluster {key}, at the target: {violation}"
         bundles = there.releases.bundles(scope.spec)
         if bundles is None:
             release = scope.spec.eksa_version or "its bundlesRef"
