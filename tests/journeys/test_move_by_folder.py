@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from espalier.api import conditions as condition_list
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import MOVE_ANNOTATION
 from espalier.api.resource import Key
@@ -67,7 +68,8 @@ def test_a_cluster_restored_elsewhere_is_settled(tmp_path: Path) -> None:
         assert (await objects(target), await node_versions(workload)) == (before, nodes)
         restored = await target.client.get(Cluster.resource, GARDEN.name, NAMESPACE)
         assert MOVE_ANNOTATION not in restored.metadata.annotations
-        assert restored.decode(Cluster).status.ready
+        status = restored.decode(Cluster).status
+        assert (status.ready, condition_list.get(status.conditions, "Moving")) == (True, None)
         await target.change(kubernetesVersion="1.36")  # it is acted on
         await target.until_ready()
 
@@ -109,6 +111,10 @@ def test_a_restore_taken_back_leaves_nothing_there(tmp_path: Path) -> None:
         with pytest.raises(Unreachable):
             await (await restoring(tmp_path / "saved", mortal(target, dying))).restore([GARDEN])
         await asyncio.sleep(CALM)
+        half = await target.client.get(Cluster.resource, GARDEN.name, NAMESPACE)
+        moving = condition_list.get(half.decode(Cluster).status.conditions, "Moving")
+        assert moving is not None
+        assert (moving.status, moving.reason) == ("True", "ClusterBeingRestored")
         await (await restoring(tmp_path / "saved", target.client)).take_back([GARDEN])
         await asyncio.sleep(CALM)
         assert (await objects(target), target.clusters.get(GARDEN)) == (set(), None)

@@ -1,5 +1,5 @@
-"""Condition Moving on a Cluster at its source: nobody acts on the cluster, and whoever reads its status learns how that
-ends. The manager leaves the cluster alone, so the command writes it, before it may be interrupted.
+"""Condition Moving on a Cluster at the source of its move, or where it is being restored: nobody acts on the cluster.
+Whoever reads its status learns how that ends. The manager leaves the cluster alone, so the command writes it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ HANDED_OVER = (
     Reason.CLUSTER_HANDED_OVER,
     "the cluster is handed over to another management cluster, and what is left here is deleted; if no `espalier move` "
     "runs, give it here again to end the move",
+)
+RESTORED = (
+    Reason.CLUSTER_BEING_RESTORED,
+    "the cluster is being restored, and nobody acts on it before all of its objects are there; if no `espalier move` "
+    "runs, give it again with --from-folder to go on, or with --back, too, to delete what is there",
 )
 _ATTEMPTS = 5
 _LONGEST = 4000
@@ -63,19 +68,25 @@ async def report(side: Side, key: Key, standing: tuple[str, str] | None, now: da
             return
 
 
+def tree_of(standing: tuple[str, str], generation: int, since: datetime) -> Tree:
+    """The condition as it is stored."""
+    reason, message = standing
+    return {
+        "type": MOVING,
+        "status": "True",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": timestamp(since),
+        "observedGeneration": generation,
+    }
+
+
 def _changed(before: list[Tree], standing: tuple[str, str] | None, generation: int, now: datetime) -> list[Tree]:
     present = next((condition for condition in before if condition.get("type") == MOVING), None)
     others = [condition for condition in before if condition is not present]
     if standing is None:
         return others
-    reason, message = standing
-    since = (present or {}).get("lastTransitionTime") or timestamp(now)
-    new = {
-        "type": MOVING,
-        "status": "True",
-        "reason": reason,
-        "message": message,
-        "lastTransitionTime": since,
-        "observedGeneration": generation,
-    }
+    new = tree_of(standing, generation, now)
+    if present is not None and "lastTransitionTime" in present:
+        new["lastTransitionTime"] = present["lastTransitionTime"]
     return [*others, new]

@@ -93,6 +93,8 @@ class Copies:
     source: str
     target: Side
     judge: Judge
+    standing: Tree | None = None
+    """Condition that the Clusters among the copies have until the target acts on them."""
     _limit: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
     _members: tuple[Inventory, Inventory, dict[Key, list[Item]]] | None = None
     """Those of the last two readings."""
@@ -105,7 +107,7 @@ class Copies:
         if key not in known:
             name = self.judge.management(there)
             members = here.index.members(key, [*self.judge.named(here, key), *self._lacking(here, there, key)])
-            known[key] = [_managed_by(item, name) if objects.is_cluster(item) and name else item for item in members]
+            known[key] = [_there(item, name, self.standing) if objects.is_cluster(item) else item for item in members]
         return known[key]
 
     def obstacles(self, here: Inventory, there: Inventory, key: Key, record: Record | None) -> Iterable[str]:
@@ -340,11 +342,15 @@ async def _delete_for_move(side: Side, item: Item) -> None:
         return
 
 
-def _managed_by(item: Item, name: str) -> Item:
+def _there(item: Item, manager: str, standing: Tree | None) -> Item:
+    """A Cluster as the target gets it: with the name of its management cluster, and how the move stands there."""
     tree = item.object.tree
-    if (tree["spec"].get("managementCluster") or {}).get("name") == name:
-        return item
-    tree["spec"]["managementCluster"] = {"name": name}
+    if manager:
+        tree["spec"]["managementCluster"] = {"name": manager}
+    status = tree.get("status") or {}
+    others = [one for one in status.get("conditions") or () if one.get("type") != objects.MOVING]
+    if status.get("conditions") or standing is not None:
+        tree["status"] = status | {"conditions": [*others, *([standing] if standing is not None else [])]}
     return item._replace(object=Object(encode_json(tree)))
 
 

@@ -36,11 +36,11 @@ MOVING: Annotated[
     str,
     ConditionProse(
         (reasons.CLUSTER,),
-        "True: a move to another management cluster began here and has not ended; nobody acts on the cluster. Absent "
-        "otherwise; not part of Ready. `espalier move` writes it.",
+        "True: a move to another management cluster, or a restore from a folder, began here and has not ended; nobody "
+        "acts on the cluster. Absent otherwise; not part of Ready. `espalier move` writes it.",
     ),
 ] = "Moving"
-"""Condition of a Cluster at the source of its move."""
+"""Condition of a Cluster on which nobody acts because of a move."""
 _OF_THE_MOVE = (MOVE_ANNOTATION, MOVED_FROM_ANNOTATION, PAUSED_ANNOTATION)
 
 
@@ -179,8 +179,6 @@ def status_there(item: Item, generation: int) -> Tree | None:
     status = item.object.tree.get("status")
     if not item.has_status or not status:
         return None
-    if is_cluster(item) and "conditions" in status:
-        status["conditions"] = [condition for condition in status["conditions"] if condition.get("type") != MOVING]
     present = item.object.metadata.generation
     if is_capi_cluster(item):  # pausing raised the generation, and resuming will
         is_paused = bool((item.object.tree.get("spec") or {}).get("paused"))

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.resource import Key
-from espalier.moving import copies
+from espalier.moving import condition, copies
 from espalier.moving.copies import Copies, Judge, Refused, mark_of, place_of, record_of
 from espalier.moving.objects import CLUSTER, Item
 from espalier.moving.record import Record, next_epoch
 from espalier.moving.sides import Inventory, Side
+from espalier.runtime.clock import SystemClock
 
 
 @dataclass
@@ -30,10 +32,12 @@ class Restore:
     target: Side
     judge: Judge
     say: Callable[[str], None]
+    now: Callable[[], datetime] = lambda: SystemClock().now()
     _copies: Copies = field(init=False)
 
     def __post_init__(self) -> None:
-        self._copies = Copies(self.source, self.target, self.judge)
+        standing = condition.tree_of(condition.RESTORED, 1, self.now())
+        self._copies = Copies(self.source, self.target, self.judge, standing)
 
     async def check(self, keys: Sequence[Key]) -> dict[Key, list[str]]:
         """The names of the objects that would be written of each cluster. Raises `Refused`."""
@@ -76,6 +80,7 @@ class Restore:
 
     async def _settle(self, here: Inventory, there: Inventory, key: Key) -> None:
         await self._copies.settle(here, there, key)
+        await condition.report(self.target, key, None, self.now())
         await copies.resume(self.target, there.index.by_place, key, self._record(here, key).paused)
         self.say(f"cluster {key} is restored")
 

@@ -336,6 +336,11 @@ class Reason(reference.Reason):
         "`espalier move` copies the cluster to another management cluster; if it was ended, give it again to go on, or "
         "with --back to take the move back",
     )
+    CLUSTER_BEING_RESTORED = _person(
+        "ClusterBeingRestored",
+        "`espalier move --from-folder` writes the objects of the cluster; if it was ended, give it again to go on, or "
+        "with --back, too, to delete them",
+    )
     CLUSTER_HANDED_OVER = _person(
         "ClusterHandedOver",
         "another management cluster has the cluster; if `espalier move` was ended, give it again: it deletes what is "
