@@ -9,7 +9,6 @@ from collections import Counter
 import pytest
 
 from espalier.api import conditions as condition_list
-from espalier.api.capi import cluster as capi
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
@@ -30,7 +29,7 @@ from tests.support.environments.managed_environment import (
     NAMESPACE,
     ManagedEnvironment,
 )
-from tests.support.environments.mortal_commands import mortal
+from tests.support.environments.mortal_commands import is_active, mortal
 from tests.support.environments.two_management_clusters import OTHER, SECOND, between, mover, objects
 from tests.support.histories.isolation_stories import NEXT, without_admission
 from tests.support.providers.provider_lives import LIVES, ProviderLife
@@ -61,14 +60,6 @@ def test_a_moved_cluster_is_settled_and_keeps_machines() -> None:
     between(story)
 
 
-def active(env: ManagedEnvironment) -> bool:
-    """True if a management cluster acts on the garden, by either of its records."""
-    cluster, found = env.clusters.get(GARDEN), env.capi_objects.of(capi.Cluster.resource)
-    made = found.get(Key(SYSTEM_NAMESPACE, GARDEN.name))
-    of_capi = made is not None and not made.decode(capi.Cluster).spec.paused
-    return of_capi or (cluster is not None and MOVE_ANNOTATION not in cluster.metadata.annotations)
-
-
 @pytest.mark.parametrize("writes", [pytest.param(1, marks=pytest.mark.soak), 9])
 def test_a_move_killed_after_some_writes_goes_on(writes: int) -> None:
     async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
@@ -81,7 +72,7 @@ def test_a_move_killed_after_some_writes_goes_on(writes: int) -> None:
                 await (await mover(mortal(source, dying), mortal(target, dying))).move([GARDEN])
             except Unreachable:
                 await asyncio.sleep(1)
-                assert not (active(source) and active(target))
+                assert not (is_active(source) and is_active(target))
             else:
                 break
         assert dying.writes > 3 * len(before)
@@ -140,7 +131,7 @@ def test_a_move_that_handed_over_is_not_taken_back() -> None:
                 await (await mover(mortal(source, dying), mortal(target, dying))).move([GARDEN])
         with pytest.raises(Refused, match="handed over: let the move finish"):
             await (await mover(source.client, target.client)).take_back([GARDEN])
-        assert not active(source)
+        assert not is_active(source)
 
     between(story)
 

@@ -21,7 +21,7 @@ from espalier.moving.restore import Restore
 from espalier.moving.sides import Side
 from espalier.providers.registry import SIMULATED
 from tests.support.environments.managed_environment import CALM, GARDEN, NAMESPACE, ManagedEnvironment
-from tests.support.environments.mortal_commands import mortal
+from tests.support.environments.mortal_commands import is_active, mortal
 from tests.support.environments.two_management_clusters import between, objects
 from tests.support.servers.clusterctl import node_versions
 from tests.support.servers.dying import Dying
@@ -89,6 +89,8 @@ def test_a_restore_killed_after_some_writes_goes_on(tmp_path: Path, writes: int)
                 await (await restoring(tmp_path / "saved", mortal(target, dying))).restore([GARDEN])
             except Unreachable:
                 await asyncio.sleep(1)
+                if is_active(target):  # once all is there
+                    assert await objects(target) == before
             else:
                 break
         assert dying.writes > 2 * len(before)

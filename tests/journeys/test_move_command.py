@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from espalier.api.core import NAMESPACE as NAMESPACES
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.cli.clusters import move
 from espalier.cli.clusters.lost_source import answers
 from espalier.cli.kit import connection, flags
 from espalier.cli.kit.failures import Damaged, Failure
 from espalier.kube.access import Access
+from espalier.moving import folder
 from tests.support.environments.environment import LocalEnvironment
 from tests.support.environments.managed_environment import EXAMPLES, GARDEN, NAMESPACE, ManagedEnvironment
 from tests.support.environments.two_management_clusters import between, objects
@@ -95,9 +98,19 @@ def test_a_folder_is_written_and_restored_with_consent(
         assert "would be moved" in (await call(**restore, dry_run=True))[0]
         assert await objects(target) == set()
         await source.managing.stop()
+        folder.claim(saved, [GARDEN], "another management cluster")
+        with pytest.raises(Damaged, match="was restored to another management cluster before: default/garden"):
+            await call(**restore, source_is_lost=True)
+        assert await objects(target) == set()
+        await call(**restore, back=True)
+        with pytest.raises(Damaged, match="was restored to another management cluster before: default/garden"):
+            await call(**restore, source_is_lost=True)
+        (saved / "restores.json").unlink()
         _, told = await call(**restore, source_is_lost=True)
         assert "cluster default/garden is restored" in told
         assert await objects(target) == before
+        noted = json.loads((saved / "restores.json").read_text())["clusters"]
+        assert noted == {"default/garden": (await target.client.get(NAMESPACES, SYSTEM_NAMESPACE)).metadata.uid}
         (saved / "objects" / "foreign").touch()
         with pytest.raises(Damaged, match="has files that are not in its index: objects/foreign"):
             await call(**restore, source_is_lost=True)
@@ -147,6 +160,8 @@ def test_a_folder_is_not_restored_where_clusters_live(env: LocalEnvironment, tmp
     index = json.loads((saved / "index.json").read_text())
     assert asyncio.run(answers(index["server"], index["authority"]))
     assert not asyncio.run(answers(index["server"].replace("127.0.0.1", "127.0.0.2"), index["authority"]))
+    told = env.espalier("move", "--to-folder", "/proc/saved")
+    assert (told.code, "/proc" in told.err, "Traceback" in told.err) == (1, True, False), told.err
     told = env.espalier("move", "--from-folder", str(saved), "--source-is-lost")
     assert (told.code, "still exists at the management cluster" in " ".join(told.err.split())) == (1, True), told.err
 

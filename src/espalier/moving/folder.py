@@ -181,10 +181,12 @@ def claim(folder: Path, keys: Iterable[Key], target: str) -> None:
         _sync(folder)
 
 
-def unclaim(folder: Path, keys: Iterable[Key]) -> None:
-    """Forget where clusters were restored to, because that was taken back. Raises `Damaged`, `OSError`."""
-    restores, given_up = _restores(folder), {str(key) for key in keys}
-    left = _Restores({key: uid for key, uid in restores.clusters.items() if key not in given_up})
+def unclaim(folder: Path, keys: Iterable[Key], target: str) -> None:
+    """Forget that clusters were restored to a management cluster, because that was taken back. Raises `Damaged`,
+    `OSError`.
+    """
+    restores, given_up = _restores(folder), {(str(key), target) for key in keys}
+    left = _Restores(dict(one for one in restores.clusters.items() if one not in given_up))
     confined.write(folder, RESTORES, msgspec.json.format(msgspec.json.encode(left), indent=1).decode())
     _sync(folder)
 

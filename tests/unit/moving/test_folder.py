@@ -219,7 +219,10 @@ def test_a_folder_is_restored_to_one_management_cluster(tmp_path: Path) -> None:
     with pytest.raises(Damaged, match="was restored to another management cluster before: default/garden"):
         folder.claim(path, [GARDEN, Key("default", "other")], "second")
     folder.claim(path, [Key("default", "other")], "second")
-    folder.unclaim(path, [GARDEN])
+    folder.unclaim(path, [GARDEN], "second")  # it did not have it
+    with pytest.raises(Damaged, match="was restored to another management cluster before: default/garden"):
+        folder.claim(path, [GARDEN], "second")
+    folder.unclaim(path, [GARDEN], "first")
     folder.claim(path, [GARDEN], "second")
     assert msgspec.json.decode((path / RESTORES).read_bytes()) == {
         "clusters": {"default/garden": "second", "default/other": "second"}

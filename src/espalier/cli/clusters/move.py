@@ -205,7 +205,7 @@ async def _from_folder(
         folder.claim(path, chosen, target.uid)
     await _move(restore, chosen, back=back, dry_run=dry_run)
     if back:
-        folder.unclaim(path, chosen)
+        folder.unclaim(path, chosen, target.uid)
 
 
 @contextmanager
