@@ -101,6 +101,25 @@ async def workload_by_the_api(kubeconfig: Path, folder: Path) -> None:
         assert left.name == "management"
 
 
+def test_a_management_cluster_is_upgraded_by_the_command(machine: LocalEnvironment) -> None:
+    assert machine.espalier("create", "cluster", "-f", str(MANIFEST)).code == 0
+    kubeconfig = machine.home / "management" / "management-eks-a-cluster.kubeconfig"
+    shown = ("get", "clusters", "management", "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].message}")
+    text = MANIFEST.read_text().replace("count: 2", "count: 1")
+    listed = machine.espalier("upgrade", "cluster", "-f", "-", "--dry-run=server", stdin=text)
+    assert (listed.code, "3. upgrade cluster default/management" in listed.out) == (0, True), listed.err
+    kept = machine.espalier("upgrade", "cluster", "-f", "-", "--keep-release", stdin=text)
+    assert (kept.code, "gets the release of this espalier" in in_one_line(kept)) == (2, True)
+    fixed = text.replace("192.168.0.0/16", "172.16.0.0/16")
+    refused = machine.espalier("upgrade", "cluster", "-f", "-", stdin=fixed)
+    assert (refused.code, "spec.clusterNetwork.pods" in in_one_line(refused)) == (1, True), refused.err
+    made = machine.espalier("upgrade", "cluster", "-f", "-", stdin=text, COLUMNS="80")
+    assert made.code == 0, made.err
+    assert machine.espalier(*shown, KUBECONFIG=str(kubeconfig)).out.startswith("2 nodes are ready")
+    parts = machine.espalier("upgrade", "management-components", "management")
+    assert (parts.code, "eksa-system/espalier-controller-manager: " in parts.out) == (0, True), parts.err
+
+
 def test_a_management_cluster_with_clusters_is_not_deleted(machine: LocalEnvironment) -> None:
     assert machine.espalier("create", "cluster", "-f", str(MANIFEST)).code == 0
     kubeconfig = machine.home / "management" / "management-eks-a-cluster.kubeconfig"

@@ -101,9 +101,7 @@ class Creation:
         return self._cluster
 
     async def _install(self, trees: Sequence[Tree]) -> None:
-        cluster = await self._reached()
-        await installing.apply(cluster, trees)
-        await installing.until_running(cluster, installing.deployments(trees), self.progress)
+        await installing.install(await self._reached(), trees, self.progress)
 
     async def _install_espalier(self) -> None:
         cluster = await self._reached()
@@ -114,7 +112,7 @@ class Creation:
                 f"Cluster {known[0]}; give the manifest of another cluster"
             )
         await self._install(self.espalier)
-        if known is None:
+        if known is None or not known[1]:
             await records.mark(cluster, records.CREATING)
 
     async def _git_ops(self) -> None:

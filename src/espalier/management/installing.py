@@ -63,6 +63,12 @@ def _resource(served: dict[tuple[str, str], Resource], tree: Tree) -> Resource:
     return resource
 
 
+async def install(client: Client, trees: Sequence[Tree], progress: Progress) -> None:
+    """Apply manifests, and wait until their Deployments run."""
+    await apply(client, trees)
+    await until_running(client, deployments(trees), progress)
+
+
 def deployments(trees: Sequence[Tree]) -> list[Key]:
     """The Deployments among manifests."""
     return [

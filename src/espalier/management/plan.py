@@ -38,6 +38,36 @@ def creation(key: Key, cluster_api: Sequence[Tree], espalier: Sequence[Tree], *,
     return [step for step in steps if has_git_ops or step.name != "gitops"]
 
 
+def components(key: Key, cluster_api: Sequence[Tree], espalier: Sequence[Tree]) -> list[Planned]:
+    """The steps that upgrade what runs in a management cluster: what it needs first."""
+    return [
+        *_components(key, cluster_api, espalier),
+        Planned("release", "set the release", [f"cluster {key.name}: spec.eksaVersion of Cluster {key}"]),
+    ]
+
+
+def upgrade(key: Key, cluster_api: Sequence[Tree], espalier: Sequence[Tree]) -> list[Planned]:
+    """The steps that upgrade a management cluster: its components, its control plane, its workers."""
+    there = f"cluster {key.name}"
+    return [
+        *_components(key, cluster_api, espalier),
+        Planned(
+            "change",
+            f"upgrade cluster {key}, its control plane first",
+            [f"{there}: the objects of the manifest", f"{there}: ConfigMap eksa-system/management-cluster"],
+        ),
+        Planned("mark", "mark the management cluster", [f"{there}: ConfigMap eksa-system/management-cluster"]),
+    ]
+
+
+def _components(key: Key, cluster_api: Sequence[Tree], espalier: Sequence[Tree]) -> list[Planned]:
+    there = f"cluster {key.name}"
+    return [
+        Planned("cluster-api", f"upgrade Cluster API in cluster {key.name}", _objects(there, cluster_api)),
+        Planned("espalier", f"upgrade Espalier in cluster {key.name}", _objects(there, espalier)),
+    ]
+
+
 def removal(key: Key) -> list[Planned]:
     """The steps in the bootstrap that delete a management cluster."""
     return [

@@ -95,13 +95,15 @@ async def forget(bootstrap: Client) -> None:
 
 
 async def managed(cluster: Client) -> tuple[Key, str] | None:
-    """The record that a management cluster names, and its state; None for a cluster that manages nothing."""
+    """The record that a management cluster names, and its state, which is empty if no command created it; None for a
+    cluster that manages nothing.
+    """
     try:
         config_map = await cluster.get(CONFIG_MAP, MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE)
     except NotFound:
         return None
     data = config_map.decode(ConfigMap).data
-    state = config_map.metadata.annotations.get(MANAGEMENT_STATE_ANNOTATION, RUNNING)
+    state = config_map.metadata.annotations.get(MANAGEMENT_STATE_ANNOTATION, "")
     return Key(data.get("namespace", ""), data.get("name", "")), state
 
 

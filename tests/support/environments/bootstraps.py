@@ -28,7 +28,7 @@ from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
 from espalier.kube.wire import Transport
 from espalier.management import record as records
-from espalier.management import removal
+from espalier.management import removal, upgrading
 from espalier.management.creation import OPERATION, Creation
 from espalier.management.steps import run
 from espalier.providers.kinds import CATALOG
@@ -149,6 +149,37 @@ def manifest(key: Key, *, managed_by: str) -> list[Tree]:
             tree["spec"]["eksaVersion"] = RELEASE
         trees.append(tree)
     return sorted(trees, key=lambda tree: bool(tree["kind"] == "Cluster"))
+
+
+async def upgrade(
+    cluster: Client, trees: Sequence[Tree] | None, progress: Quiet | None = None, release: str = RELEASE
+) -> None:
+    """Upgrade a management cluster to a manifest; without one, its components alone."""
+    told = progress or Quiet()
+
+    async def write() -> None:
+        for tree in trees or ():
+            await cluster.apply(CATALOG.resource_of(tree["apiVersion"], tree["kind"]), tree)
+
+    async def until_done() -> None:
+        await until_ready(cluster, MANAGEMENT)
+
+    work = upgrading.Upgrade(
+        MANAGEMENT,
+        release,
+        cluster,
+        components.simulated_cluster_api(release, RELEASES),
+        components.espalier(MANAGEMENT, release, RELEASES),
+        told,
+        write,
+        until_done if trees is not None else None,
+        ClusterJudge(SIMULATED),
+    )
+    record = await records.read(cluster)
+    operation = upgrading.OPERATION if trees is not None else upgrading.COMPONENTS
+    record = record or records.Record(operation, MANAGEMENT.namespace, MANAGEMENT.name, release)
+    await run(cluster, record, work.steps(), work.actions, told, lambda: "")
+    await records.forget(cluster)
 
 
 async def applied(client: Client, trees: Sequence[Tree]) -> None:

@@ -104,7 +104,10 @@ MANAGEMENT_STATE_ANNOTATION: Annotated[
     Annotation(
         "ConfigMap `eksa-system/management-cluster`",
         Writer.USER,
-        "`espalier create cluster` creates this management cluster (`creating`), or has created it (`running`).",
-        "give the same `espalier create cluster` again to end the creation",
+        "`espalier create cluster` creates this management cluster (`creating`), or has created it (`running`); or "
+        "`espalier upgrade cluster` changes it (`upgrading`): only then its manager acts on the record.",
+        "give the same command again to end the creation or the upgrade",
     ),
 ] = f"{GROUP}/management-state"
+"""Whoever may write Clusters in some namespace can't write this ConfigMap."""
+MANAGEMENT_UPGRADING = "upgrading"

@@ -80,6 +80,11 @@ class ClusterJudge:
         known = self._observer(at).management_cluster
         return known.is_named and known.is_it(key)
 
+    def is_settled(self, at: Inventory, key: Key) -> bool:
+        """True if a Cluster is fully reconciled as it is written."""
+        scope = self._scope(at, key)
+        return scope is not None and scope.gate in (Gate.CLOSED, Gate.ADOPTED)
+
     def unsettled(self, source: Inventory, key: Key) -> Iterable[str]:
         """The reasons why a cluster can't be copied now: a change in progress, or what can't be copied at all."""
         scope = self._scope(source, key)

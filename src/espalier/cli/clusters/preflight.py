@@ -134,7 +134,8 @@ async def install_releases(client: Client, needed: str | None, releases: Release
 
 
 _SELF_MANAGED = (
-    "espalier creates and upgrades only clusters that another cluster manages. A local environment gets the release of "
+    "espalier upgrades only clusters that another cluster manages, and management clusters that it created: for one of "
+    "those, give its kubeconfig. A local environment gets the release of "
     "the espalier that runs it: `espalier down`, then `espalier up` with the new one. Upgrade any other management "
     "cluster with the tool that created it, and its manager with `espalier manifests`"
 )

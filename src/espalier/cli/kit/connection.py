@@ -62,7 +62,7 @@ async def connect(connection: flags.Connection) -> AsyncIterator[Connected]:
         ThreadedTransport(access, max_requests=MAX_REQUESTS),
         field_manager=FIELD_MANAGER,
         user_agent="espalier-cli",
-        on_warning=_print_each_once(),
+        on_warning=print_each_once(),
     )
     try:
         async with explaining(client):
@@ -113,9 +113,11 @@ def _elsewhere(groups: Mapping[str, str]) -> str:
     )
 
 
-def _print_each_once() -> Callable[[str], None]:
-    """Print each warning of the server once: it repeats those of a dry run in the write."""
-    printed: set[str] = set()
+def print_each_once(*, without: str = "") -> Callable[[str], None]:
+    """Print each warning of the server once: it repeats those of a dry run in the write. One is expected, and left out:
+    the one `without`.
+    """
+    printed = {without}
 
     def print_once(text: str) -> None:
         if text not in printed:

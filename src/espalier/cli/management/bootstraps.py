@@ -13,6 +13,7 @@ from espalier.api.core import NAMESPACE
 from espalier.cli.kit import connection
 from espalier.cli.kit.failures import Exit, Failure, Overdue
 from espalier.cli.kit.home import Home
+from espalier.clusters.observe.rules import messages
 from espalier.kube.access import Access
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError
@@ -159,4 +160,9 @@ class GivenBootstrap:
 def client_of(access: Access) -> Client:
     """A client as all commands have it."""
     transport = ThreadedTransport(access, max_requests=connection.MAX_REQUESTS)
-    return Client(transport, field_manager=connection.FIELD_MANAGER, user_agent="espalier-cli")
+    return Client(
+        transport,
+        field_manager=connection.FIELD_MANAGER,
+        user_agent="espalier-cli",
+        on_warning=connection.print_each_once(without=messages.PAUSED_RECORD),
+    )

@@ -125,6 +125,9 @@ async def upgrade_cluster(
 ) -> None:
     """Upgrade or scale a cluster to what its manifest says.
 
+    A management cluster that `espalier create cluster` created is upgraded with what runs in it: Cluster API and
+    Espalier first, then its control plane, then its workers. Its workload clusters stay as they are.
+
     A cluster of another release is moved to the release of this espalier, which may replace machines. If the manifest
     does not name that release, it asks first. `espalier plan` shows what would be replaced.
 
@@ -134,8 +137,20 @@ async def upgrade_cluster(
       espalier upgrade cluster -f examples/docker.yaml --keep-release
     """
     seconds = flags.seconds(timeout)
+    manifest = documents.examined(filename)
+    if self_managed.is_self_managed(manifest):
+        from espalier.cli.management import changing  # noqa: PLC0415  with all of rendering: not for help
+
+        if await changing.is_created(manifest.documents, connect):
+            self_managed.check_flags(wait=wait, output_format=output_format, all_kinds=all_kinds)
+            if move_release is False:
+                raise Usage("--keep-release: a management cluster gets the release of this espalier: omit the flag")
+            await changing.upgrade(
+                manifest.documents, manifest.problems, connect, timeout=seconds, dry_run=dry_run == "server"
+            )
+            return
     await lifecycle.push(
-        documents.examined(filename),
+        manifest,
         connect,
         seconds,
         wait,
@@ -145,6 +160,24 @@ async def upgrade_cluster(
         move_release=move_release,
         all_kinds=all_kinds,
     )
+
+
+@upgrade.command("management-components")
+@click.argument("name")
+@flags.connection
+@timeout_
+@dry_run_
+async def upgrade_components(name: str, *, connect: flags.Connection, timeout: str, dry_run: str) -> None:
+    """Upgrade Cluster API and Espalier in a management cluster to the release of this espalier; no machine changes.
+
+    \b
+    Examples:
+      espalier upgrade management-components management --dry-run server
+      espalier upgrade management-components management
+    """
+    from espalier.cli.management import changing  # noqa: PLC0415  with all of rendering: not for help
+
+    await changing.upgrade_components(name, connect, timeout=flags.seconds(timeout), dry_run=dry_run == "server")
 
 
 @delete.command("cluster")

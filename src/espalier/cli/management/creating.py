@@ -20,12 +20,13 @@ from espalier.api.resource import Key, Resource
 from espalier.api.violations import ManifestError, Problem, Violation
 from espalier.cli.clusters import chosen_release, documents, examination, kubeconfig, lifecycle, preflight, waiting
 from espalier.cli.clusters.move_judge import ClusterJudge
-from espalier.cli.kit import flags, output, shown_commands
+from espalier.cli.kit import flags, shown_commands
 from espalier.cli.kit.failures import Failure, Overdue
 from espalier.cli.kit.home import Home
 from espalier.cli.kit.progress import Progress
 from espalier.cli.management import components
 from espalier.cli.management.bootstraps import Bootstrap, LocalBootstrap, client_of
+from espalier.cli.management.shown import print_steps
 from espalier.clusters.design.provider import Providers
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
@@ -253,15 +254,18 @@ def _print_steps(asked: Asked, bootstrap: Bootstrap, path: Path, progress: Progr
     release = asked.cluster["spec"]["eksaVersion"]
     cluster_api, espalier = components.simulated_cluster_api(release), components.espalier(asked.key, release)
     steps = plan.creation(asked.key, cluster_api, espalier, has_git_ops=False)
-    lines = [("start the bootstrap", [f"{bootstrap.title}: its data, and those of the simulated machines"])]
-    lines += [
-        (step.title, [f"this machine: {path}" if step.name == "kubeconfig" else text for text in step.writes])
-        for step in steps
-    ]
-    lines.append(("remove the bootstrap", [f"{bootstrap.title}: the data of its API server are deleted"]))
-    for number, (title, writes) in enumerate(lines, 1):
-        output.say(f"{number}. {title}")
-        output.say("\n".join(f"     {text}" for text in writes))
+    to_this_machine = [f"this machine: {path}"]
+    print_steps(
+        [
+            plan.Planned(
+                "",
+                "start the bootstrap",
+                [f"{bootstrap.title}: its data, and those of the simulated machines"],
+            ),
+            *(step._replace(writes=to_this_machine) if step.name == "kubeconfig" else step for step in steps),
+            plan.Planned("", "remove the bootstrap", [f"{bootstrap.title}: the data of its API server are deleted"]),
+        ]
+    )
     progress.say(f"cluster {asked.key} would be created, and manage itself (dry run)")
 
 

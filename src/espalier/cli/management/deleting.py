@@ -9,12 +9,13 @@ from contextlib import suppress
 from espalier.api.resource import Key
 from espalier.cli.clusters import chosen_release, lifecycle, waiting
 from espalier.cli.clusters.move_judge import ClusterJudge
-from espalier.cli.kit import flags, output
+from espalier.cli.kit import flags
 from espalier.cli.kit.failures import Failure, Overdue
 from espalier.cli.kit.home import Home
 from espalier.cli.kit.progress import Progress
 from espalier.cli.management import access
 from espalier.cli.management.bootstraps import LocalBootstrap, client_of
+from espalier.cli.management.shown import print_steps
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError
 from espalier.kube.kubeconfig import Kubeconfig
@@ -133,9 +134,7 @@ def _print_steps(bootstrap: LocalBootstrap, key: Key, progress: Progress) -> Non
         *plan.removal(key),
         plan.Planned("", "remove the bootstrap and the machines", [f"{bootstrap.title}: is deleted"]),
     ]
-    for number, step in enumerate(steps, 1):
-        output.say(f"{number}. {step.title}")
-        output.say("\n".join(f"     {text}" for text in step.writes))
+    print_steps(steps)
     progress.say(f"cluster {key} would be deleted (dry run)")
 
 

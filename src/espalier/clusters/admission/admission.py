@@ -226,7 +226,7 @@ class Admission:
         if violations:
             return AdmissionResponse.refuse(asked, violations, warned)
         if is_self_managed(new):
-            warned = ("the cluster is self-managed and paused: the manager does not act on this record of it",)
+            warned = (messages.PAUSED_RECORD,)
         return AdmissionResponse(warnings=(*warned, *self._preview(request, new)))
 
     def _linked_warnings(self, new: eksa.Cluster) -> Iterable[str]:

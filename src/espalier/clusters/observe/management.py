@@ -15,6 +15,7 @@ import msgspec
 from espalier.api.core import CONFIG_MAP, ConfigMap
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.events import Event
+from espalier.api.eksa.group import MANAGEMENT_STATE_ANNOTATION, MANAGEMENT_UPGRADING
 from espalier.api.resource import Key
 from espalier.clusters.design import names
 from espalier.clusters.observe.scope import age, is_self_managed, read
@@ -66,6 +67,12 @@ class ManagementCluster:
             oldest = min(self.clusters.by_index(BY_MANAGER, SELF), key=age, default=None)
             return oldest.key if oldest is not None else None
         return named_by(config_map)
+
+    @property
+    def is_upgrading(self) -> bool:
+        """True while a command upgrades the management cluster, so that its manager acts on the record."""
+        found = self.named.get(names.MANAGEMENT_CLUSTER)
+        return found is not None and found.metadata.annotations.get(MANAGEMENT_STATE_ANNOTATION) == MANAGEMENT_UPGRADING
 
     @property
     def lacks_record(self) -> bool:

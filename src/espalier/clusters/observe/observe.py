@@ -243,6 +243,7 @@ class ClusterObserver:
             providers=self.providers,
             management=management,
             management_key=self.management_cluster.key,
+            is_upgraded_record=is_record and self.management_cluster.is_upgrading,
             manages=tuple(other.key for other in self.management_cluster.managed()) if is_record else (),
             managed=tuple((other, self.release_of(other)) for other in self.managed()) if is_record else (),
             bundles=bundles,

@@ -191,6 +191,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     """The Cluster that `spec.managementCluster` names, if it is the record of the management cluster."""
     management_key: Key | None = None
     """The key of the management cluster's record; None if unknown."""
+    is_upgraded_record: bool = False
+    """True for that record while `espalier upgrade cluster` changes the management cluster."""
     manages: tuple[Key, ...] = ()
     """For the record of the management cluster: the Clusters that it manages."""
     managed: tuple[tuple[eksa.Cluster, semver.Version | None], ...] = ()
@@ -305,6 +307,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         to be judged so.
         """
         annotations = self.cluster.metadata.annotations
+        if self.is_upgraded_record and not self.is_left_alone and DELETE_FOR_MOVE not in annotations:
+            return False
         return self.is_left_alone or PAUSED_ANNOTATION in annotations or DELETE_FOR_MOVE in annotations
 
     @property

@@ -128,7 +128,7 @@ def _relations(scope: Scope) -> Wait | None:
 
 
 def _self_managed(scope: Scope) -> Wait | None:
-    if not scope.is_self_managed:
+    if not scope.is_self_managed or scope.is_upgraded_record:
         return None
     if not scope.is_management:
         message = messages.not_the_management_cluster(scope.management_key)
@@ -289,6 +289,8 @@ def _git_ops(scope: Scope) -> Wait | None:
 
 
 def _sharing(scope: Scope) -> Wait | None:
+    if scope.is_upgraded_record:  # its objects are its own
+        return record_problem(scope)
     violations = list(sharing.violations(None, scope.cluster, scope.management))
     return Wait(Reason.CLUSTER_INVALID, "; ".join(map(str, violations))) if violations else None
 

@@ -60,6 +60,8 @@ BOTTLEROCKET_REQUIRES_EKS_ANYWHERE = (
     "configs with another osFamily (the default is bottlerocket)"
 )
 
+PAUSED_RECORD = "the cluster is self-managed and paused: the manager does not act on this record of it"
+
 NAMES_IT = (
     "ConfigMap eksa-system/management-cluster names the management cluster (`espalier manifests "
     "--management-cluster NAMESPACE/NAME`, docs/management-cluster.md)"

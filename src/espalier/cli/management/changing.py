@@ -1,0 +1,186 @@
+"""`espalier upgrade cluster` and `espalier upgrade management-components` of a created management cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+
+from espalier.api.core import DEPLOYMENT
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.manifests import Document
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.api.violations import ManifestError, Problem
+from espalier.cli.clusters import chosen_release, documents, examination, lifecycle, preflight, waiting
+from espalier.cli.clusters.move_judge import ClusterJudge
+from espalier.cli.kit import flags, output
+from espalier.cli.kit.failures import Failure, Overdue
+from espalier.cli.kit.progress import Progress
+from espalier.cli.management import access, components
+from espalier.cli.management.shown import print_steps
+from espalier.clusters.observe.rules import changes
+from espalier.clusters.observe.scope import read
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import NotFound
+from espalier.management import record as records
+from espalier.management.steps import Refused, run
+from espalier.management.upgrading import COMPONENTS, OPERATION, Upgrade
+from espalier.providers.registry import PROVIDERS
+
+_DEFAULT = "default"
+
+
+async def is_created(found: Sequence[Document], flag: flags.Connection) -> bool:
+    """True if the Cluster of a manifest is a management cluster that a command created, and can be reached."""
+    document = documents.cluster_of(found)
+    key = Key(document.namespace or flag.namespace or _DEFAULT, document.name)
+    given = await access.of_management_cluster(key, flag)
+    if given is None:
+        return False
+    client, _ = given
+    try:
+        managed = await records.managed(client)
+    finally:
+        await client.close()
+    return managed is not None and bool(managed[1])
+
+
+async def upgrade(
+    found: Sequence[Document], problems: Sequence[Problem], flag: flags.Connection, *, timeout: float, dry_run: bool
+) -> None:
+    """Upgrade it to a manifest, or go on. Raises `ManifestError` and `Failure`, before anything is written if it is a
+    fault of the manifest.
+    """
+    namespace = flag.namespace or _DEFAULT
+    document = documents.cluster_of(found)
+    tree = documents.readable(document)
+    known = list(problems)
+    if tree is not None:
+        known += chosen_release.problems(document, tree, chosen_release.own_version())
+    if wrong := examination.alone(found, known, None, namespace).problems:
+        raise ManifestError(list(wrong))
+    prepared = documents.in_namespace(found, namespace)
+    cluster = prepared[-1][1]
+    cluster["spec"]["managementCluster"] = {"name": cluster["metadata"]["name"]}
+    key = Key(cluster["metadata"]["namespace"], cluster["metadata"]["name"])
+    client, _ = await _reached(key, flag)
+    try:
+        with Progress() as progress:
+            existing = await client.get(Cluster.resource, key.name, key.namespace)
+            chosen_release.upgraded(cluster, existing, chosen_release.own_version(), moves=True)
+            fixed = list(changes.fixed(read(existing).spec, msgspec.convert(cluster, Cluster).spec))
+            if fixed:
+                raise ManifestError([documents.located(found, document, one) for one in fixed])
+            await documents.apply_all(client, prepared, dry_run=True)
+
+            async def until_done() -> None:
+                written = await client.get(Cluster.resource, key.name, key.namespace)
+                await waiting.until_ready(
+                    client, key, generation=written.metadata.generation, timeout=timeout, progress=progress
+                )
+
+            work = _upgrade(key, client, lambda: _write(client, prepared), until_done, progress)
+            await _run(work, OPERATION, timeout=timeout, dry_run=dry_run)
+    finally:
+        await client.close()
+
+
+async def upgrade_components(name: str, flag: flags.Connection, *, timeout: float, dry_run: bool) -> None:
+    """Upgrade what runs in it, or go on. Raises `Failure`."""
+    key = Key(flag.namespace or _DEFAULT, name)
+    client, _ = await _reached(key, flag)
+    own = chosen_release.own_version()
+    patch = {"spec": {"eksaVersion": own}}
+
+    async def write(*, tries: bool = False) -> None:
+        await client.patch(Cluster.resource, key.name, key.namespace, patch=patch, type=PatchType.MERGE, dry_run=tries)
+
+    try:
+        with Progress() as progress:
+            await write(tries=True)  # refused if a workload cluster would be left behind
+            work = _upgrade(key, client, write, None, progress)
+            output.say("\n".join([f"management components of cluster {key}:", *await _images(client, work)]))
+            await _run(work, COMPONENTS, timeout=timeout, dry_run=dry_run)
+    finally:
+        await client.close()
+
+
+def _upgrade(
+    key: Key,
+    client: Client,
+    write: Callable[[], Awaitable[None]],
+    until_done: Callable[[], Awaitable[None]] | None,
+    progress: Progress,
+) -> Upgrade:
+    own = chosen_release.own_version()
+    cluster_api, espalier = components.simulated_cluster_api(own), components.espalier(key, own)
+    return Upgrade(key, own, client, cluster_api, espalier, progress, write, until_done, ClusterJudge(PROVIDERS))
+
+
+async def _run(work: Upgrade, operation: str, *, timeout: float, dry_run: bool) -> None:
+    began, key, progress = time.monotonic(), work.key, work.progress
+    if dry_run:
+        print_steps(work.steps())
+        progress.say(f"cluster {key} would be upgraded (dry run)")
+        return
+
+    def elapsed() -> str:
+        return f"{time.monotonic() - began:.0f} s"
+
+    try:
+        async with asyncio.timeout(timeout):
+            record = await records.read(work.cluster)
+            if record is None or record.operation != operation or record.release != work.release:
+                record = records.Record(operation, key.namespace, key.name, work.release)
+                await records.write(work.cluster, record)
+            await run(work.cluster, record, work.steps(), work.actions, progress, elapsed)
+            await records.forget(work.cluster)
+    except Refused as refused:
+        raise Failure("\n".join(refused.problems)) from None
+    except TimeoutError:
+        raise Overdue(
+            f"cluster {key} is not upgraded after {timeout:g} s; give the same command again to go on"
+        ) from None
+    progress.say(f"cluster {key} is upgraded", aside=elapsed())
+
+
+async def _reached(key: Key, flag: flags.Connection) -> tuple[Client, bytes]:
+    given = await access.of_management_cluster(key, flag)
+    if given is None:
+        raise Failure(
+            f"cluster {key} can't be reached: neither {lifecycle.kubeconfig_path(key)} nor the kubeconfig in use is "
+            "that of a management cluster of this name; give its kubeconfig with --kubeconfig"
+        )
+    return given
+
+
+async def _write(client: Client, prepared: Sequence[tuple[Resource, Tree]]) -> None:
+    trees = [one for _, one in prepared]
+    await preflight.bring_credentials(PROVIDERS, client, trees, os.environ)
+    for resource, tree in prepared:
+        await client.apply(resource, tree)
+
+
+async def _images(client: Client, work: Upgrade) -> list[str]:
+    """A line for each Deployment: its image, and the one that it gets."""
+    lines = []
+    for tree in (*work.cluster_api, *work.espalier):
+        if tree["kind"] != DEPLOYMENT.kind:
+            continue
+        name, namespace = tree["metadata"]["name"], tree["metadata"]["namespace"]
+        wanted = _image(tree)
+        try:
+            present = _image((await client.get(DEPLOYMENT, name, namespace)).tree)
+        except NotFound:
+            present = "nothing"
+        change = f"{present} stays" if present == wanted else f"{present} -> {wanted}"
+        lines.append(f"  {namespace}/{name}: {change}")
+    return lines
+
+
+def _image(deployment: Tree) -> str:
+    return str(deployment["spec"]["template"]["spec"]["containers"][0]["image"])

@@ -1,0 +1,15 @@
+"""Steps of an operation, as a dry run prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from espalier.cli.kit import output
+from espalier.management.plan import Planned
+
+
+def print_steps(steps: Sequence[Planned]) -> None:
+    """Print each step, with the objects and files that it would write."""
+    for number, step in enumerate(steps, 1):
+        output.say(f"{number}. {step.title}")
+        output.say("\n".join(f"     {one}" for one in step.writes))

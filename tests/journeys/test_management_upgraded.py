@@ -1,0 +1,132 @@
+"""Upgrades of management clusters by commands: themselves, and nothing of the clusters that they manage."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from espalier.api.core import NODE, SECRET
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.clusterapi import names
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import Unreachable
+from espalier.management import record as records
+from espalier.providers.kinds import CLUSTER_API_KINDS
+from espalier.runtime.virtual import Simulation, run
+from tests.support.environments.bootstraps import MANAGEMENT, Bootstrap, applied, bootstrap, machines, manifest, upgrade
+from tests.support.environments.cluster_lives import EPOCH
+from tests.support.environments.managed_environment import CALM
+from tests.support.servers.dying import Dying
+
+pytestmark = pytest.mark.embedded
+
+WORKLOAD = Key("default", "garden")
+
+Story = Callable[[Bootstrap, Client], Awaitable[None]]
+
+
+def managing(story: Story) -> None:
+    """A created management cluster, with a settled workload cluster."""
+
+    async def main(simulation: Simulation) -> None:
+        async with created(simulation) as (env, cluster):
+            await applied(cluster, manifest(WORKLOAD, managed_by=MANAGEMENT.name))
+            await asyncio.sleep(CALM)
+            await story(env, cluster)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+@asynccontextmanager
+async def created(simulation: Simulation) -> AsyncIterator[tuple[Bootstrap, Client]]:
+    async with machines(simulation.clock) as hosts:
+        async with bootstrap(hosts) as env:
+            await env.create()
+        yield env, env.connect(env.written[-1])
+
+
+def wished(**spec: object) -> list[Tree]:
+    """The manifest of the management cluster with other fields."""
+    trees = manifest(MANAGEMENT, managed_by=MANAGEMENT.name)
+    trees[-1]["spec"] |= spec
+    return trees
+
+
+async def kubelets(cluster: Client) -> list[str]:
+    nodes = (await cluster.list(NODE)).items
+    return sorted(str(one.tree["status"]["nodeInfo"]["kubeletVersion"])[:5] for one in nodes)
+
+
+async def versions(cluster: Client) -> dict[str, str]:
+    """The resource version of each object of the workload cluster."""
+    found = {}
+    for resource in (*(kind.resource for kind in CLUSTER_API_KINDS), SECRET):
+        for one in (await cluster.list(resource, SYSTEM_NAMESPACE, labels=f"{names.CLUSTER}={WORKLOAD.name}")).items:
+            found[f"{resource.kind} {one.name}"] = one.resource_version
+    one = await cluster.get(Cluster.resource, WORKLOAD.name, WORKLOAD.namespace)
+    return found | {"Cluster": one.resource_version}
+
+
+def test_an_upgrade_changes_itself_and_no_workload_cluster() -> None:
+    async def story(_env: Bootstrap, cluster: Client) -> None:
+        before = await versions(cluster)
+        groups = [{"name": "md-0", "count": 3}]
+        await upgrade(cluster, wished(kubernetesVersion="1.36", workerNodeGroupConfigurations=groups))
+        assert await kubelets(cluster) == ["v1.36"] * 4
+        await asyncio.sleep(CALM)
+        assert await versions(cluster) == before
+        assert await records.managed(cluster) == (MANAGEMENT, records.RUNNING)
+        assert await records.read(cluster) is None
+
+    managing(story)
+
+
+def test_after_an_upgrade_the_api_changes_it_no_more() -> None:
+    async def story(_env: Bootstrap, cluster: Client) -> None:
+        await upgrade(cluster, wished(workerNodeGroupConfigurations=[{"name": "md-0", "count": 1}]))
+        assert len(await kubelets(cluster)) == 2
+        patch = {"spec": {"workerNodeGroupConfigurations": [{"name": "md-0", "count": 3}]}}
+        await cluster.patch(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace, patch=patch, type=PatchType.MERGE)
+        await asyncio.sleep(CALM)
+        assert len(await kubelets(cluster)) == 2
+
+    managing(story)
+
+
+def test_components_are_upgraded_alone() -> None:
+    async def story(_env: Bootstrap, cluster: Client) -> None:
+        before = {one.name: one.metadata.uid for one in (await cluster.list(NODE)).items}
+        await upgrade(cluster, None)
+        assert {one.name: one.metadata.uid for one in (await cluster.list(NODE)).items} == before
+
+    managing(story)
+
+
+@pytest.mark.parametrize("more", [31, pytest.param(3, marks=pytest.mark.soak)])
+def test_an_upgrade_killed_at_any_write_goes_on(more: int) -> None:
+    async def story(env: Bootstrap, cluster: Client) -> None:
+        before = await versions(cluster)
+        for deaths in range(200):
+            mortal = env.connect(env.written[-1])
+            dying = Dying(1 + more * deaths)
+            mortal.transport = dying(mortal.transport)
+            try:
+                await upgrade(mortal.without_repeats(), wished(kubernetesVersion="1.36"))
+            except Unreachable:
+                assert dying.is_dead
+                await asyncio.sleep(1)
+            else:
+                break
+        assert deaths > 1
+        await asyncio.sleep(CALM)
+        assert await kubelets(cluster) == ["v1.36"] * 3
+        assert await versions(cluster) == before
+        assert await records.managed(cluster) == (MANAGEMENT, records.RUNNING)
+
+    managing(story)
