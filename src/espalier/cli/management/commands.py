@@ -163,7 +163,7 @@ async def upgrade_cluster(
 
 
 @upgrade.command("management-components")
-@click.argument("name")
+@click.argument("name", help="Name of the management cluster.")
 @flags.connection
 @timeout_
 @dry_run_
