@@ -12,6 +12,7 @@ import msgspec
 
 from espalier.api import core as builtin
 from espalier.api.core import KUBE_SYSTEM
+from espalier.api.version_matrix import DEFAULT_ROW, KUBERNETES
 from espalier.apiserver.access.rbac import Rbac
 from espalier.apiserver.access.webhooks import CallFailed, CallWebhook, Result, WebhookCall
 from espalier.apiserver.builtin import builtin as builtin_kinds
@@ -40,6 +41,9 @@ KEPT_MINUTES = 5
 """How long changes are kept for watches."""
 
 
+DEFAULT_VERSION = f"v{KUBERNETES[DEFAULT_ROW].patch}"
+
+
 class Server:
     """An API server in this process (`kube.wire.Endpoint`).
 
@@ -55,11 +59,12 @@ class Server:
         now: Callable[[], datetime],
         random: random.Random,
         call_webhook: CallWebhook | None = None,
-        version: str = "v1.36.3",
+        version: str = DEFAULT_VERSION,
         authorizer: Authorizer | None = None,
     ) -> None:
         self.requests: Counter[tuple[str, str, str, str]] = Counter()
-        self.registry = Registry(builtin_kinds.KINDS)
+        self._schemas = builtin_kinds.schemas_of(version)
+        self.registry = Registry(builtin_kinds.kinds(self._schemas))
         self._store = store
         self._core = Core(store, self.registry, now, random, authorizer or Rbac(store))
         self._handler = Handler(self._core)
@@ -84,6 +89,9 @@ class Server:
     @version.setter
     def version(self, version: str) -> None:
         self._version = version
+        if (schemas := builtin_kinds.schemas_of(version)) != self._schemas:
+            self._schemas = schemas
+            self.registry.replace_built_in(builtin_kinds.kinds(schemas))
         self._discovery = Discovery(self.registry, version)
         self._openapi = OpenApi(self.registry, version)
 

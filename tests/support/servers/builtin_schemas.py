@@ -1,9 +1,9 @@
-"""Makes src/espalier/apiserver/data/kubernetes-v1.json out of a real kube-apiserver's OpenAPI documents.
+"""Makes src/espalier/apiserver/data/kubernetes-v1*.json out of a real kube-apiserver's OpenAPI documents.
 
-    python -m tests.support.servers.builtin_schemas
+    ESPALIER_ROW=1.37 python -m tests.support.servers.builtin_schemas
 
 Names, types and merge rules of the fields of the kinds in `apiserver/builtin`; no descriptions. The envtest
-suite holds the file to the server; run this when it moves to another Kubernetes minor.
+suite holds the file of the row's minor version to the server; a later one has what differs from the first.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from typing import Any
 import msgspec
 
 from espalier.apiserver.builtin import builtin
+from espalier.assets.recipes import ROW
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request
 from tests.support.environments.control_plane import find_assets, real_control_plane, why_no_assets
 
-FILE = Path(builtin.__file__).parents[1] / "data" / "kubernetes-v1.json"
+FOLDER = Path(builtin.__file__).parents[1] / "data"
 
 OTHERS = (
     "io.k8s.api.autoscaling.v1.Scale",
@@ -83,6 +84,17 @@ def _references(schema: Any) -> list[str]:
     return own + [name for part in schema.values() for name in _references(part)]
 
 
+def file_of(minor: str) -> Path:
+    """The file of a minor version of Kubernetes that has one."""
+    return FOLDER / ("kubernetes-v1.json" if minor == builtin.FIRST else f"kubernetes-v1-{minor}.json")
+
+
+def differing(minor: str, found: dict[str, Any]) -> dict[str, Any]:
+    """The definitions of a server that belong into the file of its minor version."""
+    before = {} if minor == builtin.FIRST else builtin.definitions()
+    return {name: schema for name, schema in found.items() if before.get(name) != schema}
+
+
 def text_of(definitions: dict[str, Any]) -> str:
     """The file: one definition a line."""
     lines = [
@@ -100,7 +112,7 @@ async def main() -> None:
         async with real_control_plane(Path(folder), assets) as control_plane:
             transport = HttpTransport(Kubeconfig.load([control_plane.kubeconfig]).context(), environment={})
             client = Client(transport)
-            FILE.write_text(text_of(await read(client)))
+            file_of(ROW.name).write_text(text_of(differing(ROW.name, await read(client))))
             await client.close()
 
 

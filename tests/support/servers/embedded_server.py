@@ -8,7 +8,7 @@ from typing import Any
 
 from espalier.api.resource import Resource
 from espalier.apiserver.access.webhooks import CallWebhook
-from espalier.apiserver.server import Server
+from espalier.apiserver.server import DEFAULT_VERSION, Server
 from espalier.apiserver.storage.store import MemoryStore, Store
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
@@ -18,9 +18,15 @@ from espalier.kube.wire import ADMIN, Request, Response, User
 THING = Resource("example.com", "v1", "things", "Thing")
 
 
-def new_server(store: Store | None = None, call_webhook: CallWebhook | None = None) -> Server:
+def new_server(
+    store: Store | None = None, call_webhook: CallWebhook | None = None, version: str = DEFAULT_VERSION
+) -> Server:
     return Server(
-        store or MemoryStore(), now=lambda: datetime.now(UTC), random=random.Random(1), call_webhook=call_webhook
+        store or MemoryStore(),
+        now=lambda: datetime.now(UTC),
+        random=random.Random(1),
+        call_webhook=call_webhook,
+        version=version,
     )
 
 

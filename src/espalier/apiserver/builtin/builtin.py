@@ -1,14 +1,15 @@
-"""Built-in kinds: their resources, and their schemas (from data/kubernetes-v1.json).
+"""Built-in kinds: their resources, and their schemas (from data/kubernetes-v1.json and what later versions change).
 
-The data file has names, types and merge rules of fields as Kubernetes' OpenAPI documents give them, one definition a
-line, without descriptions. It is generated, and compared with a real kube-apiserver, by
-tests/support/servers/builtin_schemas.py. Everything here is immutable and shared by all servers of a process;
-schemas are read when first needed.
+The data files have names, types and merge rules of fields as Kubernetes' OpenAPI documents give them, one definition a
+line, without descriptions. They are generated, and compared with a real kube-apiserver, by
+tests/support/servers/builtin_schemas.py; that of a later minor version has what differs from the first. Everything here
+is immutable and shared by all servers of a process; schemas are read when first needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cache, partial
 from importlib.resources import files
 from typing import Any
@@ -19,6 +20,7 @@ from espalier.api import core
 from espalier.api.kinds import Scale
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
+from espalier.api.version_matrix import numbers
 from espalier.apiserver.builtin import builtin_rules as rules
 from espalier.apiserver.schema.registry import VERBS, ServedKind
 from espalier.kube.server_side_apply.structure import PRESERVE, Node, Resolve, fill
@@ -31,20 +33,40 @@ _PACKAGES = {
 }
 
 
+FIRST = "1.36"
+"""The minor version of Kubernetes whose definitions are complete; those of earlier ones are taken to be the same."""
+LATER = ("1.37",)
+"""Later minor versions with definitions of their own, oldest first."""
+
+
+def schemas_of(version: str) -> str:
+    """The minor version whose definitions a server of a version like `v1.37.2` has."""
+    minor = numbers(version)[:2]
+    return max((known for known in (FIRST, *LATER) if numbers(known) <= minor), key=numbers, default=FIRST)
+
+
 @cache
-def definitions() -> Mapping[str, Tree]:
+def definitions(minor: str = FIRST) -> Mapping[str, Tree]:
     """All definitions by name. Shared: do not change them."""
-    text = files("espalier.apiserver").joinpath("data", "kubernetes-v1.json").read_bytes()
+    found = _read("kubernetes-v1.json")
+    for later in LATER:
+        if numbers(later) <= numbers(minor):
+            found |= _read(f"kubernetes-v1-{later}.json")
+    return found
+
+
+def _read(name: str) -> dict[str, Tree]:
+    text = files("espalier.apiserver").joinpath("data", name).read_bytes()
     return msgspec.json.decode(text, type=dict[str, Tree])
 
 
-def node(definition: str) -> Node:
+def node(definition: str, minor: str = FIRST) -> Node:
     """The node of a definition."""
-    return _resolver()(definition)
+    return _resolver(minor)(definition)
 
 
 @cache
-def _resolver() -> Resolve:
+def _resolver(minor: str) -> Resolve:
     nodes: dict[str, Node] = {}
 
     def resolve(name: str) -> Node:
@@ -52,7 +74,7 @@ def _resolver() -> Resolve:
         if struct_node is None:
             # The node is registered before it is filled, because definitions may be recursive.
             struct_node = nodes[name] = Node()
-            fill(struct_node, definitions()[name], resolve, open_objects=True)
+            fill(struct_node, definitions(minor)[name], resolve, open_objects=True)
             struct_node.struct = name.rpartition(".")[2]
         return struct_node
 
@@ -71,27 +93,40 @@ def is_known(api_version: str, kind: str) -> bool:
 
 
 @cache
-def schema(definition: str) -> Tree:
+def schema(definition: str, minor: str = FIRST) -> Tree:
     """A definition with references resolved; recursive ones are left open."""
-    return _expanded(definition, ())
+    return _expanded(definition, (), definitions(minor))
 
 
-def _expanded(name: str, around: tuple[str, ...]) -> Tree:
+def _expanded(name: str, around: tuple[str, ...], known: Mapping[str, Tree]) -> Tree:
     if name in around:
         return {"type": "object", PRESERVE: True}
-    expanded: Tree = _without_references(definitions()[name], (*around, name))
+    expanded: Tree = _without_references(known[name], (*around, name), known)
     return expanded
 
 
-def _without_references(value: Any, around: tuple[str, ...]) -> Any:
+def _without_references(value: Any, around: tuple[str, ...], known: Mapping[str, Tree]) -> Any:
     if isinstance(value, list):
-        return [_without_references(item, around) for item in value]
+        return [_without_references(item, around, known) for item in value]
     if not isinstance(value, dict):
         return value
     reference = value.get("$ref")
     if isinstance(reference, str):
-        return {**_expanded(reference, around), **{key: part for key, part in value.items() if key != "$ref"}}
-    return {key: _without_references(part, around) for key, part in value.items()}
+        return {**_expanded(reference, around, known), **{key: part for key, part in value.items() if key != "$ref"}}
+    return {key: _without_references(part, around, known) for key, part in value.items()}
+
+
+@cache
+def kinds(minor: str) -> tuple[ServedKind, ...]:
+    """The built-in kinds as a minor version of Kubernetes defines them."""
+    if minor == FIRST:
+        return KINDS
+    changed = []
+    for kind in KINDS:
+        structure = kind.make_node.args[0] if isinstance(kind.make_node, partial) else kind.definition
+        make_node, make_schema = partial(node, structure, minor), partial(schema, kind.definition, minor)
+        changed.append(replace(kind, minor=minor, make_node=make_node, make_schema=make_schema))
+    return tuple(changed)
 
 
 def definition_of(resource: Resource) -> str:
@@ -131,6 +166,7 @@ def _kind(
         complete=rules.COMPLETE.get(resource),
         check=rules.CHECKS.get(resource),
         definition=definition,
+        minor=FIRST,
         make_schema=partial(schema, definition),
         **{
             "table": resource.group_resource,

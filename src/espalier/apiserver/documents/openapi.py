@@ -133,7 +133,9 @@ def schemas_of(kinds: Iterable[ServedKind]) -> dict[str, Tree]:
         missing = {name}
         while missing:
             definition = missing.pop()
-            schemas[definition] = _with_references(builtin.definitions()[definition], missing)
+            schemas[definition] = _with_references(
+                builtin.definitions(kind.minor or builtin.FIRST)[definition], missing
+            )
             missing -= schemas.keys()
         schemas[name] = {**schemas[name], GVK: [_gvk(kind)]}
     return schemas

@@ -53,6 +53,8 @@ class ServedKind:
     complete: Complete | None = None
     check: Check | None = None
     definition: str = ""
+    minor: str = ""
+    """The minor version of Kubernetes whose definitions a built-in kind has."""
     make_schema: Callable[[], Tree] = dict
     make_node: Callable[[], Node] | None = None
 
@@ -109,6 +111,16 @@ class Registry:
     def is_built_in(self, group: str) -> bool:
         """True if a group has built-in kinds."""
         return group in self._built_in
+
+    def replace_built_in(self, kinds: Iterable[ServedKind]) -> None:
+        """Serve the built-in kinds of another minor version of Kubernetes, in place of those of the same names."""
+        for kind in kinds:
+            resource = kind.resource
+            before = self._kinds[resource.group, resource.version, resource.plural]
+            self._kinds[resource.group, resource.version, resource.plural] = kind
+            self._by_kind[resource.api_version, resource.kind] = kind
+            self._versions[kind.table] = [kind if one is before else one for one in self._versions[kind.table]]
+        self.changed += 1
 
     def define(self, name: str, kinds: Iterable[ServedKind]) -> None:
         """Serve the kinds of the CustomResourceDefinition of this name; replaces its previous ones."""

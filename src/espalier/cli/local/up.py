@@ -20,6 +20,7 @@ import msgspec
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.upgrades import FrontEnd
+from espalier.api.version_matrix import DEFAULT_ROW, KUBERNETES, ROW_VARIABLE, ROWS
 from espalier.cli.kit import connection, flags, interrupts, output, process_tuning, shown_commands, tables
 from espalier.cli.kit.commands import Command
 from espalier.cli.kit.failures import Exit, Failure, NotReachable, Overdue, Usage, explain
@@ -64,6 +65,14 @@ class RealNodes(NamedTuple):
     in_place: FrontEnd
 
 
+class SimulatedNodes(NamedTuple):
+    """Options of simulated nodes."""
+
+    boot_seconds: float
+    kubernetes: str
+    """The minor version of Kubernetes that the embedded API server reports."""
+
+
 @click.command(cls=Command)
 @click.option("--detach", "-d", is_flag=True, help="Run in the background.")
 @click.option(
@@ -89,6 +98,11 @@ class RealNodes(NamedTuple):
 @click.option(
     "--api-server", type=flags.OneOf(ApiServer), help="embedded (for simulated nodes) or real (for real ones)."
 )
+@click.option(
+    "--kubernetes",
+    type=click.Choice(list(KUBERNETES)),
+    help=f"Kubernetes version of the embedded API server. Default: {DEFAULT_ROW}.",
+)
 @flags.choice(
     "--in-place",
     FrontEnd.ANNOTATIONS,
@@ -105,6 +119,7 @@ async def up(
     nodes: Nodes,
     node_addresses: str,
     api_server: ApiServer | None,
+    kubernetes: str | None,
     in_place: FrontEnd,
     log_level: str,
     releases: Path | None,
@@ -118,10 +133,11 @@ async def up(
     Examples:
       espalier up --detach
       espalier up --nodes real
+      espalier up --kubernetes 1.37
     """
     process_tuning.tune()
     logs.setup(level=log_level)
-    fit(nodes, api_server, in_place)
+    fit(nodes, api_server, in_place, kubernetes)
     offered = Releases.load(releases)  # report an unusable folder before anything starts
     home = Home.locate()
     if nodes is Nodes.SIMULATED:
@@ -131,13 +147,15 @@ async def up(
             home.create()
         arguments = ["--port", str(port), "--boot-seconds", str(boot_seconds), "--log-level", log_level]
         arguments += ["--nodes", nodes, "--node-addresses", node_addresses, "--in-place", in_place]
+        arguments += ["--kubernetes", kubernetes] if kubernetes else []
         arguments += ["--releases", str(releases)] if releases else []
         await _detach(home, arguments, REAL_START_SECONDS if nodes is Nodes.REAL else START_SECONDS)
         return
     # The output of a background process goes to its log.
     printed = naming(home.log) if ready_descriptor >= 0 else contextlib.nullcontext()
     with _Starter(ready_descriptor) as starter, home.explained(), printed:
-        await _run(home, RealNodes(node_addresses, in_place), nodes, port, boot_seconds, offered, starter)
+        simulated = SimulatedNodes(boot_seconds, kubernetes or DEFAULT_ROW)
+        await _run(home, RealNodes(node_addresses, in_place), nodes, port, simulated, offered, starter)
 
 
 class _Starter:
@@ -174,7 +192,7 @@ async def _run(
     real: RealNodes,
     nodes: Nodes,
     port: int,
-    boot_seconds: float,
+    simulated: SimulatedNodes,
     offered: Releases,
     starter: _Starter,
 ) -> None:
@@ -184,7 +202,7 @@ async def _run(
         stop = asyncio.Event()
         for number in interrupts.ending():
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        async with _environment(home, nodes, real, port, boot_seconds, offered) as environment:
+        async with _environment(home, nodes, real, port, simulated, offered) as environment:
             held.announce(environment.url)
             starter.report(_READY)
             progress.say(f"the management cluster serves at {environment.url}")
@@ -207,7 +225,7 @@ class RunningEnvironment(Protocol):
 
 
 def _environment(
-    home: Home, nodes: Nodes, real: RealNodes, port: int, boot_seconds: float, releases: Releases
+    home: Home, nodes: Nodes, real: RealNodes, port: int, simulated: SimulatedNodes, releases: Releases
 ) -> AbstractAsyncContextManager[RunningEnvironment]:
     # Imported here: other commands need not load the local environment.
     if nodes is Nodes.REAL:
@@ -227,11 +245,23 @@ def _environment(
             f"the local environment in {home.root} has real nodes ({names}): resume it with "
             "`espalier up --nodes real`, or remove it with `espalier down --delete-data`"
         )
-    return SimulatedEnvironment.run(home, port=port, boot_seconds=boot_seconds, releases=releases)
+    version = f"v{KUBERNETES[simulated.kubernetes].patch}"
+    boot_seconds = simulated.boot_seconds
+    return SimulatedEnvironment.run(home, port=port, boot_seconds=boot_seconds, releases=releases, version=version)
 
 
-def fit(nodes: Nodes, api_server: ApiServer | None, in_place: FrontEnd = FrontEnd.ANNOTATIONS) -> None:
+def fit(
+    nodes: Nodes,
+    api_server: ApiServer | None,
+    in_place: FrontEnd = FrontEnd.ANNOTATIONS,
+    kubernetes: str | None = None,
+) -> None:
     """Raise `Usage` if the API server or the upgrades do not support this kind of nodes."""
+    if nodes is Nodes.REAL and kubernetes is not None:
+        raise Usage(
+            f"--kubernetes: found {kubernetes}, allowed with --nodes simulated alone: with real nodes, "
+            f"{ROW_VARIABLE} selects the programs ({', '.join(ROWS)})"
+        )
     if nodes is Nodes.SIMULATED and in_place is FrontEnd.HOOKS:
         raise Usage(
             "--in-place: found hooks, allowed with --nodes simulated is annotations: "

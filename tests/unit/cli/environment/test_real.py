@@ -112,3 +112,10 @@ async def test_a_write_is_repeated_while_the_api_server_does_not_trust_the_webho
         with pytest.raises(ServerFailure, match=message[:20]):
             await retry_untrusted(write, pause=0, attempts=5)
     assert len(made) == attempts
+
+
+def test_the_version_of_real_nodes_is_chosen_by_row() -> None:
+    message = "--kubernetes: found 1.37, allowed with --nodes simulated alone: .* ESPALIER_ROW selects the programs"
+    with pytest.raises(Usage, match=message):
+        fit(Nodes.REAL, None, kubernetes="1.37")
+    fit(Nodes.SIMULATED, None, kubernetes="1.37")

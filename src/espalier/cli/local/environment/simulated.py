@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from espalier.apiserver.access.webhook_calls import HttpWebhooks
 from espalier.apiserver.access.webhooks import WebhookCall
 from espalier.apiserver.http import AddressTaken, HttpShell
-from espalier.apiserver.server import Server
+from espalier.apiserver.server import DEFAULT_VERSION, Server
 from espalier.apiserver.storage.sqlite import NoSpace, SqliteStore, Unusable
 from espalier.cli.install import manifests
 from espalier.cli.kit.failures import Failure
@@ -61,18 +61,19 @@ class SimulatedEnvironment:
     @classmethod
     @asynccontextmanager
     async def run(
-        cls, home: Home, *, port: int, boot_seconds: float, releases: Releases
+        cls, home: Home, *, port: int, boot_seconds: float, releases: Releases, version: str = DEFAULT_VERSION
     ) -> AsyncIterator[SimulatedEnvironment]:
         """Start everything; ready when the block is entered, stopped in order when it is left.
 
-        `port` 0 keeps the one the local environment had before, or takes a free one. Raises `Failure` when it is taken,
+        `port` 0 keeps the one the local environment had before, or takes a free one. `version` is the Kubernetes
+        version that the API server reports, as `v1.36.3`. Raises `Failure` when it is taken,
         and `Broken` for files that can't be used.
         """
         home.create()
         home.require_database()
         async with (
             machines_of(home, boot_seconds, releases) as hosts,
-            management_side(home, hosts, port=port, releases=releases) as (url, managing),
+            management_side(home, hosts, port=port, releases=releases, version=version) as (url, managing),
         ):
             yield cls(url, releases.newest().kubernetes_versions, managing)
 
@@ -96,7 +97,13 @@ def machines_of(home: Home, boot_seconds: float, releases: Releases) -> Abstract
 
 @asynccontextmanager
 async def management_side(
-    home: Home, hosts: Hosts, *, port: int, releases: Releases, name: str = MANAGEMENT_CLUSTER_NAME
+    home: Home,
+    hosts: Hosts,
+    *,
+    port: int,
+    releases: Releases,
+    name: str = MANAGEMENT_CLUSTER_NAME,
+    version: str = DEFAULT_VERSION,
 ) -> AsyncIterator[tuple[str, ManagerTask]]:
     """The API server and the manager of a management cluster that is no cluster on these machines: its address, and the
     manager. Its record has this name.
@@ -106,7 +113,8 @@ async def management_side(
     async with AsyncExitStack() as stack:
         webhooks = Webhooks(port=None)
         caller = InProcessWebhooks(webhooks, hosts.webhooks)
-        server = Server(SqliteStore(home.database), now=clock.now, random=rng, call_webhook=caller)
+        store = SqliteStore(home.database)
+        server = Server(store, now=clock.now, random=rng, call_webhook=caller, version=version)
         try:
             await server.start()
         except NoSpace as error:
