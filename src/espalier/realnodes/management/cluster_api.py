@@ -61,6 +61,8 @@ class Manager:
     crds: str = "crd/bases"
     """Below `config`, as is `webhooks`."""
     webhooks: str = "webhook"
+    later_config: str = ""
+    """The folder of its manifests in later versions of its program, if it is another."""
 
     @property
     def user(self) -> str:
@@ -73,7 +75,7 @@ class Manager:
 
 
 MANAGERS = (
-    Manager("cluster-api-core", "config", frozenset(GATES)),
+    Manager("cluster-api-core", "config", frozenset(GATES), later_config="core/config"),  # since 1.14
     Manager("cluster-api-kubeadm-bootstrap", "bootstrap/kubeadm/config", frozenset({"MachinePool"})),
     Manager(
         "cluster-api-kubeadm-control-plane",
@@ -223,7 +225,8 @@ def documents_of(assets: Path, manager: Manager) -> Iterator[Tree]:
 
     The other objects in these folders belong to an installation by kustomize, and are left out by kind.
     """
-    folder = assets / manager.config
+    later = assets / manager.later_config
+    folder = later if manager.later_config and later.is_dir() else assets / manager.config
     files = [*sorted((folder / manager.crds).glob("*.yaml")), folder / "rbac" / "role.yaml"]
     for file in [*files, folder / manager.webhooks / "manifests.yaml"]:
         for tree in trees(file.read_bytes(), str(file)):

@@ -6,6 +6,7 @@ import base64
 import copy
 from pathlib import Path
 
+import pytest
 import yaml
 
 from espalier.api.meta import Tree
@@ -67,14 +68,15 @@ def test_managers_do_not_share_names() -> None:
         assert len(names) == len(MANAGERS)
 
 
-def test_parts_for_another_way_of_installing_are_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("config", [CORE.config, CORE.later_config])
+def test_parts_for_another_way_of_installing_are_left_out(config: str, tmp_path: Path) -> None:
     service: Tree = {"kind": "Service", "metadata": {"name": "webhook-service"}}
     for place, trees in (
         ("crd/bases/machines.yaml", [DEFINITION]),
         ("rbac/role.yaml", [ROLE]),
         ("webhook/manifests.yaml", [service, WEBHOOKS]),
     ):
-        file = tmp_path / CORE.config / place
+        file = tmp_path / config / place
         file.parent.mkdir(parents=True)
         file.write_text(yaml.safe_dump_all(trees))
     kinds = [tree["kind"] for tree in documents_of(tmp_path, CORE)]
