@@ -200,19 +200,18 @@ def minor_of(version: str) -> str:
     return f"{version_numbers[0]}.{version_numbers[1]}" if len(version_numbers) > 1 else ""
 
 
-def etcd_obstacle(kubernetes: str, etcd: str) -> str:
-    """The reason why an etcd can't serve a Kubernetes version; empty if it can, or if nothing is known of either."""
+def etcd_range(kubernetes: str, etcd: str) -> str:
+    """The versions of etcd that a Kubernetes version can use, `3.5.24 to 3.7`, if this one is not among them.
+
+    Empty if it is, or if nothing is known of either.
+    """
     known = KUBERNETES.get(minor_of(kubernetes))
     version_numbers = numbers(etcd)
     if known is None or len(version_numbers) < 2:
         return ""
-    if (
-        version_numbers[:2] > numbers(known.etcd_newest)
-        or version_numbers < numbers(known.etcd_oldest)[: len(version_numbers)]
-    ):
-        allowed = f"allowed with Kubernetes {minor_of(kubernetes)}: {known.etcd_oldest} to {known.etcd_newest}"
-        return f"found etcd {etcd}, {allowed}; use an etcd in this range"
-    return ""
+    oldest = numbers(known.etcd_oldest)[: len(version_numbers)]
+    is_usable = version_numbers[:2] <= numbers(known.etcd_newest) and version_numbers >= oldest
+    return "" if is_usable else f"{known.etcd_oldest} to {known.etcd_newest}"
 
 
 def etcd_minors_for(*versions: str) -> tuple[str, ...]:

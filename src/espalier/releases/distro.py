@@ -11,6 +11,7 @@ from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, VersionsBundle
 from espalier.api.printable import LONGEST_OBJECT_NAME, quoted
+from espalier.api.version_matrix import etcd_range, minor_of
 from espalier.api.versions import numbers_of, parsed
 from espalier.api.violations import Violation
 from espalier.releases.contents import reference
@@ -91,7 +92,7 @@ _AUTHENTICATOR = "aws-iam-authenticator-image"
 
 
 class IncompleteDistro(Exception):
-    """An EKS Distro release lacks images; `violations` names them."""
+    """An EKS Distro release lacks images, or has an etcd that its Kubernetes can't use; `violations` names them."""
 
     def __init__(self, violations: list[Violation]) -> None:
         super().__init__("; ".join(str(violation) for violation in violations))
@@ -99,7 +100,7 @@ class IncompleteDistro(Exception):
 
 
 def distro_of(release: DistroRelease) -> Distro:
-    """The images of a release. Raises `IncompleteDistro` naming each image that is missing or invalid."""
+    """The images of a release. Raises `IncompleteDistro` naming each image that is missing, invalid or unsupported."""
     uris = {
         asset.name: asset.image.uri
         for component in release.status.components
@@ -115,6 +116,9 @@ def distro_of(release: DistroRelease) -> Distro:
         except ValueError:
             image = uri or "nothing"
             violations.append(Violation("status.components", image, "repository/name:tag", f"no image for {asset}"))
+    if not violations and (range_ := etcd_range(images["kube_apiserver"].tag, images["etcd"].tag)):
+        message = f"Kubernetes {minor_of(images['kube_apiserver'].tag)} can't use this etcd"
+        violations.append(Violation("status.components", str(images["etcd"]), f"etcd {range_}", message))
     if violations:
         raise IncompleteDistro(violations)
     archives = (

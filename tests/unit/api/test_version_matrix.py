@@ -17,7 +17,7 @@ from espalier.api.version_matrix import (
     Row,
     cluster_api_obstacle,
     containerd_obstacle,
-    etcd_obstacle,
+    etcd_range,
     minor_of,
     numbers,
     row_named,
@@ -31,8 +31,8 @@ EVERY_ROW = pytest.mark.parametrize("row", ROWS.values(), ids=str)
 @EVERY_ROW
 def test_parts_of_a_row_support_each_other(row: Row) -> None:
     assert row.name == minor_of(row.kubernetes)
-    assert not etcd_obstacle(row.kubernetes, row.etcd)
-    assert not etcd_obstacle(row.kubernetes, KUBERNETES[row.name].etcd_image)
+    assert not etcd_range(row.kubernetes, row.etcd)
+    assert not etcd_range(row.kubernetes, KUBERNETES[row.name].etcd_image)
     assert not containerd_obstacle(row.kubernetes, row.containerd)
     assert not cluster_api_obstacle(row.cluster_api, management=row.kubernetes, workloads=row.nodes)
 
@@ -67,14 +67,15 @@ def test_an_unknown_row_is_refused_with_the_known() -> None:
         row_named("1.38")
 
 
-def test_etcd_outside_of_the_range_is_named() -> None:
-    for etcd in ("3.4.23", "3.5.23", "3.8.0", "v3.8.0-0"):
-        assert etcd_obstacle("v1.37.2", etcd) == (
-            f"found etcd {etcd}, allowed with Kubernetes 1.37: 3.5.24 to 3.7; use an etcd in this range"
-        )
-    for etcd in ("3.5.24", "3.6.8-0", "3.7.3", "3.7", "", "latest"):
-        assert not etcd_obstacle("1.37", etcd)
-    assert not etcd_obstacle("1.99", "3.4.0")  # nothing is known of it
+@pytest.mark.parametrize("etcd", ["3.4.23", "3.5.23", "3.8.0", "v3.8.0-0"])
+def test_etcd_outside_of_the_range_is_refused(etcd: str) -> None:
+    assert etcd_range("v1.37.2", etcd) == "3.5.24 to 3.7"
+
+
+@pytest.mark.parametrize("etcd", ["3.5.24", "3.6.8-0", "3.7.3", "3.7", "", "latest"])
+def test_etcd_within_the_range_is_taken(etcd: str) -> None:
+    assert not etcd_range("1.37", etcd)
+    assert not etcd_range("1.99", "3.4.0")  # nothing is known of it
 
 
 def test_containerd_too_old_for_a_kubelet_is_named() -> None:

@@ -228,6 +228,13 @@ def test_fields_that_are_wrong_or_missing_all_at_once(folder: Path, change: Chan
         ),
         (
             "eks-distro/kubernetes-1-36-eks-1.yaml",
+            "etcd-io/etcd:v3.6.8-eks-1-36-1",
+            "etcd-io/etcd:v3.4.23-eks-1-36-1",
+            "status.components: Kubernetes 1.36 can't use this etcd; found public.ecr.aws/eks-distro/etcd-io/etcd:"
+            "v3.4.23-eks-1-36-1; allowed: etcd 3.5.24 to 3.7",
+        ),
+        (
+            "eks-distro/kubernetes-1-36-eks-1.yaml",
             "name: coredns-image",
             "name: core-dns-image",
             "status.components: no image for coredns-image; found nothing; allowed: repository/name:tag",

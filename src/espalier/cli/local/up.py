@@ -237,7 +237,7 @@ def _environment(
     from espalier.cli.local.environment.simulated import SimulatedEnvironment  # noqa: PLC0415
 
     if home.bootstrap.exists():
-        return SelfManagedEnvironment.run(home, port=port, boot_seconds=boot_seconds, releases=releases)
+        return SelfManagedEnvironment.run(home, port=port, boot_seconds=simulated.boot_seconds, releases=releases)
     left = state_of(home).nodes()
     if left:
         names = ", ".join(record.name for record in left)
