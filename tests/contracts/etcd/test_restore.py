@@ -274,7 +274,7 @@ async def test_whatever_happened_is_restored(component: Component, most: int, tm
 
 
 async def test_etcd_3_7_fails_at_requests_of_3_5_in_its_log(tmp_path: Path) -> None:
-    """The problems that the program on a node looks for before etcd 3.7 is started there."""
+    """The state that the program on a node looks for before etcd 3.7 is started there."""
     home = programs_of(etcd("3.5.35"))
     later = built(etcd("3.7.3"))
     if later is None:

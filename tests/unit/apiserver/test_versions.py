@@ -1,4 +1,4 @@
-"""Which Kubernetes the embedded server says it is, and the schemas that belong to it."""
+"""The Kubernetes version that the embedded server reports, and the schemas that belong to it."""
 
 from __future__ import annotations
 

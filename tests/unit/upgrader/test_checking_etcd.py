@@ -1,4 +1,4 @@
-"""Settings and old requests in the log of an etcd are refused before etcd 3.7 starts on its data."""
+"""Settings of etcd, and old requests in its log, that are refused before etcd 3.7 starts on its data."""
 
 from __future__ import annotations
 

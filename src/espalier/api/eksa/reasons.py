@@ -291,6 +291,11 @@ class Reason(reference.Reason):
     IN_PLACE_UPGRADE_REFUSED = _person(
         "InPlaceUpgradeRefused", "the change can't be made in place; the message says what to do"
     )
+    ETCD_SETTINGS_REMOVED = _person(
+        "EtcdSettingsRemoved",
+        "the etcd of the new release does not take a setting that somebody made in the KubeadmControlPlane; the "
+        "message has its name and place",
+    )
     IN_PLACE_UPGRADE_FAILED = _person(
         "InPlaceUpgradeFailed", "an in-place upgrade failed; the message has the machine and what to do"
     )

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
+from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.eksa.events import Event
 from espalier.api.eksa.group import CLUSTER_FINALIZER
 from espalier.api.eksa.reasons import Reason
@@ -44,6 +45,7 @@ from espalier.clusters.act.workload_steps import (
     install_workload_objects,
 )
 from espalier.clusters.observe.rules import messages
+from espalier.clusters.observe.rules.etcd_settings import removed_setting
 from espalier.clusters.observe.rules.sharing import linked
 from espalier.clusters.observe.scope import Scope, read
 from espalier.clusters.plan import deleted
@@ -177,6 +179,20 @@ def check_in_place(scope: Scope) -> Decision:
     return decisions_of(scope).refused or Continue()
 
 
+def check_etcd(scope: Scope) -> Decision:
+    """Reject an upgrade of etcd to a version that does not take its settings, before anything is written or paused."""
+    control_plane = next(iter(scope.capi_objects.of(KubeadmControlPlane.resource).values()), None)
+    components = scope.components
+    if control_plane is None or components is None:
+        return Continue()
+    sentence = removed_setting(control_plane.tree, components.distro.etcd_version)
+    return (
+        Wait(Reason.ETCD_SETTINGS_REMOVED, f"KubeadmControlPlane {control_plane.key}: {sentence}")
+        if sentence
+        else Continue()
+    )
+
+
 async def settle(ctx: ClusterContext) -> Outcome:
     """Close the gate: the desired state at the start of the reconcile is reached."""
     await ctx.close_gate()
@@ -203,6 +219,7 @@ STEPS = (
     read_left_over_secrets,
     ClusterStep(find_left_over_secrets),
     ClusterStep(check_in_place),
+    ClusterStep(check_etcd),
     restore_cni,
     ClusterStep(change_etcd, write_etcd),
     ClusterStep(await_etcd, awaits=True),
