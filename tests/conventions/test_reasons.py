@@ -285,3 +285,13 @@ def test_the_table_agrees_with_what_is_read_back_as_state() -> None:
     assert set(reasons.STEPS) == node_steps.UNDER_WAY
     assert not needing & (node_steps.UNDER_WAY | node_steps.BEGINNING | node_steps.TRANSIENT)
     assert reasons.waiting_for_people(reasons.CLUSTER) == names.FAILURES
+
+
+ONE_SUFFIX = {"NotFound": "Missing", "BeingDeleted": "Deleting", "CachesNotSynced": "CacheNotSynced"}
+"""What is said in one way, so that an alert on it is written once."""
+OF_EKS_ANYWHERE = {"BundleNotFoundForCluster"}
+
+
+def test_reasons_have_one_word_for_one_thing() -> None:
+    names_ = {prose.name for prose in (*reasons.REASONS, *of_gardener.REASONS)} - OF_EKS_ANYWHERE
+    assert [(name, ONE_SUFFIX[part]) for name in sorted(names_) for part in ONE_SUFFIX if part in name] == []

@@ -375,7 +375,7 @@ def test_a_control_plane_upgrade_by_hand_for_what_it_does_not_fit_touches_nothin
         live = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
         data = "e30="  # {}
         cases: dict[str, tuple[str, str, str]] = {
-            "nobody": (plane.name, NEW, "OwnerNotFound"),
+            "nobody": (plane.name, NEW, "OwnerMissing"),
             "garden": (worker.name, OLD, "MachineOfAnotherOwner"),
         }
         for owner, (machine, version, reason) in cases.items():

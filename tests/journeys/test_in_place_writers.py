@@ -150,7 +150,7 @@ def test_a_node_upgrade_of_another_machine_of_the_name_touches_nothing() -> None
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name
         await env.client.create(NodeUpgrade.resource, node_upgrade(plane, uid="0"))
-        told_ = await told(env, f"hand-{plane}", "MachineNotFound")
+        told_ = await told(env, f"hand-{plane}", "MachineMissing")
         assert "spec.machine.uid: found 0, but Machine" in told_
         assert upgraders.ran == []
 
@@ -256,8 +256,8 @@ def test_a_control_plane_upgrade_that_does_not_say_what_is_so_touches_nothing() 
         plane = (await machines(env, control_plane=True))[0]
         data = await held(env)
         cases: list[tuple[Tree, Tree, str, str]] = [
-            ({"name": "nobody"}, data, "MachineNotFound", "Machine nobody does not exist"),
-            ({"name": plane.name, "uid": "0"}, data, "MachineNotFound", f"Machine {plane.name} was replaced"),
+            ({"name": "nobody"}, data, "MachineMissing", "Machine nobody does not exist"),
+            ({"name": plane.name, "uid": "0"}, data, "MachineMissing", f"Machine {plane.name} was replaced"),
             ({"name": plane.name}, {}, "SpecDataDiffers", "differs from that of KubeadmControlPlane"),
         ]
         for number, (reference, asked, reason, message) in enumerate(cases):

@@ -322,7 +322,7 @@ def test_a_failed_node_upgrade_that_is_deleted_leaves_no_cordoned_node() -> None
 @pytest.mark.parametrize(
     ("change", "reason", "message"),
     [
-        ({"machine": {"name": "nobody"}}, "MachineNotFound", "Machine eksa-system/nobody does not exist"),
+        ({"machine": {"name": "nobody"}}, "MachineMissing", "Machine eksa-system/nobody does not exist"),
         ({"nodeType": "ControlPlane"}, "WrongNodeType", "is a Worker"),
         ({"kubernetesVersion": "v1.34.4-eks-1-34-1"}, "VersionRefused", "does not downgrade"),
         ({"kubernetesVersion": "v1.37.0-eks-1-37-1"}, "VersionRefused", "go to v1.36 first"),

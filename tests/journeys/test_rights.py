@@ -122,7 +122,7 @@ async def a_hand_that_edits(env: ManagedEnvironment) -> None:
     await env.apply()
     await env.until_ready()
     for _ in range(2):
-        await until_so(env, NodeUpgrade.resource, "odd", lambda one: ready(one)["reason"] == "MachineNotFound")
+        await until_so(env, NodeUpgrade.resource, "odd", lambda one: ready(one)["reason"] == "MachineMissing")
         await env.until(lambda cluster: bool(cluster.status.ready))
         for resource, name, namespace in (
             (NodeUpgrade.resource, "odd", SYSTEM_NAMESPACE),

@@ -37,7 +37,7 @@ def test_upgrades_are_listed_described_and_tried_again(env: LocalEnvironment) ->
     told = ""
     for _ in range(100):
         told = env.espalier("upgrades", "list").out
-        if "MachineNotFound" in told:
+        if "MachineMissing" in told:
             break
     assert "nobody-node-upgrader" in told
     assert "Machine eksa-system/nobody does not exist" in " ".join(told.split())

@@ -183,7 +183,7 @@ def test_no_node_is_touched_while_a_machine_that_was_lost_is_missing() -> None:
 def test_no_node_is_touched_of_a_control_plane_of_the_same_name_that_is_another_one() -> None:
     scope = control_plane(plane_view())
     meant = msgspec.structs.replace(scope.owner_reference, uid="2")
-    wait = Wait("OwnerNotFound", "KubeadmControlPlane eksa-system/garden does not exist")
+    wait = Wait("OwnerMissing", "KubeadmControlPlane eksa-system/garden does not exist")
     assert lived(Accepted(), replace(scope, owner_reference=meant)) == (wait, [])
     same = msgspec.structs.replace(scope.owner_reference, uid="1")
     assert lived(Accepted(), replace(scope, owner_reference=same))[1] == ["a"]

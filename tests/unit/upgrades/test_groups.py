@@ -187,9 +187,9 @@ def test_refused_fields_and_older_sets_of_a_worker_node_group_are_named() -> Non
     [
         ({"uid": "1"}, ""),
         ({}, ""),
-        ({"uid": "2"}, "MachineNotFound"),
-        ({"kind": "Banana"}, "MachineNotFound"),
-        ({"namespace": "elsewhere"}, "MachineNotFound"),
+        ({"uid": "2"}, "MachineMissing"),
+        ({"kind": "Banana"}, "MachineMissing"),
+        ({"namespace": "elsewhere"}, "MachineMissing"),
     ],
 )
 def test_a_machine_that_is_named_has_to_be_the_one_that_is_there(reference: Tree, reason: str) -> None:
@@ -231,7 +231,7 @@ def test_no_group_is_upgraded_whose_machines_can_not_be_or_are_not_known() -> No
     assert judged(replace(without_config, config=made({"kind": "KubeadmConfig", "metadata": {"name": "m"}}))) == ""
     assert judged(machine("m", version="v1.34.1")) == "VersionRefused"
     assert judged(machine("m", version="v1.37.0")) == "VersionRefused"
-    assert judged(None) == "MachineNotFound"
+    assert judged(None) == "MachineMissing"
     assert judged(None, uid="1") == "", "it was there, and is replaced"
     assert judged(there, foreign=("m-node-upgrader",)) == "NodeUpgradeTaken"
 

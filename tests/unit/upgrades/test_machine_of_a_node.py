@@ -41,7 +41,7 @@ NOW = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("machine_view", "expected_reason", "taken"),
     [
-        (None, "MachineNotFound", [""]),
+        (None, "MachineMissing", [""]),
         (machine("a", control_plane=True, going=True), "MachineDeleted", ["a"]),
         (machine("a"), "WrongNodeType", []),
         (machine("a", control_plane=True), "", []),
@@ -108,7 +108,7 @@ def test_a_reference_that_leads_to_no_machine_is_refused_without_webhooks_as_wel
         node_life.find_machine, replace(scope, upgrade=msgspec.structs.replace(scope.upgrade, spec=spec))
     )
     assert isinstance(outcome, Wait)
-    assert outcome.reason == "MachineNotFound"
+    assert outcome.reason == "MachineMissing"
     assert value in outcome.message
 
 

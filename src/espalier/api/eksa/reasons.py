@@ -391,8 +391,8 @@ class Reason(reference.Reason):
         NODE,
         limit=_MANAGER,
     )
-    OWNER_NOT_FOUND = _person(
-        "OwnerNotFound", "the referenced KubeadmControlPlane or MachineDeployment does not exist", GROUP
+    OWNER_MISSING = _person(
+        "OwnerMissing", "the referenced KubeadmControlPlane or MachineDeployment does not exist", GROUP
     )
     OWNER_DELETED = _time(
         "OwnerDeleted", "the KubeadmControlPlane or MachineDeployment is being deleted", GROUP, limit=_OWNER
@@ -501,9 +501,7 @@ class Reason(reference.Reason):
     NODE_UPGRADE_PENDING = _time(
         "NodeUpgradePending", "the NodeUpgrade has not been reconciled yet", GROUP, NODE, limit=_MANAGER
     )
-    MACHINE_NOT_FOUND = _person(
-        "MachineNotFound", "the referenced machine does not exist, or was replaced", GROUP, NODE
-    )
+    MACHINE_MISSING = _person("MachineMissing", "the referenced machine does not exist, or was replaced", GROUP, NODE)
     CONTROL_PLANE_TAKEN = _time(
         "ControlPlaneTaken",
         "another node of the control plane is being upgraded",

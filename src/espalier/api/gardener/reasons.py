@@ -188,8 +188,8 @@ class TaskReason(Reason):
         TASK,
     )
     SHOOT_CHANGED = _time("ShootChanged", "the Shoot was changed at the same time; it is read again", TASK)
-    BEING_DELETED = _time(
-        "BeingDeleted",
+    DELETING = _time(
+        "Deleting",
         "an object that has to go, or to be recreated, is still being deleted; if that lasts, its finalizers name who "
         "holds it. For an Infrastructure see [migration.md](../../migration.md#what-can-happen)",
         TASK,
@@ -384,7 +384,7 @@ class BackupReason(Reason):
     BACKUP_ENTRY_DELETING = _time(
         "BackupEntryDeleting", "the extension resource is being deleted; if that lasts, see its status", BACKUPS
     )
-    BEING_DELETED = _time("BeingDeleted", "the extension resource is being deleted, and is then recreated", BACKUPS)
+    DELETING = _time("Deleting", "the extension resource is being deleted, and is then recreated", BACKUPS)
     EXTENSION_RESOURCE_CREATED = _time(
         "ExtensionResourceCreated", "the extension resource was created at the same time; it is read again", BACKUPS
     )
@@ -406,8 +406,8 @@ class StateReason(Reason):
     )
     RIGHTS_MISSING = _time("RightsMissing", "the garden has not granted the seed access to the ShootState yet", STATE)
     OBJECT_CHANGED = _time("ObjectChanged", "the ShootState was changed at the same time; it is read again", STATE)
-    CACHES_NOT_SYNCED = _time(
-        "CachesNotSynced", "a kind of extension was installed just now, and its resources are not known yet", STATE
+    CACHE_NOT_SYNCED = _time(
+        "CacheNotSynced", "a kind of extension was installed just now, and its resources are not known yet", STATE
     )
     EPOCH_OUTDATED = _time(
         "EpochOutdated", "the ShootState belongs to a later epoch: another seed has the shoot, and writes it", STATE
@@ -570,8 +570,8 @@ class MachineReason(Reason):
         "unchanged",
         MACHINE,
     )
-    NAMESPACE_BEING_DELETED = _time(
-        "NamespaceBeingDeleted",
+    NAMESPACE_DELETING = _time(
+        "NamespaceDeleting",
         "somebody deletes the shoot's namespace: its machines stay, and their objects are restored in the next one",
         MACHINE,
     )
@@ -621,11 +621,9 @@ class ControllerReason(Reason):
         CONTROLLERS,
     )
     SEED_MISSING = _person(
-        "SeedMissing", "the Seed in `spec.seedName` does not exist, so it gets no ownership epoch", CONTROLLERS
-    )
-    NO_SEED = _person(
-        "NoSeed",
-        "no seed can take a new Shoot; its last operation, `Create Pending`, says for each why not",
+        "SeedMissing",
+        "the Seed in `spec.seedName` does not exist, so it gets no ownership epoch; or no seed can take a new Shoot: "
+        "its last operation, `Create Pending`, says for each why not",
         CONTROLLERS,
     )
     SOURCE_MIGRATING = _time(

@@ -137,7 +137,7 @@ class Garden:
                 OperationType.CREATE, OperationState.PENDING, f"no seed can take the shoot: {why}"[:2048]
             )
             await self._write_operation(live, typed.status, last)
-            return Wait(ControllerReason.NO_SEED, why)
+            return Wait(ControllerReason.SEED_MISSING, why)
         await self._writer.merge(Shoot.resource, live, {"spec": {"seedName": chosen}})
         return Done()
 

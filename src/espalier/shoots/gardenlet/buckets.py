@@ -338,7 +338,7 @@ class Backups:
                 await self._tools.seed.merge(
                     kind.resource, live, {"metadata": {"annotations": request}}, Precondition.UID
                 )
-            return Wait(BackupReason.BEING_DELETED, "it is being deleted and will then be recreated", after=SOON)
+            return Wait(BackupReason.DELETING, "it is being deleted and will then be recreated", after=SOON)
         last = live.decode(kind).status.last_operation if live is not None else None
         is_migrated = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED)
         is_idle = live is not None and last is not None and last.finished and not requested_operation(live.metadata)

@@ -35,7 +35,14 @@ from espalier.shoots.state.store import ShootStates
 from espalier.shoots.technical_ids import BY_TECHNICAL_ID, technical_ids
 
 VERSION = "version"
-_PASSING = frozenset({"RightsMissing", "ObjectChanged", "CachesNotSynced", "EpochOutdated"})
+_PASSING = frozenset(
+    {
+        StateReason.RIGHTS_MISSING,
+        StateReason.OBJECT_CHANGED,
+        StateReason.CACHE_NOT_SYNCED,
+        StateReason.EPOCH_OUTDATED,
+    }
+)
 """Reasons for which a ShootState is not up to date for a moment, or need not be."""
 
 

@@ -163,7 +163,7 @@ class MachineController:
         actions = list(plan(snapshot, self._rng))
         if any(isinstance(due, Terminate) for due in actions) and await self._is_terminating(namespace):
             message = f"namespace {namespace} is being deleted, and nobody has confirmed the deletion of machines"
-            return Wait(MachineReason.NAMESPACE_BEING_DELETED, f"{message}: they are left unchanged")
+            return Wait(MachineReason.NAMESPACE_DELETING, f"{message}: they are left unchanged")
         calls: list[Provide | Terminate] = []
         for action in actions:
             if isinstance(action, Provide | Terminate):

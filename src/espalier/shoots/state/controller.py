@@ -102,7 +102,7 @@ class Sync:
         if task is None or not shoot.status.technical_id:
             return Done()
         if not self._observer.is_filled:
-            return Wait(StateReason.CACHES_NOT_SYNCED, "a kind of extension was installed just now", after=_SYNC_RETRY)
+            return Wait(StateReason.CACHE_NOT_SYNCED, "a kind of extension was installed just now", after=_SYNC_RETRY)
         states = self._observer.states_of(shoot.status.technical_id)
         cached = self._observer.states.get(key)
         # What is restored keeps its revision: the destination decides whether it is an older one.

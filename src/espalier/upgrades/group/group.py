@@ -199,14 +199,14 @@ def shared_problem(scope: GroupScope, owner: str, wanted_of_owner: str, asked_fo
     for index, (member, reference) in enumerate(named):
         field = f"spec.machinesRequireUpgrade[{index}]"
         if wrong := list(names.not_a_machine(field, reference)):
-            return Wait(Reason.MACHINE_NOT_FOUND, "; ".join(map(str, wrong)))
+            return Wait(Reason.MACHINE_MISSING, "; ".join(map(str, wrong)))
         if member.machine is None:
             if reference.uid or member.upgrade is not None:
                 continue
-            return Wait(Reason.MACHINE_NOT_FOUND, f"{field}: Machine {member.name} does not exist")
+            return Wait(Reason.MACHINE_MISSING, f"{field}: Machine {member.name} does not exist")
         if reference.uid and reference.uid != member.machine.machine.metadata.uid:
             message = f"Machine {member.name} was replaced: its uid is not {reference.uid}"
-            return Wait(Reason.MACHINE_NOT_FOUND, f"{field}: {message}")
+            return Wait(Reason.MACHINE_MISSING, f"{field}: {message}")
         if (lost := member.machine.lost_config) and not (member.is_done or member.is_gone):
             return Wait(Reason.KUBEADM_CONFIG_MISSING, lost)
         problem = kubernetes_versions.step_obstacle(member.machine.machine.spec.version, scope.version)

@@ -30,12 +30,12 @@ async def add_finalizer(ctx: GroupContext) -> Outcome:
 async def find_cluster(ctx: GroupContext) -> Outcome:
     """Set the label with the cluster's name, which an upgrade created by hand may lack."""
     if wrong := list(names.not_an_owner(ctx.scope.upgrade)):
-        return Wait(Reason.OWNER_NOT_FOUND, "; ".join(map(str, wrong)))
+        return Wait(Reason.OWNER_MISSING, "; ".join(map(str, wrong)))
     if ctx.scope.cluster:
         return Continue()
     owner = ctx.tools.observer.owner(ctx.group.owner_resource, ctx.scope.owner_reference.name)
     if owner is None or not cluster_of(owner):
-        return Wait(Reason.OWNER_NOT_FOUND, f"{ctx.owner} does not exist", after=30.0)
+        return Wait(Reason.OWNER_MISSING, f"{ctx.owner} does not exist", after=30.0)
     label = {"metadata": {"labels": {CLUSTER_NAME_LABEL: cluster_of(owner)}}}
     await ctx.writer.merge(ctx.group.resource, ctx.scope.object, label)
     return Wait(Reason.CACHE_NOT_SYNCED, f"reading cluster {cluster_of(owner)}")
@@ -50,7 +50,7 @@ async def find_owner(ctx: GroupContext) -> Outcome:
     if changed := await _changed_labels(ctx):
         return Wait(Reason.LABELS_CHANGED, changed)
     if scope.owner is None or (uid and scope.owner.metadata.uid != uid):
-        return Wait(Reason.OWNER_NOT_FOUND, f"{ctx.owner} does not exist")
+        return Wait(Reason.OWNER_MISSING, f"{ctx.owner} does not exist")
     if scope.owner.metadata.deletion_timestamp is not None:
         return Wait(Reason.OWNER_DELETED, f"{ctx.owner} is being deleted")
     return Continue()

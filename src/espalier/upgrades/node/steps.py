@@ -67,7 +67,7 @@ async def find_cluster(ctx: NodeUpgradeContext) -> Outcome:
     try:
         machine = await writer.client.get(Machine.resource, name, ctx.object.namespace)
     except NotFound:
-        return Wait(Reason.MACHINE_NOT_FOUND, f"{ctx.machine} does not exist", after=_UNWATCHED_RETRY)
+        return Wait(Reason.MACHINE_MISSING, f"{ctx.machine} does not exist", after=_UNWATCHED_RETRY)
     cluster = cluster_of(machine) or machine.decode(Machine).spec.cluster_name
     await writer.merge(RESOURCE, ctx.scope.object, {"metadata": {"labels": {CLUSTER_NAME_LABEL: cluster}}})
     return Wait(Reason.CACHE_NOT_SYNCED, f"reading cluster {cluster}")
@@ -79,19 +79,19 @@ async def find_machine(ctx: NodeUpgradeContext) -> Outcome:
     if scope.cluster_view is None:
         return Wait(Reason.CACHE_NOT_SYNCED, f"reading cluster {scope.cluster}")
     if wrong := list(names.not_a_machine("spec.machine", scope.upgrade.spec.machine)):
-        return Wait(Reason.MACHINE_NOT_FOUND, "; ".join(map(str, wrong)))
+        return Wait(Reason.MACHINE_MISSING, "; ".join(map(str, wrong)))
     if scope.machine is None:
         if (differing := await _changed_label(ctx)) is not None:
             return differing
-        await delete_role_once(ctx, "MachineNotFound")
-        return Wait(Reason.MACHINE_NOT_FOUND, f"{ctx.machine} does not exist")
+        await delete_role_once(ctx, Reason.MACHINE_MISSING)
+        return Wait(Reason.MACHINE_MISSING, f"{ctx.machine} does not exist")
     if scope.machine.machine.metadata.deletion_timestamp is not None:
-        await delete_role_once(ctx, "MachineDeleted")
+        await delete_role_once(ctx, Reason.MACHINE_DELETED)
         return Wait(Reason.MACHINE_DELETED, f"{ctx.machine} is being deleted")
     uid, current = scope.upgrade.spec.machine.uid, scope.machine.machine.metadata.uid
     if uid and uid != current:
         message = f"spec.machine.uid: found {uid}, but {ctx.machine} has {current}: the Machine was replaced"
-        return Wait(Reason.MACHINE_NOT_FOUND, message)
+        return Wait(Reason.MACHINE_MISSING, message)
     if changed := labels.mislabelled(scope.machine.object):
         return Wait(Reason.LABELS_CHANGED, "; ".join(changed))
     is_control_plane = CONTROL_PLANE_LABEL in scope.machine.machine.metadata.labels

@@ -365,7 +365,7 @@ async def test_an_extension_resource_that_is_being_deleted_is_created_anew_only_
     unconfirmed: dict[str, Any] = {}
     for metadata, log in ((confirmed, []), (unconfirmed, [f"migrate BackupEntry {ENTRY}"])):
         world = World(entry(), bucket(), in_seed(**DELETED, **metadata), namespace())
-        assert of(await world.entry()) == "BeingDeleted"
+        assert of(await world.entry()) == "Deleting"
         assert [line for line in world.seed.log if "BackupEntry" in line] == log
 
 

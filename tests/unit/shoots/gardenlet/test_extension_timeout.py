@@ -103,7 +103,7 @@ def test_a_deletion_that_does_not_end_is_an_error_as_well() -> None:
     assert isinstance(deleted(SHORT), Wait)
     verdict = deleted(LONG)
     assert isinstance(verdict, Overdue)
-    assert verdict.reason == "BeingDeleted"
+    assert verdict.reason == "Deleting"
     assert "held by finalizers extensions.gardener.cloud/infrastructure, for longer than 600 seconds" in verdict.message
 
 
@@ -181,7 +181,7 @@ def test_a_resource_that_is_to_be_recreated_and_does_not_go_is_an_error_as_well(
         assert isinstance(deployed(SHORT, is_confirmed=is_confirmed), Wait)
         verdict = deployed(LONG, is_confirmed=is_confirmed)
         assert isinstance(verdict, Overdue)
-        assert verdict.reason == "BeingDeleted"
+        assert verdict.reason == "Deleting"
 
 
 def test_an_invalid_lease_keeps_no_extension_from_migrating() -> None:

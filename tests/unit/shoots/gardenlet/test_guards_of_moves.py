@@ -327,7 +327,7 @@ def test_an_object_that_is_being_deleted_is_waited_for_and_not_written() -> None
         acts.delete_object(context(scope()), DEPLOYMENT, live),
     ):
         assert isinstance(verdict, Wait)
-        assert verdict.reason == "BeingDeleted"
+        assert verdict.reason == "Deleting"
 
 
 def test_a_backup_entry_that_is_being_deleted_is_waited_for() -> None:
@@ -335,7 +335,7 @@ def test_a_backup_entry_that_is_being_deleted_is_waited_for() -> None:
     going = an_object(BackupEntry.resource, "entry", "garden-dev", metadata={"deletionTimestamp": NOW.isoformat()})
     verdict = backups.delete_backup_entries(context(scope(backup_entry=going), OperationType.DELETE))
     assert isinstance(verdict, Wait)
-    assert verdict.reason == "BeingDeleted"
+    assert verdict.reason == "Deleting"
     there = an_object(BackupEntry.resource, "entry", "garden-dev")
     of = context(scope(backup_entry=there), OperationType.DELETE, garden=SimpleNamespace(client=None))
     assert isinstance(backups.delete_backup_entries(of), Action)

@@ -56,7 +56,7 @@ def apply_object(
     name = body["metadata"]["name"]
     if live is not None and live.metadata.deletion_timestamp is not None:
         return Wait(
-            TaskReason.BEING_DELETED, f"{resource.kind} {name} is being deleted and will then be recreated", after=SOON
+            TaskReason.DELETING, f"{resource.kind} {name} is being deleted and will then be recreated", after=SOON
         )
     return write_action(f"apply {resource.kind} {name}", lambda: ctx.tools.seed.apply(resource, rendered, other_owner))
 
@@ -70,7 +70,7 @@ def delete_object(
     if live.metadata.deletion_timestamp is not None:
         finalizers = ", ".join(live.metadata.finalizers)
         why = f", held by finalizers {finalizers}" if finalizers else ""
-        return Wait(TaskReason.BEING_DELETED, f"{resource.kind} {live.name} is being deleted{why}", after=SOON)
+        return Wait(TaskReason.DELETING, f"{resource.kind} {live.name} is being deleted{why}", after=SOON)
     return write_action(
         f"delete {resource.kind} {live.name}", lambda: ctx.tools.seed.delete(resource, live, other_owner)
     )

@@ -121,7 +121,7 @@ def _deploy_entry(
     typed = live.decode(BackupEntry)
     is_deleted = live.metadata.deletion_timestamp is not None
     if is_deleted and (not takes_over or typed.spec.seed_name == ctx.scope.seed_name):
-        return Wait(TaskReason.BEING_DELETED, f"BackupEntry {name} is being deleted", SOON)
+        return Wait(TaskReason.DELETING, f"BackupEntry {name} is being deleted", SOON)
     if (typed.spec.bucket_name, typed.spec.seed_name) != (bucket, ctx.scope.seed_name):
         # Nothing has been copied into that bucket yet, whatever somebody has written there.
         moved: Tree = {"spec": spec, "metadata": {"annotations": {COPIED_EPOCH: None}}}
@@ -427,7 +427,7 @@ def delete_backup_entries(ctx: ShootContext) -> Verdict:
 
 def _delete_entry(ctx: ShootContext, live: Object) -> Verdict:
     if live.metadata.deletion_timestamp is not None:
-        return Wait(TaskReason.BEING_DELETED, f"BackupEntry {live.name} is being deleted", SOON)
+        return Wait(TaskReason.DELETING, f"BackupEntry {live.name} is being deleted", SOON)
     client, uid = ctx.tools.garden.client, live.metadata.uid
     return write_action(
         f"delete BackupEntry {live.name}",

@@ -174,7 +174,7 @@ def _deploy(ctx: ShootContext, wanted: Rendered) -> Verdict:
         why = f"; its extension: {status.last_error.description}" if status.last_error is not None else ""
         # No failure: a failed Shoot would continue only after a requested retry.
         message = f"{live.kind} {live.name} is being deleted and will then be recreated{why}"
-        return _or_overdue(ctx, live, status, Wait(TaskReason.BEING_DELETED, message, after=SOON))
+        return _or_overdue(ctx, live, status, Wait(TaskReason.DELETING, message, after=SOON))
     if requested == metadata_keys.WAIT_FOR_STATE:
         return _write_state(ctx, wanted, live, state)
     last = status.last_operation
@@ -198,7 +198,7 @@ def _release(ctx: ShootContext, kind: type[Extended], live: Object, status: Exte
         f"{live.kind} {live.name} was deleted without {metadata_keys.CONFIRM_DELETION}: its extension releases it, and "
         "it will then be restored"
     )
-    return _or_overdue(ctx, live, status, Wait(TaskReason.BEING_DELETED, message, after=SOON))
+    return _or_overdue(ctx, live, status, Wait(TaskReason.DELETING, message, after=SOON))
 
 
 def release_all(ctx: ShootContext) -> Verdict:
