@@ -24,10 +24,10 @@ from espalier.kube.objects import Object
 from espalier.simulator.stores import MemoryStores
 from tests.support.environments.control_plane import ControlPlane
 from tests.support.environments.managed_clusters import GARDEN
-from tests.support.environments.mortal_commands import Dying
 from tests.support.environments.real_api_server import CALM, OnRealApiServer, managed_on
 from tests.support.environments.two_management_clusters import mover, objects
 from tests.support.servers.clusterctl import node_versions
+from tests.support.servers.dying import Dying
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
 
