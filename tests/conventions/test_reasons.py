@@ -288,7 +288,7 @@ def test_the_table_agrees_with_what_is_read_back_as_state() -> None:
 
 
 ONE_SUFFIX = {"NotFound": "Missing", "BeingDeleted": "Deleting", "CachesNotSynced": "CacheNotSynced"}
-"""What is said in one way, so that an alert on it is written once."""
+"""Pairs of which one is used, so that an alert on it is written once."""
 OF_EKS_ANYWHERE = {"BundleNotFoundForCluster"}
 
 

@@ -145,7 +145,7 @@ def kind(
 
 @dataclass(frozen=True)
 class KindsOf:
-    """What the kinds of a group and version have in common. A call declares a kind that has the name of its class."""
+    """The parts that the kinds of a group and version have in common. A call declares a kind that has the name of its class."""
 
     group: str
     version: str

@@ -36,10 +36,14 @@ def _problems(trees: Sequence[Tree], namespace: str) -> Iterator[str]:
     kinds = {tree["metadata"]["name"]: tree for tree in trees if tree["kind"] == "CustomResourceDefinition"}
     for resource in (GIT_REPOSITORY, KUSTOMIZATION):
         definition = kinds.get(resource.group_resource)
-        served = [one["name"] for one in (definition or {}).get("spec", {}).get("versions", []) if one.get("served")]
+        served = [
+            version["name"]
+            for version in (definition or {}).get("spec", {}).get("versions", [])
+            if version.get("served")
+        ]
         if resource.version not in served:
-            found = f"found {', '.join(served)}" if served else "it is missing"
-            yield f"Flux's manifests: {resource.group_resource}: {found}; needed is {resource.version}, of Flux 2.3"
+            state = f"found {', '.join(served)}" if served else "it is missing"
+            yield f"Flux's manifests: {resource.group_resource}: {state}; needed is {resource.version}, of Flux 2.3"
     deployments = {tree["metadata"]["name"]: tree for tree in trees if tree["kind"] == "Deployment"}
     for name in CONTROLLERS:
         deployment = deployments.get(name)
@@ -61,8 +65,8 @@ def _replaced(deployment: Tree, prefixes: Sequence[str], images: Mapping[str, st
 
     def replaced(container: Tree) -> Tree:
         image = str(container["image"])
-        found = next((one for one in prefixes if image.startswith(one)), None)
-        return container if found is None else {**container, "image": images[found] + image.removeprefix(found)}
+        source = next((prefix for prefix in prefixes if image.startswith(prefix)), None)
+        return container if source is None else {**container, "image": images[source] + image.removeprefix(source)}
 
-    parts = {name: [replaced(one) for one in pod[name]] for name in ("initContainers", "containers") if name in pod}
+    parts = {name: [replaced(entry) for entry in pod[name]] for name in ("initContainers", "containers") if name in pod}
     return {**deployment, "spec": {**spec, "template": {**spec["template"], "spec": {**pod, **parts}}}}

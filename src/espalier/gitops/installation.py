@@ -31,7 +31,7 @@ class NotFollowed(Exception):
 
 @dataclass(frozen=True)
 class Installation:
-    """What is handed over to which repository."""
+    """A management cluster that is handed over, and the repository that it is handed over to."""
 
     target: Target
     credentials: Credentials
@@ -121,21 +121,21 @@ async def _until_handled(
     client: Client, resource: Resource, name: str, request: str, wait: Callable[[str], None], patience: float
 ) -> None:
     """Wait until Flux has done what was requested: fetched the repository anew, or applied what it fetched."""
-    said = ""
+    answer = ""
     try:
         async with asyncio.timeout(patience):
             while True:
                 try:
                     status = (await client.get(resource, name, name)).decode(_Reported).status
                 except KubeError as error:
-                    said = str(error)
+                    answer = str(error)
                 else:
                     ready = conditions.get(status.conditions, "Ready")
                     is_handled = status.last_handled_reconcile_at == request
                     if is_handled and ready is not None and ready.status == "True":
                         return
-                    said = ready.message if ready is not None else "no controller has looked at it"
-                wait(f"{resource.kind} {name}: {said}")
+                    answer = ready.message if ready is not None else "no controller has looked at it"
+                wait(f"{resource.kind} {name}: {answer}")
                 await asyncio.sleep(_PAUSE)
     except TimeoutError:
-        raise NotFollowed(f"{resource.kind} {name} is not ready after {patience:g} s: {said}") from None
+        raise NotFollowed(f"{resource.kind} {name} is not ready after {patience:g} s: {answer}") from None

@@ -64,7 +64,7 @@ def target_of(config: FluxConfig | GitOpsConfig, management: str) -> Target:
 
 @dataclass(frozen=True)
 class Credentials:
-    """What Git asks for: user and password (or token), or an SSH key without passphrase and the known hosts (files'
+    """The answers to what Git asks for: user and password (or token), or an SSH key without passphrase and the known hosts (files'
     content). They are given to Flux in a Secret, and written nowhere else."""
 
     username: str = ""
@@ -73,11 +73,11 @@ class Credentials:
     known_hosts: bytes = b""
 
     def lacking(self, target: Target) -> str:
-        """What is missing for a repository, as a sentence; empty if nothing is."""
+        """A sentence about what is missing for a repository; empty if nothing is."""
         if target.is_ssh:
             missing = [name for name in ("identity", "known_hosts") if not getattr(self, name)]
             names = {"identity": "the private key", "known_hosts": "the known hosts"}
-            return f"{target.url}: {' and '.join(names[one] for one in missing)} are needed" if missing else ""
+            return f"{target.url}: {' and '.join(names[field] for field in missing)} are needed" if missing else ""
         return "" if self.password else f"{target.url}: a password or token is needed"
 
     def secret(self, name: str, namespace: str) -> Tree:

@@ -348,7 +348,7 @@ def _there(item: Item, manager: str, standing: Tree | None) -> Item:
     if manager:
         tree["spec"]["managementCluster"] = {"name": manager}
     status = tree.get("status") or {}
-    others = [one for one in status.get("conditions") or () if one.get("type") != objects.MOVING]
+    others = [condition for condition in status.get("conditions") or () if condition.get("type") != objects.MOVING]
     if status.get("conditions") or standing is not None:
         tree["status"] = status | {"conditions": [*others, *([standing] if standing is not None else [])]}
     return item._replace(object=Object(encode_json(tree)))

@@ -186,7 +186,7 @@ def unclaim(folder: Path, keys: Iterable[Key], target: str) -> None:
     `OSError`.
     """
     restores, given_up = _restores(folder), {(str(key), target) for key in keys}
-    left = _Restores(dict(one for one in restores.clusters.items() if one not in given_up))
+    left = _Restores(dict(entry for entry in restores.clusters.items() if entry not in given_up))
     confined.write(folder, RESTORES, msgspec.json.format(msgspec.json.encode(left), indent=1).decode())
     _sync(folder)
 

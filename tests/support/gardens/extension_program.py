@@ -30,7 +30,7 @@ PATIENCE = 10.0
 
 
 class Places(msgspec.Struct):
-    """What the extensions of a seed reach."""
+    """The API servers and buckets that the extensions of a seed reach."""
 
     kubeconfig: str
     """The file with access to the seed."""

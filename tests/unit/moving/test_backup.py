@@ -3,48 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from espalier.api.capi import cluster as capi
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, MOVE_ANNOTATION, SYSTEM_NAMESPACE
-from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.kube.objects import Object, encode_json
 from espalier.moving import backup
-from espalier.moving.objects import CAPI_CLUSTER, CLUSTER, Item, Place
+from espalier.moving.objects import CAPI_CLUSTER, CLUSTER, Item
 from espalier.moving.sides import Inventory, Side
+from tests.support.objects.moved_clusters import GARDEN, NoRules, made
 
-GARDEN, OTHER = Key("default", "garden"), Key("default", "other")
-
-
-class NoRules:
-    """A judge that has no objection."""
-
-    stamps: frozenset[str] = frozenset()
-
-    def named(self, at: Inventory, key: Key) -> Iterable[Place]:
-        return []
-
-    completing = named
-
-    def context(self, at: Inventory) -> Iterable[Place]:
-        return []
-
-    def unsettled(self, source: Inventory, key: Key) -> Iterable[str]:
-        return []
-
-    def obstacles(self, source: Inventory, target: Inventory, key: Key) -> Iterable[str]:
-        return []
-
-    def is_record(self, at: Inventory, key: Key) -> bool:
-        return False
-
-    def management(self, at: Inventory) -> str:
-        return ""
-
-    def settled(self, source: Inventory, target: Inventory, key: Key) -> tuple[Mapping[str, str], Tree]:
-        return {}, {}
+OTHER = Key("default", "other")
 
 
 @dataclass(frozen=True)
@@ -67,19 +37,6 @@ class Scripted(Side):
             there = Key(SYSTEM_NAMESPACE, key.name)
             items.append(Item(CAPI_CLUSTER, made(CAPI_CLUSTER.api_version, there, version, labels=labels), True))
         return Inventory(items, [], frozenset())
-
-
-def made(api_version: str, key: Key, version: int, **metadata: object) -> Object:
-    named = {"name": key.name, "namespace": key.namespace, "uid": f"{api_version} {key}"}
-    return Object(
-        encode_json(
-            {
-                "apiVersion": api_version,
-                "kind": "Cluster",
-                "metadata": named | metadata | {"resourceVersion": str(version)},
-            }
-        )
-    )
 
 
 def taken(readings: list[Sequence[int]], annotations: Mapping[str, str] | None = None) -> backup.Taken:

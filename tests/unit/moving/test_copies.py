@@ -1,4 +1,4 @@
-"""What keeps a target from getting the objects of a cluster."""
+"""Obstacles that keep a target from getting the objects of a cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from espalier.kube.objects import Object, encode_json
 from espalier.moving.copies import Copies
 from espalier.moving.objects import CLUSTER, Item
 from espalier.moving.sides import Inventory
-from tests.unit.moving.test_backup import GARDEN, NoRules, made
+from tests.support.objects.moved_clusters import GARDEN, NoRules, made
 
 
 def definition(*versions: str, served: bool = True) -> Object:

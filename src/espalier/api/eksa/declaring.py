@@ -1,4 +1,4 @@
-"""What all of EKS Anywhere's kinds have in common."""
+"""The parts that all of EKS Anywhere's kinds have in common."""
 
 from __future__ import annotations
 

@@ -48,11 +48,11 @@ def schemas_of(version: str) -> str:
 @cache
 def definitions(minor: str = FIRST) -> Mapping[str, Tree]:
     """All definitions by name. Shared: do not change them."""
-    found = _read("kubernetes-v1.json")
+    documents = _read("kubernetes-v1.json")
     for later in LATER:
         if numbers(later) <= numbers(minor):
-            found |= _read(f"kubernetes-v1-{later}.json")
-    return found
+            documents |= _read(f"kubernetes-v1-{later}.json")
+    return documents
 
 
 def _read(name: str) -> dict[str, Tree]:

@@ -119,7 +119,9 @@ class Registry:
             before = self._kinds[resource.group, resource.version, resource.plural]
             self._kinds[resource.group, resource.version, resource.plural] = kind
             self._by_kind[resource.api_version, resource.kind] = kind
-            self._versions[kind.table] = [kind if one is before else one for one in self._versions[kind.table]]
+            self._versions[kind.table] = [
+                kind if version is before else version for version in self._versions[kind.table]
+            ]
         self.changed += 1
 
     def define(self, name: str, kinds: Iterable[ServedKind]) -> None:

@@ -79,8 +79,8 @@ async def move(
     Examples:
       espalier move --to-kubeconfig new.kubeconfig --cluster garden --dry-run
       espalier move --to-kubeconfig new.kubeconfig --cluster garden
-      espalier move --to-folder clusters-monday
-      espalier move --from-folder clusters-monday --kubeconfig new.kubeconfig --source-is-lost
+      espalier move --to-folder monday
+      espalier move --from-folder monday --kubeconfig new.yaml --source-is-lost
     """
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415  with all of rendering: not for help
 

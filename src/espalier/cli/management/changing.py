@@ -34,9 +34,9 @@ from espalier.providers.registry import PROVIDERS
 _DEFAULT = "default"
 
 
-async def is_created(found: Sequence[Document], flag: flags.Connection) -> bool:
+async def is_created(parsed: Sequence[Document], flag: flags.Connection) -> bool:
     """True if the Cluster of a manifest is a management cluster that a command created, and can be reached."""
-    document = documents.cluster_of(found)
+    document = documents.cluster_of(parsed)
     key = Key(document.namespace or flag.namespace or _DEFAULT, document.name)
     given = await access.of_management_cluster(key, flag)
     if given is None:
@@ -50,20 +50,20 @@ async def is_created(found: Sequence[Document], flag: flags.Connection) -> bool:
 
 
 async def upgrade(
-    found: Sequence[Document], problems: Sequence[Problem], flag: flags.Connection, *, timeout: float, dry_run: bool
+    parsed: Sequence[Document], problems: Sequence[Problem], flag: flags.Connection, *, timeout: float, dry_run: bool
 ) -> None:
     """Upgrade it to a manifest, or go on. Raises `ManifestError` and `Failure`, before anything is written if it is a
     fault of the manifest.
     """
     namespace = flag.namespace or _DEFAULT
-    document = documents.cluster_of(found)
+    document = documents.cluster_of(parsed)
     tree = documents.readable(document)
     known = list(problems)
     if tree is not None:
         known += chosen_release.problems(document, tree, chosen_release.own_version())
-    if wrong := examination.alone(found, known, None, namespace).problems:
+    if wrong := examination.alone(parsed, known, None, namespace).problems:
         raise ManifestError(list(wrong))
-    prepared = documents.in_namespace(found, namespace)
+    prepared = documents.in_namespace(parsed, namespace)
     cluster = prepared[-1][1]
     cluster["spec"]["managementCluster"] = {"name": cluster["metadata"]["name"]}
     key = Key(cluster["metadata"]["namespace"], cluster["metadata"]["name"])
@@ -74,7 +74,7 @@ async def upgrade(
             chosen_release.upgraded(cluster, existing, chosen_release.own_version(), moves=True)
             fixed = list(changes.fixed(read(existing).spec, msgspec.convert(cluster, Cluster).spec))
             if fixed:
-                raise ManifestError([documents.located(found, document, one) for one in fixed])
+                raise ManifestError([documents.located(parsed, document, violation) for violation in fixed])
             await documents.apply_all(client, prepared, dry_run=True)
 
             async def until_done() -> None:
@@ -159,7 +159,7 @@ async def _reached(key: Key, flag: flags.Connection) -> tuple[Client, bytes]:
 
 
 async def _write(client: Client, prepared: Sequence[tuple[Resource, Tree]]) -> None:
-    trees = [one for _, one in prepared]
+    trees = [tree for _, tree in prepared]
     await preflight.bring_credentials(PROVIDERS, client, trees, os.environ)
     for resource, tree in prepared:
         await client.apply(resource, tree)

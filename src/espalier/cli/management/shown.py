@@ -12,4 +12,4 @@ def print_steps(steps: Sequence[Planned]) -> None:
     """Print each step, with the objects and files that it would write."""
     for number, step in enumerate(steps, 1):
         output.say(f"{number}. {step.title}")
-        output.say("\n".join(f"     {one}" for one in step.writes))
+        output.say("\n".join(f"     {text}" for text in step.writes))

@@ -71,8 +71,11 @@ class ManagementCluster:
     @property
     def is_upgrading(self) -> bool:
         """True while a command upgrades the management cluster, so that its manager acts on the record."""
-        found = self.named.get(names.MANAGEMENT_CLUSTER)
-        return found is not None and found.metadata.annotations.get(MANAGEMENT_STATE_ANNOTATION) == MANAGEMENT_UPGRADING
+        config_map = self.named.get(names.MANAGEMENT_CLUSTER)
+        return (
+            config_map is not None
+            and config_map.metadata.annotations.get(MANAGEMENT_STATE_ANNOTATION) == MANAGEMENT_UPGRADING
+        )
 
     @property
     def lacks_record(self) -> bool:

@@ -274,6 +274,8 @@ NOT_BY_A_STEP = {
     "ClusterBeingMoved": "of a move, during which nobody plans: `test_move`",
     "ClusterHandedOver": "of a move, during which nobody plans: `test_move`",
     "MoveRefused": "of a move, during which nobody plans: `test_move`",
+    "ClusterBeingRestored": "of a restore, during which nobody plans: `test_move_by_folder`",
+    "EtcdSettingsRemoved": "of the settings of a live control plane: `test_etcd_settings`",
 }
 
 

@@ -37,10 +37,10 @@ def removed_setting(control_plane: Tree, wanted: str) -> str:
 
 
 def _local(control_plane: Tree) -> Tree:
-    found: object = control_plane
+    value: object = control_plane
     for part in _LOCAL.split("."):
-        found = found.get(part) if isinstance(found, dict) else None
-    return found if isinstance(found, dict) else {}
+        value = value.get(part) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
 
 
 def _names(settings: object) -> Iterator[str]:
