@@ -145,7 +145,7 @@ def kind(
 
 @dataclass(frozen=True)
 class KindsOf:
-    """The parts that the kinds of a group and version have in common. A call declares a kind that has the name of its class."""
+    """The parts that kinds of a group and version have in common. A call declares a kind, named as its class is."""
 
     group: str
     version: str

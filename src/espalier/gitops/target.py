@@ -64,8 +64,9 @@ def target_of(config: FluxConfig | GitOpsConfig, management: str) -> Target:
 
 @dataclass(frozen=True)
 class Credentials:
-    """The answers to what Git asks for: user and password (or token), or an SSH key without passphrase and the known hosts (files'
-    content). They are given to Flux in a Secret, and written nowhere else."""
+    """Credentials for a repository: user and password (or token), or an SSH key without passphrase and the known hosts
+    (contents of files). They are given to Flux in a Secret, and written nowhere else.
+    """
 
     username: str = ""
     password: str = field(default="", repr=False)
