@@ -3,6 +3,24 @@
 The holder renews every `retry` seconds. Another candidate takes over once it has seen the Lease unchanged for its
 duration (15 s). The holder gives up after `renew` seconds (10) without a renewal, counted from before the last request
 that succeeded; so its last write is sent five seconds before anybody else can write.
+
+A candidate is in one of three states:
+
+- Candidate (`acquire`): it tries every `retry` seconds, and up to a fifth more, so that two of them do not keep in
+  step. It takes a Lease that nobody or itself holds, or that has been the same for its duration. The time counts on
+  this process's clock from when this version was first read (`_observed_at`): clocks of machines differ, and
+  `renewTime` is only for readers.
+- Leader (`hold`): each answered write extends `fence` to `renew` seconds after its request was sent, because the server
+  may have stored it that early. A renewal that fails is tried again until then. A process that is not `alive` does not
+  renew, and so loses the Lease.
+- Former leader: `fence` is closed, because its deadline is over or the Lease was read with another holder. `hold`
+  returns, and the process ends: its supervisor starts it again, as a candidate.
+
+Two candidates can't both take a Lease. Each write has the resource version that was read last, so the second one gets a
+conflict; it then reads the Lease again before it writes (`_observed_version` is empty). So does a leader after a
+renewal whose answer was lost: the next one conflicts with it, and the Lease that is read names this candidate.
+
+`release` empties the holder after the last write, so that the next leader need not wait for the duration.
 """
 
 from __future__ import annotations

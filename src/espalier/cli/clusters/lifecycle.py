@@ -44,6 +44,7 @@ async def delete_cluster(
                 documents_, problems, others = manifest
                 if problems:
                     raise ManifestError(problems)
+                # With it: whether the cluster exists, and which release it will have.
                 prepared = documents.in_namespace(documents_, connected.namespace)
                 targets = [_target(resource, tree) for resource, tree in prepared]
                 further = await _further_targets(connected.client, others, connected.namespace, all_kinds=all_kinds)
@@ -108,6 +109,7 @@ async def push(
     from espalier.cli.clusters import preflight  # noqa: PLC0415  with all of admission: not for those who only delete
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
 
+    # Without the management cluster: the manifest by itself.
     documents_, problems, others = manifest
     own = chosen_release.own_version()
     await preflight.check(PROVIDERS, flag, documents_, problems, pushed_as=own)
@@ -131,6 +133,7 @@ async def push(
                 exchanged = chosen_release.upgraded(tree, existing, own, moves=moves)
             if exchanged:
                 progress.say(f"cluster {key}: release {own} replaces spec.bundlesRef, which is deprecated")
+            # Nothing of the cluster is written before all checks have passed, except the release that it needs.
             notices: tuple[str, ...] = ()
             if dry_run != "server":
                 notices = await preflight.install_releases(client, tree["spec"].get("eksaVersion"))
@@ -151,6 +154,7 @@ async def push(
             )
             if dry_run != "server":  # a deletion of another cluster may have taken them back before this one existed
                 await preflight.bring_credentials(PROVIDERS, client, [body for _, body in prepared], os.environ)
+            # From here on the cluster is the manager's work; the command only reports.
             cluster = next(
                 item
                 for item in applied

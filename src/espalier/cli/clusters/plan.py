@@ -68,6 +68,7 @@ async def plan(
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
 
     try:
+        # Flags that exclude each other.
         if move_release is not None and (eksa_version or not filename):
             flag = "--move-release" if move_release else "--keep-release"
             raise Usage(f"{flag} plans `espalier upgrade cluster -f FILE`: give -f, and omit --eksa-version")
@@ -75,6 +76,7 @@ async def plan(
             raise Usage("give a manifest (-f FILE), a release (--eksa-version V), or --manager")
         if manager and (filename or eksa_version):
             raise Usage("--manager plans with unchanged clusters: omit -f and --eksa-version")
+        # As `espalier upgrade cluster` checks a manifest, so that both refuse the same.
         documents_, problems, others = documents.examined(filename, several=True) if filename else ([], [], [])
         pushed_as = chosen_release.own_version() if move_release is not None else ""
         await preflight.check(PROVIDERS, connect, documents_, problems, pushed_as=pushed_as)

@@ -121,6 +121,7 @@ async def manager(
     Example:
       espalier manager --kubeconfig admin.kubeconfig --webhook-names 127.0.0.1
     """
+    # Wrong flags end the program before anything is connected.
     resync = flags.seconds(sync_period, "--sync-period")
     if resync < 1:
         raise Usage(f"--sync-period: found {sync_period}, allowed is 1s or more")
@@ -143,6 +144,8 @@ async def manager(
         options=options,
         hint=hint,
     ) as running:
+        # Each replica serves webhooks. Without releases no cluster can be rendered: what could not be installed is
+        # reported.
         webhooks = processes.webhooks(webhook_at, webhook_client_ca)
         if webhook_at:
             components.certify(running, webhooks, webhook_names.split(","), hooks_at if uses_hooks else None)

@@ -136,15 +136,18 @@ class ClusterObserver:
         self._options = options or Options()
         self._front_end = front_end
         self._render_inputs = RenderInputs()
+        # Clusters, by all that makes one concern another.
         indexes = {BY_NAME: _by_name, BY_LINK: _by_link, BY_SERIES: self._by_series, BY_ADDRESS: _by_address}
         self.clusters = caches.of(eksa.Cluster.resource, sharded=True, indexes=indexes)
         # Names are unique in all namespaces. Clusters in unwatched namespaces are known by their Cluster API objects.
         self.all_clusters = caches.of(eksa.Cluster.resource, indexes=indexes)
         self.management_cluster = ManagementCluster(caches, self.all_clusters)
+        # What they name: linked objects, GitOps configurations and releases.
         self.linked = LinkedObjects(caches, providers)
         self.git_ops = GitOpsObjects(caches)
         self.releases = ReleaseObjects(caches, uninstalled)
         self.release_use = ReleaseUse(self.all_clusters, self.releases)
+        # What this manager writes. Caches have only what it owns of each object, as only that is compared.
         optional = may_be_absent(providers)
         self.written: dict[Resource, Cache] = {
             resource: caches.of(
@@ -157,6 +160,7 @@ class ClusterObserver:
             for resource in written(providers)
         }
         self.extra_kinds = frozenset(extra_kinds(providers))
+        # What reports on machines and on their upgrades in place.
         uses_hooks = front_end is FrontEnd.HOOKS
         kinds = (ControlPlaneUpgrade, MachineDeploymentUpgrade, *((NodeUpgrade,) if uses_hooks else ()))
         by_cluster = {BY_NAME: _by_cluster_name, BY_CONTROLLER: by_controller}

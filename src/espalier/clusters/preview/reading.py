@@ -105,11 +105,13 @@ async def read(
     `versions` are the requested eksaVersions, `manifests` the requested Clusters. Only those Bundles are read that a
     cluster uses or will use. With `only_judges`, objects that only matter for later obstacles are not read.
     """
+    # All Clusters are read once for names; what else is read of them depends on these.
     everything = await _clusters(client) if asked is None else None
     keys = set(asked or ()) | {object_.key for object_ in everything or () if namespace in (None, object_.namespace)}
     names = sorted({key.name for key in keys})
     ours, theirs = _selector(CLUSTER_NAME_LABEL, names), _selector(contract.CLUSTER_NAME_LABEL, names)
     places = {key.namespace for key in keys}
+    # What does not depend on the specs, at the same time.
     named, unnamed = await _management(client)
     notices = list(unnamed)
     progress = () if only_judges else _UPGRADES
@@ -132,6 +134,7 @@ async def read(
         _all(_granted(_list(client, kind, SYSTEM_NAMESPACE, theirs), kind, notices) for kind in progress),
         _all(_granted(_get(client, kind, "", RUNTIME_EXTENSION), kind, notices) for kind in extension_kinds),
     )
+    # The objects that the specs name, those that must not clash with them, and the kinds that only some clusters have.
     asked_for = [
         *(cluster for cluster in clusters if cluster.key in keys),
         *(Object(msgspec.json.encode(manifest)) for manifest in manifests),
@@ -156,6 +159,7 @@ async def read(
         data = data + await _list(client, SECRET, SYSTEM_NAMESPACE, references.OF_OTHERS)
     made = made + await _all(_list(client, kind, SYSTEM_NAMESPACE, ours) for kind in sorted(extras))
     repositories, unread = await _git_ops(client, [*clusters, *named], keys, manifests, providers)
+    # Objects under the names of these clusters without their label, and the Bundles that clusters use or will use.
     known = {(object_.kind, object_.name) for object_ in made}
     singles = [resource for resource in written(providers) if object_names.is_of_cluster(resource)]
     others = ((resource, name) for resource in singles for name in names[:_MANY] if ours)
@@ -163,6 +167,7 @@ async def read(
         _all(_get(client, kind, SYSTEM_NAMESPACE, name) for kind, name in others if (kind.kind, name) not in known),
         _bundles(client, clusters, keys, releases, versions),
     )
+    # Of a new cluster, Secrets under its names show whether Cluster API would take over keys of another cluster.
     observed = (machine for machine in machines if _is_observed(machine))
     by_name = (object_ for part in rest for object_ in part)
     objects = [*clusters, *named, *releases, *distros, *links, *repositories, *data, *made, *observed, *by_name]

@@ -1,8 +1,13 @@
 """Server-side apply on plain trees: merges a manager's configuration into an object.
 
-Rules are those of Kubernetes' structured merge: maps are merged by field, lists by the keys their schema names, sets
-as sets; anything else is replaced. Fields that the manager applied before and now left out are removed, unless
-another manager owns them.
+Rules are those of Kubernetes' structured merge, in two steps of an apply (`managed_fields.py` has them all):
+
+- `merge`: maps are merged by field, lists by the keys that their schema names, sets as sets; anything else is replaced.
+  Items of a list are found by their keys wherever they are. Those of the configuration come in its order; items of
+  others stay before those that they preceded.
+- `prune`: fields that the manager applied before and now left out are removed, unless another manager owns them or
+  something below them. An item of a list keeps its keys as long as anything of it stays. A map or list that loses its
+  last field goes as well, one that was empty before does not.
 """
 
 from __future__ import annotations

@@ -174,6 +174,7 @@ class Backups:
                 await self._tools.garden.remove_finalizer(BackupEntry.resource, live, FINALIZER)
             return outcome
         live = await self._tools.garden.add_finalizer(BackupEntry.resource, live, FINALIZER)
+        # The bucket must be usable first; each wait is reported on the entry.
         bucket = self._observer.garden[BackupBucket.resource].get(Key("", typed.spec.bucket_name))
         if bucket is None:
             message = f"spec.bucketName: found {typed.spec.bucket_name}, but there is no such BackupBucket"
@@ -190,6 +191,7 @@ class Backups:
         if problem := await credentials_problem(self._tools.garden.client, bucket_of_entry):
             message = f"BackupBucket {bucket.name}: {problem}"
             return await self._report_wait(live, BackupReason.CREDENTIALS_MISSING, message)
+        # The status of a bucket may be of another seed, which could name servers of its own: it is checked first.
         provider = bucket_of_entry.spec.provider
         wanted: Tree = {
             "type": provider.type,

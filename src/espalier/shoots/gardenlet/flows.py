@@ -32,6 +32,7 @@ ALL_EXTENSIONS = (*BEFORE_API_SERVER, *AFTER_API_SERVER)
 
 def _reconcile() -> Flow[ShootContext]:
     flow: Flow[ShootContext] = Flow("Reconcile")
+    # What may exist before this seed owns the shoot: its namespace, secrets and credentials.
     wait_for_ownership_epoch = flow.add("Wait for ownership epoch", backups.wait_for_ownership)
     generate_secrets = flow.add("Generate secrets", secrets.generate, after=[wait_for_ownership_epoch])
     deploy_namespace = flow.add("Deploy namespace", control_plane.deploy_namespace, after=[wait_for_ownership_epoch])
@@ -47,6 +48,7 @@ def _reconcile() -> Flow[ShootContext]:
         after=[deploy_namespace],
         skip=secrets.skip_credentials,
     )
+    # Backups are copied before anything of this epoch starts, so that its etcd restores the last of the source.
     deploy_backup_entry = flow.add("Deploy backup entry", backups.deploy_backup_entry, after=[deploy_namespace])
     deploy_source_backup_entry = flow.add(
         "Deploy source backup entry",
@@ -64,6 +66,7 @@ def _reconcile() -> Flow[ShootContext]:
     remove_source_backup_entry = flow.add(
         "Remove source backup entry", backups.delete_source_backup_entry, after=[remove_copying_etcd]
     )
+    # From this task on the source must be silent: etcd, and all that acts outside, start after it.
     wait_for_lease_of_source = flow.add(
         "Wait for lease of source", backups.wait_for_source_lease, after=[copy_backups], skip=backups.skip_lease_wait
     )
@@ -78,6 +81,7 @@ def _reconcile() -> Flow[ShootContext]:
             derive_secrets,
         ],
     )
+    # The control plane, and the extension resources with the state that was restored.
     deploy_etcd = flow.add("Deploy etcd", backups.deploy_etcd, after=[take_ownership])
     deploy_services = flow.add("Deploy services", control_plane.deploy_services, after=[deploy_namespace])
     deploy_infrastructure = flow.add("Deploy infrastructure", extensions.deploy(Infrastructure), after=[take_ownership])
@@ -97,6 +101,8 @@ def _reconcile() -> Flow[ShootContext]:
     deploy_dns_records = flow.add(
         "Deploy DNS records", extensions.deploy(DNSRecord), after=[take_ownership, deploy_services]
     )
+    # Controllers start last: they would take nodes for lost that have not renewed their Leases since the hand-over, and
+    # wait for the Leases that the controllers of the source held.
     wait_for_nodes = flow.add(
         "Wait for nodes",
         control_plane.wait_for_nodes,
@@ -115,6 +121,7 @@ def _reconcile() -> Flow[ShootContext]:
         after=[release_leases_of_controllers, wait_for_nodes],
     )
     flow.add("Deploy kube-scheduler", control_plane.deploy(SCHEDULER), after=[release_leases_of_controllers])
+    # Machines are restored before the program that compares them with the cloud starts: it would create them again.
     deploy_machine_controller_manager = flow.add(
         "Deploy machine-controller-manager",
         control_plane.deploy_machine_controller_manager,

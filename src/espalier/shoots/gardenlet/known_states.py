@@ -112,6 +112,7 @@ def controller(
 ) -> Controller:
     """The controller that keeps ShootStates up to date. It reads a ShootState once per shoot, and again if its version
     is another one, which it asks for every `period` seconds."""
+    # `known` stands in for a cache of ShootStates: it has digests, because a seed could not hold all states.
     shoots.add_indexes({BY_TECHNICAL_ID: technical_ids})
     observed = StateObserver(shoots, cast(Cache, known), seed_caches)
     sync = Sync(observed, states, seed, recorder)
@@ -168,6 +169,7 @@ def controller(
             known.forget(key)
             return Wait(StateReason.OBJECT_CHANGED, f"{conflict}", after=0.5)
 
+    # Shoots, what was written, checks that are due, and extension resources of kinds that may come later.
     shoot_states = Controller("shootstate", reconcile, workers=5)
     shoot_states.watch(shoots)
     known.subscribe(shoot_states.enqueue)

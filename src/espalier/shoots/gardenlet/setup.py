@@ -46,6 +46,7 @@ def component(
     """
 
     def build(host: Host) -> None:
+        # Objects of the garden are read through caches of their own; the tools write to both sides.
         manager = host.manager
         caches = Caches(garden, rng=manager.rng)
         observer = ShootObserver(caches, host.caches, config.seed)
@@ -68,6 +69,7 @@ def component(
             shoots=shoots,
         )
         manager.add(caches)
+        # The flows of shoots, and the copies of extension states in the garden: a new ShootState wakes its shoot.
         reconciles = controller.controller(observer, tools)
         known.subscribe(reconciles.enqueue)
         manager.add(reconciles)
@@ -86,6 +88,7 @@ def component(
                 rng=manager.rng,
             )
         )
+        # Signs of life: the Leases of shoots and of the seed, and conditions. The garden gives a silent seed up.
         manager.add(leases.controller(observer, tools))
         times = MoveTimes(config.timing, config.dns_ttl)
         heartbeat = Heartbeat(config.seed, host.client, garden, manager.clock, config.heartbeat, times)
@@ -93,6 +96,7 @@ def component(
         cares = care.controller(observer, tools, manager.rng, lambda: heartbeat.is_lease_renewed, known.problem)
         known.subscribe(cares.enqueue)
         manager.add(cares)
+        # Backups, and what is left of shoots that another seed has now.
         if connect is not None:
             manager.add(reach.controller(observer, tools, connect, manager.rng))
         manager.add(orphans.controller(observer, tools))
