@@ -301,11 +301,11 @@ class Renderer:
         return OrchardCluster(metadata=replace(metadata, annotations={CARRIED: carried(password)}))
 
     def control_plane_config(self, render_input: RenderInput) -> KubeadmConfigSpec:
-        config = kubeadm.control_plane_config(render_input, kubelet_args={}, cri_socket=SOCKET, cert_sans=())
+        config = kubeadm.control_plane_config(render_input, NODE)
         return _with_users(config, render_input, render_input.control_plane.machine_group_ref)
 
     def worker_config(self, render_input: RenderInput, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
-        config = kubeadm.worker_config(render_input, group, kubelet_args={}, cri_socket=SOCKET)
+        config = kubeadm.worker_config(render_input, group, NODE)
         return _with_users(config, render_input, group.machine_group_ref)
 
     def machine_template(
@@ -341,6 +341,7 @@ class Rules:
 
 
 SOCKET = "unix:///run/containerd/containerd.sock"
+NODE = kubeadm.NodeSettings({}, SOCKET, has_fixed_args=False)
 
 
 def carried(password: bytes) -> str:

@@ -37,7 +37,9 @@ from espalier.providers.cloudstack.kinds import (
     Named,
 )
 
-_KUBELET_ARGS = {"provider-id": "cloudstack:///'{{ ds.meta_data.instance_id }}'"}
+_NODE = kubeadm.NodeSettings(
+    {"provider-id": "cloudstack:///'{{ ds.meta_data.instance_id }}'"}, kubeadm.CRI_SOCKET, host_os.NODE_NAME
+)
 """cloud-init replaces the ID of the instance: there is no cloud controller to set provider IDs."""
 
 _NO_SWAP = "swapoff -a"
@@ -70,12 +72,9 @@ def _failure_domain(availability_zone: AvailabilityZone) -> CloudStackFailureDom
 
 def control_plane_config(render_input: RenderInput) -> KubeadmConfigSpec:
     """The kubeadm configuration of control plane machines."""
-    configuration = render_input.control_plane.kubelet_configuration
     config = kubeadm.control_plane_config(
         render_input,
-        kubelet_args=_KUBELET_ARGS | kubeadm.fixed_kubelet_args(configuration),
-        cri_socket=kubeadm.CRI_SOCKET,
-        node_name=host_os.NODE_NAME,
+        _NODE,
     )
     machine_config = _with_machine_settings(
         config, linked_objects.of_group(CloudStackMachineConfig, render_input, None).spec
@@ -98,9 +97,7 @@ def worker_config(render_input: RenderInput, group: WorkerNodeGroupConfiguration
     config = kubeadm.worker_config(
         render_input,
         group,
-        kubelet_args=_KUBELET_ARGS | kubeadm.fixed_kubelet_args(group.kubelet_configuration),
-        cri_socket=kubeadm.CRI_SOCKET,
-        node_name=host_os.NODE_NAME,
+        _NODE,
     )
     return _with_machine_settings(config, linked_objects.of_group(CloudStackMachineConfig, render_input, group).spec)
 

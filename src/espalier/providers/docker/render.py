@@ -23,11 +23,15 @@ from espalier.releases import Image, image_at
 CERT_SANS = ("localhost", "127.0.0.1")
 """The load balancer's port is published on the host's loopback address."""
 
-KUBELET_ARGS = {
-    # A container sees the host's disk, whose usage is no reason to evict pods.
-    "eviction-hard": "nodefs.available<0%,nodefs.inodesFree<0%,imagefs.available<0%",
-    "tls-cipher-suites": kubeadm.CIPHER_SUITES,
-}
+_NODE = kubeadm.NodeSettings(
+    {
+        # A container sees the host's disk, whose usage is no reason to evict pods.
+        "eviction-hard": "nodefs.available<0%,nodefs.inodesFree<0%,imagefs.available<0%",
+        "tls-cipher-suites": kubeadm.CIPHER_SUITES,
+    },
+    kubeadm.CRI_SOCKET,
+    has_fixed_args=False,
+)
 
 FAIL_CGROUP_V1_SINCE = minor("1.31")
 """The first Kubernetes version whose kubelet has the flag. Since 1.35 it is on by default: the kubelet refuses to start
@@ -72,14 +76,12 @@ def settings(render_input: RenderInput) -> Settings:
 
 def control_plane_config(render_input: RenderInput) -> KubeadmConfigSpec:
     """The kubeadm configuration of control plane machines."""
-    return kubeadm.control_plane_config(
-        render_input, kubelet_args=KUBELET_ARGS, cri_socket=kubeadm.CRI_SOCKET, cert_sans=CERT_SANS
-    )
+    return kubeadm.control_plane_config(render_input, _NODE, cert_sans=CERT_SANS)
 
 
 def worker_config(render_input: RenderInput, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
     """The kubeadm configuration of workers."""
-    return kubeadm.worker_config(render_input, group, kubelet_args=KUBELET_ARGS, cri_socket=kubeadm.CRI_SOCKET)
+    return kubeadm.worker_config(render_input, group, _NODE)
 
 
 def machine_template(

@@ -50,10 +50,14 @@ CERT_SANS = ("localhost", "127.0.0.1", "0.0.0.0")  # noqa: S104  a name in a cer
 AUTHORITIES = "ca.crt"
 """The key of certificates in ConfigMaps."""
 
-_KUBELET_ARGS = {
-    "cloud-provider": "external",
-    "eviction-hard": "nodefs.available<0%,nodefs.inodesFree<0%,imagefs.available<0%",
-}
+_NODE = kubeadm.NodeSettings(
+    {
+        "cloud-provider": "external",
+        "eviction-hard": "nodefs.available<0%,nodefs.inodesFree<0%,imagefs.available<0%",
+    },
+    kubeadm.CRI_SOCKET,
+    host_os.NODE_NAME,
+)
 _KUBE_VIP = kube_vip.Variant({"svc_enable": "false", "lb_enable": "false"}, kubeconfig_type="FileOrCreate")
 """As in EKS Anywhere."""
 
@@ -95,12 +99,9 @@ def _failure_domain(domain: FailureDomain) -> NutanixFailureDomain:
 
 def control_plane_config(render_input: RenderInput) -> KubeadmConfigSpec:
     """The kubeadm configuration of control plane machines."""
-    configuration = render_input.control_plane.kubelet_configuration
     config = kubeadm.control_plane_config(
         render_input,
-        kubelet_args=_KUBELET_ARGS | kubeadm.fixed_kubelet_args(configuration),
-        cri_socket=kubeadm.CRI_SOCKET,
-        node_name=host_os.NODE_NAME,
+        _NODE,
         cert_sans=CERT_SANS,
     )
     machine_config = _with_machine_settings(config, linked_objects.of_group(NutanixMachineConfig, render_input, None))
@@ -121,9 +122,7 @@ def worker_config(render_input: RenderInput, group: WorkerNodeGroupConfiguration
     config = kubeadm.worker_config(
         render_input,
         group,
-        kubelet_args=_KUBELET_ARGS | kubeadm.fixed_kubelet_args(group.kubelet_configuration),
-        cri_socket=kubeadm.CRI_SOCKET,
-        node_name=host_os.NODE_NAME,
+        _NODE,
     )
     return _with_machine_settings(config, linked_objects.of_group(NutanixMachineConfig, render_input, group))
 

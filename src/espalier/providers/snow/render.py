@@ -64,7 +64,7 @@ BOTTLEROCKET_BOOTSTRAP = "snow.bottlerocketBootstrapSnow"
 _BOOTSTRAP_CONTAINER = "bottlerocket-bootstrap-snow"
 """The container that runs that image on Bottlerocket."""
 
-_KUBELET_ARGS = {"provider-id": "aws-snow:////'{{ ds.meta_data.instance_id }}'"}
+_NODE = kubeadm.NodeSettings({"provider-id": "aws-snow:////'{{ ds.meta_data.instance_id }}'"})
 _TAINTS = [kubeadm.CONTROL_PLANE_TAINT]
 _ETCD_ARGS = {"listen-peer-urls": "https://0.0.0.0:2380", "listen-client-urls": "https://0.0.0.0:2379"}
 """etcd listens at all addresses: the node's is on a direct network interface, and the instance does not know it."""
@@ -87,8 +87,7 @@ def control_plane_config(render_input: RenderInput) -> KubeadmConfigSpec:
     spec = linked_objects.of_group(SnowMachineConfig, render_input, None).spec
     if spec.os == BOTTLEROCKET:
         return _control_plane_of_bottlerocket(render_input, spec)
-    kubelet_args = _KUBELET_ARGS | kubeadm.fixed_kubelet_args(render_input.control_plane.kubelet_configuration)
-    config = kubeadm.control_plane_config(render_input, kubelet_args=kubelet_args, cri_socket="", usual_taints=_TAINTS)
+    config = kubeadm.control_plane_config(render_input, _NODE, usual_taints=_TAINTS)
     machine_config = kube_vip.joins(
         _with_machine_settings(
             _with_etcd_at_all_addresses(config), spec, kube_vip.first_machine(render_input.of_control_plane.version)
@@ -102,21 +101,18 @@ def worker_config(render_input: RenderInput, group: WorkerNodeGroupConfiguration
     """The kubeadm configuration of workers."""
     spec = linked_objects.of_group(SnowMachineConfig, render_input, group).spec
     if spec.os == BOTTLEROCKET:
-        config = kubeadm.worker_config(render_input, group, kubelet_args=_KUBELET_ARGS, cri_socket="", by_settings=True)
+        config = kubeadm.worker_config(render_input, group, _NODE, by_settings=True)
         containers = _containers(render_input.of_group(group).bundle)
         bottlerocket_config = bottlerocket.worker_config(
             render_input, group, config, spec.host_os_configuration, containers
         )
         return replace(bottlerocket_config, ntp=host_os.ntp(spec.host_os_configuration))
-    kubelet_args = _KUBELET_ARGS | kubeadm.fixed_kubelet_args(group.kubelet_configuration)
-    config = kubeadm.worker_config(render_input, group, kubelet_args=kubelet_args, cri_socket="")
+    config = kubeadm.worker_config(render_input, group, _NODE)
     return _with_machine_settings(config, spec)
 
 
 def _control_plane_of_bottlerocket(render_input: RenderInput, spec: SnowMachineConfigSpec) -> KubeadmConfigSpec:
-    config = kubeadm.control_plane_config(
-        render_input, kubelet_args=_KUBELET_ARGS, cri_socket="", by_settings=True, usual_taints=_TAINTS
-    )
+    config = kubeadm.control_plane_config(render_input, _NODE, by_settings=True, usual_taints=_TAINTS)
     variant = kube_vip.Variant(kubeconfig=bottlerocket.KUBECONFIG)
     vip = kube_vip.file(image(render_input, "kube_vip"), render_input.spec.endpoint_host, variant)
     containers = _containers(render_input.of_control_plane.bundle)

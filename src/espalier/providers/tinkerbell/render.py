@@ -46,7 +46,7 @@ NODE_STARTUP_TIMEOUT = "20m0s"
 POOL_LABEL = "pool"
 """Label of a MachineDeployment and its machines with the worker node group, as in EKS Anywhere."""
 
-_KUBELET_ARGS = {"provider-id": "PROVIDER_ID"}
+_NODE = kubeadm.NodeSettings({"provider-id": "PROVIDER_ID"})
 """Cluster API's provider puts the ID of the machine there."""
 
 _DELETION = MachineDeletion(node_deletion_timeout_seconds=30)
@@ -67,8 +67,7 @@ def infrastructure_cluster(render_input: RenderInput) -> TinkerbellCluster:
 
 def control_plane_config(render_input: RenderInput) -> KubeadmConfigSpec:
     """The kubeadm configuration of control plane machines."""
-    kubelet_args = _KUBELET_ARGS | kubeadm.fixed_kubelet_args(render_input.control_plane.kubelet_configuration)
-    config = kubeadm.control_plane_config(render_input, kubelet_args=kubelet_args, cri_socket="")
+    config = kubeadm.control_plane_config(render_input, _NODE)
     machine_config = kube_vip.joins(
         _with_machine_settings(config, of_group(TinkerbellMachineConfig, render_input, None).spec)
     )
@@ -90,8 +89,7 @@ def control_plane_config(render_input: RenderInput) -> KubeadmConfigSpec:
 
 def worker_config(render_input: RenderInput, group: WorkerNodeGroupConfiguration) -> KubeadmConfigSpec:
     """The kubeadm configuration of workers."""
-    kubelet_args = _KUBELET_ARGS | kubeadm.fixed_kubelet_args(group.kubelet_configuration)
-    config = kubeadm.worker_config(render_input, group, kubelet_args=kubelet_args, cri_socket="")
+    config = kubeadm.worker_config(render_input, group, _NODE)
     return _with_machine_settings(config, of_group(TinkerbellMachineConfig, render_input, group).spec)
 
 

@@ -55,7 +55,7 @@ from espalier.providers.vsphere.sizes import sizes
 
 API_PORT = 6443
 
-_KUBELET_ARGS = {"cloud-provider": "external"}
+_NODE = kubeadm.NodeSettings({"cloud-provider": "external"}, kubeadm.CRI_SOCKET, host_os.NODE_NAME)
 
 SECOND_NETWORK = "second-network-interface-bootstrap-container"
 """Name of the container that sets up the second network interface of Bottlerocket, as in EKS Anywhere."""
@@ -87,12 +87,9 @@ def control_plane_config(render_input: RenderInput) -> KubeadmConfigSpec:
     machine_config = linked_objects.of_group(VSphereMachineConfig, render_input, None)
     if machine_config.spec.os == BOTTLEROCKET:
         return _control_plane_of_bottlerocket(render_input, machine_config.spec)
-    configuration = render_input.control_plane.kubelet_configuration
     config = kubeadm.control_plane_config(
         render_input,
-        kubelet_args=_KUBELET_ARGS | kubeadm.fixed_kubelet_args(configuration),
-        cri_socket=kubeadm.CRI_SOCKET,
-        node_name=host_os.NODE_NAME,
+        _NODE,
         usual_taints=[kubeadm.CONTROL_PLANE_TAINT],
     )
     vip = kube_vip.file(image(render_input, "kube_vip"), render_input.spec.endpoint_host)
@@ -115,9 +112,7 @@ def worker_config(render_input: RenderInput, group: WorkerNodeGroupConfiguration
     config = kubeadm.worker_config(
         render_input,
         group,
-        kubelet_args=_KUBELET_ARGS | kubeadm.fixed_kubelet_args(group.kubelet_configuration),
-        cri_socket=kubeadm.CRI_SOCKET,
-        node_name=host_os.NODE_NAME,
+        _NODE,
     )
     return _with_machine_settings(config, machine_config)
 
@@ -135,9 +130,7 @@ def _with_machine_settings(config: KubeadmConfigSpec, machine_config: VSphereMac
 def _control_plane_of_bottlerocket(render_input: RenderInput, spec: VSphereMachineConfigSpec) -> KubeadmConfigSpec:
     config = kubeadm.control_plane_config(
         render_input,
-        kubelet_args=_KUBELET_ARGS,
-        cri_socket=kubeadm.CRI_SOCKET,
-        node_name=host_os.NODE_NAME,
+        _NODE,
         by_settings=True,
         usual_taints=[kubeadm.CONTROL_PLANE_TAINT],
     )
@@ -154,9 +147,7 @@ def _worker_of_bottlerocket(
     config = kubeadm.worker_config(
         render_input,
         group,
-        kubelet_args=_KUBELET_ARGS,
-        cri_socket=kubeadm.CRI_SOCKET,
-        node_name=host_os.NODE_NAME,
+        _NODE,
         by_settings=True,
     )
     containers = bottlerocket.Containers()

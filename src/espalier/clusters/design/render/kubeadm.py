@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from espalier.api.capi.kubeadm import (
     ApiServer,
@@ -75,13 +75,24 @@ _LEARNERS = range(minor("1.29"), minor("1.33"))
 """Kubernetes versions in which new etcd members first join as learners unless kubeadm is configured otherwise."""
 
 
-def fixed_kubelet_args(configuration: object) -> dict[str, str]:
-    """Fixed kubelet flags of machines.
+class NodeSettings(NamedTuple):
+    """How all machines of a provider register as nodes."""
 
-    A KubeletConfiguration can set these: with one, the cipher suites move into it (layer `provider-settings`), and it
-    or kubeadm's equal defaults determine the others.
-    """
-    return {"tls-cipher-suites": CIPHER_SUITES} if configuration else _KUBELET_ARGS
+    kubelet_args: Mapping[str, str]
+    cri_socket: str = ""
+    name: str = ""
+    has_fixed_args: bool = True
+    """True if they also have the kubelet flags that are the same for all providers."""
+
+    def flags(self, configuration: object, *, by_settings: bool) -> Mapping[str, str]:
+        """The kubelet flags of machines, with those that are fixed unless settings of the operating system apply.
+
+        A KubeletConfiguration can set the fixed ones: with one, the cipher suites move into it (layer
+        `provider-settings`), and it or kubeadm's equal defaults determine the others.
+        """
+        if by_settings or not self.has_fixed_args:
+            return self.kubelet_args
+        return {**self.kubelet_args, **({"tls-cipher-suites": CIPHER_SUITES} if configuration else _KUBELET_ARGS)}
 
 
 def with_cloud_controller(render_input: RenderInput) -> Settings:
@@ -168,15 +179,13 @@ def _etcd(render_input: RenderInput) -> Etcd:
 
 def control_plane_config(
     render_input: RenderInput,
+    node: NodeSettings,
     *,
-    kubelet_args: Mapping[str, str],
-    cri_socket: str,
     cert_sans: tuple[str, ...] = (),
-    node_name: str = "",
     by_settings: bool = False,
     usual_taints: list[Taint] | None = None,
 ) -> KubeadmConfigSpec:
-    """The kubeadm configuration of control plane machines; the first arguments come from the provider.
+    """The kubeadm configuration of control plane machines.
 
     `by_settings`: settings of the operating system configure the machine and its kubelet, without files or commands.
     `usual_taints` are the default taints; None leaves them to kubeadm.
@@ -188,7 +197,8 @@ def control_plane_config(
     patches = Patches(directory=PATCHES_FOLDER) if configuration else None
 
     def registration() -> NodeRegistration:
-        return _registration(render_input, control_plane.labels, taints, kubelet_args, cri_socket, node_name)
+        flags = node.flags(control_plane.kubelet_configuration, by_settings=by_settings)
+        return _registration(render_input, control_plane.labels, taints, flags, node)
 
     exclusions = admission_exclusions.of(control_plane)
     setup = node_setup.NOTHING if by_settings else node_setup.setup(render_input)
@@ -212,20 +222,17 @@ def control_plane_config(
 def worker_config(
     render_input: RenderInput,
     group: WorkerNodeGroupConfiguration,
+    node: NodeSettings,
     *,
-    kubelet_args: Mapping[str, str],
-    cri_socket: str,
-    node_name: str = "",
     by_settings: bool = False,
 ) -> KubeadmConfigSpec:
-    """The kubeadm configuration of workers; the last arguments come from the provider."""
+    """The kubeadm configuration of workers; `by_settings` as for the control plane."""
+    flags = node.flags(group.kubelet_configuration, by_settings=by_settings)
     configuration = None if by_settings else group.kubelet_configuration
     setup = node_setup.NOTHING if by_settings else node_setup.setup(render_input)
     return KubeadmConfigSpec(
         join_configuration=JoinConfiguration(
-            node_registration=_registration(
-                render_input, group.labels, group.taints or None, kubelet_args, cri_socket, node_name
-            ),
+            node_registration=_registration(render_input, group.labels, group.taints or None, flags, node),
             patches=Patches(directory=PATCHES_FOLDER) if configuration else None,
         ),
         files=[*_kubelet_files(configuration), *setup.files],
@@ -238,8 +245,7 @@ def _registration(
     labels: Mapping[str, str],
     taints: list[Taint] | None,
     kubelet_args: Mapping[str, str],
-    cri_socket: str,
-    name: str,
+    node: NodeSettings,
 ) -> NodeRegistration:
     network = render_input.spec.cluster_network
     flags = dict(kubelet_args)
@@ -247,7 +253,7 @@ def _registration(
         flags["resolv-conf"] = network.dns.resolv_conf.path
     if labels:
         flags["node-labels"] = ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
-    return NodeRegistration(name=name, cri_socket=cri_socket, taints=taints, kubelet_extra_args=args(flags))
+    return NodeRegistration(name=node.name, cri_socket=node.cri_socket, taints=taints, kubelet_extra_args=args(flags))
 
 
 def _kubelet_files(configuration: dict[str, Any] | None) -> list[File]:
