@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from espalier.api.meta import Tree
 from espalier.apiserver.schema import cel, cel_values
@@ -75,31 +75,33 @@ def _rule(rule: Tree, schema: Tree, where: str, lost: str, declared: frozenset[s
 
 
 def _compile_problems(rule: Tree, schema: Tree, where: str, lost: str) -> Iterator[StatusCause]:
-    optional = bool(rule.get("optionalOldSelf"))
-    try:
-        expression = cel.compiled(rule["rule"], schema, optional_old=optional)
-    except cel.Unsupported:
+    expression = yield from _compiled(rule, "rule", schema, where, "compilation", "cel expression", "bool")
+    if expression is None:
         return
-    except cel.Malformed as error:
-        yield _invalid(f"{where}.rule", rule, f"compilation failed: {error}")
-        return
-    if expression.type not in ("bool", "dyn"):
-        yield _invalid(f"{where}.rule", rule, "cel expression must evaluate to a bool")
     if expression.uses_old and lost:
         detail = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {lost}"
         yield failures.invalid(f"{where}.rule", rule["rule"], detail)
-    if optional and not expression.uses_old:
+    if rule.get("optionalOldSelf") and not expression.uses_old:
         yield failures.invalid(f"{where}.optionalOldSelf", True, "may not be set if oldSelf is not used in rule")
     if rule.get("messageExpression"):
-        try:
-            message = cel.compiled(rule["messageExpression"], schema, optional_old=optional)
-        except cel.Unsupported:
-            return
-        except cel.Malformed as error:
-            yield _invalid(f"{where}.messageExpression", rule, f"messageExpression compilation failed: {error}")
-            return
-        if message.type not in ("string", "dyn"):
-            yield _invalid(f"{where}.messageExpression", rule, "messageExpression must evaluate to a string")
+        field = "messageExpression"
+        yield from _compiled(rule, field, schema, where, f"{field} compilation", field, "string")
+
+
+def _compiled(
+    rule: Tree, field: str, schema: Tree, where: str, compilation: str, subject: str, result: str
+) -> Generator[StatusCause, None, cel.Expression | None]:
+    """The expression in a field, of which `result` is the type; None if it can't be compiled."""
+    try:
+        expression = cel.compiled(rule[field], schema, optional_old=bool(rule.get("optionalOldSelf")))
+    except cel.Unsupported:
+        return None
+    except cel.Malformed as error:
+        yield _invalid(f"{where}.{field}", rule, f"{compilation} failed: {error}")
+        return None
+    if expression.type not in (result, "dyn"):
+        yield _invalid(f"{where}.{field}", rule, f"{subject} must evaluate to a {result}")
+    return expression
 
 
 def _invalid(where: str, rule: Tree, detail: str) -> StatusCause:
