@@ -54,6 +54,11 @@ class Prose(NamedTuple):
     """Why a reason that ends by itself needs no limit."""
 
 
+def satisfied(name: str, meaning: str) -> Prose:
+    """The prose of a reason of conditions that are True."""
+    return Prose(name, Remedy.NONE, meaning, ())
+
+
 class Reason(StrEnum):
     """Base of the constants for reasons. A constant is the name that is stored, and has its prose.
 
