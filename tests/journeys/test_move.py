@@ -318,6 +318,33 @@ def test_clusters_with_a_common_datacenter_move_together() -> None:
     between(story)
 
 
+def test_a_common_datacenter_moves_with_each_cluster() -> None:
+    """They are moved one after the other, and one of them back and forth."""
+
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        await source.apply(name="second", datacenterRef={"kind": "DockerDatacenterConfig", "name": GARDEN.name})
+        await source.apply(name="third")  # stays, and with it the finalizer of the record that manages it
+        await source.until_ready(SECOND)
+        await asyncio.sleep(CALM)
+        here, there = source.client, target.client
+        for start, end, key, at in (
+            (here, there, GARDEN, target),
+            (here, there, SECOND, target),
+            (there, here, SECOND, source),
+            (here, there, SECOND, target),
+        ):
+            written = target.written(), source.written()
+            await (await mover(start, end)).move([key])
+            await asyncio.sleep(CALM)
+            writes = (target.written() - written[0]) + (source.written() - written[1])
+            assert set(writes) <= {("create", "secrets", "")}  # each hour it is tried, as a copy can't be read
+            await at.until_ready(key)
+        datacenter = await there.get(DockerDatacenterConfig.resource, GARDEN.name, NAMESPACE)
+        assert {one.name for one in datacenter.metadata.owner_references} == {GARDEN.name, SECOND.name}
+
+    between(story)
+
+
 PROVIDERS_WITH_CREDENTIALS = sampled([one for one in LIVES if "secret" in one.before.__qualname__], 1)
 
 

@@ -219,11 +219,15 @@ class Copies:
             else:
                 await self._finish(item, present)
                 return uid, present.metadata.uid
-        if mark_of(present) != record.mark:
+        if not self._is_copy(present):
             return uid, present.metadata.uid  # shared: it was there, with this content
         if objects.differences(item, present, uids, self.judge.stamps):
-            body["metadata"] |= {"uid": present.metadata.uid, "resourceVersion": present.resource_version}
-            present = await client.replace(item.resource, body)
+            # Owners that moved earlier are not at the source any more, and stay.
+            owners = [one for one in objects.owners(present.tree) if one["uid"] not in uids.values()]
+            metadata = body["metadata"] | {"uid": present.metadata.uid, "resourceVersion": present.resource_version}
+            metadata["annotations"] |= {MOVED_FROM_ANNOTATION: mark_of(present)}
+            metadata["ownerReferences"] = [*metadata.get("ownerReferences", ()), *owners]
+            present = await client.replace(item.resource, body | {"metadata": metadata})
         await self._finish(item, present)
         return uid, present.metadata.uid
 

@@ -160,10 +160,10 @@ def copied(item: Item, uids: Mapping[str, str], mark: str, annotations: Mapping[
     metadata = {name: value for name, value in tree["metadata"].items() if name not in _OF_THE_SERVER}
     merged = metadata.get("annotations", {}) | {MOVED_FROM_ANNOTATION: mark} | dict(annotations or {})
     metadata["annotations"] = {name: value for name, value in merged.items() if value is not None}
-    owners = [owner | {"uid": uids[owner["uid"]]} for owner in _owners(tree) if owner["uid"] in uids]
+    references = [owner | {"uid": uids[owner["uid"]]} for owner in owners(tree) if owner["uid"] in uids]
     metadata.pop("ownerReferences", None)
-    if owners:
-        metadata["ownerReferences"] = owners
+    if references:
+        metadata["ownerReferences"] = references
     body = {**tree, "metadata": metadata}
     if item.has_status:
         body.pop("status", None)
@@ -217,15 +217,15 @@ def lacks(wanted: Any, present: Any) -> bool:
 
 def _comparable(tree: Tree, uids: Mapping[str, str] | None) -> Tree:
     metadata = tree["metadata"]
-    owners = _owners(tree)
+    references = owners(tree)
     if uids is not None:
-        owners = [owner | {"uid": uids[owner["uid"]]} for owner in owners if owner["uid"] in uids]
+        references = [owner | {"uid": uids[owner["uid"]]} for owner in references if owner["uid"] in uids]
     remaining = {name: value for name, value in metadata.get("annotations", {}).items() if name not in _OF_THE_MOVE}
     rest = {name: value for name, value in tree.items() if name not in ("metadata", "status")}
     if rest["kind"] == CAPI_CLUSTER.kind and rest["apiVersion"].partition("/")[0] == CAPI_CLUSTER.group:
         rest["spec"] = {name: value for name, value in rest.get("spec", {}).items() if name != "paused"}
     labels, finalizers = metadata.get("labels", {}), sorted(metadata.get("finalizers", ()))
-    by_uid = {owner["uid"]: owner for owner in owners}
+    by_uid = {owner["uid"]: owner for owner in references}
     return {**rest, "labels": labels, "annotations": remaining, "finalizers": finalizers, "ownerReferences": by_uid}
 
 
@@ -240,6 +240,7 @@ def _lacking(wanted: Any, present: Any, path: tuple[paths.PathStep, ...]) -> Ite
         yield paths.render(path)
 
 
-def _owners(tree: Tree) -> list[Tree]:
+def owners(tree: Tree) -> list[Tree]:
+    """The owner references of an object."""
     references: list[Tree] = tree["metadata"].get("ownerReferences", [])
     return references
