@@ -25,8 +25,15 @@ from espalier.moving.restore import Restore
 from espalier.moving.sides import Side
 from espalier.runtime.clock import SystemClock
 
+EXIT_CODES = """
+\b
+Exit codes: 0 done · 1 refused or failed (the reason is on standard error) ·
+2 wrong command line · 3 no API server answered · 4 timed out ·
+5 the folder is damaged · 130 interrupted
+"""
 
-@click.command(cls=Command)
+
+@click.command(cls=Command, epilog=EXIT_CODES)
 @click.option("--to-kubeconfig", type=flags.FILE, metavar="FILE", help="Kubeconfig of the target.")
 @click.option("--to-context", metavar="NAME", help="Context within it.")
 @click.option(
@@ -80,7 +87,7 @@ async def move(
       espalier move --to-kubeconfig new.kubeconfig --cluster garden --dry-run
       espalier move --to-kubeconfig new.kubeconfig --cluster garden
       espalier move --to-folder monday
-      espalier move --from-folder monday --kubeconfig new.yaml --source-is-lost
+      espalier move --from-folder monday --kubeconfig new.kubeconfig
     """
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415  with all of rendering: not for help
 
