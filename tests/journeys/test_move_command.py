@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from espalier.api.core import NAMESPACE as NAMESPACES
+from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.cli.clusters import move
 from espalier.cli.clusters.lost_source import answers
@@ -19,7 +20,7 @@ from espalier.cli.kit.failures import Damaged, Failure
 from espalier.kube.access import Access
 from espalier.moving import folder
 from tests.support.environments.environment import LocalEnvironment
-from tests.support.environments.managed_environment import EXAMPLES, GARDEN, NAMESPACE, ManagedEnvironment
+from tests.support.environments.managed_environment import CALM, EXAMPLES, GARDEN, NAMESPACE, ManagedEnvironment
 from tests.support.environments.two_management_clusters import between, objects
 
 pytestmark = pytest.mark.embedded
@@ -123,7 +124,13 @@ def test_a_folder_whose_source_answers_is_refused(
 ) -> None:
     async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
         call, saved = calling(source, target, monkeypatch, capsys), tmp_path / "saved"
-        await call(to_folder=saved)
+        await source.client.create(NAMESPACES, {"metadata": {"name": "elsewhere"}})
+        spec = (await source.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).tree["spec"]
+        metadata = {"name": "hedge", "namespace": "elsewhere"}
+        await source.client.create(Cluster.resource, {"metadata": metadata, "spec": spec})
+        await asyncio.sleep(CALM)
+        with pytest.raises(Failure, match="1 of 2 clusters are not in the folder:\nCluster elsewhere/hedge is being"):
+            await call(to_folder=saved)
 
         async def living(server: str, _authority: str) -> bool:
             return server == "https://source.invalid:6443"

@@ -40,8 +40,8 @@ Exit codes: 0 done · 1 refused or failed (the reason is on standard error) ·
     "--to-folder",
     type=flags.FILE,
     metavar="DIR",
-    help="Copy the clusters into a new folder, and leave them where they are. It contains their Secrets: private keys, "
-    "credentials.",
+    help="Copy the clusters of all namespaces, or of that of --namespace, into a new folder, and leave them where they "
+    "are. It contains their Secrets: private keys, credentials.",
 )
 @click.option(
     "--from-folder",
@@ -151,7 +151,8 @@ async def _to_folder(
     if not folder.is_free(path):
         raise Failure(f"--to-folder: {path} exists, and is not empty: name a new folder")
     side = await _side(near.client, "the source")
-    taken = await backup.take(side, judge, await _keys(near, names), progress.say)
+    keys = await _keys(near, names) if names else await _managed(near.client, connect.namespace)
+    taken = await backup.take(side, judge, keys, progress.say)
     if dry_run:
         output.say(f"{len(taken.items)} objects of {len(taken.clusters)} clusters would be written")
     elif taken.clusters:
@@ -244,8 +245,8 @@ async def _keys(near: Connected, names: Sequence[str]) -> list[Key]:
     return keys or await _managed(near.client, near.namespace)
 
 
-async def _managed(client: Client, namespace: str) -> list[Key]:
-    """The Clusters of a namespace that do not manage themselves. Raises `Failure` if there are none."""
+async def _managed(client: Client, namespace: str | None) -> list[Key]:
+    """The Clusters of a namespace, or of all, that do not manage themselves. Raises `Failure` if there are none."""
     clusters = (await client.list(Cluster.resource, namespace)).items
     keys = [
         cluster.key
@@ -253,5 +254,7 @@ async def _managed(client: Client, namespace: str) -> list[Key]:
         if ((cluster.tree.get("spec") or {}).get("managementCluster") or {}).get("name") not in (None, "", cluster.name)
     ]
     if not keys:
+        if namespace is None:
+            raise Failure("there are no clusters that could be copied: `espalier get clusters -A` lists all")
         raise Failure(f"namespace {namespace} has no clusters that could be moved; give another one with --namespace")
     return keys
