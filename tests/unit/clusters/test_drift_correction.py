@@ -10,6 +10,7 @@ import pytest
 from espalier.api.resource import Key
 from espalier.clusters.act import drift_correction
 from espalier.clusters.act.drift_correction import Answer, correct_drift
+from espalier.clusters.design import cni
 from espalier.clusters.design.drift_policy import Policy
 from espalier.clusters.design.gate import Isolation
 from espalier.clusters.plan.drift import Drift
@@ -21,7 +22,12 @@ FOUND = [Drift("ConfigMap a", "data", REMEDY), Drift("ConfigMap b", "data", REME
 
 
 async def corrected(
-    monkeypatch: pytest.MonkeyPatch, *, disputed: tuple[str, ...] = (), limited: bool = False, failure: str = ""
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    disputed: tuple[str, ...] = (),
+    limited: bool = False,
+    failure: str = "",
+    paused: bool | None = None,
 ) -> tuple[list[str], str]:
     """The objects that are corrected, and the failure that is reported."""
     done: list[str] = []
@@ -53,7 +59,7 @@ async def corrected(
         limit=lambda _key: None,
         corrected=lambda _key, _fields: None,
     )
-    objects = SimpleNamespace(cluster=SimpleNamespace(spec=SimpleNamespace(paused=None)), kubeconfig=None)
+    objects = SimpleNamespace(cluster=SimpleNamespace(spec=SimpleNamespace(paused=paused)), kubeconfig=None)
     cluster = SimpleNamespace(metadata=SimpleNamespace(annotations={}))
     scope = SimpleNamespace(
         isolation=Isolation.LAYERS,
@@ -82,3 +88,33 @@ async def test_a_cluster_that_was_just_corrected_is_left(monkeypatch: pytest.Mon
 async def test_objects_that_could_not_be_compared_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """A condition that says Synced would be wrong: nobody knows."""
     assert (await corrected(monkeypatch, failure="Unreachable"))[1] == "Unreachable"
+
+
+async def test_nothing_is_corrected_while_cluster_api_is_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Objects may be missing because they are being moved elsewhere."""
+    assert (await corrected(monkeypatch, paused=True))[0] == []
+
+
+@pytest.mark.parametrize(
+    ("left_alone", "render_input", "expected"), [(False, "input", ["CNI"]), (True, "input", []), (False, None, [])]
+)
+async def test_a_cni_that_users_maintain_is_not_compared(
+    monkeypatch: pytest.MonkeyPatch, left_alone: bool, render_input: str | None, expected: list[str]
+) -> None:
+    compared: list[str] = []
+
+    async def seen_in_workload(_ctx: object, manifests: list[str]) -> None:
+        compared.extend(manifests)
+
+    monkeypatch.setattr(synced, "incomparable", lambda _scope: False)
+    monkeypatch.setattr(drift_correction, "seen_in_workload", seen_in_workload)
+    monkeypatch.setattr(cni, "objects", lambda _render_input: ["CNI"])
+    scope = SimpleNamespace(
+        isolation=Isolation.LAYERS,
+        leaves_cni_alone=left_alone,
+        render_input=render_input,
+        capi_objects=SimpleNamespace(cluster=object()),
+    )
+    ctx: Any = SimpleNamespace(scope=scope)
+    assert await correct_drift(ctx) == Done()
+    assert compared == expected
