@@ -7,10 +7,11 @@ import asyncio
 import pytest
 
 from espalier.api.capi.cluster import Cluster as CapiCluster
-from espalier.api.core import NODE
+from espalier.api.core import NODE, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import ALLOW_DELETE_WHEN_PAUSED_ANNOTATION, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.resource import Key
+from espalier.clusters import rbac
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden, Invalid
 from espalier.management import record as records
@@ -90,5 +91,47 @@ def test_the_api_changes_no_created_management_cluster() -> None:
                 await cluster.patch(
                     Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace, patch=patch, type=PatchType.MERGE
                 )
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_the_api_deletes_no_created_management_cluster() -> None:
+    """L7: it would delete its own machines."""
+
+    async def main(simulation: Simulation) -> None:
+        async with machines(simulation.clock) as hosts:
+            async with bootstrap(hosts) as env:
+                await env.create()
+                cluster = env.connect(env.written[-1])
+            await asyncio.sleep(CALM)
+            before = await nodes(cluster)
+            with pytest.raises(Forbidden, match="espalier delete cluster management"):
+                await cluster.delete(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)
+            await asyncio.sleep(CALM)
+            assert await nodes(cluster) == before
+            await cluster.get(CapiCluster.resource, MANAGEMENT.name, SYSTEM_NAMESPACE)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_without_webhooks_it_deletes_no_machine_of_its_own() -> None:
+    """Also if the deletion of a paused Cluster is permitted."""
+
+    async def main(simulation: Simulation) -> None:
+        async with machines(simulation.clock) as hosts:
+            async with bootstrap(hosts) as env:
+                await env.create()
+                cluster = env.connect(env.written[-1])
+            before = await nodes(cluster)
+            await cluster.delete(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)
+            allowed = {"metadata": {"annotations": {ALLOW_DELETE_WHEN_PAUSED_ANNOTATION: "true"}}}
+            key = MANAGEMENT
+            await cluster.patch(Cluster.resource, key.name, key.namespace, patch=allowed, type=PatchType.MERGE)
+            await cluster.delete(Cluster.resource, key.name, key.namespace)
+            await asyncio.sleep(CALM)
+            assert await nodes(cluster) == before
+            found = (await cluster.get(Cluster.resource, key.name, key.namespace)).decode(Cluster)
+            (ready,) = [one for one in found.status.conditions if one.type == "Ready"]
+            assert "espalier delete cluster management" in ready.message
 
     run(main, epoch=EPOCH, seed=1)

@@ -167,6 +167,8 @@ def deletion_obstacle(scope: Scope) -> Outcome:
         left = "are gone" if is_gone else "are kept"
         message = f"waiting for other controllers to remove their finalizers: {others}"
         return Wait(Reason.DELETING, f"the objects of the cluster {left}; {message}")
+    if scope.is_management and scope.capi_objects.cluster_object is not None:
+        return Wait(Reason.PAUSED, messages.runs_on_itself(scope.key.name))
     if not is_kept:
         return Continue()
     message = (

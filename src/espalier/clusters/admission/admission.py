@@ -283,10 +283,15 @@ class Admission:
         forced = self._flux.forcing(record) if self._flux is not None and _is_a_controller(user) else ""
         if forced:
             return AdmissionResponse(False, f"Cluster {record.key} can't be deleted: {messages.forced(forced)}")
-        managed = known.managed() if known.is_it(record.key) else []
-        if not managed or not _manages_itself(record):
+        if not known.is_it(record.key) or not _manages_itself(record):
             return AdmissionResponse()
-        message = messages.manages(self._names_of(cluster.key for cluster in managed))
+        managed = known.managed()
+        if managed:
+            message = messages.manages(self._names_of(cluster.key for cluster in managed))
+        elif self._observer.capi_objects(record.key, read(record).spec).cluster_object is not None:
+            message = messages.runs_on_itself(record.name)
+        else:
+            return AdmissionResponse()
         return AdmissionResponse(False, f"Cluster {record.key} can't be deleted: {message}")
 
     def _preview(self, request: AdmissionRequest, new: eksa.Cluster) -> Iterable[str]:

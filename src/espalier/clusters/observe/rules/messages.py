@@ -113,6 +113,14 @@ def manages(clusters: str) -> str:
     )
 
 
+def runs_on_itself(name: str) -> str:
+    """A management cluster that would delete its own machines."""
+    return (
+        "this is the record of the management cluster, whose own machines Cluster API manages here: it would delete "
+        f"them under its own controllers; give `espalier delete cluster {name}`, which moves it to a bootstrap first"
+    )
+
+
 def cluster_name_taken(other: object) -> str:
     """The name is taken; `other` is None for users who may not read that Cluster."""
     which = f"a cluster {other}" if other is not None else "a cluster of this name in another namespace"
