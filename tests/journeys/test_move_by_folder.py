@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from espalier.api import conditions as condition_list
+from espalier.api.capi.machine import MachineDeployment
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import MOVE_ANNOTATION
+from espalier.api.eksa.group import MOVE_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.cli.clusters.move_judge import ClusterJudge
-from espalier.kube.client import Client
+from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Unreachable
 from espalier.moving import backup, folder
 from espalier.moving.copies import Refused
@@ -126,6 +127,42 @@ def test_a_restore_taken_back_leaves_nothing_there(tmp_path: Path) -> None:
         await target.until_ready()
         with pytest.raises(Refused, match="is restored, and acted on"):
             await again.take_back([GARDEN])
+
+    between(story)
+
+
+async def scaled(env: ManagedEnvironment) -> None:
+    patch = {"spec": {"replicas": 5}}
+    await env.client.patch(
+        MachineDeployment.resource, "garden-md-0", SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE
+    )
+
+
+def test_a_copy_that_was_edited_is_not_acted_on(tmp_path: Path) -> None:
+    """Somebody edits an object before it is compared; the same command writes it again."""
+
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        before = await objects(source)
+        await back_up(source, tmp_path / "saved")
+        await source.managing.stop()
+        edits: list[asyncio.Future[None]] = []
+
+        def edit(sentence: str) -> None:
+            if "objects written" in sentence:
+                edits.append(asyncio.ensure_future(scaled(target)))
+
+        restore = await restoring(tmp_path / "saved", target.client)
+        restore.say = edit
+        with pytest.raises(Refused, match=r"garden-md-0: spec.replicas changed during the move"):
+            await restore.restore([GARDEN])
+        await asyncio.gather(*edits)
+        await asyncio.sleep(CALM)
+        assert not is_active(target)
+        assert await objects(target) == before
+        written = target.written()
+        await (await restoring(tmp_path / "saved", target.client)).restore([GARDEN])
+        await asyncio.sleep(CALM)
+        assert (target.written() - written, await objects(target)) == ({}, before)
 
     between(story)
 
