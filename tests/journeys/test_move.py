@@ -18,6 +18,7 @@ from espalier.clusters.design.names import GATE_KEY, GATE_KEY_FIELD
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound, Unreachable
 from espalier.moving.mover import Refused
+from espalier.providers.docker.cluster_api import DockerCluster
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.kinds import CATALOG
 from tests.support.environments.cluster_lives import KUBERNETES
@@ -38,6 +39,8 @@ from tests.support.servers.clusterctl import node_versions
 from tests.support.servers.dying import Dying
 
 pytestmark = pytest.mark.embedded
+
+OF_GARDEN = f"{capi.CLUSTER_NAME_LABEL}={GARDEN.name}"
 
 
 @pytest.mark.demand(L54="clusters are moved")
@@ -401,5 +404,24 @@ def test_a_move_taken_back_keeps_what_another_has() -> None:
         assert (await target.until_ready(GARDEN)).status.ready
         assert (await source.until_ready(SECOND)).status.ready
         assert await objects(target, SECOND.name) == set()
+
+    between(story)
+
+
+def test_a_cluster_of_a_taken_name_gets_no_machines() -> None:
+    """Both management clusters reach the same machines; a cluster of that name runs there for the other."""
+
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        workload = await source.workload()
+        nodes = await node_versions(workload)
+        await target.apply()
+        await asyncio.sleep(CALM)
+        assert await node_versions(workload) == nodes
+        (found,) = (await target.client.list(DockerCluster.resource, SYSTEM_NAMESPACE, labels=OF_GARDEN)).items
+        (ready,) = [one for one in found.tree["status"]["conditions"] if one["type"] == "Ready"]
+        assert (ready["status"], "choose another name" in ready["message"]) == ("False", True)
+        await target.client.delete(Cluster.resource, GARDEN.name, NAMESPACE)
+        await target.until_gone()
+        assert await node_versions(workload) == nodes
 
     between(story)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -271,10 +272,13 @@ class _Builder:
         for provider in inventory.kinds:
             controller.watch(inventory.infrastructure[provider.machine.kind], owners_of(Machine.resource))
 
+        # Management clusters go before the machines: the subscription keeps none of their controllers.
+        found = weakref.ref(controller)
+
         def changed(_cluster: Key, object_: Object) -> None:
-            annotations = object_.metadata.annotations
-            if object_.kind == NODE.kind and (name := annotations.get(names.NODE_MACHINE)):
-                controller.enqueue(Key(annotations.get(names.NODE_CLUSTER_NAMESPACE, ""), name))
+            annotations, running = object_.metadata.annotations, found()
+            if running is not None and object_.kind == NODE.kind and (name := annotations.get(names.NODE_MACHINE)):
+                running.enqueue(Key(annotations.get(names.NODE_CLUSTER_NAMESPACE, ""), name))
 
         self._workloads.subscribe(changed)
         return controller
