@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,15 +15,23 @@ from espalier.api.core import NODE
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.manifests import read_manifests
 from espalier.api.resource import Key
+from espalier.cli.clusters import documents
+from espalier.cli.clusters.chosen_release import own_version
 from espalier.cli.clusters.kubeconfig import read as kubeconfig_of
 from espalier.cli.kit import connection, flags
+from espalier.cli.kit.failures import Failure
+from espalier.cli.management import creating
 from espalier.kube.client import PatchType
+from espalier.management import record as records
+from espalier.management.steps import Refused
+from espalier.providers.registry import PROVIDERS
 from tests.support.environments.bootstraps import applied, until_gone, until_ready
 from tests.support.environments.environment import CommandResult, LocalEnvironment
 from tests.support.environments.managed_clusters import EXAMPLES
 
 pytestmark = pytest.mark.embedded
 
+OWN = own_version()
 MANIFEST = EXAMPLES / "management.yaml"
 WORKLOAD = (EXAMPLES / "docker.yaml").read_text().replace("name: laptop", "name: management")
 
@@ -153,3 +162,76 @@ def test_bad_input_is_refused_before_anything_starts(machine: LocalEnvironment, 
     told = machine.espalier("create", "cluster", "-f", "-", stdin=text)
     assert (told.code in (1, 2), said in in_one_line(told)) == (True, True), told.err
     assert not folder_of(machine).exists()
+
+
+def test_an_existing_environment_can_be_the_bootstrap(machine: LocalEnvironment) -> None:
+    local = ("--bootstrap-kubeconfig", str(machine.home / "kubeconfig"))
+    machine.up("--boot-seconds", "0.05")
+    try:
+        made = machine.espalier("create", "cluster", "-f", str(MANIFEST), *local)
+        assert made.code == 0, made.err
+        kubeconfig = machine.home / "management" / "management-eks-a-cluster.kubeconfig"
+        machine.down()
+        machine.up()
+        assert machine.names("get", "clusters", "-A") == ["cluster.anywhere.eks.amazonaws.com/laptop"]
+        own = machine.espalier("get", "clusters", "-A", "-o", "name", KUBECONFIG=str(kubeconfig))
+        assert own.out.split() == ["cluster.anywhere.eks.amazonaws.com/management"]
+        other = machine.espalier("create", "cluster", "-f", str(MANIFEST), "--bootstrap-kubeconfig", str(kubeconfig))
+        assert (other.code, "allowed is the API server of the local environment" in in_one_line(other)) == (1, True)
+        deleted = machine.espalier("delete", "cluster", "management", *local)
+        assert deleted.code == 0, deleted.err
+        assert not list(machine.home.glob("clusters/*"))
+    finally:
+        machine.down()
+
+
+def test_all_that_is_wrong_is_said_at_once(
+    machine: LocalEnvironment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The manifest, the disk, and the file that would be overwritten."""
+    manifest = tmp_path / "management.yaml"
+    manifest.write_text(MANIFEST.read_text().replace("count: 1", "count: 2"))
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage._replace(free=5 << 20))
+    monkeypatch.setenv("ESPALIER_HOME", str(machine.home))
+    monkeypatch.chdir(machine.home)
+    (machine.home / "management").mkdir()
+    (machine.home / "management" / "management-eks-a-cluster.kubeconfig").write_text("other")
+    examined = documents.examined([str(manifest)])
+    with pytest.raises(Failure) as refused:
+        asyncio.run(
+            creating.create(
+                examined.documents,
+                examined.problems,
+                flags.Connection(),
+                timeout=10,
+                dry_run=False,
+                boot_seconds=0.05,
+                providers=PROVIDERS,
+            )
+        )
+    said = str(refused.value)
+    assert "spec.controlPlaneConfiguration.count" in said
+    assert "found 5 MiB of free space, a bootstrap needs 200 MiB" in said
+    assert "would be overwritten by the kubeconfig of cluster default/management" in said
+    assert not folder_of(machine).exists()
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        (
+            records.Record("create", "default", "management", "v0.25.1"),
+            "was started by the espalier of release v0",
+        ),
+        (records.Record("create", "default", "other", OWN), "it does `create cluster` of cluster default/other"),
+        (
+            records.Record("delete", "default", "management", OWN),
+            "it does `delete cluster` of cluster",
+        ),
+    ],
+    ids=["release", "cluster", "operation"],
+)
+def test_a_bootstrap_of_another_operation_is_refused(record: records.Record, said: str) -> None:
+    with pytest.raises(Refused, match=said):
+        creating.check_record(record, Key("default", "management"), OWN)

@@ -9,16 +9,16 @@ import sys
 from pathlib import Path
 from typing import Protocol
 
-from espalier.api.core import NAMESPACE
+from espalier.api.resource import Key
 from espalier.cli.kit import connection
 from espalier.cli.kit.failures import Exit, Failure, Overdue
 from espalier.cli.kit.home import Home
 from espalier.clusters.observe.rules import messages
 from espalier.kube.access import Access
 from espalier.kube.client import Client
-from espalier.kube.errors import KubeError
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.threaded import ThreadedTransport
+from espalier.management import record as records
 
 _PAUSE = 0.1
 _PATIENCE = 90.0
@@ -30,6 +30,9 @@ class Bootstrap(Protocol):
     @property
     def title(self) -> str:
         """Where it is, for messages."""
+
+    async def is_in_use(self, key: Key) -> bool:
+        """True if an operation on a cluster did not end yet. The machines run afterwards."""
 
     async def start(self) -> None:
         """Have it run; idempotent."""
@@ -58,6 +61,11 @@ class LocalBootstrap:
     def title(self) -> str:
         """Where it is."""
         return str(self.home.root)
+
+    async def is_in_use(self, key: Key) -> bool:
+        """True if the bootstrap is wanted."""
+        await self.resume()
+        return self.home.has_bootstrap()
 
     async def start(self) -> None:
         """Have the process run, and the bootstrap in it."""
@@ -127,34 +135,51 @@ class LocalBootstrap:
 
 
 class GivenBootstrap:
-    """An existing management cluster, which stays."""
+    """An existing local environment, which stays, as do its machines."""
 
-    def __init__(self, access: Access, title: str) -> None:
-        self._access = access
-        self.title = title
+    def __init__(self, kubeconfig: Path, home: Home) -> None:
+        """Raises `Failure` for any other API server than that of the local environment."""
+        self._access = Kubeconfig.load([kubeconfig]).context()
+        self.title = str(kubeconfig)
+        local = Kubeconfig.load([home.kubeconfig]).context().server if home.kubeconfig.exists() else "none"
+        if self._access.server != local:
+            raise Failure(
+                f"--bootstrap-kubeconfig: found {self._access.server}, allowed is the API server of the local "
+                f"environment ({local}; `espalier up` starts one): on real infrastructure, the components of Cluster "
+                "API would be needed as files, which is not supported yet"
+            )
+
+    async def is_in_use(self, key: Key) -> bool:
+        """True if there is a record of an operation."""
+        client = await self.connect()
+        try:
+            record = await records.read(client)
+        finally:
+            await client.close()
+        return record is not None and record.key == key
 
     async def start(self) -> None:
         """Do nothing: it runs."""
 
     async def connect(self) -> Client:
-        """A client of its API server."""
-        client = client_of(self._access)
-        try:
-            await client.list(NAMESPACE, limit=1)
-        except KubeError as error:
-            await client.close()
-            raise Failure(f"the bootstrap ({self.title}) does not answer: {error}") from error
-        return client
+        """A client of its API server. Raises `Unreachable`."""
+        return client_of(self._access)
 
     async def remove(self) -> None:
-        """Do nothing: it was there before."""
+        """Delete the record of the operation; the rest was there before."""
+        client = await self.connect()
+        try:
+            await records.forget(client)
+        finally:
+            await client.close()
 
     async def delete(self) -> None:
-        """Do nothing: it was there before."""
+        """The same."""
+        await self.remove()
 
     def left(self) -> list[str]:
-        """Nothing on this machine."""
-        return []
+        """The environment with its machines."""
+        return [f"the local environment of {self.title}, on whose simulated machines the cluster runs"]
 
 
 def client_of(access: Access) -> Client:

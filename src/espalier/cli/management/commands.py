@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -27,6 +28,12 @@ dry_run_ = click.option(
 )
 
 
+bootstrap_kubeconfig_ = click.option(
+    "--bootstrap-kubeconfig",
+    type=flags.FILE,
+    metavar="FILE",
+    help="Of a management cluster: use the local environment with this kubeconfig as the bootstrap.",
+)
 boot_seconds_ = click.option("--boot-seconds", type=float, default=0.2, hidden=True)
 
 
@@ -52,6 +59,7 @@ def delete() -> None:
 @timeout_
 @wait_
 @dry_run_
+@bootstrap_kubeconfig_
 @boot_seconds_
 @flags.output(names=True)
 async def create_cluster(
@@ -62,6 +70,7 @@ async def create_cluster(
     timeout: str,
     wait: bool,
     dry_run: str,
+    bootstrap_kubeconfig: Path | None,
     boot_seconds: float,
     output_format: str,
 ) -> None:
@@ -95,6 +104,7 @@ async def create_cluster(
         dry_run=dry_run == "server",
         boot_seconds=boot_seconds,
         providers=PROVIDERS,
+        bootstrap_kubeconfig=bootstrap_kubeconfig,
     )
 
 
@@ -188,6 +198,7 @@ async def upgrade_components(name: str, *, connect: flags.Connection, timeout: s
 @timeout_
 @wait_
 @dry_run_
+@bootstrap_kubeconfig_
 async def delete_cluster(
     name: str | None,
     *,
@@ -197,6 +208,7 @@ async def delete_cluster(
     timeout: str,
     wait: bool,
     dry_run: str,
+    bootstrap_kubeconfig: Path | None,
 ) -> None:
     """Delete a cluster and everything that was made for it; with -f also the objects of the manifest that it links.
 
@@ -220,12 +232,11 @@ async def delete_cluster(
     manifest = documents.examined(filename) if name is None else None
     if manifest is None or self_managed.is_self_managed(manifest):
         called = documents.cluster_of(manifest.documents).name if manifest is not None else name or ""
-        if (home := self_managed.environment_of(called)) is not None:
-            from espalier.cli.management import deleting  # noqa: PLC0415  with all of rendering: not for help
+        from espalier.cli.management import deleting  # noqa: PLC0415  with all of rendering: not for help
 
-            key = await deleting.meant(home, called, connect)
-            if key is not None:
-                self_managed.check_flags(wait=wait, output_format="", all_kinds=all_kinds)
-                await deleting.delete(home, key, connect, timeout=seconds, dry_run=dry_run == "server")
-                return
+        found = await deleting.meant(called, connect, bootstrap_kubeconfig)
+        if found is not None:
+            self_managed.check_flags(wait=wait, output_format="", all_kinds=all_kinds)
+            await deleting.delete(*found, connect, timeout=seconds, dry_run=dry_run == "server")
+            return
     await lifecycle.delete_cluster(name, manifest, connect, seconds, all_kinds=all_kinds, wait=wait, dry_run=dry_run)

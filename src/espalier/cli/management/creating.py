@@ -16,6 +16,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import BOOTSTRAP
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
+from espalier.api.printable import in_one_line
 from espalier.api.resource import Key, Resource
 from espalier.api.violations import ManifestError, Problem, Violation
 from espalier.cli.clusters import chosen_release, documents, examination, kubeconfig, lifecycle, preflight, waiting
@@ -24,8 +25,8 @@ from espalier.cli.kit import flags, shown_commands
 from espalier.cli.kit.failures import Failure, Overdue
 from espalier.cli.kit.home import Home
 from espalier.cli.kit.progress import Progress
-from espalier.cli.management import components
-from espalier.cli.management.bootstraps import Bootstrap, LocalBootstrap, client_of
+from espalier.cli.management import components, self_managed
+from espalier.cli.management.bootstraps import Bootstrap, GivenBootstrap, LocalBootstrap, client_of
 from espalier.cli.management.shown import print_steps
 from espalier.clusters.design.provider import Providers
 from espalier.kube.client import Client
@@ -64,14 +65,22 @@ async def create(
     dry_run: bool,
     boot_seconds: float,
     providers: Providers,
+    bootstrap_kubeconfig: Path | None = None,
 ) -> None:
-    """Create it, or go on. Raises `ManifestError` and `Failure`, both with all that is wrong."""
+    """Create it, or go on; by an existing bootstrap, if its kubeconfig is given. Raises `ManifestError` and `Failure`,
+    with all that is wrong.
+    """
     began = time.monotonic()
-    asked = _asked(documents_, problems, flag.namespace or _DEFAULT)
-    home = Home.locate().of_management_cluster(asked.key.name)
-    bootstrap = LocalBootstrap(home, boot_seconds)
+    bootstrap, wrong = await _bootstrap(documents.cluster_of(documents_), flag, boot_seconds, bootstrap_kubeconfig)
+    try:
+        asked = _asked(documents_, problems, flag.namespace or _DEFAULT)
+    except ManifestError as error:
+        if not wrong:
+            raise
+        raise Failure("\nerror: ".join([*(in_one_line(str(problem)) for problem in error.problems), *wrong])) from None
+    if wrong:
+        raise Failure("\nerror: ".join(wrong))
     path = lifecycle.kubeconfig_path(asked.key)
-    await _check_machine(asked.key, home, bootstrap, path)
     with Progress() as progress:
 
         def elapsed() -> str:
@@ -123,32 +132,40 @@ def _asked(documents_: Sequence[Document], problems: Sequence[Problem], namespac
     return Asked(Key(cluster["metadata"]["namespace"], cluster["metadata"]["name"]), prepared, documents_)
 
 
-async def _check_machine(key: Key, home: Home, bootstrap: LocalBootstrap, path: Path) -> None:
-    """Raises `Failure` with everything on this machine that is in the way."""
-    wrong = []
-    is_begun = home.bootstrap.exists()
+async def _bootstrap(
+    cluster: Document, flag: flags.Connection, boot_seconds: float, kubeconfig: Path | None
+) -> tuple[Bootstrap, list[str]]:
+    """The bootstrap, which is not started, and everything on this machine that is in the way."""
+    key = Key(cluster.namespace or flag.namespace or _DEFAULT, cluster.name)
+    path = lifecycle.kubeconfig_path(key)
+    overwritten = (
+        f"{path} already exists, and would be overwritten by the kubeconfig of cluster {key}: move it away, or give "
+        "the command in another folder"
+    )
+    if kubeconfig is not None:
+        given = GivenBootstrap(kubeconfig, Home.locate())
+        return given, [overwritten] if path.exists() and not await given.is_in_use(key) else []
     if importlib.util.find_spec("espalier.simulator") is None:
         raise ModuleNotFoundError("No module named 'espalier.simulator'", name="espalier.simulator")
-    if is_begun and not home.has_bootstrap():
+    home = Home.locate().of_management_cluster(self_managed.folder_name(key.name))
+    bootstrap = LocalBootstrap(home, boot_seconds)
+    if home.bootstrap.exists():
+        if home.has_bootstrap():
+            return bootstrap, []
         await bootstrap.resume()
-        wrong.append(
+        return bootstrap, [
             f"cluster {key} already exists, and manages itself: change it with `espalier upgrade cluster -f FILE`, or "
             f"delete it with `espalier delete cluster {key.name}`, with its kubeconfig"
-        )
-    elif path.exists() and not is_begun:
-        wrong.append(
-            f"{path} already exists, and would be overwritten by the kubeconfig of cluster {key}: move it away, or "
-            "give the command in another folder"
-        )
+        ]
+    wrong = [overwritten] if path.exists() else []
     place = next(folder for folder in (home.root, *home.root.parents) if folder.exists())
     free = shutil.disk_usage(place).free
-    if free < _SPACE and not is_begun:
+    if free < _SPACE:
         wrong.append(
             f"{place}: found {free >> 20} MiB of free space, a bootstrap needs {_SPACE >> 20} MiB: make room, or set "
             "ESPALIER_HOME to a folder on another disk"
         )
-    if wrong:
-        raise Failure("\n".join(wrong))
+    return bootstrap, wrong
 
 
 async def _run(
@@ -160,11 +177,15 @@ async def _run(
     elapsed: Elapsed,
 ) -> None:
     own = chosen_release.own_version()
+    managed = await records.managed(client)
+    if managed is None:
+        raise Refused("the bootstrap is no management cluster: it has no ConfigMap eksa-system/management-cluster")
+    asked.cluster["spec"]["managementCluster"] = {"name": managed[0].name}
     record = await records.read(client)
     if record is None:
         record = records.Record(OPERATION, asked.key.namespace, asked.key.name, own)
         await records.write(client, record)
-    _check_record(record, asked.key, own)
+    check_record(record, asked.key, own)
     creation = _creation(asked, client, path, providers, progress)
     try:
         await run(client, record, creation.steps(), creation.actions, progress, elapsed)
@@ -172,7 +193,8 @@ async def _run(
         await creation.close()
 
 
-def _check_record(record: records.Record, key: Key, own: str) -> None:
+def check_record(record: records.Record, key: Key, own: str) -> None:
+    """Raises `Refused` for a bootstrap of another release, operation or cluster."""
     if record.release != own:
         raise Refused(
             f"the bootstrap was started by the espalier of release {record.release}, and this one is of {own}: go on "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
+from pathlib import Path
 
 from espalier.api.resource import Key
 from espalier.cli.clusters import chosen_release, lifecycle, waiting
@@ -13,8 +14,8 @@ from espalier.cli.kit import flags
 from espalier.cli.kit.failures import Failure, Overdue
 from espalier.cli.kit.home import Home
 from espalier.cli.kit.progress import Progress
-from espalier.cli.management import access
-from espalier.cli.management.bootstraps import LocalBootstrap, client_of
+from espalier.cli.management import access, self_managed
+from espalier.cli.management.bootstraps import Bootstrap, GivenBootstrap, LocalBootstrap, client_of
 from espalier.cli.management.shown import print_steps
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError
@@ -26,32 +27,40 @@ from espalier.management.steps import Refused, run
 from espalier.providers.registry import PROVIDERS
 
 _DEFAULT = "default"
+_BOOT_SECONDS = 0.2
 
 
-async def meant(home: Home, name: str, flag: flags.Connection) -> Key | None:
-    """The management cluster that a name means; None if it means a cluster of another management cluster: the one
-    that the flags select, or the environment, has another record.
+async def meant(name: str, flag: flags.Connection, kubeconfig: Path | None) -> tuple[Bootstrap, Key] | None:
+    """The bootstrap for a management cluster of this name, and its key; None if the name is that of a cluster of
+    another management cluster, or of one that was not created here.
     """
+    key = Key(flag.namespace or _DEFAULT, name)
+    if kubeconfig is not None:
+        return GivenBootstrap(kubeconfig, Home.locate()), key
+    home = self_managed.environment_of(name)
+    if home is None:
+        return None
+    bootstrap = LocalBootstrap(home, _BOOT_SECONDS)
     if home.has_bootstrap():
-        return Key(flag.namespace or _DEFAULT, name)
+        return bootstrap, key
     given = await access.connected(flag)
-    if given is not None:
-        client, _ = given
-        try:
-            managed = await records.managed(client)
-        except KubeError:
-            managed = None
-        finally:
-            await client.close()
-        if managed is not None:
-            return managed[0] if managed[0].name == name else None
-    return Key(flag.namespace or _DEFAULT, name)
+    if given is None:
+        return bootstrap, key
+    client, _ = given
+    try:
+        managed = await records.managed(client)
+    except KubeError:
+        managed = None
+    finally:
+        await client.close()
+    if managed is None:
+        return bootstrap, key
+    return (bootstrap, managed[0]) if managed[0].name == name else None
 
 
-async def delete(home: Home, key: Key, flag: flags.Connection, *, timeout: float, dry_run: bool) -> None:
+async def delete(bootstrap: Bootstrap, key: Key, flag: flags.Connection, *, timeout: float, dry_run: bool) -> None:
     """Delete it, or go on. Raises `Failure`."""
     began = time.monotonic()
-    bootstrap = LocalBootstrap(home, 0.2)
     with Progress() as progress:
 
         def elapsed() -> str:
@@ -59,7 +68,7 @@ async def delete(home: Home, key: Key, flag: flags.Connection, *, timeout: float
 
         try:
             async with asyncio.timeout(timeout):
-                content = await _checked(home, bootstrap, key, flag)
+                content = await _checked(bootstrap, key, flag)
                 if dry_run:
                     _print_steps(bootstrap, key, progress)
                     return
@@ -81,9 +90,9 @@ async def delete(home: Home, key: Key, flag: flags.Connection, *, timeout: float
                     content = await records.read_kubeconfig(client)
                 finally:
                     await client.close()
-                progress.wait("remove the bootstrap and the machines")
+                progress.wait("remove the bootstrap")
                 await bootstrap.delete()
-                progress.say("remove the bootstrap and the machines", aside=elapsed())
+                progress.say("remove the bootstrap", aside=elapsed())
         except Refused as refused:
             raise Failure("\n".join(refused.problems)) from None
         except TimeoutError:
@@ -94,11 +103,10 @@ async def delete(home: Home, key: Key, flag: flags.Connection, *, timeout: float
         progress.say(f"cluster {key} is gone", aside=elapsed())
 
 
-async def _checked(home: Home, bootstrap: LocalBootstrap, key: Key, flag: flags.Connection) -> bytes | None:
+async def _checked(bootstrap: Bootstrap, key: Key, flag: flags.Connection) -> bytes | None:
     """The kubeconfig of a created cluster that manages nobody; None for one of which the bootstrap knows more."""
-    if home.has_bootstrap():
+    if await bootstrap.is_in_use(key):
         return None
-    await bootstrap.resume()
     given = await access.of_management_cluster(key, flag)
     if given is None:
         path = lifecycle.kubeconfig_path(key)
@@ -128,11 +136,11 @@ async def _begun(client: Client, key: Key, content: bytes | None) -> records.Rec
     return begun
 
 
-def _print_steps(bootstrap: LocalBootstrap, key: Key, progress: Progress) -> None:
+def _print_steps(bootstrap: Bootstrap, key: Key, progress: Progress) -> None:
     steps = [
         plan.Planned("", "start the bootstrap", [f"{bootstrap.title}: its data"]),
         *plan.removal(key),
-        plan.Planned("", "remove the bootstrap and the machines", [f"{bootstrap.title}: is deleted"]),
+        plan.Planned("", "remove the bootstrap", [f"{bootstrap.title}: what belongs to the cluster is deleted"]),
     ]
     print_steps(steps)
     progress.say(f"cluster {key} would be deleted (dry run)")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from urllib.parse import quote
 
 from espalier.cli.clusters import documents
 from espalier.cli.kit.failures import Usage
@@ -21,10 +21,13 @@ def is_self_managed(manifest: documents.Examined) -> bool:
 
 def environment_of(name: str) -> Home | None:
     """The environment of a management cluster that was created on this machine; None without one."""
-    if not name or Path(name).name != name:
-        return None
-    home = Home.locate().of_management_cluster(name)
+    home = Home.locate().of_management_cluster(folder_name(name))
     return home if home.bootstrap.exists() else None
+
+
+def folder_name(name: str) -> str:
+    """A name as that of one folder, whatever a manifest or an argument says."""
+    return quote(name, safe="") if name.strip(".") else "unnamed"
 
 
 def check_flags(*, wait: bool, output_format: str, all_kinds: bool) -> None:
