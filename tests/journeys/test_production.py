@@ -17,7 +17,7 @@ from espalier.cli.programs import components
 from espalier.kube.rbac import Right
 from espalier.providers.registry import PROVIDERS
 from tests.support.environments.control_plane import ControlPlane
-from tests.support.environments.management import SERVICE_ACCOUNT, Production, production
+from tests.support.environments.management import SERVICE_ACCOUNT, Production, production, rights_to_own
 from tests.support.histories import kubectl_story as story
 from tests.support.sampling import sampled
 from tests.support.servers.audit import Asked, Grant, following, grants, requests_of, uses
@@ -79,6 +79,7 @@ async def test_the_service_account_has_every_right_that_a_journey_needs_and_no_o
     # Of a wrong record of the management cluster: `test_management.py`.
     unused |= {Grant(SYSTEM_NAMESPACE, "", "events", verb) for verb in ("create", "patch")}
     unused.add(Grant(SYSTEM_NAMESPACE, "", "secrets", "patch"))  # the webhooks' certificate is renewed
+    unused |= {one for one in rights_to_own(namespace) if not one.resource.startswith(OTHERS)}
     unused.add(Grant("default", "", "secrets", "update"))  # and so is a kubeconfig
     unused.add(Grant(namespace, KUSTOMIZATION.group, KUSTOMIZATION.plural, "watch"))  # Flux is not installed
     async with production(control_plane, tmp_path, namespaces) as management:

@@ -36,6 +36,7 @@ from espalier.upgrades.names import IMAGES
 from espalier.upgrades.rbac import IN_WORKLOAD_CLUSTERS as IN_WORKLOADS_BY_UPGRADES
 from tests.support.environments.in_place_environment import ready, spec, until_so
 from tests.support.environments.managed_environment import CALM, GARDEN, ManagedEnvironment, managed_environment
+from tests.support.environments.management import RIGHTS_TO_BLOCK, rights_to_own
 from tests.support.environments.upgraders import Upgraders
 from tests.support.providers.provider_lives import LIVES, ProviderLife
 from tests.support.sampling import sampled
@@ -210,7 +211,8 @@ def test_every_right_is_used(namespaces: Sequence[str]) -> None:
     granted = set(grants(manifests.installed(PROVIDERS, namespaces)))
     stories = (everything, an_upgrade_that_does_not_end, a_hand_that_edits, known_elsewhere, *map(on, LIVES))
     used = a_cluster_that_never_was(namespaces).union(*(journey(story, namespaces) for story in stories))
-    assert {str(grant) for grant in granted - used} == {str(grant) for grant in ELSEWHERE}
+    unused = {*ELSEWHERE, *rights_to_own(namespaces[0] if namespaces else ""), *RIGHTS_TO_BLOCK}
+    assert {str(grant) for grant in granted - used} == {str(grant) for grant in unused}
 
 
 def in_workload_clusters(story: Story) -> set[Grant]:

@@ -54,7 +54,9 @@ def rights(providers: Providers) -> Rights:
         watched=(
             Right((Cluster.resource,), (*FOLLOW, "patch")),
             Right((Cluster.resource,), ("patch",), "status"),
-            Right(references.kinds(providers), (*FOLLOW, "patch")),
+            # Nothing deletes them. With admission plugin OwnerReferencesPermissionEnforcement, whoever changes the
+            # owners of an object needs the right to delete it.
+            Right(references.kinds(providers), (*FOLLOW, "patch", "delete")),
             Right(git_ops.KINDS, FOLLOW),
             Right((KUSTOMIZATION,), FOLLOW),
             Right((CORE_EVENT,), APPLY),

@@ -22,7 +22,8 @@ from espalier.api.core import (
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.release import Bundles
-from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, FrontEnd
+from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, ControlPlaneUpgrade, FrontEnd, MachineDeploymentUpgrade
+from espalier.api.resource import Resource
 from espalier.clusterapi.infrastructure import Infrastructures
 from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights
 from espalier.upgrades import names
@@ -44,11 +45,22 @@ def rights(infrastructures: Infrastructures, front_end: FrontEnd) -> Rights:
             *(Right((resource,), (*FOLLOW, "patch")) for resource in (*OWNER_KINDS, *machine_kinds(infrastructures))),
             *(Right((resource,), FOLLOW) for resource in template_kinds(infrastructures)),
             Right((Machine.resource,), ("get",)),
+            *(Right((resource,), ("update",), "finalizers") for resource in _blocked_owners(front_end)),
             Right((CONFIG_MAP,), (*FOLLOW, "patch"), names=(names.IMAGES,)),
             Right((CONFIG_MAP,), ("create",)),
             Right((CORE_EVENT,), APPLY),
         ),
     )
+
+
+def _blocked_owners(front_end: FrontEnd) -> tuple[Resource, ...]:
+    """Kinds whose deletion waits for upgrades that they own.
+
+    Whoever creates such an upgrade needs a right on its owner, with admission plugin
+    OwnerReferencesPermissionEnforcement.
+    """
+    upgrades = (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource)
+    return (*OWNER_KINDS, *upgrades, *((Machine.resource,) if front_end is FrontEnd.HOOKS else ()))
 
 
 SHARED = Rights(

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import MachineDeployment
 from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.core import LEASE
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.resource import Key
 from espalier.cli.install import manifests
@@ -26,6 +28,7 @@ from espalier.cli.local.images.upgrader_images import UpgraderImages
 from espalier.cli.programs.manager import LEASE as LEADER
 from espalier.clusters import rbac
 from espalier.clusters.design.provider import infrastructures
+from espalier.clusters.observe import references
 from espalier.kube.client import Client, PatchType
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
@@ -49,12 +52,22 @@ from tests.support.environments.control_plane import ControlPlane
 from tests.support.environments.environment import PROGRAM, LocalEnvironment, local_environment
 from tests.support.environments.managing import led_by
 from tests.support.environments.prepared_cluster import prepare
+from tests.support.servers.audit import Grant
 from tests.support.servers.kubectl import Kubectl, find_kubectl
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[3]
 START_SECONDS = 60.0
 SERVICE_ACCOUNT = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{manifests.NAME}"
+RIGHTS_TO_BLOCK = {
+    *(
+        Grant(SYSTEM_NAMESPACE, GROUP, f"{plural}/finalizers", "update")
+        for plural in ("controlplaneupgrades", "machinedeploymentupgrades")
+    ),
+    Grant(SYSTEM_NAMESPACE, KubeadmControlPlane.resource.group, "kubeadmcontrolplanes/finalizers", "update"),
+    Grant(SYSTEM_NAMESPACE, MachineDeployment.resource.group, "machinedeployments/finalizers", "update"),
+}
+"""Rights that only admission plugin OwnerReferencesPermissionEnforcement asks for, when upgrades are created."""
 PATIENCE = 120.0
 """Seconds that a command may take which waits for clusters; they need a tenth of it."""
 
@@ -71,6 +84,11 @@ class Management(Protocol):
 
     async def restart(self) -> None:
         """Start again what was killed. Returns once it has taken up its work."""
+
+
+def rights_to_own(namespace: str) -> set[Grant]:
+    """Rights that only admission plugin OwnerReferencesPermissionEnforcement asks for, when objects get an owner."""
+    return {Grant(namespace, kind.group, kind.plural, "delete") for kind in references.kinds(PROVIDERS)}
 
 
 @dataclass

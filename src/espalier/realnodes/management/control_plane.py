@@ -65,6 +65,8 @@ API_SERVER = {
     "service-cluster-ip-range": "10.0.0.0/24",
     "allow-privileged": "true",
     "profiling": "false",
+    # As clusters may have it: who makes an object block the deletion of another needs a right on that one.
+    "enable-admission-plugins": "OwnerReferencesPermissionEnforcement",
 }
 AUDIT = {
     "audit-policy-file": "audit-policy.yaml",
