@@ -15,6 +15,8 @@ RIGHTS = Rights(
     watched=(
         Right((Etcd.resource,), (*FOLLOW, "patch")),
         Right((Etcd.resource,), ("patch",), "status"),
+        # For what an Etcd owns and waits for, with admission plugin OwnerReferencesPermissionEnforcement.
+        Right((Etcd.resource,), ("update",), "finalizers"),
         Right(OWNED, ("get", *FOLLOW, "create", "patch", "delete")),
         Right((PERSISTENT_VOLUME_CLAIM,), (*FOLLOW, "delete")),
         Right((CORE_EVENT,), APPLY),

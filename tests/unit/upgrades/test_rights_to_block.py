@@ -1,0 +1,32 @@
+"""Rights that admission plugin OwnerReferencesPermissionEnforcement asks for, where an owner waits for what it owns."""
+
+from __future__ import annotations
+
+import pytest
+
+from espalier.api.eksa.upgrades import FrontEnd
+from espalier.clusters.design.provider import infrastructures
+from espalier.kube.rbac import Rights
+from espalier.providers.registry import PROVIDERS
+from espalier.shoots.etcd.setup import RIGHTS
+from espalier.upgrades import rbac
+
+
+def finalized(rights: Rights) -> set[str]:
+    """The kinds on whose finalizers there is a right."""
+    return {
+        kind.plural
+        for right in (*rights.everywhere, *rights.system)
+        if (right.subresource, right.verbs) == ("finalizers", ("update",))
+        for kind in right.resources
+    }
+
+
+@pytest.mark.parametrize(("front_end", "more"), [(FrontEnd.ANNOTATIONS, set()), (FrontEnd.HOOKS, {"machines"})])
+def test_owners_of_upgrades_may_be_blocked(front_end: FrontEnd, more: set[str]) -> None:
+    owners = {"kubeadmcontrolplanes", "machinedeployments", "controlplaneupgrades", "machinedeploymentupgrades"}
+    assert finalized(rbac.rights(infrastructures(PROVIDERS), front_end)) == owners | more
+
+
+def test_an_etcd_may_be_blocked_by_what_it_owns() -> None:
+    assert finalized(RIGHTS) == {"etcds"}
