@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 from espalier.api import conditions as condition_list
+from espalier.api.capi import cluster as capi
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
