@@ -77,16 +77,17 @@ def clusterconfig(
     if not management_cluster:
         manifest = _SELF_MANAGED + manifest
         output.say_wrapped(
-            "No command of espalier creates a management cluster yet (docs/management-cluster.md); add "
-            "--management-cluster NAME for a cluster that NAME manages.",
+            "This is the manifest of a management cluster, which `espalier create cluster -f FILE` creates from nothing "
+            "(docs/management-cluster.md); add --management-cluster NAME for a cluster that NAME manages.",
             stderr=True,
         )
     output.write_data(manifest)
 
 
 _SELF_MANAGED = """\
-# Before you apply this, set spec.managementCluster.name to the cluster that manages this one: `laptop` after
-# `espalier up`. As it is, this is the manifest of a management cluster, which no command of espalier creates yet.
+# This is the manifest of a management cluster, which `espalier create cluster -f FILE` creates from nothing. For one
+# that another cluster manages, set spec.managementCluster.name to the cluster that manages this one: `laptop` after
+# `espalier up`.
 """
 
 
