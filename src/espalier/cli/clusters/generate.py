@@ -77,8 +77,8 @@ def clusterconfig(
     if not management_cluster:
         manifest = _SELF_MANAGED + manifest
         output.say_wrapped(
-            "This is the manifest of a management cluster, which `espalier create cluster -f FILE` creates from nothing "
-            "(docs/management-cluster.md); add --management-cluster NAME for a cluster that NAME manages.",
+            "This is the manifest of a management cluster, which `espalier create cluster -f FILE` creates from "
+            "nothing (docs/management-cluster.md); add --management-cluster NAME for a cluster that NAME manages.",
             stderr=True,
         )
     output.write_data(manifest)
