@@ -223,7 +223,7 @@ class Copies:
             return uid, present.metadata.uid  # shared: it was there, with this content
         if objects.differences(item, present, uids, self.judge.stamps):
             # Owners that moved earlier are not at the source any more, and stay.
-            owners = [one for one in objects.owners(present.tree) if one["uid"] not in uids.values()]
+            owners = [owner for owner in objects.owners(present.tree) if owner["uid"] not in uids.values()]
             metadata = body["metadata"] | {"uid": present.metadata.uid, "resourceVersion": present.resource_version}
             metadata["annotations"] |= {MOVED_FROM_ANNOTATION: mark_of(present)}
             metadata["ownerReferences"] = [*metadata.get("ownerReferences", ()), *owners]
@@ -281,7 +281,7 @@ def _unserved(resource: Resource, there: Inventory) -> str:
 async def resume(side: Side, items: Mapping[Place, Item], key: Key, paused: str | None) -> None:
     """Let one side act on a cluster that a move paused, and leave it with this value of the paused annotation.
 
-    `found` is a reading of that side.
+    `items` is a reading of that side.
     """
     await pause(side, key, paused=False)
     cluster = items[place_of(CLUSTER, key)].object
