@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -25,8 +26,8 @@ from espalier.simulator.stores import MemoryStores
 from tests.support.environments.control_plane import ControlPlane
 from tests.support.environments.managed_clusters import GARDEN
 from tests.support.environments.real_api_server import CALM, OnRealApiServer, managed_on
-from tests.support.environments.two_management_clusters import mover, objects
-from tests.support.servers.clusterctl import node_versions
+from tests.support.environments.two_management_clusters import back_up, mover, objects, restoring
+from tests.support.servers.clusterctl import move_away, node_versions
 from tests.support.servers.dying import Dying
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
@@ -147,6 +148,45 @@ async def test_a_move_that_died_is_taken_back(ends: Ends, writes: int) -> None:
     await asyncio.sleep(CALM)
     await (await mover(ends.source.env.client, ends.target.env.client)).take_back([GARDEN])
     await ends.compare(ends.source, ends.target)
+
+
+async def test_a_cluster_is_restored_after_a_loss(
+    control_plane: ControlPlane, other_control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    """The drill: its management cluster is backed up into a folder, and lost; the restore dies after some writes."""
+    saved = tmp_path / "saved"
+    async with managed_on(other_control_plane, MemoryStores()) as there:
+        async with managed_on(control_plane, MemoryStores(), machines_of=there.workloads) as here:
+            await here.apply()
+            await here.until_ready()
+            await here.until_machines_rest(GARDEN.name)
+            await asyncio.sleep(CALM)
+            nodes, before = await node_versions(await here.workload()), await objects(here)
+            written = here.written()
+            assert (await back_up(here.client, saved)).left_out == {}
+            assert here.written() == written
+        end, dying = End(other_control_plane, there), Dying(11)
+        while True:
+            dying.is_dead = False
+            client = end.client(dying)
+            try:
+                await (await restoring(saved, client)).restore([GARDEN])
+            except Unreachable:
+                assert end.state == "" or await objects(there) == before
+            else:
+                break
+            finally:
+                await client.close()
+        await there.until_ready()
+        await asyncio.sleep(CALM)
+        written = there.written()
+        await asyncio.sleep(CALM)
+        assert there.written() == written
+        assert (await objects(there), await node_versions(await there.workload())) == (before, nodes)
+        async with control_plane.connected() as client:  # nothing of it is left for other tests
+            await move_away(client, pause=lambda: asyncio.sleep(0))
+        await there.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        await there.until_gone()
 
 
 async def test_the_killed_command_goes_on(ends: Ends) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,42 +12,16 @@ from espalier.api.capi.machine import MachineDeployment
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import MOVE_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.resource import Key
-from espalier.cli.clusters.move_judge import ClusterJudge
-from espalier.kube.client import Client, PatchType
+from espalier.kube.client import PatchType
 from espalier.kube.errors import Unreachable
-from espalier.moving import backup, folder
 from espalier.moving.copies import Refused
-from espalier.moving.restore import Restore
-from espalier.moving.sides import Side
-from espalier.providers.registry import SIMULATED
 from tests.support.environments.managed_environment import CALM, GARDEN, NAMESPACE, ManagedEnvironment
 from tests.support.environments.mortal_commands import is_active, mortal
-from tests.support.environments.two_management_clusters import between, objects
+from tests.support.environments.two_management_clusters import back_up, between, objects, restoring
 from tests.support.servers.clusterctl import node_versions
 from tests.support.servers.dying import Dying
 
 pytestmark = pytest.mark.embedded
-
-JUDGE = ClusterJudge(SIMULATED)
-
-
-async def side(client: Client) -> Side:
-    found = await Side.of(client)
-    assert found is not None
-    return found
-
-
-async def back_up(env: ManagedEnvironment, path: Path, keys: Sequence[Key] = (GARDEN,)) -> backup.Taken:
-    source = await side(env.client)
-    taken = await backup.take(source, JUDGE, keys, lambda _: None)
-    clusters = [folder.Named(*key) for key in taken.clusters]
-    folder.write(path, folder.Index(folder.FORMAT, "v1", source.uid, "2026-01-01T00:00:00Z", clusters, []), taken.items)
-    return taken
-
-
-async def restoring(path: Path, client: Client) -> Restore:
-    found = folder.read(path)
-    return Restore(found.index.source, found.items, await side(client), JUDGE, lambda _: None)
 
 
 def test_a_cluster_restored_elsewhere_is_settled(tmp_path: Path) -> None:
@@ -58,7 +31,7 @@ def test_a_cluster_restored_elsewhere_is_settled(tmp_path: Path) -> None:
         workload = await source.workload()
         nodes, before, ours = await node_versions(workload), await objects(source), source.written()
         present = await source.client.get(Cluster.resource, GARDEN.name, NAMESPACE)
-        taken = await back_up(source, tmp_path / "saved")
+        taken = await back_up(source.client, tmp_path / "saved")
         assert (source.written() - ours, list(taken.left_out)) == ({}, [])
         assert await source.client.get(Cluster.resource, GARDEN.name, NAMESPACE) == present
         await source.managing.stop()
@@ -81,7 +54,7 @@ def test_a_cluster_restored_elsewhere_is_settled(tmp_path: Path) -> None:
 def test_a_restore_killed_after_some_writes_goes_on(tmp_path: Path, writes: int) -> None:
     async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
         before = await objects(source)
-        await back_up(source, tmp_path / "saved")
+        await back_up(source.client, tmp_path / "saved")
         await source.managing.stop()
         written, dying = target.written(), Dying(writes)
         for _ in range(200):
@@ -108,7 +81,7 @@ def test_a_restore_taken_back_leaves_nothing_there(tmp_path: Path) -> None:
     async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
         workload = await source.workload()
         nodes = await node_versions(workload)
-        await back_up(source, tmp_path / "saved")
+        await back_up(source.client, tmp_path / "saved")
         await source.managing.stop()
         dying = Dying(40)
         with pytest.raises(Unreachable):
@@ -143,7 +116,7 @@ def test_a_copy_that_was_edited_is_not_acted_on(tmp_path: Path) -> None:
 
     async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
         before = await objects(source)
-        await back_up(source, tmp_path / "saved")
+        await back_up(source.client, tmp_path / "saved")
         await source.managing.stop()
         edits: list[asyncio.Future[None]] = []
 
@@ -170,7 +143,7 @@ def test_a_copy_that_was_edited_is_not_acted_on(tmp_path: Path) -> None:
 def test_a_cluster_being_changed_is_not_backed_up(tmp_path: Path) -> None:
     async def story(source: ManagedEnvironment, _target: ManagedEnvironment) -> None:
         await source.change(kubernetesVersion="1.36")
-        taken = await back_up(source, tmp_path / "saved", [GARDEN, Key(NAMESPACE, "nobody")])
+        taken = await back_up(source.client, tmp_path / "saved", [GARDEN, Key(NAMESPACE, "nobody")])
         assert taken.clusters == []
         assert "is being changed: wait until condition Ready is True" in taken.left_out[GARDEN]
         assert "does not exist" in taken.left_out[Key(NAMESPACE, "nobody")]
@@ -182,7 +155,7 @@ def test_what_the_target_has_is_not_overwritten(tmp_path: Path) -> None:
     """A Cluster that still is where it was, or another one of its name."""
 
     async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
-        await back_up(source, tmp_path / "saved")
+        await back_up(source.client, tmp_path / "saved")
         with pytest.raises(Refused, match="default/garden still exists at the management cluster"):
             await (await restoring(tmp_path / "saved", source.client)).restore([GARDEN])
         await target.apply()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 
 from espalier.api.core import SECRET
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
@@ -12,7 +13,9 @@ from espalier.cli.clusters.move_judge import ClusterJudge
 from espalier.clusterapi import names
 from espalier.clusters.design.layers import LAYERS, Layer
 from espalier.kube.client import Client
+from espalier.moving import backup, folder
 from espalier.moving.mover import Mover
+from espalier.moving.restore import Restore
 from espalier.moving.sides import Side
 from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.providers.registry import SIMULATED
@@ -28,6 +31,8 @@ from tests.support.environments.managed_environment import (
 )
 
 OTHER, SECOND = Key(NAMESPACE, "other"), Key(NAMESPACE, "second")
+
+JUDGE = ClusterJudge(SIMULATED)
 
 Story = Callable[[ManagedEnvironment, ManagedEnvironment], Awaitable[None]]
 
@@ -52,11 +57,29 @@ def between(story: Story, *, layers: Sequence[Layer] = LAYERS) -> None:
     run(main, epoch=EPOCH, seed=1)
 
 
+async def side(client: Client) -> Side:
+    found = await Side.of(client)
+    assert found is not None
+    return found
+
+
 async def mover(source: Client, target: Client) -> Mover:
-    here, there = await Side.of(source), await Side.of(target)
-    assert here is not None
-    assert there is not None
-    return Mover(here, there, ClusterJudge(SIMULATED), lambda _sentence: None)
+    return Mover(await side(source), await side(target), JUDGE, lambda _sentence: None)
+
+
+async def back_up(client: Client, path: Path, keys: Sequence[Key] = (GARDEN,)) -> backup.Taken:
+    """Copy clusters into a folder, as `espalier move --to-folder` does."""
+    source = await side(client)
+    taken = await backup.take(source, JUDGE, keys, lambda _sentence: None)
+    clusters = [folder.Named(*key) for key in taken.clusters]
+    folder.write(path, folder.Index(folder.FORMAT, "v1", source.uid, "2026-01-01T00:00:00Z", clusters, []), taken.items)
+    return taken
+
+
+async def restoring(path: Path, client: Client) -> Restore:
+    """A restore from a folder, as `espalier move --from-folder` has it."""
+    found = folder.read(path)
+    return Restore(found.index.source, found.items, await side(client), JUDGE, lambda _sentence: None)
 
 
 async def objects(env: ManagedClusters, cluster: str = GARDEN.name) -> set[str]:
