@@ -108,6 +108,17 @@ def linked(path: Path) -> None:
     (path / FILE).symlink_to(path.parent / "elsewhere")
 
 
+def outside(path: Path) -> None:
+    """A whole object elsewhere, whose namespace is a path that leads there."""
+    tree = ITEMS[0].object.tree
+    tree["metadata"]["namespace"] = "../../.."
+    content = encode_json(tree)
+    (path.parent / "garden.json").write_bytes(content)
+    where = f"{FILE.rpartition('/default')[0]}/../../../garden.json"
+    digest = hashlib.sha256(content).hexdigest()
+    of_row(path, namespace="../../..", path=where, sha256=digest, size=len(content))
+
+
 def index_linked(path: Path) -> None:
     (path / INDEX).rename(path.parent / "elsewhere")
     (path / INDEX).symlink_to(path.parent / "elsewhere")
@@ -172,9 +183,10 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda path: of_row(path, group="rbac.authorization.k8s.io", kind="ClusterRole", plural="clusterroles"),
         "kind clusterroles.rbac.authorization.k8s.io is not of clusters",
     ),
-    "path outside by its namespace": (
-        lambda path: of_row(path, namespace="../../..", path=f"{FILE.rpartition('/default')[0]}/../../../garden.json"),
-        "garden.json is missing",
+    "path outside by its namespace": (outside, "garden.json is missing: copy the folder again"),
+    "object of many levels": (
+        lambda path: rewritten(path, ITEMS[0].object.raw.replace(b"1.0", b'{"a":' * 200 + b"1" + b"}" * 200)),
+        "garden.json is damaged (it is nested more than",
     ),
     "listed twice": (
         lambda path: reindexed(path, lambda index: index["objects"].append(index["objects"][0])),
@@ -202,6 +214,15 @@ def test_a_folder_of_much_damage_names_some_of_it(tmp_path: Path) -> None:
     with pytest.raises(Damaged) as refused:
         folder.read(path)
     assert (len(refused.value.problems), refused.value.problems[-1]) == (11, "and 20 more such files")
+
+
+def test_an_enormous_index_is_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path / "saved")
+    monkeypatch.setattr(folder, "LARGEST_INDEX", (path / INDEX).stat().st_size)
+    folder.read(path)
+    monkeypatch.setattr(folder, "LARGEST_INDEX", (path / INDEX).stat().st_size - 1)
+    with pytest.raises(Damaged, match=r"index.json has more than 0 MiB: copy the folder again"):
+        folder.read(path)
 
 
 def test_something_else_than_a_folder_is_refused(tmp_path: Path) -> None:
