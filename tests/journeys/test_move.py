@@ -18,6 +18,7 @@ from espalier.api.resource import Key
 from espalier.clusters.design.names import GATE_KEY, GATE_KEY_FIELD
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound, Unreachable
+from espalier.kube.wire import Request, Response, Transport
 from espalier.moving.mover import Refused
 from espalier.providers.docker.cluster_api import DockerCluster
 from espalier.providers.docker.kinds import DockerDatacenterConfig
@@ -180,6 +181,28 @@ def test_a_killed_move_is_said_in_a_condition() -> None:
         assert said - {None} == {"ClusterBeingMoved", "ClusterHandedOver"}
         moved = (await target.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).tree["status"]["conditions"]
         assert [one["type"] for one in moved] == [one["type"] for one in before]
+
+    between(story)
+
+
+class HandingOver(Dying):
+    """The command dies with the write that hands over."""
+
+    async def request(self, transport: Transport, request: Request) -> Response:
+        if b"handed-over" in (request.body or b""):
+            self.after = 1
+        return await super().request(transport, request)
+
+
+def test_a_move_killed_in_its_hand_over_says_so() -> None:
+    """By its next run, before anything else."""
+
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        for dying, reason in ((HandingOver(10**6), "ClusterBeingMoved"), (Dying(1), "ClusterHandedOver")):
+            with pytest.raises(Unreachable):
+                await (await mover(mortal(source, dying), mortal(target, dying))).move([GARDEN])
+            assert "handed-over" in await at_source(source)
+            assert await moving(source) == reason
 
     between(story)
 
