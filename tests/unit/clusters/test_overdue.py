@@ -16,7 +16,7 @@ from espalier.clusters.design import names
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.report import overdue, readiness
 from tests.support.objects.made_clusters import made, objects
-from tests.support.objects.observed_clusters import GARDEN
+from tests.support.objects.observed_clusters import GARDEN, datacenter, example, scope
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 SINCE = condition_list.timestamp(BEGAN)
@@ -128,6 +128,18 @@ def test_what_another_controller_reports_is_cut_and_its_times_may_be_nonsense() 
 def test_a_machine_of_the_control_plane_does_not_hold_the_workers() -> None:
     scope = waiting(machine("cp", NOT_READY | {"lastTransitionTime": SINCE}, role="control-plane"))
     assert "unchanged since" in after(scope, 3600)[0]
+
+
+def test_any_machine_holds_the_deletion_of_a_cluster() -> None:
+    machines = [machine("cp", NOT_READY, role="control-plane"), machine("worker", NOT_READY)]
+    present = waiting(*machines)
+    cluster = example()[0]
+    cluster["metadata"]["deletionTimestamp"] = SINCE
+    gone = scope(cluster, datacenter(), *objects(), *machines)
+    both = ["Machine eksa-system/cp is not ready", "Machine eksa-system/worker is not ready"]
+    for type_ in (names.WORKERS_READY, names.READY):
+        assert [one.what for one in overdue.holders_of(gone, type_)] == both
+    assert [one.what for one in overdue.holders_of(present, names.WORKERS_READY)] == both[1:]
 
 
 def test_a_change_not_observed_has_advice_later() -> None:

@@ -439,6 +439,29 @@ def test_a_paused_cluster_keeps_its_generations_and_reports_its_state() -> None:
     assert said(status)["WorkersReady"] == "False/NodesNotReady"
 
 
+@pytest.mark.parametrize(("annotations", "phase"), [({PAUSED_ANNOTATION: "true"}, "Running"), ({}, "Upgrading")])
+def test_a_paused_cluster_is_not_being_upgraded(annotations: dict[str, str], phase: str) -> None:
+    """Nothing of its change is made."""
+    stood = made(objects=objects(), status=settled(observedGeneration=7), annotations=annotations)
+    assert report(stood).phase == phase
+
+
+@pytest.mark.parametrize(
+    ("marks", "reason"),
+    [
+        ({"annotations": {PAUSED_ANNOTATION: "true"}}, "True"),
+        ({"status": settled()}, "True"),
+        ({}, "False/InPlaceUpgradeInProgress"),
+    ],
+)
+def test_changes_that_nobody_makes_are_not_reported(marks: dict[str, Any], reason: str) -> None:
+    """Of a paused cluster, and of a settled one whose manager renders otherwise now."""
+    before = [{"name": "one", "count": 2} | IN_PLACE]
+    after = [before[0] | {"kubeletConfiguration": {"maxPods": 44}}]
+    stood = made(objects=objects(workerNodeGroupConfigurations=before), workerNodeGroupConfigurations=after, **marks)
+    assert said(report(stood, Done()))["WorkersReady"] == reason
+
+
 def test_the_record_of_the_management_cluster_is_calm_and_true() -> None:
     status = report(scope(key=Key("default", "laptop")), Done())
     assert said(status) == {
@@ -463,6 +486,18 @@ def test_a_cluster_that_is_being_deleted_says_what_is_waited_for() -> None:
         "Deleting",
         "waiting for 2 worker machines to be deleted",
     )
+
+
+@pytest.mark.parametrize(("begun", "expected"), [(True, "False/Deleting"), (False, "True")])
+def test_parts_are_deleted_once_cluster_api_deletes_them(begun: bool, expected: str) -> None:
+    tree, there = example()[0], objects()
+    tree["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    for one in there:
+        if begun and one["kind"] == "Cluster":
+            one["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    found = said(report(scope(tree, *example()[1:], *there), Wait("Deleting", "waiting")))
+    assert (found["ControlPlaneReady"], found["WorkersReady"]) == (expected, expected)
+    assert found["ControlPlaneInitialized"] == "True"
 
 
 @pytest.mark.demand("L36")
