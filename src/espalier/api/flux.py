@@ -48,7 +48,7 @@ class GitReference(Part):
 
 
 class GitRepositorySpec(Part):
-    """Where a repository is, and how often it is fetched."""
+    """The address of a repository, and the interval at which it is fetched."""
 
     url: str
     interval: str

@@ -28,6 +28,8 @@ _OF_SERVERS = (
 
 _OF_MANAGERS = frozenset(key for key, prose in ANNOTATIONS if prose.writer is not Writer.USER) | {LAST_APPLIED}
 
+_SSH_USER = re.compile(r"ssh://[^/:@\s]+@[^/@\s]+(/.*)?")
+"""Without a password: everybody has the same user, and nobody is let in by it."""
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----")
 
 
@@ -65,6 +67,8 @@ def secrets_in(trees: Sequence[Tree], path: str) -> Iterator[str]:
 def _secret(at: tuple[paths.PathStep, ...], value: str) -> str:
     if _PRIVATE_KEY.search(value):
         return "it has a private key"
+    if _SSH_USER.fullmatch(value):
+        return ""
     if redaction.concealed(value) != value or redaction.secrets_of({str(at[-1]): value} if "://" not in value else {}):
         return "it has a user or a password"
     if value and redaction.is_secret(at):

@@ -74,12 +74,12 @@ class Credentials:
     known_hosts: bytes = b""
 
     def lacking(self, target: Target) -> str:
-        """A sentence about what is missing for a repository; empty if nothing is."""
+        """The missing credentials for a repository, as a sentence; empty if nothing is."""
         if target.is_ssh:
-            missing = [name for name in ("identity", "known_hosts") if not getattr(self, name)]
-            names = {"identity": "the private key", "known_hosts": "the known hosts"}
-            return f"{target.url}: {' and '.join(names[field] for field in missing)} are needed" if missing else ""
-        return "" if self.password else f"{target.url}: a password or token is needed"
+            names = {"private key": self.identity, "known hosts": self.known_hosts}
+            missing = [f"no {name}" for name, content in names.items() if not content]
+            return f"{target.url}: found {' and '.join(missing)}" if missing else ""
+        return "" if self.password else f"{target.url}: found no token or password"
 
     def secret(self, name: str, namespace: str) -> Tree:
         """The Secret by which Flux reaches the repository."""

@@ -26,7 +26,6 @@ def creation(key: Key, cluster_api: Sequence[Tree], espalier: Sequence[Tree], *,
         Planned("create", f"create cluster {key} by the bootstrap", [f"{here}: the objects of the manifest"]),
         Planned("cluster-api", f"install Cluster API in cluster {key.name}", _objects(there, cluster_api)),
         Planned("espalier", f"install Espalier in cluster {key.name}", _objects(there, espalier)),
-        Planned("gitops", "set up GitOps", [f"{there}: Flux", "Git repository: the files of the cluster"]),
         Planned(
             "move",
             f"move cluster {key} into itself",
@@ -34,6 +33,7 @@ def creation(key: Key, cluster_api: Sequence[Tree], espalier: Sequence[Tree], *,
         ),
         Planned("mark", "mark the management cluster", [f"{there}: ConfigMap eksa-system/management-cluster"]),
         Planned("kubeconfig", "write the kubeconfig", ["this machine: the kubeconfig, readable by its owner only"]),
+        Planned("gitops", "set up GitOps", [f"{there}: Flux", "Git repository: the files of the cluster"]),
     ]
     return [step for step in steps if has_git_ops or step.name != "gitops"]
 

@@ -17,6 +17,7 @@ from espalier.kube.objects import Object
 from espalier.management import plan
 from espalier.management import record as records
 from espalier.management.creation import moved, until_answering
+from espalier.management.handed_over import share_configuration, suspend
 from espalier.management.plan import Planned
 from espalier.management.steps import Actions, Progress, Refused
 from espalier.moving.mover import Judge, Mover
@@ -87,6 +88,8 @@ async def returned(bootstrap: Client, cluster: Client, key: Key, judge: Judge, p
         await moved(bootstrap, cluster, key, judge, progress)
         stored = None
     if (stored is None or record is not None) and await _get(cluster, key) is not None:
+        await suspend(cluster, progress)
+        await share_configuration(cluster, bootstrap, key)
         await moved(cluster, bootstrap, key, judge, progress)
 
 

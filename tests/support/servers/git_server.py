@@ -190,3 +190,13 @@ class _Listening:
         yield
         self._server = ThreadingHTTPServer(("127.0.0.1", self.port), self._handler)
         self.begin()
+
+
+def ssh_in_place(folder: Path) -> Path:
+    """A folder with a program in the place of ssh, which runs the command here: for PATH."""
+    programs = folder / "programs"
+    programs.mkdir()
+    program = programs / "ssh"
+    program.write_text('#!/bin/sh\nfor last; do :; done\nexec sh -c "$last"\n')
+    program.chmod(0o755)
+    return programs

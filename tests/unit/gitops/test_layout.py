@@ -89,6 +89,19 @@ def test_a_listing_that_is_none_is_not_overwritten(before: bytes, words: str) ->
         cluster_files(BASE, manifest(), {LISTING: before})
 
 
+@pytest.mark.parametrize(
+    ("url", "is_secret"),
+    [
+        ("ssh://git@git.example.com:22/fleet.git", False),
+        ("ssh://git:s3cret@git.example.com/fleet.git", True),
+        ("https://token@git.example.com/fleet.git", True),
+    ],
+)
+def test_a_user_of_ssh_is_no_secret(url: str, is_secret: bool) -> None:
+    config = {"kind": "FluxConfig", "metadata": {"name": "fleet"}, "spec": {"git": {"repositoryUrl": url}}}
+    assert bool(list(secrets_in([config], "a.yaml"))) is is_secret
+
+
 def test_flux_deletes_no_management_cluster() -> None:
     files = cluster_files(BASE, manifest(), {}, namespace="flux", manages=True)
     (found,) = read(files["clusters/laptop/flux/garden.yaml"])

@@ -52,10 +52,10 @@ def test_a_configuration_without_repository_is_refused(config: FluxConfig | GitO
 
 def test_missing_credentials_are_named() -> None:
     https = target_of(flux(github=HUB), "laptop")
-    assert Credentials().lacking(https).endswith("a password or token is needed")
+    assert Credentials().lacking(https).endswith(": found no token or password")
     assert Credentials(password="t").lacking(https) == ""
-    assert Credentials(password="t").lacking(SSH).endswith("the private key and the known hosts are needed")
-    assert Credentials(identity=b"k").lacking(SSH).endswith(": the known hosts are needed")
+    assert Credentials(password="t").lacking(SSH).endswith(": found no private key and no known hosts")
+    assert Credentials(identity=b"k").lacking(SSH).endswith(": found no known hosts")
     assert Credentials(identity=b"k", known_hosts=b"h").lacking(SSH) == ""
 
 

@@ -34,6 +34,14 @@ bootstrap_kubeconfig_ = click.option(
     metavar="FILE",
     help="Of a management cluster: use the local environment with this kubeconfig as the bootstrap.",
 )
+flux_manifests_ = click.option(
+    "--flux-manifests",
+    type=click.Path(exists=True, path_type=Path),
+    help="For spec.gitOpsRef: a file or folder with Flux's manifests, as `flux install --export` writes them. "
+    "Default, for simulated machines: a stand-in for Flux.",
+)
+
+
 boot_seconds_ = click.option("--boot-seconds", type=float, default=0.2, hidden=True)
 
 
@@ -60,6 +68,7 @@ def delete() -> None:
 @wait_
 @dry_run_
 @bootstrap_kubeconfig_
+@flux_manifests_
 @boot_seconds_
 @flags.output(names=True)
 async def create_cluster(
@@ -71,6 +80,7 @@ async def create_cluster(
     wait: bool,
     dry_run: str,
     bootstrap_kubeconfig: Path | None,
+    flux_manifests: Path | None,
     boot_seconds: float,
     output_format: str,
 ) -> None:
@@ -87,6 +97,8 @@ async def create_cluster(
     seconds = flags.seconds(timeout)
     manifest = documents.examined(filename)
     if not self_managed.is_self_managed(manifest):
+        if flux_manifests is not None:
+            raise Usage("--flux-manifests: only management clusters get Flux: omit the flag")
         await lifecycle.push(
             manifest, connect, seconds, wait, dry_run, output_format, creating=True, all_kinds=all_kinds
         )
@@ -105,6 +117,7 @@ async def create_cluster(
         boot_seconds=boot_seconds,
         providers=PROVIDERS,
         bootstrap_kubeconfig=bootstrap_kubeconfig,
+        flux_manifests=flux_manifests,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from espalier.api import core
+from espalier.api import core, flux
 from espalier.api.crd import crd_of
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
@@ -17,6 +17,7 @@ from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
 
 CAPI_NAMESPACE = "capi-system"
+_FLUX = "ghcr.io/fluxcd"
 _CAPI = "capi-controller-manager"
 
 
@@ -70,12 +71,43 @@ def simulated_cluster_api(release: str, releases: Releases | None = None) -> lis
     ]
 
 
+def simulated_flux(release: str, namespace: str, releases: Releases | None = None) -> list[Tree]:
+    """The definitions of Flux as far as its stand-in knows them, and both of its Deployments, with the images that the
+    release names, or Flux's: on simulated nodes these run the stand-in."""
+    named = _bundle(release, releases).get("flux") or {}
+    trees: list[Tree] = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+        *(msgspec.to_builtins(crd_of(kind)) for kind in flux.KINDS),
+    ]
+    role = {"apiGroup": core.CLUSTER_ROLE.group, "kind": "ClusterRole", "name": "cluster-reconciler"}
+    rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, {"nonResourceURLs": ["*"], "verbs": ["*"]}]
+    trees.append(_object(core.CLUSTER_ROLE, "cluster-reconciler") | {"rules": rules})
+    for name, image in (("source-controller", "sourceController"), ("kustomize-controller", "kustomizeController")):
+        labels = {"app": name}
+        subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+        template = {
+            "metadata": {"labels": labels},
+            "spec": {
+                "serviceAccountName": name,
+                "tolerations": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}],
+                "containers": [{"name": "manager", "image": (named.get(image) or {}).get("uri") or f"{_FLUX}/{name}"}],
+            },
+        }
+        trees += [
+            _object(core.SERVICE_ACCOUNT, name, namespace),
+            _object(core.CLUSTER_ROLE_BINDING, f"{name}-{namespace}") | {"roleRef": role, "subjects": [subject]},
+            _object(core.DEPLOYMENT, name, namespace)
+            | {"spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}},
+        ]
+    return trees
+
+
 def _bundle(release: str, releases: Releases | None) -> dict[str, Any]:
     offered = (releases or Releases.load()).release(release)
     tree: dict[str, Any] = msgspec.to_builtins(offered.bundles.spec.versions_bundles[0])
     return tree
 
 
-def _object(resource: Resource, name: str) -> Tree:
-    metadata = {"name": name} | ({"namespace": CAPI_NAMESPACE} if resource.namespaced else {})
+def _object(resource: Resource, name: str, namespace: str = CAPI_NAMESPACE) -> Tree:
+    metadata = {"name": name} | ({"namespace": namespace} if resource.namespaced else {})
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}

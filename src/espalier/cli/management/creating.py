@@ -25,8 +25,9 @@ from espalier.cli.kit import flags, shown_commands
 from espalier.cli.kit.failures import Failure, Overdue
 from espalier.cli.kit.home import Home
 from espalier.cli.kit.progress import Progress
-from espalier.cli.management import components, self_managed
+from espalier.cli.management import components, git_ops, self_managed
 from espalier.cli.management.bootstraps import Bootstrap, GivenBootstrap, LocalBootstrap, client_of
+from espalier.cli.management.git_ops import GitOps
 from espalier.cli.management.shown import print_steps
 from espalier.clusters.design.provider import Providers
 from espalier.kube.client import Client
@@ -49,6 +50,7 @@ class Asked:
     key: Key
     prepared: Sequence[tuple[Resource, Tree]]
     documents: Sequence[Document]
+    git_ops: GitOps | None = None
 
     @property
     def cluster(self) -> Tree:
@@ -66,6 +68,7 @@ async def create(
     boot_seconds: float,
     providers: Providers,
     bootstrap_kubeconfig: Path | None = None,
+    flux_manifests: Path | None = None,
 ) -> None:
     """Create it, or go on; by an existing bootstrap, if its kubeconfig is given. Raises `ManifestError` and `Failure`,
     with all that is wrong.
@@ -73,7 +76,7 @@ async def create(
     began = time.monotonic()
     bootstrap, wrong = await _bootstrap(documents.cluster_of(documents_), flag, boot_seconds, bootstrap_kubeconfig)
     try:
-        asked = _asked(documents_, problems, flag.namespace or _DEFAULT)
+        asked = await _asked(documents_, problems, flag.namespace or _DEFAULT, flux_manifests)
     except ManifestError as error:
         if not wrong:
             raise
@@ -111,8 +114,11 @@ async def create(
         _tell(asked.key, bootstrap, path, progress, elapsed())
 
 
-def _asked(documents_: Sequence[Document], problems: Sequence[Problem], namespace: str) -> Asked:
-    """Raises `ManifestError` with everything that is wrong with the manifest by itself."""
+async def _asked(
+    documents_: Sequence[Document], problems: Sequence[Problem], namespace: str, flux_manifests: Path | None
+) -> Asked:
+    """Raises `ManifestError` with everything that is wrong with the manifest by itself, `Failure` with what is wrong
+    with the repository that it names."""
     document = documents.cluster_of(documents_)
     known = list(problems)
     tree = documents.readable(document)
@@ -121,6 +127,7 @@ def _asked(documents_: Sequence[Document], problems: Sequence[Problem], namespac
         known.append(document.problem(Violation("metadata.name", BOOTSTRAP, "another name", message)))
     if tree is not None:
         known += chosen_release.problems(document, tree, chosen_release.own_version())
+    reference = git_ops.reference_of(document)
     if isinstance(document.tree.get("spec"), dict):
         document.tree["spec"]["managementCluster"] = {"name": BOOTSTRAP}
     examined = examination.alone(documents_, known, None, namespace)
@@ -129,7 +136,10 @@ def _asked(documents_: Sequence[Document], problems: Sequence[Problem], namespac
     prepared = documents.in_namespace(documents_, namespace)
     cluster = prepared[-1][1]
     chosen_release.choose(cluster, None, chosen_release.own_version())
-    return Asked(Key(cluster["metadata"]["namespace"], cluster["metadata"]["name"]), prepared, documents_)
+    release, name = cluster["spec"]["eksaVersion"], cluster["metadata"]["name"]
+    simulated = components.simulated_flux(release, git_ops.namespace_of(reference, prepared))
+    handed_over = await git_ops.asked(document, reference, prepared, flux_manifests, simulated=simulated)
+    return Asked(Key(cluster["metadata"]["namespace"], name), prepared, documents_, handed_over)
 
 
 async def _bootstrap(
@@ -207,7 +217,7 @@ def check_record(record: records.Record, key: Key, own: str) -> None:
 
 
 def _creation(asked: Asked, client: Client, path: Path, providers: Providers, progress: Progress) -> Creation:
-    release = asked.cluster["spec"]["eksaVersion"]
+    release, handed_over = asked.cluster["spec"]["eksaVersion"], asked.git_ops
 
     async def write(content: bytes) -> None:
         lifecycle.write_private(path, content)
@@ -223,6 +233,7 @@ def _creation(asked: Asked, client: Client, path: Path, providers: Providers, pr
         ClusterJudge(providers, moves_records=True),
         write,
         progress,
+        None if handed_over is None else lambda cluster: handed_over.set_up(cluster, progress),
     )
 
 
@@ -241,6 +252,8 @@ class _Made:
         trees = [tree for _, tree in asked.prepared]
         await client.apply(NAMESPACE, {"metadata": {"name": asked.key.namespace}})
         await preflight.install_releases(client, asked.cluster["spec"]["eksaVersion"])
+        if asked.git_ops is not None:
+            await asked.git_ops.prepare(client)
         is_new = await _is_missing(client, asked.key)
         if is_new:
             await preflight.judge(self.providers, client, asked.documents)
@@ -275,8 +288,7 @@ def _print_steps(asked: Asked, bootstrap: Bootstrap, path: Path, progress: Progr
     """Each step, with what it would write where."""
     release = asked.cluster["spec"]["eksaVersion"]
     cluster_api, espalier = components.simulated_cluster_api(release), components.espalier(asked.key, release)
-    steps = plan.creation(asked.key, cluster_api, espalier, has_git_ops=False)
-    to_this_machine = [f"this machine: {path}"]
+    steps = plan.creation(asked.key, cluster_api, espalier, has_git_ops=asked.git_ops is not None)
     print_steps(
         [
             plan.Planned(
@@ -284,11 +296,21 @@ def _print_steps(asked: Asked, bootstrap: Bootstrap, path: Path, progress: Progr
                 "start the bootstrap",
                 [f"{bootstrap.title}: its data, and those of the simulated machines"],
             ),
-            *(step._replace(writes=to_this_machine) if step.name == "kubeconfig" else step for step in steps),
+            *(
+                step._replace(writes=[_place_of(asked, path, step.name, text) for text in step.writes])
+                for step in steps
+            ),
             plan.Planned("", "remove the bootstrap", [f"{bootstrap.title}: the data of its API server are deleted"]),
         ]
     )
     progress.say(f"cluster {asked.key} would be created, and manage itself (dry run)")
+
+
+def _place_of(asked: Asked, path: Path, step: str, text: str) -> str:
+    """The writes of a step, with the place that only the command knows."""
+    if step == "kubeconfig":
+        return f"this machine: {path}"
+    return asked.git_ops.title if asked.git_ops is not None and text.startswith("Git repository") else text
 
 
 def _tell(key: Key, bootstrap: Bootstrap, path: Path, progress: Progress, elapsed: str) -> None:

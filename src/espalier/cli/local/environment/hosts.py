@@ -16,10 +16,12 @@ import structlog
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.apiserver.access.webhook_calls import HttpWebhooks
 from espalier.apiserver.storage.sqlite import Unusable
+from espalier.cli.local.environment import flux
 from espalier.cli.local.environment.management_pods import ManagementPods, webhooks_of
 from espalier.releases import Releases
 from espalier.runtime.clock import Clock
 from espalier.simulator.controller import Timing, hosted
+from espalier.simulator.flux.sources import Fetch
 from espalier.simulator.pods.controller import Pods
 from espalier.simulator.pods.coroutine_runtime import CoroutineRuntime
 from espalier.simulator.pods.runtime import Runtime
@@ -53,11 +55,12 @@ class Hosts:
         timing: Timing,
         runtimes: Sequence[Runtime] = (),
         listen: bool = True,
+        fetch: Fetch = flux.fetch,
     ) -> AsyncIterator[Hosts]:
         """Run them while the block does. The API servers of self-managed clusters run from the beginning."""
         workloads, outside = Workloads(clock=clock, rng=rng, stores=stores, listen=listen), HttpWebhooks()
         programs = CoroutineRuntime(
-            ManagementPods(workloads, releases, timing),
+            ManagementPods(workloads, releases, timing, fetch),
             clock,
             random.Random(rng.getrandbits(64)),  # noqa: S311  no keys
         )

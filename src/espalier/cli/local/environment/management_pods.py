@@ -1,10 +1,12 @@
-"""Programs of a management cluster on simulated nodes: Espalier's manager, and simulated controllers of Cluster API.
+"""Programs of a management cluster on simulated nodes: Espalier's manager, simulated controllers of Cluster API, and a
+stand-in for Flux.
 
-Both run as coroutines of the process that simulates the machines, with the rights of their pods' ServiceAccounts.
+They run as coroutines of the process that simulates the machines, with the rights of their pods' ServiceAccounts.
 """
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable
 
@@ -31,6 +33,8 @@ from espalier.runtime.webhooks import Webhooks
 from espalier.simulator import setup as simulator
 from espalier.simulator.connections import Reached, ReachingTransport
 from espalier.simulator.controller import Timing
+from espalier.simulator.flux import setup as stand_in
+from espalier.simulator.flux.sources import Fetch
 from espalier.simulator.pods.coroutine_runtime import CoroutineRuntime
 from espalier.simulator.pods.in_process import Container, InProcessProgram
 from espalier.simulator.pods.pod_network import endpoint_of
@@ -38,21 +42,31 @@ from espalier.simulator.workloads import Workloads
 
 MANAGER, CLUSTER_API = "eks-anywhere-cluster-controller", "cluster-api-controller"
 """The last words of the images, as the Bundles name them; a registry mirror changes what stands before."""
+SOURCE, KUSTOMIZE = "source-controller", "kustomize-controller"
+"""Flux's: the second one is a stand-in for both, the first one only runs."""
+_FLUX_HEALTH_PORT = 9440
 _CAPI_LEASE = "controller-leader-election-capi"
 
 
 class ManagementPods:
     """The programs of these images (`InProcessPrograms`). Whatever its tag, an image runs the program of this build."""
 
-    def __init__(self, workloads: Workloads, releases: Releases, timing: Timing) -> None:
+    def __init__(self, workloads: Workloads, releases: Releases, timing: Timing, fetch: Fetch) -> None:
         self._workloads = workloads
+        self._fetch = fetch
         self._releases = releases
         self._timing = timing
 
     def __call__(self, image: str) -> InProcessProgram | None:
         """The program of an image; None for any other."""
         name = image.partition("@")[0].rpartition("/")[2].partition(":")[0]
-        return {MANAGER: self.manager, CLUSTER_API: self.cluster_api}.get(name)
+        programs: dict[str, InProcessProgram] = {
+            MANAGER: self.manager,
+            CLUSTER_API: self.cluster_api,
+            SOURCE: self.source,
+            KUSTOMIZE: self.flux,
+        }
+        return programs.get(name)
 
     async def manager(self, container: Container) -> int:
         """`espalier manager`."""
@@ -70,6 +84,22 @@ class ManagementPods:
         manager = self._manager(container, _CAPI_LEASE, container.pod.namespace)
         assemble(manager, [machines(self._workloads, container.random, self._timing, hosts_workloads=False)])
         return await self._run(container, manager)
+
+    async def flux(self, container: Container) -> int:
+        """The stand-in for Flux: what it applies comes from the account of kustomize-controller."""
+        manager = self._manager(container, f"{KUSTOMIZE}-leader-election", container.pod.namespace)
+        assemble(manager, [stand_in.component(self._fetch)])
+        return await self._run(container, manager, _FLUX_HEALTH_PORT)
+
+    async def source(self, container: Container) -> int:
+        """Nothing: the stand-in fetches repositories where it applies them."""
+
+        async def answers(_path: str) -> int:
+            return 200
+
+        container.listen(_FLUX_HEALTH_PORT, self, answers=answers)
+        await asyncio.get_running_loop().create_future()
+        return 0
 
     def _manager(self, container: Container, lease: str, namespace: str) -> Manager:
         account = self._account(container)
@@ -100,11 +130,11 @@ class ManagementPods:
             hint=hint,
         )
 
-    async def _run(self, container: Container, manager: Manager) -> int:
+    async def _run(self, container: Container, manager: Manager, port: int = HEALTH_PORT) -> int:
         async def answers(path: str) -> int:
             return 500 if path.startswith("/readyz") and manager.unready else 200
 
-        container.listen(HEALTH_PORT, manager, answers=answers)
+        container.listen(port, manager, answers=answers)
         return await manager.run()
 
     def _account(self, container: Container) -> User:

@@ -1,0 +1,229 @@
+"""GitOps of a new management cluster: what its manifest asks for, and the step that hands it over to Git."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
+
+from espalier.api import flux, yaml_trees
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.gitops import FluxConfig, GitOpsConfig
+from espalier.api.eksa.network import RegistryMirrorConfiguration
+from espalier.api.manifests import Document
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+from espalier.api.violations import ManifestError, Violation
+from espalier.cli.kit.failures import Failure
+from espalier.clusters.design import registry_mirror
+from espalier.kube.client import Client, PatchType
+from espalier.management import installing
+from espalier.management import record as records
+from espalier.management.steps import Progress, Refused
+
+if TYPE_CHECKING:
+    from espalier.gitops.installation import Installation
+    from espalier.gitops.target import Credentials
+
+TOKEN, KEY, KNOWN_HOSTS, PASSPHRASE = (
+    "EKSA_GITHUB_TOKEN",
+    "EKSA_GIT_PRIVATE_KEY",
+    "EKSA_GIT_KNOWN_HOSTS",
+    "EKSA_GIT_SSH_KEY_PASSPHRASE",
+)
+"""Variables of EKS Anywhere: a token for GitHub; for other servers, the paths of a private key and of known hosts."""
+
+_Config = FluxConfig | GitOpsConfig
+
+
+@dataclass(frozen=True)
+class GitOps:
+    """A management cluster that is handed over to a repository."""
+
+    config: _Config
+    reference: Tree
+    """`spec.gitOpsRef`."""
+    installation: Installation
+
+    @property
+    def title(self) -> str:
+        """The place of its files."""
+        target = self.installation.target
+        return f"{target.url}, branch {target.branch}: {target.base}/{self.installation.management}"
+
+    async def prepare(self, bootstrap: Client) -> None:
+        """Let clusters of a bootstrap name the configuration, as those of a management cluster that has it. Idempotent.
+
+        The cluster is made with it: nobody acts on a change of the record that it becomes by the move.
+        """
+        record = await records.managed(bootstrap)
+        if record is None:
+            return  # the cluster is refused there, with the reason
+        key = record[0]
+        named = (await bootstrap.get(Cluster.resource, key.name, key.namespace)).tree["spec"].get("gitOpsRef")
+        if named not in (None, self.reference):
+            raise Refused(
+                f"Cluster {key} of the bootstrap: spec.gitOpsRef: found {named['kind']} {named['name']}; clusters of "
+                "this bootstrap can't have another one: use another bootstrap"
+            )
+        body = msgspec.to_builtins(self.config)
+        body["metadata"] = {"name": self.config.metadata.name, "namespace": key.namespace}
+        await bootstrap.apply(self.config.resource, body)
+        patch = {"spec": {"gitOpsRef": self.reference}}
+        await bootstrap.patch(Cluster.resource, key.name, key.namespace, patch=patch, type=PatchType.MERGE)
+
+    async def set_up(self, cluster: Client, progress: Progress) -> None:
+        """Hand it over. Can be repeated. Raises `Refused`."""
+        from espalier.gitops.installation import NotFollowed, install  # noqa: PLC0415  an extra
+        from espalier.gitops.layout import Unfit  # noqa: PLC0415
+        from espalier.gitops.repository import GitError  # noqa: PLC0415
+
+        async def apply(client: Client, trees: Sequence[Tree]) -> None:
+            await installing.apply(client, trees)
+            await installing.until_running(client, installing.deployments(trees), progress)
+
+        try:
+            await install(cluster, self.installation, apply, wait=progress.wait)
+        except (GitError, Unfit, NotFollowed) as error:
+            raise Refused(str(error)) from error
+
+
+def reference_of(document: Document) -> Tree | None:
+    """`spec.gitOpsRef` of a Cluster's document; None without one."""
+    spec = document.tree.get("spec")
+    reference = spec.get("gitOpsRef") if isinstance(spec, dict) else None
+    return reference if isinstance(reference, dict) else None
+
+
+async def asked(
+    cluster: Document,
+    reference: Tree | None,
+    prepared: Sequence[tuple[Resource, Tree]],
+    manifests: Path | None,
+    *,
+    simulated: Sequence[Tree],
+    environment: Mapping[str, str] = os.environ,
+) -> GitOps | None:
+    """The GitOps that a manifest asks for; None without a reference. The repository is looked at first.
+
+    `manifests` are Flux's; None for `simulated`. Raises `ManifestError` and `Failure`.
+    """
+    if reference is None:
+        return None
+    from espalier.gitops.components import Unusable, components  # noqa: PLC0415  an extra
+    from espalier.gitops.installation import Installation  # noqa: PLC0415
+    from espalier.gitops.layout import Unfit  # noqa: PLC0415
+    from espalier.gitops.repository import Author, GitError, Repository  # noqa: PLC0415
+    from espalier.gitops.target import NoRepository, target_of  # noqa: PLC0415
+
+    config = _config(cluster, reference, prepared)
+    manifest = [_own(tree, cluster.name) for _, tree in prepared]
+    trees = simulated if manifests is None else await asyncio.to_thread(_read, manifests)
+    try:
+        target = target_of(config, cluster.name)
+        made = components(trees, target.namespace, _mirrored(cluster.tree))
+    except (NoRepository, Unusable) as error:
+        raise Failure(str(error)) from None
+    credentials = _credentials(is_ssh=target.is_ssh, environment=environment)
+    if lacking := credentials.lacking(target):
+        names = f"{KEY} and {KNOWN_HOSTS} (paths of files)" if target.is_ssh else TOKEN
+        raise Failure(f"{lacking}: set {names}")
+    author = Author("espalier", "espalier@localhost", int(time.time()))
+    installation = Installation(target, credentials, cluster.name, manifest, made, author)
+
+    def look() -> None:
+        with credentials.access(target) as access:
+            installation.files(Repository(access, target.branch).read())
+
+    try:
+        await asyncio.to_thread(look)
+    except (GitError, Unfit) as error:
+        raise Failure(str(error)) from None
+    return GitOps(config, reference, installation)
+
+
+def namespace_of(reference: Tree | None, prepared: Sequence[tuple[Resource, Tree]]) -> str:
+    """The namespace of Flux that a manifest asks for."""
+    found = _named(reference, prepared) if reference is not None else None
+    if isinstance(found, FluxConfig):
+        return found.spec.system_namespace or flux.NAMESPACE
+    hub = found.spec.flux.github if found is not None and found.spec.flux is not None else None
+    return hub.flux_system_namespace or flux.NAMESPACE if hub is not None else flux.NAMESPACE
+
+
+def _named(reference: Tree, prepared: Sequence[tuple[Resource, Tree]]) -> _Config | None:
+    kind, name = reference.get("kind"), reference.get("name")
+    for resource, tree in prepared:
+        if (kind, name) == (resource.kind, tree["metadata"]["name"]):
+            if resource == FluxConfig.resource:
+                return msgspec.convert(tree, FluxConfig)
+            if resource == GitOpsConfig.resource:
+                return msgspec.convert(tree, GitOpsConfig)
+    return None
+
+
+def _config(cluster: Document, reference: Tree, prepared: Sequence[tuple[Resource, Tree]]) -> _Config:
+    found = _named(reference, prepared)
+    if found is not None:
+        return found
+    kind, name = reference.get("kind"), reference.get("name")
+    message = "a management cluster brings its GitOps configuration; add the object to the manifest"
+    violation = Violation("spec.gitOpsRef", f"{kind} {name}", "an object of the manifest", message)
+    raise ManifestError([cluster.problem(violation)])
+
+
+def _own(tree: Tree, name: str) -> Tree:
+    """An object as it is in Git: the Cluster as it manages itself."""
+    if tree["kind"] != "Cluster":
+        return tree
+    return {**tree, "spec": {**tree["spec"], "managementCluster": {"name": name}}}
+
+
+def _mirrored(cluster: Tree) -> dict[str, str]:
+    """Prefixes of images that a registry mirror has, and the mirror's."""
+    mirror = cluster["spec"].get("registryMirrorConfiguration")
+    if not mirror:
+        return {}
+    typed = msgspec.convert(mirror, RegistryMirrorConfiguration)
+    return {f"{host.registry}/": f"{host.images}/" for host in registry_mirror.hosts(typed)}
+
+
+def _read(path: Path) -> list[Tree]:
+    """Flux's manifests from a file, or from all YAML files of a folder. Raises `Failure`."""
+    files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+    if not files:
+        raise Failure(f"{path}: no YAML files in this folder; give the output of `flux install --export`")
+    return [tree for file in files for tree in yaml_trees.trees(file.read_bytes(), str(file)) if tree is not None]
+
+
+def _credentials(*, is_ssh: bool, environment: Mapping[str, str]) -> Credentials:
+    """Those that variables name. Raises `Failure` for a file that can't be read or used."""
+    from espalier.gitops.target import Credentials  # noqa: PLC0415  an extra
+
+    if not is_ssh:
+        return Credentials(password=environment.get(TOKEN, ""))
+    content = {}
+    for name, variable in (("identity", KEY), ("known_hosts", KNOWN_HOSTS)):
+        if path := environment.get(variable):
+            try:
+                content[name] = Path(path).expanduser().read_bytes()
+            except OSError as error:
+                raise Failure(f"{variable}: {path}: {error.strerror}") from None
+    if "identity" in content:
+        try:
+            is_own_form = content["identity"].startswith(b"-----BEGIN OPENSSH")
+            (load_ssh_private_key if is_own_form else load_pem_private_key)(content["identity"], password=None)
+        except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+            raise Failure(
+                f"{KEY}: {environment[KEY]}: found no private key without passphrase ({error}); allowed: a key "
+                f"without one ({PASSPHRASE} is not supported); make one for this repository alone"
+            ) from None
+    return Credentials(identity=content.get("identity", b""), known_hosts=content.get("known_hosts", b""))

@@ -1,0 +1,188 @@
+"""`espalier create cluster` of a management cluster with `gitOpsRef`: scenario 2, as it is called."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
+
+from espalier.api import yaml_trees
+from espalier.api.core import DEPLOYMENT, NODE
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.gitops import FluxConfig
+from espalier.api.flux import GIT_REPOSITORY, NAME_LABEL, REQUESTED
+from espalier.api.resource import Key
+from espalier.cli.clusters.kubeconfig import read as kubeconfig_of
+from espalier.cli.kit import connection, flags
+from espalier.gitops.layout import base_of, cluster_files, without_cluster
+from espalier.gitops.repository import Access, Author, Change, Repository
+from espalier.kube.client import Client, PatchType
+from tests.support.environments.bootstraps import until_gone, until_ready
+from tests.support.environments.environment import CommandResult, LocalEnvironment
+from tests.support.environments.managed_clusters import EXAMPLES
+from tests.support.servers.git_server import GitServer, git_server, ssh_in_place
+
+pytestmark = pytest.mark.embedded
+
+BASE = base_of("management")
+GARDEN = Key("default", "garden")
+ANNA = Author("anna", "anna@example.com", 1_767_225_600)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[GitServer]:
+    with git_server(tmp_path) as server:
+        yield server
+
+
+class Machine(LocalEnvironment):
+    """A machine with a key for the repository, and no other."""
+
+    def create(self, manifest: Path, variables: dict[str, str] = {}) -> CommandResult:  # noqa: B006  read only
+        folder = self.home.parent
+        given = {
+            "PATH": f"{folder / 'programs'}:{os.environ['PATH']}",
+            "EKSA_GIT_PRIVATE_KEY": str(folder / "key"),
+            "EKSA_GIT_KNOWN_HOSTS": str(folder / "known_hosts"),
+            **variables,
+        }
+        return self.espalier("create", "cluster", "-f", str(manifest), **given)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    home = tmp_path / "home"
+    home.mkdir()
+    ssh_in_place(tmp_path)
+    key = Ed25519PrivateKey.generate()
+    (tmp_path / "key").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
+    (tmp_path / "locked").write_bytes(
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"a passphrase"))
+    )
+    (tmp_path / "known_hosts").write_text("git.example.com ssh-ed25519 AAAA\n")
+    machine = Machine(home)
+    yield machine
+    for folder in home.glob("management-clusters/*"):
+        machine.espalier("down", "--delete-data", ESPALIER_HOME=str(folder))
+
+
+def manifest(server: GitServer, **spec: object) -> Path:
+    """The example of a management cluster, with a repository."""
+    text = (EXAMPLES / "management.yaml").read_text()
+    text = text.replace("  datacenterRef:", "  gitOpsRef: {kind: FluxConfig, name: fleet}\n  datacenterRef:")
+    more = "".join(f"  {name}: {value}\n" for name, value in spec.items())
+    path = server.folder.parent / "management.yaml"
+    path.write_text(
+        f"{text}---\napiVersion: {FluxConfig.resource.api_version}\nkind: FluxConfig\nmetadata: {{name: fleet}}\n"
+        f"spec:\n  git: {{repositoryUrl: 'ssh://git@git.example.com{server.folder}'}}\n{more}"
+    )
+    return path
+
+
+@pytest.mark.demand("L39", L71="as a user calls it, on a laptop")
+def test_scenario_2_by_pushes_and_one_management_cluster(machine: Machine, server: GitServer) -> None:
+    """L71: create management; create, upgrade and delete a workload cluster by pushes; delete management."""
+    made = machine.create(manifest(server))
+    assert made.code == 0, made.err
+    assert "set up GitOps" in made.err
+    head = server.head()
+    kubeconfig = machine.home / "management" / "management-eks-a-cluster.kubeconfig"
+    asyncio.run(workload_by_pushes(kubeconfig, server))
+    assert server.git("rev-list", "--count", f"{head}..main") == "3"
+    deleted = machine.espalier("delete", "cluster", "management")
+    assert deleted.code == 0, deleted.err
+
+
+async def workload_by_pushes(kubeconfig: Path, server: GitServer) -> None:
+    async with connection.connect(flags.Connection(kubeconfig)) as connected:
+        client = connected.client
+        record = await client.get(Cluster.resource, "management", "default")
+        assert record.tree["spec"]["gitOpsRef"] == {"kind": "FluxConfig", "name": "fleet"}
+        assert record.metadata.labels[NAME_LABEL] == "management"
+        await push(client, server, lambda files: cluster_files(BASE, workload("1.35"), files))
+        await until_there(client, GARDEN)
+        await until_ready(client, GARDEN)
+        folder = server.folder.parent / "garden.kubeconfig"
+        folder.write_bytes(await kubeconfig_of(client, GARDEN))
+        async with connection.connect(flags.Connection(folder)) as inside:
+            found = await inside.client.list(DEPLOYMENT)
+            assert not [one.name for one in found.items if "flux" in one.namespace], "L39: none in workload clusters"
+        await push(client, server, lambda files: cluster_files(BASE, workload("1.36"), files))
+        await until_version(client, "1.36")
+        await until_ready(client, GARDEN)
+        async with connection.connect(flags.Connection(folder)) as inside:
+            nodes = (await inside.client.list(NODE)).items
+            assert {one.tree["status"]["nodeInfo"]["kubeletVersion"][:5] for one in nodes} == {"v1.36"}
+        await push(client, server, lambda files: without_cluster(BASE, "garden", files))
+        await until_gone(client, GARDEN)
+
+
+async def push(client: Client, server: GitServer, change: Change) -> None:
+    """Push, and ask Flux to look now instead of in a minute."""
+    commit = Repository(Access(server.url), "main").publish(change, "change", ANNA).commit
+    patch = {"metadata": {"annotations": {REQUESTED: commit}}}
+    await client.patch(GIT_REPOSITORY, "flux-system", "flux-system", patch=patch, type=PatchType.MERGE)
+
+
+async def until_there(client: Client, key: Key) -> None:
+    async with asyncio.timeout(60):
+        while key not in [one.key for one in (await client.list(Cluster.resource)).items]:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+
+
+async def until_version(client: Client, version: str) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            found = await client.get(Cluster.resource, "garden", "default")
+            if found.tree["spec"]["kubernetesVersion"] == version:
+                return
+            await asyncio.sleep(0.1)
+
+
+def workload(version: str) -> list[dict[str, object]]:
+    trees = yaml_trees.trees((EXAMPLES / "docker.yaml").read_bytes(), "docker.yaml")
+    for tree in trees:
+        if tree["kind"] == "Cluster":
+            tree["spec"] |= {"kubernetesVersion": version, "managementCluster": {"name": "management"}}
+    return trees
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        ({"EKSA_GIT_PRIVATE_KEY": ""}, "found no private key: set EKSA_GIT_PRIVATE_KEY and"),
+        ({"EKSA_GIT_KNOWN_HOSTS": ""}, "found no known hosts: set EKSA_GIT_PRIVATE_KEY and"),
+        ({"EKSA_GIT_PRIVATE_KEY": "/nowhere/key"}, "EKSA_GIT_PRIVATE_KEY: /nowhere/key: No such file"),
+        ({"EKSA_GIT_PRIVATE_KEY": "{folder}/locked"}, "found no private key without passphrase"),
+        ({"EKSA_GIT_PRIVATE_KEY": "{folder}/known_hosts"}, "found no private key without passphrase"),
+    ],
+)
+def test_missing_credentials_are_said_before_anything(
+    machine: Machine, server: GitServer, environment: dict[str, str], words: str
+) -> None:
+    folder = machine.home.parent
+    variables = {name: value.replace("{folder}", str(folder)) for name, value in environment.items()}
+    refused = machine.create(manifest(server), variables)
+    assert (refused.code, words in " ".join(refused.err.split())) == (1, True), refused.err
+    assert not (machine.home / "management-clusters").exists()
+
+
+def test_an_unfit_repository_is_said_before_anything(machine: Machine, server: GitServer) -> None:
+    server.commit(f"{BASE}/management/eksa-system/eksa-cluster.yaml", "kind: Cluster")
+    refused = machine.create(manifest(server))
+    words = "the repository has another cluster management; remove its files"
+    assert (refused.code, words in " ".join(refused.err.split())) == (1, True), refused.err
+    assert not (machine.home / "management-clusters").exists()
+
+
+def test_a_configuration_that_is_not_given_is_refused(machine: Machine, server: GitServer) -> None:
+    path = manifest(server)
+    path.write_text(path.read_text().replace("metadata: {name: fleet}", "metadata: {name: other}"))
+    refused = machine.create(path)
+    words = "spec.gitOpsRef: a management cluster brings its GitOps configuration; add the object to the manifest"
+    assert words in " ".join(refused.err.split()), refused.err
