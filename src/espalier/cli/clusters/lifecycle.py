@@ -16,7 +16,7 @@ from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.api.violations import ManifestError
-from espalier.cli.clusters import chosen_release, documents, kubeconfig, other_kinds, waiting
+from espalier.cli.clusters import chosen_release, documents, from_git, kubeconfig, other_kinds, waiting
 from espalier.cli.kit import connection, flags, output, shown_commands
 from espalier.cli.kit.failures import Failure, Usage
 from espalier.cli.kit.progress import Progress
@@ -49,7 +49,7 @@ async def delete_cluster(
                 targets = [_target(resource, tree) for resource, tree in prepared]
                 further = await _further_targets(connected.client, others, connected.namespace, all_kinds=all_kinds)
             cluster = next(key for resource, key in targets if resource == Cluster.resource)
-            await _check_deletable(connected.client, cluster)
+            await _check_deletable(connected.client, cluster, dry_run=dry_run == "server")
             from espalier.cli.clusters import credential_secrets  # noqa: PLC0415  with all providers, as below
             from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
 
@@ -124,6 +124,8 @@ async def push(
         existing = await _expect(client, key, creating=creating)
         if existing is not None:
             preflight.check_is_managed(existing)
+            if dry_run != "server":
+                await from_git.check_change(client, existing)
             tree["metadata"]["uid"] = existing.metadata.uid  # what follows was decided for this one: a precondition
         moves = existing is not None and await _moves(tree, existing, own, move_release)
         with Progress() as progress:
@@ -193,12 +195,14 @@ async def _write_kubeconfigs(client: Client, cluster: Object, progress: Progress
         progress.say(str(unread), sign="[yellow]![/]")
 
 
-async def _check_deletable(client: Client, key: Key) -> None:
-    """Raises `Failure` for the record of a management cluster that manages clusters."""
+async def _check_deletable(client: Client, key: Key, *, dry_run: bool) -> None:
+    """Raises `Failure` for the record of a management cluster that manages clusters, and for a cluster from Git."""
     try:
         stored = await client.get(Cluster.resource, key.name, key.namespace)
     except (Forbidden, NotFound):
         return  # reported by the deletion
+    if not dry_run:
+        await from_git.check_deletion(client, stored)
     manager = ((stored.tree.get("spec") or {}).get("managementCluster") or {}).get("name") or ""
     if manager in ("", key.name):
         from espalier.cli.clusters import preflight  # noqa: PLC0415  with all of admission: not for those who only delete
