@@ -13,6 +13,8 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.cli.kit.failures import Failure
+from espalier.cli.management.changing import check_leaves_none_behind
 from espalier.clusterapi import names
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Unreachable
@@ -130,3 +132,19 @@ def test_an_upgrade_killed_at_any_write_goes_on(more: int) -> None:
         assert await records.managed(cluster) == (MANAGEMENT, records.RUNNING)
 
     managing(story)
+
+
+def test_an_upgrade_that_leaves_a_cluster_behind_is_refused() -> None:
+    """V14: a patch release may come, and no minor release that is too many ahead."""
+
+    async def main(simulation: Simulation) -> None:
+        async with created(simulation) as (_, cluster):
+            trees = manifest(WORKLOAD, managed_by=MANAGEMENT.name)
+            trees[-1]["spec"] |= {"eksaVersion": "v0.24.2", "kubernetesVersion": "1.34"}
+            await applied(cluster, trees)
+            record = await cluster.get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)
+            await check_leaves_none_behind(cluster, record, "v0.26.1")
+            with pytest.raises(Failure, match=r"management can't be upgraded: .*default/garden"):
+                await check_leaves_none_behind(cluster, record, "v0.27.0")
+
+    run(main, epoch=EPOCH, seed=1)

@@ -16,7 +16,7 @@ from espalier.api.eksa.release import EKSARelease
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.client import Client
-from espalier.kube.errors import KubeError, NotFound, ServerFailure, Unreachable
+from espalier.kube.errors import NotFound, ServerFailure, Unreachable
 from espalier.management import installing, plan
 from espalier.management import record as records
 from espalier.management.plan import Planned
@@ -57,6 +57,8 @@ class Creation:
     judge: Judge
     write_kubeconfig: Callable[[bytes], Awaitable[None]]
     progress: Progress
+    complete: Callable[[Client], Awaitable[None]]
+    """Writes in the new management cluster what its record names, and a bootstrap must not have."""
     set_up_git_ops: Callable[[Client], Awaitable[None]] | None = None
     """Installs Flux in the new management cluster, and commits the cluster's files; None without `gitOpsRef`."""
     _cluster: Client | None = None
@@ -125,7 +127,9 @@ class Creation:
         await moved(self.bootstrap, cluster, self.key, self.judge, self.progress)
 
     async def _mark(self) -> None:
-        await records.mark(await self._reached(), records.RUNNING)
+        cluster = await self._reached()
+        await self.complete(cluster)
+        await records.mark(cluster, records.RUNNING)
 
     async def _kubeconfig(self) -> None:
         content = await records.read_kubeconfig(self.bootstrap)
@@ -152,18 +156,22 @@ async def until_answering(cluster: Client, key: Key, progress: Progress) -> None
 
 async def until_released(cluster: Client, release: str, progress: Progress) -> None:
     """Wait until the manager of a cluster has installed a release."""
-    name = EKSARelease.resource.group_resource
-    async with asyncio.timeout(_PATIENCE):
-        while True:
-            try:
-                listed = await cluster.list(EKSARelease.resource)
-            except (NotFound, KubeError) as error:
-                progress.wait(f"{name}: {error}")
-            else:
-                if any(item.tree["spec"].get("version") == release for item in listed.items):
-                    return
-                progress.wait(f"the manager installs release {release}")
-            await asyncio.sleep(_PAUSE)
+    end, missing = asyncio.get_running_loop().time() + _PATIENCE, ""
+    while asyncio.get_running_loop().time() < end:
+        try:
+            listed = await cluster.list(EKSARelease.resource)
+        except (NotFound, ServerFailure) as error:
+            missing = str(error)
+        else:
+            if any(item.tree["spec"].get("version") == release for item in listed.items):
+                return
+            missing = "it does not exist"
+        progress.wait(f"the manager installs release {release}")
+        await asyncio.sleep(_PAUSE)
+    raise Refused(
+        f"EKSARelease of release {release}: {missing}; the log of Deployment eksa-system/espalier-controller-manager "
+        "says why; give the same command again to go on"
+    )
 
 
 async def moved(source: Client, target: Client, key: Key, judge: Judge, progress: Progress) -> None:

@@ -113,6 +113,7 @@ class Bootstrap:
             ClusterJudge(SIMULATED, moves_records=True),
             write,
             self.progress,
+            nothing,
         )
 
     def _command(self, client: Client) -> Client:
@@ -122,6 +123,10 @@ class Bootstrap:
 
     def connect(self, content: bytes) -> Client:
         return self.hosts.workloads.connect(content)
+
+
+async def nothing(_cluster: Client) -> None:
+    """What the record of the example names besides."""
 
 
 @dataclass

@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -22,10 +23,11 @@ from espalier.cli.kit.failures import Failure, Overdue
 from espalier.cli.kit.progress import Progress
 from espalier.cli.management import access, components
 from espalier.cli.management.shown import print_steps
-from espalier.clusters.observe.rules import changes
+from espalier.clusters.observe.rules import changes, releases
 from espalier.clusters.observe.scope import read
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
+from espalier.kube.objects import Object
 from espalier.management import record as records
 from espalier.management.steps import Refused, run
 from espalier.management.upgrading import COMPONENTS, OPERATION, Upgrade
@@ -75,6 +77,7 @@ async def upgrade(
             fixed = list(changes.fixed(read(existing).spec, msgspec.convert(cluster, Cluster).spec))
             if fixed:
                 raise ManifestError([documents.located(parsed, document, violation) for violation in fixed])
+            await check_leaves_none_behind(client, existing, cluster["spec"]["eksaVersion"])
             await documents.apply_all(client, prepared, dry_run=True)
 
             async def until_done() -> None:
@@ -101,12 +104,27 @@ async def upgrade_components(name: str, flag: flags.Connection, *, timeout: floa
 
     try:
         with Progress() as progress:
-            await write(tries=True)  # refused if a workload cluster would be left behind
+            existing = await client.get(Cluster.resource, key.name, key.namespace)
+            await check_leaves_none_behind(client, existing, own)
+            await write(tries=True)
             work = _upgrade(key, client, write, None, progress)
             output.say("\n".join([f"management components of cluster {key}:", *await _images(client, work)]))
             await _run(work, COMPONENTS, timeout=timeout, dry_run=dry_run)
     finally:
         await client.close()
+
+
+async def check_leaves_none_behind(client: Client, record: Object, release: str) -> None:
+    """Raises `Failure` with the workload clusters that would be too many releases behind their management cluster."""
+    before = read(record)
+    after = msgspec.structs.replace(before, spec=msgspec.structs.replace(before.spec, eksa_version=release))
+    managed = []
+    for one in (await client.list(Cluster.resource)).items:
+        with suppress(msgspec.ValidationError):  # its own status says so
+            if one.key != record.key:
+                managed.append((cluster := read(one), releases.parsed(cluster.spec.eksa_version)))
+    if found := list(releases.managed(before, after, managed)):
+        raise Failure(f"cluster {record.key} can't be upgraded: " + "; ".join(map(str, found)))
 
 
 def _upgrade(
