@@ -75,7 +75,7 @@ def test_a_management_cluster_is_created_from_nothing(machine: LocalEnvironment)
 
 
 @pytest.mark.demand("L70")
-def test_scenario_1_with_kubectl_and_one_management_cluster(machine: LocalEnvironment, tmp_path: Path) -> None:
+def test_scenario_1_with_one_management_cluster(machine: LocalEnvironment, tmp_path: Path) -> None:
     """L70: create management; create, upgrade and delete a workload cluster; delete management."""
     made = machine.espalier("create", "cluster", "-f", str(MANIFEST))
     assert made.code == 0, made.err
@@ -110,7 +110,7 @@ async def workload_by_the_api(kubeconfig: Path, folder: Path) -> None:
         assert left.name == "management"
 
 
-def test_a_management_cluster_is_upgraded_by_the_command(machine: LocalEnvironment) -> None:
+def test_a_command_upgrades_a_management_cluster(machine: LocalEnvironment) -> None:
     assert machine.espalier("create", "cluster", "-f", str(MANIFEST)).code == 0
     kubeconfig = machine.home / "management" / "management-eks-a-cluster.kubeconfig"
     shown = ("get", "clusters", "management", "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].message}")
@@ -129,7 +129,7 @@ def test_a_management_cluster_is_upgraded_by_the_command(machine: LocalEnvironme
     assert (parts.code, "eksa-system/espalier-controller-manager: " in parts.out) == (0, True), parts.err
 
 
-def test_a_management_cluster_with_clusters_is_not_deleted(machine: LocalEnvironment) -> None:
+def test_one_with_clusters_is_not_deleted(machine: LocalEnvironment) -> None:
     assert machine.espalier("create", "cluster", "-f", str(MANIFEST)).code == 0
     kubeconfig = machine.home / "management" / "management-eks-a-cluster.kubeconfig"
     told = machine.espalier("create", "cluster", "-f", "-", stdin=WORKLOAD, KUBECONFIG=str(kubeconfig))

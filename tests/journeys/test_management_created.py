@@ -114,7 +114,7 @@ def test_the_api_deletes_no_created_management_cluster() -> None:
     run(main, epoch=EPOCH, seed=1)
 
 
-def test_without_webhooks_it_deletes_no_machine_of_its_own() -> None:
+def test_without_webhooks_its_machines_stay() -> None:
     """Also if the deletion of a paused Cluster is permitted."""
 
     async def main(simulation: Simulation) -> None:

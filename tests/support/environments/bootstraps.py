@@ -126,7 +126,7 @@ class Bootstrap:
 
 
 async def nothing(_cluster: Client) -> None:
-    """What the record of the example names besides."""
+    """Write nothing: the record of the example names nothing else."""
 
 
 @dataclass
