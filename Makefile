@@ -3,7 +3,6 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 REAL ?= tests
-ROW ?= 1.36
 TIERS ?= tests/contracts tests/envtest tests/capi tests/unit/etcdbackup tests/unit/etcd
 STORIES ?= tests/nodes tests/contracts/test_kubeadm.py
 WORKERS ?= 3
@@ -49,11 +48,11 @@ soak: $(VENV)/.installed ## What `make test` leaves out: other variants, fuzz ta
 	@ESPALIER_SOAK_SECONDS=$(or $(SECONDS),60) $(BIN)/python -m pytest -q -n 2 --dist load -m 'soak or hypothesis'
 
 real-assets: ## Real programs into a cache outside the tree (needs Go); REAL=nodes: all of real nodes (needs root, debootstrap)
-	@PYTHONPATH=src $(PYTHON) -m espalier.assets $(if $(filter command% environment%,$(origin ROW)),--row $(ROW)) $(REAL)
+	@PYTHONPATH=src $(PYTHON) -m espalier.assets $(if $(ROW),--row $(ROW)) $(REAL)
 
 real: $(VENV)/.installed ## Build one row of versions and run the tests on it: make real ROW=1.37
-	@PYTHONPATH=src $(PYTHON) -m espalier.assets --row $(ROW) tests
-	@ESPALIER_ROW=$(ROW) $(BIN)/python -m pytest -q -rs -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not nodes and not soak' $(TIERS)
+	@PYTHONPATH=src $(PYTHON) -m espalier.assets $(if $(ROW),--row $(ROW)) tests
+	@$(if $(ROW),ESPALIER_ROW=$(ROW)) $(BIN)/python -m pytest -q -rs -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not nodes and not soak' $(TIERS)
 
 real-matrix: ## `make real` for each row of versions, with its seconds
 	@for row in $$(PYTHONPATH=src $(PYTHON) -m espalier.api.version_matrix); do \

@@ -164,37 +164,6 @@ def test_bad_input_is_refused_before_anything_starts(machine: LocalEnvironment, 
     assert not folder_of(machine).exists()
 
 
-GIT_OPS = """
----
-apiVersion: anywhere.eks.amazonaws.com/v1alpha1
-kind: FluxConfig
-metadata:
-  name: management
-spec:
-  git:
-    repositoryUrl: ssh://git@example.com/fleet.git
-    sshKeyAlgorithm: ecdsa
-"""
-
-
-def test_a_gitops_reference_is_in_the_record(machine: LocalEnvironment) -> None:
-    """A bootstrap has none; workload clusters may name that of their management cluster."""
-    reference = "spec:\n  gitOpsRef: {kind: FluxConfig, name: management}\n"
-    text = MANIFEST.read_text().replace("spec:\n", reference, 1) + GIT_OPS
-    made = machine.espalier("create", "cluster", "-f", "-", stdin=text)
-    assert (made.code, "Flux is not installed" in in_one_line(made)) == (0, True), made.err
-    kubeconfig = str(machine.home / "management" / "management-eks-a-cluster.kubeconfig")
-    shown = machine.espalier(
-        "get", "clusters", "management", "-o", "jsonpath={.spec.gitOpsRef.kind}", KUBECONFIG=kubeconfig
-    )
-    assert shown.out == "FluxConfig"
-    workload = WORKLOAD.replace("spec:\n", reference, 1)
-    told = machine.espalier("create", "cluster", "-f", "-", "--dry-run=server", stdin=workload, KUBECONFIG=kubeconfig)
-    assert told.code == 0, told.err
-    again = machine.espalier("upgrade", "cluster", "-f", "-", stdin=text.replace("count: 2", "count: 1"))
-    assert again.code == 0, again.err
-
-
 def test_an_existing_environment_can_be_the_bootstrap(machine: LocalEnvironment) -> None:
     local = ("--bootstrap-kubeconfig", str(machine.home / "kubeconfig"))
     machine.up("--boot-seconds", "0.05")

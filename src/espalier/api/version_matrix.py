@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 ROW_VARIABLE = "ESPALIER_ROW"
@@ -222,37 +222,6 @@ def etcd_minors_for(*versions: str) -> tuple[str, ...]:
     """
     newest = max((minor_of(version) for version in versions), key=numbers, default="")
     return (newest, *(minor for minor, etcd in ETCD.items() if etcd.before == newest)) if newest else ()
-
-
-def containerd_obstacle(kubernetes: str, containerd: str) -> str:
-    """The reason why a kubelet can't use a containerd; empty if it can, or if nothing is known of either."""
-    known = KUBERNETES.get(minor_of(kubernetes))
-    version_numbers = numbers(containerd)
-    if known is None or len(version_numbers) < 2 or version_numbers[:2] >= numbers(known.containerd_oldest):
-        return ""
-    allowed = f"allowed with Kubernetes {minor_of(kubernetes)}: {known.containerd_oldest} or later"
-    return f"found containerd {containerd}, {allowed}; upgrade containerd on the node first"
-
-
-def cluster_api_obstacle(version: str, *, management: str = "", workloads: Iterable[str] = ()) -> str:
-    """The reason why a Cluster API can't be used, or not with these Kubernetes versions; empty if it can."""
-    known = CLUSTER_API.get(minor_of(version))
-    if known is None:
-        return f"found Cluster API {version}, allowed: {', '.join(CLUSTER_API)}; install one of them with clusterctl"
-    clusters = [("management", management, known.management)] if management else []
-    clusters += [("workload", workload, known.workload) for workload in workloads]
-    for role, kubernetes, (oldest, newest) in clusters:
-        minor = minor_of(kubernetes)
-        first = known.first_patches.get(minor)
-        if first is not None and numbers(version) >= numbers(first):
-            continue
-        if first is not None:
-            pair = f"found Cluster API {version} and Kubernetes {minor} of a {role} cluster"
-            return f"{pair}, allowed: Cluster API {first} or later; upgrade Cluster API first"
-        if not numbers(oldest) <= numbers(minor) <= numbers(newest):
-            pair = f"found Kubernetes {minor} of a {role} cluster"
-            return f"{pair}, allowed with Cluster API {version}: {oldest} to {newest}; use a version in this range"
-    return ""
 
 
 if __name__ == "__main__":

@@ -69,6 +69,8 @@ class Making:
     simulated: Sequence[Infrastructure] = infrastructures(PROVIDERS).all
     managers: Mapping[cluster_api.Manager, Path] = field(default_factory=dict)
     """Of real providers, each with the folder of its program."""
+    cluster_api: Path | None = None
+    """The folder of Cluster API's programs; None: those of the row."""
 
 
 class RecordingTransport(HttpTransport):
@@ -90,6 +92,8 @@ class RealClusterApi(ManagedClusters):
 
     transport: RecordingTransport
     supervisor: processes.Supervisor
+    """Of Cluster API's managers."""
+    control_plane: control_plane.ControlPlane
     folder: Path
     images: BrokenImages
 
@@ -165,15 +169,16 @@ def why_no_cluster_api() -> str:
 @asynccontextmanager
 async def real_cluster_api(folder: Path, making: Making = Making()) -> AsyncIterator[RealClusterApi]:
     """The environment, in a folder of its own. Ready when clusters can be applied."""
-    binaries, managers = programs.find_control_plane(), programs.find_cluster_api()
+    binaries, managers = programs.find_control_plane(), making.cluster_api or programs.find_cluster_api()
     assert binaries is not None
     assert managers is not None
     clock, rng = SystemClock(), random.SystemRandom()
     async with AsyncExitStack() as stack:
-        supervisor = await stack.enter_async_context(processes.supervised(folder, clock))
+        below = await stack.enter_async_context(processes.supervised(folder, clock))
         made = await stack.enter_async_context(
-            control_plane.control_plane(supervisor, binaries, folder / "control-plane", clock, durable=False)
+            control_plane.control_plane(below, binaries, folder / "control-plane", clock, durable=False)
         )
+        supervisor = await stack.enter_async_context(processes.supervised(folder / "managers", clock))
 
         def transport() -> RecordingTransport:
             return RecordingTransport(Kubeconfig.load([made.kubeconfig]).context())
@@ -221,6 +226,7 @@ async def real_cluster_api(folder: Path, making: Making = Making()) -> AsyncIter
             providers=making.providers,
             transport=recorded,
             supervisor=supervisor,
+            control_plane=made,
             folder=folder,
             images=images,
         )

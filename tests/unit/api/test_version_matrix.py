@@ -15,8 +15,6 @@ from espalier.api.version_matrix import (
     KUBERNETES,
     ROWS,
     Row,
-    cluster_api_obstacle,
-    containerd_obstacle,
     etcd_range,
     minor_of,
     numbers,
@@ -33,8 +31,13 @@ def test_parts_of_a_row_support_each_other(row: Row) -> None:
     assert row.name == minor_of(row.kubernetes)
     assert not etcd_range(row.kubernetes, row.etcd)
     assert not etcd_range(row.kubernetes, KUBERNETES[row.name].etcd_image)
-    assert not containerd_obstacle(row.kubernetes, row.containerd)
-    assert not cluster_api_obstacle(row.cluster_api, management=row.kubernetes, workloads=row.nodes)
+    assert numbers(row.containerd)[:2] >= numbers(KUBERNETES[row.name].containerd_oldest)
+    cluster_api = CLUSTER_API[minor_of(row.cluster_api)]
+    for minors, (oldest, newest) in (((row.name,), cluster_api.management), (row.nodes, cluster_api.workload)):
+        for minor in minors:
+            first = cluster_api.first_patches.get(minor)
+            is_added = first is not None and numbers(row.cluster_api) >= numbers(first)
+            assert is_added or numbers(oldest) <= numbers(minor) <= numbers(newest)
 
 
 def test_minors_follow_each_other_in_each_table() -> None:
@@ -76,37 +79,6 @@ def test_etcd_outside_of_the_range_is_refused(etcd: str) -> None:
 def test_etcd_within_the_range_is_taken(etcd: str) -> None:
     assert not etcd_range("1.37", etcd)
     assert not etcd_range("1.99", "3.4.0")  # nothing is known of it
-
-
-def test_containerd_too_old_for_a_kubelet_is_named() -> None:
-    assert containerd_obstacle("1.37", "1.6.36") == (
-        "found containerd 1.6.36, allowed with Kubernetes 1.37: 1.7 or later; upgrade containerd on the node first"
-    )
-    for containerd in ("1.7.27", "2.4.2", "v2.0.0", ""):
-        assert not containerd_obstacle("1.37", containerd)
-
-
-@pytest.mark.parametrize(
-    ("version", "management", "workload", "message"),
-    [
-        ("v1.12.8", "1.36", "1.36", "found Cluster API v1.12.8, allowed: 1.13, 1.14; install one of them"),
-        ("1.15.0", "1.36", "1.36", "found Cluster API 1.15.0, allowed: 1.13, 1.14; install one of them"),
-        ("1.13.5", "1.36", "1.37", "of a workload cluster, allowed: Cluster API 1.13.6 or later; upgrade Cluster API"),
-        ("1.14.0", "1.37", "1.36", "of a management cluster, allowed: Cluster API 1.14.1 or later"),
-        (
-            "1.14.2",
-            "1.32",
-            "1.36",
-            "Kubernetes 1.32 of a management cluster, allowed with Cluster API 1.14.2: 1.33",
-        ),
-        ("1.13.6", "1.37", "1.37", ""),
-        ("1.14.2", "1.36", "1.31", ""),
-    ],
-)
-def test_a_cluster_api_names_what_it_lacks(version: str, management: str, workload: str, message: str) -> None:
-    found = cluster_api_obstacle(version, management=management, workloads=[workload])
-    assert message in found
-    assert bool(message) == bool(found)
 
 
 def test_the_matrix_is_read_before_anything_is_installed() -> None:

@@ -1,0 +1,91 @@
+"""Cluster API is upgraded to the next row's version under settled clusters: no machine is rolled, we write nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from espalier.api.capi.cluster import Cluster
+from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
+from espalier.api.resource import Key
+from espalier.api.version_matrix import ROWS
+from espalier.assets.cache import assets_folder, is_finished
+from espalier.assets.recipes import cluster_api as recipe
+from espalier.cli.local.environment import programs
+from espalier.kube.objects import Object
+from espalier.realnodes.management import cluster_api, processes
+from espalier.runtime.clock import SystemClock
+from tests.capi.test_machines import make
+from tests.support.environments.cluster_api import GATES, Making, RealClusterApi, real_cluster_api
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.capi, pytest.mark.asyncio(loop_scope="session")]
+
+BEFORE, AFTER = (recipe(ROWS[name].cluster_api).home(assets_folder()) for name in ("1.36", "1.37"))
+REPORTING = (KubeadmControlPlane.resource, MachineDeployment.resource, MachineSet.resource)
+KINDS = (Cluster.resource, KubeadmConfig.resource, Machine.resource, *REPORTING)
+CLUSTERS = 2
+PATIENCE = 120.0
+"""Seconds within which the next Cluster API reports on everything."""
+ITS_OWN = {
+    ("KubeadmControlPlane", "cluster-api-kubeadm-control-plane", "status"),
+    *((kind, "cluster-api-core", "status") for kind in ("Cluster", "MachineDeployment", "MachineSet")),
+}
+"""Kind, writer and subresource of what Cluster API 1.14 writes to settled clusters: it reports `status.versions`."""
+
+State = dict[tuple[str, str], Object]
+
+
+async def state(env: RealClusterApi) -> State:
+    """The objects of Cluster API, by kind and name."""
+    return {
+        (resource.kind, found.name): found for resource in KINDS for found in (await env.client.list(resource)).items
+    }
+
+
+def writers(before: Object, after: Object) -> set[tuple[str, str]]:
+    """The writers of an object since, each with the subresource."""
+
+    def entries(found: Object) -> set[tuple[str, str, str]]:
+        managed: list[dict[str, Any]] = found.tree["metadata"].get("managedFields", [])
+        return {(entry["manager"], entry.get("subresource", ""), str(entry)) for entry in managed}
+
+    return {(manager, subresource) for manager, subresource, _ in entries(after) - entries(before)}
+
+
+async def is_reported(env: RealClusterApi) -> bool:
+    """True if the next Cluster API has reported on everything: `status.versions` is its own."""
+    found = [one for resource in REPORTING for one in (await env.client.list(resource)).items]
+    return all((one.tree.get("status") or {}).get("versions") for one in found)
+
+
+@pytest.mark.skipif(
+    programs.find_control_plane() is None or not (is_finished(BEFORE) and is_finished(AFTER)),
+    reason="two versions of Cluster API are not built: run make real-matrix",
+)
+async def test_the_next_cluster_api_rolls_no_machine(tmp_path: Path) -> None:
+    async with real_cluster_api(tmp_path, Making(cluster_api=BEFORE)) as env:
+        keys: list[Key] = [await make(env, f"settled-{number}") for number in range(CLUSTERS)]
+        before, written = await state(env), len(env.written)
+        await env.supervisor.stop()
+        clock = SystemClock()
+        async with processes.supervised(tmp_path / "next", clock) as supervisor:
+            folder = tmp_path / "cluster-api"
+            await cluster_api.run_cluster_api(
+                supervisor, AFTER, folder, env.control_plane, env.client, clock, gates=GATES
+            )
+            await eventually(lambda: is_reported(env), within=PATIENCE, every=0.5)
+            for key in keys:
+                await env.until_ready(key)
+            after = await state(env)
+            ours = [f"{request.method} {request.path}" for request in env.written[written:]]
+    assert after.keys() == before.keys()
+    assert {one.metadata.uid for one in after.values()} == {one.metadata.uid for one in before.values()}
+    generations = {name for name, one in after.items() if one.metadata.generation != before[name].metadata.generation}
+    assert generations == set()
+    assert ours == []
+    written_since = {(name[0], *writer) for name, found in after.items() for writer in writers(before[name], found)}
+    assert written_since == ITS_OWN
