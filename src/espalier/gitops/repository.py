@@ -194,10 +194,21 @@ class Repository:
         if not isinstance(client, SSHGitClient):
             raise GitError("URLInvalid", f"{self._where}: allowed are ssh://, http:// and https://")
         programs = client.ssh_vendor = _Programs()
+        opened: list[Any] = []
+        connect: Any = client._connect
+
+        def connected(*args: Any, **kwargs: Any) -> Any:
+            connection = connect(*args, **kwargs)
+            opened.append(connection[0])
+            return connection
+
+        client._connect = connected  # type: ignore[method-assign]  # a connection that failed is left open, too
         try:
             yield client, path.encode()
         finally:
             programs.end()
+            for protocol in opened:
+                protocol.close()
 
     def _fetched(self, folder: Path, *, exact: bool = False) -> tuple[Repo, bytes | None]:
         """A new local repository with the remote branch, and the branch's commit; None if there are no commits.
