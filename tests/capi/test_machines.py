@@ -17,8 +17,8 @@ from espalier.realnodes.management.processes import State
 from tests.capi.going_back import both_go_back
 from tests.capi.losing import infrastructure_and_control_plane_are_lost
 from tests.support.environments.cluster_api import RealClusterApi
-from tests.support.environments.managed_clusters import GARDEN, NAMESPACE
-from tests.support.histories.machine_stories import CHANGES, KUBERNETES, Change, happens_as_planned, lives
+from tests.support.environments.managed_clusters import GARDEN
+from tests.support.histories.machine_stories import CHANGES, Change, happens_as_planned, lives
 from tests.support.sampling import sampled
 
 pytestmark = [pytest.mark.capi, pytest.mark.asyncio(loop_scope="session")]
@@ -45,21 +45,10 @@ async def live(env: RealClusterApi) -> None:
     await lives(env, GARDEN)
 
 
-async def make(env: RealClusterApi, name: str) -> Key:
-    """A cluster to make changes to."""
-    await env.provide_etcd(name)
-    await env.head_start(name, KUBERNETES["1.34"])
-    await env.apply(name=name, kubernetesVersion="1.34")
-    key = Key(NAMESPACE, name)
-    await env.until_ready(key)
-    await env.without_pods_to_drain(name)
-    return key
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def orchard(real: RealClusterApi) -> Key:
     """One that is there for all tests."""
-    return await make(real, "orchard")
+    return await real.make("orchard")
 
 
 async def change_all(env: RealClusterApi, key: Key, changes: Sequence[Change]) -> None:
@@ -74,7 +63,7 @@ async def test_real_controllers_do_as_planned(
     real: RealClusterApi, stories: dict[str, asyncio.Task[None]], orchard: Key, first: int
 ) -> None:
     """Of every third change, on a cluster each; the other stories go on beside it."""
-    key = orchard if first == 0 else await make(real, f"orchard-{first}")
+    key = orchard if first == 0 else await real.make(f"orchard-{first}")
     await change_all(real, key, CHANGES[first::3])
 
 

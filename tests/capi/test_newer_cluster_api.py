@@ -18,7 +18,6 @@ from espalier.cli.local.environment import programs
 from espalier.kube.objects import Object
 from espalier.realnodes.management import cluster_api, processes
 from espalier.runtime.clock import SystemClock
-from tests.capi.test_machines import make
 from tests.support.environments.cluster_api import GATES, Making, RealClusterApi, real_cluster_api
 from tests.support.waiting import eventually
 
@@ -68,7 +67,7 @@ async def is_reported(env: RealClusterApi) -> bool:
 )
 async def test_the_next_cluster_api_rolls_no_machine(tmp_path: Path) -> None:
     async with real_cluster_api(tmp_path, Making(cluster_api=BEFORE)) as env:
-        keys: list[Key] = [await make(env, f"settled-{number}") for number in range(CLUSTERS)]
+        keys: list[Key] = [await env.make(f"settled-{number}") for number in range(CLUSTERS)]
         before, written = await state(env), len(env.written)
         await env.supervisor.stop()
         clock = SystemClock()

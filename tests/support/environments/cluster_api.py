@@ -48,6 +48,7 @@ from espalier.simulator.controller import Timing
 from espalier.simulator.stores import MemoryStores
 from espalier.simulator.workloads import Workloads
 from espalier.upgrades.hooks.registration import Extension
+from tests.support.environments.cluster_lives import KUBERNETES
 from tests.support.environments.control_plane import why_no_assets
 from tests.support.environments.managed_clusters import NAMESPACE, BrokenImages, ManagedClusters
 from tests.support.environments.managing import led_by, register_webhooks
@@ -145,6 +146,16 @@ class RealClusterApi(ManagedClusters):
         metadata = {**kubeconfig["metadata"], "name": f"{cluster}-ca"}
         await self.client.apply(SECRET, kubeconfig | {"metadata": metadata, "data": {}, "stringData": data})
         await self.workloads.open(key, endpoint, authority=authority, version=version, network=Network())
+
+    async def make(self, name: str) -> Key:
+        """A ready cluster to make changes to, of the oldest Kubernetes."""
+        await self.provide_etcd(name)
+        await self.head_start(name, KUBERNETES["1.34"])
+        await self.apply(name=name, kubernetesVersion="1.34")
+        key = Key(NAMESPACE, name)
+        await self.until_ready(key)
+        await self.without_pods_to_drain(name)
+        return key
 
     async def without_pods_to_drain(self, cluster: str) -> None:
         """Scale CoreDNS away: Cluster API looks at a node that it drains every 20 s only."""
