@@ -176,15 +176,15 @@ DEFAULT_ROW = "1.36"
 """The row of the newest Kubernetes that the Bundles of this release name."""
 
 
+class UnknownRow(ValueError):
+    """The environment names a row that does not exist. The message has the known ones."""
+
+
 def selected_row() -> Row:
-    """The row that `ESPALIER_ROW` names, else the default one. Raises `ValueError` for an unknown name."""
-    return row_named(os.environ.get(ROW_VARIABLE) or DEFAULT_ROW)
-
-
-def row_named(name: str) -> Row:
-    """The row of this name. Raises `ValueError` for an unknown one, with the known ones."""
+    """The row that `ESPALIER_ROW` names, else the default one. Raises `UnknownRow`."""
+    name = os.environ.get(ROW_VARIABLE) or DEFAULT_ROW
     if name not in ROWS:
-        raise ValueError(f"found row {name!r} of versions, allowed: {', '.join(ROWS)}")
+        raise UnknownRow(f"{ROW_VARIABLE}: found {name!r}, allowed is a row of versions: {', '.join(ROWS)}")
     return ROWS[name]
 
 

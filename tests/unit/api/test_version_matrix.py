@@ -15,12 +15,13 @@ from espalier.api.version_matrix import (
     KUBERNETES,
     ROWS,
     Row,
+    UnknownRow,
     etcd_range,
     minor_of,
     numbers,
-    row_named,
     selected_row,
 )
+from espalier.cli.kit.failures import Exit, explain
 from espalier.releases.catalog import Releases
 
 EVERY_ROW = pytest.mark.parametrize("row", ROWS.values(), ids=str)
@@ -65,9 +66,12 @@ def test_a_row_is_selected_by_the_environment(monkeypatch: pytest.MonkeyPatch) -
     assert selected_row() is ROWS["1.37"]
 
 
-def test_an_unknown_row_is_refused_with_the_known() -> None:
-    with pytest.raises(ValueError, match=r"found row '1\.38' of versions, allowed: 1\.36, 1\.37"):
-        row_named("1.38")
+def test_an_unknown_row_is_refused_with_the_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ESPALIER_ROW", "1.38")
+    with pytest.raises(UnknownRow) as refused:
+        selected_row()
+    assert str(refused.value) == "ESPALIER_ROW: found '1.38', allowed is a row of versions: 1.36, 1.37"
+    assert explain(refused.value) == (Exit.USAGE, str(refused.value))
 
 
 @pytest.mark.parametrize("etcd", ["3.4.23", "3.5.23", "3.8.0", "v3.8.0-0"])

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from espalier.api.printable import in_one_line, quoted
+from espalier.api.version_matrix import UnknownRow
 from espalier.api.violations import ManifestError
 from espalier.cli.kit import distribution
 from espalier.kube.errors import ApiError, KubeError, Unreachable
@@ -85,6 +86,8 @@ def explain(error: BaseException) -> tuple[Exit, str] | None:
     match error:
         case Failure():
             return error.exit, str(error)
+        case UnknownRow():
+            return Exit.USAGE, str(error)
         case ManifestError():
             return Exit.REFUSED, "\nerror: ".join(in_one_line(str(problem)) for problem in error.problems)
         case Unreachable():
