@@ -10,11 +10,12 @@ import pytest
 from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
-from espalier.api.resource import Key
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.version_matrix import ROWS
 from espalier.assets.cache import assets_folder, is_finished
 from espalier.assets.recipes import cluster_api as recipe
 from espalier.cli.local.environment import programs
+from espalier.kube.client import PatchType
 from espalier.kube.objects import Object
 from espalier.realnodes.management import cluster_api, processes
 from espalier.runtime.clock import SystemClock
@@ -26,7 +27,8 @@ pytestmark = [pytest.mark.capi, pytest.mark.asyncio(loop_scope="session")]
 BEFORE, AFTER = (recipe(ROWS[name].cluster_api).home(assets_folder()) for name in ("1.36", "1.37"))
 REPORTING = (KubeadmControlPlane.resource, MachineDeployment.resource, MachineSet.resource)
 KINDS = (Cluster.resource, KubeadmConfig.resource, Machine.resource, *REPORTING)
-CLUSTERS = 2
+STORED = ("v1beta2", "v1beta1")
+"""Versions in which objects of the clusters are stored: those of the second as Cluster API 1.10 left them."""
 PATIENCE = 120.0
 """Seconds within which the next Cluster API reports on everything."""
 ITS_OWN = {
@@ -35,6 +37,7 @@ ITS_OWN = {
 }
 """Kind, writer and subresource of what Cluster API 1.14 writes to settled clusters: it reports `status.versions`."""
 
+DEFINITIONS = [f"{kind.plural}.{kind.group}" for kind in KINDS]
 State = dict[tuple[str, str], Object]
 
 
@@ -43,6 +46,15 @@ async def state(env: RealClusterApi) -> State:
     return {
         (resource.kind, found.name): found for resource in KINDS for found in (await env.client.list(resource)).items
     }
+
+
+async def store_as(env: RealClusterApi, version: str) -> None:
+    """Have the API server store objects of Cluster API in a version from now on."""
+    for name in DEFINITIONS:
+        definition = await env.client.get(CUSTOM_RESOURCE_DEFINITION, name)
+        versions = [{**one, "storage": one["name"] == version} for one in definition.tree["spec"]["versions"]]
+        patch = {"spec": {"versions": versions}}
+        await env.client.patch(CUSTOM_RESOURCE_DEFINITION, name, patch=patch, type=PatchType.MERGE)
 
 
 def writers(before: Object, after: Object) -> set[tuple[str, str]]:
@@ -67,7 +79,10 @@ async def is_reported(env: RealClusterApi) -> bool:
 )
 async def test_the_next_cluster_api_rolls_no_machine(tmp_path: Path) -> None:
     async with real_cluster_api(tmp_path, Making(cluster_api=BEFORE)) as env:
-        keys: list[Key] = [await env.make(f"settled-{number}") for number in range(CLUSTERS)]
+        keys = []
+        for version in STORED:
+            await store_as(env, version)
+            keys.append(await env.make(f"stored-as-{version}"))
         before, written = await state(env), len(env.written)
         await env.supervisor.stop()
         clock = SystemClock()
@@ -80,6 +95,9 @@ async def test_the_next_cluster_api_rolls_no_machine(tmp_path: Path) -> None:
             for key in keys:
                 await env.until_ready(key)
             after = await state(env)
+            for name in DEFINITIONS:
+                definition = await env.client.get(CUSTOM_RESOURCE_DEFINITION, name)
+                assert set(definition.tree["status"]["storedVersions"]) == {*STORED}
             ours = [f"{request.method} {request.path}" for request in env.written[written:]]
     assert after.keys() == before.keys()
     assert {one.metadata.uid for one in after.values()} == {one.metadata.uid for one in before.values()}
