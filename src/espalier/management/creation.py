@@ -57,8 +57,6 @@ class Creation:
     judge: Judge
     write_kubeconfig: Callable[[bytes], Awaitable[None]]
     progress: Progress
-    complete: Callable[[Client], Awaitable[None]]
-    """Writes in the new management cluster what its record names, and a bootstrap must not have."""
     set_up_git_ops: Callable[[Client], Awaitable[None]] | None = None
     """Installs Flux in the new management cluster, and commits the cluster's files; None without `gitOpsRef`."""
     _cluster: Client | None = None
@@ -128,7 +126,6 @@ class Creation:
 
     async def _mark(self) -> None:
         cluster = await self._reached()
-        await self.complete(cluster)
         await records.mark(cluster, records.RUNNING)
 
     async def _kubeconfig(self) -> None:
