@@ -142,6 +142,18 @@ def test_an_invalid_time_is_no_lease(found: Any) -> None:
     assert world.reason == "LeaseMissing"
 
 
+def test_a_cluster_that_was_deleted_has_no_lease() -> None:
+    """One of its name counts from when it is seen."""
+    world = World()
+    world.renew()
+    cluster = world.caches.get(Cluster.resource.api_version, "Cluster", Key("", NAME))
+    world.leases._changed(cluster, None, False)
+    assert world.reason == "LeaseMissing"
+    world.leases._changed(None, None, False)  # as of an object that came and went before it was listed
+    world.leases._changed(None, cluster, False)
+    assert world.leases.of(NAME).seconds == 120
+
+
 async def _forever() -> None:
     await asyncio.sleep(10_000)
 

@@ -16,10 +16,13 @@ from espalier.api.gardener.seed import SHOOTS_REMOVED, Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.resource import Key
 from espalier.kube.client import PatchType
+from espalier.kube.objects import Object
 from espalier.runtime.clock import SystemClock
 from espalier.runtime.controller import Controller
 from espalier.runtime.writer import Writer
 from espalier.shoots.gardenlet import remains
+from espalier.shoots.gardenlet.names import SHOOT_UID
+from tests.support.gardens.gardenlet_scopes import an_object
 from tests.support.servers.embedded_server import client_of, new_server
 
 OTHERS = {"type": "BackupBucketsReady", "status": "True", "reason": "Ready", "message": ""}
@@ -55,3 +58,45 @@ async def test_conditions_that_others_wrote_meanwhile_stay(monkeypatch: pytest.M
     conditions = (await client.get(Seed.resource, "a")).decode(Seed).status.conditions
     assert {condition.type for condition in conditions} == {OTHERS["type"], SHOOTS_REMOVED}
     await server.close()
+
+
+def test_shoots_of_other_seeds_and_none_are_remains() -> None:
+    """What a shoot of this seed has is none, nor are namespaces of others."""
+
+    def shoot(name: str, seed: str) -> Object:
+        spec = {"provider": {"type": "local"}, "seedName": seed}
+        return an_object(Shoot.resource, name, "garden-dev", spec=spec, status={"seedName": seed})
+
+    def entry(kind: type[BackupEntry | extension_backups.BackupEntry], name: str, seed: str) -> Object:
+        of_garden = {"bucketName": "b", "seedName": seed}
+        namespace = "garden-dev" if kind is BackupEntry else ""
+        return an_object(kind.resource, name, namespace, spec=of_garden if kind is BackupEntry else {})
+
+    shoots = {"here": shoot("here", "a"), "moved": shoot("moved", "b")}
+    marked = {"annotations": {SHOOT_UID: "1"}}
+    namespaces = [an_object(NAMESPACE, name, metadata=marked) for name in ("here", "moved")]
+    clusters = [an_object(Cluster.resource, name, spec={}) for name in ("here", "gone")]
+    entries = [entry(extension_backups.BackupEntry, name, "a") for name in ("kept", "left", "unknown")]
+    observer = SimpleNamespace(
+        garden={BackupEntry.resource: listed(entry(BackupEntry, "kept", "a"), entry(BackupEntry, "left", "b"))},
+        seed={
+            NAMESPACE: listed(*namespaces, an_object(NAMESPACE, "kube-system")),
+            Cluster.resource: listed(*clusters),
+            extension_backups.BackupEntry.resource: listed(*entries),
+        },
+        seed_name="a",
+        shoot_of=lambda name: Key("garden-dev", name) if name in shoots else None,
+        shoot=lambda key: shoots.get(key.name),
+    )
+    assert list(remains.remains(cast(Any, observer))) == [
+        "gone (its Shoot is gone)",
+        "moved (now in seed b)",
+        "BackupEntry left",
+        "BackupEntry unknown",
+    ]
+    assert remains.condition([]).status == "True"
+    assert remains.condition(["gone"]).status == "False"
+
+
+def listed(*objects: Object) -> SimpleNamespace:
+    return SimpleNamespace(list=lambda: list(objects))
