@@ -22,7 +22,7 @@ SAME: Any = object()
 
 
 def is_reported(*, requested: str | None = None, state: str = "Error", stored: Any = SAME, **present: Any) -> bool:
-    """Whether an error is reported; `present` are the fields in which that of the status differs, `stored` is what
+    """True if an error is reported already; `present` are the fields in which that of the status differs, `stored` is what
     stands in its place."""
     error = {"description": "out of quota", "lastUpdateTime": LATER}
     before: Tree = {**error, "lastUpdateTime": REPORTED, **present}
