@@ -1,4 +1,4 @@
-"""Which changes of a Cluster wake the upgrades of its objects."""
+"""Changes of a Cluster that wake the upgrades of its objects."""
 
 from __future__ import annotations
 

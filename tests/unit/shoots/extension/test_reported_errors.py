@@ -1,4 +1,4 @@
-"""Which errors of an extension are in a status already: the same failure is not written again and again."""
+"""Errors of an extension that are in a status already: the same failure is not written again and again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SAME: Any = object()
 
 
 def is_reported(*, requested: str | None = None, state: str = "Error", stored: Any = SAME, **present: Any) -> bool:
-    """True if an error is reported already; `present` are the fields in which that of the status differs, `stored` is what
+    """True if an error is reported already; `present` are the fields in which that of the status differs, `stored`
     stands in its place."""
     error = {"description": "out of quota", "lastUpdateTime": LATER}
     before: Tree = {**error, "lastUpdateTime": REPORTED, **present}

@@ -61,7 +61,7 @@ async def test_conditions_that_others_wrote_meanwhile_stay(monkeypatch: pytest.M
 
 
 def test_shoots_of_other_seeds_and_none_are_remains() -> None:
-    """What a shoot of this seed has is none, nor are namespaces of others."""
+    """Nothing of a shoot of this seed is one, nor is a namespace of others."""
 
     def shoot(name: str, seed: str) -> Object:
         spec = {"provider": {"type": "local"}, "seedName": seed}
