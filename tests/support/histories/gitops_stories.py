@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -159,11 +160,22 @@ async def a_refused_change(fleet: Fleet) -> None:
     await running(fleet, "garden")
     uid = (await fleet.env.client.get(Cluster.resource, "garden", DEFAULT)).metadata.uid
     machines = await fleet.env.machine_names("garden")
-    fleet.replace("garden", '"192.168.0.0/16"', '"192.169.0.0/16"')
+    path = f"{BASE}/garden/eksa-system/{CLUSTER_FILE}"
+
+    def change(files: Mapping[str, bytes]) -> dict[str, bytes | None]:
+        """The datacenter comes first, and can be changed; none of a file is applied of which a part is refused."""
+        cluster, datacenter = files[path].removeprefix(b"---\n").split(b"---\n")
+        cluster = cluster.replace(b"192.168.0.0/16", b"192.169.0.0/16")
+        datacenter = datacenter.replace(b"metadata:", b"metadata:\n  labels: {team: a}")
+        return {path: b"---\n".join([b"", datacenter, cluster])}
+
+    fleet.push(change)
     await fleet.until_said(KUSTOMIZATION, "garden", "spec.clusterNetwork.pods")
     found = await fleet.env.client.get(Cluster.resource, "garden", DEFAULT)
     assert (found.metadata.uid, found.metadata.deletion_timestamp) == (uid, None)
     assert await fleet.env.machine_names("garden") == machines
+    unchanged = await fleet.env.client.get(DockerDatacenterConfig.resource, "garden", DEFAULT)
+    assert "team" not in unchanged.metadata.labels
     fleet.replace("garden", '"192.169.0.0/16"', '"192.168.0.0/16"')
     await fleet.until_applied("garden")
 
