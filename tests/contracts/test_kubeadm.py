@@ -120,11 +120,11 @@ def test_manifests_that_stay_the_same_are_not_touched(followed: Followed) -> Non
     assert {name: followed.manifests[name] for name in others} == {name: followed.before[name] for name in others}
 
 
-def test_the_kubelet_starts_what_has_changed_and_shows_it(followed: Followed) -> None:
+def test_kubelet_starts_what_has_changed_and_shows_it(followed: Followed) -> None:
     assert followed.missing == ""
 
 
-def test_it_leaves_the_old_manifest_and_etcds_data_behind(plane: Subject, followed: Followed) -> None:
+def test_it_leaves_old_manifest_and_etcds_data_behind(plane: Subject, followed: Followed) -> None:
     files, left = plane.node.files, [f"{BACKUPS_OF_KUBEADM}/{name}" for name in followed.kept]
 
     assert [name for name in followed.kept if not name.startswith(BACKUP_PREFIX)] == []
@@ -146,7 +146,7 @@ def test_a_worker_has_no_manifests_afterwards_and_what_is_left_has_kubeadms_name
     assert [name for name in left if not name.startswith(BACKUP_PREFIX)] == []
 
 
-def test_a_worker_without_its_kubeconfig_is_named_the_file(worker: Subject) -> None:
+def test_worker_without_its_kubeconfig_is_named_file(worker: Subject) -> None:
     with worker.without("/etc/kubernetes/kubelet.conf"):
         result = worker.kubeadm("upgrade", "node")
 

@@ -101,7 +101,7 @@ async def test_generation_counts_changes_of_what_is_desired(client: Client, widg
     assert (await client.get(WIDGET, "a", widgets)).metadata.generation == 3
 
 
-async def test_the_status_is_written_through_its_own_path_only(client: Client, widgets: str) -> None:
+async def test_status_is_written_through_its_own_path_only(client: Client, widgets: str) -> None:
     created = await client.create(WIDGET, {**widget(widgets, "a"), "status": {"phase": "Invented"}})
     assert "status" not in created.tree
     both: Fields = {"spec": {"size": "large"}, "status": {"phase": "Known"}}
@@ -112,7 +112,7 @@ async def test_the_status_is_written_through_its_own_path_only(client: Client, w
     assert (status.tree["spec"]["size"], status.tree["status"]) == ("large", {"phase": "Known"})
 
 
-async def test_a_write_with_an_old_resource_version_conflicts(client: Client, widgets: str) -> None:
+async def test_write_with_old_resource_version_conflicts(client: Client, widgets: str) -> None:
     created = await client.create(WIDGET, widget(widgets, "a"))
     await client.patch(WIDGET, "a", widgets, patch={"spec": {"replicas": 2}}, type=PatchType.MERGE)
     sentence = "the object has been modified; please apply your changes to the latest version and try again"

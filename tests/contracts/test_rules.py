@@ -260,7 +260,7 @@ async def test_transition_rules_compare_with_the_old_value_of_the_same_field(
     assert found == expected
 
 
-async def test_rules_wait_until_the_object_has_the_right_form(client: Client, namespace: str) -> None:
+async def test_rules_wait_until_object_has_right_form(client: Client, namespace: str) -> None:
     rules = await defined(client, SPEC, "judged")
     with pytest.raises(Invalid) as refused:
         await client.create(rules, body(namespace, "judged", {"unnamed": 7, "short": "x" * 21}))

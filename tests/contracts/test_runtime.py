@@ -157,7 +157,7 @@ async def test_a_watch_of_one_name_sees_no_other(client: Client, namespace: str)
         assert [found.name for found in one.list()] == ["one"]
 
 
-async def test_one_of_two_candidates_leads_and_the_other_follows(client: Client, namespace: str) -> None:
+async def test_one_of_two_candidates_leads_and_other_follows(client: Client, namespace: str) -> None:
     timing = Timing(lease=2.0, renew=1.5, retry=0.2)
 
     def candidate(identity: str) -> Election:
@@ -203,7 +203,7 @@ async def test_events_are_found_under_their_object(client: Client, namespace: st
     ]
 
 
-async def test_a_webhook_is_called_with_a_certificate_of_ours(client: Client, namespace: str) -> None:
+async def test_webhook_is_called_with_certificate_of_ours(client: Client, namespace: str) -> None:
     """The whole way: Secret made, caBundle patched, TLS trusted, review answered, refusal seen by the client."""
     name = f"{namespace}.example.com"
     webhooks = Webhooks(host="127.0.0.1", port=0)

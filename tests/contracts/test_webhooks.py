@@ -292,7 +292,7 @@ def owned_by(item: Object) -> dict[tuple[str, str], Tree]:
     }
 
 
-async def test_fields_filled_in_by_a_webhook_never_block_an_apply(env: Environment) -> None:
+async def test_fields_filled_in_by_webhook_never_block_apply(env: Environment) -> None:
     """Nobody asked for a default: whoever applies the field later takes it over without force."""
 
     def default(request: Tree) -> Tree:

@@ -345,7 +345,7 @@ async def test_by_version_what_another_changed_meanwhile_is_not_deleted(env: Env
         await env.client.get(CONFIG_MAP, "a", env.namespace)
 
 
-async def test_an_invalid_write_is_reported_with_the_servers_reason(env: Environment) -> None:
+async def test_invalid_write_is_reported_with_servers_reason(env: Environment) -> None:
     with pytest.raises(Invalid):
         await env.writer.merge(CONFIG_MAP, await env.make(), {"metadata": {"labels": {"a": "no value: a space"}}})
 

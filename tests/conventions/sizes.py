@@ -1,12 +1,16 @@
-"""Prints files, functions and parameter lists that stick out: a mirror for their authors, not a gate."""
+"""Prints files, functions, parameter lists and names of tests that stick out: a mirror for their authors, not a gate.
+
+With `tests` as argument, each name of a test that is too long.
+"""
 
 from __future__ import annotations
 
 import ast
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LINES_OF_A_FILE, LINES_OF_A_FUNCTION, PARAMETERS = 400, 60, 8
+LINES_OF_A_FILE, LINES_OF_A_FUNCTION, PARAMETERS, LETTERS_OF_A_TEST = 400, 60, 8, 50
 
 
 def report() -> list[str]:
@@ -27,5 +31,20 @@ def report() -> list[str]:
     return [text for _, text in sorted(rows, reverse=True)]
 
 
+def long_names() -> list[str]:
+    """Names of tests, the longest first."""
+    rows = [
+        (len(node.name), f"{len(node.name):5} letters     {path.relative_to(ROOT)}:{node.lineno} {node.name}")
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+    ]
+    return [text for length, text in sorted(rows, reverse=True) if length > LETTERS_OF_A_TEST]
+
+
 if __name__ == "__main__":
-    print("\n".join(report()) or "nothing sticks out")
+    if sys.argv[1:] == ["tests"]:
+        print("\n".join(long_names()))
+    else:
+        print("\n".join(report()) or "nothing sticks out")
+        print(f"{len(long_names()):5} names of tests have more than {LETTERS_OF_A_TEST} letters: `sizes.py tests`")

@@ -62,7 +62,7 @@ def golden(section: str) -> Iterator[str]:
     return (line.removeprefix(f"{section}: ") for line in GOLDEN if line.startswith(f"{section}: "))
 
 
-def test_each_key_of_our_own_is_in_the_table_of_metadata() -> None:
+def test_each_key_of_our_own_is_in_table_of_metadata() -> None:
     """When this fails: annotate the constant with its prose (`espalier/api/reference.py`)."""
     ours = {
         text
@@ -151,14 +151,14 @@ def test_each_condition_of_our_kinds_is_in_the_table() -> None:
     assert set(pages.conditions_of(reasons.CLUSTER)) == {*status._SHOWN, MOVING}
 
 
-def test_each_reason_of_a_true_condition_is_in_the_table() -> None:
+def test_each_reason_of_true_condition_is_in_table() -> None:
     """When this fails: add a constant to Satisfied in `espalier/api/eksa/condition_types.py`."""
     code = "\n".join(path.read_text() for name in ("clusters", "upgrades") for path in (SOURCE / name).rglob("*.py"))
     assert set(re.findall(r'"True", "([A-Z]\w+)"', code)) <= {"False"}
     assert set(re.findall(r"\bSatisfied\.([A-Z_]+)", code)) == set(condition_types.Satisfied.__members__)
 
 
-def test_each_condition_of_gardeners_kinds_is_in_the_table() -> None:
+def test_each_condition_of_gardeners_kinds_is_in_table() -> None:
     """When this fails: annotate the constant with its prose (`espalier/api/reference.py`)."""
     told = {kind: set(pages.conditions_of_gardeners(kind)) for kind in of_gardener.WHERE}
     assert {kind: types for kind, types in told.items() if types} == {

@@ -186,7 +186,7 @@ def _resolved(expression: ast.Name | ast.Attribute, module: object) -> object:
 
 @pytest.mark.demand(L31="each reason that no time heals, by one table")
 @pytest.mark.parametrize("path", list(modules(*PACKAGES)), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_reason_that_is_given_is_a_constant_with_prose(path: Path) -> None:
+def test_reason_that_is_given_is_constant_with_prose(path: Path) -> None:
     """When this fails: add a constant to `espalier/api/eksa/reasons.py`, whose prose says whether time helps."""
     others = {reason: line for line, reason in given(path, OUTCOMES) if not isinstance(reason, Reason)}
     assert others == {}
@@ -278,7 +278,7 @@ def test_each_code_of_gardeners_errors_has_a_meaning() -> None:
     assert set(of_gardener.ERROR_CODES) == set(operations.ErrorCode)
 
 
-def test_the_table_agrees_with_what_is_read_back_as_state() -> None:
+def test_table_agrees_with_what_is_read_back_as_state() -> None:
     needing = {one.name for one in reasons.REASONS if one.remedy in (Remedy.PERSON, Remedy.CHANGE)}
     assert not needing & group_upgrade.UNDER_WAY
     assert node_upgrade.QUIET | group_upgrade.UNDER_WAY | {Reason.PAUSED} <= reasons.BY_NAME.keys()

@@ -25,6 +25,6 @@ def test_no_file_of_the_repository_has_a_key() -> None:
     assert [file for file in tracked if file.is_file() and SECRET.search(file.read_bytes())] == []
 
 
-def test_the_content_of_a_kubeconfig_is_taken_for_a_key() -> None:
+def test_content_of_kubeconfig_is_taken_for_key() -> None:
     assert SECRET.search(b"    client-key-data: " + b"QUJD" * 40)
     assert SECRET.search(b"-----BEGIN EC PRIVATE KEY-----\n" + b"QUJD" * 40)

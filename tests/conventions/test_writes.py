@@ -31,7 +31,7 @@ def sources(package: str) -> dict[str, str]:
     return {str(path.relative_to(SOURCE)): path.read_text() for path in sorted((SOURCE / package).rglob("*.py"))}
 
 
-def test_clusters_and_upgrades_write_by_the_writer_alone() -> None:
+def test_clusters_and_upgrades_write_by_writer_alone() -> None:
     found = {name for name, text in {**sources("clusters"), **sources("upgrades")}.items() if DIRECT.search(text)}
     assert found == IN_WORKLOAD_CLUSTERS | ITS_OWN
 

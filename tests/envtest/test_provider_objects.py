@@ -93,7 +93,7 @@ async def test_each_object_is_accepted_strictly(providers: ControlPlane, provide
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-async def test_a_field_that_the_provider_does_not_have_is_refused(providers: ControlPlane, provider: str) -> None:
+async def test_field_that_provider_does_not_have_is_refused(providers: ControlPlane, provider: str) -> None:
     """The test above can fail."""
     skip_without(provider)
     found = PROVIDERS[provider]

@@ -100,7 +100,7 @@ async def told(client: Client, start: int, end: int) -> list[Event]:
     return found
 
 
-def test_the_same_history_has_the_same_answers_and_hashes(programs: Path, folder: Path) -> None:
+def test_same_history_has_same_answers_and_hashes(programs: Path, folder: Path) -> None:
     """One history after the other on both, each going on where the one before ended."""
     state = {"revision": 1, "compacted": 0}
 

@@ -30,7 +30,7 @@ def test_no_untrusted_text_crashes_a_parser() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", TARGETS)
-def test_no_untrusted_text_crashes_a_parser_in_long_runs(name: str) -> None:
+def test_no_untrusted_text_crashes_parser_in_long_runs(name: str) -> None:
     feed(float(os.environ.get("ESPALIER_SOAK_SECONDS", "60")), name)
 
 

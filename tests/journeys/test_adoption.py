@@ -85,7 +85,7 @@ def test_a_machine_that_is_not_selected_is_adopted_only_once_it_is(kind: str) ->
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", SELECTING)
-def test_a_machine_that_is_being_deleted_is_not_adopted(kind: str) -> None:
+def test_machine_that_is_being_deleted_is_not_adopted(kind: str) -> None:
     async def story(env: Environment) -> None:
         name = of_kind(env, kind).metadata.name
         await patch(env, name, finalizers=["example.com/held"], ownerReferences=None)

@@ -344,7 +344,7 @@ def test_lost_keys_of_the_authenticator_are_made_again_and_not_an_empty_secret()
 
 
 @pytest.mark.demand(L17="releases before v0.26.0 have no image of the authenticator")
-def test_a_release_without_the_authenticator_is_reported() -> None:
+def test_release_without_authenticator_is_reported() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         body: Tree = {"metadata": {"name": "amazon", "namespace": "default"}, "spec": IAM}
         await env.client.apply(AWSIamConfig.resource, body)

@@ -82,7 +82,7 @@ CASES = {
 
 @pytest.mark.demand("L51")
 @pytest.mark.parametrize("case", CASES)
-def test_it_is_refused_with_the_field_and_what_is_allowed(case: str, env: LocalEnvironment) -> None:
+def test_it_is_refused_with_field_and_what_is_allowed(case: str, env: LocalEnvironment) -> None:
     manifest, phrases = CASES[case]
     result = env.apply(manifest)
     assert result.code == 1, result
@@ -121,7 +121,7 @@ def test_a_wrong_command_line(env: LocalEnvironment) -> None:
 
 
 @pytest.mark.soak
-def test_all_problems_of_a_manifest_are_reported_at_once(env: LocalEnvironment) -> None:
+def test_all_problems_of_manifest_are_reported_at_once(env: LocalEnvironment) -> None:
     def wrong(cluster: dict, _datacenter: dict) -> None:  # type: ignore[type-arg]
         spec = cluster["spec"]
         spec["workerNodeGroupConfigurations"][0]["count"] = "two"

@@ -225,9 +225,7 @@ def mounted(script: str, folder: Path) -> Iterator[Namespace]:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("free", sampled([0, 4096, 300_000], 1))
-def test_a_disk_that_is_full_at_the_first_start_is_named_and_the_start_goes_well_once_there_is_room(
-    tmp_path: Path, free: int
-) -> None:
+def test_full_disk_is_named_and_start_succeeds_later(tmp_path: Path, free: int) -> None:
     with mounted('mount -t tmpfs -o size=400k,mode=0700 tmpfs "$1"', tmp_path) as small:
         env = LocalEnvironment(tmp_path, small.enter)
         ballast = small.seen(tmp_path / "ballast")
@@ -321,9 +319,7 @@ def ready(cluster: Object) -> Condition:
 @pytest.mark.parametrize(
     "spoil", [garbage, empty, halved, of_another_program, Path.unlink], ids=lambda spoil: spoil.__name__
 )
-def test_a_workload_cluster_whose_objects_are_broken_says_so_and_goes_on_once_they_are_back(
-    garden: LocalEnvironment, spoil: Callable[[Path], None]
-) -> None:
+def test_workload_cluster_reports_broken_objects(garden: LocalEnvironment, spoil: Callable[[Path], None]) -> None:
     file = Home(garden.home).clusters / "eksa-system-garden" / "objects.db"
     whole = file.read_bytes()
     spoil(file)
@@ -344,7 +340,7 @@ def test_a_workload_cluster_whose_objects_are_broken_says_so_and_goes_on_once_th
 
 
 @pytest.mark.soak
-def test_a_workload_cluster_whose_objects_are_lost_is_deleted_and_created_anew_as_the_condition_says(
+def test_workload_cluster_of_lost_objects_is_recreated(
     tmp_path: Path,
 ) -> None:
     with local_environment(tmp_path, *FLAGS) as env:

@@ -68,7 +68,7 @@ async def says(user: GardenUser, seed: str) -> dict[str, tuple[str, str]]:
 
 
 @pytest.mark.soak
-def test_a_shoot_is_not_ready_for_disaster_while_the_only_other_seed_is_cut_from_its_store() -> None:
+def test_only_other_seed_cut_from_store_is_reported() -> None:
     async def story(user: GardenUser) -> None:
         reached = "the garden's credentials can read the bucket, and seed b reaches it"
         await user.until(lambda shoot: ready(shoot).message.endswith(reached), seconds=30)
@@ -86,7 +86,7 @@ def test_a_shoot_is_not_ready_for_disaster_while_the_only_other_seed_is_cut_from
 
 
 @pytest.mark.soak
-def test_a_shoot_that_has_moved_says_nothing_of_its_former_bucket_and_soon_says_how_the_present_one_is() -> None:
+def test_moved_shoot_reports_its_present_bucket() -> None:
     async def story(user: GardenUser) -> None:
         await user.healthy("a")
         await user.move("b")
@@ -100,7 +100,7 @@ def test_a_shoot_that_has_moved_says_nothing_of_its_former_bucket_and_soon_says_
 
 
 @pytest.mark.soak
-def test_a_shoot_whose_seed_is_cut_from_the_bucket_is_not_ready_for_disaster_as_soon_as_it_is_unhealthy() -> None:
+def test_shoot_cut_from_bucket_is_unready_for_disaster() -> None:
     def is_unhealthy(shoot: Shoot) -> bool:
         return any(one.type == CONTROL_PLANE_HEALTHY and one.status != "True" for one in shoot.status.conditions)
 
@@ -133,7 +133,7 @@ def test_one_of_two_other_seeds_is_enough_and_both_are_named_while_both_reach_it
     told(story, "a", "b", "c")
 
 
-def test_a_seed_that_lies_about_its_bucket_has_others_connect_to_nothing_that_operators_did_not_name() -> None:
+def test_false_bucket_address_is_not_connected_to() -> None:
     """A gardenlet writes spec and status of its BackupBucket."""
     theirs = "http://inside.of.b.example:8080"
 
@@ -185,7 +185,7 @@ def test_an_endpoint_that_operators_name_later_is_what_others_try_and_what_agent
     told(story, "a", "b")
 
 
-def test_a_typo_in_the_endpoint_leaves_agents_their_store_and_the_shoot_says_which_field_to_correct() -> None:
+def test_typo_in_endpoint_keeps_store_and_is_reported() -> None:
     named = "https://store.a.example"
 
     async def story(user: GardenUser) -> None:
@@ -299,7 +299,7 @@ def test_nothing_is_stopped_while_the_destination_lacks_a_secret(name: str, name
     told(story, "a", "b")
 
 
-def test_a_move_waits_for_extensions_at_the_destination() -> None:
+def test_move_waits_for_extensions_at_destination() -> None:
     registration = {
         "metadata": {"name": "local"},
         "spec": {"resources": [{"kind": kind, "type": "local"} for kind in ("Infrastructure", "ControlPlane")]},

@@ -91,7 +91,7 @@ def test_an_upgrade_in_place_goes_on_once_the_label_is_set_back(what: str) -> No
     in_place.journey(story)
 
 
-def test_an_upgrade_whose_label_was_edited_can_be_deleted() -> None:
+def test_upgrade_whose_label_was_edited_can_be_deleted() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await in_place.machines(env, control_plane=False))[0].name
         spec = {"machine": {"name": worker}, "kubernetesVersion": NEW, "nodeType": "Worker"}

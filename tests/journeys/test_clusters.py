@@ -107,7 +107,7 @@ def test_no_worker_of_a_new_cluster_is_ahead_of_its_control_plane() -> None:
 
 
 @pytest.mark.demand("U54")
-def test_the_control_plane_is_upgraded_before_any_worker() -> None:
+def test_control_plane_is_upgraded_before_any_worker() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply(controlPlaneConfiguration={"count": 3})
         await env.until_ready()
@@ -179,7 +179,7 @@ def test_taints_of_a_group_are_those_of_its_nodes_and_follow_it() -> None:
 
 @pytest.mark.demand("L11", "L34", "L62")
 @pytest.mark.parametrize(("example", "daemon_set"), [("docker.yaml", "kindnet"), ("docker-cilium.yaml", "cilium")])
-def test_the_workload_cluster_has_the_cni_that_was_asked_for(example: str, daemon_set: str) -> None:
+def test_workload_cluster_has_cni_that_was_asked_for(example: str, daemon_set: str) -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply(example)
         key = GARDEN if example == "docker.yaml" else Key(NAMESPACE, "orchard")
@@ -341,7 +341,7 @@ def test_the_management_cluster_is_reported_on_calmly() -> None:
 
 
 @pytest.mark.demand("I17")
-def test_a_settled_cluster_is_not_written_to_whatever_is_done_to_its_cluster_api_objects_until_it_is_changed() -> None:
+def test_settled_cluster_with_edits_gets_no_writes() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
         await env.until_ready()

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.embedded
 
 
 @pytest.mark.soak
-def test_the_same_seed_gives_the_same_history_bit_by_bit() -> None:
+def test_same_seed_gives_same_history_bit_by_bit() -> None:
     def history(seed: int) -> list[bytes]:
         changes: list[bytes] = []
 

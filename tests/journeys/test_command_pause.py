@@ -135,7 +135,7 @@ def test_a_command_that_is_killed_in_the_middle_goes_on_when_it_is_run_again(las
 
 
 @pytest.mark.soak
-def test_the_pause_of_a_killed_command_can_be_ended_by_hand() -> None:
+def test_pause_of_killed_command_can_be_ended_by_hand() -> None:
     async def story(env: ManagedEnvironment, made: Made, trees: list[Tree]) -> None:
         edit(trees, 1)
         await command(env, trees, last=5)

@@ -20,7 +20,7 @@ EXAMPLE = (Path(__file__).parents[2] / "examples" / "docker.yaml").read_text()
 
 
 @pytest.mark.demand("L52", "L53", "L61", L50="to a management cluster")
-def test_a_cluster_is_created_shown_reached_and_deleted(env: LocalEnvironment, tmp_path: Path) -> None:
+def test_cluster_is_created_shown_reached_and_deleted(env: LocalEnvironment, tmp_path: Path) -> None:
     (tmp_path / "garden.yaml").write_text(EXAMPLE)
     tried = env.espalier("create", "cluster", "-f", "garden.yaml", "--dry-run=server", folder=tmp_path)
     assert (tried.code, "would be created" in tried.err) == (0, True)
@@ -51,7 +51,7 @@ def test_a_cluster_is_created_shown_reached_and_deleted(env: LocalEnvironment, t
 
 
 @pytest.mark.demand("L52")
-def test_a_command_reports_a_timeout_and_the_cluster_goes_on(env: LocalEnvironment) -> None:
+def test_command_reports_timeout_and_cluster_goes_on(env: LocalEnvironment) -> None:
     slow = EXAMPLE.replace("name: garden", "name: orchard")
     told = env.apply(slow, "create", "--timeout", "1ms")
     assert told.code == 4
@@ -75,7 +75,7 @@ def test_an_invalid_manifest_is_not_sent_and_all_problems_are_reported_at_once(e
     assert env.names("get", "clusters") == ["cluster.anywhere.eks.amazonaws.com/laptop"]
 
 
-def test_a_cluster_with_an_address_of_another_is_not_sent(env: LocalEnvironment) -> None:
+def test_cluster_with_address_of_another_is_not_sent(env: LocalEnvironment) -> None:
     example = (Path(__file__).parents[2] / "examples" / "vsphere.yaml").read_text()
     name = yaml.safe_load(example.partition("\n---")[0])["metadata"]["name"]
     made = env.espalier("create", "cluster", "-f", "-", "--wait=false", stdin=example, folder=env.home, **CREDENTIALS)

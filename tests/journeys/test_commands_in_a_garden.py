@@ -98,7 +98,7 @@ def access_in(text: str) -> Access:
 
 
 @pytest.mark.soak
-async def test_a_kubeconfig_of_a_shoot_works_until_it_expires(
+async def test_kubeconfig_of_shoot_works_until_it_expires(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = Garden.run_with(SystemClock(), random.SystemRandom(), ["east"], quick_settings())

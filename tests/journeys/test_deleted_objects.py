@@ -78,7 +78,7 @@ async def lose_infrastructure(env: ManagedEnvironment) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("how", sampled(["drift is corrected", "something is changed"], 0))
-def test_infrastructure_that_is_made_again_has_the_same_endpoint_and_the_same_nodes_answer(how: str) -> None:
+def test_recreated_infrastructure_has_same_endpoint(how: str) -> None:
     async def story(env: ManagedEnvironment) -> None:
         before = await endpoint(env)
         nodes = {one.name: one.metadata.uid for one in (await (await env.workload()).list(NODE)).items}
@@ -117,7 +117,7 @@ def test_infrastructure_that_somebody_makes_again_by_hand_loses_nothing_that_was
 
 
 @pytest.mark.soak
-def test_nothing_that_a_cluster_stored_is_kept_after_it() -> None:
+def test_nothing_that_cluster_stored_is_kept_after_it() -> None:
     async def story(env: ManagedEnvironment) -> None:
         key = Key(SYSTEM_NAMESPACE, GARDEN.name)
         assert env.workloads.has_data(key)
@@ -128,7 +128,7 @@ def test_nothing_that_a_cluster_stored_is_kept_after_it() -> None:
 
 
 @pytest.mark.soak
-def test_a_cluster_that_is_made_again_without_its_infrastructure_has_nothing_of_the_one_before() -> None:
+def test_recreated_cluster_has_nothing_of_former_one() -> None:
     async def story(env: ManagedEnvironment) -> None:
         kept: Tree = {"metadata": {"name": "kept", "namespace": "default"}, "data": {}}
         await (await env.workload()).create(CONFIG_MAP, kept)
@@ -143,7 +143,7 @@ def test_a_cluster_that_is_made_again_without_its_infrastructure_has_nothing_of_
 
 
 @pytest.mark.soak
-def test_a_control_plane_that_is_deleted_is_lost_and_the_cluster_is_deleted_and_made_again() -> None:
+def test_cluster_of_deleted_control_plane_is_recreated() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.client.delete(KubeadmControlPlane.resource, GARDEN.name, SYSTEM_NAMESPACE)
         await annotate(env, CORRECT)

@@ -56,7 +56,7 @@ def test_the_tree_of_a_cluster_that_is_well_is_short_and_can_be_long(env: LocalE
 
 
 @pytest.mark.soak
-def test_the_blocking_problem_of_a_cluster_stands_on_top(env: LocalEnvironment) -> None:
+def test_blocking_problem_of_cluster_stands_on_top(env: LocalEnvironment) -> None:
     text = EXAMPLE.split("---")[0].replace("garden", "orchard")
     assert "kind: Cluster" in text
     env.send(text)

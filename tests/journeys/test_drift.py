@@ -224,7 +224,7 @@ def test_drift_is_compared_on_demand() -> None:
 
 
 @pytest.mark.soak
-def test_a_patch_is_offered_and_applied_by_consent_alone() -> None:
+def test_patch_is_offered_and_applied_by_consent_alone() -> None:
     """Of a security fix in a later release, to a cluster of an older one; its workers are not made of it."""
 
     async def tell(env: ManagedEnvironment) -> None:

@@ -10,7 +10,7 @@ from tests.support.gardens.gardens import EPOCH, garden
 MINUTE = 60.0
 
 
-def test_it_is_an_error_of_the_shoot_after_ten_minutes_and_the_shoot_goes_on_when_it_finishes() -> None:
+def test_endless_extension_is_error_after_ten_minutes() -> None:
     async def main(simulation: virtual.Simulation) -> None:
         async with garden(simulation, "a") as world:
             world.seeds["a"].troubles.stuck.add("Infrastructure")

@@ -132,7 +132,7 @@ def test_the_first_requests_of_two_hundred_starts_work(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_the_kubeconfig_is_there_all_the_time_of_a_restart(tmp_path: Path) -> None:
+def test_kubeconfig_is_there_all_time_of_restart(tmp_path: Path) -> None:
     """Without one, kubectl asks whoever listens on localhost:8080."""
     kubeconfig = Home(tmp_path / "home").kubeconfig
     with started(tmp_path / "home") as env:

@@ -67,7 +67,7 @@ async def delete(env: ManagedEnvironment, user: str = FLUX) -> None:
     await client.delete(Cluster.resource, GARDEN.name, NAMESPACE)
 
 
-def test_a_deletion_by_force_is_refused_until_it_is_off() -> None:
+def test_deletion_by_force_is_refused_until_it_is_off() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await install_flux(env, force=True)
         await applied_by_flux(env)

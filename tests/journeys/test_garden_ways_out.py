@@ -80,7 +80,7 @@ def test_a_shoot_that_was_deleted_when_its_seed_was_lost_is_moved_to_be_deleted(
     tell(story)
 
 
-def test_a_seed_that_was_deleted_past_admission_loses_no_etcd_and_its_shoots_say_so_and_move(
+def test_seed_deleted_past_admission_loses_no_etcd(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def story(world: World) -> None:
@@ -164,7 +164,7 @@ def test_a_lost_seed_is_deleted_with_consent() -> None:
 
 
 @pytest.mark.parametrize("edited", ["status", "annotation"])
-def test_an_edited_uid_is_named_with_a_remedy_that_works(edited: str) -> None:
+def test_edited_uid_is_named_with_remedy_that_works(edited: str) -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         uid = (await world.healthy("a")).status.uid
@@ -194,7 +194,7 @@ def test_an_edited_uid_is_named_with_a_remedy_that_works(edited: str) -> None:
     tell(story)
 
 
-def test_a_wrong_state_is_reported_for_as_long_as_it_is_wrong_and_a_corrected_one_is_restored() -> None:
+def test_wrong_state_is_reported_until_corrected() -> None:
     """With real extensions: one that fails in the same way again and again says so once."""
 
     async def main(simulation: virtual.Simulation) -> None:
@@ -245,7 +245,7 @@ def test_a_seed_whose_gardenlet_never_came_is_not_said_to_have_stopped() -> None
     tell(story)
 
 
-def test_commands_refuse_before_they_begin_and_a_shoot_that_moves_is_listed_with_both_seeds(
+def test_moving_shoot_is_listed_with_both_seeds(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def story(world: World) -> None:
@@ -337,7 +337,7 @@ def test_a_shoot_that_was_half_deleted_when_its_seed_was_lost_is_deleted_by_the_
 
 
 @pytest.mark.soak
-def test_a_shoot_that_is_deleted_after_its_seed_and_its_backups_were_lost_goes_once_its_backup_entry_does() -> None:
+def test_shoot_without_seed_goes_after_backup_entry() -> None:
     """Its etcd can't be restored, and need not be: a person who knows that there are no backups says so."""
 
     async def main(simulation: virtual.Simulation) -> None:
@@ -366,7 +366,7 @@ def test_a_shoot_that_is_deleted_after_its_seed_and_its_backups_were_lost_goes_o
 
 
 @pytest.mark.soak
-def test_a_destination_that_is_lost_while_it_removes_the_source_backup_entry_leaves_it_to_the_next_one() -> None:
+def test_lost_destination_leaves_source_entry_to_next() -> None:
     """The next one needs an entry of that name, and the finalizer is of a gardenlet that is gone."""
 
     async def story(world: World) -> None:
@@ -458,7 +458,7 @@ async def is_leased(world: World, seed: str) -> bool:
     return cluster.decode(Cluster).spec.lease_expiration > world.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def test_a_shoot_that_was_never_created_on_a_seed_that_is_lost_for_good_is_deleted_by_hand() -> None:
+def test_shoot_never_created_on_lost_seed_is_deleted() -> None:
     """It has no state with which another seed could delete it: docs/migration.md says which finalizers to remove."""
 
     def nothing_new(request: CloudRequest) -> Fault | None:

@@ -86,7 +86,7 @@ def test_a_cluster_is_put_under_gitops_later_and_nothing_of_it_changes() -> None
 
 
 @pytest.mark.demand(L32="false when what is linked is missing")
-def test_a_configuration_that_is_missing_is_waited_for_and_a_made_cluster_goes_on_without_it() -> None:
+def test_missing_git_ops_config_blocks_new_cluster() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await of_the_management_cluster(env)
         await env.apply(gitOpsRef=REFERENCE)
@@ -138,7 +138,7 @@ def test_gitops_of_its_own_is_found_whoever_came_first() -> None:
     journey(tell)
 
 
-def test_gitops_of_its_own_with_the_same_content_is_taken() -> None:
+def test_gitops_of_its_own_with_same_content_is_taken() -> None:
     """As EKS Anywhere's command makes it. A recreated one may have other content: that is said, and nothing else."""
 
     async def tell(env: ManagedEnvironment) -> None:

@@ -204,7 +204,7 @@ def test_a_fault_of_hardware_is_named_and_the_cluster_goes_on_once_it_is_put_rig
 
 
 @pytest.mark.soak
-def test_a_bmc_without_password_or_out_of_reach_is_named() -> None:
+def test_bmc_without_password_or_out_of_reach_is_named() -> None:
     async def story(env: ManagedEnvironment, forge: Forge) -> None:
         await env.client.delete(SECRET, "bmc-worker-1-auth", SYSTEM_NAMESPACE)
         await apply(forge)

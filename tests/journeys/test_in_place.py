@@ -129,7 +129,7 @@ def test_workers_that_wait_for_the_control_plane_are_not_told_to_be_replaced() -
 
 
 @pytest.mark.demand("U15", "U18", "U56", "U57", "U58")
-def test_a_failing_node_stops_the_sequence_is_reported_at_all_levels_and_goes_on_when_repaired() -> None:
+def test_failing_node_stops_sequence_until_repaired() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         planes = await machines(env, control_plane=True)
         upgraders.failing[planes[1].name, "kubeadm-upgrader"] = "etcd is not well"

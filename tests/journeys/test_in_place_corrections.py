@@ -97,7 +97,7 @@ def test_a_step_that_failed_is_begun_anew_with_the_corrected_image() -> None:
 @pytest.mark.parametrize(
     "image", sampled(["", "registry.example/upgrader:v1\nprivileged: true", "https://registry.example/x"], 1)
 )
-def test_an_invalid_image_is_reported_and_not_run_on_a_node(image: str) -> None:
+def test_invalid_image_is_reported_and_not_run_on_node(image: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await in_place.machines(env, control_plane=False))[0].name
         await name_image(env, image)
@@ -125,7 +125,7 @@ async def set_time_servers(env: ManagedEnvironment, ntp: Tree | None) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("container", sampled(["components-copier", "kubeadm-upgrader", "done"], 1))
-def test_a_node_that_is_new_is_noted_on_its_machine_although_the_spec_was_edited_meanwhile(container: str) -> None:
+def test_new_node_is_noted_despite_edited_spec(container: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await in_place.machines(env, control_plane=True))[0].name
 
@@ -172,7 +172,7 @@ def test_no_right_stays_in_a_cluster_when_a_machine_goes_in_the_middle(when: str
 
 
 @pytest.mark.soak
-def test_rights_that_were_left_by_an_earlier_manager_go_with_the_next_upgrade_that_ends_so() -> None:
+def test_next_upgrade_removes_rights_of_earlier_one() -> None:
     async def story(env: ManagedEnvironment, _: Upgraders) -> None:
         worker = (await in_place.machines(env, control_plane=False))[0].name
         body = {"metadata": {"name": "gone-node-upgrader", "labels": {"eks-d-upgrader": "true"}}, "rules": []}
@@ -208,7 +208,7 @@ class Refused(Interceptor):
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", sampled(["NodeUpgrade", "ControlPlaneUpgrade"], 0))
-def test_an_upgrade_by_hand_is_taken_up_without_a_conflict(kind: str) -> None:
+def test_upgrade_by_hand_is_taken_up_without_conflict(kind: str) -> None:
     refused = Refused()
 
     async def main(simulation: Simulation) -> None:

@@ -163,7 +163,7 @@ def test_an_upgrade_that_is_said_to_be_of_another_cluster_has_the_first_one_left
 
 
 @pytest.mark.soak
-def test_an_upgrade_by_hand_that_outlives_its_cluster_asks_nobody_and_goes_when_it_is_deleted() -> None:
+def test_upgrade_that_outlives_cluster_can_be_deleted() -> None:
     asked = Asked()
 
     async def main(simulation: Simulation) -> None:

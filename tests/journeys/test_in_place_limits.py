@@ -124,9 +124,7 @@ TAINTED: Tree = {"taints": [{"key": "a", "value": "b", "effect": "PreferNoSchedu
         ),
     ],
 )
-def test_a_change_that_came_past_admission_is_refused_before_anything_is_touched_and_can_be_taken_back(
-    change: Tree, back: Tree, condition: str, field: str
-) -> None:
+def test_change_past_admission_is_refused_untouched(change: Tree, back: Tree, condition: str, field: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before, written = await identities(env), await generations(env)
         async with past_admission(env.client):
@@ -157,7 +155,7 @@ def test_a_change_that_came_past_admission_is_refused_before_anything_is_touched
 
 @pytest.mark.demand("U26")
 @pytest.mark.soak
-def test_a_refused_change_is_made_when_the_fallback_is_set() -> None:
+def test_refused_change_is_made_when_fallback_is_set() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
         async with past_admission(env.client):
@@ -248,7 +246,7 @@ def test_a_worker_that_is_replaced_meanwhile_is_upgraded_as_well() -> None:
 
 
 @pytest.mark.soak
-def test_a_cluster_is_deleted_in_the_middle_of_an_upgrade() -> None:
+def test_cluster_is_deleted_in_middle_of_upgrade() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         upgraders.failing["garden", "kubeadm-upgrader"] = "no"
         await env.change(kubernetesVersion="1.36")
@@ -310,7 +308,7 @@ async def hold_drain(env: ManagedEnvironment, node: str, note: str | None) -> No
 
 
 @pytest.mark.soak
-def test_a_paused_cluster_is_paused_before_its_next_node() -> None:
+def test_paused_cluster_is_paused_before_its_next_node() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         planes = [one.name for one in await machines(env, control_plane=True)]
         upgraders.hanging.add((planes[0], "kubeadm-upgrader"))
@@ -478,7 +476,7 @@ async def unpause(env: ManagedEnvironment, resource: Resource, name: str) -> Non
 
 
 @pytest.mark.soak
-def test_a_control_plane_whose_pause_was_removed_by_hand_goes_on_when_machines_are_let_be_replaced() -> None:
+def test_control_plane_without_pause_goes_on_replaced() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name
         upgraders.failing[plane, "components-copier"] = "no space left on device"

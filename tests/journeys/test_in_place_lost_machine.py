@@ -196,7 +196,7 @@ def test_a_control_plane_that_is_to_be_smaller_is_upgraded_first() -> None:
 
 
 @pytest.mark.soak
-def test_a_machine_that_cluster_api_adds_where_somebody_took_the_pause_away_is_reported_with_a_way_on() -> None:
+def test_machine_added_without_pause_is_reported() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name
         upgraders.failing[plane, "components-copier"] = "the disk is full"

@@ -73,7 +73,7 @@ def test_nodes_that_are_not_ready_count_among_those_that_may_be_missing() -> Non
 
 
 @pytest.mark.soak
-def test_a_worker_that_never_is_ready_again_is_replaced_by_its_health_check_and_the_others_are_upgraded() -> None:
+def test_worker_never_ready_again_is_replaced() -> None:
     async def story(env: ManagedEnvironment, _upgraders: Upgraders, watcher: Watcher) -> None:
         await asyncio.sleep(CALM)
         last = (await in_place.machines(env, control_plane=False))[-1].name
@@ -113,7 +113,7 @@ def test_a_kubelet_that_stays_silent_is_reported_at_all_levels_with_the_step(ste
 @pytest.mark.demand("U59")
 @pytest.mark.soak
 @pytest.mark.parametrize("step", sampled(CONTAINERS, 1))
-def test_a_workload_cluster_that_stays_unreachable_is_reported_at_all_levels_with_the_step(step: str) -> None:
+def test_unreachable_workload_cluster_is_reported(step: str) -> None:
     far = Far()
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders, watcher: Watcher) -> None:
@@ -137,7 +137,7 @@ def test_a_workload_cluster_that_stays_unreachable_is_reported_at_all_levels_wit
 
 @pytest.mark.demand("U60")
 @pytest.mark.soak
-def test_a_manager_that_does_not_reach_the_workload_cluster_takes_back_nothing_of_what_another_one_saw() -> None:
+def test_manager_without_workload_keeps_report() -> None:
     recording, far = undisturbed(1, 1), Far()
     number = next(
         number

@@ -176,7 +176,7 @@ async def config_hashes(env: ManagedEnvironment) -> dict[str, str]:
 
 @pytest.mark.demand("U56", "U58", "U61", "U62")
 @pytest.mark.soak
-async def test_a_worker_that_fails_at_kubeadm_is_reported_at_once_and_goes_on_when_the_cause_is_gone(
+async def test_worker_failing_at_kubeadm_is_reported_at_once(
     tmp_path: Path,
 ) -> None:
     async with garden(tmp_path) as env:

@@ -81,7 +81,7 @@ def test_releases_of_this_build_are_upgraded_in_place_one_after_the_other(contro
 
 
 @pytest.mark.soak
-def test_an_audit_policy_reaches_every_control_plane_node() -> None:
+def test_audit_policy_reaches_every_control_plane_node() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
         asked = {"count": 3, "upgradeRolloutStrategy": IN_PLACE, "auditPolicyContent": POLICY}
@@ -158,7 +158,7 @@ def test_the_image_of_etcd_and_a_feature_gate_of_kubeadm_arrive() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("is_worker", sampled([False, True], 0), ids=["control-plane", "worker"])
-def test_a_machine_whose_kubeadm_config_is_gone_is_named_and_its_change_is_not_called_done(is_worker: bool) -> None:
+def test_machine_without_kubeadm_config_is_named(is_worker: bool) -> None:
     """The node's missing changes are not known; a machine that is deleted then is replaced, and all goes on."""
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:

@@ -132,9 +132,7 @@ def test_a_workload_cluster_that_is_cut_off_at_any_step_is_found_again(machines:
 @pytest.mark.demand("U58", "U59", "U62")
 @pytest.mark.soak
 @pytest.mark.parametrize(("machines", "step"), SAMPLE)
-def test_a_program_that_is_killed_at_any_step_is_reported_at_all_levels_and_tried_again_when_asked_for(
-    machines: tuple[int, int], step: str
-) -> None:
+def test_killed_program_is_reported_and_tried_again(machines: tuple[int, int], step: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders, watcher: Watcher) -> None:
         left = [one.name for one in await in_place.machines(env)]
         upgraders.failing = {(node, step): "killed" for node in left}

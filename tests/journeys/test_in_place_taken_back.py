@@ -55,7 +55,7 @@ async def goes_back(env: ManagedEnvironment, before: dict[str, str]) -> None:
     assert await marks(env) == []
 
 
-def test_an_upgrade_without_an_upgrader_image_is_reverted() -> None:
+def test_upgrade_without_upgrader_image_is_reverted() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
         none = {"data": {NEW: None}}
@@ -221,7 +221,7 @@ def test_a_partly_installed_version_must_be_requested_again() -> None:
     journey(story)
 
 
-def test_an_upgrade_can_not_be_reverted_once_kubeadm_ran() -> None:
+def test_upgrade_can_not_be_reverted_once_kubeadm_ran() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name
         upgraders.failing[plane, "kubeadm-upgrader"] = "etcd is not well"
@@ -234,7 +234,7 @@ def test_an_upgrade_can_not_be_reverted_once_kubeadm_ran() -> None:
 
 
 @pytest.mark.soak
-def test_an_upgrade_is_reverted_while_the_first_node_starts() -> None:
+def test_upgrade_is_reverted_while_first_node_starts() -> None:
     """The node goes on, and what is asked for is older than what it has. Asked for again, the upgrade ends."""
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:

@@ -179,7 +179,7 @@ def test_a_release_that_changes_no_machine_touches_no_node() -> None:
 
 @pytest.mark.demand("U6")
 @pytest.mark.soak
-def test_a_release_and_a_version_are_changed_in_one_write(tmp_path: Path) -> None:
+def test_release_and_version_are_changed_in_one_write(tmp_path: Path) -> None:
     releases, _ = with_next_patch("1.34", tmp_path)
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:

@@ -94,7 +94,7 @@ async def says(env: ManagedEnvironment, name: str, reason: str) -> str:
 
 @pytest.mark.demand("U10")
 @pytest.mark.soak
-def test_three_control_plane_upgrades_by_hand_of_one_control_plane_touch_one_node_at_a_time() -> None:
+def test_three_upgrades_touch_nodes_one_by_one() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         planes = [one.name for one in await machines(env, control_plane=True)]
         data = await held(env)
@@ -392,7 +392,7 @@ def test_a_claim_that_somebody_edits_is_written_again_and_not_left_behind() -> N
 
 
 @pytest.mark.soak
-def test_the_claim_of_a_node_upgrade_by_hand_goes_with_it() -> None:
+def test_claim_of_node_upgrade_by_hand_goes_with_it() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name
         await env.client.create(NodeUpgrade.resource, node_upgrade(plane))

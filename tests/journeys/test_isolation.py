@@ -192,7 +192,7 @@ def test_changes_made_without_a_manager_are_seen_by_the_next_one(name: str) -> N
 
 @pytest.mark.demand("I27")
 @pytest.mark.parametrize("writes", sampled([2, 3, 4, 7], 1))
-def test_changing_back_in_the_middle_does_not_close_the_gate_on_a_half_changed_environment(writes: int) -> None:
+def test_change_taken_back_halfway_keeps_gate_open(writes: int) -> None:
     """The manager died after so many writes (the first says that it waits), and then nothing seems to be asked for."""
 
     async def main(simulation: Simulation) -> None:
@@ -229,7 +229,7 @@ def test_changing_back_in_the_middle_does_not_close_the_gate_on_a_half_changed_e
 
 @pytest.mark.soak
 @pytest.mark.parametrize("edited", [{}, {"observedGeneration": 77, "phase": "Failed", "ready": False}])
-def test_a_status_that_was_wiped_or_edited_is_put_right_at_once_and_nothing_else_is_written(
+def test_edited_status_is_corrected_alone(
     edited: Tree,
 ) -> None:
     async def main(simulation: Simulation) -> None:
@@ -255,7 +255,7 @@ def _without_times(status: Tree) -> Tree:
 
 
 @pytest.mark.soak
-def test_a_restore_of_everything_into_an_empty_api_server_opens_no_gate_and_moves_no_machine() -> None:
+def test_restore_into_empty_api_server_opens_no_gate() -> None:
     async def main(simulation: Simulation) -> None:
         async with garden.restored(simulation) as (env, backup):
             await backup.is_left_alone(env)
@@ -289,9 +289,7 @@ def synced(cluster: Cluster) -> dict[str, str]:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("is_changed", sampled([False, True], 0), ids=["settled", "while it was changed"])
-def test_a_cluster_that_was_restored_without_its_cluster_api_objects_says_so_and_is_made_anew_on_demand(
-    *, is_changed: bool
-) -> None:
+def test_cluster_restored_without_objects_is_recreated(*, is_changed: bool) -> None:
     async def main(simulation: Simulation) -> None:
         async with managed_environment(simulation.clock) as env:
             await env.apply()
@@ -319,7 +317,7 @@ def test_a_cluster_that_was_restored_without_its_cluster_api_objects_says_so_and
 
 
 @pytest.mark.soak
-def test_a_cluster_whose_cluster_api_objects_are_deleted_during_a_change_is_not_made_anew_in_silence() -> None:
+def test_objects_deleted_in_change_are_reported() -> None:
     """It would be Ready, with nothing in it."""
 
     async def main(simulation: Simulation) -> None:
@@ -389,7 +387,7 @@ def test_a_gate_that_is_opened_by_hand_undoes_what_was_done_to_the_cluster_api_o
 
 
 @pytest.mark.demand("I10")
-def test_a_reconcile_that_fails_leaves_the_generations_and_is_finished_without_a_further_change() -> None:
+def test_failed_reconcile_is_finished_without_change() -> None:
     async def main(simulation: Simulation) -> None:
         shut = asyncio.Event()
         async with managed_environment(simulation.clock, wrap=Blocked("/machinedeployments", shut)) as env:

@@ -86,7 +86,7 @@ async def test_changes_of_linked_objects_without_a_manager_are_seen_by_the_next_
             await story.after(env)
 
 
-async def test_a_restore_of_everything_into_an_empty_api_server_opens_no_gate_and_moves_no_machine(
+async def test_restore_into_empty_api_server_opens_no_gate(
     control_plane: ControlPlane, stores: MemoryStores, tmp_path: Path
 ) -> None:
     async with asyncio.timeout(PATIENCE):

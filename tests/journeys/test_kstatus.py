@@ -59,7 +59,7 @@ def test_a_lost_control_plane_is_a_failure() -> None:
     journey(story)
 
 
-def test_a_pause_holds_a_change_in_progress_and_no_other() -> None:
+def test_pause_holds_change_in_progress_and_no_other() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
         await env.until_ready()

@@ -100,7 +100,7 @@ def test_a_copy_comes_back_at_once_for_who_takes_the_note_of_it_away() -> None:
     sampled([{}, {"data": {"mine": "bWluZQ=="}}, value(b"mine"), {"type": "example.com/own"}, {"immutable": True}], 2),
     ids=["empty", "another key", "the same key", "another type", "immutable"],
 )
-def test_a_secret_of_the_users_own_is_neither_written_nor_deleted_and_stops_nothing_but_the_copy(content: Tree) -> None:
+def test_own_secret_of_user_stops_only_the_copy(content: Tree) -> None:
     async def story(env: ManagedEnvironment) -> None:
         theirs = {"metadata": {"name": NAME, "namespace": NAMESPACE}, **content}
         mine = await env.client.create(SECRET, theirs)
@@ -139,7 +139,7 @@ def test_a_secret_of_the_users_own_is_not_handed_out_whatever_its_labels_say() -
 
 
 @pytest.mark.soak
-def test_once_the_users_own_secret_is_gone_the_copy_is_made() -> None:
+def test_once_users_own_secret_is_gone_copy_is_made() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.client.create(SECRET, {"metadata": {"name": NAME, "namespace": NAMESPACE}})
         await env.apply()
@@ -229,9 +229,7 @@ def test_a_copy_whose_write_was_unanswered_is_recognized_as_ours() -> None:
     ("purpose", "labels"),
     sampled(itertools.product(["kubeconfig", "ca"], [{"cluster.x-k8s.io/cluster-name": "garden"}, {}]), 3),
 )
-def test_a_left_over_secret_is_handed_to_nobody_and_stops_the_cluster_before_anything_is_made(
-    labels: dict[str, str], purpose: str
-) -> None:
+def test_left_over_secret_stops_cluster(labels: dict[str, str], purpose: str) -> None:
     async def story(env: ManagedEnvironment) -> None:
         name = f"garden-{purpose}"
         left = {"metadata": {"name": name, "namespace": SYSTEM_NAMESPACE, "labels": labels}, **value(b"of another")}

@@ -120,7 +120,7 @@ def test_a_restore_of_everything_into_an_empty_api_server_opens_no_gate() -> Non
 
 
 @pytest.mark.soak
-def test_without_its_key_a_manager_writes_what_carries_credentials_once_more_and_nothing_else() -> None:
+def test_manager_without_key_rewrites_credentials_only() -> None:
     """A backup without it, or a move to another management cluster: no machine is replaced for that."""
 
     async def main(simulation: Simulation) -> None:

@@ -259,7 +259,7 @@ def test_control_plane_machines_that_never_get_healthy_are_not_replaced_for_ever
 
 
 @pytest.mark.soak
-def test_when_a_lost_cni_can_not_be_installed_again_the_cluster_says_why_and_goes_on_once_it_can() -> None:
+def test_failed_reinstallation_of_cni_is_reported() -> None:
     async def main(simulation: Simulation) -> None:
         refusing = Refusing()
         refusing.refuses = False

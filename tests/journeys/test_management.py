@@ -308,7 +308,7 @@ def test_a_made_cluster_goes_on_under_a_record_that_does_not_fit_and_says_so(
 
 
 @pytest.mark.demand(V14="nor by deleting its record and creating it again")
-def test_a_record_that_comes_again_leaves_no_cluster_behind_and_can_go_towards_those_out_of_reach() -> None:
+def test_recreated_record_leaves_no_cluster_behind() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(eksaVersion="v0.25.1", kubernetesVersion="1.34")
         await env.until_ready()
@@ -457,7 +457,7 @@ def test_an_environment_does_not_warn_of_the_record_that_it_makes_of_itself() ->
 
 
 @pytest.mark.soak
-def test_a_datacenter_that_an_earlier_manager_took_is_given_back_to_the_management_cluster() -> None:
+def test_accepted_datacenter_is_given_back() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply()
         await env.until_ready()

@@ -51,7 +51,7 @@ def unpacked(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     return root, names
 
 
-def test_the_image_can_be_built_again_with_the_same_bytes(archive: Path, tmp_path: Path) -> None:
+def test_image_can_be_built_again_with_same_bytes(archive: Path, tmp_path: Path) -> None:
     again = tmp_path / "manager.tar"
     manager_image.build(again)
     digests = []

@@ -140,7 +140,7 @@ def test_a_later_manager_writes_nothing_but_statuses_to_clusters_of_every_provid
 
 
 @pytest.mark.soak
-def test_with_the_gate_alone_a_later_manager_writes_nothing_but_statuses_to_clusters_of_every_provider() -> None:
+def test_later_manager_with_gate_writes_statuses_only() -> None:
     upgrade(Isolation.GATE)
 
 

@@ -158,7 +158,7 @@ def written(world: World) -> Counter[tuple[str, str, str, str]]:
 
 
 @pytest.mark.demand("G35", "G75", "G76", "G77")
-def test_the_lease_never_expires_while_the_garden_answers_and_is_not_renewed_once_a_move_is_asked_for() -> None:
+def test_lease_is_renewed_until_move_is_requested() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
@@ -382,7 +382,7 @@ def test_a_seed_that_is_merely_slow_is_not_given_up() -> None:
 
 
 @pytest.mark.soak
-def test_an_outage_of_the_garden_is_no_silence_of_seeds() -> None:
+def test_outage_of_garden_is_no_silence_of_seeds() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
@@ -447,7 +447,7 @@ def test_a_gardenlet_that_is_cut_from_its_seed_begins_nothing_and_says_so() -> N
 
 @pytest.mark.demand(G43="cut from its own API")
 @pytest.mark.soak
-def test_a_seed_whose_gardenlet_is_cut_from_it_for_long_is_given_up_and_cleans_up_afterwards() -> None:
+def test_seed_cut_from_gardenlet_is_given_up() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
@@ -480,7 +480,7 @@ def test_a_source_without_its_bucket_passes_the_shoot_on_after_its_time() -> Non
 
 
 @pytest.mark.demand("G24", G30="a destination generates none")
-def test_a_shoot_of_which_the_state_is_lost_is_not_made_anew() -> None:
+def test_shoot_of_which_state_is_lost_is_not_made_anew() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
@@ -663,7 +663,7 @@ def test_a_move_that_has_begun_is_restored_where_it_came_from_if_nothing_was_han
 
 
 @pytest.mark.demand("G18")
-def test_a_seed_reads_the_keys_of_a_shoot_only_while_it_has_it() -> None:
+def test_seed_reads_keys_of_shoot_only_while_it_has_it() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
@@ -757,7 +757,7 @@ def test_a_source_that_comes_back_after_its_shoot_was_deleted_cleans_up() -> Non
 
 
 @pytest.mark.soak
-def test_an_error_against_which_repeating_does_not_help_ends_until_somebody_asks_for_a_retry() -> None:
+def test_permanent_error_waits_for_requested_retry() -> None:
     async def story(world: World) -> None:
         world.seeds["a"].troubles.failing["Infrastructure"] = "no quota"
         world.seeds["a"].troubles.codes.append("ERR_INFRA_QUOTA_EXCEEDED")

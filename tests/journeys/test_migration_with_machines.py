@@ -20,7 +20,7 @@ def machines(world: World) -> list[str]:
 
 
 @pytest.mark.demand("G8", "G9", "G29")
-def test_machines_stay_in_the_good_case_and_in_the_bad_case() -> None:
+def test_machines_stay_in_good_case_and_in_bad_case() -> None:
     async def main(simulation: virtual.Simulation) -> None:
         async with garden(simulation, with_cloud=True) as world:
             await world.create_shoot()

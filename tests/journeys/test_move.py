@@ -328,7 +328,7 @@ def test_a_later_manager_takes_a_cluster_as_it_is() -> None:
     between(story, layers=NEXT)
 
 
-def test_clusters_with_a_common_datacenter_move_together() -> None:
+def test_clusters_with_common_datacenter_move_together() -> None:
     async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
         common = {"kind": "DockerDatacenterConfig", "name": GARDEN.name}
         await source.apply(name="second", datacenterRef=common)
@@ -377,7 +377,7 @@ PROVIDERS_WITH_CREDENTIALS = sampled([one for one in LIVES if "secret" in one.be
 
 @pytest.mark.parametrize("life", PROVIDERS_WITH_CREDENTIALS, ids=lambda one: one.datacenter)
 @pytest.mark.parametrize("has_key", [pytest.param(False, marks=pytest.mark.soak), True])
-def test_credentials_move_with_the_clusters_that_use_them(life: ProviderLife, *, has_key: bool) -> None:
+def test_credentials_move_with_clusters_that_use_them(life: ProviderLife, *, has_key: bool) -> None:
     """The target may have its own key for digests of credentials."""
 
     async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:

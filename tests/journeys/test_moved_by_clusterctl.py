@@ -52,7 +52,7 @@ async def pause(env: ManagedEnvironment, seconds: float = CALM) -> None:
     await asyncio.sleep(seconds)
 
 
-def test_a_settled_cluster_deleted_for_a_move_keeps_all() -> None:
+def test_settled_cluster_deleted_for_move_keeps_all() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
         await env.until_ready()
@@ -69,7 +69,7 @@ def test_a_settled_cluster_deleted_for_a_move_keeps_all() -> None:
     journey(story)
 
 
-def test_finalizers_taken_for_a_move_are_not_added_again() -> None:
+def test_finalizers_taken_for_move_are_not_added_again() -> None:
     """clusterctl marks, takes the finalizers away, and deletes, in three requests."""
 
     async def story(env: ManagedEnvironment) -> None:
@@ -88,7 +88,7 @@ def test_finalizers_taken_for_a_move_are_not_added_again() -> None:
 
 
 @pytest.mark.parametrize("drift", ["report", "correct-machines"])
-def test_a_cluster_moved_by_clusterctl_leaves_no_object(drift: str) -> None:
+def test_cluster_moved_by_clusterctl_leaves_no_object(drift: str) -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
         chosen = {"metadata": {"annotations": {metadata_keys.DRIFT_ANNOTATION: drift}}}

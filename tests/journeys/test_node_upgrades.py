@@ -194,7 +194,7 @@ def test_a_node_belongs_to_one_node_upgrade_at_a_time() -> None:
 
 
 @pytest.mark.demand("U35", "U37", "U44", "U66")
-def test_the_pod_is_bound_to_its_node_privileged_where_it_works_on_the_host_and_never_restarted() -> None:
+def test_upgrade_pod_is_bound_to_node_and_privileged() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0]
         upgraders.hanging.add((worker.name, "kubeadm-upgrader"))
@@ -344,7 +344,7 @@ def test_an_impossible_upgrade_is_reported_and_the_node_is_not_touched(change: T
 
 
 @pytest.mark.soak
-def test_a_machine_without_a_node_is_named_and_waited_for() -> None:
+def test_machine_without_node_is_named_and_waited_for() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0]
         kept = {key: worker.tree["spec"][key] for key in ("clusterName", "version", "bootstrap")}

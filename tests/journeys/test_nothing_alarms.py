@@ -67,7 +67,7 @@ def test_a_cluster_lives_and_ends_without_an_alarm(life: ProviderLife) -> None:
 
 
 @pytest.mark.parametrize("life", sampled(LIVES, 0), ids=short)
-def test_machines_are_upgraded_in_place_without_an_alarm(life: ProviderLife) -> None:
+def test_machines_are_upgraded_in_place_without_alarm(life: ProviderLife) -> None:
     async def main(simulation: Simulation) -> None:
         async with managed_environment(simulation.clock) as env:
             await life.before(env)

@@ -324,7 +324,7 @@ def test_a_cluster_of_a_provider_of_its_own_is_made_and_ends() -> None:
 
 
 @pytest.mark.soak
-def test_a_cluster_of_a_provider_of_its_own_lives_and_ends() -> None:
+def test_cluster_of_provider_of_its_own_lives_and_ends() -> None:
     async def main(simulation: Simulation) -> None:
         async with managed_environment(simulation.clock, providers=ORCHARD, kinds=KINDS) as env:
             await live(env)

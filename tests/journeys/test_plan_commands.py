@@ -46,7 +46,7 @@ def test_a_cluster_as_requested_has_an_empty_plan(env: LocalEnvironment) -> None
 
 
 @pytest.mark.soak
-def test_a_plan_of_an_upgrade_shows_each_field_and_machine(env: LocalEnvironment) -> None:
+def test_plan_of_upgrade_shows_each_field_and_machine(env: LocalEnvironment) -> None:
     result = env.espalier("plan", "-f", "-", stdin=UPGRADED, COLUMNS="120")
     assert result.code == 1
     for line in (
@@ -184,7 +184,7 @@ def generated(folder: Path, text: str, *flags: str) -> list[Tree]:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("flags", sampled([((),), (("-o", "json"),)], 1))
-def test_a_reader_who_left_does_not_make_a_change_nothing(env: LocalEnvironment, flags: Sequence[str]) -> None:
+def test_reader_who_left_does_not_make_change_nothing(env: LocalEnvironment, flags: Sequence[str]) -> None:
     """As of `espalier plan -f FILE | head -1` under pipefail."""
     reader, writer = os.pipe()
     os.close(reader)

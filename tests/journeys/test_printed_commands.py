@@ -68,7 +68,7 @@ def test_the_commands_of_the_demo_work(tmp_path: Path, where: str) -> None:
         assert "the local environment has stopped" in told
 
 
-def test_the_commands_of_up_work_where_it_is_not_on_the_path(tmp_path: Path) -> None:
+def test_commands_of_up_work_where_it_is_not_on_path(tmp_path: Path) -> None:
     up, down = (f"{PROGRAM} {words}" for words in ("up --detach --boot-seconds 0", "down --delete-data"))
     printed = shell(up, tmp_path, tmp_path, on_path=False)
     try:

@@ -64,7 +64,7 @@ async def write_always(client: Client, seconds: float) -> None:
 
 @pytest.mark.soak
 @pytest.mark.envtest
-async def test_steady_clusters_are_quiet_on_a_real_api_server(control_plane: ControlPlane, tmp_path: Path) -> None:
+async def test_steady_clusters_are_quiet_on_real_api_server(control_plane: ControlPlane, tmp_path: Path) -> None:
     """`ESPALIER_QUIET_CLUSTERS` says how many there are."""
     async with production(control_plane, tmp_path) as management, following(control_plane.audit_log) as requests:
         clusters = management.caches.of(Cluster.resource)

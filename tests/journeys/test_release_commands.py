@@ -102,7 +102,7 @@ def test_the_list_says_what_is_installed_and_what_this_build_brings(env: LocalEn
 
 
 @pytest.mark.demand("V26")
-def test_without_a_cluster_the_releases_of_the_build_are_listed(tmp_path: Path) -> None:
+def test_without_cluster_releases_of_build_are_listed(tmp_path: Path) -> None:
     result = LocalEnvironment(tmp_path).espalier("releases", "list")
     assert result.code == 0
     assert " ".join(result.out.splitlines()[1].split()) == "v0.26.0 2026-08-14 1.34, 1.35, 1.36 bundles-1 yes unknown"
@@ -119,7 +119,7 @@ def test_a_manifest_of_another_release_is_refused_before_anything_is_written(env
 
 
 @pytest.mark.demand("V1")
-def test_the_command_line_gives_clusters_its_own_release(env: LocalEnvironment) -> None:
+def test_command_line_gives_clusters_its_own_release(env: LocalEnvironment) -> None:
     plot = EXAMPLE.replace("name: garden", "name: plot")
     release = ("get", "clusters", "plot", "-o", "jsonpath={.spec.eksaVersion}")
     assert env.apply(plot, "create", "--timeout", "60s").code == 0
@@ -170,7 +170,7 @@ def installed(env: LocalEnvironment) -> list[str]:
 
 
 @pytest.mark.soak
-def test_an_environment_lives_on_the_releases_of_a_folder(tmp_path: Path) -> None:
+def test_environment_lives_on_releases_of_folder(tmp_path: Path) -> None:
     home = tmp_path / "home"
     release = ("get", "clusters", "laptop", "-o", "jsonpath={.spec.eksaVersion}")
     with local_environment(home, "--releases", mirror(tmp_path / "old", "v0.25.1", bundles="bundles-2.yaml")) as env:

@@ -419,7 +419,7 @@ def test_bundles_can_not_be_edited_under_their_clusters() -> None:
 
 
 @pytest.mark.soak
-def test_bundles_that_were_edited_all_the_same_do_not_take_clusters_to_another_kubernetes_version() -> None:
+def test_edited_bundles_change_no_kubernetes_version() -> None:
     """Where nobody refused it: the definition was an earlier one, and no webhook was registered."""
 
     async def tell(env: ManagedEnvironment) -> None:

@@ -253,7 +253,7 @@ def test_with_namespaces_nothing_of_all_namespaces_is_asked_but_kinds_that_have_
 
 
 @pytest.mark.demand("L66")
-def test_whoever_has_rights_on_our_kinds_and_one_secret_needs_no_others_for_the_life_of_a_cluster() -> None:
+def test_rights_on_own_kinds_suffice_for_cluster_life() -> None:
     verbs = ["get", "create", "patch", "delete"]
     rules = [
         {"apiGroups": [OURS], "resources": ["clusters", "dockerdatacenterconfigs"], "verbs": verbs},

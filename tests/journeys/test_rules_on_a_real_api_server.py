@@ -62,7 +62,7 @@ async def are_refused(kubectl: Kubectl, cases: list[tuple[Tree, str]], reason: s
         assert reason in complaint, edits
 
 
-async def test_every_wrong_field_of_a_new_cluster_is_reported(control_plane: ControlPlane, tmp_path: Path) -> None:
+async def test_every_wrong_field_of_new_cluster_is_reported(control_plane: ControlPlane, tmp_path: Path) -> None:
     # This Cluster API makes external etcd.
     wrong = [one for one in WRONG if "spec.externalEtcdConfiguration" not in one[0]]
     cases: list[tuple[Tree, str]] = [(edits, sentence) for edits, _, sentence in wrong]

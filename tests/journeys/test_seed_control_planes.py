@@ -154,7 +154,7 @@ def test_a_source_that_has_no_power_loses_the_shoot_to_a_destination_that_waits_
 
 
 @pytest.mark.soak
-def test_the_same_seed_of_chance_tells_the_same_story_again() -> None:
+def test_same_seed_of_chance_tells_same_story_again() -> None:
     async def story(plane: Plane) -> list[str]:
         await plane.start_etcd(1)
         await plane.start_api_server()

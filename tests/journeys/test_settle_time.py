@@ -193,7 +193,7 @@ def test_a_pause_settles_what_is_written_in_it() -> None:
     tell(story)
 
 
-def test_a_manager_that_starts_in_the_middle_waits_for_the_rest() -> None:
+def test_manager_that_starts_in_middle_waits_for_rest() -> None:
     async def main(simulation: Simulation) -> None:
         store, stores, trees = MemoryStore(), MemoryStores(), five_objects()
         async with managed_environment(simulation.clock, store=store, stores=stores) as env, vineyard(env, trees):
@@ -209,7 +209,7 @@ def test_a_manager_that_starts_in_the_middle_waits_for_the_rest() -> None:
     run(main, epoch=EPOCH, seed=1)
 
 
-def test_a_new_cluster_waits_for_nothing_but_its_objects() -> None:
+def test_new_cluster_waits_for_nothing_but_its_objects() -> None:
     async def main(simulation: Simulation) -> None:
         async with managed_environment(simulation.clock) as env:
             await env.client.apply(SECRET, vsphere.credentials(namespace=NAMESPACE))
@@ -253,7 +253,7 @@ UPGRADES = [(life, is_first) for life in LIVES for is_first in (True, False)]
 
 
 @pytest.mark.parametrize(("life", "is_first"), sampled(UPGRADES, 4))
-def test_an_upgrade_of_several_objects_warns_of_nothing(life: ProviderLife, is_first: bool) -> None:
+def test_upgrade_of_several_objects_warns_of_nothing(life: ProviderLife, is_first: bool) -> None:
     """The version is in the Cluster, images are in other objects: on bare metal, neither is valid without the other."""
 
     async def main(simulation: Simulation) -> None:

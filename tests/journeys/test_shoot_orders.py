@@ -38,7 +38,7 @@ def test_reconcile_reconciles_the_shoot_with_its_extensions_once_and_goes(key: s
     virtual.run(main, epoch=EPOCH, seed=1)
 
 
-def test_orders_that_are_not_for_people_move_nothing_and_reconcile_tries_again_what_failed() -> None:
+def test_internal_operations_are_no_orders() -> None:
     async def main(simulation: virtual.Simulation) -> None:
         async with garden(simulation, "a") as world:
             world.seeds["a"].troubles.failing["Infrastructure"] = "no quota"

@@ -113,7 +113,7 @@ def test_a_node_waits_for_its_network_and_the_machine_says_so() -> None:
 @pytest.mark.soak
 @pytest.mark.embedded
 @pytest.mark.parametrize("first", sampled(range(len(list(manifest("garden", 1, 2)))), 0, 2, 4))
-def test_whatever_object_is_seen_last_the_cluster_comes_up(first: int) -> None:
+def test_whatever_object_is_seen_last_cluster_comes_up(first: int) -> None:
     """Each kind has a watch of its own, so nobody knows in which order objects are seen."""
 
     async def story(simulation: Simulation) -> None:
@@ -323,7 +323,7 @@ def test_changes_of_a_machine_during_a_pause_are_made_afterwards() -> None:
 
 @pytest.mark.soak
 @pytest.mark.embedded
-def test_the_same_seed_gives_the_same_environment_bit_by_bit() -> None:
+def test_same_seed_gives_same_environment_bit_by_bit() -> None:
     def history(seed: int) -> list[tuple[int, bytes]]:
         changes: list[tuple[int, bytes]] = []
 
@@ -467,7 +467,7 @@ def test_an_unhealthy_worker_is_replaced_when_a_health_check_asks_for_it() -> No
 
 @pytest.mark.soak
 @pytest.mark.embedded
-def test_any_provider_that_keeps_the_contract_is_simulated() -> None:
+def test_any_provider_that_keeps_contract_is_simulated() -> None:
     def kind(name: str) -> Resource:
         return Resource("infrastructure.cluster.x-k8s.io", "v1beta2", f"{name.lower()}s", name)
 
@@ -493,7 +493,7 @@ def test_any_provider_that_keeps_the_contract_is_simulated() -> None:
 
 @pytest.mark.soak
 @pytest.mark.envtest
-async def test_the_same_controllers_do_the_same_on_a_real_api_server(control_plane: ControlPlane) -> None:
+async def test_same_controllers_do_same_on_real_api_server(control_plane: ControlPlane) -> None:
     access = Kubeconfig.load([control_plane.kubeconfig]).context()
     users, own = HttpTransport(access), HttpTransport(access)
     async with controlled(SystemClock(), users, own, random.Random(1), boot_seconds=0.1) as env:

@@ -86,7 +86,7 @@ def told_as(simulate: Callable[[ManagedEnvironment], Any]) -> None:
 
 @pytest.mark.demand(L67="none of Snow at all")
 @pytest.mark.soak
-def test_machines_get_on_another_device_and_other_addresses_and_new_credentials_replace_none() -> None:
+def test_new_device_or_credentials_replace_no_machine() -> None:
     async def life(env: ManagedEnvironment) -> None:
         glacier = Glacier(env)
         await glacier.make()

@@ -66,7 +66,7 @@ def test_the_copy_was_taken_in_the_middle(stored: Stored) -> None:
 
 
 @pytest.mark.soak
-def test_an_upgrade_in_place_is_ended_with_the_same_machines(stored: Stored) -> None:
+def test_upgrade_in_place_is_ended_with_same_machines(stored: Stored) -> None:
     before, nodes = machines(stored, GARDEN), _nodes(stored)
 
     async def story(env: ManagedEnvironment) -> None:

@@ -72,7 +72,7 @@ def names(archive: Path) -> list[str]:
 
 
 @pytest.mark.demand("U49")
-def test_the_image_can_be_built_again_with_the_same_bytes(base: Base, archive: Path, tmp_path: Path) -> None:
+def test_image_can_be_built_again_with_same_bytes(base: Base, archive: Path, tmp_path: Path) -> None:
     again = tmp_path / "again.tar"
     build(base, again)
 
@@ -105,7 +105,7 @@ def test_without_the_components_it_is_smaller_than_sixty_megabytes(archive: Path
 
 @pytest.mark.demand("U47", "U63")
 @pytest.mark.skipif(os.geteuid() != 0, reason="chroot needs root")
-def test_the_program_runs_with_nothing_but_the_image_around_it(unpacked: Path) -> None:
+def test_program_runs_with_nothing_but_image_around_it(unpacked: Path) -> None:
     shown = subprocess.run(
         ["chroot", unpacked, "/usr/local/bin/upgrader", "--help"], capture_output=True, text=True, check=True
     )

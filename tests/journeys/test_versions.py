@@ -254,7 +254,7 @@ def test_a_management_cluster_is_not_upgraded_past_the_clusters_that_it_manages(
 
 
 @pytest.mark.demand("V17", L41="GitOps that omits the release gets a refusal with advice")
-def test_gitops_without_the_release_is_refused_with_advice() -> None:
+def test_gitops_without_release_is_refused_with_advice() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply(eksaVersion="v0.26.0")
         with pytest.raises(ApiError, match="set it in the manifest in Git"):

@@ -334,7 +334,7 @@ def test_two_clusters_do_not_share_an_address() -> None:
 
 @pytest.mark.demand("L25")
 @pytest.mark.soak
-def test_machines_are_cloned_from_no_template_that_was_checked_for_another_kubernetes_version() -> None:
+def test_template_is_checked_for_kubernetes_version() -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
         await apply(vineyard)
         await env.until_ready(VINEYARD)

@@ -174,7 +174,7 @@ def test_an_api_server_has_the_version_of_its_machine_also_when_that_changes_in_
 
 @pytest.mark.soak
 @pytest.mark.embedded
-def test_a_control_plane_machine_whose_bootstrap_configuration_is_changed_by_hand_is_replaced() -> None:
+def test_machine_with_edited_bootstrap_is_replaced() -> None:
     async def story(env: Environment) -> None:
         await env.create("garden")
         [machine] = [one for one in machines(env, "garden") if "-md-" not in one.metadata.name]

@@ -138,7 +138,7 @@ def test_a_copy_of_the_kubeconfig_that_may_not_be_made_again_is_said_to_be_missi
 
 
 @pytest.mark.soak
-def test_an_exported_cluster_is_made_anew_though_the_management_clusters_record_was_another_meanwhile() -> None:
+def test_exported_cluster_is_recreated_with_new_record() -> None:
     async def story(env: ManagedEnvironment) -> None:
         record = await env.client.get(Cluster.resource, LOCAL_CLUSTER.name, LOCAL_CLUSTER.namespace)
         await without_webhooks(env)

@@ -116,7 +116,7 @@ LABELS = {
 
 
 @pytest.mark.parametrize("what", sampled([*LABELS], 0))
-def test_an_upgrade_that_an_edited_label_holds_names_it(what: str) -> None:
+def test_upgrade_that_edited_label_holds_names_it(what: str) -> None:
     resource, is_worker, label, value = LABELS[what]
 
     async def story(env: ManagedEnvironment) -> None:

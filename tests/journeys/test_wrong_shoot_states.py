@@ -113,7 +113,7 @@ def test_a_move_repairs_the_shoot_state_first(what: str, at: float) -> None:
     virtual.run(main, epoch=EPOCH, seed=1)
 
 
-def test_an_older_shoot_state_of_a_lost_seed_is_refused() -> None:
+def test_older_shoot_state_of_lost_seed_is_refused() -> None:
     async def main(simulation: virtual.Simulation) -> None:
         async with garden(simulation, with_cloud=True, delay=0.2) as world:
             await world.create_shoot()
@@ -147,7 +147,7 @@ def test_an_older_shoot_state_of_a_lost_seed_is_refused() -> None:
     virtual.run(main, epoch=EPOCH, seed=1)
 
 
-def test_an_older_shoot_state_gets_a_later_revision_again() -> None:
+def test_older_shoot_state_gets_later_revision_again() -> None:
     async def main(simulation: virtual.Simulation) -> None:
         async with garden(simulation, delay=0.2) as world:
             await world.create_shoot()

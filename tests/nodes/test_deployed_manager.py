@@ -34,9 +34,7 @@ LABEL = f"app.kubernetes.io/name={manifests.NAME}"
 pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
 
-async def test_two_replicas_of_its_image_run_as_deployed_and_one_takes_over_from_a_leader_that_is_killed(
-    home: Path, tmp_path: Path
-) -> None:
+async def test_deployed_replica_replaces_killed_leader(home: Path, tmp_path: Path) -> None:
     archive = tmp_path / "manager.tar"
     manager_image.build(archive)
     async with real_environment(home) as env:

@@ -125,7 +125,7 @@ async def test_a_machine_becomes_a_node_and_leaves_nothing_when_it_goes(tmp_path
         assert footprint(tmp_path) == before
 
 
-async def test_nodes_reach_each_other_by_address_and_the_host(tmp_path: Path, before: Footprint) -> None:
+async def test_nodes_reach_each_other_by_address_and_host(tmp_path: Path, before: Footprint) -> None:
     async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as env:
         await env.make_cluster()
         for name in ("garden-a", "garden-b"):

@@ -32,9 +32,7 @@ pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(MISSING), reason=MISSIN
 
 
 @pytest.mark.demand(G3="restart counts, a pod that writes every second, and leases, on real kubelets")
-async def test_nodes_and_pods_run_on_while_their_control_plane_moves_with_its_source_and_without_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_nodes_run_on_while_control_plane_moves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert BASE is not None
     async with (
         RealMachines.on_this_machine(tmp_path / "nodes", BASE, PODS) as machines,

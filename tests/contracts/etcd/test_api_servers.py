@@ -72,7 +72,7 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "namespace": "default"}, "data": data}
 
 
-async def test_an_object_lies_where_kube_apiserver_would_put_it(clients: Clients, keys: Keys, one: Client) -> None:
+async def test_object_lies_where_kube_apiserver_would_put_it(clients: Clients, keys: Keys, one: Client) -> None:
     made = await one.create(CONFIG_MAP, config_map("a", k="v"))
     async with clients() as etcd:
         found = await etcd.get(keys.prefix + b"configmaps/default/a")
@@ -224,7 +224,7 @@ async def test_a_compaction_by_the_server_reaches_etcd(clients: Clients, keys: K
     await server.close()
 
 
-async def test_a_mistake_of_ours_in_following_etcd_ends_the_server(clients: Clients, keys: Keys) -> None:
+async def test_mistake_of_ours_in_following_etcd_ends_server(clients: Clients, keys: Keys) -> None:
     store = EtcdStore(clients(), keys)
     server = Server(store, now=lambda: datetime.now(UTC), random=random.Random(1))
     await server.start()

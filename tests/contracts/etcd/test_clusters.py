@@ -66,7 +66,7 @@ async def written(client: Client, prefix: bytes, count: int) -> set[bytes]:
     return keys
 
 
-async def test_members_know_each_other_and_have_the_same_hash(members: list[RealEtcd], client: Client) -> None:
+async def test_members_know_each_other_and_have_same_hash(members: list[RealEtcd], client: Client) -> None:
     revision = await client.put(b"/same", b"")
     known = await client.members()
     hashes, ids = set(), set()
@@ -113,7 +113,7 @@ async def test_writes_and_watches_go_on_without_one_member(
     assert (await client.do(Range.of_prefix(below))).count == len(before | after)
 
 
-async def test_a_member_alone_answers_nothing_that_may_be_old(members: list[RealEtcd], prefix: bytes) -> None:
+async def test_member_alone_answers_nothing_that_may_be_old(members: list[RealEtcd], prefix: bytes) -> None:
     survivor, *others = members
     async with survivor.client(timeout=2.0) as one:
         await one.put(prefix, b"")
@@ -146,7 +146,7 @@ async def test_a_read_is_answered_by_another_member_than_one_that_froze(members:
 
 
 @pytest.mark.soak
-async def test_an_api_server_goes_on_while_a_member_is_frozen(members: list[RealEtcd], prefix: bytes) -> None:
+async def test_api_server_goes_on_while_member_is_frozen(members: list[RealEtcd], prefix: bytes) -> None:
     """Whichever it is: the one that the watch comes from, too."""
     for number, member in enumerate(members):
         store = EtcdStore(

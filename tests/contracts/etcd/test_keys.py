@@ -68,7 +68,7 @@ async def test_the_header_of_a_read_reports_the_newest_revision_whichever_was_as
     assert (await client.do(Range(prefix + b"k", revision=first))).header.revision == last
 
 
-async def test_a_range_has_the_keys_from_its_start_up_to_its_end(client: Client, prefix: bytes) -> None:
+async def test_range_has_keys_from_its_start_up_to_its_end(client: Client, prefix: bytes) -> None:
     await filled(client, prefix, "a", "aa", "b", "c")
     read = await client.do(Range(prefix + b"a", prefix + b"b"))
     assert (names(read), read.count, read.more) == (["a", "aa"], 2, False)
@@ -77,7 +77,7 @@ async def test_a_range_has_the_keys_from_its_start_up_to_its_end(client: Client,
     assert names(await client.do(Range(prefix + b"b"))) == ["b"]
 
 
-async def test_a_range_without_an_end_has_all_keys_from_its_start(client: Client, prefix: bytes) -> None:
+async def test_range_without_end_has_all_keys_from_its_start(client: Client, prefix: bytes) -> None:
     await filled(client, b"\xff" + prefix, "a", "b")  # behind what other tests write
     read = await client.do(Range(b"\xff" + prefix, FROM_KEY))
     assert names(read) == ["a", "b"]

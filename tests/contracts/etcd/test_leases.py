@@ -24,7 +24,7 @@ async def test_a_lease_has_an_id_and_a_time(client: Client) -> None:
     await client.revoke(lease.id)
 
 
-async def test_a_lease_may_have_an_id_of_ones_own_but_only_once(client: Client) -> None:
+async def test_lease_may_have_id_of_ones_own_but_only_once(client: Client) -> None:
     lease = await client.grant(600, lease=4711)
     assert lease.id == 4711
     with pytest.raises(LeaseExists, match="etcdserver: lease already exists"):

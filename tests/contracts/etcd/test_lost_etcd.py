@@ -128,7 +128,7 @@ async def test_a_short_absence_is_not_noticed_but_by_waiting(etcd: RealEtcd) -> 
             await watching
 
 
-async def test_an_etcd_that_was_put_back_in_time_is_not_served(etcd: RealEtcd) -> None:
+async def test_etcd_that_was_put_back_in_time_is_not_served(etcd: RealEtcd) -> None:
     async with serving(etcd, 30.0) as (server, client):
         await client.create(CONFIG_MAP, config_map("a"))
         await etcd.kill()

@@ -80,7 +80,7 @@ async def test_nothing_is_left_of_a_snapshot_that_was_broken_off(clients: Client
     assert not await left_over(before)
 
 
-async def test_the_hash_of_a_revision_stays_while_later_ones_come(client: Client, prefix: bytes) -> None:
+async def test_hash_of_revision_stays_while_later_ones_come(client: Client, prefix: bytes) -> None:
     revision = await client.put(prefix + b"a", b"1")
     newest = await client.hash_kv()
     assert newest.header.revision == revision

@@ -139,7 +139,7 @@ async def test_clients_of_a_restored_etcd_list_anew_if_writes_may_be_lost(compon
 
 
 @VERSIONS
-async def test_a_final_snapshot_gives_the_same_revisions_again(component: Component, tmp_path: Path) -> None:
+async def test_final_snapshot_gives_same_revisions_again(component: Component, tmp_path: Path) -> None:
     async with source(component, tmp_path) as origin:
         await origin.play(BEFORE)
         revision = await origin.full(final=True)
@@ -226,7 +226,7 @@ async def test_a_full_snapshot_that_goes_past_the_first_delta_is_no_fault(tmp_pa
         assert (await client.hash_kv()).hash == hashed.hash
 
 
-async def test_a_lease_that_no_snapshot_has_ends_with_its_keys(tmp_path: Path) -> None:
+async def test_lease_that_no_snapshot_has_ends_with_its_keys(tmp_path: Path) -> None:
     async with source(ETCD, tmp_path) as origin:
         await origin.play([Put(b"a", b"1")])
         middle = await origin.full()

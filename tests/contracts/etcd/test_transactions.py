@@ -152,7 +152,7 @@ async def test_operations_see_those_before_them_and_share_a_revision(client: Cli
     assert [item.key for item in second.items] == [prefix + b"a", prefix + b"b"]
 
 
-async def test_a_transaction_that_only_reads_makes_no_revision(client: Client, prefix: bytes) -> None:
+async def test_transaction_that_only_reads_makes_no_revision(client: Client, prefix: bytes) -> None:
     last = await client.put(prefix + b"a", b"")
     done = await client.do(Txn((), (Range(prefix + b"a"), DeleteRange(prefix + b"b"))))
     assert done.header.revision == last

@@ -61,7 +61,7 @@ async def test_a_watch_of_one_key_leaves_out_those_it_begins(client: Client, pre
         assert short(await events(watch, 1)) == [("PUT", "a", b"1")]
 
 
-async def test_a_watch_from_the_past_reports_what_happened_since(client: Client, prefix: bytes) -> None:
+async def test_watch_from_past_reports_what_happened_since(client: Client, prefix: bytes) -> None:
     first = await client.put(prefix + b"a", b"1")
     await client.put(prefix + b"b", b"1")
     await client.delete(prefix + b"a")
@@ -122,7 +122,7 @@ async def test_deleting_a_range_is_one_revision(client: Client, prefix: bytes) -
     assert short(list(changes.events)) == [("DELETE", "a", b""), ("DELETE", "b", b""), ("DELETE", "c", b"")]
 
 
-async def test_a_watch_reports_what_was_there_before_if_asked(client: Client, prefix: bytes) -> None:
+async def test_watch_reports_what_was_there_before_if_asked(client: Client, prefix: bytes) -> None:
     first = await client.put(prefix + b"a", b"1")
     async with client.watch(prefix, prefix_range_end(prefix), start_revision=first, prev_kv=True) as watch:
         await client.put(prefix + b"a", b"2")

@@ -33,7 +33,7 @@ def test_a_status_that_anybody_may_have_written_is_read_without_harm(status: obj
     assert conditions.is_true_in(status, "Ready") is expected
 
 
-def test_the_transition_time_moves_only_with_the_status() -> None:
+def test_transition_time_moves_only_with_status() -> None:
     listed = conditions.set([], condition("Ready", "False", message="0 of 3"), NOW)
     listed = conditions.set(listed, condition("Ready", "False", message="1 of 3"), NOW + timedelta(hours=1))
     assert [(c.message, c.last_transition_time) for c in listed] == [("1 of 3", "2026-01-01T00:00:00Z")]

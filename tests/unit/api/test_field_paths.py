@@ -35,7 +35,7 @@ def test_whatever_the_keys_the_path_can_be_read(path: list[paths.PathStep]) -> N
 
 
 @pytest.mark.parametrize("text", ["a[", "a..b", "[a", "a]b"])
-def test_text_that_is_no_path_is_refused_with_the_place(text: str) -> None:
+def test_text_that_is_no_path_is_refused_with_place(text: str) -> None:
     with pytest.raises(ValueError, match="see character"):
         paths.parse(text)
 

@@ -69,7 +69,7 @@ def test_fields_of_others_that_we_do_not_know_do_not_hinder_reading() -> None:
     assert cluster.spec.paused
 
 
-def test_secrets_are_base64_on_the_wire_and_silent_in_logs() -> None:
+def test_secrets_are_base64_on_wire_and_silent_in_logs() -> None:
     secret = Secret(metadata=ObjectMeta(name="garden-kubeconfig"), data={"value": b"hunter2"})
     assert msgspec.to_builtins(secret)["data"] == {"value": "aHVudGVyMg=="}
     assert "hunter2" not in repr(secret)

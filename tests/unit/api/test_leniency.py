@@ -75,7 +75,7 @@ def test_a_value_that_would_become_another_text_is_refused_as_by_the_schema(writ
     assert wrong.message == "wrong type; put the value in quotes"
 
 
-def test_a_scalar_of_a_merged_map_is_not_turned_into_text() -> None:
+def test_scalar_of_merged_map_is_not_turned_into_text() -> None:
     """The text of a scalar is not at hand there: it is refused where that matters."""
     spec, _ = read("  controlPlaneConfiguration: &all {labels: {row: 7}}\n  externalEtcdConfiguration: {<<: *all}\n")
     assert spec["controlPlaneConfiguration"] == {"labels": {"row": "7"}}

@@ -34,7 +34,7 @@ def test_examples_are_manifests_of_clusters(example: Path) -> None:
     assert [document.kind for document in documents] == ["Cluster", "DockerDatacenterConfig"]
 
 
-def test_the_example_is_what_the_cli_of_eks_anywhere_generates() -> None:
+def test_example_is_what_cli_of_eks_anywhere_generates() -> None:
     cluster, config = read(DOCKER)
     assert cluster.tree["spec"] == {
         "clusterNetwork": {
@@ -60,7 +60,7 @@ def test_a_document_knows_the_line_of_each_field() -> None:
     assert (cluster.index, config.index) == (1, 2)
 
 
-def test_a_field_that_is_missing_is_where_it_ought_to_be() -> None:
+def test_field_that_is_missing_is_where_it_ought_to_be() -> None:
     cluster, _ = read(DOCKER)
     assert cluster.line("spec.controlPlaneConfiguration.endpoint.host") == cluster.line(
         "spec.controlPlaneConfiguration"

@@ -87,7 +87,7 @@ def test_the_other_fields_of_a_cluster_have_the_names_of_the_proposal() -> None:
     }
 
 
-def test_bundles_of_eks_anywhere_have_empty_archives_and_an_installer_for_each_architecture() -> None:
+def test_bundles_have_installer_for_each_architecture() -> None:
     none: Tree = {"bottlerocket": {}}
     hook = {
         "iso": {
@@ -106,7 +106,7 @@ def test_bundles_of_eks_anywhere_have_empty_archives_and_an_installer_for_each_a
     assert msgspec.to_builtins(entry.tinkerbell)["tinkerbellStack"]["hook"] == hook
 
 
-def test_bundles_of_eks_anywhere_name_no_files_and_images_of_a_provider_that_they_did_not_release() -> None:
+def test_bundles_may_lack_parts_of_a_provider() -> None:
     """Its Bundles of v0.8 have CloudStack like that."""
     unreleased: Tree = {"clusterAPIController": {}, "components": {}, "kubeVip": {}, "metadata": {}, "version": ""}
     versions = {"kubeVersion": "1.20", "eksD": {"name": "kubernetes-1-20-eks-13"}, "cloudStack": unreleased}

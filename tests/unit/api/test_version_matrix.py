@@ -85,7 +85,7 @@ def test_etcd_within_the_range_is_taken(etcd: str) -> None:
     assert not etcd_range("1.99", "3.4.0")  # nothing is known of it
 
 
-def test_the_matrix_is_read_before_anything_is_installed() -> None:
+def test_matrix_is_read_before_anything_is_installed() -> None:
     code = "import sys, espalier.api.version_matrix; print(sorted({name.split('.')[0] for name in sys.modules}))"
     command = [sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, 'src'); {code}"]
     completed = subprocess.run(command, check=True, capture_output=True, text=True)

@@ -171,7 +171,7 @@ def in_clear(path: Path) -> bool:
 
 @pytest.mark.demand("G19")
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_no_key_of_a_shoot_state_is_in_the_file_of_the_store(tmp_path: Path, name: str) -> None:
+async def test_no_key_of_shoot_state_is_in_file_of_store(tmp_path: Path, name: str) -> None:
     """G19."""
     path = tmp_path / "garden.db"
     async with opened(path, provider(name, "one")) as client:

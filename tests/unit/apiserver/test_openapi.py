@@ -135,7 +135,7 @@ def test_a_document_that_is_known_is_not_sent_again(openapi: OpenApi) -> None:
     assert ask(openapi, "/openapi/v3/api/v1", if_none_match=etag).status == 304
 
 
-def test_the_old_document_has_all_schemas_in_its_own_words(openapi: OpenApi) -> None:
+def test_old_document_has_all_schemas_in_its_own_words(openapi: OpenApi) -> None:
     document = tree(ask(openapi, "/openapi/v2"))
     assert document["swagger"] == "2.0"
     thing = document["definitions"]["org.example.things.v1.Thing"]

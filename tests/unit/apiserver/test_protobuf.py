@@ -66,7 +66,7 @@ def test_a_secret() -> None:
     }
 
 
-def test_a_deployment_with_quantities_ports_and_volumes() -> None:
+def test_deployment_with_quantities_ports_and_volumes() -> None:
     container = {
         1: "web",
         2: "web:1",
@@ -121,7 +121,7 @@ def test_a_schema_in_a_definition() -> None:
     }
 
 
-def test_options_of_a_deletion_are_known_in_every_group() -> None:
+def test_options_of_deletion_are_known_in_every_group() -> None:
     for version in ("v1", "apps/v1"):
         assert content(version, "DeleteOptions", {1: 0, 4: "Foreground"}) == {
             "gracePeriodSeconds": 0,

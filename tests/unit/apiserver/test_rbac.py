@@ -188,7 +188,7 @@ def binding(name: str, kind: str, of: str, *users: str) -> dict[str, Any]:
         {"apiGroups": [""], "resources": ["configmaps/status"], "verbs": ["get"]},
     ],
 )
-async def test_nobody_writes_a_role_with_rights_that_he_lacks(server: Server, how: str, rule: dict[str, Any]) -> None:
+async def test_nobody_writes_role_with_rights_that_he_lacks(server: Server, how: str, rule: dict[str, Any]) -> None:
     admin, alice = await environment_of(server, EDIT_ROLES, READ_MAPS)
     if how != "create":
         await admin.create(ROLE, role("more"))
@@ -211,7 +211,7 @@ async def test_nobody_binds_a_role_with_rights_that_he_lacks(server: Server, how
     await write(alice, how, ROLE_BINDING, binding("reader", "Role", "reader", "bob"))
 
 
-async def test_nobody_lets_a_role_gather_rights_that_he_lacks(server: Server) -> None:
+async def test_nobody_lets_role_gather_rights_that_he_lacks(server: Server) -> None:
     admin, alice = await environment_of(server, EDIT_ROLES)
     edit = {**EDIT_ROLES, "resources": ["clusterroles"]}
     await admin.create(CLUSTER_ROLE, {"metadata": {"name": "alice"}, "rules": [edit]})

@@ -61,7 +61,7 @@ OBJECTS = st.fixed_dictionaries({}, optional={"spec": SPECS, "status": st.fixed_
 
 
 @given(OBJECTS, OBJECTS)
-def test_an_unchanged_object_breaks_the_rules_that_it_broke(old: dict[str, Any], patch: dict[str, Any]) -> None:
+def test_unchanged_object_breaks_rules_that_it_broke(old: dict[str, Any], patch: dict[str, Any]) -> None:
     assume(not list(rules.broken(PLACE, old, None, NODE)))
     new = patches.merge(old, patch)
     short = list(rules.broken(PLACE, new, old, NODE, settled=True))

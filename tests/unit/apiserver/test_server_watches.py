@@ -90,7 +90,7 @@ def test_a_watcher_ahead_of_a_restored_store_hears_nothing_that_it_may_have_seen
     simulated(story)
 
 
-async def test_a_page_of_a_store_that_was_put_back_is_too_old(server: Server, client: Client) -> None:
+async def test_page_of_store_that_was_put_back_is_too_old(server: Server, client: Client) -> None:
     for name in "abc":
         await client.create(CONFIG_MAP, body(name))
     path = CONFIG_MAP.path("default")

@@ -106,7 +106,7 @@ async def test_kill_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-async def test_a_full_disk_makes_the_server_read_only_and_honest(tmp_path: Path) -> None:
+async def test_full_disk_makes_server_read_only_and_honest(tmp_path: Path) -> None:
     path = tmp_path / "objects.db"
     async with opened(path) as (client, store):
         stored = await client.create(CONFIG_MAP, body("kept"))
@@ -213,7 +213,7 @@ async def test_a_file_that_lost_its_end_is_damaged_also_where_nothing_is_stored_
         await SqliteStore(path).start()
 
 
-async def test_files_beside_a_broken_database_are_kept_as_well(tmp_path: Path) -> None:
+async def test_files_beside_broken_database_are_kept_as_well(tmp_path: Path) -> None:
     """After a crash, what was written last is in the log beside it: somebody may put the two together again."""
     path, crashed = tmp_path / "objects.db", tmp_path / "crashed.db"
     await written(path)

@@ -70,7 +70,7 @@ def test_a_client_gets_the_form_that_it_prefers(accept: str, form: type | None) 
 @pytest.mark.parametrize(
     ("include", "kind"), [("", "PartialObjectMetadata"), ("Metadata", "PartialObjectMetadata"), ("Object", "Namespace")]
 )
-def test_rows_carry_as_much_of_the_object_as_was_asked_for(include: str, kind: str) -> None:
+def test_rows_carry_as_much_of_object_as_was_asked_for(include: str, kind: str) -> None:
     form = form_of(TABLE, {"includeObject": include})
     assert form is not None
     raw = json.dumps({"kind": "Namespace", "apiVersion": "v1", "metadata": created(resourceVersion="7")}).encode()

@@ -158,7 +158,7 @@ def test_namespace_and_object_selectors(selector: Tree, called: bool) -> None:
     assert bool(drive(by_object)[1]) == called
 
 
-def test_an_object_selector_also_matches_the_old_object() -> None:
+def test_object_selector_also_matches_old_object() -> None:
     was = {**cluster(), "metadata": {"labels": {"guarded": "yes"}}}
     selector = {"matchLabels": {"guarded": "yes"}}
     update = admission(operation="UPDATE", old_object=was, object=cluster())
@@ -275,7 +275,7 @@ def test_the_first_webhook_in_order_that_denies_gives_the_answer() -> None:
         (lambda request: review(request, allowed="yes"), "could not read the answer"),
     ],
 )
-def test_without_a_usable_answer_the_failure_policy_decides(answer: Behaviour, why: str) -> None:
+def test_without_usable_answer_failure_policy_decides(answer: Behaviour, why: str) -> None:
     with pytest.raises(ServerFailure) as failure:
         drive(mutate([webhook()], admission(), uids()), answer)
     name = "check.clusters.example.org"

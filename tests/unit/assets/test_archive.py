@@ -51,7 +51,7 @@ def archive(tmp_path: Path) -> Path:
     return tmp_path / "images.tar"
 
 
-def test_everything_in_an_archive_is_found_by_its_digest(archive: Path, tmp_path: Path) -> None:
+def test_everything_in_archive_is_found_by_its_digest(archive: Path, tmp_path: Path) -> None:
     members = _members(archive)
     blobs = {name: content for name, content in members.items() if name.startswith("blobs/sha256/")}
     assert all(hashlib.sha256(content).hexdigest() == name.rpartition("/")[2] for name, content in blobs.items())
@@ -66,7 +66,7 @@ def test_everything_in_an_archive_is_found_by_its_digest(archive: Path, tmp_path
     assert len(blobs) == 2 + 2 + 2  # two layers, one of them shared; a config and a manifest for each image
 
 
-def test_the_returned_digests_are_those_of_the_manifests(tmp_path: Path) -> None:
+def test_returned_digests_are_those_of_manifests(tmp_path: Path) -> None:
     digests = write_archive(_images(_program(tmp_path / "here", modified=5)), tmp_path / "images.tar")
     index = json.loads(_members(tmp_path / "images.tar")["index.json"])
     assert digests == {

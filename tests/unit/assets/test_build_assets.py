@@ -277,7 +277,7 @@ def test_a_signal_while_a_compiler_is_started_leaves_none_behind(machine: Machin
     assert (code, orphans, machine.unfinished()) == (128 + signal.SIGTERM, [], []), output
 
 
-def test_leftovers_of_a_killed_build_are_cleared_by_the_next(machine: Machine) -> None:
+def test_leftovers_of_killed_build_are_cleared_by_next(machine: Machine) -> None:
     process, target = machine.start_blocked()
     with process:
         process.kill()

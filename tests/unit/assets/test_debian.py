@@ -21,7 +21,7 @@ def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_packages_come_from_where_the_machine_takes_them(apt: Path) -> None:
+def test_packages_come_from_where_machine_takes_them(apt: Path) -> None:
     (apt / "sources.list").write_text(OLD_FORM.format("bookworm"))
     assert debian.mirror(apt) == "http://one.example/debian"
 

@@ -86,7 +86,7 @@ def test_a_program_that_is_in_the_node_and_in_its_images_is_one_file(programs: P
         assert "complete (" in checked
 
 
-def test_a_clone_of_a_bases_store_serves_all_its_images(programs: Path, tmp_path: Path) -> None:
+def test_clone_of_bases_store_serves_all_its_images(programs: Path, tmp_path: Path) -> None:
     try:
         base = find_base("1.35.4")
     except MissingAssets as missing:

@@ -63,7 +63,7 @@ def test_a_file_that_is_no_wheel_is_reported(tmp_path: Path) -> None:
         unpack(tmp_path / "a.whl", tmp_path / "library")
 
 
-def test_the_bill_names_every_part_by_its_place_in_the_environment_and_is_the_same_each_time() -> None:
+def test_bill_names_each_part_and_is_reproducible() -> None:
     libraries = [Library("Some.Thing", "1.2+local", "MIT", "ab" * 32), Library("another", "1", "", "cd" * 32)]
     packages = {"libc6": "Package: libc6\nVersion: 1:2.36-9+deb12u10\nArchitecture: amd64\n"}
     text = bill("espalier", "0.1.0", libraries, packages, "debian-12")

@@ -62,7 +62,7 @@ async def test_a_store_that_does_not_answer_is_not_one_that_can_be_read(monkeypa
 
 @pytest.mark.demand(G47="its credentials read a real S3 API")
 @pytest.mark.soak
-async def test_a_bucket_of_s3_is_read_with_the_files_of_a_secret() -> None:
+async def test_bucket_of_s3_is_read_with_files_of_secret() -> None:
     """G47."""
     with s3_server() as url:
         s3_put(url, f"{PREFIX}/{KEY}", b"{}")

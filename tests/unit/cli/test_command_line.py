@@ -154,7 +154,7 @@ def test_help_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         assert page.startswith(f"Usage: {context.command_path} ")
 
 
-def test_every_command_has_an_example_that_can_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_has_example_that_can_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     commands = [(context, page) for context, page in pages() if not isinstance(context.command, click.Group)]
     assert len(commands) > 20

@@ -159,7 +159,7 @@ def test_no_entry_of_clusters_created_at_once_is_lost(kind: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_deleted_cluster_takes_its_permissions_with_it(kind: str, tmp_path: Path) -> None:
+def test_deleted_cluster_takes_its_permissions_with_it(kind: str, tmp_path: Path) -> None:
     async def act(client: Client) -> None:
         given = variables(kind, tmp_path, "old")
         for number, namespace in ((1, "team-a"), (2, "team-c"), (2, "team-b")):

@@ -17,7 +17,7 @@ def test_paragraphs_fit_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert [line for line in sentences if len(line) > 80] == []
 
 
-def test_the_garden_shows_what_is_in_a_seed_before_it_moves(capsys: pytest.CaptureFixture[str]) -> None:
+def test_garden_shows_what_is_in_seed_before_it_moves(capsys: pytest.CaptureFixture[str]) -> None:
     demo_garden.explain(Path("/tmp/kubeconfig"), "https://localhost:36593")
     lines = capsys.readouterr().out.splitlines()
     (shown,) = (at for at, line in enumerate(lines) if f"--context admin@{demo_garden.SEEDS[0]} get pods" in line)

@@ -95,7 +95,7 @@ def test_programs_understand_their_arguments() -> None:
             assert {mount["name"] for mount in container["volumeMounts"]} == named
 
 
-def test_a_gardenlet_reads_the_kubeconfig_that_is_mounted() -> None:
+def test_gardenlet_reads_kubeconfig_that_is_mounted() -> None:
     *_, gardenlet = found()
     asked = understood(pod(gardenlet)["containers"][0]["args"])
     mount = pod(gardenlet)["containers"][0]["volumeMounts"][1]
@@ -164,7 +164,7 @@ def test_flags_that_do_not_go_together_are_refused(
 
 
 @pytest.mark.parametrize("of", ["garden", "seed"])
-def test_gardens_and_seeds_get_a_deployment_with_an_image(of: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gardens_and_seeds_get_deployment_with_image(of: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["manifests", "--of", of, "--image", "a:v1", *(["--seed", "west"] if of == "seed" else [])]) == 0
     trees = list(yaml.safe_load_all(capsys.readouterr().out))
     (made,) = (tree for tree in trees if tree["kind"] == "Deployment")

@@ -9,7 +9,7 @@ import sys
 from espalier.cli.local import up
 
 
-def test_programs_of_the_environment_do_not_hold_what_the_waiting_command_reads_to_its_end() -> None:
+def test_programs_do_not_hold_pipe_of_waiting_command() -> None:
     read, write = os.pipe()
     os.set_inheritable(write, True)  # as it is handed to the process in the background
     starter = up._Starter(write)

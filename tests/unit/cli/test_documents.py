@@ -41,7 +41,7 @@ def test_a_field_that_schema_and_rules_refuse_is_reported_once(tmp_path: Path) -
     ]
 
 
-def test_a_field_of_a_wrong_type_gets_no_further_messages(tmp_path: Path) -> None:
+def test_field_of_wrong_type_gets_no_further_messages(tmp_path: Path) -> None:
     assert list(problems(tmp_path, EXAMPLE.replace('"1.35"', "[1.35]"))) == ["spec.kubernetesVersion"]
     assert list(problems(tmp_path, EXAMPLE.replace("count: 2", "count: two"))) == [
         "spec.workerNodeGroupConfigurations[0].count"

@@ -108,7 +108,7 @@ def test_a_whole_set_is_verified(folder: Path, capsys: Captured) -> None:
     assert "revision 50 can be restored, from a full snapshot and 2 deltas with 30 events; the newest is" in shown.err
 
 
-def test_damage_is_named_and_has_an_exit_code_of_its_own(folder: Path, capsys: Captured) -> None:
+def test_damage_is_named_and_has_exit_code_of_its_own(folder: Path, capsys: Captured) -> None:
     store = filled(folder, *OLD, *NEW)
     path = folder / NEW[1].key
     path.write_bytes(content_of(NEW[1])[:-9] + b"!" * 9)
@@ -287,8 +287,6 @@ def test_an_interrupted_copy_reports_what_stays(folder: Path, tmp_path: Path) ->
         ("http://a:2379,http://b:2379", "allowed is one: the member to back up"),
     ],
 )
-def test_an_endpoint_that_is_none_is_a_wrong_command_line(
-    folder: Path, capsys: Captured, endpoints: str, said: str
-) -> None:
+def test_endpoint_that_is_none_is_wrong_command_line(folder: Path, capsys: Captured, endpoints: str, said: str) -> None:
     assert run(["etcd-agent", "run", f"file://{folder}", "--endpoints", endpoints]) == 2
     assert said in capsys.readouterr().err

@@ -52,7 +52,7 @@ def test_a_member_without_a_data_directory_is_refused(tmp_path: Path, capsys: Ca
 
 
 @pytest.mark.parametrize("endpoint", ["http://127.0.0.1:2379", "unix:///run/etcd.sock"])
-def test_an_authority_for_an_endpoint_without_tls_is_refused(tmp_path: Path, capsys: Captured, endpoint: str) -> None:
+def test_authority_for_endpoint_without_tls_is_refused(tmp_path: Path, capsys: Captured, endpoint: str) -> None:
     said = refused(tmp_path, capsys, "--endpoints", endpoint, "--cacert", str(tmp_path / "ca.crt"))
     assert f"--cacert: --endpoints {endpoint} does not use TLS" in said
 

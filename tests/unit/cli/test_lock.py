@@ -17,7 +17,7 @@ from espalier.cli.local import lock
 from espalier.cli.main import run
 
 
-def test_the_holder_is_known_while_it_holds_and_not_after(tmp_path: Path) -> None:
+def test_holder_is_known_while_it_holds_and_not_after(tmp_path: Path) -> None:
     path = tmp_path / "world.lock"
     assert lock.holder(path) is None
     with lock.hold(path) as held:
@@ -69,7 +69,7 @@ BYSTANDER = "import time; print('ready', flush=True); time.sleep(600)"
 READER = "import sys, time; file = open(sys.argv[1]); print('ready', flush=True); time.sleep(600)"
 
 
-def test_the_process_that_holds_the_lock_is_asked_to_end(tmp_path: Path) -> None:
+def test_process_that_holds_lock_is_asked_to_end(tmp_path: Path) -> None:
     path = tmp_path / "world.lock"
     with program(ENVIRONMENT, str(path)) as env:
         holder = lock.holder(path)
@@ -88,7 +88,7 @@ def test_the_process_that_holds_the_lock_is_asked_to_end(tmp_path: Path) -> None
     ],
     ids=["a stranger", "a reused number", "nobody"],
 )
-def test_whoever_else_has_the_number_in_the_file_is_let_be(
+def test_whoever_else_has_number_in_file_is_let_be(
     tmp_path: Path, code: str, name: Callable[[int], lock.Holder], why: str
 ) -> None:
     path = tmp_path / "world.lock"

@@ -39,7 +39,7 @@ def test_with_namespaces_a_role_in_each_takes_the_place_of_rights_everywhere() -
     assert {grant.namespace for grant in restricted} == {"", "a", "b", SYSTEM_NAMESPACE}
 
 
-def test_roles_of_the_namespace_of_the_system_do_not_collide() -> None:
+def test_roles_of_namespace_of_system_do_not_collide() -> None:
     trees = [tree for tree in manifests.installed(PROVIDERS, (SYSTEM_NAMESPACE,)) if tree["kind"] == "Role"]
     assert len({(tree["metadata"]["namespace"], tree["metadata"]["name"]) for tree in trees}) == 2
 

@@ -117,7 +117,7 @@ def test_the_destination_has_said_whether_its_network_reaches_the_store_of_the_s
     assert network.message == ("so it is (as of noon)" if status else "its gardenlet has not reported it yet")
 
 
-def test_times_are_those_with_which_the_destination_runs() -> None:
+def test_times_are_those_with_which_destination_runs() -> None:
     slow = MoveTimes(Timing(lease_wait=1000), dns_ttl=17)
     base = seen("west", seed("east"), seed("west"))
     plan = Plan.of(replace(base, times={"west": slow}))
@@ -146,7 +146,7 @@ def test_refusals_are_those_of_admission(destination: str, sentence: str) -> Non
     assert Plan.of(seen(destination, seed("east"), seed("west"))).refusals == (sentence,)
 
 
-def test_the_times_of_the_documentation_are_those_of_the_defaults() -> None:
+def test_times_of_documentation_are_those_of_defaults() -> None:
     assert (good_case(MoveTimes()).total, bad_case(MoveTimes()).total) == (128, 1330)
 
 
@@ -162,7 +162,7 @@ def test_a_shoot_has_settled_only_where_it_shall_be() -> None:
     assert not has_settled(shoot(lastOperation=migrated).decode(Shoot))
 
 
-def test_the_wait_of_a_shoot_is_reported_in_one_sentence() -> None:
+def test_wait_of_shoot_is_reported_in_one_sentence() -> None:
     constraint = {"type": "ReadyForMigration", "status": "False", "reason": "DestinationSeedUnready", "message": "no"}
     assert pending_tasks(shoot(constraints=[constraint]).decode(Shoot)) == "DestinationSeedUnready: no"
     failed = {"type": "Restore", "state": "Failed", "description": "Deploy etcd (TaskFailed): broken"}
@@ -172,7 +172,7 @@ def test_the_wait_of_a_shoot_is_reported_in_one_sentence() -> None:
     assert failure(shoot().decode(Shoot)) == ""
 
 
-def test_times_that_are_not_safe_are_refused_at_the_start(tmp_path: Path) -> None:
+def test_times_that_are_not_safe_are_refused_at_start(tmp_path: Path) -> None:
 
     file = tmp_path / "timing.json"
     file.write_text('{"validity": 1}')

@@ -31,7 +31,7 @@ def test_a_program_on_the_path_is_called_by_its_name(program: Path, monkeypatch:
     assert shown_commands.program() == "espalier"
 
 
-def test_another_program_of_the_name_on_the_path_is_not_called(
+def test_another_program_of_name_on_path_is_not_called(
     program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = tmp_path / "other" / "espalier"

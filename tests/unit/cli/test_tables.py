@@ -27,7 +27,7 @@ def test_columns_of_little_weight_are_shown_when_asked_for() -> None:
     assert (wide.names, wide.rows(FIRST)) == (["Name", "Endpoint", "Age"], [["garden", "10.0.0.1", "5s"]])
 
 
-def test_a_watch_without_columns_keeps_those_of_its_list() -> None:
+def test_watch_without_columns_keeps_those_of_its_list() -> None:
     columns = Columns(wide=False, namespaces=False)
     columns.learn(FIRST)
     columns.learn(NEXT)

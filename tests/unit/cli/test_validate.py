@@ -69,9 +69,7 @@ def test_everything_that_is_wrong_is_reported_with_its_line(tmp_path: Path, caps
     assert "spec.kubernetesVersion: release v0.26.0 does not have this Kubernetes version; found 1.19" in second
 
 
-def test_an_object_that_the_manifest_does_not_bring_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_object_that_manifest_does_not_bring_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "bad.yaml"
     documents = VSPHERE.split("---\n")
     file.write_text("---\n".join(one for one in documents if "name: vineyard-cp\nspec" not in one))

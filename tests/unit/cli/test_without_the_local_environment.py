@@ -75,7 +75,7 @@ def test_programs_beside_a_real_cluster_need_neither_the_extra_nor_the_package(
 @pytest.mark.parametrize(
     "words", [("plan", "-f", str(ROOT / "examples/docker.yaml")), ("get", "clusters")], ids=["plan", "get"]
 )
-def test_commands_for_an_api_server_get_as_far_as_the_request(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_commands_for_api_server_get_as_far_as_request(tmp_path: Path, words: tuple[str, ...]) -> None:
     nobody = tmp_path / "kubeconfig"
     cluster = {"name": "a", "cluster": {"server": "https://127.0.0.1:1"}}
     context = {"name": "a", "context": {"cluster": "a", "user": ""}}

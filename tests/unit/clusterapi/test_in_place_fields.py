@@ -22,7 +22,7 @@ def test_a_row_accepts_its_field_and_all_below_it_only() -> None:
     assert in_place_fields.refused((*accepted, *beside), ROWS, None) == beside
 
 
-def test_an_image_of_the_provider_is_accepted_by_its_field() -> None:
+def test_image_of_provider_is_accepted_by_its_field() -> None:
     fields = ("infrastructure.customImage", "infrastructure.extraMounts")
     assert in_place_fields.refused(fields, (), DOCKER) == ("infrastructure.extraMounts",)
 

@@ -116,7 +116,7 @@ def joined() -> Tree:
 
 
 @pytest.mark.parametrize("config", [started(), joined()], ids=["that began the cluster", "that joined"])
-def test_a_machine_in_its_desired_state_does_not_change(config: Tree) -> None:
+def test_machine_in_its_desired_state_does_not_change(config: Tree) -> None:
     assert machine_change(machine(config), control_plane()).kind is ChangeKind.NOTHING
 
 
@@ -185,7 +185,7 @@ def test_annotations_of_cluster_api_make_no_difference() -> None:
     assert not machine_change(old, other)
 
 
-def test_only_a_desired_failure_domain_replaces_a_machine() -> None:
+def test_only_desired_failure_domain_replaces_machine() -> None:
     first, other, anywhere = (MachineParts(version="v1.35.4", failure_domain=name) for name in ("a", "b", ""))
     assert machine_change(first, first).kind is ChangeKind.NOTHING
     assert machine_change(first, other).fields == ("failureDomain",)

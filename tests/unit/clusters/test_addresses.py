@@ -48,7 +48,7 @@ def test_ports_tell_places_apart_and_nothing_is_no_place() -> None:
 
 
 @given(st.ip_addresses(), st.integers(1, 65535))
-def test_a_written_address_reads_back_as_the_same_place(address: object, port: int) -> None:
+def test_written_address_reads_back_as_same_place(address: object, port: int) -> None:
     found = place(f"[{address}]:{port}")
     assert found is not None
     assert place(f"[{found.host}]:{found.port}") == found
@@ -61,7 +61,7 @@ SPECIAL = ("127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32",
 
 
 @given(st.one_of(*(st.ip_addresses(v=4, network=one) for one in SPECIAL), st.ip_addresses(v=4)))
-def test_the_crds_and_the_controller_agree_on_what_is_local(address: ipaddress.IPv4Address) -> None:
+def test_crds_and_controller_agree_on_what_is_local(address: ipaddress.IPv4Address) -> None:
     high, low = f"{address.packed.hex()[:4]}", f"{address.packed.hex()[4:]}"
     local = is_local(address)
     for text in (str(address), f"64:ff9b::{high}:{low}", f"64:ff9b:1::{address}", f"2002:{high}:{low}::1"):

@@ -49,7 +49,7 @@ def test_groups_whose_machines_are_to_be_replaced_need_not_say_how_many_at_a_tim
     assert (response.allowed, response.message) == (True, "")
 
 
-def test_a_version_near_the_end_of_its_support_is_warned_of() -> None:
+def test_version_near_end_of_its_support_is_warned_of() -> None:
     near = edited({SPEC + "kubernetesVersion": "1.34"})
     result = "spec.kubernetesVersion: Kubernetes 1.34 (support ends on 2026-12-02); plan an upgrade"
     assert ask(near, now=datetime(2026, 10, 2, tzinfo=UTC)).warnings == ()
@@ -175,7 +175,7 @@ def test_a_change_keeps_what_is_fixed_and_takes_versions_one_step_at_a_time(
         assert any(cause.field == field and sentence in cause.message for cause in response.causes), response.causes
 
 
-def test_a_group_takes_versions_one_step_at_a_time_as_well() -> None:
+def test_group_takes_versions_one_step_at_time_as_well() -> None:
     old = edited({SPEC + "kubernetesVersion": "1.36", GROUP + "kubernetesVersion": "1.34"})
     behind = edited({GROUP + "kubernetesVersion": "1.35"}, old)
     assert ask(behind, old).allowed
@@ -187,7 +187,7 @@ def test_immutable_fields_may_change_while_the_cluster_is_paused() -> None:
     assert ask(edited({SPEC + "datacenterRef.name": "other"}), paused(garden())).allowed
 
 
-def test_the_pause_of_a_command_lets_no_fixed_field_change() -> None:
+def test_pause_of_command_lets_no_fixed_field_change() -> None:
     """It ends with the change that the command writes, which is then carried out."""
     of_command = edited({"metadata.annotations": {PAUSED_ANNOTATION: f"{PAUSED_BY_COMMAND}1"}})
     assert not ask(edited({SPEC + "datacenterRef.name": "other"}, of_command), of_command).allowed
@@ -200,7 +200,7 @@ def test_finalizers_and_labels_of_a_bad_cluster_can_still_be_changed() -> None:
     assert ask(edited({"metadata.labels": {"a": "b"}}, bad), bad).allowed
 
 
-def test_a_cluster_that_is_being_deleted_is_not_held_up() -> None:
+def test_cluster_that_is_being_deleted_is_not_held_up() -> None:
     going = edited({CONTROL_PLANE + "count": 2, "metadata.deletionTimestamp": "2026-01-01T00:00:00Z"})
     assert ask(going, garden()).allowed
 
@@ -256,7 +256,7 @@ def test_a_flag_that_is_refused_is_not_called_unknown(flag: str) -> None:
         ("OIDCConfig", ["distro-1-35"], False),
     ],
 )
-def test_aws_users_need_the_authenticator_of_their_release(
+def test_aws_users_need_authenticator_of_their_release(
     kind: str, without: list[str], refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Releases before v0.26.0 have no image of it: API servers would ask a webhook that nobody serves."""

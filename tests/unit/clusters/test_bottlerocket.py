@@ -230,7 +230,7 @@ def test_workers_alone_may_have_bottlerocket() -> None:
     assert config.join_configuration.bottlerocket is None, "nothing was asked for"
 
 
-def test_machines_with_bottlerocket_have_neither_commands_nor_flags_of_kubelets_that_nobody_reads() -> None:
+def test_bottlerocket_machine_has_no_unread_settings() -> None:
     for trees, of in (
         (vsphere.everything_with_bottlerocket(), made),
         (snow.everything_with_bottlerocket(), snow.made),

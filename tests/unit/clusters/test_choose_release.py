@@ -67,7 +67,7 @@ def test_a_named_release_stays(spec: dict[str, Any]) -> None:
     assert (outcome, written) == (Continue(), [])
 
 
-def test_without_a_record_or_without_a_release_of_its_own_nothing_is_chosen_and_it_is_said() -> None:
+def test_no_release_is_chosen_without_record() -> None:
     record = laptop()
     record["metadata"]["resourceVersion"] = "2"
     del record["spec"]["eksaVersion"]

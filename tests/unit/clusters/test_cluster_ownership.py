@@ -131,7 +131,7 @@ def delete(server: Server, *seen: Tree, of: Tree | None = None) -> None:
 
 
 @pytest.mark.parametrize("seen", [(), (control_plane(),)], ids=["unseen", "seen"])
-def test_a_deletion_is_of_exactly_the_object_that_was_judged(seen: tuple[Tree, ...]) -> None:
+def test_deletion_is_of_exactly_object_that_was_judged(seen: tuple[Tree, ...]) -> None:
     server = Server({"DELETE": Response(200, json.dumps(control_plane()).encode())})
     delete(server, *seen)
     (request,) = server.asked
@@ -173,7 +173,7 @@ def with_groups(*groups: str, cluster: str = "garden", count: int = 1) -> Tree:
     return edited({GROUPS: [{"name": group, "count": count} for group in groups]}, garden(cluster))
 
 
-def test_names_that_other_clusters_need_are_refused_when_they_are_new_and_stay_as_they_are() -> None:
+def test_names_that_others_need_are_refused_when_new() -> None:
     other = edited({"metadata.uid": "o", "metadata.namespace": "team-b"}, with_groups("md-0", cluster="garden-web"))
     before, after = with_groups("web-md-0"), with_groups("web-md-0", count=2)
     assert '"garden-web-md-0", like those of cluster team-b/garden-web' in ask(before, None, other).message

@@ -92,7 +92,7 @@ class Recording(Mapping[str, str]):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_variable_that_is_read_stands_in_the_docs(kind: str) -> None:
+def test_every_variable_that_is_read_stands_in_docs(kind: str) -> None:
     environment = Recording()
     made: list[Tree] = list(PROVIDERS[kind].environment_secrets(environment, SAMPLES[kind].cluster("team-a", "any")))
     assert {one["metadata"]["name"] for one in made} == brought(kind).keys()
@@ -105,5 +105,5 @@ def test_every_variable_that_is_read_stands_in_the_docs(kind: str) -> None:
 @pytest.mark.parametrize(
     ("names", "listed"), [(["A"], "variable A"), (["A", "B"], "variables A and B"), ("ABC", "variables A, B and C")]
 )
-def test_a_message_lists_the_variables_that_a_command_reads(names: list[str], listed: str) -> None:
+def test_message_lists_variables_that_command_reads(names: list[str], listed: str) -> None:
     assert credentials.variables(names).endswith(f" writes it from the {listed}")

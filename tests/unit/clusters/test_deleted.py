@@ -139,7 +139,7 @@ def test_a_control_plane_that_never_answered_has_nothing_to_lose() -> None:
     assert lost_control_plane(settled_with(trees).capi_objects) == ""
 
 
-def test_one_that_is_being_deleted_says_what_goes_with_it_and_nothing_is_promised_to_bring_it_back() -> None:
+def test_control_plane_being_deleted_promises_nothing() -> None:
     trees = objects()
     of_kind(trees, "KubeadmControlPlane")["metadata"] |= NOW_GOING
     scope = settled_with([*trees, machine("uid-KubeadmControlPlane-garden")])

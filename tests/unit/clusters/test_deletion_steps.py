@@ -87,7 +87,7 @@ def test_cluster_apis_message_about_its_deletion_is_passed_on(status: str, messa
     assert ("Cluster API reports: " + message in outcome.message) is told
 
 
-def test_a_pause_that_holds_a_deletion_up_is_the_reason() -> None:
+def test_pause_that_holds_deletion_up_is_reason() -> None:
     there = objects()
     of_kind("KubeadmControlPlane", there)["metadata"]["annotations"] = {PAUSED_ANNOTATION: ""}
     outcome, _ = taken(delete_cluster, going(), datacenter(), *there)

@@ -92,6 +92,6 @@ def test_a_configuration_with_which_kube_apiserver_would_not_start_is_refused(na
 
 
 @pytest.mark.parametrize("socket", ["unix:///@vault", "unix:///var/run/kmsplugin/a.sock"])
-def test_sockets_that_the_api_server_finds_are_accepted(socket: str) -> None:
+def test_sockets_that_api_server_finds_are_accepted(socket: str) -> None:
     trees = nutanix.manifest(etcdEncryption=asked(PLUGIN | {"socketListenAddress": socket, "cachesize": -1}))
     assert problem(nutanix.seen(trees)) is None

@@ -31,7 +31,7 @@ def test_a_flag_that_the_next_etcd_lacks_is_named() -> None:
     )
 
 
-def test_a_variable_that_the_next_etcd_ignores_is_named() -> None:
+def test_variable_that_next_etcd_ignores_is_named() -> None:
     found = removed_setting(control_plane(extraEnvs=[{"name": "GOGC", "value": "50"}, VARIABLE]), "3.7.3")
     assert found.startswith(f"etcd 3.7 ignores ETCD_EXPERIMENTAL_CORRUPT_CHECK_TIME of {PLACE}.extraEnvs, so that what")
 

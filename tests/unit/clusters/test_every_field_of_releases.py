@@ -108,7 +108,7 @@ def refusals(kind: type[KubeObject], trees: list[Tree]) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_value_of_the_wrong_type_is_refused_in_every_field(kind: type[KubeObject]) -> None:
+def test_value_of_wrong_type_is_refused_in_every_field(kind: type[KubeObject]) -> None:
     for value in WRONG_TYPES:
         wrong = [path for path in LEAVES[kind] if is_of_wrong_type(kind, path, value)]
         (causes,) = refusals(kind, [written(kind, *wrong, value=value)])
@@ -221,7 +221,7 @@ def test_a_field_shows_in_a_cluster_that_is_rendered_with_it(image: str) -> None
         assert shown(seen(trees, tree)) != shown(seen(trees, bundles()))
 
 
-def test_whatever_else_a_release_has_shows_in_no_cluster() -> None:
+def test_whatever_else_release_has_shows_in_no_cluster() -> None:
     """Text may be any: Bundles of EKS Anywhere have more than this build reads."""
     odd = odd_bundles()
     facts = release()
@@ -424,7 +424,7 @@ UNREADABLE: dict[type[KubeObject], tuple[Tree, str]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_object_that_only_a_newer_manager_can_read_stops_no_cluster_but_those_that_use_it(kind: Any) -> None:
+def test_unreadable_release_stops_only_its_clusters(kind: Any) -> None:
     """Managers of several builds share a CRD, and the newest one's is there."""
     spec, reason = UNREADABLE[kind]
     tree = WHOLE[kind]() | {"spec": spec}

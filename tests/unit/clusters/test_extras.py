@@ -63,7 +63,7 @@ def test_one_that_is_no_longer_rendered_goes_and_one_that_differs_is_drift() -> 
     ]
 
 
-def test_a_secret_that_somebody_else_labelled_for_the_cluster_is_neither_pruned_nor_deleted() -> None:
+def test_foreign_secret_with_label_is_not_deleted() -> None:
     """Who brings the authority of his cluster labels it like that."""
     metadata = {"name": "garden-ca", "namespace": "eksa-system", "uid": "ca", "labels": names.labels(_key("garden"))}
     authority: Tree = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {}}
@@ -90,7 +90,7 @@ def test_the_last_to_go_of_a_deleted_cluster() -> None:
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_one_of_its_name_that_is_not_the_clusters_stops_it(place: int) -> None:
+def test_one_of_its_name_that_is_not_clusters_stops_it(place: int) -> None:
     """A Secret, and an object without a namespace: unlabelled, or another Cluster's."""
     tree = made(scope_of(see(cluster("garden"), *linked(domains=DOMAINS)), "garden"))[place]
     for labels in ({}, names.labels(Key("team-b", "other"))):
@@ -115,7 +115,7 @@ def test_admission_refuses_a_cluster_that_would_share_an_extra_object() -> None:
     assert "OrchardZone.infrastructure.cluster.x-k8s.io a-b-c-east (made for Cluster team-a/a)" in stopped.message
 
 
-def test_names_that_two_clusters_have_by_their_own_names_are_refused_before_anything_is_made(
+def test_shared_names_of_clusters_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def first_word(name: str, *_: object) -> list[Name]:
@@ -285,7 +285,7 @@ def test_resolved_values_are_content_only_where_there_are_any() -> None:
 # Contract v1beta1.
 
 
-def test_infrastructure_of_the_earlier_contract_is_there_when_it_is_ready_and_says_why_it_never_will_be() -> None:
+def test_earlier_contract_reports_ready_and_failure() -> None:
     body: Tree = {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "X", "metadata": {"name": "a"}}
     ready = {"ready": True, "conditions": [{"type": "Ready", "status": "True"}]}  # it may have no reason
     failed = {"ready": False, "failureReason": "Refused", "failureMessage": "no credentials"}

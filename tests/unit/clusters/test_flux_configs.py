@@ -93,7 +93,7 @@ def test_a_default_is_the_same_whether_it_is_given_or_left_out() -> None:
     assert refusal(GitOpsConfig, {"flux": {"github": HUB}}, {"flux": {"github": flux}}, {"flux": {"github": HUB}}) == ""
 
 
-def test_an_object_whose_url_has_no_host_can_still_be_labelled_if_an_earlier_manager_took_it() -> None:
+def test_accepted_object_without_host_can_be_labelled() -> None:
     resource = FluxConfig.resource
 
     async def main() -> None:

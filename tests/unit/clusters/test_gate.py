@@ -161,7 +161,7 @@ def test_a_changed_secret_is_noticed_and_an_equal_one_of_another_name_too() -> N
         assert gate.state_of(before, wanted, generations_match=True) is Gate.CREDENTIALS
 
 
-def test_a_changed_config_map_is_a_change_like_any_other() -> None:
+def test_changed_config_map_is_change_like_any_other() -> None:
     name = "ConfigMap eksa-system/authority"
     before, after = (mark(cluster(), datacenter(), data={name: {"ca.crt": value}}) for value in (b"rose", b"lily"))
     assert gate.state_of(before, after, generations_match=True) is Gate.OPEN
@@ -295,7 +295,7 @@ def test_a_cluster_is_left_alone_behind_a_closed_gate_only_if_there_is_one() -> 
     assert not seen(SAME, isolation=Isolation.OFF).is_settled
 
 
-def test_a_cluster_without_cluster_api_objects_is_not_adopted_and_one_that_was_restored_without_it_says_so() -> None:
+def test_cluster_without_objects_is_not_adopted() -> None:
     assert seen(there=False).gate is Gate.OPEN
     assert seen(SAME, there=False).is_restored_without_objects
     assert not seen(SAME).is_restored_without_objects

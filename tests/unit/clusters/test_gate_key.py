@@ -42,7 +42,7 @@ async def test_the_key_is_created_once_there_are_credentials(scope: Scope, creat
     assert (ctx.scope.gate_key is not None) == bool(created or scope.gate_key)
 
 
-async def test_a_key_that_somebody_else_created_is_waited_for() -> None:
+async def test_key_that_somebody_else_created_is_waited_for() -> None:
     """Digests by another key would show a change of credentials that nobody made."""
     ctx: Any = SimpleNamespace(scope=Scope(("vsphere",)), tools=SimpleNamespace(writer=Writer(is_taken=True)))
     outcome = await make_gate_key(ctx)

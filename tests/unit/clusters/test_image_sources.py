@@ -141,7 +141,7 @@ def path_of(case: Case, registry_: str) -> str | None:
 @pytest.mark.parametrize(
     "case", sampled([(one,) for one in CASES], *range(0, len(CASES), 23)), ids=lambda case: "-".join(map(str, case))
 )
-def test_every_image_of_a_release_comes_from_the_mirror(case: Case) -> None:
+def test_every_image_of_release_comes_from_mirror(case: Case) -> None:
     secrets = [registry(["team-a"]), *SAMPLES[case.kind].credentials("team-a")]
     secrets[0]["metadata"]["annotations"]["anywhere.eks.amazonaws.com/credentials-servers"] = f"{MIRROR}:5000"
     scope = observer(*stored(trees_of(case)), *secrets, FORK).scope(Key("team-a", "any"))
@@ -188,7 +188,7 @@ def no_proxy(config: Tree, made: list[Tree]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", NAMESPACES)
-def test_a_mirror_without_the_images_of_a_release_gets_a_warning(name: str) -> None:
+def test_mirror_without_images_of_release_gets_warning(name: str) -> None:
     mirror: dict[str, Any] = {"endpoint": MIRROR}
     mirror |= {"ociNamespaces": NAMESPACES[name]} if NAMESPACES[name] else {}
     trees = SAMPLES["DockerDatacenterConfig"].cluster("team-a", "any")

@@ -131,7 +131,7 @@ def node_upgrade(done: int, progressing: str, node_type: str = "ControlPlane", *
         ([node_upgrade(5, "True", "Worker")], True),
     ],
 )
-def test_the_possibility_of_a_rollback_follows_from_steps(found: list[Object], is_untouched: bool) -> None:
+def test_possibility_of_rollback_follows_from_steps(found: list[Object], is_untouched: bool) -> None:
     assert in_place_progress.is_untouched([], found) is is_untouched
 
 

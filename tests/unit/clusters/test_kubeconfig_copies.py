@@ -229,7 +229,7 @@ def test_nothing_is_remembered_of_a_deleted_cluster() -> None:
 
 
 @pytest.mark.parametrize("trouble", ["", Reason.KUBECONFIG_COPY_NOT_ALLOWED])
-def test_without_copies_and_beside_the_source_nothing_is_written_and_nothing_is_said_any_longer(trouble: str) -> None:
+def test_kubeconfig_without_copies_is_not_reported(trouble: str) -> None:
     async def disabled(story: Story) -> None:
         assert said(await story.keep(said=trouble)) is None
         assert story.asked() == []

@@ -27,7 +27,7 @@ def test_fields_of_others_stay_and_ours_that_are_no_longer_rendered_go() -> None
     assert after(found, {"ours": 4}) == {"ours": 4, "theirs": {"deep": 3}}
 
 
-def test_a_value_of_another_form_replaces_a_list_with_keys() -> None:
+def test_value_of_another_form_replaces_list_with_keys() -> None:
     found = live({"items": [{"name": "a"}]}, {"f:items": {'k:{"name":"a"}': {}}})
     assert after(found, {"items": "none"}) == {"items": "none"}
 

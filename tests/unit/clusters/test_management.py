@@ -141,7 +141,7 @@ NAMED: list[tuple[tuple[Tree, ...], Key | None]] = [
 
 
 @pytest.mark.parametrize(("trees", "key"), NAMED)
-def test_a_configmap_of_the_system_says_which_cluster_it_is(trees: tuple[Tree, ...], key: Key | None) -> None:
+def test_configmap_of_system_says_which_cluster_it_is(trees: tuple[Tree, ...], key: Key | None) -> None:
     found = of(*trees).management_cluster
     assert found.key == key
     assert bool(found.trouble) is (key != Key("default", "laptop"))
@@ -167,7 +167,7 @@ def test_a_second_record_is_refused_and_so_is_a_workload_cluster_that_becomes_on
     assert ask(second, None, naming(second)).allowed
 
 
-def test_a_workload_cluster_becomes_the_record_only_if_it_was_paused_before_like_any_change_of_what_is_fixed() -> None:
+def test_workload_cluster_becomes_record_if_paused() -> None:
     becomes = paused(edited({MANAGER: "garden"}))
     refused = ask(becomes, garden(), naming(becomes))
     assert not refused.allowed
@@ -288,7 +288,7 @@ def test_a_replacement_can_be_deleted_and_the_original_can_not() -> None:
     assert delete(bundles(), unused, record("v0.24.2"), kind="Bundles").allowed
 
 
-def test_nothing_of_a_release_is_deleted_before_all_clusters_were_read_but_a_record_may_go() -> None:
+def test_release_is_deleted_after_clusters_are_read() -> None:
     """It has a finalizer."""
     admission = Admission(ClusterObserver(Caches(Client(NoServer())), providers=PROVIDERS), lambda: NOW)
     handlers = {"Bundles": admission.protected(lambda _request: AdmissionResponse()), "Cluster": admission.validate}
@@ -439,7 +439,7 @@ def test_a_release_stays_for_clusters_that_name_its_bundles_and_note_nothing_of_
     assert "team-a/garden" in delete(there, replaced, by_bundles(), kind="EKSARelease").message
 
 
-def test_a_replaced_distro_goes_although_its_bundles_are_used_with_other_kubernetes_versions() -> None:
+def test_replaced_distro_can_be_deleted() -> None:
     there = distro_of_bundles("1.35")
     one = evil("0" * 20, kind="Release", name=there["metadata"]["name"])
     other = edited({SPEC + "kubernetesVersion": "1.34"})

@@ -243,7 +243,7 @@ def test_no_write_leaves_for_an_object_of_others_and_each_names_the_object_that_
     asyncio.run(story())
 
 
-def test_an_object_made_anew_by_somebody_else_is_a_conflict() -> None:
+def test_object_made_anew_by_somebody_else_is_conflict() -> None:
     """As API servers say it of an apply: the uid is immutable."""
     garden = cluster(("garden", "md-0"), "team-a")
     tree = rendered(scope(observer(garden, *datacenters()), ("garden", "md-0"), "team-a"))[0]

@@ -77,7 +77,7 @@ def test_a_further_minor_waits_for_the_control_plane() -> None:
     assert ask(at("1.36"), at("1.35"), *made_at("1.35")).allowed
 
 
-def test_a_control_plane_without_a_version_is_waited_for() -> None:
+def test_control_plane_without_version_is_waited_for() -> None:
     blamed = refused(ask(at("1.36"), at("1.35"), *made_at("1.34")))
     assert "control plane still has machines with Kubernetes 1.34" in blamed["spec.kubernetesVersion"]
     assert "group md-0 still has machines with Kubernetes 1.34" in blamed["spec.kubernetesVersion"]
@@ -106,7 +106,7 @@ def test_an_invalid_version_neither_allows_nor_breaks_anything(nonsense: str) ->
     assert ask(at("1.36"), at("1.35"), *asked).allowed
 
 
-def test_a_further_minor_waits_for_each_group_of_workers() -> None:
+def test_further_minor_waits_for_each_group_of_workers() -> None:
     rolling = [machine_set(V35), machine_set(V34, 0, being=1)]
     blamed = refused(ask(at("1.36"), at("1.35"), *made_at("1.35"), *rolling))
     assert blamed == {
@@ -117,7 +117,7 @@ def test_a_further_minor_waits_for_each_group_of_workers() -> None:
     assert ask(at("1.36"), at("1.35"), *made_at("1.35"), *gone).allowed
 
 
-def test_a_group_with_a_version_of_its_own_is_judged_by_it() -> None:
+def test_group_with_version_of_its_own_is_judged_by_it() -> None:
     own = GROUP + "kubernetesVersion"
     old, new = at("1.36", **{own: "1.35"}), at("1.36", **{own: "1.36"})
     objects = made_at("1.36", workerNodeGroupConfigurations=old["spec"]["workerNodeGroupConfigurations"])

@@ -74,7 +74,7 @@ def test_an_upgrade_gives_templates_with_another_image_the_next_name() -> None:
     assert deployment["bootstrap"]["configRef"]["name"] == "garden-md-0-1"
 
 
-def test_a_rollback_has_cluster_api_accept_the_lower_version_of_coredns_in_that_write_alone() -> None:
+def test_rollback_lets_coredns_version_go_down_once() -> None:
     (_, change, *_) = changes(made(objects=objects(version="1.36")))
     assert change.body["metadata"]["annotations"] == {SKIP_COREDNS_ANNOTATION: "true"}
     assert change.body["spec"]["version"].startswith("v1.35")
@@ -154,7 +154,7 @@ def test_an_object_that_we_never_applied_differs() -> None:
     assert differences(thing(a=1), applied(thing(a=1), manager="somebody")) == ["metadata.managedFields"]
 
 
-def test_a_field_that_we_own_and_no_longer_want_differs() -> None:
+def test_field_that_we_own_and_no_longer_want_differs() -> None:
     assert differences(thing(a=1), applied(thing(a=1, b={"c": 2}))) == ["spec.b"]
 
 

@@ -33,7 +33,7 @@ def test_no_right_is_a_wildcard() -> None:
         assert rule["verbs"]
 
 
-def test_secrets_are_read_in_the_namespace_of_the_system_alone() -> None:
+def test_secrets_are_read_in_namespace_of_system_alone() -> None:
     everywhere = [right for right in rbac.rights(PROVIDERS).everywhere if SECRET in right.resources]
     assert everywhere == []
 

@@ -32,7 +32,7 @@ class Clock:
         return self.now
 
 
-def test_the_grace_begins_when_an_object_is_missed_and_ends() -> None:
+def test_grace_begins_when_object_is_missed_and_ends() -> None:
     clock = Clock()
     grace, awaiting = ReferenceGrace(clock), lacking(ABSENT)
     assert grace.left(awaiting) == GRACE

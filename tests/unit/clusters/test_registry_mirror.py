@@ -8,7 +8,7 @@ from espalier.api.eksa.network import OCINamespace, RegistryMirrorConfiguration
 from espalier.clusters.design import registry_mirror
 
 
-def test_each_registry_has_a_file_of_its_own_in_the_secret() -> None:
+def test_each_registry_has_file_of_its_own_in_secret() -> None:
     """Names of fields of Secrets have no colon."""
     namespaces = [OCINamespace(registry="quay.io:5000"), OCINamespace(registry="quay.io-5000")]
     mirror = RegistryMirrorConfiguration(endpoint="mirror", oci_namespaces=namespaces)

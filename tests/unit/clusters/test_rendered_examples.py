@@ -30,7 +30,7 @@ def rendered(manifest: str, *more: Tree, **spec: object) -> list[KubeObject]:
 
 
 @pytest.mark.demand(L20="what it makes")
-def test_the_example_becomes_these_objects_of_cluster_api() -> None:
+def test_example_becomes_these_objects_of_cluster_api() -> None:
     compare_with_golden("docker", text_of(msgspec.to_builtins(object_) for object_ in rendered("docker.yaml")))
 
 
@@ -59,7 +59,7 @@ def _place(tree: Tree) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("name", ["docker", "docker-cilium", "docker-external-etcd"])
-def test_the_cni_of_an_example_is_made_of_these_objects(name: str) -> None:
+def test_cni_of_example_is_made_of_these_objects(name: str) -> None:
     documents = example(f"{name}.yaml")
     key = GARDEN._replace(name=documents[0]["metadata"]["name"])
     render_input = scope(*documents, key=key).render_input

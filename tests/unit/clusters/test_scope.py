@@ -111,7 +111,7 @@ def test_without_a_render_input_nothing_is_recorded_of_a_release() -> None:
     ids=["alone", "beside another", "both go", "the last of three", "of another namespace"],
 )
 @pytest.mark.parametrize("is_owner", [True, False])
-def test_a_linked_object_is_kept_for_clusters_that_stay(others: list[Tree], stays: bool, is_owner: bool) -> None:
+def test_linked_object_is_kept_for_clusters_that_stay(others: list[Tree], stays: bool, is_owner: bool) -> None:
     going = example()[0]
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     linked = datacenter()

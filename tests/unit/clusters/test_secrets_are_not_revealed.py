@@ -44,7 +44,7 @@ OPEN_FLAGS = ("oidc-issuer-url", "oidc-username-claim", "service-account-max-tok
 
 
 @pytest.mark.parametrize("warned", [(), ("as it was: CANARY",)])
-def test_a_refusal_without_warnings_reveals_none_either(warned: tuple[str, ...]) -> None:
+def test_refusal_without_warnings_reveals_none_either(warned: tuple[str, ...]) -> None:
     flags = {"apiServerExtraArgs": {SECRET_FLAGS[0]: "CANARY"}}
     cluster = example()[0]
     cluster["spec"]["controlPlaneConfiguration"] |= flags

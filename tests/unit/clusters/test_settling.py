@@ -47,7 +47,7 @@ def settling() -> Settling:
     return Settling(SECONDS)
 
 
-def test_a_cluster_that_nobody_changes_waits_for_nothing(settling: Settling) -> None:
+def test_cluster_that_nobody_changes_waits_for_nothing(settling: Settling) -> None:
     assert [waits(settling, DONE, now) for now in (0, 1, 100)] == [None, None, None]
 
 

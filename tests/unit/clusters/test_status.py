@@ -351,7 +351,7 @@ def test_whatever_no_time_heals_is_a_failure(reason: str) -> None:
 
 
 @pytest.mark.demand(L33="*Failed*")
-def test_a_lost_object_is_a_failure_and_no_pending_cluster() -> None:
+def test_lost_object_is_failure_and_no_pending_cluster() -> None:
     scope_ = made(objects=[], status=settled())
     scope_ = made(objects=[], status=settled(), annotations={metadata_keys.GATE_ANNOTATION: scope_.content_hash})
     status = report(scope_, Wait(Reason.CLUSTER_API_OBJECTS_MISSING, readiness.OBJECTS_MISSING))
@@ -371,7 +371,7 @@ def test_an_obstacle_is_reported_before_ordinary_waits() -> None:
 
 
 @pytest.mark.demand("L31")
-def test_a_missing_child_is_a_failure_that_is_waited_out() -> None:
+def test_missing_child_is_failure_that_is_waited_out() -> None:
     outcome = Wait("MissingDependentObjects", "waiting for DockerDatacenterConfig garden")
     status = report(scope(example()[0]), outcome)
     assert (status.failure_reason, status.failure_message) == (outcome.reason, outcome.message)
@@ -462,7 +462,7 @@ def test_changes_that_nobody_makes_are_not_reported(marks: dict[str, Any], reaso
     assert said(report(stood, Done()))["WorkersReady"] == reason
 
 
-def test_the_record_of_the_management_cluster_is_calm_and_true() -> None:
+def test_record_of_management_cluster_is_calm_and_true() -> None:
     status = report(scope(key=Key("default", "laptop")), Done())
     assert said(status) == {
         "ControlPlaneInitialized": "True",
@@ -501,7 +501,7 @@ def test_parts_are_deleted_once_cluster_api_deletes_them(begun: bool, expected: 
 
 
 @pytest.mark.demand("L36")
-def test_times_of_transitions_move_only_with_the_status() -> None:
+def test_times_of_transitions_move_only_with_status() -> None:
     first = report(made(objects=objects()), Done())
     later = datetime(2026, 1, 2, tzinfo=UTC)
     tree = {"conditions": [_tree(one) for one in first.conditions]}
@@ -588,7 +588,7 @@ def test_machines_are_held_for_an_upgrade_in_place_before_it_begins_and_after_it
     )
 
 
-def test_an_upgraded_manager_that_calls_an_image_invalid_does_not_take_back_its_word_on_a_steady_cluster() -> None:
+def test_image_invalid_later_keeps_steady_cluster() -> None:
     """Its Bundles can't have changed, so nothing of the cluster did: it only can't be compared any longer."""
     broken = UnusableBundles("Bundles bundles-1, Kubernetes 1.35: spec.versionsBundles[1].kindnetd.image.uri: ...")
     steady = made(objects=objects(), status=settled())
@@ -602,7 +602,7 @@ def test_an_upgraded_manager_that_calls_an_image_invalid_does_not_take_back_its_
     assert said(status)["SpecValid"] == f"False/{Reason.BUNDLES_INVALID}"
 
 
-def test_an_upgraded_manager_that_needs_an_image_more_does_not_take_back_its_word_on_a_steady_cluster() -> None:
+def test_image_needed_later_keeps_steady_cluster() -> None:
     """Nor is anything rendered without the image, to be compared or corrected by."""
     docker = "DockerDatacenterConfig"
     providers = {**PROVIDERS, docker: replace(PROVIDERS[docker], images=("docker.gatekeeper",))}

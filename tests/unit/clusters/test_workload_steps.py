@@ -148,7 +148,7 @@ def test_other_versions_wait_for_the_control_plane() -> None:
     tell(story)
 
 
-def test_one_that_is_no_longer_rendered_is_deleted_also_when_the_installation_stopped_half_way() -> None:
+def test_workload_object_not_rendered_is_deleted() -> None:
     async def story() -> None:
         one = Story("a")
         one.installed = one.of("a", "b", "c")

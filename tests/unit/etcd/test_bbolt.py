@@ -136,7 +136,7 @@ def test_a_file_that_lost_its_end_is_not_taken_for_what_it_was_before(tmp_path: 
         pass
 
 
-def test_an_exception_during_an_update_leaves_the_old_file(tmp_path: Path) -> None:
+def test_exception_during_update_leaves_old_file(tmp_path: Path) -> None:
     path = tmp_path / "db"
     path.write_bytes(_written({b"key": _many(50)}))
     before = path.read_bytes()

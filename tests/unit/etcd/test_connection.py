@@ -61,7 +61,7 @@ async def test_a_member_that_starts_late_is_waited_for(a: Member) -> None:
             assert await asked == "a"
 
 
-async def test_a_read_is_repeated_at_a_member_that_has_a_leader(a: Member, b: Member) -> None:
+async def test_read_is_repeated_at_member_that_has_leader(a: Member, b: Member) -> None:
     a.failing = (StatusCode.UNAVAILABLE, "etcdserver: no leader")
     async with running(a, b), client_of(a, b) as client:
         assert {await name(client) for _ in range(3)} == {"b"}
@@ -83,7 +83,7 @@ async def test_a_write_without_a_member_was_not_made_and_says_why(a: Member) -> 
         assert not failed.value.sent
 
 
-async def test_a_refused_request_is_not_sent_to_another_member(a: Member, b: Member) -> None:
+async def test_refused_request_is_not_sent_to_another_member(a: Member, b: Member) -> None:
     for member in (a, b):
         member.failing = (StatusCode.PERMISSION_DENIED, "etcdserver: permission denied")
     async with running(a, b), client_of(a, b) as client:

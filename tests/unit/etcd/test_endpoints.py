@@ -25,7 +25,7 @@ def test_endpoints_are_written_as_for_etcd(url: str, target: str, tls: bool) -> 
     assert endpoint(made.url) == made
 
 
-def test_an_endpoint_without_a_scheme_is_as_the_settings_are() -> None:
+def test_endpoint_without_scheme_is_as_settings_are() -> None:
     assert endpoint("etcd:2379", tls=True).url == "https://etcd:2379"
     assert endpoint("http://etcd:2379", tls=True).url == "http://etcd:2379"
 
@@ -44,7 +44,7 @@ def test_an_endpoint_without_a_scheme_is_as_the_settings_are() -> None:
         ("", "write it as http://HOST:PORT"),
     ],
 )
-def test_a_wrong_endpoint_is_refused_with_what_is_right(url: str, complaint: str) -> None:
+def test_wrong_endpoint_is_refused_with_what_is_right(url: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         endpoint(url)
 

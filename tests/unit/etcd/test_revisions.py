@@ -42,7 +42,7 @@ def test_revisions_come_out_whole_and_in_order_however_messages_are_cut(
     assert all(left.isdisjoint(right) for left, right in itertools.combinations(seen, 2))
 
 
-def test_a_broken_connection_forgets_what_was_not_whole() -> None:
+def test_broken_connection_forgets_what_was_not_whole() -> None:
     joined = Revisions()
     assert joined.add((event(1), event(2, 0)), more=True) == (event(1),)
     joined.drop()
@@ -68,7 +68,7 @@ def test_a_revision_that_never_ends_is_not_held(monkeypatch: pytest.MonkeyPatch)
 
 
 @given(st.binary(max_size=4), st.binary(max_size=6))
-def test_a_prefix_has_exactly_the_keys_that_begin_with_it(prefix: bytes, key: bytes) -> None:
+def test_prefix_has_exactly_keys_that_begin_with_it(prefix: bytes, key: bytes) -> None:
     end = prefix_range_end(prefix)
     assert (prefix <= key and (end == FROM_KEY or key < end)) == key.startswith(prefix)
 

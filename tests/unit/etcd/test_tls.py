@@ -108,7 +108,7 @@ async def test_a_server_of_another_authority_or_name_is_not_spoken_to(member: Me
     assert member.asked == []
 
 
-async def test_a_server_may_have_a_name_that_is_not_its_address(files: TlsFiles, tmp_path: Path) -> None:
+async def test_server_may_have_name_that_is_not_its_address(files: TlsFiles, tmp_path: Path) -> None:
     pair = SERVERS.issue_server("etcd", names=["etcd.example.org"], now=NOW)
     credentials = grpc.ssl_server_credentials(
         [(pair.key, pair.certificate)], CLIENTS.certificate, require_client_auth=True

@@ -73,7 +73,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "_PAUSE", 0.001)
 
 
-async def test_a_watch_goes_on_behind_the_last_whole_revision(tmp_path: Path) -> None:
+async def test_watch_goes_on_behind_last_whole_revision(tmp_path: Path) -> None:
     member = scripted(
         tmp_path,
         [CREATED, message(11), message(12, 12, more=True), CUT],  # the rest of 12 was never sent
@@ -122,7 +122,7 @@ async def test_a_compaction_while_the_connection_was_broken_is_reported(tmp_path
     assert error.value.revision == 40
 
 
-async def test_a_watch_that_is_not_allowed_is_not_opened_again(tmp_path: Path) -> None:
+async def test_watch_that_is_not_allowed_is_not_opened_again(tmp_path: Path) -> None:
     for answer in (
         rpc.WatchResponse(created=True, canceled=True, cancel_reason="etcdserver: permission denied"),
         (StatusCode.UNAUTHENTICATED, "etcdserver: invalid auth token"),

@@ -28,7 +28,7 @@ def written() -> Files:
     return files
 
 
-def test_the_example_is_what_is_written_for_its_clusters() -> None:
+def test_example_is_what_is_written_for_its_clusters() -> None:
     if os.environ.get("ESPALIER_TELL_STORIES"):
         shutil.rmtree(REPOSITORY, ignore_errors=True)
         for path, text in written().items():
@@ -55,7 +55,7 @@ def test_every_file_of_the_example_is_listed_once() -> None:
         assert sorted(tree["resources"]) == sorted(others)
 
 
-def test_each_cluster_of_the_example_has_a_kustomization() -> None:
+def test_each_cluster_of_example_has_kustomization() -> None:
     flux = REPOSITORY / "clusters/laptop/flux-system"
     paths = {}
     for file in flux.glob("*.yaml"):

@@ -52,11 +52,11 @@ def test_a_namespace_of_the_manifest_is_that_of_all() -> None:
     assert {tree["metadata"]["namespace"] for tree in read(files[CLUSTER])} == {"team-a"}
 
 
-def test_a_configured_path_takes_the_place_of_the_default() -> None:
+def test_configured_path_takes_place_of_default() -> None:
     assert {path.partition("/")[0] for path in cluster_files(base_of("laptop", "/fleet/"), manifest(), {})} == {"fleet"}
 
 
-def test_each_cluster_has_a_kustomization_without_force() -> None:
+def test_each_cluster_has_kustomization_without_force() -> None:
     files = cluster_files(BASE, manifest(), {})
     (found,) = read(files["clusters/laptop/flux-system/garden.yaml"])
     spec = found["spec"]
@@ -216,7 +216,7 @@ def test_a_manifest_without_a_cluster_is_refused() -> None:
         cluster_files(BASE, manifest()[1:], {})
 
 
-def test_flux_follows_the_folder_of_its_management_cluster() -> None:
+def test_flux_follows_folder_of_its_management_cluster() -> None:
     files = flux_files(BASE, "https://git.example.com/fleet", "main", {}, secret="flux-system")
     source, own = read(files["clusters/laptop/flux-system/gotk-sync.yaml"])
     assert source["spec"] == {

@@ -250,7 +250,7 @@ def test_a_password_in_a_url_is_refused_and_not_shown() -> None:
     assert "s3cret" not in str(refused.value)
 
 
-def test_a_missing_repository_and_a_closed_port_are_named(server: GitServer) -> None:
+def test_missing_repository_and_closed_port_are_named(server: GitServer) -> None:
     for url, reason in (
         (server.url.replace("fleet", "other"), "RepositoryNotFound"),
         ("http://127.0.0.1:1/fleet.git", "Unreachable"),

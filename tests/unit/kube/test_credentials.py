@@ -64,7 +64,7 @@ async def test_a_credential_without_expiry_is_kept(tmp_path: Path) -> None:
     assert [(await source.current()).token for _ in range(2)] == ["1", "1"]
 
 
-async def test_a_plugin_gets_facts_of_the_cluster_and_the_terminal() -> None:
+async def test_plugin_gets_facts_of_cluster_and_terminal() -> None:
     program = """
 import json, os
 info = json.loads(os.environ["KUBERNETES_EXEC_INFO"])

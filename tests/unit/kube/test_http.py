@@ -102,7 +102,7 @@ async def test_a_user_may_act_as_another() -> None:
     assert (seen["as"], seen["groups"]) == ("joe", ["a", "b"])
 
 
-async def test_a_rotated_token_is_read_when_the_old_one_is_refused(tmp_path: Path) -> None:
+async def test_rotated_token_is_read_when_old_one_is_refused(tmp_path: Path) -> None:
     token_file = tmp_path / "token"
     token_file.write_text("old")
     asked: list[str] = []
@@ -173,7 +173,7 @@ async def test_a_silent_server_is_given_up() -> None:
             assert caught.value.sent
 
 
-async def test_a_connection_lost_in_the_middle_may_have_been_a_write() -> None:
+async def test_connection_lost_in_middle_may_have_been_write() -> None:
     async def handler(request: web.Request) -> web.Response:
         assert request.transport is not None
         request.transport.abort()

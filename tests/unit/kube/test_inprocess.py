@@ -38,7 +38,7 @@ async def test_requests_come_from_the_user() -> None:
     assert script.users == [User("jane")]
 
 
-async def test_a_cancelled_caller_does_not_undo_what_was_sent() -> None:
+async def test_cancelled_caller_does_not_undo_what_was_sent() -> None:
     server = Slow()
     transport = InProcessTransport(server)
     caller = asyncio.create_task(transport.request(WRITE))

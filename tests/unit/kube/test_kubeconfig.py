@@ -184,7 +184,7 @@ def test_an_invalid_kubeconfig_is_reported_as_such(tmp_path: Path, content: str,
     assert str(file) in str(caught.value)
 
 
-def test_a_missing_file_and_a_missing_context_are_named(tmp_path: Path) -> None:
+def test_missing_file_and_missing_context_are_named(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigError, match=f"there is no kubeconfig at {tmp_path / 'none'}"):
         Kubeconfig.load([tmp_path / "none"])
     with pytest.raises(KubeconfigError, match='there is no context "z"; existing: x'):
@@ -266,7 +266,7 @@ def of_cluster(name: str = "garden") -> Kubeconfig:
     )
 
 
-def test_a_new_cluster_gets_a_kubeconfig_that_can_be_read() -> None:
+def test_new_cluster_gets_kubeconfig_that_can_be_read() -> None:
     made = of_cluster()
     read = Kubeconfig.parse(made.to_bytes())
     assert read.current_context == "garden-admin@garden"
@@ -309,7 +309,7 @@ def test_a_file_that_another_program_changes_is_left_alone(tmp_path: Path) -> No
     assert file.read_bytes() == before
 
 
-def test_a_file_of_our_own_is_replaced_whatever_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_of_our_own_is_replaced_whatever_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And never absent in between: kubectl without a kubeconfig asks whoever listens on localhost:8080."""
     file, removed = tmp_path / "config", []
     monkeypatch.setattr(Path, "unlink", lambda self, **_: removed.append(self.name))

@@ -253,7 +253,7 @@ def test_answers_of_clusters_of_others_are_bounded_more_tightly() -> None:
         ({"server": "https://me:PASSWORD@10.0.0.1"}, "server holds a user name or password"),
     ],
 )
-def test_a_kubeconfig_from_a_secret_must_say_whom_to_trust(fields: dict[str, object], said: str) -> None:
+def test_kubeconfig_from_secret_must_say_whom_to_trust(fields: dict[str, object], said: str) -> None:
     with pytest.raises(KubeconfigError, match=said) as refusal:
         Kubeconfig.parse(of_cluster(**fields)).context()
     assert "PASSWORD" not in str(refusal.value)
@@ -281,7 +281,7 @@ async def test_no_credentials_go_over_plain_http(kind: type[AnyTransport]) -> No
 
 
 @BOTH
-async def test_a_password_in_an_address_is_neither_shown_nor_sent(kind: type[AnyTransport]) -> None:
+async def test_password_in_address_is_neither_shown_nor_sent(kind: type[AnyTransport]) -> None:
     users: list[str] = []
 
     async def handler(request: web.Request) -> web.Response:

@@ -113,7 +113,7 @@ def test_a_difference_is_complete(old: dict[str, Any], new: dict[str, Any]) -> N
 
 
 @given(OBJECT)
-def test_an_apply_to_nothing_creates_exactly_its_fields(config: dict[str, Any]) -> None:
+def test_apply_to_nothing_creates_exactly_its_fields(config: dict[str, Any]) -> None:
     result, owned = apply({}, config, {})
     assert result == config
     assert owned[ME].fields == fields_of(config, NODE, containers=False)
@@ -160,7 +160,7 @@ def test_unforced_there_is_a_conflict_or_nobody_loses_anything(mine: dict[str, A
 
 
 @given(OBJECT, OBJECT)
-def test_an_update_owns_what_it_changed_and_nothing_else(old: dict[str, Any], new: dict[str, Any]) -> None:
+def test_update_owns_what_it_changed_and_nothing_else(old: dict[str, Any], new: dict[str, Any]) -> None:
     live, owned = apply({}, old, {})
     after = managed_fields.update(live, new, owned, EDITOR, NODE, "now")
     changed, _ = difference(live, new, NODE)
@@ -200,7 +200,7 @@ def test_the_first_to_apply_on_something_unmanaged_meets_its_makers() -> None:
         apply(live, {"spec": {"a": "q"}}, {}, force=False)
 
 
-def test_kubectl_takes_over_nothing_of_a_deep_annotation() -> None:
+def test_kubectl_takes_over_nothing_of_deep_annotation() -> None:
     nested = '{"a":' * 5000 + "1" + "}" * 5000
     live = {"metadata": {"annotations": {managed_fields.LAST_APPLIED: nested}}, "spec": {"a": "p"}}
     kubectl = Manager(managed_fields.KUBECTL, "Apply", "v1")

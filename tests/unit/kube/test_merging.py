@@ -37,7 +37,7 @@ def test_the_whole_difference_leads_exactly_to_what_is_wanted(current: dict[str,
 
 
 @given(TREES, TREES)
-def test_a_difference_touches_nothing_that_was_not_named(current: dict[str, Any], wanted: dict[str, Any]) -> None:
+def test_difference_touches_nothing_that_was_not_named(current: dict[str, Any], wanted: dict[str, Any]) -> None:
     result = merged(current, difference(current, wanted))
     assert difference(result, wanted) == {}
     assert {name: result[name] for name in current if name not in wanted} == {
@@ -45,6 +45,6 @@ def test_a_difference_touches_nothing_that_was_not_named(current: dict[str, Any]
     }
 
 
-def test_none_removes_a_field_and_only_one_that_is_there() -> None:
+def test_none_removes_field_and_only_one_that_is_there() -> None:
     assert difference({"a": 1, "b": {"c": 2}}, {"a": None, "b": {"c": None}}) == {"a": None, "b": {"c": None}}
     assert difference({}, {"a": None}) == {}

@@ -199,7 +199,7 @@ async def test_an_answer_of_something_else_is_called_so() -> None:
         await client.delete(SECRETS, "a", "ns")
 
 
-async def test_a_write_is_repeated_when_the_server_names_a_time() -> None:
+async def test_write_is_repeated_when_server_names_time() -> None:
     busy = failure(TooManyRequests.of("busy"), {"retry-after": "0"})
     script = Script(busy, busy, json_response(secret()))
     assert (await client_of(script).create(SECRETS, secret())).name == "a"

@@ -53,7 +53,7 @@ def test_pauses_after_failures_grow_to_a_bound(attempt: int, seed: int) -> None:
     assert bound / 2 <= pause <= bound
 
 
-def test_a_write_that_may_have_arrived_is_not_sent_twice() -> None:
+def test_write_that_may_have_arrived_is_not_sent_twice() -> None:
     assert Retry().after_failure(1, WRITE, Unreachable("x"), random.Random(1)) is None
     assert Retry().after_failure(1, WRITE, Unreachable("x", sent=False), random.Random(1)) is not None
 

@@ -97,6 +97,6 @@ def test_an_invalid_event_is_reported_as_such(broken: bytes) -> None:
         decode_event(broken)
 
 
-def test_an_error_without_a_code_is_the_servers_failure() -> None:
+def test_error_without_code_is_servers_failure() -> None:
     with pytest.raises(ApiError, match="hm"):
         decode_event(document("ERROR", {"kind": "Status", "message": "hm"}))

@@ -232,7 +232,7 @@ def test_something_else_than_a_folder_is_refused(tmp_path: Path) -> None:
             folder.read(path)
 
 
-def test_a_folder_is_restored_to_one_management_cluster(tmp_path: Path) -> None:
+def test_folder_is_restored_to_one_management_cluster(tmp_path: Path) -> None:
     path = written(tmp_path / "saved")
     folder.claim(path, [GARDEN], "first")
     folder.claim(path, [GARDEN], "first")

@@ -38,7 +38,7 @@ def of_kind(trees: list[Tree], kind: str) -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_kube_vip_gets_the_two_capabilities_that_it_uses(kind: str) -> None:
+def test_kube_vip_gets_two_capabilities_that_it_uses(kind: str) -> None:
     files = of_kind(rendered(kind), "KubeadmControlPlane")["spec"]["kubeadmConfigSpec"]["files"]
     pods = [yaml.safe_load(file["content"]) for file in files if file["path"] == kube_vip.PATH]
     assert len(pods) == (kind not in ("DockerDatacenterConfig",))

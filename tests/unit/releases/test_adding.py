@@ -50,7 +50,7 @@ def test_a_patch_of_an_earlier_minor_is_not_the_newest(folder: Path) -> None:
         ("v0.27.0", "bundles-9.yaml", "the file is missing in"),
     ],
 )
-def test_an_invalid_release_leaves_the_manifest_as_it_was(folder: Path, version: str, bundles: str, error: str) -> None:
+def test_invalid_release_leaves_manifest_as_it_was(folder: Path, version: str, bundles: str, error: str) -> None:
     before = (folder / "releases.yaml").read_bytes()
     with pytest.raises((ValueError, MalformedRelease), match=error):
         add(folder, version, date=MOMENT, commit="c0ffee", bundles=bundles)
@@ -58,6 +58,6 @@ def test_an_invalid_release_leaves_the_manifest_as_it_was(folder: Path, version:
 
 
 @pytest.mark.demand("V27")
-def test_the_manifest_is_that_of_the_version_that_is_built() -> None:
+def test_manifest_is_that_of_version_that_is_built() -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     assert Releases.load(DATA).newest().version == f"v{project['version']}"

@@ -31,5 +31,5 @@ def test_the_end_of_support_is_shown_before_and_after_its_date(date: str, words:
         ("x", False),
     ],
 )
-def test_the_end_is_due_sixty_days_before_and_from_then_on(date: str, due: bool) -> None:
+def test_end_is_due_sixty_days_before_and_from_then_on(date: str, due: bool) -> None:
     assert is_due(date, datetime(2026, 11, 22, 23, tzinfo=UTC)) is due

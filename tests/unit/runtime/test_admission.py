@@ -53,7 +53,7 @@ def test_a_handler_sees_what_is_asked() -> None:
     assert request.old is None
 
 
-def test_a_refusal_names_the_object_and_each_wrong_field() -> None:
+def test_refusal_names_object_and_each_wrong_field() -> None:
     causes = (StatusCause(reason="FieldValueInvalid", message="must be odd", field="spec.size"),)
     status = ask(lambda request: AdmissionResponse.refuse_fields("spec.size: must be odd", causes), **CREATION)[
         "status"
@@ -118,7 +118,7 @@ def test_an_unknown_path_names_those_that_are_served() -> None:
 
 
 @pytest.mark.parametrize("levels", [200, 50_000])
-def test_a_review_of_an_object_that_is_too_deep_is_denied(levels: int) -> None:
+def test_review_of_object_that_is_too_deep_is_denied(levels: int) -> None:
     deep = b"[" * levels + b"]" * levels
     body = b'{"kind":"AdmissionReview","request":{"uid":"0a-1b","operation":"CREATE","object":{"spec":%s}}}' % deep
     webhooks = Webhooks(port=None)

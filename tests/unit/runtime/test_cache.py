@@ -320,7 +320,7 @@ def test_an_own_write_before_a_gap_does_not_outlive_a_new_list() -> None:
     play(story)
 
 
-def test_writes_that_the_cache_does_not_select_stay_out() -> None:
+def test_writes_that_cache_does_not_select_stay_out() -> None:
     async def story(server: SmallServer, caches: Caches) -> None:
         cache = caches.of(CONFIG_MAP, "default", "colour=red")
         await cache.wait_synced()

@@ -139,7 +139,7 @@ def test_it_is_renewed_after_two_thirds_of_its_life_by_the_same_authority() -> N
 
 
 @pytest.mark.soak
-def test_through_two_lives_of_the_authority_each_certificate_served_is_trusted_and_so_is_the_one_before() -> None:
+def test_served_certificates_are_trusted_on_renewal() -> None:
     async def story(server: SmallServer, simulation: Simulation) -> None:
         replica = Replica(server, simulation)
         async with running(replica):

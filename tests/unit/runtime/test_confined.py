@@ -34,9 +34,7 @@ def host(parent: Path) -> list[tuple[str, bytes]]:
 @example(entries=[("a", "link", "/../../host")], path="a/secret")
 @example(entries=[("a", "link", "../host")], path="a/secret")
 @example(entries=[("a", "link", "b"), ("b", "link", "a")], path="a")
-def test_whatever_lies_there_and_whatever_is_asked_for_nothing_outside_is_found_or_changed(
-    entries: list[tuple[str, str, str]], path: str
-) -> None:
+def test_nothing_outside_folder_is_read_or_changed(entries: list[tuple[str, str, str]], path: str) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         parent = Path(temporary)
         root = parent / "root"

@@ -88,9 +88,7 @@ def test_each_outcome_has_its_consequence(outcomes: list[Outcome | Exception], t
     ],
     ids=repr,
 )
-def test_the_pauses_between_faults_grow_to_a_minute_and_those_of_bugs_to_a_quarter_of_an_hour(
-    failure: Outcome | Exception, longest: float
-) -> None:
+def test_pauses_after_faults_and_bugs_grow(failure: Outcome | Exception, longest: float) -> None:
     with capture_logs():
         times = times_of_passes([failure] * 1000, 4 * 3600.0)
     pauses = [round(later - sooner, 2) for sooner, later in pairwise(times)]

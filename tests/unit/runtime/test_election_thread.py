@@ -18,7 +18,7 @@ QUICK = Timing(lease=1.0, renew=0.5, retry=0.05)
 
 
 @pytest.mark.soak
-async def test_the_lease_is_renewed_while_the_event_loop_is_busy_for_longer_than_the_renewal_deadline() -> None:
+async def test_lease_is_renewed_while_event_loop_is_busy() -> None:
     server = SmallServer()
     fence = Fence(time.monotonic)
     election = elected(server, fence)
@@ -56,7 +56,7 @@ def elected(server: SmallServer, fence: Fence) -> ElectionThread:
     return ElectionThread("manager", candidate, lambda: client_of(server), fence)
 
 
-async def test_an_event_loop_that_does_not_answer_loses_the_lease() -> None:
+async def test_event_loop_that_does_not_answer_loses_lease() -> None:
     server = SmallServer()
     fence = Fence(time.monotonic)
     election = elected(server, fence)

@@ -50,6 +50,6 @@ async def test_probes_get_a_code_and_people_the_reasons(path: str, status: int, 
         ("/healthz", 200, "ok"),
     ],
 )
-async def test_a_notice_is_shown_and_does_not_affect_readiness(path: str, status: int, text: str) -> None:
+async def test_notice_is_shown_and_does_not_affect_readiness(path: str, status: int, text: str) -> None:
     application = health_application({}, {"caches": lambda: ""}, {"releases": lambda: "one is missing"})
     assert await answer(application, path) == (status, text)

@@ -136,7 +136,7 @@ def test_a_reconcile_that_does_not_end_in_time_is_cancelled() -> None:
     play(story)
 
 
-def test_one_of_two_replicas_acts_and_the_other_takes_over_within_seconds_of_an_orderly_stop() -> None:
+def test_second_replica_takes_over_after_orderly_stop() -> None:
     async def story(server: SmallServer, simulation: Simulation) -> None:
         deeds: dict[str, list[str]] = {"one": [], "two": []}
         managers = {}
@@ -349,7 +349,7 @@ def test_controllers_that_are_not_chosen_do_not_run() -> None:
     play(story)
 
 
-def test_a_steady_environment_sees_no_write_but_renewals() -> None:
+def test_steady_environment_sees_no_write_but_renewals() -> None:
     async def story(server: SmallServer, simulation: Simulation) -> None:
         done: list[str] = []
         manager = manager_of(server, simulation, identity="one")

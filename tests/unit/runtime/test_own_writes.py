@@ -55,6 +55,6 @@ def test_a_revert_to_our_earlier_write_is_noticed(own_writes: OwnWrites) -> None
     assert own_writes.by_others(cluster(status={"phase": "Upgrading"}), cluster(status={"phase": "Running"}))
 
 
-def test_nothing_is_remembered_of_a_cluster_that_is_gone(own_writes: OwnWrites) -> None:
+def test_nothing_is_remembered_of_cluster_that_is_gone(own_writes: OwnWrites) -> None:
     assert own_writes.by_others(OLD, None)
     assert own_writes.by_others(OLD, cluster({"mark": "open", "theirs": "1"}, {"phase": "Running"}))

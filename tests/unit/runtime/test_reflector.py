@@ -74,7 +74,7 @@ def failing(_: Request) -> None:
 
 
 @pytest.mark.parametrize("trouble", [away, broken, failing])
-def test_a_server_that_is_away_is_asked_ever_less_often(trouble: Callable[[Request], None]) -> None:
+def test_server_that_is_away_is_asked_ever_less_often(trouble: Callable[[Request], None]) -> None:
     async def story(server: SmallServer, caches: Caches) -> None:
         cache = caches.of(CONFIG_MAP)
         await cache.wait_synced()

@@ -52,7 +52,7 @@ def test_a_cluster_whose_name_another_one_has_is_another_cluster() -> None:
     simulate(main)
 
 
-def test_the_least_recently_used_client_goes_and_is_closed_when_its_last_request_had_time_to_end() -> None:
+def test_least_recent_client_is_closed_after_request() -> None:
     async def main(simulation: Simulation) -> None:
         clients = RemoteClients(connect, limit=2, linger=60.0)
         a, b = (clients.get(named(name), b"1") for name in "ab")

@@ -113,7 +113,7 @@ def story(workload: Workload, tell: Callable[[RemoteTasks, list[Key]], Awaitable
     run(main, epoch=datetime(2026, 1, 1, tzinfo=UTC), seed=1)
 
 
-def test_a_quick_remote_task_is_awaited_without_an_event() -> None:
+def test_quick_remote_task_is_awaited_without_event() -> None:
     async def tell(made: RemoteTasks, done: list[Key]) -> None:
         assert await made.send(GARDEN, look()) == "no cni-1"
         await asyncio.sleep(1)
@@ -262,7 +262,7 @@ def test_a_remote_task_that_waits_for_its_turn_is_not_awaited() -> None:
     story(Workload(QUICK), tell)
 
 
-def test_those_that_give_no_answer_make_way_for_the_next() -> None:
+def test_those_that_give_no_answer_make_way_for_next() -> None:
     count = 50
 
     async def tell(made: RemoteTasks, done: list[Key]) -> None:

@@ -61,7 +61,7 @@ async def test_a_path_has_one_handler() -> None:
         webhooks.handle("/validate-things", refuse)
 
 
-async def test_an_unknown_path_does_not_reveal_the_served_ones() -> None:
+async def test_unknown_path_does_not_reveal_served_ones() -> None:
     now = datetime.now(UTC)
     authority = Authority.create("first", now=now)
     webhooks = Webhooks(host="127.0.0.1", port=0)

@@ -96,7 +96,7 @@ def test_a_cycle_of_a_few_contents_is_held_up_though_there_was_progress_before(c
     assert through <= max(count * REPEAT_THRESHOLD, BURST) + 20 * BURST / 100 / REFILL + 7
 
 
-def test_the_same_with_another_time_uid_and_generation_is_the_same_and_another_message_is_not() -> None:
+def test_same_write_differs_by_message_only() -> None:
     async def main(_: Simulation) -> None:
         def status(number: int, message: str) -> Request:
             condition = {
@@ -134,7 +134,7 @@ def test_a_lease_that_is_renewed_is_no_repetition() -> None:
     simulate(main)
 
 
-def test_after_a_fight_what_is_repeated_is_held_up_no_longer_though_there_was_progress_all_the_time() -> None:
+def test_repeated_write_after_fight_is_not_held() -> None:
     limit = WriteLimit()
     passed(limit, [number / 100 for number in range(BURST * 100)])
     for number in range(BURST * 10):

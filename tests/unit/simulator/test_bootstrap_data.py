@@ -34,7 +34,7 @@ SPEC = KubeadmConfigSpec(
 )
 
 
-def test_the_first_machine_of_a_control_plane_begins_the_cluster() -> None:
+def test_first_machine_of_control_plane_begins_cluster() -> None:
     data = bootstrap_data.render(SPEC, version="v1.35.4", init=True, control_plane=True, node_name="garden-abcde")
     assert data.startswith(b"#cloud-config\n")
     assert b"kubeadm init" in data
@@ -109,7 +109,7 @@ write_files:
 """
 
 
-def test_the_data_of_the_real_provider_say_how_a_worker_joins() -> None:
+def test_data_of_real_provider_say_how_worker_joins() -> None:
     kubeadm = bootstrap_data.read(JOIN, version="v1.35.4", node_name="garden-md-0-abcde")
     assert kubeadm == Kubeadm(
         version="v1.35.4",
@@ -119,7 +119,7 @@ def test_the_data_of_the_real_provider_say_how_a_worker_joins() -> None:
     )
 
 
-def test_the_data_of_the_real_provider_say_how_a_cluster_begins() -> None:
+def test_data_of_real_provider_say_how_cluster_begins() -> None:
     kubeadm = bootstrap_data.read(INIT, version="v1.35.4-eks-1-35-1", node_name="garden-abcde")
     assert (kubeadm.init, kubeadm.control_plane, kubeadm.taints) == (True, True, [CONTROL_PLANE_TAINT])
     assert kubeadm.version == "v1.35.4-eks-1-35-1"
@@ -141,7 +141,7 @@ def test_cloud_configs_without_kubeadm_are_refused(data: bytes) -> None:
     assert "secret" not in str(refused.value)
 
 
-def test_images_of_the_control_plane_come_from_the_release() -> None:
+def test_images_of_control_plane_come_from_release() -> None:
     pods = static_pods.rendered(msgspec.to_builtins(SPEC.cluster_configuration), "v1.35.4-eks-1-35-1")
     assert pods["kube-apiserver"].image == "registry.example/kubernetes/kube-apiserver:v1.35.4-eks-1-35-1"
     assert list(pods) == ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"]

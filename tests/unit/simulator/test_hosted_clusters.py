@@ -87,7 +87,7 @@ async def test_a_certificate_of_somebody_else_does_not_open_the_short_way(tmp_pa
         await client.close()
 
 
-async def test_a_client_outlives_the_stop_and_start_of_its_cluster(tmp_path: Path) -> None:
+async def test_client_outlives_stop_and_start_of_its_cluster(tmp_path: Path) -> None:
     async with hosting(tmp_path, listen=False) as workloads:
         garden = await opened(workloads, GARDEN)
         client = Client(workloads.connect(kubeconfig(garden.endpoint)).transport, retry=NO_RETRY)
@@ -137,7 +137,7 @@ async def test_a_taken_port_is_said_and_can_be_tried_again(tmp_path: Path) -> No
             assert (await opened(workloads, GARDEN, endpoint)).endpoint == endpoint
 
 
-async def test_a_removed_cluster_leaves_no_file_and_no_address(tmp_path: Path) -> None:
+async def test_removed_cluster_leaves_no_file_and_no_address(tmp_path: Path) -> None:
     async with hosting(tmp_path) as workloads:
         garden = await opened(workloads, GARDEN)
         assert list((tmp_path / "clusters").iterdir())

@@ -41,7 +41,7 @@ def test_a_seed_that_lost_its_power_answers_nobody_and_has_its_objects_again_aft
     on_a_seed(nothing, story)
 
 
-def test_behind_a_link_that_is_cut_nothing_is_reached_and_watches_go_on_when_it_is_restored() -> None:
+def test_watches_go_on_when_cut_link_is_restored() -> None:
     async def story(seed: Seed) -> None:
         link = Link("the way to seed a")
         client = seed.client(link=link)

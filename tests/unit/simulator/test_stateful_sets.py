@@ -117,7 +117,7 @@ def test_pods_start_in_order_each_when_the_one_before_is_ready() -> None:
     }
 
 
-def test_a_pod_that_is_not_ready_holds_up_those_after_it() -> None:
+def test_pod_that_is_not_ready_holds_up_those_after_it() -> None:
     env = cluster(1)
     env.settle(60)
     unready(pods(env)["db-0"])
@@ -206,7 +206,7 @@ def pods_in_order(env: Environment) -> list[Tree]:
     return [by_name[name] for name in sorted(by_name)]
 
 
-def test_a_partition_keeps_the_pods_below_it_as_they_are() -> None:
+def test_partition_keeps_pods_below_it_as_they_are() -> None:
     env = cluster(2, updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 1}})
     env.settle(60)
     with_image(env, "db:2")

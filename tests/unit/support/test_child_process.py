@@ -45,7 +45,7 @@ async def test_a_child_dies_when_its_parent_is_killed(tmp_path: Path) -> None:
     await parent.wait()
 
 
-async def test_a_child_that_ends_by_itself_says_its_last_words(tmp_path: Path) -> None:
+async def test_child_that_ends_by_itself_says_its_last_words(tmp_path: Path) -> None:
     child = ChildProcess(["/bin/sh", "-c", "echo no such volume >&2; exit 7"], folder=tmp_path)
     await ended(os.pidfd_open(child.pid))
     with pytest.raises(ChildFailed, match=r"sh ended with exit code 7.*\n.*no such volume"):

@@ -39,7 +39,7 @@ def test_upgrader_pods_have_one_label() -> None:
 
 @pytest.mark.demand("U47")
 @pytest.mark.parametrize("role", get_args(Role))
-def test_the_program_understands_every_command_of_the_pod(
+def test_program_understands_every_command_of_pod(
     role: Role, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     upgrader = Upgrader(

@@ -159,9 +159,7 @@ def test_kubeadms_backups_are_gone_at_the_end_wherever_the_upgrade_was_killed(
 
 @pytest.mark.demand("U68")
 @any_share
-def test_a_kubelet_that_does_not_come_up_is_given_back_wherever_the_step_is_killed_and_upgraded_once_the_cause_is_gone(
-    node: Simulated, tmp_path: Path, share: int
-) -> None:
+def test_killed_step_gives_back_kubelet_that_fails(node: Simulated, tmp_path: Path, share: int) -> None:
     for moment, survivor in Scene(node, tmp_path, "kubelet", kubelet=[NEW]).deaths(share):
         assert_whole(survivor, moment)
         with pytest.raises(StepFailed, match="the old one was restored and runs"):

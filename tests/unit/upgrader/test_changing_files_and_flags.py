@@ -402,7 +402,7 @@ def test_a_file_is_given_to_its_owner_on_the_disk_before_it_can_be_read(
 @pytest.mark.parametrize(
     ("owner", "numbers"), [("etcd:adm", (1001, 4)), ("etcd", (1001, 1002)), ("12:7", (12, 7)), ("root:root", (0, 0))]
 )
-def test_a_file_belongs_to_who_is_called_so_on_the_node(
+def test_file_belongs_to_who_is_called_so_on_node(
     node: Simulated, monkeypatch: pytest.MonkeyPatch, owner: str, numbers: tuple[int, int]
 ) -> None:
     (node.root / "etc/passwd").write_text(

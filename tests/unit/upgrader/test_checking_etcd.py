@@ -140,7 +140,7 @@ def test_an_etcd_that_is_3_7_already_is_not_checked(node: Simulated) -> None:
     etcd.check_etcd(node.node, NEXT)
 
 
-def test_old_requests_after_the_last_snapshot_are_named(node: Simulated) -> None:
+def test_old_requests_after_last_snapshot_are_named(node: Simulated) -> None:
     log(node, (0, snapshot(0) + entry(3, NEW) + entry(4, OLD) + entry(5, NEW)))
     found = refused(node)
     assert "/var/lib/etcd/member/wal has requests of etcd 3.5 (the last at index 4) after its last snapshot" in found

@@ -229,7 +229,7 @@ def test_a_pod_that_does_not_end_is_named(scene: Scene) -> None:
         scene.drain()
 
 
-def test_an_api_server_that_is_away_leaves_the_node_as_it_is(scene: Scene) -> None:
+def test_api_server_that_is_away_leaves_node_as_it_is(scene: Scene) -> None:
     scene.api.down = True
 
     with pytest.raises(StepFailed, match="the node was left as it is"):

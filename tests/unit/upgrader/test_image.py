@@ -20,7 +20,7 @@ def placed(folder: Path) -> None:
         place.write_text(source.read_text() if source else "")
 
 
-def test_the_program_needs_nothing_but_the_standard_library(tmp_path: Path) -> None:
+def test_program_needs_nothing_but_standard_library(tmp_path: Path) -> None:
     placed(tmp_path)
     code = (
         f"import sys; sys.path.insert(0, '{tmp_path / image.LIBRARY}'); before = set(sys.modules)\n"

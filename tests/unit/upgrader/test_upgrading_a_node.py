@@ -94,7 +94,7 @@ def test_each_step_may_run_twice(node: Simulated) -> None:
 
 
 @pytest.mark.demand("U39")
-def test_a_worker_is_upgraded_with_kubeadm_upgrade_node(worker: Simulated) -> None:
+def test_worker_is_upgraded_with_kubeadm_upgrade_node(worker: Simulated) -> None:
     upgrade(worker)
 
     assert [said for said in worker.commands.ran if "kubeadm" in said] == [
@@ -114,7 +114,7 @@ def test_coredns_is_left_to_cluster_api(node: Simulated) -> None:
     ]
 
 
-def test_kubeadm_is_allowed_the_version_of_a_distributor(tmp_path: Path) -> None:
+def test_kubeadm_is_allowed_version_of_distributor(tmp_path: Path) -> None:
     with simulated(tmp_path) as node:
         version = f"{NEW}-eks-1-36-1"
         build_image(tmp_path / "distributed", version)
@@ -165,7 +165,7 @@ def test_a_node_that_is_not_the_first_follows_once_the_version_was_applied(node:
     assert version_of_the_api_server(node) == NEW
 
 
-def test_the_first_applies_again_what_it_was_broken_off_at(node: Simulated) -> None:
+def test_first_applies_again_what_it_was_broken_off_at(node: Simulated) -> None:
     """kubeadm-config has the version before kubeadm has done all that comes after."""
     configure(node, NEW)
     node.step("copy")
@@ -216,7 +216,7 @@ def test_backups_stay_where_nobody_noted_what_was_there_before(node: Simulated) 
 
 @pytest.mark.demand("U75")
 @pytest.mark.soak
-def test_room_for_the_backup_of_etcds_data_is_asked_for(node: Simulated) -> None:
+def test_room_for_backup_of_etcds_data_is_asked_for(node: Simulated) -> None:
     manifest = node.root / "etc/kubernetes/manifests/etcd.yaml"
     manifest.write_text(manifest.read_text().replace("--data-dir=/var/lib/etcd", "--data-dir=/var/lib/other"))
     node.host.run(["systemctl", "show", "kubelet.service"])
@@ -465,7 +465,7 @@ def test_other_systems_are_refused_by_name(tmp_path: Path, system: str) -> None:
         assert f"the node's operating system is Simulated {system}: only ubuntu and debian" in refused(node)
 
 
-def test_a_host_that_does_not_name_its_system_is_refused(node: Simulated) -> None:
+def test_host_that_does_not_name_its_system_is_refused(node: Simulated) -> None:
     for path in checks.OS_RELEASE:
         (node.root / path.lstrip("/")).unlink(missing_ok=True)
 
@@ -522,7 +522,7 @@ def test_a_worker_waits_for_its_control_plane(worker: Simulated) -> None:
     assert "upgrade the control plane first" in refused(worker)
 
 
-def test_a_control_plane_whose_etcd_is_ill_is_left_alone(node: Simulated) -> None:
+def test_control_plane_whose_etcd_is_ill_is_left_alone(node: Simulated) -> None:
     node.api.ready = (500, "[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed\n")
 
     assert "not healthy before the upgrade (etcd)" in refused(node)

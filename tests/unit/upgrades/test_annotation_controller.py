@@ -171,7 +171,7 @@ GOING = made({**BEGUN.tree, "metadata": {"name": "a-node-upgrader", "deletionTim
         (upgrade(version="v1.35.9"), (BEGUN,), FALLS_BACK, "UpgradeDeleting"),
     ],
 )
-def test_an_upgrade_ends_when_it_is_done_or_another_one_is_asked_for_and_no_node_is_under_way(
+def test_upgrade_ends_when_no_node_is_under_way(
     of: Object, node_upgrades: tuple[Object, ...], annotations: dict[str, str], reason: str
 ) -> None:
     refused = ("taints",) if annotations is FALLS_BACK else ()

@@ -338,7 +338,7 @@ def test_an_edited_status_does_not_end_an_upgrade(members: list[Member], is_done
         ("c", "other", "label cluster.x-k8s.io/cluster-name of KubeadmControlPlane eksa-system/garden"),
     ],
 )
-def test_an_upgrade_waits_for_a_label_that_somebody_edited(of_upgrade: str, of_owner: str, message: str) -> None:
+def test_upgrade_waits_for_label_that_somebody_edited(of_upgrade: str, of_owner: str, message: str) -> None:
     scope = control_plane(plane_view())
     assert scope.owner is not None
     cluster = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "c", "uid": "2"}

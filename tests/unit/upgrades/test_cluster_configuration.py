@@ -65,7 +65,7 @@ def test_a_configuration_that_needs_no_change_stays_as_it_is() -> None:
     assert wanted(TREE, WantedConfiguration(OLD, "3.6.6-0")) == TREE
 
 
-def test_the_parts_that_a_control_plane_asks_for_are_set_and_those_that_it_does_not_ask_for_go() -> None:
+def test_control_plane_sets_and_removes_kubeadm_parts() -> None:
     parts: Tree = {
         "apiServer": {"extraArgs": [{"name": "v", "value": "4"}], "certSANs": ["other"]},
         "controllerManager": {"extraVolumes": [{"name": "a", "hostPath": "/a", "mountPath": "/a"}]},

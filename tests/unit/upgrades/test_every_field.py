@@ -112,7 +112,7 @@ def test_a_value_is_taken_or_refused_by_the_name_of_its_field(kind: type[KubeObj
 
 
 @pytest.mark.parametrize("kind", [ControlPlaneUpgrade, MachineDeploymentUpgrade])
-def test_a_reference_to_something_else_is_refused_by_the_controller_if_no_webhook_was_asked(kind: Any) -> None:
+def test_controller_refuses_reference_to_other_kind(kind: Any) -> None:
     (field,) = (path.partition(".")[0] for path in FIELDS[kind] if path.endswith(".name") and "[]" not in path)
     for name, value in (("namespace", "team-a"), ("kind", "Banana"), ("apiVersion", "v1")):
         upgrade_object: Object = made(written(kind, f"{field}.{name}", value=value))

@@ -76,7 +76,7 @@ def test_an_upgrade_written_by_hand_has_to_be_written_anew_when_its_owner_is_edi
 
 
 @pytest.mark.parametrize(("replicas", "missing"), [(None, 1), (1, 1), (0, 0), (2, 2)])
-def test_a_set_without_a_number_of_machines_asks_for_one(
+def test_set_without_number_of_machines_asks_for_one(
     replicas: int | None, missing: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reference = {"apiGroup": "i", "kind": "DockerMachineTemplate", "name": "t"}
@@ -96,7 +96,7 @@ def test_a_set_without_a_number_of_machines_asks_for_one(
     assert len(DeploymentGroup().missing(seen)) == missing
 
 
-def test_writes_of_an_upgrade_reach_its_clusters_caches() -> None:
+def test_writes_of_upgrade_reach_its_clusters_caches() -> None:
     """The next step reads it there: without, one machine could be begun twice."""
     plain, with_caches = object(), object()
     tools: Any = SimpleNamespace(writer=SimpleNamespace(with_caches=lambda caches: with_caches if caches else plain))
@@ -149,7 +149,7 @@ def capi_objects(sets: list[Object], *of: str) -> Any:
     )
 
 
-def test_the_set_with_the_highest_revision_is_the_one_that_stays() -> None:
+def test_set_with_highest_revision_is_one_that_stays() -> None:
     sets = [machine_set("tenth", "10"), machine_set("second", "2"), machine_set("none", "x")]
     sets_of_deployment = deployment_group.sets_of(capi_objects(sets, "second", "tenth"), machine_set("md", "1"))
     assert sets_of_deployment.latest is not None

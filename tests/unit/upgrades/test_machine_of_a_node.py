@@ -61,7 +61,7 @@ def test_a_machine_that_is_not_there_is_reported_and_its_rights_are_taken_once(
     assert (reason(outcome), of) == (expected_reason, [] if is_told_already else taken)
 
 
-def test_a_machine_whose_label_was_edited_is_left_alone() -> None:
+def test_machine_whose_label_was_edited_is_left_alone() -> None:
     scope = scope_of([node("a")])
     assert scope.machine is not None
     tree = scope.machine.object.tree

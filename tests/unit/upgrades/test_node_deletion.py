@@ -145,9 +145,7 @@ def test_a_pod_is_deleted_as_it_was_seen_for_its_first_step_may_have_begun() -> 
         (NEW, "", "KubeadmUpgraded", False),
     ],
 )
-def test_kubeadm_config_is_brought_back_by_who_may_have_written_it_and_while_no_node_has_it(
-    version: str, claimed_by: str, done: str, is_restored: bool
-) -> None:
+def test_kubeadm_config_is_restored_by_its_writer(version: str, claimed_by: str, done: str, is_restored: bool) -> None:
     """Another node's upgrade, kubeadm's rendered config, and another version are not this one's to write."""
     written: list[str] = []
 

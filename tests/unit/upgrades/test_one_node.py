@@ -104,7 +104,7 @@ def test_no_worker_shows_that_a_control_plane_has_a_version() -> None:
     assert scope_of(nodes).role(NEW) == "first-control-plane"
 
 
-def test_a_node_of_a_control_plane_that_is_well_is_claimed() -> None:
+def test_node_of_control_plane_that_is_well_is_claimed() -> None:
     outcome, written = ended(node_life.claim, scope_of([node(name) for name in PLANES]))
     assert reason(outcome) == ""
     assert written == [{"metadata": {"annotations": {NODE_IN_WORK: "a-node-upgrader 1"}}}]
@@ -194,7 +194,7 @@ def claimed_by(note: str, *others: Object) -> str:
     return node_scope._claimed_by(observer, view, plane, asking)
 
 
-def test_a_claim_of_ones_own_keeps_nobody_from_going_on() -> None:
+def test_claim_of_ones_own_keeps_nobody_from_going_on() -> None:
     """Who was broken off between its claim and its pod finds the claim."""
     assert claimed_by("") == ""
     assert claimed_by("a-node-upgrader 1") == ""
@@ -230,7 +230,7 @@ def test_an_upgrade_under_way_claims_nothing_anew_and_waits_for_nobody() -> None
 
 
 @pytest.mark.parametrize(("silent", "waits"), [(0.0, "CopyingComponents"), (61.0, "WorkloadClusterUnreachable")])
-def test_a_step_in_a_cluster_silent_for_a_minute_says_so(silent: float, waits: str) -> None:
+def test_step_in_cluster_silent_for_minute_says_so(silent: float, waits: str) -> None:
     outcome, _ = ended(node_life.follow_pod, working(silent=silent))
     assert reason(outcome) == waits
 

@@ -66,7 +66,7 @@ def test_no_reason_is_read_back(reason: str, following: list[str]) -> None:
     assert members[0].is_under_way is bool(following)
 
 
-def test_nothing_is_begun_beside_a_node_of_which_another_version_told_without_the_condition() -> None:
+def test_node_without_condition_blocks_others() -> None:
     made = upgrade("UpgradingKubeadmFailed")
     made.status.conditions[:] = [condition for condition in made.status.conditions if condition.type == "Ready"]
     members = [Member("a", machine("a"), None, made), member("c")]

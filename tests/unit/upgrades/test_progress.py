@@ -189,14 +189,14 @@ def test_a_workload_clusters_message_about_a_container_fits_into_a_status(state:
     assert (step is STEPS[0]) is bool(state.get("terminated", {}).get("exitCode"))
 
 
-def test_why_a_pod_failed_as_a_whole_fits_into_a_status() -> None:
+def test_why_pod_failed_as_whole_fits_into_status() -> None:
     status = msgspec.structs.replace(upgrader({}).status, phase="Failed", reason="Evicted", message=LONG)
     _, why = progress.failure(msgspec.structs.replace(upgrader({}), status=status)) or (None, "")
     assert why.startswith("Evicted: x")
     assert len(why) <= progress.LONGEST_MESSAGE
 
 
-def test_the_wait_of_a_container_stands_in_its_condition() -> None:
+def test_wait_of_container_stands_in_its_condition() -> None:
     waiting: Tree = {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}
     condition = by_type(progress.conditions([], upgrader({"components-copier": waiting})))["BinariesCopied"]
     assert (condition.status, condition.reason, condition.message) == ("False", "ErrImagePull", "no such image")

@@ -64,7 +64,7 @@ def test_what_is_no_time_in_a_status_is_ignored(text: str) -> None:
     assert message.startswith("so it is; unchanged since 2026-01-01T00:00:00Z: ")
 
 
-def test_advice_that_a_message_has_already_is_not_added() -> None:
+def test_advice_that_message_has_already_is_not_added() -> None:
     before = [Condition("ComponentsCopied", "True", "Done", last_transition_time="2026-01-01T01:00:00Z")]
     message = f"node a; {UNCHANGED} 2026-01-01T01:00:00Z: see its log"
     waiting = reconciling.conditions_of(Wait(LIMITED[0].name, message), "", node_upgrade.QUIET)

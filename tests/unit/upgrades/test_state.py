@@ -172,7 +172,7 @@ def test_a_distro_of_which_nothing_can_be_made_keeps_no_other_version_from_its_i
         ("upgrader:v1", "upgrader:v1"),
     ],
 )
-def test_the_host_of_an_image_is_replaced_and_no_folder(image: str, path: str) -> None:
+def test_host_of_image_is_replaced_and_no_folder(image: str, path: str) -> None:
     assert images.in_registry(image, "mirror.example/") == f"mirror.example/{path}"
 
 
@@ -203,7 +203,7 @@ def with_digest(digest: str) -> tuple[Bundles, str, str]:
     return made, images.version_of(made.spec.versions_bundles[0]), upgrader.upgrader.uri
 
 
-def test_an_image_is_named_by_its_digest_where_bundles_have_one_and_so_is_what_was_named_without() -> None:
+def test_image_is_named_by_digest_of_bundles() -> None:
     made, version, uri = with_digest(DIGEST)
     assert images.additions({}, [made])[version] == f"{uri}@{DIGEST}"
     by_tag = images.additions({}, bundles())

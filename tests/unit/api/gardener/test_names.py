@@ -38,7 +38,7 @@ def test_projects_have_namespaces_with_a_prefix_but_the_garden_itself() -> None:
         "kube-apiserver",
     ],
 )
-def test_an_image_has_the_same_program_from_every_registry(image: str) -> None:
+def test_image_has_same_program_from_every_registry(image: str) -> None:
     assert images.program(image) == "kube-apiserver"
 
 

@@ -38,7 +38,7 @@ def test_a_destination_takes_over_from_the_last_epoch_that_started() -> None:
     assert owned.predecessor == Epoch(1, "a", "x", started=True)
 
 
-def test_an_epoch_that_the_shoot_has_left_can_not_start() -> None:
+def test_epoch_that_shoot_has_left_can_not_start() -> None:
     """Whichever write comes first decides: B did not start, so C will not look at its container."""
     owned = Ownership().add("a", "x").start(1, "a").add("b", "y").add("c", "z")
     with pytest.raises(OwnershipError, match="epoch 2 of seed b can't start: the shoot's epoch is epoch 3 of seed c"):
@@ -61,7 +61,7 @@ def test_moving_back_gives_a_seed_a_new_epoch() -> None:
     assert owned.predecessor == Epoch(2, "b", "bucket-b", started=True)
 
 
-def test_the_seed_that_has_the_shoot_gets_no_second_epoch() -> None:
+def test_seed_that_has_shoot_gets_no_second_epoch() -> None:
     with pytest.raises(OwnershipError, match="seed a already has the shoot, in epoch 1"):
         Ownership().add("a", "x").add("a", "x")
 

@@ -42,9 +42,7 @@ def shoot(wanted: str | None, current: str | None, last: Last = None, *, deleted
     ("wanted", "current", "seed"),
     [(None, None, None), (None, "a", None), ("a", None, "a"), ("a", "a", "a"), ("b", "a", "a"), ("", "a", None)],
 )
-def test_the_seed_that_has_the_shoot_acts_until_it_has_left(
-    wanted: str | None, current: str | None, seed: str | None
-) -> None:
+def test_seed_that_has_shoot_acts_until_it_has_left(wanted: str | None, current: str | None, seed: str | None) -> None:
     assert responsible_seed(wanted, current) == seed
     assert seed_of(shoot(wanted, current)) == seed
 
@@ -69,7 +67,7 @@ def test_the_seed_that_has_the_shoot_acts_until_it_has_left(
         (shoot("b", "b", (RESTORE, ERROR), deleted=True), DELETE),
     ],
 )
-def test_a_shoot_migrates_then_restores_then_reconciles(case: Shoot, operation: OperationType) -> None:
+def test_shoot_migrates_then_restores_then_reconciles(case: Shoot, operation: OperationType) -> None:
     assert operation_of_shoot(case) is operation
 
 
@@ -118,7 +116,7 @@ def test_a_shoot_migrates_only_between_two_seeds() -> None:
     assert not any(migrating(shoot(*seeds)) for seeds in [("a", "a"), ("a", None), (None, "a"), (None, None)])
 
 
-def test_a_shoot_is_created_once_its_creation_succeeded() -> None:
+def test_shoot_is_created_once_its_creation_succeeded() -> None:
     """G33."""
     assert not created(shoot("a", None))
     assert not created(shoot("a", "a", (CREATE, PROCESSING)))

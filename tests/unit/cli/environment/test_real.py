@@ -63,7 +63,7 @@ async def test_an_interface_of_the_name_is_that_of_another_environment(tmp_path:
 
 
 @looks
-async def test_an_environment_keeps_the_range_that_its_nodes_have(tmp_path: Path) -> None:
+async def test_environment_keeps_range_that_its_nodes_have(tmp_path: Path) -> None:
     state = State(tmp_path / "nodes")
     state.write_network(NetworkRecord("esp0", "10.77.0.0/24"))
     assert "addresses of 10.77.0.0/24, not of 10.213.77.0/24" in await reasons(HERE, state)

@@ -87,9 +87,7 @@ async def test_stores_of_other_seeds_are_reached_through_the_network_of_the_own_
 
 
 @pytest.mark.parametrize("times", [2, 3, 6])
-async def test_no_process_is_left_when_a_container_is_cancelled_while_its_program_ignores_the_first_time(
-    tmp_path: Path, times: int
-) -> None:
+async def test_cancelled_container_leaves_no_process(tmp_path: Path, times: int) -> None:
     pid = tmp_path / "pid"
     os.mkfifo(pid)
     script = f"trap '' TERM; echo $$ >{shlex.quote(str(pid))}; while :; do sleep 60; done"

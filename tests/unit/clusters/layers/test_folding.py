@@ -63,7 +63,7 @@ def test_clusters_that_lost_support_would_change_which_is_why_layers_live_so_lon
         ),
     ],
 )
-def test_a_layer_lives_for_the_skew_window_and_one_minor(newest: str, names: list[str]) -> None:
+def test_layer_lives_for_skew_window_and_one_minor(newest: str, names: list[str]) -> None:
     assert [layer.name for layer in folding.due(LAYERS, semver.Version.parse(newest))] == names
 
 

@@ -53,7 +53,7 @@ def test_a_later_manager_renders_clusters_of_this_ones_releases_byte_by_byte_as_
     assert text(case, version=version, layers=[*LAYERS, LATER]) == text(case, version=version)
 
 
-def test_the_later_managers_own_release_has_what_it_brings() -> None:
+def test_later_managers_own_release_has_what_it_brings() -> None:
     newest = render_input("docker", layers=[*LAYERS, replace(LATER, since=semver.Version(0, 26, 0))])
     assert newest.layers[-1].name == "louder"
 

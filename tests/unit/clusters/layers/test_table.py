@@ -54,7 +54,7 @@ def test_layers_stand_in_the_order_of_their_releases_under_names_of_their_own() 
     assert len(set(NAMES)) == len(LAYERS)
 
 
-def test_every_layer_belongs_to_a_release_of_this_build() -> None:
+def test_every_layer_belongs_to_release_of_this_build() -> None:
     """One of a later release would be nobody's, and would change clusters once that release comes."""
     newest = release(RELEASED[0])
     assert newest is not None

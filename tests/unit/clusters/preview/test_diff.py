@@ -22,7 +22,7 @@ def test_every_field_that_differs_is_named_with_both_values() -> None:
     ]
 
 
-def test_items_of_a_list_are_known_by_their_names_and_nameless_lists_are_compared_as_a_whole() -> None:
+def test_diff_knows_list_items_by_their_names() -> None:
     groups = [{"name": "md-0", "count": 1}, {"name": "md-1", "count": 1}]
     fewer = [{"name": "md-1", "count": 3}]
     assert changes({"groups": groups}, {"groups": fewer}) == [

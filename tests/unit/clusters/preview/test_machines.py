@@ -184,9 +184,7 @@ def test_workers_that_an_upgrade_in_place_has_done_are_not_upgraded_again(
 
 @pytest.mark.parametrize(("group", "lost"), [("", "cp-1"), ("garden-md-0", "garden-md-0-a-1")])
 @pytest.mark.parametrize("fallback", [None, "RollingUpdate"])
-def test_a_group_with_a_machine_without_its_kubeadm_config_is_not_said_to_be_upgraded_in_place(
-    group: str, lost: str, fallback: str | None
-) -> None:
+def test_group_without_kubeadm_config_is_not_in_place(group: str, lost: str, fallback: str | None) -> None:
     scope = changed(in_place_spec(fallback), **in_place_spec(fallback), kubernetesVersion="1.36")
     reference = {"apiGroup": "bootstrap.cluster.x-k8s.io", "kind": "KubeadmConfig", "name": lost}
     there = fleet(scope)
@@ -238,7 +236,7 @@ def test_a_refused_change_neither_removes_nor_upgrades_a_machine() -> None:
     assert list(summary.sentences(scope)) == [f"plan: then nothing is done: {simulated.stops}"]
 
 
-def test_a_value_that_only_the_provider_knows_is_no_end() -> None:
+def test_value_that_only_provider_knows_is_no_end() -> None:
     """A pattern in a new VSphereMachineConfig: the manager asks the vCenter, and goes on."""
     told = summary.held("ValuesNotResolved: VSphereMachineConfig vines: spec.resourcePool: waiting for the provider")
     assert told.startswith("the effects are known once the provider has answered, which needs no action: ")
@@ -311,7 +309,7 @@ def test_unreadable_machines_are_counted_by_reported_replicas() -> None:
 
 
 @pytest.mark.parametrize(("surge", "unavailable", "rounds"), [(1, 0, 4), (2, 0, 2), (0, 1, 4), (1, 1, 2), (5, 0, 1)])
-def test_limits_of_a_rollout_say_how_often_it_is_waited(surge: int, unavailable: int, rounds: int) -> None:
+def test_limits_of_rollout_say_how_often_it_is_waited(surge: int, unavailable: int, rounds: int) -> None:
     limits = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
     four = [{"name": "md-0", "count": 4, "upgradeRolloutStrategy": limits}]
     scope = changed(
@@ -320,7 +318,7 @@ def test_limits_of_a_rollout_say_how_often_it_is_waited(surge: int, unavailable:
     assert groups_of(scope)["garden-md-0"].rounds == rounds
 
 
-def test_time_is_estimated_by_the_machines_that_are_there() -> None:
+def test_time_is_estimated_by_machines_that_are_there() -> None:
     scope = changed(kubernetesVersion="1.36")
     there = fleet(scope)
     estimate = duration(groups(simulate(scope), there, KNOWN), there, workers_wait=True)

@@ -392,7 +392,7 @@ def test_every_step_that_decides_is_asked_by_both() -> None:
     }
 
 
-def test_an_obstacle_that_time_removes_stops_no_preview() -> None:
+def test_obstacle_that_time_removes_stops_no_preview() -> None:
     """Cluster API asks soon whether machines can be upgraded in place; the control plane is written then."""
     spec = asked()
     waiting = case(spec | {"kubernetesVersion": "1.36"}, *objects(**spec, front_end=HOOKS), front_end=HOOKS)

@@ -24,7 +24,7 @@ def test_a_new_cluster_is_made_of_everything() -> None:
     assert [(group.name, group.coming) for group in preview.groups] == [("", 1), ("garden-md-0", 2)]
 
 
-def test_the_end_of_support_is_warned_of_by_the_clock_of_the_plan() -> None:
+def test_end_of_support_is_warned_of_by_clock_of_plan() -> None:
     asked = previews(now=datetime(2026, 12, 1, tzinfo=UTC))
     told = "spec.kubernetesVersion: Kubernetes 1.34 (support ends on 2026-12-02); plan an upgrade"
     assert asked.of_change(GARDEN, manifest(kubernetesVersion="1.34")).warnings == (told,)

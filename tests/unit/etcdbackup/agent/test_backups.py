@@ -189,7 +189,7 @@ def test_deleting_stops_at_the_object_before_which_a_copy_began() -> None:
     simulated(story)
 
 
-def test_deleting_stops_when_the_store_is_away_rather_than_waiting_for_it_once_for_each_object() -> None:
+def test_deletion_stops_when_store_is_away() -> None:
     async def story(setting: Setting) -> None:
         await put(setting.bucket, full(1, 0), full(5, 3600), full(6, 7200))
         setting.store.before["delete"] = lambda key: Unavailable(key, "no answer")

@@ -85,7 +85,7 @@ def test_a_final_snapshot_is_not_final_in_the_target() -> None:
     simulated(story)
 
 
-def test_snapshots_of_the_legacy_layout_get_the_present_one() -> None:
+def test_snapshots_of_legacy_layout_get_present_one() -> None:
     async def story(simulation: Simulation) -> None:
         source, target = stores(simulation)
         await source.put(f"v1/Backup-1700000000/{OLD[0]}", content_of(OLD[0]))
@@ -119,7 +119,7 @@ def test_an_empty_source_copies_nothing_and_says_so() -> None:
 
 @pytest.mark.demand("G58")
 @pytest.mark.parametrize("at", range(7))
-def test_a_copy_that_ends_anywhere_is_finished_by_the_next(at: int) -> None:
+def test_copy_that_ends_anywhere_is_finished_by_next(at: int) -> None:
     async def story(simulation: Simulation) -> None:
         source, target = stores(simulation)
         await put(source, *OLD, *NEW)
@@ -210,7 +210,7 @@ def test_a_lasting_failure_is_reported() -> None:
     simulated(story)
 
 
-def test_a_target_that_holds_something_newer_is_refused() -> None:
+def test_target_that_holds_something_newer_is_refused() -> None:
     async def story(simulation: Simulation) -> None:
         for other in (full(90, 9000), delta(51, 90, 9000), delta(30, 55, 9000)):
             source, target = stores(simulation)
@@ -292,9 +292,7 @@ RANGES = st.lists(st.tuples(st.booleans(), st.integers(1, 30), st.integers(0, 9)
 
 @pytest.mark.demand("G59")
 @given(RANGES, st.integers(1, 3))
-def test_a_restore_from_the_copy_leads_as_far_as_from_the_source(
-    made: list[tuple[bool, int, int, bool]], most: int
-) -> None:
+def test_restore_from_copy_leads_as_far_as_from_source(made: list[tuple[bool, int, int, bool]], most: int) -> None:
     async def story(simulation: Simulation) -> None:
         source, target = stores(simulation)
         for at, (is_full, last, length, is_final) in enumerate(made):

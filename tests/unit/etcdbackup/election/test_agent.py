@@ -136,7 +136,7 @@ def test_an_answer_that_comes_after_its_time_opens_nothing() -> None:
     assert machine.state.phase is Phase.UNDECIDED
 
 
-def test_without_its_store_an_agent_ends_etcd_when_the_proxy_has_shut_and_not_on_one_failed_read() -> None:
+def test_agent_without_store_ends_etcd_after_proxy() -> None:
     machine = owner()
     machine(events.Due(), 105)
     machine(events.StoreFailed(), 109)
@@ -209,7 +209,7 @@ def test_an_agent_keeps_what_its_marker_has_promised_whatever_its_configuration_
     assert machine(ABSENT)[0] == OpenProxy(115)
 
 
-def test_handing_over_goes_in_the_order_of_the_proposal() -> None:
+def test_handing_over_goes_in_order_of_proposal() -> None:
     machine = owner()
     assert machine(seen(INITIAL, 105), 106) == (ShutProxy(), Observe())
     assert not machine.state.serves
@@ -233,7 +233,7 @@ def test_a_guard_that_does_not_answer_has_shut_the_proxy_by_its_deadline() -> No
 
 
 @pytest.mark.demand("G64")
-def test_a_source_that_starts_and_finds_initial_takes_the_final_snapshot_behind_a_shut_proxy() -> None:
+def test_source_starting_late_takes_final_snapshot() -> None:
     machine = Told()
     machine(events.Due())
     assert machine(seen(INITIAL)) == (ShutProxy(), StartEtcd())
@@ -340,7 +340,7 @@ def test_ready_is_put_again_only_once_it_was_not_read() -> None:
     assert put in machine(seen(INITIAL, at + 62), at + 63)
 
 
-def test_an_etcd_that_ended_is_started_again_after_a_while() -> None:
+def test_etcd_that_ended_is_started_again_after_while() -> None:
     machine = owner()
     assert StartEtcd() not in machine(events.EtcdEnded(), 102)
     assert machine.due() == 105

@@ -28,7 +28,7 @@ def test_a_violation_has_the_shortest_trace() -> None:
     assert [step for step, _ in exploration.violation.trace] == ["", "one more", "one more", "twice", "twice"]
 
 
-def test_a_first_state_that_is_wrong_is_a_trace_of_its_own() -> None:
+def test_first_state_that_is_wrong_is_trace_of_its_own() -> None:
     exploration = explore(0, counter, {"positive": lambda at: at > 0}, most=100)
     assert exploration.violation is not None
     assert exploration.violation.trace == (("", 0),)

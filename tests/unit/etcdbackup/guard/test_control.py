@@ -109,7 +109,7 @@ async def test_nothing_runs_and_nothing_passes_before_the_agent_says_so() -> Non
         agent.writer.close()
 
 
-async def test_the_end_of_etcd_is_reported_and_shuts_the_proxy() -> None:
+async def test_end_of_etcd_is_reported_and_shuts_proxy() -> None:
     async with guard(SLEEPS) as setting:
         agent = await setting.agent()
         await agent.ask(id=1, do="start")
@@ -314,7 +314,7 @@ async def test_a_guard_that_could_not_listen_keeps_no_other_from_it() -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_link_in_place_of_the_lock_makes_no_file_elsewhere(tmp_path: Path) -> None:
+async def test_link_in_place_of_lock_makes_no_file_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "guard.sock.lock").symlink_to(tmp_path / "elsewhere")
     control = Control(Proxy(tmp_path / "etcd.sock"), Child(SLEEPS, patience=1))
     with pytest.raises(OSError, match="symbolic links"):

@@ -124,7 +124,7 @@ async def test_it_is_shut_at_first_and_turns_clients_away() -> None:
         assert setting.behind.connections.empty()
 
 
-async def test_a_request_after_the_deadline_does_not_reach_etcd() -> None:
+async def test_request_after_deadline_does_not_reach_etcd() -> None:
     async with guarded() as setting:
         setting.proxy.open(setting.hand.now + 10)
         reader, writer, etcd, _ = await setting.pair()
@@ -134,7 +134,7 @@ async def test_a_request_after_the_deadline_does_not_reach_etcd() -> None:
         assert await within(etcd.read()) == b""
 
 
-async def test_an_answer_after_the_deadline_does_not_reach_the_client() -> None:
+async def test_answer_after_deadline_does_not_reach_client() -> None:
     async with guarded() as setting:
         setting.proxy.open(setting.hand.now + 10)
         reader, writer, etcd, answers = await setting.pair()
@@ -232,7 +232,7 @@ async def test_whoever_is_cut_was_connected_until_then() -> None:
         assert proxy.shut() == hand.now
 
 
-async def test_idle_clients_are_cut_at_the_deadline_by_a_timer() -> None:
+async def test_idle_clients_are_cut_at_deadline_by_timer() -> None:
     async with guarded() as setting:
         setting.hand.now = since_boot()
         proxy = setting.proxy
@@ -243,7 +243,7 @@ async def test_idle_clients_are_cut_at_the_deadline_by_a_timer() -> None:
         assert await within(etcd.read()) == b""
 
 
-async def test_a_timer_that_fires_before_the_deadline_cuts_nobody() -> None:
+async def test_timer_that_fires_before_deadline_cuts_nobody() -> None:
     """A machine that was suspended, or whose clocks differ: the deadline is one of `CLOCK_BOOTTIME`."""
     async with guarded() as setting:
         fired = asyncio.Event()
@@ -266,7 +266,7 @@ async def test_however_often_the_deadline_is_moved_there_is_one_timer() -> None:
         assert [timer is not None and timer.cancelled() for timer in timers] == [*[True] * 8, False]
 
 
-async def test_no_files_left_means_a_pause_and_not_a_busy_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_files_left_means_pause_and_not_busy_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proxy_module, "_PAUSE", 600)
     async with guarded() as setting:
         asked: list[int] = []

@@ -20,7 +20,7 @@ def inventory(*snapshots: Snapshot) -> Inventory:
     return inventory_of(StoredObject(snapshot.key, 100, datetime(2026, 1, 1, tzinfo=UTC)) for snapshot in snapshots)
 
 
-def test_deltas_lead_from_the_revision_that_the_content_has() -> None:
+def test_deltas_lead_from_revision_that_content_has() -> None:
     held = inventory(full(10, 0), delta(11, 20, 1), delta(21, 30, 2))
     (latest,) = plan.full_snapshots(held)
     assert [delta_.snapshot.last for delta_ in plan.path(latest, 10, held).deltas] == [20, 30]

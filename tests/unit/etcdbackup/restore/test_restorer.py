@@ -100,7 +100,7 @@ async def test_all_records_come_back_with_their_numbers(store: MemoryStore, tmp_
 
 @settings(max_examples=settings().max_examples // 3)  # each one waits for the disk
 @given(st.data())
-def test_any_cut_of_a_history_leads_to_the_same_records(data: st.DataObject) -> None:
+def test_any_cut_of_history_leads_to_same_records(data: st.DataObject) -> None:
     """Deltas overlap, and the full snapshot may have more revisions than its name."""
     without = histories.map(lambda steps: [step for step in steps if isinstance(step, Put | DeleteRange)])
     model = played([Put(b"a", b"1"), *data.draw(without)])
@@ -209,7 +209,7 @@ async def test_a_store_without_a_backup_is_refused(store: MemoryStore, tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_all_of_it_is_on_the_disk_before_it_has_its_name(
+async def test_all_of_it_is_on_disk_before_it_has_its_name(
     store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A machine that loses power would start an etcd with half of it, and find no backup needed."""

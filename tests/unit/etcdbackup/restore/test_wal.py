@@ -44,7 +44,7 @@ def records(segment: bytes) -> list[tuple[int, bytes]]:
     return records_of_segment
 
 
-def test_a_log_says_who_the_member_is_and_adds_all_members() -> None:
+def test_log_says_who_member_is_and_adds_all_members() -> None:
     records_of_log = records(wal.segment(THREE))
     assert [kind for kind, _ in records_of_log] == [4, 1, 5, 2, 2, 2, 3]
     assert fields(records_of_log[1][1]) == {1: THREE.own.id, 2: THREE.cluster_id}

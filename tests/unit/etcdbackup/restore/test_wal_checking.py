@@ -67,9 +67,7 @@ def test_missing_segments_are_found(tmp_path: Path) -> None:
 
 @pytest.mark.envtest
 @pytest.mark.parametrize("component", [ETCD_BEFORE, ETCD], ids=["etcd-before", "etcd"])
-async def test_the_log_of_a_real_etcd_is_whole_also_after_a_kill_and_a_flipped_byte_in_it_is_found(
-    tmp_path: Path, component: Component
-) -> None:
+async def test_flipped_byte_in_log_of_real_etcd_is_noticed(tmp_path: Path, component: Component) -> None:
     programs = built(component)
     if programs is None:
         pytest.skip(f"etcd {component.version} was not built: run make real-assets")

@@ -57,7 +57,7 @@ def restored(damage: Damage) -> tuple[list[bytes], bool]:
     return moving(story)
 
 
-def test_a_damaged_full_snapshot_costs_nothing_where_an_older_one_and_its_deltas_lead_as_far() -> None:
+def test_older_snapshot_replaces_damaged_one() -> None:
     assert restored(damaged_full) == restored(no_damage)
     assert restored(no_damage)[1]
 

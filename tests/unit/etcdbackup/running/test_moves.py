@@ -296,7 +296,7 @@ def test_a_seed_that_was_frozen_serves_nothing_when_it_is_thawed() -> None:
 @pytest.mark.demand(
     G5="with leftover sync objects and volumes", G48="each epoch's container is the source of the next move"
 )
-def test_a_cluster_moves_there_and_back_and_a_third_time() -> None:
+def test_cluster_moves_there_and_back_and_third_time() -> None:
     async def story(moves: Moves) -> None:
         first = await moves.founded()
         await asyncio.sleep(30)
@@ -454,7 +454,7 @@ def test_a_cluster_that_was_never_written_to_moves_as_well() -> None:
     moving(story)
 
 
-def test_an_etcd_that_never_served_may_start_empty_again() -> None:
+def test_etcd_that_never_served_may_start_empty_again() -> None:
     async def story(moves: Moves) -> None:
         seat = moves.seat()
         seat.store.before = {"create": lambda key: Unavailable(key, "away") if "served" in key else None}
@@ -473,7 +473,7 @@ def test_an_etcd_that_never_served_may_start_empty_again() -> None:
 
 
 @pytest.mark.soak
-def test_data_from_which_etcd_does_not_start_are_left_alone_unless_they_are_found_to_be_damaged() -> None:
+def test_unstartable_data_are_kept_unless_damaged() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
         await asyncio.sleep(100)
@@ -533,7 +533,7 @@ def test_data_of_others_are_not_touched(origin: Origin, message: str) -> None:
     moving(story)
 
 
-def test_an_epoch_does_not_start_from_less_than_its_list() -> None:
+def test_epoch_does_not_start_from_less_than_its_list() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
         await asyncio.sleep(60)

@@ -205,7 +205,7 @@ def changes() -> Iterator[Callable[[bytes], bytes]]:
 
 
 @pytest.mark.parametrize("change", list(changes()))
-async def test_nothing_is_left_of_a_download_that_is_not_whole(
+async def test_nothing_is_left_of_download_that_is_not_whole(
     store: MemoryStore, tmp_path: Path, change: Callable[[bytes], bytes]
 ) -> None:
     (stored,) = await put(store, PLAIN)

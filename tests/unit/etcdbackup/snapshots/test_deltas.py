@@ -171,7 +171,7 @@ async def test_an_event_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPat
         await read(b'[{"etcdEvent":{"kv":{"key":"' + b"A" * 100_000, 5, 6)
 
 
-async def test_a_key_that_looks_like_the_boundary_of_events_is_a_key() -> None:
+async def test_key_that_looks_like_boundary_of_events_is_key() -> None:
     made = [event(KeyValue(b'},{"etcdEvent":', mod_revision=5), 0), event(KeyValue(b"b", mod_revision=6), 0)]
     text = text_of([5, 6]).replace(b'"time": ""', b'"time": "},{\\"etcdEvent\\":"')
     with pytest.MonkeyPatch.context() as patch:

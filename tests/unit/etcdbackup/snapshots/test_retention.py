@@ -109,7 +109,7 @@ def test_a_full_snapshot_before_skipped_revisions_stays_as_well() -> None:
     assert gone(store_inventory, Newest(1), begun + WEEK) == [full(lost, 10).key, full(begun, 10 + 10**9).key]
 
 
-def test_the_week_counts_from_the_first_full_snapshot_after_the_loss_whatever_goes_meanwhile() -> None:
+def test_week_counts_from_first_snapshot_after_loss() -> None:
     lost, of_lost = full(NOW - timedelta(hours=1), 10), delta(NOW - timedelta(minutes=30), 11, 20)
     there = [lost, of_lost]
     for day in range(7):
@@ -123,7 +123,7 @@ def test_the_week_counts_from_the_first_full_snapshot_after_the_loss_whatever_go
     ]
 
 
-def test_a_full_snapshot_that_was_taken_while_deltas_went_on_makes_those_before_it_unneeded() -> None:
+def test_full_snapshot_makes_earlier_deltas_unneeded() -> None:
     before, middle = full(NOW - timedelta(hours=1), 10), full(NOW, 25)
     until = [before, delta(NOW - timedelta(minutes=30), 11, 20), middle]
     assert gone(inventory(*until), Newest(2)) == [], "not before a delta leads across it"
@@ -143,7 +143,7 @@ def test_deltas_that_no_full_snapshot_precedes_go_once_there_is_one() -> None:
     assert gone(inventory(stray, full(NOW, 10)), Newest(1)) == [stray.key]
 
 
-def test_chunks_go_when_they_were_put_together_or_are_outdated_and_not_while_an_upload_goes_on() -> None:
+def test_chunks_stay_during_upload_and_then_go() -> None:
     first, second = full(NOW - timedelta(days=1), 10), full(NOW, 20)
     coming = full(NOW, 30), full(NOW + timedelta(seconds=1), 20)
     chunks = tuple(f"{snapshot.key}/0000000001" for snapshot in (full(NOW - timedelta(days=2), 5), second, *coming))

@@ -45,7 +45,7 @@ def test_the_later_of_two_full_snapshots_of_a_revision_counts_final_or_not() -> 
         assert members(inventory(later, earlier).latest) == [later]
 
 
-def test_a_delta_that_ends_where_a_full_snapshot_was_taken_is_not_of_its_set_whenever_it_was_stored() -> None:
+def test_delta_up_to_full_snapshot_is_not_of_its_set() -> None:
     before, same, after, base = delta(5, 10, 99), delta(5, 10, 100), delta(5, 10, 101), full(10, 100)
     store_inventory = inventory(before, after, base, same)
     assert members(store_inventory.latest) == [base]
@@ -122,7 +122,7 @@ RANGES = st.lists(st.tuples(st.integers(5, 40), st.integers(0, 12), st.integers(
 
 
 @given(st.integers(1, 30), RANGES)
-def test_the_chain_leads_as_far_as_any_order_of_deltas_can(base: int, ranges: list[tuple[int, int, int]]) -> None:
+def test_chain_leads_as_far_as_any_order_of_deltas_can(base: int, ranges: list[tuple[int, int, int]]) -> None:
     deltas = [delta(start, start + length, 100 + at) for start, length, at in ranges]
     snapshot_set = inventory(full(base, 0), *deltas).latest
     assert snapshot_set is not None

@@ -44,7 +44,7 @@ async def test_a_stream_that_ends_too_early_is_not_stored(store: MemoryStore, en
 
 
 @pytest.mark.parametrize("compression", WRITTEN)
-async def test_a_delta_grows_and_is_stored_under_its_revisions(store: MemoryStore, compression: Compression) -> None:
+async def test_delta_grows_and_is_stored_under_its_revisions(store: MemoryStore, compression: Compression) -> None:
     made = events(13, 40)
     with DeltaBuilder(compression) as builder:
         for revision in range(13, 41):
@@ -64,7 +64,7 @@ async def test_the_bytes_are_those_of_one_piece(store: MemoryStore) -> None:
     assert store.objects[stored.key].data == content_of(delta(11, 20, 0, Compression.NONE))
 
 
-async def test_a_delta_is_stored_later_when_the_store_was_away(store: MemoryStore) -> None:
+async def test_delta_is_stored_later_when_store_was_away(store: MemoryStore) -> None:
     failures = [Unavailable(store.where, "no answer"), None]
     faulty = FaultyStore(store, {"upload": lambda _key: failures.pop(0)})
     with DeltaBuilder(Compression.GZIP) as builder:

@@ -137,7 +137,7 @@ def test_an_etcd_that_is_behind_its_backups_is_not_backed_up() -> None:
     simulated(story)
 
 
-def test_an_etcd_that_has_the_revisions_of_its_backups_with_other_writes_begins_a_set_of_its_own() -> None:
+def test_etcd_with_other_writes_begins_own_set() -> None:
     async def story(setting: Setting) -> None:
         await put(setting.bucket, full(10, 88_000_000), delta(11, 20, 88_000_060))
         last = await setting.write(40)
@@ -173,7 +173,7 @@ def test_a_last_write_that_was_compacted_is_not_gone_on_after() -> None:
     simulated(story)
 
 
-def test_an_etcd_with_other_writes_is_not_backed_up_before_it_has_more_of_them_than_its_backups() -> None:
+def test_etcd_with_other_writes_is_backed_up_later() -> None:
     """Its deltas would fit behind those of the other one, were the full snapshot between them lost."""
 
     async def story(setting: Setting) -> None:
@@ -341,7 +341,7 @@ def test_a_full_snapshot_stands_behind_a_delta_of_the_same_second_that_ends_wher
     simulated(story)
 
 
-def test_an_agent_that_starts_again_puts_its_full_snapshot_behind_what_the_one_before_stored() -> None:
+def test_restarted_agent_stores_snapshot_after_others() -> None:
     """Its clock may have been set back, too."""
 
     async def story(setting: Setting) -> None:
@@ -489,7 +489,7 @@ def test_an_etcd_that_was_behind_is_not_backed_up_before_it_has_more_than_its_ba
     simulated(story)
 
 
-def test_an_etcd_that_was_behind_begins_a_set_of_its_own_once_even_if_the_last_stored_write_is_as_before() -> None:
+def test_etcd_that_was_behind_begins_own_set_once() -> None:
     async def story(setting: Setting) -> None:
         snapshotter = setting.snapshotter()
         running = asyncio.create_task(snapshotter.run())
@@ -547,7 +547,7 @@ def test_a_leader_again_does_not_go_on_after_a_full_snapshot_of_another_member()
     simulated(story)
 
 
-def test_after_a_final_snapshot_an_agent_that_starts_takes_a_full_one_whatever_deltas_followed() -> None:
+def test_agent_after_final_snapshot_takes_full_one() -> None:
     async def story(setting: Setting) -> None:
         async with setting.running() as snapshotter:
             await asyncio.sleep(1)

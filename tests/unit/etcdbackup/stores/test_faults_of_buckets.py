@@ -151,7 +151,7 @@ async def test_an_object_that_ends_too_early_is_no_whole_one(store: Store, proxy
         [chunk async for chunk in store.stream("v2/Full")]
 
 
-async def test_an_upload_that_fails_in_one_part_leaves_nothing(store: Store, proxy: FaultyHttp) -> None:
+async def test_upload_that_fails_in_one_part_leaves_nothing(store: Store, proxy: FaultyHttp) -> None:
     proxy.faults += [Fault(lambda request: request.query.get("partNumber") == "2", status=403)]
     with pytest.raises(Refused, match=r"v2/Full: "):
         await store.upload("v2/Full", chunks(3 * PART))

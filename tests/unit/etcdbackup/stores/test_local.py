@@ -41,7 +41,7 @@ async def test_folders_and_files_are_their_owners_alone(tmp_path: Path) -> None:
     assert {mode for path, mode in modes.items() if path not in folders} == {0o600}
 
 
-async def test_an_object_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_object_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And its name, and the folders above it, before it is called stored."""
     store, order = LocalStore(tmp_path / "etcd-main"), DiskOrder(monkeypatch)
     await store.put("v2/a", b"1")
@@ -83,9 +83,7 @@ class Hanging(io.FileIO):
         return super().write(data)
 
 
-async def test_a_file_system_that_hangs_in_an_upload_keeps_neither_the_loop_nor_the_lookup_of_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_hanging_file_system_blocks_no_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(descriptor: int, mode: str) -> io.BufferedRandom:
         return io.BufferedRandom(Hanging(descriptor, "r+b"), buffer_size=16)
 
@@ -125,7 +123,7 @@ async def test_uploads_that_were_abandoned_a_day_ago_are_removed(tmp_path: Path)
     assert (old.exists(), new.exists()) == (False, True)
 
 
-async def test_a_full_disk_is_said_and_the_torn_upload_makes_room(tmp_path: Path) -> None:
+async def test_full_disk_is_said_and_torn_upload_makes_room(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     before = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, before[0][1]))  # the next nearest thing to a disk that is full

@@ -39,7 +39,7 @@ def test_any_other_is_refused_with_what_is_allowed(url: str) -> None:
         parse(url)
 
 
-def test_a_password_in_a_url_is_refused_and_not_repeated() -> None:
+def test_password_in_url_is_refused_and_not_repeated() -> None:
     with pytest.raises(ValueError, match="credentials come from files") as refused:
         parse("s3://key:rosebud@bucket/a")
     assert "rosebud" not in str(refused.value)
@@ -64,7 +64,7 @@ async def refused(url: str, environ: dict[str, str], **options: bool) -> str:
     return str(raised.value)
 
 
-async def test_a_folder_of_files_and_one_of_json_say_the_same(tmp_path: Path) -> None:
+async def test_folder_of_files_and_one_of_json_say_same(tmp_path: Path) -> None:
     files(tmp_path / "folder", accessKeyID="a", secretAccessKey="b\n", region="c", s3ForcePathStyle="true")
     tree = {"accessKeyID": "a", "secretAccessKey": "b", "region": "c", "s3ForcePathStyle": True, "other": [1]}
     (tmp_path / "aws.json").write_text(json.dumps(tree))

@@ -210,7 +210,7 @@ def test_the_secret_may_disable_verification() -> None:
     assert asyncio.run(main()).zones == 1
 
 
-def test_an_api_without_tls_is_used_if_the_secret_has_its_url() -> None:
+def test_api_without_tls_is_used_if_secret_has_its_url() -> None:
     async def main() -> Answers:
         async with running(plain=True) as (api, _):
             return await CloudStacks(api.resolve)(Query(api.server, HERE), KEYS)

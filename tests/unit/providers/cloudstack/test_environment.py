@@ -48,7 +48,7 @@ def in_two_zones(namespace: str) -> list[dict[str, object]]:
 
 
 @pytest.mark.demand(L29="with a cluster")
-def test_the_secrets_permit_the_servers_and_namespaces_of_the_manifest_and_those_of_before() -> None:
+def test_secrets_permit_earlier_servers_as_well() -> None:
     async def main() -> None:
         running = new_server()
         await running.start()

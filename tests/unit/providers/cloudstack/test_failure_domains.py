@@ -50,7 +50,7 @@ def seen(key: Key, *trees: Tree) -> Scope:
 OLD, NEW = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 
 
-def test_the_younger_cluster_is_refused_and_the_older_is_not() -> None:
+def test_younger_cluster_is_refused_and_older_is_not() -> None:
     trees = (*cluster(HERS, "az-x", OLD), *cluster(HIS, "az-", NEW))
     assert seen(HERS, *trees).contested == ()
     ((name, holder),) = seen(HIS, *trees).contested

@@ -55,7 +55,7 @@ def test_no_object_contains_keys() -> None:
     assert MAKER not in text
 
 
-def test_objects_reference_the_secret_of_the_administrator() -> None:
+def test_objects_reference_secret_of_administrator() -> None:
     (cluster,) = bodies(manifest(), "CloudStackCluster")
     assert cluster["spec"]["failureDomains"][0]["acsEndpoint"] == {"name": "global", "namespace": "eksa-system"}
 
@@ -119,7 +119,7 @@ def test_deprecated_zones_are_availability_zones_with_the_keys_of_secret_global(
         ("[fd00::9]", "fd00::9", 6443),
     ],
 )
-def test_the_endpoint_of_the_cluster_has_a_host_and_a_port(given: str, host: str, port: int) -> None:
+def test_endpoint_of_cluster_has_host_and_port(given: str, host: str, port: int) -> None:
     trees = manifest(proxyConfiguration={"httpProxy": "http://proxy:3128", "httpsProxy": "http://proxy:3128"})
     trees[0]["spec"]["controlPlaneConfiguration"]["endpoint"]["host"] = given
     for kind in ("Cluster", "CloudStackCluster"):

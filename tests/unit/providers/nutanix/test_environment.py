@@ -20,7 +20,7 @@ READER = {"EKSA_NUTANIX_CP_USERNAME": "reader", "EKSA_NUTANIX_CP_PASSWORD": "oth
 
 
 @pytest.mark.demand(L29="with a cluster")
-def test_the_secret_permits_the_servers_and_namespaces_of_the_manifest_and_those_of_before() -> None:
+def test_secret_permits_earlier_servers_as_well() -> None:
     async def main() -> None:
         running = new_server()
         await running.start()
@@ -46,7 +46,7 @@ def test_the_secret_permits_the_servers_and_namespaces_of_the_manifest_and_those
     asyncio.run(main())
 
 
-def test_the_secret_has_the_name_that_the_datacenter_references() -> None:
+def test_secret_has_name_that_datacenter_references() -> None:
     trees = manifest()
     of(trees, "NutanixDatacenterConfig")["credentialRef"]["name"] = "of-team-a"
     (secret,) = secrets(MAKER, trees)

@@ -154,11 +154,11 @@ def test_each_value_has_an_effect_or_is_refused() -> None:
 
 
 @pytest.mark.parametrize("identifier", [named("cluster-1") | {"uuid": UUID}, {"type": "name", "name": "cluster-1"}])
-def test_only_the_field_named_by_an_identifiers_type_counts(identifier: Tree) -> None:
+def test_only_field_named_by_identifiers_type_counts(identifier: Tree) -> None:
     assert objects(made(example_with(MACHINE, "cluster", identifier))) == RENDERED
 
 
-def test_the_operating_system_of_an_image_has_no_effect() -> None:
+def test_operating_system_of_image_has_no_effect() -> None:
     assert objects(made(example_with(MACHINE, "osFamily", "redhat"))) == RENDERED, ANOTHER_OS
 
 

@@ -93,7 +93,7 @@ def test_all_questions_are_answered_in_one_session() -> None:
     assert result.gpus == (GpuModel(EAST, "Ampere 40", 8757, "PASSTHROUGH_GRAPHICS", 2),)
 
 
-def test_only_the_questions_and_the_account_are_requested() -> None:
+def test_only_questions_and_account_are_requested() -> None:
     seen: list[list[str]] = []
     assert answers(lambda center: seen.append(center.asked)) == Answers()
     assert seen == [["GET /users/me"]]

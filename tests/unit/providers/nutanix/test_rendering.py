@@ -232,7 +232,7 @@ def test_invalid_clusters_are_refused_by_admission(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OF_LINKED)
-def test_conflicts_between_linked_objects_stop_the_cluster(name: str) -> None:
+def test_conflicts_between_linked_objects_stop_cluster(name: str) -> None:
     kind, changes, sentence = OF_LINKED[name]
     trees = manifest()
     of(trees, kind).update(changes)

@@ -70,7 +70,7 @@ def test_all_questions_are_answered_in_one_session() -> None:
     assert asked == [ALL]
 
 
-def test_the_keys_of_the_secret_are_accepted_by_a_device() -> None:
+def test_keys_of_secret_are_accepted_by_device() -> None:
     profile = f"# from the field\n[127.0.0.1]\naws_access_key_id = {ACCESS_KEY}\naws_secret_access_key={SECRET_KEY}\n"
 
     async def main() -> None:
@@ -85,7 +85,7 @@ def test_the_keys_of_the_secret_are_accepted_by_a_device() -> None:
     asyncio.run(main())
 
 
-def test_images_are_only_listed_if_the_query_asks_for_them() -> None:
+def test_images_are_only_listed_if_query_asks_for_them() -> None:
     asked: list[list[str]] = []
     assert answers(lambda device: asked.append(device.asked), images=False).images is None
     assert asked == [ALL[:-1]]

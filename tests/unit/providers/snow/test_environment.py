@@ -66,7 +66,7 @@ def test_the_secret_permits_the_devices_and_namespaces_of_the_manifest(
     asyncio.run(main())
 
 
-def test_the_secret_has_the_name_that_the_datacenter_references() -> None:
+def test_secret_has_name_that_datacenter_references() -> None:
     trees = manifest()
     of(trees, DATACENTER)["identityRef"]["name"] = "of-team-a"
     (secret,) = secrets(CONTENT, trees)

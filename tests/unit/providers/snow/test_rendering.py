@@ -61,7 +61,7 @@ def test_only_one_secret_contains_credentials() -> None:
 
 @pytest.mark.parametrize("field", CREDENTIALS)
 @pytest.mark.parametrize("content", [None, ""])
-def test_the_cluster_waits_for_profiles_and_certificates(field: str, content: str | None) -> None:
+def test_cluster_waits_for_profiles_and_certificates(field: str, content: str | None) -> None:
     data = {name: value for name, value in CREDENTIALS.items() if name != field}
     waits = missing_objects(seen(manifest(), credentials(data | ({} if content is None else {field: content}))).missing)
     assert waits is not None
@@ -209,7 +209,7 @@ def test_invalid_clusters_are_refused_by_admission(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OF_LINKED)
-def test_conflicts_between_linked_objects_stop_the_cluster(name: str) -> None:
+def test_conflicts_between_linked_objects_stop_cluster(name: str) -> None:
     kind, changes, sentence = OF_LINKED[name]
     trees = manifest()
     of(trees, kind).update(changes)

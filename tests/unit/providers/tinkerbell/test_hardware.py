@@ -151,7 +151,7 @@ SAME = frozenset({terms(WORKERS)})
         ({"autoscalingConfiguration": {"minCount": 4, "maxCount": 5}}, None, (4, 0, True)),
     ],
 )
-def test_the_demand_of_a_group_follows_from_its_machines(
+def test_demand_of_group_follows_from_its_machines(
     group: Tree, owner: Owner | None, expected: tuple[int, int, bool]
 ) -> None:
     owners = {"forge-md-0": owner} if owner is not None else {}
@@ -202,7 +202,7 @@ def test_free_hardware_goes_to_the_oldest_cluster_whose_demand_it_meets() -> Non
     assert short(FREE, bare_metal_cluster("a", 2), bare_metal_cluster("b", 1)) == set()
 
 
-def test_a_running_cluster_gets_hardware_before_new_ones() -> None:
+def test_running_cluster_gets_hardware_before_new_ones() -> None:
     states = [*FREE, state("four", "b-1")]
     assert short(states, bare_metal_cluster("a", 2), bare_metal_cluster("b", 3, "b-1")) == {"a"}
     # What Cluster API was asked for is needed: nobody waits for it, and nobody else gets it.
@@ -318,7 +318,7 @@ def test_a_cluster_waits_until_its_machine_configs_were_judged_for_it(status: Tr
     assert (wait.reason if wait is not None else "") == reason
 
 
-def test_the_label_of_the_owner_names_the_holder_of_hardware() -> None:
+def test_label_of_owner_names_holder_of_hardware() -> None:
     (hardware_state,) = states(
         [piece("a", metadata={"labels": {OWNER_NAME: "m"}, "annotations": {NAMESPACES: "b, c,"}})]
     )

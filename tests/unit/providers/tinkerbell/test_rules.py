@@ -84,7 +84,7 @@ def changed(changes: dict[str, Any]) -> list[Tree]:
 
 @pytest.mark.demand(U53="on bare metal all groups have one")
 @pytest.mark.parametrize("name", AT_ONCE)
-def test_errors_in_the_cluster_itself_are_refused_at_once(name: str) -> None:
+def test_errors_in_cluster_itself_are_refused_at_once(name: str) -> None:
     changes, sentence = AT_ONCE[name]
     assert refused(manifest()) == ""
     trees = changed(changes)
@@ -273,7 +273,7 @@ def test_a_refused_template_is_named_with_what_is_allowed() -> None:
     )
 
 
-def test_the_default_workflows_use_only_allowed_templates() -> None:
+def test_default_workflows_use_only_allowed_templates() -> None:
     for os in ("ubuntu", "redhat"):
         trees = everything()
         usual = msgspec.to_builtins(workflow.usual("forge", os, "https://images.example.com/a.gz", "192.0.2.9", {}))

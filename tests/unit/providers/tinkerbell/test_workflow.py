@@ -84,7 +84,7 @@ def with_template(**action: Any) -> list[Tree]:
     return trees
 
 
-def test_a_custom_workflow_gets_the_operating_system_of_the_spec() -> None:
+def test_custom_workflow_gets_operating_system_of_spec() -> None:
     assert actions(of_workers(with_template()))[0]["environment"]["IMG_URL"] == IMAGE
     other = with_template(environment={"DEST_DISK": "/dev/sda"})
     assert actions(of_workers(other))[0]["environment"] == {"DEST_DISK": "/dev/sda"}

@@ -34,7 +34,7 @@ async def stored_secret(client: Client) -> Secret:
 
 
 @pytest.mark.demand(L29="with a cluster")
-def test_the_secret_permits_the_servers_and_namespaces_of_the_manifest_and_those_of_before() -> None:
+def test_secret_permits_earlier_servers_as_well() -> None:
     async def main() -> None:
         client = await server()
         report = await bring_credentials(PROVIDERS, client, manifest(), GIVEN)
@@ -70,7 +70,7 @@ def test_clusters_of_other_providers_need_no_secret() -> None:
     assert asyncio.run(main()) == ""
 
 
-def test_a_forbidden_write_is_reported_without_the_password() -> None:
+def test_forbidden_write_is_reported_without_password() -> None:
     class Refusing(Client):
         async def get(self, *_arguments: object, **_more: object) -> object:  # type: ignore[override]
             raise Forbidden.of("secrets is forbidden")

@@ -111,7 +111,7 @@ def test_existing_objects_have_no_problems() -> None:
         assert list(findings.evaluate(named, answers(named))) == []
 
 
-def test_a_missing_datacenter_is_the_only_problem_reported() -> None:
+def test_missing_datacenter_is_only_problem_reported() -> None:
     named = findings.of_datacenter(DATACENTER)
     assert list(findings.evaluate(named, answers(named, datacenter=(), network=()))) == [
         "spec.datacenter: found DC0; the vCenter has no such datacenter, or the account may not read it"
@@ -133,7 +133,7 @@ def test_a_missing_object_is_reported_with_its_field() -> None:
     ]
 
 
-def test_the_objects_of_failure_domains_are_checked_too() -> None:
+def test_objects_of_failure_domains_are_checked_too() -> None:
     domain = {"name": "a", "computeCluster": "C", "resourcePool": "R", "datastore": "D", "folder": "F", "network": "N"}
     spec = msgspec.convert(msgspec.to_builtins(DATACENTER) | {"failureDomains": [domain]}, VSphereDatacenterConfigSpec)
     named = findings.of_datacenter(spec)
@@ -169,7 +169,7 @@ def test_a_new_match_changes_nothing() -> None:
     assert gone.resource_pool == POOLS[0]
 
 
-def test_missing_privileges_are_reported_with_the_object() -> None:
+def test_missing_privileges_are_reported_with_object() -> None:
     named = findings.of_machines(MACHINES, "DC0")
     lacking = msgspec.structs.replace(answers(named), lacking={"/DC0/datastore/ssd": ("Datastore.Browse",)})
     assert list(findings.evaluate(named, lacking)) == [

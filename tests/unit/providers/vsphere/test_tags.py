@@ -34,7 +34,7 @@ class Server:
 
 
 @pytest.mark.parametrize(("status", "unknown"), [(200, ()), (400, ("a",)), (403, ("a",)), (404, ("a",))])
-def test_an_invalid_or_unreadable_tag_counts_as_missing(status: int, unknown: tuple[str, ...]) -> None:
+def test_invalid_or_unreadable_tag_counts_as_missing(status: int, unknown: tuple[str, ...]) -> None:
     """And not a vCenter that can't be reached: the rest of the machine config would not be checked either."""
     server: Any = Server(status)
     assert _Tags(server, ACCOUNT).answers({}, ["a"]) == ({}, frozenset(unknown))

@@ -23,7 +23,7 @@ def env(folder: Path) -> State:
     return state
 
 
-async def test_a_balancer_is_taken_over_by_whoever_comes_next(tmp_path: Path) -> None:
+async def test_balancer_is_taken_over_by_whoever_comes_next(tmp_path: Path) -> None:
     state, wanted = env(tmp_path), endpoint()
     await BalancerProcess(state).serve([wanted])
     running = BalancerProcess(state).process
@@ -60,7 +60,7 @@ async def test_a_process_that_got_its_number_later_is_left_alone(tmp_path: Path)
     shutil.rmtree(state.root)
 
 
-async def test_an_address_where_somebody_else_listens_is_named(tmp_path: Path) -> None:
+async def test_address_where_somebody_else_listens_is_named(tmp_path: Path) -> None:
     state, wanted = env(tmp_path), endpoint()
     taken = (wanted["address"], wanted["port"])
     named = f"another program listens at {taken[0]}:{taken[1]}"

@@ -91,7 +91,7 @@ def test_a_group_that_can_not_be_shared_out_is_named_with_what_to_do(
     assert "(Device or resource busy): run real nodes outside of containers" in str(refused.value)
 
 
-def test_on_v1_a_node_gets_the_cpus_and_the_memory_of_the_machine(tmp_path: Path, use: Use) -> None:
+def test_on_v1_node_gets_cpus_and_memory_of_machine(tmp_path: Path, use: Use) -> None:
     use(cpuset(tmp_path))
     cgroups.make("esp-1")
     assert (tmp_path / "espalier/esp-1/cpuset.cpus").read_text() == "0-3\n"
@@ -110,7 +110,7 @@ def test_a_node_is_all_processes_of_its_groups_wherever_they_are(tmp_path: Path,
     assert list(cgroups.members("esp-2")) == []
 
 
-def test_the_groups_of_a_node_go_and_those_of_others_stay(tmp_path: Path, use: Use) -> None:
+def test_groups_of_node_go_and_those_of_others_stay(tmp_path: Path, use: Use) -> None:
     use(tmp_path)
     for folder in ("espalier/esp-1/kubelet/pod", "espalier/esp-2", "system"):
         (tmp_path / folder).mkdir(parents=True)

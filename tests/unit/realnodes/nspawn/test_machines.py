@@ -78,7 +78,7 @@ async def test_a_version_that_is_none_waits_and_says_what_is_allowed(tmp_path: P
         assert await waits(env, "BaseMissing") == "Kubernetes version 'newest': allowed is a version like v1.35.4"
 
 
-async def test_a_base_without_an_image_that_clusters_ask_for_is_named_before_a_node_is_made_of_it(
+async def test_base_without_requested_image_is_named(
     tmp_path: Path,
 ) -> None:
     programs = ("kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "pause")

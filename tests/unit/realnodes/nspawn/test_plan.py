@@ -28,7 +28,7 @@ def test_a_node_that_was_in_use_is_switched_on_again_after_its_machine_was_off()
     assert next_step(ObservedNode(is_written_down=True, is_provisioned=True)) is MachineStep.PREPARE
 
 
-def test_a_node_that_was_in_use_need_not_have_run_its_bootstrap_data_since_it_was_switched_on() -> None:
+def test_used_node_need_not_bootstrap_after_power_on() -> None:
     assert next_step(replace(ON, is_provisioned=True, bootstrap=Bootstrap.FAILED)) is MachineStep.PROVISION
 
 

@@ -79,7 +79,7 @@ async def test_it_goes_on_without_whoever_began_it_and_learns_of_new_images(
         assert (answer.status, await answer.read()) == (200, b"{}")
 
 
-async def test_an_address_where_somebody_else_listens_is_named(
+async def test_address_where_somebody_else_listens_is_named(
     served_images: ServedImages, registry_process: RegistryProcess
 ) -> None:
     port = free_port()
@@ -91,7 +91,7 @@ async def test_an_address_where_somebody_else_listens_is_named(
     assert registry_process.process is None
 
 
-async def test_an_image_is_pulled_by_the_name_that_a_cluster_uses(
+async def test_image_is_pulled_by_name_that_cluster_uses(
     served: aiohttp.ClientSession, served_images: ServedImages, layer: str
 ) -> None:
     async with served.get("/v2/") as answer:

@@ -45,7 +45,7 @@ def test_addresses_of_nodes_and_of_control_planes_are_taken(tmp_path: Path) -> N
     assert set(state.taken()) == {IPv4Address("10.77.0.2"), IPv4Address("10.77.0.3")}
 
 
-def test_nothing_is_left_of_a_network_that_was_forgotten(tmp_path: Path) -> None:
+def test_nothing_is_left_of_network_that_was_forgotten(tmp_path: Path) -> None:
     state = State(tmp_path / "nodes")
     state.write_network(NetworkRecord("esp0", "10.77.0.0/24"))
     (state.root / "balancer.conf").write_text("[]")

@@ -163,7 +163,7 @@ async def test_a_shoot_state_is_not_deleted_by_hand_while_its_shoot_is_there() -
             await client.delete(ShootState.resource, "x", NAMESPACE_NAME)
 
 
-async def test_an_invalid_object_is_refused_without_its_values() -> None:
+async def test_invalid_object_is_refused_without_its_values() -> None:
     async with garden() as client:
         body = {"metadata": at("y"), "gardenlet": {"secrets": [{"name": "ca", "data": {"ca.key": "no base64!"}}]}}
         with pytest.raises(Invalid) as caught:

@@ -73,7 +73,7 @@ def test_an_entry_is_made_for_the_newest_epoch_and_opens_no_other_bucket() -> No
 
 
 @pytest.mark.demand("G48")
-def test_the_bucket_of_an_entry_changes_only_to_that_of_the_newest_epoch_and_its_seed_changes() -> None:
+def test_bucket_of_entry_changes_to_newest_epoch_only() -> None:
     assert judged(entry(bucket="y"), entry()) == []
     assert judged(entry(bucket="y"), entry(bucket="y", seed=None)) == []
     assert judged(entry(bucket="y", seed="c"), entry()) == [messages.ENTRY_BUCKET_STAYS]
@@ -118,7 +118,7 @@ def bucket_refused(
     return [violation.field for violation in backup_buckets.violations(None, new, user, SEED)]
 
 
-def test_a_gardenlet_chooses_no_secret_that_the_garden_would_let_it_read_nor_who_uses_it_elsewhere() -> None:
+def test_gardenlet_chooses_no_secret_to_read() -> None:
     assert bucket_refused(GARDENLET) == []
     assert bucket_refused(GARDENLET, secret="of-others") == ["spec.credentialsRef"]
     assert bucket_refused(GARDENLET, name="x") == ["metadata.name"]
@@ -204,7 +204,7 @@ def test_where_backups_are_stays_while_a_seed_has_shoots_and_credentials_are_ren
     assert changed(a_seed(credentials_ref=other, config={"endpoint": "https://s3.example"})) == []
 
 
-def test_a_bucket_is_held_while_a_shoot_needs_its_backups() -> None:
+def test_bucket_is_held_while_shoot_needs_its_backups() -> None:
     """If its seed is dead, nobody makes it again."""
     restored = [shoot(owned=Ownership().add("a", "x").start(1, "a").add("b", "y"))]
     assert backup_buckets.is_in_use("x", restored)
@@ -232,7 +232,7 @@ def test_a_gardenlet_makes_no_shoot_state_of_a_shoot_of_another_seed() -> None:
 
 
 @pytest.mark.demand("G61")
-def test_a_source_entry_is_there_while_the_shoot_is_restored() -> None:
+def test_source_entry_is_there_while_shoot_is_restored() -> None:
     assert judged(entry(SOURCE)) == []
     assert judged(entry(SOURCE), None, shoot("Reconcile", "Succeeded")) == []  # epochs decide, not its status
     assert judged(entry(SOURCE), None, shoot(owned=Ownership().add("b", "y"))) == [messages.SOURCE_NOT_NEEDED]

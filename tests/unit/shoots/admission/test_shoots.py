@@ -137,7 +137,7 @@ def test_a_seed_that_can_not_have_the_shoot_is_refused(seed: str, message: str) 
 
 
 @pytest.mark.demand("G35")
-def test_a_seed_that_is_not_ready_is_no_reason_to_refuse() -> None:
+def test_seed_that_is_not_ready_is_no_reason_to_refuse() -> None:
     """G35: the move waits for it."""
     assert found(SETTLED, moved(SETTLED, "lost")) == []
 
@@ -188,7 +188,7 @@ def test_only_the_seed_may_change_in_the_write_that_moves_a_shoot() -> None:
     assert found(SETTLED, new) == refused(messages.ONLY_THE_SEED, "spec.hibernation")
 
 
-def test_members_of_a_project_do_not_choose_another_seed() -> None:
+def test_members_of_project_do_not_choose_another_seed() -> None:
     assert found(SETTLED, moved(SETTLED, "b"), MEMBER) == refused(messages.MAY_NOT_MOVE)
     both = refused(messages.SPEC_OF_GARDENLET, "spec") + refused(messages.MAY_NOT_MOVE)
     assert found(SETTLED, moved(SETTLED, "b"), gardenlet("a")) == both
@@ -325,7 +325,7 @@ def test_a_shoot_gets_a_version_that_there_is_and_no_earlier_one(version: str, m
         assert of_spec(None, kubernetes={"version": version}) == (field if version else {})
 
 
-def test_the_networks_of_a_shoot_stay_and_do_not_overlap() -> None:
+def test_networks_of_shoot_stay_and_do_not_overlap() -> None:
     both = {"pods": "10.4.0.0/16", "services": "10.5.0.0/16"}
     for name in both:
         changed = {**both, name: "10.9.0.0/16"}
@@ -364,7 +364,7 @@ def test_an_order_that_nobody_knows_is_refused() -> None:
         assert of_spec(stored, {key: "dance"}, purpose="testing") == {}, "it was stored before"
 
 
-def test_a_gardenlet_does_not_change_what_users_ask_for() -> None:
+def test_gardenlet_does_not_change_what_users_ask_for() -> None:
     """The garden lets it read the Secret that the Shoot names."""
     other = shoot("a", "a", secretBindingName="of-others")
     assert found(SETTLED, other, gardenlet("a")) == refused(messages.SPEC_OF_GARDENLET, "spec")
@@ -488,7 +488,7 @@ def named(name: str, namespace: str) -> Object:
         ("x" * 51, "garden-core", ["metadata.name"]),
     ],
 )
-def test_no_two_shoots_can_have_the_same_namespace_in_a_seed(name: str, namespace: str, fields: list[str]) -> None:
+def test_no_two_shoots_can_have_same_namespace_in_seed(name: str, namespace: str, fields: list[str]) -> None:
     """`b--c` of project a, and `c` of project `a--b`, would both be shoot--a--b--c."""
     assert [field for field, _ in found(None, named(name, namespace), MEMBER)] == fields
 

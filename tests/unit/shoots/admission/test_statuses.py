@@ -55,7 +55,7 @@ def test_the_seed_that_was_chosen_takes_a_new_shoot_and_says_who_it_is() -> None
     assert refused(NEW, gardenlet("a"), **{**begun, "seedName": "b"}) == [("status.seedName", messages.SEED_TAKES)]
 
 
-def test_the_seed_that_has_a_shoot_passes_it_on_when_it_has_migrated_it_and_where_people_want_it() -> None:
+def test_seed_passes_migrated_shoot_to_wanted_seed() -> None:
     passed = {"seedName": "b", "lastOperation": MIGRATED}
     assert refused(MOVING, gardenlet("a"), **passed) == []
     allowed = [("status.seedName", messages.SEED_HANDS_OVER)]
@@ -80,7 +80,7 @@ def test_the_identity_of_a_shoot_is_immutable(identity: dict[str, Any]) -> None:
     assert refused(SETTLED, gardenlet("a"), **identity) == [(f"status.{field}", messages.IDENTITY_STAYS)]
 
 
-def test_the_identity_of_a_shoot_follows_from_its_content() -> None:
+def test_identity_of_shoot_follows_from_its_content() -> None:
     assert refused(NEW, gardenlet("a"), technicalID="shoot--core--y") == [("status.technicalID", messages.TECHNICAL_ID)]
     assert refused(NEW, gardenlet("a"), uid="2") == [("status.uid", messages.UID)]
     taken = shoot("a", name="taken")
@@ -95,7 +95,7 @@ def test_people_write_conditions_and_nothing_that_decides() -> None:
         assert refusals == ([(f"status.{field}", messages.STATUS_DECIDES)] if value else [])
 
 
-def test_operators_and_the_garden_put_right_what_was_written_wrong_but_give_no_name_that_nothing_acts_on() -> None:
+def test_operators_correct_statuses_with_known_names() -> None:
     wrong = shoot("a", seedName="a", technicalID="shoot--core--y", uid="2")
     assert refused(wrong, ADMIN, technicalID="shoot--core--x", uid="1") == []
     assert refused(MOVING, ADMIN, seedName="b", lastOperation={"type": "Migrate", "state": "Aborted"}) == []

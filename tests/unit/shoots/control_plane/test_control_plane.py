@@ -67,7 +67,7 @@ def test_programs_have_the_version_of_the_shoot_and_its_networks() -> None:
     assert {"--service-cluster-ip-range=10.1.0.0/16", "--cluster-cidr=10.2.0.0/16"} <= set(manager["args"])
 
 
-def test_an_etcd_behind_tls_is_shown_a_client_certificate() -> None:
+def test_etcd_behind_tls_is_shown_client_certificate() -> None:
     plain, tls = rendered(API_SERVER), rendered(API_SERVER, ControlPlane(etcd="https://etcd-main-client:2379"))
     assert "--etcd-servers=http://etcd-main-client:2379" in container(plain)["args"]
     assert not [word for word in container(plain)["args"] if word.startswith("--etcd-cafile")]

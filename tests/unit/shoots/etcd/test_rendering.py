@@ -42,7 +42,7 @@ def containers(made: Etcd) -> dict[str, Tree]:
     return {container["name"]: container for container in stateful_set(made)["spec"]["template"]["spec"]["containers"]}
 
 
-def test_an_etcd_has_a_pod_of_two_that_share_processes_a_claim_a_configuration_and_services() -> None:
+def test_etcd_has_pod_claim_configuration_and_services() -> None:
     objects: list[Rendered] = rendered(etcd(), OWNER)
     assert {(object_.resource, object_.name) for object_ in objects} == {
         (STATEFUL_SET, "etcd-main"),
@@ -57,7 +57,7 @@ def test_an_etcd_has_a_pod_of_two_that_share_processes_a_claim_a_configuration_a
     assert [claim["metadata"]["name"] for claim in spec["volumeClaimTemplates"]] == ["etcd-main"]
 
 
-def test_a_single_member_is_elected_at_once_where_etcds_own_times_make_it_wait_for_half_a_second() -> None:
+def test_single_etcd_member_is_elected_at_once() -> None:
     [configuration] = [object_ for object_ in rendered(etcd(), OWNER) if object_.resource == CONFIG_MAP]
     settings = yaml.safe_load(configuration.body["data"]["etcd.conf.yaml"])
     heartbeat, election = settings["heartbeat-interval"], settings["election-timeout"]
@@ -65,7 +65,7 @@ def test_a_single_member_is_elected_at_once_where_etcds_own_times_make_it_wait_f
 
 
 @pytest.mark.demand("G50")
-def test_a_copy_version_is_the_agent_alone_and_has_no_data() -> None:
+def test_copy_version_is_agent_alone_and_has_no_data() -> None:
     copy = etcd(sourceStore=SOURCE)
     assert list(containers(copy)) == ["backup-restore"]
     assert "volumeClaimTemplates" not in stateful_set(copy)["spec"]
@@ -78,7 +78,7 @@ def test_a_copy_version_is_the_agent_alone_and_has_no_data() -> None:
 
 
 @pytest.mark.parametrize("made", [etcd(), etcd(sourceStore=SOURCE), etcd(annotations={metadata_keys.EPOCH: "1"})])
-def test_the_command_of_the_agent_is_one_that_it_understands(made: Etcd) -> None:
+def test_command_of_agent_is_one_that_it_understands(made: Etcd) -> None:
     program, group, verb, *words = agent_command(made)
     assert (program, group) == ("espalier", "etcd-agent")
     context = etcd_agent.commands[verb].make_context(verb, words)

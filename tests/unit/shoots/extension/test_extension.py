@@ -170,7 +170,7 @@ class SlowPonds(Ponds):
         return Wait("PondFills", "the pond fills", after=1.0)
 
 
-def test_a_wait_stays_reported_during_the_next_reconcile() -> None:
+def test_wait_stays_reported_during_next_reconcile() -> None:
     async def story(simulation: Simulation) -> None:
         world = await begin(simulation)
         world.actuator = SlowPonds(world.provider)
@@ -215,7 +215,7 @@ def test_a_failure_is_reported_with_its_codes_and_tried_again() -> None:
 
 
 @pytest.mark.demand("G28")
-def test_migrate_stops_a_resource_in_an_error_loop_for_good() -> None:
+def test_migrate_stops_resource_in_error_loop_for_good() -> None:
     """G28: no further call, also when the spec is touched, the controller restarts, or a reconcile is asked for."""
 
     async def story(simulation: Simulation) -> None:
@@ -297,7 +297,7 @@ def test_restore_without_a_state_that_can_be_read_is_an_error_and_makes_nothing(
 
 
 @pytest.mark.demand("G27")
-def test_the_annotation_stays_while_a_restore_is_half_done() -> None:
+def test_annotation_stays_while_restore_is_half_done() -> None:
     """G27: a restart repeats the restore."""
 
     async def story(simulation: Simulation) -> None:
@@ -365,7 +365,7 @@ def test_the_time_of_an_order_stays_when_it_was_taken_and_an_error_of_it_is_repo
     simulate(story)
 
 
-def test_the_condition_of_the_lease_keeps_its_transition_time_while_it_is_false_and_has_the_newest_message() -> None:
+def test_lease_condition_keeps_time_updates_message() -> None:
     async def story(simulation: Simulation) -> None:
         world = await begin(simulation)
         await world.seed.renew(seconds=-1)

@@ -197,7 +197,7 @@ def test_an_operation_that_was_stopped_does_not_go_on_when_its_lease_is_renewed(
     simulate(story)
 
 
-def test_an_author_who_swallows_the_end_is_stopped_all_the_same() -> None:
+def test_author_who_swallows_end_is_stopped_all_same() -> None:
     called: list[str] = []
 
     async def call() -> None:

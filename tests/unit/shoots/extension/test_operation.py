@@ -59,7 +59,7 @@ def test_a_deletion_that_nobody_confirmed_deletes_nothing(asks: str, confirmed: 
     assert operation_of(metadata("migrate", deleted=True, confirmed=confirmed), None) is OperationType.MIGRATE
 
 
-def test_the_key_that_the_proposal_names_once_is_understood() -> None:
+def test_key_that_proposal_names_once_is_understood() -> None:
     assert operation_of(metadata("restore", key=keys.OLDER_OPERATION), None) is OperationType.RESTORE
 
 

@@ -90,7 +90,7 @@ def test_a_late_write_of_an_ended_operation_is_not_sent_and_says_why() -> None:
         fence.require_open(patch)
 
 
-async def test_an_operation_that_was_refused_a_call_has_not_succeeded_whatever_its_author_makes_of_it() -> None:
+async def test_operation_with_refused_call_has_not_succeeded() -> None:
     """It would be told as done, with a state that lacks what the call was to make."""
     verdicts = [Verdict(60), Verdict(0, "LeaseExpired", "the lease is over")]
     guard = Guard(lambda: verdicts.pop(0), SystemClock(), 60)

@@ -131,7 +131,7 @@ def test_a_failing_task_stops_those_behind_it_and_no_others() -> None:
     assert status.outcome == Fault("TaskFailed", "a: no quota", terminal=True)
 
 
-def test_a_lost_connection_fails_the_task_and_is_retried() -> None:
+def test_lost_connection_fails_task_and_is_retried() -> None:
     async def lost() -> Continue:
         raise Unreachable("no route")
 
@@ -220,7 +220,7 @@ def flows(draw: st.DrawFn) -> Flow[World]:
 
 
 @given(flows())
-def test_the_description_of_a_flow_restores_its_progress(flow: Flow[World]) -> None:
+def test_description_of_flow_restores_its_progress(flow: Flow[World]) -> None:
     status = status_of(flow)
     failed = {error.task_id: error.description for error in status.errors}
     again = read(flow, status.description, failed)
@@ -237,7 +237,7 @@ SHAPE = {"a": (), "b": ("a",), "c": ("a",), "d": ("b", "c"), "e": ()}
 
 
 @pytest.mark.parametrize("dies_at", range(1, 11))
-def test_whenever_it_dies_it_goes_on_where_the_world_is(dies_at: int) -> None:
+def test_whenever_it_dies_it_goes_on_where_world_is(dies_at: int) -> None:
     worlds = Worlds()
     worlds.dies_at = dies_at
     flow: Flow[Worlds] = Flow("f")

@@ -83,7 +83,7 @@ def shoot(
     )
 
 
-def test_a_new_shoot_goes_to_the_emptiest_seed_of_its_region() -> None:
+def test_new_shoot_goes_to_emptiest_seed_of_its_region() -> None:
     seeds = [seed("a", "there"), seed("b"), seed("c"), seed("d")]
     assert choose(shoot(), seeds, {"b": 3, "c": 1, "d": 1}) == ("c", "")
     assert choose(shoot(), [seed("a", "there"), seed("b", ready=False)], {}) == ("a", "")

@@ -77,7 +77,7 @@ async def test_a_seed_is_not_given_up_once_the_request_to_leave_it_was_withdrawn
         assert await seed_of(client) == "b"
 
 
-async def test_that_a_destination_is_ready_is_not_said_of_a_shoot_that_is_to_go_elsewhere_by_now() -> None:
+async def test_former_destination_is_not_reported_ready() -> None:
     """Its source would stop it for a destination that nobody has checked."""
     async with moving() as (client, seen):
         nothing = Caches(client, rng=random.Random(1))
@@ -94,7 +94,7 @@ BACKUP = {"provider": "local", "credentialsRef": {"name": "bucket", "namespace":
 
 
 @pytest.mark.demand(G33="where no webhook ran")
-async def test_a_move_that_no_webhook_has_reviewed_stops_nothing_while_admission_would_refuse_it() -> None:
+async def test_unreviewed_move_that_is_refused_stops_nothing() -> None:
     async with moving() as (client, _seen):
         seeds = {
             Key("", name): object_of(

@@ -241,9 +241,7 @@ async def test_an_entry_of_another_seed_stays_while_the_shoots_namespace_does() 
 
 
 @pytest.mark.parametrize(("name", "deletes"), [(ENTRY, ["confirm", "delete"]), (SOURCE, ["migrate"])])
-async def test_the_deletion_of_an_entry_deletes_its_data_but_not_those_of_the_seed_that_a_shoot_comes_from(
-    name: str, deletes: list[str]
-) -> None:
+async def test_deleted_entry_keeps_data_of_source_seed(name: str, deletes: list[str]) -> None:
     world = World(entry(name, **DELETED), in_seed(name=name), namespace())
     assert isinstance(await world.entry(name), Wait)
     assert world.seed.log == [f"{verb} BackupEntry {name}" for verb in deletes]
@@ -254,7 +252,7 @@ async def test_the_deletion_of_an_entry_deletes_its_data_but_not_those_of_the_se
     assert world.garden.log == [f"removed the finalizer of BackupEntry {name}"]
 
 
-async def test_the_data_of_an_entry_deleted_in_the_garden_stay() -> None:
+async def test_data_of_entry_deleted_in_garden_stay() -> None:
     """Gone past its finalizer: nobody can say whether they were to be deleted."""
     world = World(in_seed())
     assert of(await world.entry(namespace="")) == "BackupEntryMigrating"
@@ -282,7 +280,7 @@ async def test_an_entry_says_what_it_waits_for_and_is_held_before_anything_is_ma
     assert world.seed.log == []
 
 
-async def test_rights_that_the_garden_has_yet_to_grant_are_waited_for_shortly_because_a_move_waits_for_them() -> None:
+async def test_missing_rights_are_awaited_shortly() -> None:
     world = World(entry(), bucket())
     world.garden.refuses = True
     outcome = await world.entry()
@@ -351,7 +349,7 @@ async def test_the_secret_of_a_source_entry_is_another_one() -> None:
     assert not world.backups._is_secret_missing(ENTRY)
 
 
-async def test_whatever_an_entry_has_made_in_the_seed_leads_back_to_it_also_when_the_entry_is_gone() -> None:
+async def test_objects_in_seed_lead_back_to_backup_entry() -> None:
     backups = World(entry()).backups
     assert backups._entry_of(in_seed()) == [Key("", ENTRY), Key("garden-dev", ENTRY)]
     assert backups._entries_of_secret(secret(names.BACKUP_SECRET)) == [Key("garden-dev", ENTRY)]
@@ -385,7 +383,7 @@ async def test_an_entry_is_ready_once_its_extension_has_nothing_left_to_do(last:
     assert world.garden.said["seedName"] == "a"
 
 
-async def test_a_bucket_says_where_it_is_as_its_extension_says() -> None:
+async def test_bucket_says_where_it_is_as_its_extension_says() -> None:
     world = World()
     kind = extension_backups.BackupBucket
     status = {"lastOperation": {"type": "Create", "state": "Succeeded"}, "providerStatus": {"url": URL}}
@@ -501,7 +499,7 @@ async def test_an_entry_that_waits_keeps_the_time_since_when() -> None:
 
 
 @pytest.mark.parametrize("named", ["credentialsRef", "secretRef"])
-async def test_a_bucket_follows_a_seed_that_names_another_secret(named: str) -> None:
+async def test_bucket_follows_seed_that_names_another_secret(named: str) -> None:
     """Admission lets credentials be renewed under another name; the former Secret may be gone by then."""
     first, second = ({"kind": "Secret", "name": name, "namespace": "garden"} for name in ("backup-a", "backup-new"))
     spec = {"provider": {"type": "local", "region": "here"}, "seedName": "a", named: first}

@@ -95,7 +95,7 @@ def test_an_error_without_a_readable_time_counts_as_one_of_the_present_order(fai
     assert "no quota" in verdict.message
 
 
-def test_a_deletion_that_does_not_end_is_an_error_as_well() -> None:
+def test_deletion_that_does_not_end_is_error_as_well() -> None:
     def deleted(ago: timedelta) -> Verdict:
         gone = {"deletionTimestamp": timestamp(NOW - ago), "finalizers": ["extensions.gardener.cloud/infrastructure"]}
         return extensions.delete(Infrastructure)(of(infrastructure(order="", metadata=gone), 2 * LONG))
@@ -193,7 +193,7 @@ def test_an_invalid_lease_keeps_no_extension_from_migrating() -> None:
 
 
 @pytest.mark.parametrize(("failed", "fails"), [(LONG, False), (SHORT, True), (timedelta(), True)])
-def test_an_error_of_the_attempt_before_the_order_is_no_failure(failed: timedelta, fails: bool) -> None:
+def test_error_of_attempt_before_order_is_no_failure(failed: timedelta, fails: bool) -> None:
     """An order to retry would end the operation again before its extension has begun."""
     error = {"description": "no quota", "lastUpdateTime": timestamp(NOW - failed)}
     resource = infrastructure(at(SHORT), lastError=error, lastOperation={"type": "Migrate", "state": "Error"})

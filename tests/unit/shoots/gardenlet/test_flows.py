@@ -50,7 +50,7 @@ def test_the_source_is_asked_for_its_credentials_no_longer_than_the_copy_needs()
 
 
 @pytest.mark.demand(G3="controllers wait for them")
-def test_names_lead_to_the_new_seed_while_programs_start() -> None:
+def test_names_lead_to_new_seed_while_programs_start() -> None:
     """Resolvers keep the old answer for its time to live, which passes meanwhile; no name leads there earlier."""
     assert "Deploy DNS records" in RECONCILE.dependents(["Take ownership"])
     assert "Deploy DNS records" not in RECONCILE.dependents(["Deploy etcd"])
@@ -94,7 +94,7 @@ def test_creation_reconcile_and_restore_are_one_graph() -> None:
     assert flow_of("Delete") is DELETE
 
 
-def test_a_flow_can_be_drawn_from_the_status_of_a_shoot() -> None:
+def test_flow_can_be_drawn_from_status_of_shoot() -> None:
     description = "Hand over etcd (FinalSnapshot): the CopyOperation of epoch 1 is Initial"
     lines = draw(MIGRATE, read(MIGRATE, description, {})).splitlines()
     assert lines[0] == "Migrate: 80 % of 10 tasks"
@@ -124,7 +124,7 @@ def test_defaults_of_an_api_server_make_no_difference(tree: Any, added: dict[str
 
 
 @given(trees(), trees())
-def test_each_has_all_of_the_other_only_if_they_are_equal(one: Any, other: Any) -> None:
+def test_each_has_all_of_other_only_if_they_are_equal(one: Any, other: Any) -> None:
     assert (holds(one, other) and holds(other, one)) == (one == other)
 
 

@@ -125,7 +125,7 @@ def marked(epoch: str) -> Object:
         ("9" * 20, "9" * 20, 4, None, None),
     ],
 )
-def test_one_changed_epoch_makes_no_leftover_of_the_rest(
+def test_one_changed_epoch_makes_no_leftover_of_rest(
     namespace: str, cluster: str, of_etcd: int, leftover: int | None, later: int | None
 ) -> None:
     of = scope(BACK, namespace=marked(namespace), cluster=marked(cluster), etcd=etcd(of_etcd))
@@ -264,7 +264,7 @@ def test_no_machine_is_replaced_while_a_worker_comes_back(
 @pytest.mark.parametrize(
     ("deleted", "observed", "is_over"), [(None, 2, True), (NOW.isoformat(), 2, False), (None, 1, False)]
 )
-def test_an_etcd_counts_as_ready_as_it_is_asked_for_now(deleted: str | None, observed: int, is_over: bool) -> None:
+def test_etcd_counts_as_ready_as_it_is_asked_for_now(deleted: str | None, observed: int, is_over: bool) -> None:
     """An API server that starts before has no data, or those of an etcd that ends."""
     metadata = {"generation": 2, "deletionTimestamp": deleted, "annotations": {WOKEN_AT: NOW.isoformat()}}
     status = {"ready": True, "observedGeneration": observed}

@@ -178,7 +178,7 @@ def given(status: Any, found: list[Seed], before: Tree | None = None) -> Tree:
 
 
 @pytest.mark.parametrize("status", [HONEST, *LIES])
-def test_the_place_of_a_bucket_is_the_one_that_operators_wrote_whatever_its_gardenlet_says(status: Any) -> None:
+def test_place_of_bucket_is_that_of_operators(status: Any) -> None:
     named = config(url="s3://{bucket}", endpoint=ENDPOINT)
     assert given(status, [seed("west"), named]) == {**HONEST, "endpoint": ENDPOINT}
     assert given(status, [named], {"url": "s3://former", "endpoint": "https://former.example"})["url"] == HONEST["url"]
@@ -242,7 +242,7 @@ def test_credentials_that_name_another_server_are_noticed(credentials: dict[str,
 
 
 @pytest.mark.parametrize(("short", "whole"), [("https://a", "https://a:443/b"), ("http://a", "http://a:80")])
-def test_the_port_that_a_url_implies_names_no_other_server(short: str, whole: str) -> None:
+def test_port_that_url_implies_names_no_other_server(short: str, whole: str) -> None:
     for first, other in ((short, whole), (whole, short)):
         assert not is_elsewhere({"endpoint": first.encode()}, config(url="s3://{bucket}", endpoint=other))
 

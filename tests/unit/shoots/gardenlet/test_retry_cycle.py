@@ -51,7 +51,7 @@ def test_another_operation_whose_tasks_could_not_start_is_retried_for_its_own_ti
 
 
 @pytest.mark.parametrize("operation", [OperationType.RECONCILE, OperationType.MIGRATE])
-def test_an_operation_that_was_retried_for_its_time_fails(operation: OperationType) -> None:
+def test_operation_that_was_retried_for_its_time_fails(operation: OperationType) -> None:
     reported = after(erroring(operation.value), operation)
     assert state_of(reported) == OperationState.FAILED
     assert reported.retry_cycle_start_time is None

@@ -50,7 +50,7 @@ def test_no_server_is_trusted_wherever_it_stands(place: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("field", ["endpoint", "storageHost", "proxyURL", "server"])
-def test_a_field_for_a_server_names_one_in_a_single_word(field: str) -> None:
+def test_field_for_server_names_one_in_single_word(field: str) -> None:
     assert untrusted({field: "evil"}, {}, AWS, BUCKET, {}) == [f"status.providerStatus.{field}: found evil"]
     assert untrusted({"phase": "ready"}, {}, AWS, BUCKET, {}) == []
 

@@ -115,7 +115,7 @@ async def test_an_order_wakes_no_extension_that_has_released_what_another_seed_r
 
 
 @pytest.mark.parametrize(("wanted", "has", "renews"), [("a", "a", True), ("b", "a", False), ("b", "b", False)])
-async def test_a_lease_is_not_renewed_once_the_shoot_is_to_leave(
+async def test_lease_is_not_renewed_once_shoot_is_to_leave(
     wanted: str, has: str, renews: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Extensions of the next seed wait until it has expired."""
@@ -214,7 +214,7 @@ async def test_each_task_of_a_migration_begins_only_while_this_very_shoot_leaves
     assert (attempt.live.shoot is found) is not stops
 
 
-async def test_a_shoot_that_is_being_deleted_gets_no_finalizer() -> None:
+async def test_shoot_that_is_being_deleted_gets_no_finalizer() -> None:
     """The API server refuses one, and the reconcile would end there."""
     for live, is_held in ((shoot(), True), (shoot(deletionTimestamp="2026-01-01T00:00:00Z"), False)):
         attempt, place = attempted(live)
@@ -232,7 +232,7 @@ async def test_a_shoot_with_objects_here_is_held_though_another_one_claims_them(
     assert place.log == ([] if technical_id else ["remove finalizer"])
 
 
-async def test_the_cluster_has_the_identity_that_the_shoot_has_just_got(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cluster_has_identity_that_shoot_has_just_got(monkeypatch: pytest.MonkeyPatch) -> None:
     """Extensions may act on it at once."""
     written: list[str | None] = []
 
@@ -248,7 +248,7 @@ async def test_the_cluster_has_the_identity_that_the_shoot_has_just_got(monkeypa
 
 
 @pytest.mark.parametrize("operation", [OperationType.MIGRATE, OperationType.RECONCILE, OperationType.DELETE])
-async def test_a_migration_alone_reads_the_shoot_before_each_task(
+async def test_migration_alone_reads_shoot_before_each_task(
     operation: OperationType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guards: list[object] = []

@@ -51,7 +51,7 @@ from tests.support.gardens.gardenlet_scopes import NOW, STARTED, TECHNICAL_ID, a
 from tests.support.servers.embedded_server import client_of, new_server
 
 
-def test_no_etcd_is_deployed_for_an_epoch_of_which_the_garden_does_not_know_that_it_starts() -> None:
+def test_no_etcd_is_deployed_before_recorded_epoch() -> None:
     """The next destination would take the data over from the epoch before."""
     for epochs in (Ownership().add("a", "bucket-a"), STARTED.add("b", "bucket-b").start(2, "b"), Ownership()):
         verdict = backups.deploy_etcd(context(scope(epochs)))
@@ -91,9 +91,7 @@ def infrastructure(last: str, order: str = "", *, is_held: bool = False) -> Exte
         (infrastructure("Migrate Succeeded", is_held=True), False),  # a word in its status, and nothing else
     ],
 )
-def test_a_resource_that_was_not_migrated_is_not_removed_as_its_extension_would_delete_what_it_stands_for(
-    found: ExtensionResource, goes: bool
-) -> None:
+def test_resource_not_migrated_is_not_removed(found: ExtensionResource, goes: bool) -> None:
     verdict = extensions.delete_migrated(Infrastructure)(context(scope(extensions=(found,)), OperationType.MIGRATE))
     assert isinstance(verdict, Action if goes else Wait)
 
@@ -196,9 +194,7 @@ async def test_a_resource_has_its_state_before_it_is_told_to_restore_it() -> Non
         ("Restore Succeeded", "1", "1", "2", False),
     ],
 )
-def test_a_corrected_state_is_given_to_a_restore_that_fails_unless_its_extension_has_saved_another(
-    last: str, given: str, has: str, stored: str, is_given: bool
-) -> None:
+def test_failing_restore_gets_corrected_state(last: str, given: str, has: str, stored: str, is_given: bool) -> None:
     kind, state = last.split()
     marks = {metadata_keys.OPERATION: metadata_keys.RESTORE}
     if given:
@@ -408,7 +404,7 @@ def test_the_etcd_of_an_earlier_stay_is_handed_over_if_no_later_one_has_its_data
     assert isinstance(verdict, Action if hands_over else Done)
 
 
-def test_the_etcd_of_a_shoot_that_is_gone_is_kept_for_nobody() -> None:
+def test_etcd_of_shoot_that_is_gone_is_kept_for_nobody() -> None:
     counted = STARTED.add("b", "bucket-b")
     assert isinstance(backups.wait_for_successor(context(scope(counted), OperationType.DELETE)), Done)
 
@@ -473,7 +469,7 @@ def backup_entry(seed: str, **metadata: Any) -> Object:
 
 
 @pytest.mark.parametrize("is_source", [False, True])
-def test_a_backup_entry_that_a_lost_seed_was_deleting_is_taken_over_so_that_its_deletion_ends(is_source: bool) -> None:
+def test_entry_deleted_by_lost_seed_is_taken_over(is_source: bool) -> None:
     """Else the destination would wait for the finalizer of a gardenlet that is gone; one of its own it removes."""
     task, field = (
         (backups.deploy_source_backup_entry, "source_backup_entry")
@@ -497,9 +493,7 @@ def test_a_backup_entry_of_a_shoot_that_stays_is_not_taken_over_to_be_deleted() 
     [("2", DELETED, False), ("1", DELETED, False), ("0", DELETED, True), ("", DELETED, True), ("2", {}, True)],
     ids=["deleted with the shoot", "before the last epoch", "later ones exist", "kept", "of a shoot that stays"],
 )
-def test_an_etcd_starts_empty_only_where_the_deletion_of_its_shoot_has_deleted_all_backups(
-    since: str, of_shoot: Tree, is_copied: bool
-) -> None:
+def test_etcd_starts_empty_after_deletion_of_backups(since: str, of_shoot: Tree, is_copied: bool) -> None:
     live = backup_entry("a", annotations={BACKUPS_SINCE: since})
     looked = scope(BACK, object=shoot(**of_shoot), backup_entry=live)
     assert (backups.skip_copy(context(looked, OperationType.RESTORE)) == "") == is_copied
@@ -510,7 +504,7 @@ def test_an_etcd_starts_empty_only_where_the_deletion_of_its_shoot_has_deleted_a
     )  # extensions of the lost seed may still act
 
 
-async def test_only_an_entry_that_is_created_for_a_shoot_that_is_being_deleted_says_that_there_are_no_backups() -> None:
+async def test_only_new_entry_of_deleted_shoot_has_none() -> None:
     created: list[Tree] = []
 
     async def create(_resource: object, body: Tree) -> None:

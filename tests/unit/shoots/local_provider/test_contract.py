@@ -108,7 +108,7 @@ def test_migrate_in_an_error_loop_stops_all_calls(case: Case) -> None:
     G47="case BackupEntry",
 )
 @every_kind
-def test_a_resource_moves_without_a_change_of_the_cloud(case: Case) -> None:
+def test_resource_moves_without_change_of_cloud(case: Case) -> None:
     """G8, G9, G10, G24, G26, G29: migrated, deleted, restored with the same state; the source was asked for nothing."""
 
     async def story(simulation: Simulation) -> None:
@@ -213,7 +213,7 @@ def test_nothing_is_done_without_a_lease(case: Case) -> None:
 
 @pytest.mark.demand("G57", "G78", "G79")
 @pytest.mark.parametrize("case", [case for case in CASES if case.calls and case.leased], ids=str)
-def test_a_lease_that_ends_in_the_middle_ends_the_operation(case: Case) -> None:
+def test_lease_that_ends_in_middle_ends_operation(case: Case) -> None:
     """G78, G79: each call takes a minute, and the lease is not renewed; none begins after it."""
 
     async def story(simulation: Simulation) -> None:
@@ -274,7 +274,7 @@ STEPS = [(case, 9 if case.resource.kind == "Worker" else 1) for case in CASES]
 
 @pytest.mark.demand("G27")
 @pytest.mark.parametrize(("case", "step"), sampled([*STEPS, (CASES[1], 1)], *range(len(STEPS))), ids=str)
-def test_a_crash_after_any_write_changes_nothing_of_the_end(case: Case, step: int) -> None:
+def test_crash_after_any_write_changes_nothing_of_end(case: Case, step: int) -> None:
     """G27 and all others: the controllers die after each of their writes, in turn, until none is left."""
 
     async def story(simulation: Simulation) -> None:

@@ -173,7 +173,7 @@ def test_the_state_of_a_worker_follows_its_machines_without_a_reconcile() -> Non
     simulate(story)
 
 
-def test_the_state_is_not_written_once_a_worker_is_migrated() -> None:
+def test_state_is_not_written_once_worker_is_migrated() -> None:
     """Machines go with the shoot's namespace then: a state without them would have others made."""
 
     async def story(simulation: Simulation) -> None:
@@ -199,7 +199,7 @@ def test_the_state_is_not_written_once_a_worker_is_migrated() -> None:
 
 
 @pytest.mark.demand("G9")
-def test_machines_made_after_the_last_state_are_adopted() -> None:
+def test_machines_made_after_last_state_are_adopted() -> None:
     """The state is of two machines; meanwhile there are four. None is made, none is deleted, all keep names."""
 
     async def story(simulation: Simulation) -> None:
@@ -300,7 +300,7 @@ def test_a_shoot_that_falls_asleep_is_restored_though_its_machines_are_gone() ->
 
 
 @pytest.mark.parametrize("lost", [1, 2])
-def test_a_shoot_that_is_being_deleted_is_restored_with_what_is_left_and_nothing_is_created_for_it(lost: int) -> None:
+def test_deleted_shoot_is_restored_without_creation(lost: int) -> None:
     """The source had deleted the rest when it was lost."""
 
     async def story(simulation: Simulation) -> None:

@@ -42,6 +42,6 @@ async def test_each_machine_joins_with_a_token_of_its_own_that_the_shoot_knows_f
     assert {binding.name for binding in (await shoot.list(CLUSTER_ROLE_BINDING)).items} >= GROUPS_BY_ROLE.keys()
 
 
-async def test_user_data_without_a_place_for_a_token_need_none(shoot: Client) -> None:
+async def test_user_data_without_place_for_token_need_none(shoot: Client) -> None:
     assert await BootstrapTokens(shoot, LoopClock(NOW)).inject(b"{}", "machine") == b"{}"
     assert (await shoot.list(SECRET, "kube-system")).items == []

@@ -59,7 +59,7 @@ def test_keys_are_on_p256() -> None:
     assert isinstance(key.curve, ec.SECP256R1)
 
 
-def test_the_encryption_configuration_has_a_key_of_its_own() -> None:
+def test_encryption_configuration_has_key_of_its_own() -> None:
     text = ALL["etcd-encryption-secret"]["encryption-configuration.yaml"].decode()
     assert yaml_trees.trees(text, "secret")[0]["kind"] == "EncryptionConfiguration"
     assert text != generated(2)["etcd-encryption-secret"]["encryption-configuration.yaml"].decode()

@@ -107,7 +107,7 @@ async def test_a_kind_that_is_installed_while_the_controller_runs_is_carried_too
 
 
 @told
-async def test_the_entry_of_an_extension_that_was_removed_goes(world: World) -> None:
+async def test_entry_of_extension_that_was_removed_goes(world: World) -> None:
     await world.set_state("kept")
     await world.set_state("toy", "toy", resource=Extension.resource)
     async with world.syncing():
@@ -176,7 +176,7 @@ async def test_a_seed_whose_caches_are_behind_writes_nothing_once_the_next_epoch
 
 @pytest.mark.demand("G40")
 @told
-async def test_the_destination_goes_on_where_the_source_stopped(world: World) -> None:
+async def test_destination_goes_on_where_source_stopped(world: World) -> None:
     await world.set_state("last")
     async with world.syncing():
         pass
@@ -241,7 +241,7 @@ async def test_many_states_that_are_too_large_together_move_until_the_rest_fits(
 
 @pytest.mark.demand(G21="large states alone, and only what changed is written")
 @told
-async def test_only_the_secrets_of_the_state_that_is_there_remain(world: World) -> None:
+async def test_only_secrets_of_state_that_is_there_remain(world: World) -> None:
     """G21: and only what changed was written."""
     await world.set_state(json_of(700_000))
     async with world.syncing():

@@ -53,7 +53,7 @@ def test_merging_without_being_settled_forgets_nothing(before: SeedStates, after
 
 @pytest.mark.soak
 @given(st.lists(st.integers(0, 900_000), max_size=12), st.integers(0, 100_000))
-def test_a_stored_state_fits_in_an_object_and_is_complete(sizes: list[int], others: int) -> None:
+def test_stored_state_fits_in_object_and_is_complete(sizes: list[int], others: int) -> None:
     rng = random.Random(1)
     states = tuple(
         ResourceState(StateKey("Worker", str(place)), msgspec.json.encode(rng.randbytes(size // 2).hex()))

@@ -82,7 +82,7 @@ def test_a_small_secret_that_unpacks_to_gigabytes_is_not_unpacked() -> None:
 
 @pytest.mark.soak
 @given(JSON)
-def test_a_digest_is_that_of_the_value_however_it_is_written(value: Any) -> None:
+def test_digest_is_that_of_value_however_it_is_written(value: Any) -> None:
     text = msgspec.json.encode(value)
     blanks = msgspec.json.format(text, indent=3)
     assert digests.of_value(text) == digests.of_value(blanks)

@@ -120,7 +120,7 @@ def reads(world: World) -> int:
 
 
 @told
-async def test_a_claim_of_nothing_is_an_error_and_makes_nothing(world: World) -> None:
+async def test_claim_of_nothing_is_error_and_makes_nothing(world: World) -> None:
     with pytest.raises(StaleState, match="there is no ShootState"):
         await world.states("b").claim(await world.shoot(), 2)
     with pytest.raises(NotFound):
@@ -128,7 +128,7 @@ async def test_a_claim_of_nothing_is_an_error_and_makes_nothing(world: World) ->
 
 
 @told
-async def test_the_state_of_an_earlier_shoot_of_the_name_is_not_used(world: World) -> None:
+async def test_state_of_earlier_shoot_of_name_is_not_used(world: World) -> None:
     await world.states().persist(await world.shoot(), [CA], 1)
     await world.garden.client.delete(Shoot.resource, NAME, PROJECT)
     spec = {"provider": {"type": "local"}, "seedName": "a"}
@@ -167,7 +167,7 @@ async def test_at_the_end_of_a_shoot_its_state_goes_with_all_secrets(world: Worl
 
 
 @told
-async def test_the_states_of_a_deleted_one_are_of_no_other_shoot(world: World) -> None:
+async def test_states_of_deleted_one_are_of_no_other_shoot(world: World) -> None:
     """Ownership that can't be read stops the controller: nobody knows whose turn it is."""
     await world.set_state("before")
     patch = {"metadata": {"annotations": {"espalier.gardener.cloud/ownership": "[nonsense"}}}
@@ -181,7 +181,7 @@ async def test_the_states_of_a_deleted_one_are_of_no_other_shoot(world: World) -
 
 
 @told
-async def test_a_late_seed_leaves_the_pieces_of_a_newer_epoch_alone(world: World) -> None:
+async def test_late_seed_leaves_pieces_of_newer_epoch_alone(world: World) -> None:
     """They are there before the reference that names them."""
     shoot = await world.shoot()
     uid = shoot.metadata.uid
@@ -196,7 +196,7 @@ async def test_a_late_seed_leaves_the_pieces_of_a_newer_epoch_alone(world: World
 
 
 @told
-async def test_a_sweep_that_fails_leaves_no_deletion_under_way(world: World) -> None:
+async def test_sweep_that_fails_leaves_no_deletion_under_way(world: World) -> None:
     """The next change may need a Secret of that name again, and finds it while it is still there."""
     shoot, deleted = await world.shoot(), []
     names_of = [pieces.split(state, shoot.metadata.uid, 1)[1][0]["metadata"]["name"] for state in (b"1", b"2")]

@@ -85,7 +85,7 @@ def test_wrong_arguments_and_data_are_named(folder: Path, capsys: pytest.Capture
 
 
 @pytest.mark.soak
-async def test_it_begins_with_a_snapshot_if_there_are_no_data(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_it_begins_with_snapshot_if_there_are_no_data(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     process = _started(folder)
     async with connect(f"unix://{folder}/socket") as client:
         await _served(client)

@@ -88,7 +88,7 @@ def test_nothing_acknowledged_is_lost_by_a_kill_and_a_torn_write_is_not_there(hi
         asyncio.run(story())
 
 
-async def test_an_identity_stays_and_the_term_grows_with_each_start(tmp_path: Path) -> None:
+async def test_identity_stays_and_term_grows_with_each_start(tmp_path: Path) -> None:
     seen = []
     for _ in range(3):
         member = _member(tmp_path)

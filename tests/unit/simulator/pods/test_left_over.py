@@ -30,7 +30,7 @@ def resting(root: Path) -> Iterator[subprocess.Popen[bytes]]:
         child.kill()
 
 
-def test_all_processes_of_the_pod_are_gone_and_no_others(tmp_path: Path) -> None:
+def test_all_processes_of_pod_are_gone_and_no_others(tmp_path: Path) -> None:
     pod, other = tmp_path / "pod", tmp_path / "pod-2"
     with (
         resting(pod / ROOTS / "a") as first,

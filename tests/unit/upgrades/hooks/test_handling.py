@@ -364,7 +364,7 @@ async def test_no_worker_is_the_first_and_nothing_is_asked_of_its_cluster() -> N
         assert made.metadata.labels["cluster.x-k8s.io/deployment-name"] == "garden-md-0"
 
 
-async def test_while_the_cluster_can_not_be_reached_no_node_upgrade_is_made_and_the_answer_says_why() -> None:
+async def test_unreachable_cluster_gets_no_node_upgrade() -> None:
     async with env() as here:
         desired = await machine(here)
         await here.client.delete(SECRET, "garden-kubeconfig", SYSTEM_NAMESPACE)

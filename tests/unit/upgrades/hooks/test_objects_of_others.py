@@ -89,7 +89,7 @@ async def test_hooks_that_are_registered_are_not_written_again() -> None:
     assert len(applied) == 1
 
 
-def test_a_refusal_is_written_on_the_owner_that_was_asked_about_and_on_no_later_one_of_its_name() -> None:
+def test_refusal_is_written_on_asked_owner_only() -> None:
     """Whatever became of it meanwhile: whoever else writes it does not keep the sentence from its Cluster."""
     asked: list[Any] = []
 

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.embedded
 HOUR = 3600.0
 
 
-def test_the_extension_is_registered_before_it_is_served_and_made_again_when_somebody_removes_it() -> None:
+def test_removed_extension_is_registered_again() -> None:
     async def main(simulation: Simulation) -> None:
         server = Server(MemoryStore(), now=simulation.clock.now, random=random.Random(1))
         await server.start()
