@@ -104,7 +104,7 @@ class Ends:
         assert (await objects(at.env), await objects(other.env)) == (self.before, set())
         assert await node_versions(await at.env.workload()) == self.nodes
         assert self.both == []
-        assert {(True, False), (False, False), (at is self.source, at is self.target)} == self.seen
+        assert {(True, False), (at is self.source, at is self.target)} <= self.seen
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -135,7 +135,7 @@ async def ends(control_plane: ControlPlane, other_control_plane: ControlPlane) -
             await env.until_gone()
 
 
-@pytest.mark.parametrize("writes", [pytest.param(1, marks=pytest.mark.soak), 11])
+@pytest.mark.parametrize("writes", [pytest.param(3, marks=pytest.mark.soak), 11])
 async def test_a_move_that_dies_after_writes_goes_on(ends: Ends, writes: int) -> None:
     """The answer to the last write before each death is lost."""
     assert await ends.killed_after(writes)
