@@ -135,7 +135,7 @@ async def ends(control_plane: ControlPlane, other_control_plane: ControlPlane) -
             await env.until_gone()
 
 
-@pytest.mark.parametrize("writes", [pytest.param(3, marks=pytest.mark.soak), 11])
+@pytest.mark.parametrize("writes", [pytest.param(2, marks=pytest.mark.soak), 11])
 async def test_a_move_that_dies_after_writes_goes_on(ends: Ends, writes: int) -> None:
     """The answer to the last write before each death is lost."""
     assert await ends.killed_after(writes)
