@@ -215,7 +215,6 @@ def test_all_that_the_proposals_example_lacks_is_named() -> None:
     }
     found = {one["violation"]["field"]: one["violation"] for one in problems(yaml.safe_dump(cluster))}
     assert set(found) == {
-        "spec.managementCluster.name",
         "spec.eksaVersion",
         "spec.kubernetesVersion",
         "spec.clusterNetwork",

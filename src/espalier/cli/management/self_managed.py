@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+from espalier.api.eksa.cluster import Cluster
 from espalier.cli.clusters import documents
 from espalier.cli.kit.failures import Usage
 from espalier.cli.kit.home import Home
@@ -11,12 +12,12 @@ from espalier.cli.kit.home import Home
 
 def is_self_managed(manifest: documents.Examined) -> bool:
     """True if the Cluster of a manifest names itself as its management cluster, or none."""
-    cluster = documents.cluster_of(manifest.documents)
-    spec = cluster.tree.get("spec")
-    named = spec.get("managementCluster") if isinstance(spec, dict) else None
-    return isinstance(spec, dict) and (
-        named is None or (isinstance(named, dict) and named.get("name") in (None, "", cluster.name))
-    )
+    clusters = [one for one in manifest.documents if one.kind == Cluster.resource.kind]
+    spec = clusters[0].tree.get("spec") if len(clusters) == 1 else None
+    if not isinstance(spec, dict):
+        return False  # reported as for any other cluster
+    cluster, named = clusters[0], spec.get("managementCluster") or {}
+    return isinstance(named, dict) and named.get("name") in (None, "", cluster.name)
 
 
 def environment_of(name: str) -> Home | None:
