@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import base64
 import random
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from espalier.api.core import CERTIFICATE_SIGNING_REQUEST as REQUESTS
 from espalier.api.meta import Tree
 from espalier.kube import client_certificates
 from espalier.kube.client import Client, PatchType
 from espalier.kube.client_certificates import NotIssued
-from espalier.kube.errors import Forbidden, Invalid, NotFound
+from espalier.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from espalier.kube.objects import Object
 from espalier.kube.pki import Authority, new_request
 from espalier.simulator.workload_controllers import certificates
@@ -133,6 +135,22 @@ async def test_an_approved_request_is_signed(client: Client, signer: Authority |
     assert not [item for item in (await client.list(REQUESTS)).items if item.name.startswith("espalier-")]
     if signing is not None:
         signing.cancel()
+
+
+async def test_a_signed_request_is_not_signed_again(client: Client) -> None:
+    """The signer of the simulator may see a request as it was before."""
+    created = await client.create(REQUESTS, body(signerName="example.com/nobody"))
+    approved = await decide(client, created.name, "Approved")
+    earlier = approved.decode(CertificateRequest)
+    earlier = structs.replace(earlier, spec=structs.replace(earlier.spec, signer_name=certificates.SIGNER))
+    authority = Authority.create("contract", now=NOW)
+    snapshot = Snapshot(NOW, random.Random(1), "10.0.0.0/8", certificate_requests=(earlier,), authority=authority)
+    expected: list[AbstractContextManager[object]] = [nullcontext(), pytest.raises(Conflict)]
+    for error in expected:
+        [write] = certificates.plan(snapshot)
+        assert isinstance(write, Change)
+        with error:
+            await client.patch(REQUESTS, created.name, patch=write.patch, type=PatchType.MERGE, subresource="status")
 
 
 async def test_a_request_that_nobody_signs_is_removed(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,8 +25,10 @@ def plan(snapshot: Snapshot) -> Iterator[Write]:
     for request in snapshot.certificate_requests:
         if snapshot.authority is not None and request.spec.signer_name == SIGNER and request.awaits_signature:
             key = Key("", request.metadata.name)
-            status = _status(request, snapshot.authority, snapshot)
-            yield Change(CERTIFICATE_SIGNING_REQUEST, key, {"status": status}, "status")
+            # With the version: a cache that is behind shows a request that was signed meanwhile.
+            version = {"resourceVersion": request.metadata.resource_version}
+            patch = {"metadata": version, "status": _status(request, snapshot.authority, snapshot)}
+            yield Change(CERTIFICATE_SIGNING_REQUEST, key, patch, "status")
 
 
 def _status(request: CertificateRequest, authority: Authority, snapshot: Snapshot) -> Tree:
