@@ -29,21 +29,25 @@ async def suspend(cluster: Client, progress: Progress) -> None:
     Returns once none is in the middle of a reconcile, or after a minute.
     """
     try:
-        found = (await cluster.list(KUSTOMIZATION)).items
+        kustomizations = (await cluster.list(KUSTOMIZATION)).items
     except NotFound:
         return  # the cluster has no Flux
-    for one in sorted(found, key=lambda one: one.name != one.namespace):
+    for kustomization in sorted(
+        kustomizations, key=lambda kustomization: kustomization.name != kustomization.namespace
+    ):
         patch = {"spec": {"suspend": True}}
         try:
-            await cluster.patch(KUSTOMIZATION, one.name, one.namespace, patch=patch, type=PatchType.MERGE)
+            await cluster.patch(
+                KUSTOMIZATION, kustomization.name, kustomization.namespace, patch=patch, type=PatchType.MERGE
+            )
         except NotFound:
             continue
     end = asyncio.get_running_loop().time() + _PATIENCE
     while asyncio.get_running_loop().time() < end:
         busy = [
-            str(one.key)
-            for one in (await cluster.list(KUSTOMIZATION)).items
-            if conditions.is_true(one.decode(Kustomization).status.conditions, "Reconciling")
+            str(kustomization.key)
+            for kustomization in (await cluster.list(KUSTOMIZATION)).items
+            if conditions.is_true(kustomization.decode(Kustomization).status.conditions, "Reconciling")
         ]
         if not busy:
             return
@@ -54,15 +58,17 @@ async def suspend(cluster: Client, progress: Progress) -> None:
 async def share_configuration(cluster: Client, bootstrap: Client, key: Key) -> None:
     """Give the record of a bootstrap the GitOps configuration that a cluster names, if it names any. Idempotent."""
     reference = (await cluster.get(Cluster.resource, key.name, key.namespace)).tree["spec"].get("gitOpsRef")
-    kind = next((one for one in KINDS if reference and one.resource.kind == reference.get("kind")), None)
+    kind = next(
+        (config_kind for config_kind in KINDS if reference and config_kind.resource.kind == reference.get("kind")), None
+    )
     record = await records.managed(bootstrap)
     if kind is None or record is None:
         return
     try:
-        found = await cluster.get(kind.resource, reference["name"], key.namespace)
+        config = await cluster.get(kind.resource, reference["name"], key.namespace)
     except NotFound:
         return  # nobody can say what it was: the move is refused, and says so
-    metadata = {"name": found.name, "namespace": record[0].namespace}
-    await bootstrap.apply(kind.resource, {"metadata": metadata, "spec": found.tree["spec"]})
+    metadata = {"name": config.name, "namespace": record[0].namespace}
+    await bootstrap.apply(kind.resource, {"metadata": metadata, "spec": config.tree["spec"]})
     patch = {"spec": {"gitOpsRef": reference}}
     await bootstrap.patch(Cluster.resource, record[0].name, record[0].namespace, patch=patch, type=PatchType.MERGE)

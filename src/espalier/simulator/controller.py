@@ -273,10 +273,10 @@ class _Builder:
             controller.watch(inventory.infrastructure[provider.machine.kind], owners_of(Machine.resource))
 
         # Management clusters go before the machines: the subscription keeps none of their controllers.
-        found = weakref.ref(controller)
+        reference = weakref.ref(controller)
 
         def changed(_cluster: Key, object_: Object) -> None:
-            annotations, running = object_.metadata.annotations, found()
+            annotations, running = object_.metadata.annotations, reference()
             if running is not None and object_.kind == NODE.kind and (name := annotations.get(names.NODE_MACHINE)):
                 running.enqueue(Key(annotations.get(names.NODE_CLUSTER_NAMESPACE, ""), name))
 

@@ -116,7 +116,8 @@ Error = tuple[str, int]
 
 
 def check(example: str, chosen: list[Fault], errors: Callable[[str], list[Error]]) -> None:
-    """Each fault gives one error, at a field that ends like that of the fault, or is around it, on its line."""
+    """Each fault gives one error, at a field that ends like that of the fault, an entry of it, or around it, on its line.
+    """
     text = manifest(example, chosen)
     found = errors(text)
     left = list(found)
@@ -124,7 +125,8 @@ def check(example: str, chosen: list[Fault], errors: Callable[[str], list[Error]
         of_it = [
             one
             for one in left
-            if (one[0].endswith(field) or field.startswith(one[0] or "?")) and one[1] == line(text, kind, name, one[0])
+            if (one[0].endswith(field) or one[0].startswith(f"{field}[") or field.startswith(one[0] or "?"))
+            and one[1] == line(text, kind, name, one[0])
         ]
         assert of_it, f"no error for {kind} {name} {field}:\n{found}\n{text}"
         left.remove(of_it[0])

@@ -202,7 +202,8 @@ def test_hooks_need_one_kind_more_which_is_reached_by_name_once_it_is_there() ->
         for tree in manifests.installed(PROVIDERS, (), FrontEnd.HOOKS)
         if tree not in manifests.installed(PROVIDERS)
     ]
-    (role,) = more
+    role, of_system = more
+    assert [rule for rule in of_system["rules"] if rule["resources"] == ["machines/finalizers"]]
     rules = [rule for rule in role["rules"] if rule["resources"] == ["extensionconfigs"]]
     assert [(rule["verbs"], rule.get("resourceNames")) for rule in rules] == [
         (["create"], None),

@@ -56,7 +56,7 @@ def test_a_provider_asks_for_what_its_clusters_link_and_for_what_these_name() ->
     (linked,) = (right for right in watched if kinds & set(right.resources) and not right.subresource)
     of_build = {kind.resource for kind in PROVIDER_KINDS}
     assert set(linked.resources) == {*kinds, *of_build, *IDENTITY_PROVIDERS}
-    assert set(linked.verbs) == {"list", "watch", "patch"}
+    assert set(linked.verbs) == {"list", "watch", "patch", "delete"}
     own = set(rbac.rights(ORCHARD).watched) - set(rbac.rights(PROVIDERS).watched) - {linked}
     assert own == {Right((OrchardMachineConfig.resource,), ("patch",), "status")}
     kinds = {OrchardCluster.resource, OrchardMachineTemplate.resource}

@@ -71,8 +71,8 @@ async def _check(client: Client, cluster: Object, consequence: str, instead: str
 async def _repository(client: Client, kustomization: Kustomization) -> str:
     source = kustomization.spec.source_ref
     try:
-        found = await client.get(GIT_REPOSITORY, source.name, source.namespace or kustomization.metadata.namespace)
-        spec = found.decode(GitRepository).spec
+        repository = await client.get(GIT_REPOSITORY, source.name, source.namespace or kustomization.metadata.namespace)
+        spec = repository.decode(GitRepository).spec
     except (KubeError, msgspec.ValidationError):
         return f"{source.kind} {source.name}"
     return in_one_line(f"{concealed(spec.url)}, branch {spec.ref.branch or 'master'}")

@@ -119,12 +119,12 @@ async def check_leaves_none_behind(client: Client, record: Object, release: str)
     before = read(record)
     after = msgspec.structs.replace(before, spec=msgspec.structs.replace(before.spec, eksa_version=release))
     managed = []
-    for one in (await client.list(Cluster.resource)).items:
+    for cluster_object in (await client.list(Cluster.resource)).items:
         with suppress(msgspec.ValidationError):  # its own status says so
-            if one.key != record.key:
-                managed.append((cluster := read(one), releases.parsed(cluster.spec.eksa_version)))
-    if found := list(releases.managed(before, after, managed)):
-        raise Failure(f"cluster {record.key} can't be upgraded: " + "; ".join(map(str, found)))
+            if cluster_object.key != record.key:
+                managed.append((cluster := read(cluster_object), releases.parsed(cluster.spec.eksa_version)))
+    if violations := list(releases.managed(before, after, managed)):
+        raise Failure(f"cluster {record.key} can't be upgraded: " + "; ".join(map(str, violations)))
 
 
 def _upgrade(

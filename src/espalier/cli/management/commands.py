@@ -247,9 +247,9 @@ async def delete_cluster(
         called = documents.cluster_of(manifest.documents).name if manifest is not None else name or ""
         from espalier.cli.management import deleting  # noqa: PLC0415  with all of rendering: not for help
 
-        found = await deleting.meant(called, connect, bootstrap_kubeconfig)
-        if found is not None:
+        target = await deleting.meant(called, connect, bootstrap_kubeconfig)
+        if target is not None:
             self_managed.check_flags(wait=wait, output_format="", all_kinds=all_kinds)
-            await deleting.delete(*found, connect, timeout=seconds, dry_run=dry_run == "server")
+            await deleting.delete(*target, connect, timeout=seconds, dry_run=dry_run == "server")
             return
     await lifecycle.delete_cluster(name, manifest, connect, seconds, all_kinds=all_kinds, wait=wait, dry_run=dry_run)

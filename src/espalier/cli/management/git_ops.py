@@ -152,10 +152,10 @@ async def asked(
 
 def namespace_of(reference: Tree | None, prepared: Sequence[tuple[Resource, Tree]]) -> str:
     """The namespace of Flux that a manifest asks for."""
-    found = _named(reference, prepared) if reference is not None else None
-    if isinstance(found, FluxConfig):
-        return found.spec.system_namespace or flux.NAMESPACE
-    hub = found.spec.flux.github if found is not None and found.spec.flux is not None else None
+    config = _named(reference, prepared) if reference is not None else None
+    if isinstance(config, FluxConfig):
+        return config.spec.system_namespace or flux.NAMESPACE
+    hub = config.spec.flux.github if config is not None and config.spec.flux is not None else None
     return hub.flux_system_namespace or flux.NAMESPACE if hub is not None else flux.NAMESPACE
 
 
@@ -171,9 +171,9 @@ def _named(reference: Tree, prepared: Sequence[tuple[Resource, Tree]]) -> _Confi
 
 
 def _config(cluster: Document, reference: Tree, prepared: Sequence[tuple[Resource, Tree]]) -> _Config:
-    found = _named(reference, prepared)
-    if found is not None:
-        return found
+    config = _named(reference, prepared)
+    if config is not None:
+        return config
     kind, name = reference.get("kind"), reference.get("name")
     message = "a management cluster brings its GitOps configuration; add the object to the manifest"
     violation = Violation("spec.gitOpsRef", f"{kind} {name}", "an object of the manifest", message)

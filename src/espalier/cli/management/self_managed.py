@@ -12,7 +12,7 @@ from espalier.cli.kit.home import Home
 
 def is_self_managed(manifest: documents.Examined) -> bool:
     """True if the Cluster of a manifest names itself as its management cluster, or none."""
-    clusters = [one for one in manifest.documents if one.kind == Cluster.resource.kind]
+    clusters = [document for document in manifest.documents if document.kind == Cluster.resource.kind]
     spec = clusters[0].tree.get("spec") if len(clusters) == 1 else None
     if not isinstance(spec, dict):
         return False  # reported as for any other cluster
