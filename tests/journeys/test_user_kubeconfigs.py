@@ -81,6 +81,7 @@ async def test_kubectl_obtains_certificates_itself(
     file.write_text(printed.out)
     for name, value in cluster.environment.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setenv("KUBECONFIG", str(file))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     client = Client(HttpTransport(Kubeconfig.load([file]).context()))
     try:
@@ -88,6 +89,10 @@ async def test_kubectl_obtains_certificates_itself(
             await client.list(CONFIG_MAP, "default")
     finally:
         await client.close()
+    del tree["users"][0]["user"]["exec"]["env"]
+    file.write_text(yaml.safe_dump(tree))
+    ended = cluster.espalier("kubeconfig", NAME, "--user", "jane", "--credential", KUBECONFIG=str(file))
+    assert (ended.code, ended.out) == (1, ""), "its plugin names the context of the management cluster, so it ends"
 
 
 @pytest.mark.parametrize(
@@ -95,6 +100,7 @@ async def test_kubectl_obtains_certificates_itself(
     [
         (("--user", "system:kube-controller-manager"), "names that begin with system: belong to Kubernetes"),
         (("--user", "jane", "--group", "system:masters"), "names that begin with system: belong to Kubernetes"),
+        (("--user", ""), "--user: found '', allowed is a name of printable characters"),
         (("--user", "j" * 65), "found 65 characters, allowed are 64"),
         (("--user", "jane", "--ttl", "9m"), "--ttl: found 9m, allowed: from 10m to 24h"),
         (("--group", "developers"), "--group: found it without --user NAME"),

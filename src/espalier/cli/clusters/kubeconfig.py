@@ -24,7 +24,7 @@ from espalier.kube.objects import Object
 @click.argument("name", required=False, help="Name of the cluster, unless --shoot is given.")
 @click.option("--aws-iam", is_flag=True, help="For AWS users (AWSIamConfig), with their own credentials.")
 @click.option("--shoot", default="", metavar="NAME", help="Shoot of a garden, instead of a cluster.")
-@click.option("--user", default="", metavar="NAME", help="For this user, instead of an administrator.")
+@click.option("--user", metavar="NAME", help="For this user, instead of an administrator.")
 @click.option("--group", "groups", multiple=True, metavar="NAME", help="Group of --user; may be repeated.")
 @click.option("--ttl", default="", metavar="TIME", help="Validity for --user or --shoot, 10m to 24h. Default: 1h.")
 @click.option("--exec", "by_plugin", is_flag=True, help="For --user: kubectl calls espalier for certificates.")
@@ -36,7 +36,7 @@ async def kubeconfig(
     aws_iam: bool,
     *,
     shoot: str,
-    user: str,
+    user: str | None,
     groups: tuple[str, ...],
     ttl: str,
     by_plugin: bool,
@@ -68,7 +68,7 @@ async def kubeconfig(
     """
     _check_flags(name, shoot, user, ttl=ttl, server=server, aws_iam=aws_iam)
     for flag, given in (("--group", groups), ("--exec", by_plugin), ("--credential", credential)):
-        if given and not user:
+        if given and user is None:
             raise Usage(f"{flag}: found it without --user NAME, for which it is; give both, or omit it")
     if shoot:
         from espalier.cli.shoots import shoot_kubeconfig  # noqa: PLC0415  signs certificates, which others need not load
@@ -81,7 +81,7 @@ async def kubeconfig(
         raise Usage("NAME must be given: the name of a cluster, or --shoot NAME; see `espalier kubeconfig --help`")
     async with connection.connect(connect) as connected:
         key = Key(connected.namespace, name)
-        if user:
+        if user is not None:
             from espalier.cli.clusters import user_kubeconfig  # noqa: PLC0415  signs, which others need not load
 
             person = user_kubeconfig.ClusterUser.of(user, groups, ttl)
@@ -92,7 +92,7 @@ async def kubeconfig(
     output.write_data(content.decode())
 
 
-def _check_flags(name: str | None, shoot: str, user: str, *, ttl: str, server: str, aws_iam: bool) -> None:
+def _check_flags(name: str | None, shoot: str, user: str | None, *, ttl: str, server: str, aws_iam: bool) -> None:
     """Raise `Usage` for flags that exclude or need each other."""
     if name is not None and shoot:
         raise Usage(f"found {name} and --shoot {shoot}; allowed is the name of a cluster, or --shoot NAME")
@@ -100,9 +100,9 @@ def _check_flags(name: str | None, shoot: str, user: str, *, ttl: str, server: s
         raise Usage("--aws-iam: found it beside --shoot, which has no AWSIamConfig; omit one of them")
     if server and not shoot:
         raise Usage("--server: found it without --shoot NAME, for which it is; omit it")
-    if ttl and not shoot and not user:
+    if ttl and not shoot and user is None:
         raise Usage("--ttl: found it without --user NAME or --shoot NAME, for which it is; omit it")
-    if user and (shoot or aws_iam):
+    if user is not None and (shoot or aws_iam):
         raise Usage(
             f"--user: found it beside {'--shoot' if shoot else '--aws-iam'}, which has its own; omit one of them"
         )

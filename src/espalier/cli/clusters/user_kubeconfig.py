@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 
 from espalier.api.resource import Key
 from espalier.cli.kit import flags
+from espalier.cli.kit.connection import files_of
 from espalier.cli.kit.failures import Failure, Usage
 from espalier.kube import client_certificates
 from espalier.kube.access import Access
@@ -95,14 +97,14 @@ def _with_plugin(access: Access, user: ClusterUser, key: Key, connection: flags.
     arguments = ["kubeconfig", key.name, "--credential", "--namespace", key.namespace, "--user", user.name]
     arguments += [word for group in user.groups for word in ("--group", group)]
     arguments += ["--ttl", f"{user.seconds:.0f}s"]
-    if connection.kubeconfig is not None:
-        arguments += ["--kubeconfig", str(connection.kubeconfig.absolute())]
-    if connection.context:
-        arguments += ["--context", connection.context]
+    # This kubeconfig may become kubectl's own, and so the command's: what names the management cluster is fixed here.
+    files = files_of(connection)
+    arguments += ["--context", connection.context or Kubeconfig.load(files).current_context]
     plugin = {
         "apiVersion": API_VERSION,
         "command": "espalier",
         "args": arguments,
+        "env": [{"name": "KUBECONFIG", "value": os.pathsep.join(str(file.absolute()) for file in files)}],
         "interactiveMode": "Never",
         "provideClusterInfo": False,
         "installHint": "install espalier, and give it a kubeconfig of the management cluster",

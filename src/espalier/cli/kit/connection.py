@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import msgspec
 
@@ -40,6 +41,11 @@ class Connected(msgspec.Struct, frozen=True):
 def access_of(connection: flags.Connection, home: Home | None = None) -> Access:
     """The first that exists of `--kubeconfig`, `$KUBECONFIG`, the local environment's and `~/.kube/config`. Raises
     `NotReachable` if there is none."""
+    return Kubeconfig.load(files_of(connection, home)).context(connection.context)
+
+
+def files_of(connection: flags.Connection, home: Home | None = None) -> list[Path]:
+    """The kubeconfig files that the flags select. Raises `NotReachable` if there is none."""
     home = home or Home.locate()
     requested = connection.kubeconfig or os.environ.get("KUBECONFIG")
     files = kubeconfig_files(connection.kubeconfig, os.environ)
@@ -51,7 +57,7 @@ def access_of(connection: flags.Connection, home: Home | None = None) -> Access:
             f"and neither {home.kubeconfig} nor ~/.kube/config exists. "
             "Start the local environment with `espalier up`, or name the kubeconfig of a management cluster."
         )
-    return Kubeconfig.load(files).context(connection.context)
+    return list(files)
 
 
 @asynccontextmanager
