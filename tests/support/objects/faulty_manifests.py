@@ -116,7 +116,7 @@ Error = tuple[str, int]
 
 
 def check(example: str, chosen: list[Fault], errors: Callable[[str], list[Error]]) -> None:
-    """Each fault gives one error, at a field that ends like that of the fault, an entry of it, or around it, on its line."""
+    """Each fault gives one error, at a field that ends like that of the fault, in or around it, on its line."""
     text = manifest(example, chosen)
     found = errors(text)
     left = list(found)
