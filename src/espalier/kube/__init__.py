@@ -1,1 +1,2 @@
-"""An asynchronous Kubernetes client over two transports (HTTP and in-process), with kubeconfig and certificates."""
+"""An asynchronous Kubernetes client over two transports (HTTP and in-process), with kubeconfig,
+certificates, and server-side apply."""

@@ -1,1 +1,1 @@
-"""Field ownership: field sets, server-side apply, and patches."""
+"""Patches, and the check of an applied configuration before `kube/server_side_apply` merges it."""
