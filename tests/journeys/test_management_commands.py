@@ -88,6 +88,17 @@ def test_scenario_1_with_one_management_cluster(machine: LocalEnvironment, tmp_p
     assert not kubeconfig.exists()
 
 
+def test_one_of_another_namespace_is_deleted(machine: LocalEnvironment) -> None:
+    """By its name alone: the kubeconfig in this folder says which it is."""
+    text = MANIFEST.read_text().replace("metadata:\n", "metadata:\n  namespace: team\n")
+    made = machine.espalier("create", "cluster", "-f", "-", stdin=text)
+    assert made.code == 0, made.err
+    deleted = machine.espalier("delete", "cluster", "management", COLUMNS="80")
+    assert deleted.code == 0, deleted.err
+    assert "cluster team/management is gone" in deleted.err
+    assert not folder_of(machine).exists()
+
+
 async def workload_by_the_api(kubeconfig: Path, folder: Path) -> None:
     """A workload cluster is applied, changed and deleted as kubectl does it."""
     async with connection.connect(flags.Connection(kubeconfig)) as connected:

@@ -9,10 +9,13 @@ import pytest
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
+from espalier.cli.clusters.move_judge import ClusterJudge
 from espalier.kube.errors import NotFound, Unreachable
 from espalier.management import plan
+from espalier.management.creation import moved
 from espalier.management.steps import Refused
 from espalier.providers.kinds import CLUSTER_API_KINDS
+from espalier.providers.registry import SIMULATED
 from espalier.runtime.virtual import Simulation, run
 from espalier.simulator.stores import MemoryStores
 from tests.support.environments.bootstraps import (
@@ -51,6 +54,50 @@ def test_a_deleted_management_cluster_leaves_nothing() -> None:
             async with bootstrap(hosts) as env:
                 await env.delete(content)
                 await is_gone(env)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.parametrize("more", [0, 3])
+def test_one_of_another_namespace_leaves_nothing(more: int) -> None:
+    """Its bootstrap is new, and has no such namespace. With `more`, each command dies at a later write."""
+    key = Key("team", MANAGEMENT.name)
+
+    async def main(simulation: Simulation) -> None:
+        async with machines(simulation.clock) as hosts:
+            async with bootstrap(hosts) as env:
+                env.key = key
+                await env.create()
+                content = env.written[-1]
+            async with bootstrap(hosts) as env:
+                env.key = key
+                for deaths in range(4 if more else 0):
+                    env.wrap = Dying(4 + more * deaths)
+                    with pytest.raises(Unreachable):
+                        await env.delete(content)
+                env.wrap = lambda transport: transport
+                await env.delete(content)
+                await is_gone(env)
+                assert (await env.client().list(Cluster.resource, key.namespace)).items == []
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_a_refusal_that_stays_is_not_waited_for() -> None:
+    """What the target lacks, and nobody brings while the command waits."""
+
+    async def main(simulation: Simulation) -> None:
+        async with machines(simulation.clock) as hosts:
+            async with bootstrap(hosts) as env:
+                env.key = Key("team", MANAGEMENT.name)
+                await env.create()
+                cluster = env.connect(env.written[-1])
+            async with bootstrap(hosts) as env:
+                began = asyncio.get_running_loop().time()
+                judge = ClusterJudge(SIMULATED, moves_records=True)
+                with pytest.raises(Refused, match="namespace team does not exist at the target"):
+                    await moved(cluster, env.client(), Key("team", MANAGEMENT.name), judge, env.progress)
+                assert asyncio.get_running_loop().time() - began < 1
 
     run(main, epoch=EPOCH, seed=1)
 

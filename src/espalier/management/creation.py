@@ -183,7 +183,8 @@ async def moved(source: Client, target: Client, key: Key, judge: Judge, progress
             await mover.move([key])
         except (moves.Refused, ServerFailure) as error:  # also a webhook whose manager has just restarted
             problems = error.problems if isinstance(error, moves.Refused) else [str(error)]
-            if asyncio.get_running_loop().time() > end:
+            passes = not isinstance(error, moves.Refused) or error.passes
+            if not passes or asyncio.get_running_loop().time() > end:
                 raise Refused(*problems) from error
             progress.wait(problems[0])
             await asyncio.sleep(_PAUSE)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from espalier.api.core import NAMESPACE
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.listing import first
 from espalier.api.resource import Key
@@ -88,6 +89,7 @@ async def returned(bootstrap: Client, cluster: Client, key: Key, judge: Judge, p
         await moved(bootstrap, cluster, key, judge, progress)
         stored = None
     if (stored is None or record is not None) and await _get(cluster, key) is not None:
+        await bootstrap.apply(NAMESPACE, {"metadata": {"name": key.namespace}})  # as the creation does
         await suspend(cluster, progress)
         await share_configuration(cluster, bootstrap, key)
         await moved(cluster, bootstrap, key, judge, progress)

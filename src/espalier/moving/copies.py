@@ -38,9 +38,11 @@ _AT_ONCE = 8
 class Refused(Exception):
     """A move that can't begin or go on; each text names the object, what was found, and what to do."""
 
-    def __init__(self, problems: Sequence[str]) -> None:
+    def __init__(self, problems: Sequence[str], *, passes: bool = False) -> None:
+        """`passes`: what managers still do may end the problems, so waiting can help."""
         super().__init__("; ".join(problems))
         self.problems = problems
+        self.passes = passes
 
 
 class Judge(Protocol):
@@ -113,7 +115,6 @@ class Copies:
     def obstacles(self, here: Inventory, there: Inventory, key: Key, record: Record | None) -> Iterable[str]:
         """The reasons why the target can't get these objects; `record` is that of a move which began."""
         members, present = self.members(here, there, key), there.index.by_place
-        yield from dict.fromkeys(text for member in members if (text := _unserved(member.resource, there)))
         yield from dict.fromkeys(
             f"namespace {member.object.namespace} does not exist at the target: create it there"
             for member in members
@@ -126,6 +127,11 @@ class Copies:
             is_own = not objects.is_cluster(member) and not objects.is_capi_cluster(member)
             if not is_own or objects.differences(_ownerless(member), copy.object, {}):
                 yield f"{member.name} exists at the target with other content: delete it there, or rename one of them"
+
+    def unserved(self, here: Inventory, there: Inventory, key: Key) -> Iterable[str]:
+        """The kinds of these objects that the target does not serve, or not yet."""
+        members = self.members(here, there, key)
+        yield from dict.fromkeys(text for member in members if (text := _unserved(member.resource, there)))
 
     def uids(self, here: Inventory, there: Inventory) -> dict[str, str]:
         """The uids at the target, by those at the source, of what was copied from there before."""

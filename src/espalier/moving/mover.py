@@ -67,7 +67,7 @@ class Mover:
             problems = {key: list(self._copies.problems(here, there, key, uids)) for key in copying}
             if stopped := {key: texts for key, texts in problems.items() if texts}:
                 await self._copies.all(self._report(key, condition.refused(texts)) for key, texts in stopped.items())
-                raise Refused([text for texts in stopped.values() for text in texts])
+                raise Refused([text for texts in stopped.values() for text in texts], passes=True)
             await self._copies.all(self._settle(here, there, key) for key in copying)
         # What is there was read after it was copied, and nobody has acted since.
         for some in _batches(keys):
@@ -99,13 +99,31 @@ class Mover:
     def _check(self, here: Inventory, there: Inventory, keys: Sequence[Key]) -> None:
         if self.source.uid == self.target.uid:
             raise Refused(["the target is the source itself: give the kubeconfig of another management cluster"])
-        problems: list[str] = []
+        passing: list[str] = []
+        lasting: list[str] = []
         for key in keys:
-            problems += self._obstacles(here, there, key)
-        if problems:
-            raise Refused(list(dict.fromkeys(problems)))
+            passing += self._unready(here, there, key)
+            lasting += self._obstacles(here, there, key)
+        if passing or lasting:
+            raise Refused(list(dict.fromkeys([*passing, *lasting])), passes=not lasting)
+
+    def _unready(self, here: Inventory, there: Inventory, key: Key) -> Iterable[str]:
+        """The reasons that managers may end: changes in progress, and what is being installed at the target."""
+        item = here.index.by_place.get(place_of(CLUSTER, key))
+        if item is None:
+            return []
+        record = record_of(item.object)
+        begun = (self.source.uid, self.target.uid, COPYING)
+        if record is not None and (record.source, record.target, record.state) != begun:
+            return []
+        members = self._copies.members(here, there, key)
+        problems = [text for member in members for text in objects.unfit(member, is_moving=record is not None)]
+        if record is None:
+            problems = [*self.judge.unsettled(here, key), *self.judge.obstacles(here, there, key), *problems]
+        return [*problems, *self._copies.unserved(here, there, key)]
 
     def _obstacles(self, here: Inventory, there: Inventory, key: Key) -> Iterable[str]:
+        """The reasons that stay until somebody does something."""
         place = place_of(CLUSTER, key)
         item, copy = here.index.by_place.get(place), there.index.by_place.get(place)
         if item is None:
@@ -123,12 +141,7 @@ class Mover:
         if record is not None and record.state == HANDED_OVER:
             gone = f"Cluster {key} is handed over, and does not exist at the target: restore the target from a backup"
             return [] if copy is not None else [gone]
-        problems: list[str] = []
-        if record is None:
-            problems += [*self.judge.unsettled(here, key), *self.judge.obstacles(here, there, key)]
-        for member in self._copies.members(here, there, key):
-            problems += objects.unfit(member, is_moving=record is not None)
-        return [*problems, *self._copies.obstacles(here, there, key, record)]
+        return self._copies.obstacles(here, there, key, record)
 
     async def _begun(self, here: Inventory, key: Key) -> Record:
         """The record of the move, written first: from then on the source's manager leaves the cluster alone."""

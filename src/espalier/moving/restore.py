@@ -103,7 +103,11 @@ class Restore:
         if self.source == self.target.uid and self._is_present(there, key):
             return [f"Cluster {key} still exists at the management cluster where it was copied: nothing to restore"]
         record = self._record(here, key)
-        return [*self.judge.obstacles(here, there, key), *self._copies.obstacles(here, there, key, record)]
+        return [
+            *self.judge.obstacles(here, there, key),
+            *self._copies.unserved(here, there, key),
+            *self._copies.obstacles(here, there, key, record),
+        ]
 
     def _is_restored(self, here: Inventory, there: Inventory, key: Key) -> bool:
         """True if the target acts on what was restored from here."""

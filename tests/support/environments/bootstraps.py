@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import BOOTSTRAP
 from espalier.api.manifests import read_manifests
@@ -69,6 +70,7 @@ class Bootstrap:
     progress: Quiet = field(default_factory=Quiet)
     wrap: Callable[[Transport], Transport] = lambda transport: transport
     """Between the command and both API servers, for faults."""
+    key: Key = MANAGEMENT
 
     def client(self) -> Client:
         return Client(InProcessTransport(self.server), user_agent="espalier-cli", field_manager="eks-a-cli")
@@ -76,7 +78,7 @@ class Bootstrap:
     async def create(self) -> None:
         client = self._command(self.client())
         creation = self.creation(client)
-        record = await records.read(client) or records.Record(OPERATION, MANAGEMENT.namespace, MANAGEMENT.name, RELEASE)
+        record = await records.read(client) or records.Record(OPERATION, *self.key, RELEASE)
         await run(client, record, creation.steps(), creation.actions, self.progress, lambda: "")
 
     async def delete(self, content: bytes | None = None) -> None:
@@ -84,17 +86,17 @@ class Bootstrap:
         client = self._command(self.client())
         record = await records.read(client)
         if record is None or record.operation != removal.OPERATION:
-            record = records.Record(removal.OPERATION, MANAGEMENT.namespace, MANAGEMENT.name, RELEASE)
+            record = records.Record(removal.OPERATION, *self.key, RELEASE)
             if content is not None:
                 await records.keep_kubeconfig(client, content)
             await records.write(client, record)
         work = removal.Removal(
-            MANAGEMENT,
+            self.key,
             client,
             lambda kept: self._command(self.connect(kept)),
             ClusterJudge(SIMULATED, moves_records=True),
             self.progress,
-            lambda at: until_gone(at, MANAGEMENT),
+            lambda at: until_gone(at, self.key),
         )
         await run(client, record, work.steps(), work.actions, self.progress, lambda: "")
 
@@ -103,13 +105,13 @@ class Bootstrap:
             self.written.append(content)
 
         return Creation(
-            MANAGEMENT,
+            self.key,
             RELEASE,
             client,
-            Made(client),
+            Made(client, self.key),
             lambda content: self._command(self.connect(content)),
             components.simulated_cluster_api(RELEASE, RELEASES),
-            components.espalier(MANAGEMENT, RELEASE, RELEASES),
+            components.espalier(self.key, RELEASE, RELEASES),
             ClusterJudge(SIMULATED, moves_records=True),
             write,
             self.progress,
@@ -134,12 +136,14 @@ class Made:
     """The cluster of the example, made by the bootstrap's controller."""
 
     client: Client
+    key: Key
 
     async def apply(self) -> None:
-        await applied(self.client, manifest(MANAGEMENT, managed_by=BOOTSTRAP))
+        await self.client.apply(NAMESPACES, {"metadata": {"name": self.key.namespace}})
+        await applied(self.client, manifest(self.key, managed_by=BOOTSTRAP))
 
     async def kubeconfig(self) -> bytes:
-        return await kubeconfig.read(self.client, MANAGEMENT)
+        return await kubeconfig.read(self.client, self.key)
 
 
 def manifest(key: Key, *, managed_by: str) -> list[Tree]:

@@ -41,6 +41,25 @@ async def of_management_cluster(key: Key, flag: flags.Connection) -> tuple[Clien
     return None
 
 
+async def managed(key: Key, flag: flags.Connection) -> Key | None:
+    """The record of the management cluster that is selected, or else of the one whose kubeconfig its creation wrote in
+    this folder; None if neither answers as a management cluster.
+    """
+    for given in (await connected(flag), _opened([lifecycle.kubeconfig_path(key)], None)):
+        if given is None:
+            continue
+        client, _ = given
+        try:
+            record = await records.managed(client)
+        except KubeError:
+            record = None
+        finally:
+            await client.close()
+        if record is not None:
+            return record[0]
+    return None
+
+
 def _opened(files: Sequence[Path], context: str | None) -> tuple[Client, bytes] | None:
     present = [file for file in files if file.exists()]
     if not present:

@@ -18,7 +18,6 @@ from espalier.cli.management import access, self_managed
 from espalier.cli.management.bootstraps import Bootstrap, GivenBootstrap, LocalBootstrap, client_of
 from espalier.cli.management.shown import print_steps
 from espalier.kube.client import Client
-from espalier.kube.errors import KubeError
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.management import plan
 from espalier.management import record as records
@@ -43,19 +42,10 @@ async def meant(name: str, flag: flags.Connection, kubeconfig: Path | None) -> t
     bootstrap = LocalBootstrap(home, _BOOT_SECONDS)
     if home.has_bootstrap():
         return bootstrap, key
-    given = await access.connected(flag)
-    if given is None:
-        return bootstrap, key
-    client, _ = given
-    try:
-        managed = await records.managed(client)
-    except KubeError:
-        managed = None
-    finally:
-        await client.close()
+    managed = await access.managed(key, flag)
     if managed is None:
         return bootstrap, key
-    return (bootstrap, managed[0]) if managed[0].name == name else None
+    return (bootstrap, managed) if managed.name == name else None
 
 
 async def delete(bootstrap: Bootstrap, key: Key, flag: flags.Connection, *, timeout: float, dry_run: bool) -> None:
@@ -78,6 +68,7 @@ async def delete(bootstrap: Bootstrap, key: Key, flag: flags.Connection, *, time
                 try:
                     progress.say("start the bootstrap", aside=elapsed())
                     record = await _begun(client, key, content)
+                    key = record.key
                     work = Removal(
                         record.key,
                         client,
