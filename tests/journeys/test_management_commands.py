@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from espalier.api.capi.cluster import Cluster as CapiCluster
@@ -20,7 +21,7 @@ from espalier.cli.clusters.chosen_release import own_version
 from espalier.cli.clusters.kubeconfig import read as kubeconfig_of
 from espalier.cli.kit import connection, flags
 from espalier.cli.kit.failures import Failure
-from espalier.cli.management import creating
+from espalier.cli.management import changing, creating
 from espalier.kube.client import PatchType
 from espalier.management import record as records
 from espalier.management.steps import Refused
@@ -245,4 +246,33 @@ def test_all_that_is_wrong_is_said_at_once(
 )
 def test_a_bootstrap_of_another_operation_is_refused(record: records.Record, said: str) -> None:
     with pytest.raises(Refused, match=said):
-        creating.check_record(record, Key("default", "management"), OWN)
+        creating.record_of(record, Key("default", "management"), OWN, "{}")
+
+
+def workers(count: int) -> str:
+    tree = {"kind": "Cluster", "metadata": {"name": "management"}, "spec": {"groups": [{"count": count}]}}
+    return records.manifest_of([tree])
+
+
+def test_a_manifest_may_change_until_it_is_made() -> None:
+    record = records.Record("create", "default", "management", OWN, manifest=workers(2))
+    assert creating.record_of(record, record.key, OWN, workers(3)).manifest == workers(3)
+    made = msgspec.structs.replace(record, step="create")
+    assert creating.record_of(made, record.key, OWN, workers(2)) == made
+    said = r"Cluster management: spec.groups\[0\].count: found 3, begun with 2; go on with the manifest"
+    with pytest.raises(Refused, match=said):
+        creating.record_of(made, record.key, OWN, workers(3))
+
+
+def test_a_record_of_an_earlier_build_goes_on() -> None:
+    """It does not say what it was begun with."""
+    made = records.Record("create", "default", "management", OWN, step="create")
+    assert creating.record_of(made, made.key, OWN, workers(3)) == made
+
+
+def test_an_upgrade_to_another_manifest_begins_again() -> None:
+    begun = records.Record("upgrade", "default", "management", OWN, "change", workers(2))
+    begins = [msgspec.structs.replace(begun, step="", manifest=workers(count)) for count in (2, 3)]
+    assert changing.record_of(begun, begins[0]) == begun
+    assert changing.record_of(begun, begins[1]) == begins[1]
+    assert changing.record_of(None, begins[0]) == begins[0]

@@ -139,6 +139,10 @@ def test_kill_9_of_command_and_bootstrap_goes_on(tmp_path: Path, words: str) -> 
                 if line.startswith(f"  {words}"):
                     break
             command.send_signal(signal.SIGKILL)
+        changed = (EXAMPLES / "management.yaml").read_text().replace("count: 2", "count: 3")
+        if words == "move cluster":
+            refused = machine.espalier("create", "cluster", "-f", "-", stdin=changed)
+            assert (refused.code, "found 3, begun with 2" in " ".join(refused.err.split())) == (1, True), refused.err
         running = lock.holder(folder / "world.lock")
         if running is not None and running.pid:
             subprocess.run(["/bin/kill", "-9", str(running.pid)], check=True)

@@ -7,11 +7,15 @@ because the Secret with it moves.
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
+from espalier.api import paths
 from espalier.api.core import CONFIG_MAP, SECRET, ConfigMap, Secret
 from espalier.api.eksa.group import MANAGEMENT_CLUSTER, MANAGEMENT_STATE_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
@@ -34,11 +38,41 @@ class Record(msgspec.Struct, frozen=True):
     """The release of the command that began it."""
     step: str = ""
     """The last step that is done; empty at first."""
+    manifest: str = ""
+    """The manifest that the operation was begun with, as `manifest_of` writes it; empty for a deletion."""
 
     @property
     def key(self) -> Key:
         """The cluster."""
         return Key(self.namespace, self.name)
+
+
+def manifest_of(trees: Iterable[Tree]) -> str:
+    """The objects of a manifest as a record has them."""
+    named = {f"{tree['kind']} {tree['metadata']['name']}": tree for tree in trees}
+    return msgspec.json.encode(named, order="deterministic").decode()
+
+
+def changed(record: Record, manifest: str) -> list[str]:
+    """The fields in which a manifest differs from that of a record, with both values; none if the record has none."""
+    if not record.manifest:
+        return []
+    before, after = msgspec.json.decode(record.manifest), msgspec.json.decode(manifest)
+    texts = []
+    for (name, *path), old, new in paths.differences(before, after, parts=_parts):
+        place = f"{name}: {paths.render(path)}" if path else str(name)
+        texts.append(f"{place}: found {_shown(new)}, begun with {_shown(old)}")
+    return texts
+
+
+def _parts(value: Any) -> Mapping[Any, Any] | None:
+    return dict(enumerate(value)) if isinstance(value, list) else paths.parts_of_map(value)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    return "a value" if isinstance(value, dict | list) else msgspec.json.encode(value).decode()
 
 
 async def read(bootstrap: Client) -> Record | None:

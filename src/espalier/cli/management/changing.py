@@ -87,7 +87,8 @@ async def upgrade(
                 )
 
             work = _upgrade(key, client, lambda: _write(client, prepared), until_done, progress)
-            await _run(work, OPERATION, timeout=timeout, dry_run=dry_run)
+            manifest = records.manifest_of(tree for _, tree in prepared)
+            await _run(work, OPERATION, manifest, timeout=timeout, dry_run=dry_run)
     finally:
         await client.close()
 
@@ -109,7 +110,7 @@ async def upgrade_components(name: str, flag: flags.Connection, *, timeout: floa
             await write(tries=True)
             work = _upgrade(key, client, write, None, progress)
             output.say("\n".join([f"management components of cluster {key}:", *await _images(client, work)]))
-            await _run(work, COMPONENTS, timeout=timeout, dry_run=dry_run)
+            await _run(work, COMPONENTS, "", timeout=timeout, dry_run=dry_run)
     finally:
         await client.close()
 
@@ -139,7 +140,13 @@ def _upgrade(
     return Upgrade(key, own, client, cluster_api, espalier, progress, write, until_done, ClusterJudge(PROVIDERS))
 
 
-async def _run(work: Upgrade, operation: str, *, timeout: float, dry_run: bool) -> None:
+def record_of(record: records.Record | None, begins: records.Record) -> records.Record:
+    """The record of an upgrade that begins or goes on: with another release or manifest, it begins again."""
+    is_same = record is not None and begins == msgspec.structs.replace(record, step="")
+    return record if record is not None and is_same else begins
+
+
+async def _run(work: Upgrade, operation: str, manifest: str, *, timeout: float, dry_run: bool) -> None:
     began, key, progress = time.monotonic(), work.key, work.progress
     if dry_run:
         print_steps(work.steps())
@@ -151,9 +158,9 @@ async def _run(work: Upgrade, operation: str, *, timeout: float, dry_run: bool) 
 
     try:
         async with asyncio.timeout(timeout):
-            record = await records.read(work.cluster)
-            if record is None or record.operation != operation or record.release != work.release:
-                record = records.Record(operation, key.namespace, key.name, work.release)
+            begun = await records.read(work.cluster)
+            record = record_of(begun, records.Record(operation, *key, work.release, manifest=manifest))
+            if record != begun:
                 await records.write(work.cluster, record)
             await run(work.cluster, record, work.steps(), work.actions, progress, elapsed)
             await records.forget(work.cluster)

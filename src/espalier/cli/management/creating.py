@@ -11,9 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from espalier.api.core import NAMESPACE
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import BOOTSTRAP
+from espalier.api.listing import first
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.printable import in_one_line
@@ -191,11 +194,11 @@ async def _run(
     if managed is None:
         raise Refused("the bootstrap is no management cluster: it has no ConfigMap eksa-system/management-cluster")
     asked.cluster["spec"]["managementCluster"] = {"name": managed[0].name}
-    record = await records.read(client)
-    if record is None:
-        record = records.Record(OPERATION, asked.key.namespace, asked.key.name, own)
+    begun = await records.read(client)
+    manifest = records.manifest_of(tree for _, tree in asked.prepared)
+    record = record_of(begun, asked.key, own, manifest)
+    if record != begun:
         await records.write(client, record)
-    check_record(record, asked.key, own)
     creation = _creation(asked, client, path, providers, progress)
     try:
         await run(client, record, creation.steps(), creation.actions, progress, elapsed)
@@ -203,8 +206,13 @@ async def _run(
         await creation.close()
 
 
-def check_record(record: records.Record, key: Key, own: str) -> None:
-    """Raises `Refused` for a bootstrap of another release, operation or cluster."""
+def record_of(record: records.Record | None, key: Key, own: str, manifest: str) -> records.Record:
+    """The record of a creation that begins or goes on. Until the cluster is created, its manifest may change.
+
+    Raises `Refused` for a bootstrap of another release, operation, cluster or manifest.
+    """
+    if record is None:
+        return records.Record(OPERATION, key.namespace, key.name, own, manifest=manifest)
     if record.release != own:
         raise Refused(
             f"the bootstrap was started by the espalier of release {record.release}, and this one is of {own}: go on "
@@ -214,6 +222,14 @@ def check_record(record: records.Record, key: Key, own: str) -> None:
         raise Refused(
             f"the bootstrap is in use: it does `{record.operation} cluster` of cluster {record.key}; go on with that"
         )
+    if not record.step:
+        return msgspec.structs.replace(record, manifest=manifest)
+    if fields := records.changed(record, manifest):
+        raise Refused(
+            f"the creation of cluster {key} was begun with another manifest: {first(fields, 5, separator='; ')}; go on "
+            "with the manifest that it was begun with, then give this one to `espalier upgrade cluster -f FILE`"
+        )
+    return record
 
 
 def _creation(asked: Asked, client: Client, path: Path, providers: Providers, progress: Progress) -> Creation:
