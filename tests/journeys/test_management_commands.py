@@ -21,6 +21,7 @@ from espalier.cli.clusters.chosen_release import own_version
 from espalier.cli.clusters.kubeconfig import read as kubeconfig_of
 from espalier.cli.kit import connection, flags
 from espalier.cli.kit.failures import Failure
+from espalier.cli.kit.home import Home
 from espalier.cli.management import changing, creating
 from espalier.kube.client import PatchType
 from espalier.management import record as records
@@ -154,6 +155,23 @@ def test_one_with_clusters_is_not_deleted(machine: LocalEnvironment) -> None:
     assert machine.espalier("delete", "cluster", "garden", KUBECONFIG=str(kubeconfig)).code == 0
     listed = machine.espalier("delete", "cluster", "management", "--dry-run=server")
     assert (listed.code, "2. move cluster default/management to the bootstrap" in listed.out) == (0, True)
+    assert "not checked" not in listed.err
+
+
+def test_a_dry_run_starts_no_machines(machine: LocalEnvironment) -> None:
+    assert machine.espalier("create", "cluster", "-f", str(MANIFEST)).code == 0
+    home = Home(folder_of(machine))
+    assert machine.espalier("down", ESPALIER_HOME=str(home.root)).code == 0
+    for wanted in (False, True):  # created, and in the middle of a deletion
+        home.want_bootstrap(wanted=wanted)
+        listed = machine.espalier("delete", "cluster", "management", "--dry-run=server")
+        assert (listed.code, "2. move cluster default/management to the bootstrap" in listed.out) == (0, True)
+        said = f"not checked: the clusters that it manages, for its machines do not run; `ESPALIER_HOME={home.root}"
+        assert said in in_one_line(listed)
+    home.want_bootstrap(wanted=False)
+    again = machine.espalier("create", "cluster", "-f", str(MANIFEST), "--dry-run=server")
+    assert (again.code, "already exists, and manages itself" in in_one_line(again)) == (1, True)
+    assert not home.is_running()
 
 
 @pytest.mark.parametrize("case", ["kubeconfig", "name", "release", "folder"])

@@ -31,6 +31,10 @@ class Bootstrap(Protocol):
     def title(self) -> str:
         """Where it is, for messages."""
 
+    @property
+    def stopped(self) -> str:
+        """The command that starts its machines, which a dry run does not give; empty if they run."""
+
     async def is_in_use(self, key: Key) -> bool:
         """True if an operation on a cluster did not end yet. The machines run afterwards."""
 
@@ -61,6 +65,11 @@ class LocalBootstrap:
     def title(self) -> str:
         """Where it is."""
         return str(self.home.root)
+
+    @property
+    def stopped(self) -> str:
+        """`espalier up` in its folder."""
+        return "" if self.home.is_running() else f"ESPALIER_HOME={self.home.root} espalier up --detach"
 
     async def is_in_use(self, key: Key) -> bool:
         """True if the bootstrap is wanted."""
@@ -141,6 +150,7 @@ class GivenBootstrap:
         """Raises `Failure` for any other API server than that of the local environment."""
         self._access = Kubeconfig.load([kubeconfig]).context()
         self.title = str(kubeconfig)
+        self.stopped = ""
         local = Kubeconfig.load([home.kubeconfig]).context().server if home.kubeconfig.exists() else "none"
         if self._access.server != local:
             raise Failure(

@@ -77,7 +77,9 @@ async def create(
     with all that is wrong.
     """
     began = time.monotonic()
-    bootstrap, wrong = await _bootstrap(documents.cluster_of(documents_), flag, boot_seconds, bootstrap_kubeconfig)
+    bootstrap, wrong = await _bootstrap(
+        documents.cluster_of(documents_), flag, boot_seconds, bootstrap_kubeconfig, dry_run=dry_run
+    )
     try:
         asked = await _asked(documents_, problems, flag.namespace or _DEFAULT, flux_manifests)
     except ManifestError as error:
@@ -146,7 +148,7 @@ async def _asked(
 
 
 async def _bootstrap(
-    cluster: Document, flag: flags.Connection, boot_seconds: float, kubeconfig: Path | None
+    cluster: Document, flag: flags.Connection, boot_seconds: float, kubeconfig: Path | None, *, dry_run: bool
 ) -> tuple[Bootstrap, list[str]]:
     """The bootstrap, which is not started, and everything on this machine that is in the way."""
     key = Key(cluster.namespace or flag.namespace or _DEFAULT, cluster.name)
@@ -165,7 +167,8 @@ async def _bootstrap(
     if home.bootstrap.exists():
         if home.has_bootstrap():
             return bootstrap, []
-        await bootstrap.resume()
+        if not dry_run:
+            await bootstrap.resume()
         return bootstrap, [
             f"cluster {key} already exists, and manages itself: change it with `espalier upgrade cluster -f FILE`, or "
             f"delete it with `espalier delete cluster {key.name}`, with its kubeconfig"

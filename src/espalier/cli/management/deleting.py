@@ -58,6 +58,14 @@ async def delete(bootstrap: Bootstrap, key: Key, flag: flags.Connection, *, time
 
         try:
             async with asyncio.timeout(timeout):
+                if dry_run and bootstrap.stopped:
+                    _print_steps(bootstrap, key, progress)
+                    progress.say(
+                        "not checked: the clusters that it manages, for its machines do not run; "
+                        f"`{bootstrap.stopped}` starts them",
+                        sign="[yellow]![/]",
+                    )
+                    return
                 content = await _checked(bootstrap, key, flag)
                 if dry_run:
                     _print_steps(bootstrap, key, progress)
