@@ -254,17 +254,28 @@ def test_all_that_is_wrong_is_said_at_once(
             records.Record("create", "default", "management", "v0.25.1"),
             "was started by the espalier of release v0",
         ),
-        (records.Record("create", "default", "other", OWN), "it does `create cluster` of cluster default/other"),
+        (
+            records.Record("create", "default", "other", OWN),
+            "it creates cluster default/other: go on with `espalier create cluster -f FILE --flag`, with the",
+        ),
+        (
+            records.Record("delete", "team", "other", OWN),
+            "it deletes cluster team/other: go on with `espalier delete cluster other -n team --flag`, then create",
+        ),
+        (
+            records.Record("delete", "team", "other", "v0.25.1"),
+            "with that one, or delete what it made with `espalier delete cluster other -n team --flag`",
+        ),
         (
             records.Record("delete", "default", "management", OWN),
-            "it does `delete cluster` of cluster",
+            "it deletes cluster default/management: go on with `espalier delete cluster management --flag`",
         ),
     ],
-    ids=["release", "cluster", "operation"],
+    ids=["release", "cluster", "other-deletion", "other-release", "operation"],
 )
 def test_a_bootstrap_of_another_operation_is_refused(record: records.Record, said: str) -> None:
     with pytest.raises(Refused, match=said):
-        creating.record_of(record, Key("default", "management"), OWN, "{}")
+        creating.record_of(record, Key("default", "management"), OWN, "{}", " --flag")
 
 
 def workers(count: int) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from espalier.api.resource import Key
-from espalier.cli.kit import connection
+from espalier.cli.kit import connection, shown_commands
 from espalier.cli.kit.failures import Exit, Failure, Overdue
 from espalier.cli.kit.home import Home
 from espalier.clusters.observe.rules import messages
@@ -34,6 +34,10 @@ class Bootstrap(Protocol):
     @property
     def stopped(self) -> str:
         """The command that starts its machines, which a dry run does not give; empty if they run."""
+
+    @property
+    def flag(self) -> str:
+        """The flag that names it in a command, after a space; empty if the name of the cluster does."""
 
     async def is_in_use(self, key: Key) -> bool:
         """True if an operation on a cluster did not end yet. The machines run afterwards."""
@@ -59,6 +63,7 @@ class LocalBootstrap:
 
     def __init__(self, home: Home, boot_seconds: float) -> None:
         self.home = home
+        self.flag = ""
         self._boot_seconds = boot_seconds
 
     @property
@@ -151,6 +156,7 @@ class GivenBootstrap:
         self._access = Kubeconfig.load([kubeconfig]).context()
         self.title = str(kubeconfig)
         self.stopped = ""
+        self.flag = f" --bootstrap-kubeconfig {shown_commands.path(kubeconfig)}"
         local = Kubeconfig.load([home.kubeconfig]).context().server if home.kubeconfig.exists() else "none"
         if self._access.server != local:
             raise Failure(

@@ -104,7 +104,7 @@ async def create(
                 client = await bootstrap.connect()
                 try:
                     progress.say("start the bootstrap", aside=elapsed())
-                    await _run(asked, client, path, providers, progress, elapsed)
+                    await _run(asked, client, bootstrap.flag, path, providers, progress, elapsed)
                 finally:
                     await client.close()
                 progress.wait("remove the bootstrap")
@@ -187,6 +187,7 @@ async def _bootstrap(
 async def _run(
     asked: Asked,
     client: Client,
+    bootstrap_flag: str,
     path: Path,
     providers: Providers,
     progress: Progress,
@@ -199,7 +200,7 @@ async def _run(
     asked.cluster["spec"]["managementCluster"] = {"name": managed[0].name}
     begun = await records.read(client)
     manifest = records.manifest_of(tree for _, tree in asked.prepared)
-    record = record_of(begun, asked.key, own, manifest)
+    record = record_of(begun, asked.key, own, manifest, bootstrap_flag)
     if record != begun:
         await records.write(client, record)
     creation = _creation(asked, client, path, providers, progress)
@@ -209,21 +210,31 @@ async def _run(
         await creation.close()
 
 
-def record_of(record: records.Record | None, key: Key, own: str, manifest: str) -> records.Record:
+def record_of(
+    record: records.Record | None, key: Key, own: str, manifest: str, bootstrap_flag: str = ""
+) -> records.Record:
     """The record of a creation that begins or goes on. Until the cluster is created, its manifest may change.
 
     Raises `Refused` for a bootstrap of another release, operation, cluster or manifest.
     """
     if record is None:
         return records.Record(OPERATION, key.namespace, key.name, own, manifest=manifest)
+    namespace = "" if record.namespace == _DEFAULT else f" -n {record.namespace}"
+    deletion = f"`espalier delete cluster {record.name}{namespace}{bootstrap_flag}`"
     if record.release != own:
         raise Refused(
             f"the bootstrap was started by the espalier of release {record.release}, and this one is of {own}: go on "
-            f"with that one, or delete what it made with `espalier delete cluster {key.name}`"
+            f"with that one, or delete what it made with {deletion}"
         )
-    if record.operation != OPERATION or record.key != key:
+    if record.operation != OPERATION:
         raise Refused(
-            f"the bootstrap is in use: it does `{record.operation} cluster` of cluster {record.key}; go on with that"
+            f"the bootstrap is in use, it deletes cluster {record.key}: go on with {deletion}, "
+            f"then create cluster {key}"
+        )
+    if record.key != key:
+        raise Refused(
+            f"the bootstrap is in use, it creates cluster {record.key}: go on with `espalier create cluster -f "
+            f"FILE{bootstrap_flag}`, with the manifest of that cluster, or delete what it made with {deletion}"
         )
     if not record.step:
         return msgspec.structs.replace(record, manifest=manifest)
