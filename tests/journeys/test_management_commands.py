@@ -74,6 +74,10 @@ def test_a_management_cluster_is_created_from_nothing(machine: LocalEnvironment)
     assert told.code == 0, told.err
     again = machine.espalier("create", "cluster", "-f", str(MANIFEST))
     assert (again.code, "already exists, and manages itself" in in_one_line(again)) == (1, True)
+    other = MANIFEST.read_text().replace("metadata:\n", "metadata:\n  namespace: prod\n")
+    again = machine.espalier("create", "cluster", "-f", "-", stdin=other)
+    said = "error: cluster default/management already exists, and manages itself: choose another name, for folder"
+    assert (again.code, said in in_one_line(again)) == (1, True), again.err
 
 
 @pytest.mark.demand("L70")
@@ -123,7 +127,7 @@ async def workload_by_the_api(kubeconfig: Path, folder: Path) -> None:
         assert left.name == "management"
 
 
-def test_a_command_upgrades_a_management_cluster(machine: LocalEnvironment) -> None:
+def test_a_command_upgrades_a_management_cluster(machine: LocalEnvironment, tmp_path: Path) -> None:
     assert machine.espalier("create", "cluster", "-f", str(MANIFEST)).code == 0
     kubeconfig = machine.home / "management" / "management-eks-a-cluster.kubeconfig"
     shown = ("get", "clusters", "management", "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].message}")
@@ -132,6 +136,15 @@ def test_a_command_upgrades_a_management_cluster(machine: LocalEnvironment) -> N
     assert (listed.code, "3. upgrade cluster default/management" in listed.out) == (0, True), listed.err
     kept = machine.espalier("upgrade", "cluster", "-f", "-", "--keep-release", stdin=text)
     assert (kept.code, "gets the release of this espalier" in in_one_line(kept)) == (2, True)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    lost = machine.espalier("upgrade", "cluster", "-f", "-", stdin=text, folder=elsewhere)
+    assert (lost.code, in_one_line(lost)) == (
+        1,
+        "error: no kubeconfig of cluster default/management here: neither "
+        "management/management-eks-a-cluster.kubeconfig nor the kubeconfig in use is its own; give it with "
+        "--kubeconfig",
+    )
     fixed = text.replace("192.168.0.0/16", "172.16.0.0/16")
     refused = machine.espalier("upgrade", "cluster", "-f", "-", stdin=fixed)
     assert (refused.code, "spec.clusterNetwork.pods" in in_one_line(refused)) == (1, True), refused.err
@@ -171,6 +184,8 @@ def test_a_dry_run_starts_no_machines(machine: LocalEnvironment) -> None:
     home.want_bootstrap(wanted=False)
     again = machine.espalier("create", "cluster", "-f", str(MANIFEST), "--dry-run=server")
     assert (again.code, "already exists, and manages itself" in in_one_line(again)) == (1, True)
+    upgraded = machine.espalier("upgrade", "cluster", "-f", str(MANIFEST))
+    assert (upgraded.code, "its simulated machines do not run; `ESPALIER_HOME=" in in_one_line(upgraded)) == (1, True)
     assert not home.is_running()
 
 

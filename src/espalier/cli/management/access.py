@@ -9,6 +9,8 @@ from pathlib import Path
 from espalier.api.resource import Key
 from espalier.cli.clusters import lifecycle
 from espalier.cli.kit import flags
+from espalier.cli.kit.failures import Failure
+from espalier.cli.management import self_managed
 from espalier.cli.management.bootstraps import client_of
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError
@@ -39,6 +41,20 @@ async def of_management_cluster(key: Key, flag: flags.Connection) -> tuple[Clien
             return client, content
         await client.close()
     return None
+
+
+def unreached(key: Key) -> Failure:
+    """The error for a management cluster that neither the kubeconfig in use nor the one in this folder reaches."""
+    home = self_managed.environment_of(key.name)
+    if home is not None and not home.is_running():
+        return Failure(
+            f"cluster {key} does not answer: its simulated machines do not run; "
+            f"`ESPALIER_HOME={home.root} espalier up --detach` starts them"
+        )
+    return Failure(
+        f"no kubeconfig of cluster {key} here: neither {lifecycle.kubeconfig_path(key)} nor the kubeconfig in use is "
+        "its own; give it with --kubeconfig"
+    )
 
 
 async def managed(key: Key, flag: flags.Connection) -> Key | None:

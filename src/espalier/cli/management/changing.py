@@ -16,12 +16,12 @@ from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.api.violations import ManifestError, Problem
-from espalier.cli.clusters import chosen_release, documents, examination, lifecycle, preflight, waiting
+from espalier.cli.clusters import chosen_release, documents, examination, preflight, waiting
 from espalier.cli.clusters.move_judge import ClusterJudge
 from espalier.cli.kit import flags, output
 from espalier.cli.kit.failures import Failure, Overdue
 from espalier.cli.kit.progress import Progress
-from espalier.cli.management import access, components
+from espalier.cli.management import access, components, self_managed
 from espalier.cli.management.shown import print_steps
 from espalier.clusters.observe.rules import changes, releases
 from espalier.clusters.observe.scope import read
@@ -37,11 +37,16 @@ _DEFAULT = "default"
 
 
 async def is_created(parsed: Sequence[Document], flag: flags.Connection) -> bool:
-    """True if the Cluster of a manifest is a management cluster that a command created, and can be reached."""
+    """True if the Cluster of a manifest is a management cluster that a command created.
+
+    Raises `Failure` for one that was created on this machine, and can't be reached.
+    """
     document = documents.cluster_of(parsed)
     key = Key(document.namespace or flag.namespace or _DEFAULT, document.name)
     given = await access.of_management_cluster(key, flag)
     if given is None:
+        if self_managed.environment_of(key.name) is not None:
+            raise access.unreached(key)
         return False
     client, _ = given
     try:
@@ -176,10 +181,7 @@ async def _run(work: Upgrade, operation: str, manifest: str, *, timeout: float, 
 async def _reached(key: Key, flag: flags.Connection) -> tuple[Client, bytes]:
     given = await access.of_management_cluster(key, flag)
     if given is None:
-        raise Failure(
-            f"cluster {key} can't be reached: neither {lifecycle.kubeconfig_path(key)} nor the kubeconfig in use is "
-            "that of a management cluster of this name; give its kubeconfig with --kubeconfig"
-        )
+        raise access.unreached(key)
     return given
 
 

@@ -28,7 +28,7 @@ from espalier.cli.kit import flags, shown_commands
 from espalier.cli.kit.failures import Failure, Overdue
 from espalier.cli.kit.home import Home
 from espalier.cli.kit.progress import Progress
-from espalier.cli.management import components, git_ops, self_managed
+from espalier.cli.management import access, components, git_ops, self_managed
 from espalier.cli.management.bootstraps import Bootstrap, GivenBootstrap, LocalBootstrap, client_of
 from espalier.cli.management.git_ops import GitOps
 from espalier.cli.management.shown import print_steps
@@ -169,10 +169,7 @@ async def _bootstrap(
             return bootstrap, []
         if not dry_run:
             await bootstrap.resume()
-        return bootstrap, [
-            f"cluster {key} already exists, and manages itself: change it with `espalier upgrade cluster -f FILE`, or "
-            f"delete it with `espalier delete cluster {key.name}`, with its kubeconfig"
-        ]
+        return bootstrap, [await _in_use(key, flag, home)]
     wrong = [overwritten] if path.exists() else []
     place = next(folder for folder in (home.root, *home.root.parents) if folder.exists())
     free = shutil.disk_usage(place).free
@@ -182,6 +179,21 @@ async def _bootstrap(
             "ESPALIER_HOME to a folder on another disk"
         )
     return bootstrap, wrong
+
+
+async def _in_use(key: Key, flag: flags.Connection, home: Home) -> str:
+    """The refusal of a name that a management cluster of this machine has, whose namespace its kubeconfig tells."""
+    known = await access.managed(key, flag)
+    existing = known if known is not None and known.name == key.name else None
+    if existing is not None and existing != key:
+        return (
+            f"cluster {existing} already exists, and manages itself: choose another name, for folder {home.root} is "
+            "for one name, in whatever namespace"
+        )
+    return (
+        f"cluster {existing or key.name} already exists, and manages itself: change it with `espalier upgrade cluster "
+        f"-f FILE`, or delete it with `espalier delete cluster {key.name}`, with its kubeconfig"
+    )
 
 
 async def _run(

@@ -108,11 +108,7 @@ async def _checked(bootstrap: Bootstrap, key: Key, flag: flags.Connection) -> by
         return None
     given = await access.of_management_cluster(key, flag)
     if given is None:
-        path = lifecycle.kubeconfig_path(key)
-        raise Failure(
-            f"cluster {key} can't be reached: neither {path} nor the kubeconfig in use is its own; give its kubeconfig "
-            "with --kubeconfig"
-        )
+        raise access.unreached(key)
     client, content = given
     try:
         await check_manages_nobody(client, key)
