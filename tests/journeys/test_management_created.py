@@ -86,6 +86,10 @@ def test_the_api_changes_no_created_management_cluster() -> None:
             await cluster.apply(Cluster.resource, tree)
             await asyncio.sleep(CALM)
             assert await nodes(cluster) == before
+            found = (await cluster.get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)).decode(Cluster)
+            (ready,) = [one for one in found.status.conditions if one.type == "Ready"]
+            scaled = "2 of 3 worker machines exist; `espalier upgrade cluster` scales a management cluster"
+            assert (ready.reason, ready.message) == ("Paused", scaled)
             patch = {"metadata": {"annotations": {PAUSED_ANNOTATION: None}}}
             with pytest.raises(Forbidden, match="can't be created or changed through the API"):
                 await cluster.patch(

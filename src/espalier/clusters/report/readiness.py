@@ -527,6 +527,8 @@ def _way_out(scope: Scope, what: str) -> str:
 
 def _not_scaling(scope: Scope) -> Wait | None:
     """Why a different number of replicas in the Cluster API object is not corrected; None if it is about to be."""
+    if scope.is_paused and scope.is_management:
+        return Wait(Reason.PAUSED, "`espalier upgrade cluster` scales a management cluster")
     if scope.is_paused:
         return Wait(Reason.PAUSED, "nothing is scaled while the cluster is paused")
     if not scope.is_settled or policy(scope.cluster.metadata.annotations) not in (None, Policy.REPORT):
