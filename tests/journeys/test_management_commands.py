@@ -206,6 +206,7 @@ def test_bad_input_is_refused_before_anything_starts(machine: LocalEnvironment, 
         said = "management-clusters"
     told = machine.espalier("create", "cluster", "-f", "-", stdin=text)
     assert (told.code in (1, 2), said in in_one_line(told)) == (True, True), told.err
+    assert told.err.count("error: ") == 1, told.err
     assert not folder_of(machine).exists()
 
 
