@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import stat
 from collections.abc import Iterator
@@ -90,6 +91,10 @@ def test_scenario_1_with_one_management_cluster(machine: LocalEnvironment, tmp_p
     deleted = machine.espalier("delete", "cluster", "management")
     assert deleted.code == 0, deleted.err
     assert "cluster default/management is gone" in deleted.err
+    for told in (made, deleted):
+        steps = [line for line in told.err.splitlines() if line.endswith(" s)")]
+        assert len(steps) > 3
+        assert [line for line in steps if not re.search(r" \(after \d+ s\)$", line)] == []
     assert not folder_of(machine).exists()
     assert not kubeconfig.exists()
 

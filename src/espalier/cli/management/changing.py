@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
@@ -22,7 +21,7 @@ from espalier.cli.kit import flags, output
 from espalier.cli.kit.failures import Failure, Overdue
 from espalier.cli.kit.progress import Progress
 from espalier.cli.management import access, components, self_managed
-from espalier.cli.management.shown import print_steps
+from espalier.cli.management.shown import print_steps, since_now
 from espalier.clusters.observe.rules import changes, releases
 from espalier.clusters.observe.scope import read
 from espalier.kube.client import Client, PatchType
@@ -152,14 +151,11 @@ def record_of(record: records.Record | None, begins: records.Record) -> records.
 
 
 async def _run(work: Upgrade, operation: str, manifest: str, *, timeout: float, dry_run: bool) -> None:
-    began, key, progress = time.monotonic(), work.key, work.progress
+    elapsed, key, progress = since_now(), work.key, work.progress
     if dry_run:
         print_steps(work.steps())
         progress.say(f"cluster {key} would be upgraded (dry run)")
         return
-
-    def elapsed() -> str:
-        return f"{time.monotonic() - began:.0f} s"
 
     try:
         async with asyncio.timeout(timeout):

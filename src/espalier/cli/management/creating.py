@@ -6,7 +6,6 @@ import asyncio
 import importlib.util
 import os
 import shutil
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +30,7 @@ from espalier.cli.kit.progress import Progress
 from espalier.cli.management import access, components, git_ops, self_managed
 from espalier.cli.management.bootstraps import Bootstrap, GivenBootstrap, LocalBootstrap, client_of
 from espalier.cli.management.git_ops import GitOps
-from espalier.cli.management.shown import print_steps
+from espalier.cli.management.shown import print_steps, since_now
 from espalier.clusters.design.provider import Providers
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
@@ -76,7 +75,7 @@ async def create(
     """Create it, or go on; by an existing bootstrap, if its kubeconfig is given. Raises `ManifestError` and `Failure`,
     with all that is wrong.
     """
-    began = time.monotonic()
+    elapsed = since_now()
     bootstrap, wrong = await _bootstrap(
         documents.cluster_of(documents_), flag, boot_seconds, bootstrap_kubeconfig, dry_run=dry_run
     )
@@ -90,10 +89,6 @@ async def create(
         raise Failure("\nerror: ".join(wrong))
     path = lifecycle.kubeconfig_path(asked.key)
     with Progress() as progress:
-
-        def elapsed() -> str:
-            return f"{time.monotonic() - began:.0f} s"
-
         if dry_run:
             _print_steps(asked, bootstrap, path, progress)
             return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from espalier.cli.kit.home import Home
 from espalier.cli.kit.progress import Progress
 from espalier.cli.management import access, self_managed
 from espalier.cli.management.bootstraps import Bootstrap, GivenBootstrap, LocalBootstrap, client_of
-from espalier.cli.management.shown import print_steps
+from espalier.cli.management.shown import print_steps, since_now
 from espalier.kube.client import Client
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.management import plan
@@ -50,12 +49,8 @@ async def meant(name: str, flag: flags.Connection, kubeconfig: Path | None) -> t
 
 async def delete(bootstrap: Bootstrap, key: Key, flag: flags.Connection, *, timeout: float, dry_run: bool) -> None:
     """Delete it, or go on. Raises `Failure`."""
-    began = time.monotonic()
+    elapsed = since_now()
     with Progress() as progress:
-
-        def elapsed() -> str:
-            return f"{time.monotonic() - began:.0f} s"
-
         try:
             async with asyncio.timeout(timeout):
                 if dry_run and bootstrap.stopped:

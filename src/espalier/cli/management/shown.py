@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from espalier.cli.kit import output
 from espalier.management.plan import Planned
+from espalier.management.steps import Elapsed
+
+
+def since_now() -> Elapsed:
+    """The time since this call, for the lines of steps: `after 46 s`."""
+    began = time.monotonic()
+    return lambda: f"after {time.monotonic() - began:.0f} s"
 
 
 def print_steps(steps: Sequence[Planned]) -> None:
