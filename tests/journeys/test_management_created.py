@@ -7,9 +7,14 @@ import asyncio
 import pytest
 
 from espalier.api.capi.cluster import Cluster as CapiCluster
-from espalier.api.core import NODE, VALIDATING_WEBHOOK_CONFIGURATION
+from espalier.api.core import NAMESPACE, NODE, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import ALLOW_DELETE_WHEN_PAUSED_ANNOTATION, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import (
+    ALLOW_DELETE_WHEN_PAUSED_ANNOTATION,
+    INFRASTRUCTURE_ANNOTATION,
+    PAUSED_ANNOTATION,
+    SYSTEM_NAMESPACE,
+)
 from espalier.api.resource import Key
 from espalier.clusters import rbac
 from espalier.kube.client import Client, PatchType
@@ -45,6 +50,8 @@ def test_a_created_management_cluster_manages_itself() -> None:
             made = await cluster.get(CapiCluster.resource, MANAGEMENT.name, SYSTEM_NAMESPACE)
             assert not made.tree["spec"].get("paused")
             assert await records.managed(cluster) == (MANAGEMENT, records.RUNNING)
+            system = await cluster.get(NAMESPACE, SYSTEM_NAMESPACE)
+            assert system.metadata.annotations[INFRASTRUCTURE_ANNOTATION] == hosts.workloads.identity
             assert (len(before), await nodes(cluster)) == (3, before)
 
     run(main, epoch=EPOCH, seed=1)

@@ -15,6 +15,7 @@ from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import MOVE_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.resource import Key
+from espalier.cli.local.environment.management import record_infrastructure
 from espalier.clusters.design.names import GATE_KEY, GATE_KEY_FIELD
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound, Unreachable
@@ -447,5 +448,29 @@ def test_a_cluster_of_a_taken_name_gets_no_machines() -> None:
         await target.client.delete(Cluster.resource, GARDEN.name, NAMESPACE)
         await target.until_gone()
         assert await node_versions(workload) == nodes
+
+    between(story)
+
+
+async def version_of(env: ManagedEnvironment) -> str:
+    return (await env.client.get(Cluster.resource, GARDEN.name, NAMESPACE)).resource_version
+
+
+def test_machines_of_another_process_are_refused() -> None:
+    """The API server of the cluster would have no data at the target."""
+
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        for env, identity in ((source, "these"), (target, "others")):
+            await record_infrastructure(env.client, identity)
+        before, version = await objects(source), await version_of(source)
+        with pytest.raises(Refused, match="the target does not reach the machines of the source"):
+            await (await mover(source.client, target.client)).move([GARDEN])
+        with pytest.raises(Refused, match="the target does not reach the machines of the source"):
+            await (await mover(source.client, target.client)).check([GARDEN])
+        assert (await objects(source), await objects(target)) == (before, set())
+        assert await version_of(source) == version
+        await record_infrastructure(target.client, "these")
+        await (await mover(source.client, target.client)).move([GARDEN])
+        assert await objects(target) == before
 
     between(story)

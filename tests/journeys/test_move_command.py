@@ -17,6 +17,7 @@ from espalier.cli.clusters import move
 from espalier.cli.clusters.lost_source import answers
 from espalier.cli.kit import connection, flags
 from espalier.cli.kit.failures import Damaged, Failure
+from espalier.cli.local.environment.management import record_infrastructure
 from espalier.kube.access import Access
 from espalier.moving import folder
 from tests.support.environments.environment import LocalEnvironment
@@ -115,6 +116,26 @@ def test_a_folder_is_written_and_restored_with_consent(
         (saved / "objects" / "foreign").touch()
         with pytest.raises(Damaged, match="has files that are not in its index: objects/foreign"):
             await call(**restore, source_is_lost=True)
+
+    between(story)
+
+
+def test_a_folder_of_other_machines_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        call, saved = calling(source, target, monkeypatch, capsys), tmp_path / "saved"
+        await record_infrastructure(source.client, "these")
+        await call(to_folder=saved)
+        await source.managing.stop()
+        for identity in ("", "others"):
+            await record_infrastructure(target.client, identity)
+            with pytest.raises(Failure, match="the target does not reach the machines of the source"):
+                await call(from_folder=saved, kubeconfig=TARGET, source_is_lost=True)
+            assert await objects(target) == set()
+        assert not (saved / "restores.json").exists()
+        await record_infrastructure(target.client, "these")
+        assert "is restored" in (await call(from_folder=saved, kubeconfig=TARGET, source_is_lost=True))[1]
 
     between(story)
 

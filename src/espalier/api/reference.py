@@ -120,6 +120,7 @@ class Writer(StrEnum):
     EXTENSION = "extension"
     ETCD = "controller of Etcds"
     MACHINES = "machine controller manager"
+    ENVIRONMENT = "local environment"
 
 
 class MetadataProse(NamedTuple):

@@ -83,7 +83,8 @@ class Index(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The contents of a folder.
 
     `source` is the uid of the management cluster, `server` its URL and `authority` the PEM of its certificate
-    authority; `taken` is a time as Kubernetes writes it, `release` that of the program.
+    authority; `taken` is a time as Kubernetes writes it, `release` that of the program, `infrastructure` as a `Side`
+    has it.
     """
 
     format: int
@@ -95,6 +96,7 @@ class Index(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     left_out: list[Named] = msgspec.field(default_factory=list)
     server: str = ""
     authority: str = ""
+    infrastructure: str = ""
 
     @property
     def keys(self) -> list[Key]:

@@ -141,6 +141,8 @@ class Mover:
         if record is not None and record.state == HANDED_OVER:
             gone = f"Cluster {key} is handed over, and does not exist at the target: restore the target from a backup"
             return [] if copy is not None else [gone]
+        if record is None and (unreached := self.target.unreached(self.source.infrastructure)):
+            return unreached
         return self._copies.obstacles(here, there, key, record)
 
     async def _begun(self, here: Inventory, key: Key) -> Record:

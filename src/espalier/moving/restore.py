@@ -22,7 +22,8 @@ from espalier.runtime.clock import SystemClock
 
 @dataclass
 class Restore:
-    """Restores clusters to `target` from `items`, which the management cluster with uid `source` had.
+    """Restores clusters to `target` from `items`, which the management cluster with uid `source` had. `infrastructure`
+    is that of their machines, as a `Side` has it.
 
     `say` gets a sentence for each step.
     """
@@ -32,6 +33,7 @@ class Restore:
     target: Side
     judge: Judge
     say: Callable[[str], None]
+    infrastructure: str = ""
     now: Callable[[], datetime] = lambda: SystemClock().now()
     _copies: Copies = field(init=False)
 
@@ -102,6 +104,8 @@ class Restore:
             return []
         if self.source == self.target.uid and self._is_present(there, key):
             return [f"Cluster {key} still exists at the management cluster where it was copied: nothing to restore"]
+        if unreached := self.target.unreached(self.infrastructure):
+            return unreached
         record = self._record(here, key)
         return [
             *self.judge.obstacles(here, there, key),

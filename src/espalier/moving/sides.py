@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
-from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import GROUP, INFRASTRUCTURE_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.client import Client
@@ -47,18 +47,32 @@ class Inventory:
 
 @dataclass(frozen=True)
 class Side:
-    """A management cluster; `uid`, that of its system namespace, distinguishes it from every other."""
+    """A management cluster; `uid`, that of its system namespace, distinguishes it from every other.
+
+    `infrastructure` identifies simulated machines that only some management clusters reach; empty for all others.
+    """
 
     client: Client
     uid: str
+    infrastructure: str = field(default="", kw_only=True)
 
     @classmethod
     async def of(cls, client: Client) -> Side | None:
         """The management cluster of a client; None if it has no system namespace."""
         try:
-            return cls(client, (await client.get(NAMESPACE, SYSTEM_NAMESPACE)).metadata.uid)
+            metadata = (await client.get(NAMESPACE, SYSTEM_NAMESPACE)).metadata
         except NotFound:
             return None
+        return cls(client, metadata.uid, infrastructure=metadata.annotations.get(INFRASTRUCTURE_ANNOTATION, ""))
+
+    def unreached(self, infrastructure: str) -> list[str]:
+        """The reason why clusters with machines of `infrastructure` can't be managed here; none if it is unknown."""
+        if infrastructure in ("", self.infrastructure):
+            return []
+        return [
+            "the target does not reach the machines of the source: simulated machines, and the API servers on them, "
+            "are those of one process; create both management clusters with the same --bootstrap-kubeconfig"
+        ]
 
     async def read(self) -> Inventory:
         """All objects of our kinds and Cluster API's, with Secrets and ConfigMaps, and the kinds and namespaces."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import uuid
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +15,9 @@ from espalier.apiserver.storage.store import MemoryStore, Store
 
 class Stores(Protocol):
     """A store for each cluster."""
+
+    def identity(self) -> str:
+        """The same for whoever has these stores, also later, and for nobody else."""
 
     def open(self, cluster: Key) -> Store:
         """The store of a cluster, with its existing data."""
@@ -32,6 +36,7 @@ class Stores(Protocol):
 
 
 _DATABASE = "objects.db"
+_IDENTITY = "identity"
 
 
 class FolderStores:
@@ -39,6 +44,16 @@ class FolderStores:
 
     def __init__(self, home: Path) -> None:
         self._home = home
+
+    def identity(self) -> str:
+        """Generated once, and kept in a file."""
+        file = self._home / "clusters" / _IDENTITY
+        if not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            staged = file.with_name(f".{_IDENTITY}")
+            staged.write_text(f"{uuid.uuid4()}\n")
+            staged.replace(file)
+        return file.read_text().strip()
 
     def open(self, cluster: Key) -> Store:
         """The store of a cluster, with its existing data."""
@@ -72,8 +87,13 @@ class FolderStores:
 class MemoryStores:
     """Stores in memory, which live as long as this object."""
 
-    def __init__(self) -> None:
+    def __init__(self, identity: str = "memory") -> None:
+        self._identity = identity
         self._stores: dict[Key, Store] = {}
+
+    def identity(self) -> str:
+        """The one it was made with."""
+        return self._identity
 
     def open(self, cluster: Key) -> Store:
         """The store of a cluster, with its existing data."""

@@ -61,6 +61,11 @@ class Workloads:
         self.webhooks: Callable[[Key], CallWebhook] | None = None
         """Returns what calls the webhooks of a cluster; None: no webhook of a workload cluster is reached."""
 
+    @property
+    def identity(self) -> str:
+        """The identity of these machines, for all management clusters that reach them."""
+        return self._stores.identity()
+
     def subscribe(self, changed: Changed) -> None:
         """Call `changed` with each changed object of the `WATCHED` kinds, of every cluster."""
         self._subscribers.append(changed)

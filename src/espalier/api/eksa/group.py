@@ -99,6 +99,15 @@ MOVED_FROM_ANNOTATION: Annotated[
         "`espalier move` copied the object from the management cluster with this uid; the number counts the moves.",
     ),
 ] = f"{GROUP}/moved-from"
+INFRASTRUCTURE_ANNOTATION: Annotated[
+    str,
+    Annotation(
+        "Namespace `eksa-system`",
+        Writer.ENVIRONMENT,
+        "The process of simulated machines that this management cluster reaches. A cluster moves only between "
+        "management clusters that reach the same ones.",
+    ),
+] = f"{GROUP}/infrastructure"
 MANAGEMENT_STATE_ANNOTATION: Annotated[
     str,
     Annotation(

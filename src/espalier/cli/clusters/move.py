@@ -167,6 +167,7 @@ async def _to_folder(
             left_out=[folder.Named(*key, why) for key, why in taken.left_out.items()],
             server=access.server,
             authority=(access.certificate_authority or b"").decode(),
+            infrastructure=side.infrastructure,
         )
         folder.write(path, index, taken.items)
         progress.say(f"{len(taken.clusters)} clusters are in {path}; keep it where only administrators can read it")
@@ -196,7 +197,7 @@ async def _from_folder(
     chosen = [key for key in chosen if not names or key.name in names]
     if absent := [name for name in dict.fromkeys(names) if name not in {key.name for key in chosen}]:
         raise Failure(f"--cluster: not in {path}: {first(absent, 3)}; it has {first(index.keys, 10)}")
-    restore = Restore(index.source, saved.items, target, judge, progress.say)
+    restore = Restore(index.source, saved.items, target, judge, progress.say, index.infrastructure)
     if not back and target.uid != index.source and await answers(index.server, index.authority):
         raise Failure(
             f"the management cluster of {path} lives: {index.server} answers with its certificate. Move the clusters "

@@ -15,7 +15,7 @@ from espalier.api.eksa import network
 from espalier.api.eksa.cluster import Cluster, ClusterSpec, ManagementCluster
 from espalier.api.eksa.control_plane import ControlPlaneConfiguration
 from espalier.api.eksa.fields import Ref
-from espalier.api.eksa.group import MANAGEMENT_CLUSTER, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import INFRASTRUCTURE_ANNOTATION, MANAGEMENT_CLUSTER, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import ObjectMeta
 from espalier.kube.client import Client, PatchType
@@ -86,6 +86,14 @@ async def follow_newest(client: Client, releases: Releases, name: str = MANAGEME
         await client.patch(Cluster.resource, name, "default", patch={"spec": wanted}, type=PatchType.MERGE)
     except ApiError as error:
         _log.warning("the management cluster keeps its release", release=cluster.spec.eksa_version, reason=str(error))
+
+
+async def record_infrastructure(client: Client, identity: str) -> None:
+    """Have the management cluster say which machines it reaches; idempotent."""
+    namespace = await client.get(NAMESPACE, SYSTEM_NAMESPACE)
+    if namespace.metadata.annotations.get(INFRASTRUCTURE_ANNOTATION) != identity:
+        patch = {"metadata": {"annotations": {INFRASTRUCTURE_ANNOTATION: identity}}}
+        await client.patch(NAMESPACE, SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE)
 
 
 async def _namespace(client: Client) -> None:

@@ -17,6 +17,7 @@ from espalier.apiserver.access.webhook_calls import HttpWebhooks
 from espalier.apiserver.access.webhooks import CallFailed, CallWebhook, WebhookCall
 from espalier.cli.install.deployment import HEALTH_PORT, WEBHOOK_PORT
 from espalier.cli.kit.hints import hint
+from espalier.cli.local.environment.management import record_infrastructure
 from espalier.cli.programs import components
 from espalier.cli.programs.installation import InstallReleases
 from espalier.cli.programs.manager import LEASE
@@ -70,6 +71,7 @@ class ManagementPods:
 
     async def manager(self, container: Container) -> int:
         """`espalier manager`."""
+        await record_infrastructure(container.network.workload.client, self._workloads.identity)
         webhooks = Webhooks(port=None)
         manager = self._manager(container, LEASE, SYSTEM_NAMESPACE)
         installing = InstallReleases(manager.client, manager.caches, self._releases)

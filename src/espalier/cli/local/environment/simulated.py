@@ -25,6 +25,7 @@ from espalier.cli.local.environment.management import (
     follow_newest,
     make_record,
     prepare_kinds,
+    record_infrastructure,
 )
 from espalier.cli.local.environment.management_pods import machines as machines_component
 from espalier.cli.local.images.upgrader_images import UpgraderImages
@@ -143,6 +144,7 @@ async def managed(
         from_git = stand_in.component(flux.fetch)
         assemble(manager, [from_git], client=flux_client)
         await prepare_kinds(client, releases, (*kinds((*made_of, from_git)), *SIMULATED_KINDS), name)
+        await record_infrastructure(client, hosts.workloads.identity)
         for resource, tree in manifests.webhook_configurations(IN_PROCESS):
             await client.apply(resource, tree)
         managing = ManagerTask.begin(manager)
