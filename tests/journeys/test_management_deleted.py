@@ -11,9 +11,11 @@ from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.cli.clusters.move_judge import ClusterJudge
 from espalier.kube.errors import NotFound, Unreachable
+from espalier.kube.wire import Request, Response, Transport
 from espalier.management import plan
 from espalier.management.creation import moved
 from espalier.management.steps import Refused
+from espalier.moving.condition import BY_MOVE
 from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.providers.registry import SIMULATED
 from espalier.runtime.virtual import Simulation, run
@@ -96,7 +98,7 @@ def test_a_refusal_that_stays_is_not_waited_for() -> None:
                 began = asyncio.get_running_loop().time()
                 judge = ClusterJudge(SIMULATED, moves_records=True)
                 with pytest.raises(Refused, match="namespace team does not exist at the target"):
-                    await moved(cluster, env.client(), Key("team", MANAGEMENT.name), judge, env.progress)
+                    await moved(cluster, env.client(), Key("team", MANAGEMENT.name), judge, env.progress, BY_MOVE)
                 assert asyncio.get_running_loop().time() - began < 1
 
     run(main, epoch=EPOCH, seed=1)
@@ -133,6 +135,40 @@ def test_a_deletion_killed_at_any_write_goes_on(more: int) -> None:
                     else:
                         break
                 assert deaths > 2
+                await is_gone(env)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+class HandingOver(Dying):
+    """The command dies with the report of the hand-over."""
+
+    async def request(self, transport: Transport, request: Request) -> Response:
+        if b"ClusterHandedOver" in (request.body or b""):
+            self.after = 1
+        return await super().request(transport, request)
+
+
+def test_a_handed_over_cluster_is_not_ready() -> None:
+    """Where it was, whoever looks with its kubeconfig sees that it is being deleted."""
+
+    async def main(simulation: Simulation) -> None:
+        async with machines(simulation.clock) as hosts:
+            async with bootstrap(hosts) as env:
+                await env.create()
+                content = env.written[-1]
+            async with bootstrap(hosts) as env:
+                env.wrap = HandingOver(10**6)
+                with pytest.raises(Unreachable):
+                    await env.delete(content)
+                await asyncio.sleep(60)
+                record = await env.connect(content).get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)
+                for type_ in ("Ready", "Moving"):
+                    (found,) = [one for one in record.decode(Cluster).status.conditions if one.type == type_]
+                    assert (found.status, found.reason) == (str(type_ == "Moving"), "ClusterHandedOver")
+                    assert "if no `espalier delete cluster management` runs, give it again" in (found.message or "")
+                env.wrap = lambda transport: transport
+                await env.delete(content)
                 await is_gone(env)
 
     run(main, epoch=EPOCH, seed=1)

@@ -22,6 +22,7 @@ from espalier.management import record as records
 from espalier.management.plan import Planned
 from espalier.management.steps import Actions, Progress, Refused
 from espalier.moving import mover as moves
+from espalier.moving.condition import Standings, of_management_cluster
 from espalier.moving.mover import Judge, Mover
 from espalier.moving.sides import Side
 
@@ -122,7 +123,8 @@ class Creation:
     async def _move(self) -> None:
         cluster = await self._reached()
         await until_released(cluster, self.release, self.progress)
-        await moved(self.bootstrap, cluster, self.key, self.judge, self.progress)
+        standings = of_management_cluster("espalier create cluster")
+        await moved(self.bootstrap, cluster, self.key, self.judge, self.progress, standings)
 
     async def _mark(self) -> None:
         cluster = await self._reached()
@@ -171,12 +173,14 @@ async def until_released(cluster: Client, release: str, progress: Progress) -> N
     )
 
 
-async def moved(source: Client, target: Client, key: Key, judge: Judge, progress: Progress) -> None:
+async def moved(
+    source: Client, target: Client, key: Key, judge: Judge, progress: Progress, standings: Standings
+) -> None:
     """Move a management cluster, or go on with it. What follows from the last change of it is waited for."""
     here, there = await Side.of(source), await Side.of(target)
     if here is None or there is None:
         raise Refused(f"cluster {key}: namespace eksa-system is gone {'here' if here is None else 'there'}")
-    mover = Mover(here, there, judge, progress.wait)
+    mover = Mover(here, there, judge, progress.wait, standings=standings)
     end = asyncio.get_running_loop().time() + _PATIENCE
     while True:
         try:

@@ -21,6 +21,7 @@ from espalier.management.creation import moved, until_answering
 from espalier.management.handed_over import share_configuration, suspend
 from espalier.management.plan import Planned
 from espalier.management.steps import Actions, Progress, Refused
+from espalier.moving.condition import of_management_cluster
 from espalier.moving.mover import Judge, Mover
 from espalier.moving.record import COPYING, record_of
 from espalier.moving.sides import Side
@@ -81,18 +82,19 @@ async def returned(bootstrap: Client, cluster: Client, key: Key, judge: Judge, p
     """Have a management cluster at its bootstrap, wherever a move of it was interrupted."""
     here, stored = await Side.of(bootstrap), await _get(bootstrap, key)
     there = await Side.of(cluster)
+    standings = of_management_cluster(f"espalier delete cluster {key.name}", is_deletion=True)
     record = record_of(stored) if stored is not None else None
     if here is not None and there is not None and record is not None and record.source == here.uid:
         if record.state == COPYING:
             await Mover(here, there, judge, progress.wait).take_back([key])
             return
-        await moved(bootstrap, cluster, key, judge, progress)
+        await moved(bootstrap, cluster, key, judge, progress, standings)
         stored = None
     if (stored is None or record is not None) and await _get(cluster, key) is not None:
         await bootstrap.apply(NAMESPACE, {"metadata": {"name": key.namespace}})  # as the creation does
         await suspend(cluster, progress)
         await share_configuration(cluster, bootstrap, key)
-        await moved(cluster, bootstrap, key, judge, progress)
+        await moved(cluster, bootstrap, key, judge, progress, standings)
 
 
 async def check_manages_nobody(cluster: Client, key: Key) -> None:

@@ -5,7 +5,7 @@ Whoever reads its status learns how that ends. The manager leaves the cluster al
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from espalier.api.conditions import timestamp
 from espalier.api.eksa.reasons import Reason
@@ -16,36 +16,65 @@ from espalier.kube.errors import Conflict, NotFound
 from espalier.moving.objects import CLUSTER, MOVING
 from espalier.moving.sides import Side
 
-COPYING = (
-    Reason.CLUSTER_BEING_MOVED,
-    "the cluster is being moved to another management cluster, and neither acts on it; if no `espalier move` runs, "
-    "give it here again to go on, or with --back to take the move back",
-)
-HANDED_OVER = (
-    Reason.CLUSTER_HANDED_OVER,
-    "the cluster is handed over to another management cluster, and what is left here is deleted; if no `espalier move` "
-    "runs, give it here again to end the move",
+
+class Standings(NamedTuple):
+    """What is reported of moves that a command makes: reasons, and messages that say how to go on."""
+
+    copying: tuple[str, str]
+    handed_over: tuple[str, str]
+    ways: str
+    """What to do about a move that stopped."""
+    ends_ready: bool = False
+    """True if condition Ready becomes False with the hand-over, because the cluster is about to be deleted."""
+
+
+BY_MOVE = Standings(
+    (
+        Reason.CLUSTER_BEING_MOVED,
+        "the cluster is being moved to another management cluster, and neither acts on it; if no `espalier move` runs, "
+        "give it here again to go on, or with --back to take the move back",
+    ),
+    (
+        Reason.CLUSTER_HANDED_OVER,
+        "the cluster is handed over to another management cluster, and what is left here is deleted; if no `espalier "
+        "move` runs, give it here again to end the move",
+    ),
+    "give `espalier move` here again to go on, or with --back to take the move back",
 )
 RESTORED = (
     Reason.CLUSTER_BEING_RESTORED,
     "the cluster is being restored, and nobody acts on it before all of its objects are there; if no `espalier move` "
     "runs, give it again with --from-folder to go on, or with --back, too, to delete what is there",
 )
+_READY = "Ready"
 _ATTEMPTS = 5
 _LONGEST = 4000
 """Characters of a message, of which an API server takes 32768."""
 
 
-def refused(problems: list[str]) -> tuple[str, str]:
+def of_management_cluster(command: str, *, is_deletion: bool = False) -> Standings:
+    """Those of a command that moves a management cluster to or from its bootstrap."""
+    again = f"if no `{command}` runs, give it again to go on"
+    why = "because it is being deleted" if is_deletion else "because it is being created"
+    return Standings(
+        (Reason.CLUSTER_BEING_MOVED, f"the management cluster is being moved, {why}; {again}"),
+        (Reason.CLUSTER_HANDED_OVER, f"the management cluster is handed over, {why}; {again}"),
+        f"give `{command}` again to go on",
+        ends_ready=is_deletion,
+    )
+
+
+def refused(problems: list[str], ways: str) -> tuple[str, str]:
     """Reason and message of a move that ended because of these problems."""
-    ways = "give `espalier move` here again to go on, or with --back to take the move back"
     text = "; ".join(problems)
     why = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     return Reason.MOVE_REFUSED, f"the move to another management cluster stopped, and nobody acts: {why}; {ways}"
 
 
-async def report(side: Side, key: Key, standing: tuple[str, str] | None, now: datetime) -> None:
-    """Write how a move stands; with None, that there is none."""
+async def report(
+    side: Side, key: Key, standing: tuple[str, str] | None, now: datetime, *, ends_ready: bool = False
+) -> None:
+    """Write how a move stands; with None, that there is none. With `ends_ready`, condition Ready says the same."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             cluster = await side.client.get(CLUSTER, key.name, key.namespace)
@@ -53,6 +82,12 @@ async def report(side: Side, key: Key, standing: tuple[str, str] | None, now: da
             return
         before: list[Tree] = (cluster.tree.get("status") or {}).get("conditions") or []
         after = _changed(before, standing, cluster.metadata.generation, now)
+        if ends_ready and standing is not None:
+            reason, message = standing
+            after = [
+                {**one, "status": "False", "reason": reason, "message": message} if one.get("type") == _READY else one
+                for one in after
+            ]
         if after == before:
             return
         metadata = {"uid": cluster.metadata.uid, "resourceVersion": cluster.resource_version}

@@ -15,6 +15,7 @@ import msgspec
 from espalier.api.eksa.group import MOVE_ANNOTATION, PAUSED_ANNOTATION, PAUSED_BY_MOVE
 from espalier.api.resource import Key
 from espalier.moving import condition, copies, objects
+from espalier.moving.condition import Standings
 from espalier.moving.copies import Copies, Judge, Refused, annotate, place_of, record_of
 from espalier.moving.objects import CLUSTER, Item, Place
 from espalier.moving.record import COPYING, HANDED_OVER, Record, next_epoch
@@ -38,6 +39,7 @@ class Mover:
     judge: Judge
     say: Callable[[str], None]
     now: Callable[[], datetime] = lambda: SystemClock().now()
+    standings: Standings = condition.BY_MOVE
     _copies: Copies = field(init=False)
 
     def __post_init__(self) -> None:
@@ -66,7 +68,9 @@ class Mover:
             uids = self._copies.uids(here, there)
             problems = {key: list(self._copies.problems(here, there, key, uids)) for key in copying}
             if stopped := {key: texts for key, texts in problems.items() if texts}:
-                await self._copies.all(self._report(key, condition.refused(texts)) for key, texts in stopped.items())
+                await self._copies.all(
+                    self._report(key, condition.refused(texts, self.standings.ways)) for key, texts in stopped.items()
+                )
                 raise Refused([text for texts in stopped.values() for text in texts], passes=True)
             await self._copies.all(self._settle(here, there, key) for key in copying)
         # What is there was read after it was copied, and nobody has acted since.
@@ -157,9 +161,9 @@ class Mover:
             await annotate(self.source, item.object, {MOVE_ANNOTATION: record.text, PAUSED_ANNOTATION: PAUSED_BY_MOVE})
             self.say(f"cluster {key}: paused at the source")
         if record.state == HANDED_OVER:
-            await self._report(key, condition.HANDED_OVER)
+            await self._report(key, self.standings.handed_over, ends_ready=self.standings.ends_ready)
         if record.state == COPYING:
-            await self._report(key, condition.COPYING)
+            await self._report(key, self.standings.copying)
             await copies.pause(self.source, key, paused=True)
         return record
 
@@ -174,7 +178,7 @@ class Mover:
         record = self._required(here, key)
         handed = msgspec.structs.replace(record, state=HANDED_OVER)
         await annotate(self.source, item.object, {MOVE_ANNOTATION: handed.text})
-        await self._report(key, condition.HANDED_OVER)
+        await self._report(key, self.standings.handed_over, ends_ready=self.standings.ends_ready)
 
     async def _activate(self, here: Inventory, there: Inventory, key: Key) -> None:
         """Let the target act; nothing to do if it does already."""
@@ -190,8 +194,8 @@ class Mover:
             paused = None
         await copies.resume(self.target, items, key, paused)
 
-    async def _report(self, key: Key, standing: tuple[str, str] | None) -> None:
-        await condition.report(self.source, key, standing, self.now())
+    async def _report(self, key: Key, standing: tuple[str, str] | None, *, ends_ready: bool = False) -> None:
+        await condition.report(self.source, key, standing, self.now(), ends_ready=ends_ready)
 
     def _cannot_return(self, items: Mapping[Place, Item], key: Key) -> str:
         if place_of(CLUSTER, key) not in items:

@@ -37,7 +37,8 @@ MOVING: Annotated[
     ConditionProse(
         (reasons.CLUSTER,),
         "True: a move to another management cluster, or a restore from a folder, began here and has not ended; nobody "
-        "acts on the cluster. Absent otherwise; not part of Ready. `espalier move` writes it.",
+        "acts on the cluster. Absent otherwise; not part of Ready, but for a management cluster that is handed over to "
+        "be deleted. `espalier move` writes it, and `espalier create|delete cluster` of a management cluster.",
     ),
 ] = "Moving"
 """Condition of a Cluster on which nobody acts because of a move."""

@@ -349,7 +349,7 @@ class Reason(reference.Reason):
     CLUSTER_HANDED_OVER = _person(
         "ClusterHandedOver",
         "another management cluster has the cluster; if `espalier move` was ended, give it again: it deletes what is "
-        "left",
+        "left. Of a management cluster: it is created or deleted by its bootstrap, and the message names the command",
     )
     MOVE_REFUSED = _person(
         "MoveRefused",
