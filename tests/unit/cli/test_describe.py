@@ -112,9 +112,31 @@ def test_what_is_no_time_has_no_age() -> None:
 def test_a_pause_stands_on_top(value: str, told: str) -> None:
     """Also where no condition says it: a manager may have nothing to do but to compare."""
     annotations = {"anywhere.eks.amazonaws.com/paused": value}
-    paused = ROOT | {"metadata": ROOT["metadata"] | {"annotations": annotations}}
+    spec = {"managementCluster": {"name": "management"}}
+    paused = ROOT | {"metadata": ROOT["metadata"] | {"annotations": annotations}, "spec": spec}
     (line,) = (one for one in _top(tree_of(paused, []), "", NOW, "", Messages()) if one.startswith("Paused"))
     assert line.startswith(f"Paused    {told}")
+
+
+@pytest.mark.parametrize(
+    ("machines", "told"),
+    [
+        (
+            [tree("Cluster", "management")],
+            "record of the management cluster; change it with `espalier upgrade cluster`",
+        ),
+        ([], "record of the management cluster; it has no machines here, so nothing is done for it"),
+    ],
+    ids=["with machines", "without"],
+)
+def test_a_paused_record_names_its_command(machines: list[Tree], told: str) -> None:
+    """The annotation is refused to be removed, and nothing would follow."""
+    annotations = {"anywhere.eks.amazonaws.com/paused": "true"}
+    record = tree("Cluster", "management") | {"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1"}
+    record["metadata"] |= {"annotations": annotations, "uid": "record"}
+    for spec in ({}, {"managementCluster": {"name": "management"}}):
+        top = _top(tree_of(record | {"spec": spec}, machines), "", NOW, "", Messages())
+        assert [line for line in top if line.startswith("Paused")] == [f"Paused    {told}"]
 
 
 def test_a_move_stands_on_top_with_its_way_out() -> None:

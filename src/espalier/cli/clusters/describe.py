@@ -33,7 +33,7 @@ from espalier.cli.kit.layout import Table
 from espalier.cli.kit.spans import span
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
 from espalier.clusters.design.names import is_paused_by_command
-from espalier.clusters.observe.rules.messages import BEING_WRITTEN
+from espalier.clusters.observe.rules.messages import BEING_WRITTEN, CHANGED_BY_UPGRADE, WITHOUT_MACHINES
 from espalier.kube.client import Client
 from espalier.kube.discovery import Discovery
 from espalier.kube.errors import Forbidden, NotFound
@@ -220,7 +220,7 @@ def _top(member: Member, supported: str, now: datetime, upgrade: str, messages: 
     yield f"Ready     {state.status or 'not reported yet'}{since}{': ' + text if text else ''}"
     annotations = metadata.get("annotations") or {}
     if PAUSED_ANNOTATION in annotations or MOVE_ANNOTATION in annotations:
-        yield f"Paused    {messages.once(_pause(annotations))}"
+        yield f"Paused    {messages.once(_pause(member, annotations))}"
     if upgrade:
         yield f"Upgrade   {messages.once(upgrade)}"
     if blocking is not None:
@@ -252,12 +252,16 @@ BEING_MOVED = (
 )
 
 
-def _pause(annotations: Mapping[str, str]) -> str:
+def _pause(member: Member, annotations: Mapping[str, str]) -> str:
     """The reason of the pause, and the way out: conditions say so only once a manager has seen a change."""
-    if is_paused_by_command(annotations):
-        return BEING_WRITTEN
     if MOVE_ANNOTATION in annotations:
         return BEING_MOVED
+    manager = (member.tree["spec"].get("managementCluster") or {}).get("name") or ""
+    if manager in ("", member.name):
+        has_machines = any(child.kind == "Cluster.cluster.x-k8s.io" for child in member.children)
+        return CHANGED_BY_UPGRADE if has_machines else WITHOUT_MACHINES
+    if is_paused_by_command(annotations):
+        return BEING_WRITTEN
     return f"nothing is done until annotation {PAUSED_ANNOTATION} is removed"
 
 

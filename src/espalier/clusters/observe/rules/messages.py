@@ -62,6 +62,9 @@ BOTTLEROCKET_REQUIRES_EKS_ANYWHERE = (
 
 PAUSED_RECORD = "the cluster is self-managed and paused: the manager does not act on this record of it"
 
+CHANGED_BY_UPGRADE = "record of the management cluster; change it with `espalier upgrade cluster`"
+WITHOUT_MACHINES = "record of the management cluster; it has no machines here, so nothing is done for it"
+
 NAMES_IT = (
     "ConfigMap eksa-system/management-cluster names the management cluster (`espalier manifests "
     "--management-cluster NAMESPACE/NAME`, docs/management-cluster.md)"
