@@ -7,19 +7,26 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+import yaml
 
 from espalier.api.core import NODE, SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.cli.clusters.planning import PlanRequest
 from espalier.cli.kit.failures import Failure
 from espalier.cli.management.changing import check_leaves_none_behind
 from espalier.clusterapi import names
+from espalier.clusters.design.gate import Isolation
+from espalier.clusters.observe.rules import messages
+from espalier.clusters.preview.previews import Preview
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Unreachable
 from espalier.management import record as records
 from espalier.providers.kinds import CLUSTER_API_KINDS
+from espalier.providers.registry import SIMULATED
 from espalier.runtime.virtual import Simulation, run
 from tests.support.environments.bootstraps import MANAGEMENT, Bootstrap, applied, bootstrap, machines, manifest, upgrade
 from tests.support.environments.cluster_lives import EPOCH
@@ -148,3 +155,27 @@ def test_an_upgrade_leaves_no_cluster_behind() -> None:
                 await check_leaves_none_behind(cluster, record, "v0.27.0")
 
     run(main, epoch=EPOCH, seed=1)
+
+
+def test_a_plan_says_what_an_upgrade_would_do() -> None:
+    """Its record is paused for everybody else. Nothing is said of an upgrade that would change nothing."""
+
+    async def story(_env: Bootstrap, cluster: Client) -> None:
+        counted = await planned(cluster, wished(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}]))
+        assert counted.stops == ""
+        assert [change.kind for change in counted.objects] == ["MachineDeployment"]
+        rolled = await planned(cluster, wished(kubernetesVersion="1.36"))
+        assert len(rolled.groups) == 2
+        for preview in (counted, rolled):
+            assert messages.CHANGED_BY_UPGRADE in preview.warnings
+        same = await planned(cluster, wished())
+        assert (same.is_empty, same.stops, same.warnings) == (True, "", ())
+        assert await kubelets(cluster) == ["v1.35"] * len(await kubelets(cluster))
+
+    managing(story)
+
+
+async def planned(cluster: Client, trees: list[Tree]) -> Preview:
+    wanted = [*read_manifests(yaml.safe_dump_all(trees).encode(), source="manifest")]
+    (plan,) = await PlanRequest(SIMULATED, wanted, "", Isolation.LAYERS, None).of_manifest(cluster, "default")
+    return plan.now

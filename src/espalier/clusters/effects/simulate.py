@@ -20,6 +20,7 @@ from espalier.clusters.design.drift_policy import policy
 from espalier.clusters.design.gate import Isolation
 from espalier.clusters.design.provider import RenderInput
 from espalier.clusters.effects.diff import ObjectChange, field_changes
+from espalier.clusters.observe.rules import messages
 from espalier.clusters.observe.scope import ClusterAPIObjects, Scope
 from espalier.clusters.plan import decisions, drift, workload_objects
 from espalier.clusters.plan.in_place import OwnerChange
@@ -85,7 +86,7 @@ def simulate(scope: Scope, last: RenderInput | None = None) -> Simulated:
         return replace(here, stops="Deleting: the cluster is being deleted")
     sequence = steps_of(scope)
     if not sequence:
-        return replace(here, stops="Paused: the cluster is paused: nothing is done until the annotation is removed")
+        return replace(here, stops=f"{Reason.PAUSED}: {_pause(scope)}")
     written: list[Change | Removal] = []
     stops, network = "", None
     of_provider: tuple[ObjectChange, ...] = ()
@@ -113,6 +114,12 @@ def simulate(scope: Scope, last: RenderInput | None = None) -> Simulated:
         workload=of_provider,
         workers_wait=_workers_wait(here.before, scope.capi_objects),
     )
+
+
+def _pause(scope: Scope) -> str:
+    if not scope.is_management:
+        return "the cluster is paused: nothing is done until the annotation is removed"
+    return messages.CHANGED_BY_UPGRADE if scope.has_machines else messages.WITHOUT_MACHINES
 
 
 def _stops(step: Callable[..., object], reason: str, written: Iterable[object]) -> bool:

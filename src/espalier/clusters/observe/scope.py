@@ -336,6 +336,11 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         """True if this is the record of the management cluster."""
         return self.is_self_managed and self.management_key == self.key
 
+    @property
+    def has_machines(self) -> bool:
+        """True if there is a Cluster of Cluster API for it here."""
+        return self.capi_objects.cluster_object is not None
+
     @cached_property
     def replaced_releases(self) -> tuple[str, ...]:
         """Release objects whose content differs from what the cluster was first made from.

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from espalier.api import redaction
 from espalier.api.eksa import cluster as eksa
+from espalier.api.eksa.group import MOVE_ANNOTATION
 from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
@@ -26,6 +27,7 @@ from espalier.clusters.effects.machines import Fleet, Group
 from espalier.clusters.effects.simulate import CNIChange, simulate
 from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.observe.references import Missing
+from espalier.clusters.observe.rules import messages
 from espalier.clusters.observe.scope import Scope
 from espalier.clusters.preview import apply
 from espalier.clusters.report import validity
@@ -135,7 +137,13 @@ class Previews:
         scope = self._observer.scope(key)
         if scope is None:
             raise LookupError(f"there is no Cluster {key}")
-        preview = self._preview(scope, last)
+        is_record = (
+            scope.is_management and scope.has_machines and MOVE_ANNOTATION not in scope.cluster.metadata.annotations
+        )
+        # A plan is that of `espalier upgrade cluster`: whatever else writes the record changes no machine.
+        preview = self._preview(replace(scope, is_upgraded_record=True) if is_record else scope, last)
+        if is_record and (asked or not preview.is_empty):
+            warnings.append(messages.CHANGED_BY_UPGRADE)
         return replace(preview, asked=tuple(asked), warnings=(*warnings, *preview.warnings))
 
     def _linked_refusals(self, live: Object | None, new: Object) -> list[StatusCause]:
