@@ -179,6 +179,12 @@ def test_contradicting_flags_are_refused(env: LocalEnvironment, arguments: tuple
     assert (told.code, sentence in " ".join(told.err.split())) == (2, True), told.err
 
 
+def test_a_missing_folder_has_its_exit_code_in_help(env: LocalEnvironment, tmp_path: Path) -> None:
+    told = env.espalier("move", "--from-folder", str(tmp_path / "absent"), "--source-is-lost")
+    assert (told.code, "is no folder" in told.err) == (5, True), told.err
+    assert "5 the folder is missing or damaged" in " ".join(env.espalier("move", "--help").out.split())
+
+
 def test_a_folder_is_not_restored_where_clusters_live(env: LocalEnvironment, tmp_path: Path) -> None:
     """By the real command, with the certificate of a real server."""
     env.espalier("create", "cluster", "-f", str(EXAMPLES / "docker.yaml"), "--wait")

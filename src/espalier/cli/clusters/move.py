@@ -29,7 +29,7 @@ EXIT_CODES = """
 \b
 Exit codes: 0 done · 1 refused or failed (the reason is on standard error) ·
 2 wrong command line · 3 no API server answered · 4 timed out ·
-5 the folder is damaged · 130 interrupted
+5 the folder is missing or damaged · 130 interrupted
 """
 
 
