@@ -18,6 +18,11 @@ def first(parts: Sequence[object], most: int, *, separator: str = ", ", of: str 
     return f"{shown}{last if shown else ''}{left_out} more{f' {of}' if of else ''}"
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things: `1 object`, `2 objects`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 _MOST_SUBJECTS = 3
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from espalier.api.eksa.group import MOVE_ANNOTATION
+from espalier.api.listing import counted
 from espalier.api.resource import Key
 from espalier.moving import objects
 from espalier.moving.copies import Judge, place_of
@@ -46,7 +47,7 @@ async def take(side: Side, judge: Judge, keys: Sequence[Key], say: Callable[[str
             taken |= {item.place: item for item in members}
             done.append(key)
             del reasons[key]
-            say(f"cluster {key}: {len(members)} objects read")
+            say(f"cluster {key}: {counted(len(members), 'object')} read")
         before, pending = now, changing
         if not pending:
             break

@@ -13,6 +13,7 @@ from datetime import datetime
 import msgspec
 
 from espalier.api.eksa.group import MOVE_ANNOTATION, PAUSED_ANNOTATION, PAUSED_BY_MOVE
+from espalier.api.listing import counted
 from espalier.api.resource import Key
 from espalier.moving import condition, copies, objects
 from espalier.moving.condition import Standings
@@ -63,7 +64,7 @@ class Mover:
             for some in _batches(copying):
                 records = {key: self._required(here, key) for key in some}
                 for key, count in (await self._copies.write(here, there, uids, records)).items():
-                    self.say(f"cluster {key}: {count} objects copied")
+                    self.say(f"cluster {key}: {counted(count, 'object')} copied")
             here, there = await self.source.read(), await self.target.read()
             uids = self._copies.uids(here, there)
             problems = {key: list(self._copies.problems(here, there, key, uids)) for key in copying}

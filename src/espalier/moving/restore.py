@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from espalier.api.eksa.group import PAUSED_ANNOTATION
+from espalier.api.listing import counted
 from espalier.api.resource import Key
 from espalier.moving import condition, copies
 from espalier.moving.copies import Copies, Judge, Refused, mark_of, place_of, record_of
@@ -62,7 +63,7 @@ class Restore:
         uids = self._copies.uids(here, there)
         records = {key: self._record(here, key) for key in left}
         for key, count in (await self._copies.write(here, there, uids, records)).items():
-            self.say(f"cluster {key}: {count} objects written")
+            self.say(f"cluster {key}: {counted(count, 'object')} written")
         there = await self.target.read()
         here = self._lost(there)
         uids = self._copies.uids(here, there)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import espalier
-from espalier.api.listing import first, merged
+from espalier.api.listing import counted, first, merged
 
 SOURCES = Path(espalier.__file__).parent
 
@@ -50,3 +50,7 @@ def test_equal_texts_about_objects_become_one() -> None:
     texts = [f"Machine {name}: no key: set it" for name in ("a", "b")] + ["alone", "Machine c: else", "alone"]
     assert merged(texts) == ["Machine a, Machine b: no key: set it", "alone", "Machine c: else"]
     assert merged(f"{name}: no key" for name in "abcdea") == ["a, b, c and 2 more: no key"]
+
+
+def test_one_thing_has_no_plural() -> None:
+    assert [counted(number, "object") for number in (0, 1, 2)] == ["0 objects", "1 object", "2 objects"]

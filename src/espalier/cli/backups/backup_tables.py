@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from espalier.api.listing import counted
 from espalier.cli.kit.layout import Table
 from espalier.cli.kit.spans import span
 from espalier.etcdbackup.snapshots.names import Kind
@@ -141,8 +142,3 @@ def size_of(size: float) -> str:
 def age_of(created: float, now: datetime) -> str:
     """`5m`, as kubectl shows ages."""
     return span(now.timestamp() - created)
-
-
-def counted(number: int, noun: str) -> str:
-    """A number of things, in words."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from espalier.cli.backups.backup_tables import counted
+from espalier.api.listing import counted
 from espalier.cli.backups.etcd_agent_work import explained, opened
 from espalier.cli.kit import flags, output
 from espalier.cli.kit.failures import Damaged, Failure, Usage

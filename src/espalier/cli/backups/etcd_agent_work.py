@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from espalier.api.listing import first
+from espalier.api.listing import counted, first
 from espalier.cli.backups import backup_tables as tables
-from espalier.cli.backups.backup_tables import counted
 from espalier.cli.kit import flags, output
 from espalier.cli.kit.failures import Damaged, Exit, Failure, NotReachable, Overdue, Usage
 from espalier.cli.kit.progress import Progress

@@ -12,6 +12,7 @@ import click
 
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.identity_providers import AWSIamConfig
+from espalier.api.listing import counted
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
@@ -168,7 +169,7 @@ async def push(
             if dry_run == "server":
                 progress.say(f"cluster {key} would be {'created' if creating else 'upgraded'} (server dry run)")
                 return
-            progress.say(f"cluster {key}: {len(applied)} objects accepted")
+            progress.say(f"cluster {key}: {counted(len(applied), 'object')} accepted")
             if not wait:
                 return
             await waiting.until_ready(

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.listing import first
+from espalier.api.listing import counted, first
 from espalier.api.resource import Key
 from espalier.cli.clusters.lost_source import answers
 from espalier.cli.clusters.move_judge import ClusterJudge
@@ -154,7 +154,9 @@ async def _to_folder(
     keys = await _keys(near, names) if names else await _managed(near.client, connect.namespace)
     taken = await backup.take(side, judge, keys, progress.say)
     if dry_run:
-        output.say(f"{len(taken.items)} objects of {len(taken.clusters)} clusters would be written")
+        output.say(
+            f"would be written: {counted(len(taken.items), 'object')} of {counted(len(taken.clusters), 'cluster')}"
+        )
     elif taken.clusters:
         access = connection.access_of(connect)
         index = folder.Index(
@@ -170,11 +172,15 @@ async def _to_folder(
             infrastructure=side.infrastructure,
         )
         folder.write(path, index, taken.items)
-        progress.say(f"{len(taken.clusters)} clusters are in {path}; keep it where only administrators can read it")
+        progress.say(
+            f"{path} has {counted(len(taken.clusters), 'cluster')}; keep it where only administrators can read it"
+        )
     if taken.left_out:
         of = len(taken.clusters) + len(taken.left_out)
         raise Failure(
-            "\n".join([f"{len(taken.left_out)} of {of} clusters are not in the folder:", *taken.left_out.values()])
+            "\n".join(
+                [f"not in the folder: {len(taken.left_out)} of {counted(of, 'cluster')}:", *taken.left_out.values()]
+            )
         )
 
 
@@ -229,7 +235,11 @@ def _explained() -> Iterator[None]:
 
 def _show(moved: Mapping[Key, Sequence[str]]) -> None:
     for key, objects in moved.items():
-        output.say("\n".join([f"cluster {key}: {len(objects)} objects would be moved", *map("  {}".format, objects)]))
+        output.say(
+            "\n".join(
+                [f"cluster {key}: {counted(len(objects), 'object')} would be moved", *map("  {}".format, objects)]
+            )
+        )
 
 
 async def _side(client: Client, what: str) -> Side:
