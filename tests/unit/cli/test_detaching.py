@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
+
+from espalier.cli.kit.home import Home
+from espalier.cli.kit.progress import Progress
 from espalier.cli.local import up
 
 
@@ -30,3 +35,34 @@ def test_programs_do_not_hold_pipe_of_waiting_command() -> None:
     finally:
         program.communicate(b"\n")
         os.close(read)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        (True, "the bootstrap of management cluster gito: give the command again that uses it"),
+        (False, "Management cluster gito has its own kubeconfig: gito/gito-eks-a-cluster.kubeconfig"),
+    ],
+    ids=["bootstrap", "machines"],
+)
+def test_machines_of_a_management_cluster_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], wanted: bool, told: str
+) -> None:
+    """The example is not for them, and a bootstrap is for its command alone."""
+    home = Home(tmp_path).of_management_cluster("gito")
+    home.root.mkdir(parents=True)
+    home.want_bootstrap(wanted=wanted)
+    with Progress() as progress:
+        up._how_to_go_on(progress, home)
+    shown = " ".join("".join(capsys.readouterr()).split())
+    assert told in shown
+    assert "export KUBECONFIG" not in shown
+    assert "kubectl apply" not in shown
+
+
+def test_a_local_environment_shows_its_example(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress() as progress:
+        up._how_to_go_on(progress, Home(tmp_path))
+    shown = "".join(capsys.readouterr())
+    assert f"export KUBECONFIG={tmp_path}/kubeconfig\n" in shown
+    assert "kubectl apply -f " in shown

@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple, Protocol, Self
+from urllib.parse import unquote
 
 import click
 import msgspec
@@ -277,6 +278,19 @@ def fit(
 
 
 def _how_to_go_on(progress: Progress, home: Home) -> None:
+    if home.bootstrap.exists():
+        name = unquote(home.root.name)
+        if home.has_bootstrap():
+            progress.say(
+                f"this is the bootstrap of management cluster {name}: give the command again that uses it, "
+                "`espalier create cluster` or `espalier delete cluster`"
+            )
+        else:
+            progress.say(
+                f"these are the simulated machines of management cluster {name}. Management cluster {name} has its own "
+                f"kubeconfig: {name}/{name}-eks-a-cluster.kubeconfig in the folder of its creation"
+            )
+        return
     progress.show(
         "",
         f"export KUBECONFIG={shlex.quote(str(home.kubeconfig))}",
