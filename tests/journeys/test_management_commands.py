@@ -315,9 +315,10 @@ def test_a_manifest_may_change_until_it_is_made() -> None:
 
 
 def test_a_record_of_an_earlier_build_goes_on() -> None:
-    """It does not say what it was begun with."""
-    made = records.Record("create", "default", "management", OWN, step="create")
-    assert creating.record_of(made, made.key, OWN, workers(3)) == made
+    """It does not say what it was begun with; nor does an edited one."""
+    for manifest in ("", "{", "[]"):
+        made = records.Record("create", "default", "management", OWN, "create", manifest)
+        assert creating.record_of(made, made.key, OWN, workers(3)) == made
 
 
 def test_an_upgrade_to_another_manifest_begins_again() -> None:

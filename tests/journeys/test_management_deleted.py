@@ -86,7 +86,7 @@ def test_one_of_another_namespace_leaves_nothing(more: int) -> None:
 
 
 def test_a_refusal_that_stays_is_not_waited_for() -> None:
-    """What the target lacks, and nobody brings while the command waits."""
+    """Nobody brings to the target, while the command waits, the namespace that it lacks."""
 
     async def main(simulation: Simulation) -> None:
         async with machines(simulation.clock) as hosts:

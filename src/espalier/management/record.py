@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from espalier.api import paths
+from espalier.api import json_trees, paths
 from espalier.api.core import CONFIG_MAP, SECRET, ConfigMap, Secret
 from espalier.api.eksa.group import MANAGEMENT_CLUSTER, MANAGEMENT_STATE_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
@@ -55,9 +55,11 @@ def manifest_of(trees: Iterable[Tree]) -> str:
 
 def changed(record: Record, manifest: str) -> list[str]:
     """The fields in which a manifest differs from that of a record, with both values; none if the record has none."""
-    if not record.manifest:
+    try:
+        before = json_trees.decode(record.manifest, dict[str, Any])
+    except msgspec.MsgspecError:  # of an earlier build, or edited
         return []
-    before, after = msgspec.json.decode(record.manifest), msgspec.json.decode(manifest)
+    after = json_trees.decode(manifest, dict[str, Any])
     texts = []
     for (name, *path), old, new in paths.differences(before, after, parts=_parts):
         place = f"{name}: {paths.render(path)}" if path else str(name)

@@ -18,12 +18,12 @@ from espalier.moving.sides import Side
 
 
 class Standings(NamedTuple):
-    """What is reported of moves that a command makes: reasons, and messages that say how to go on."""
+    """The conditions of moves that a command makes: reasons, and messages that say how to go on."""
 
     copying: tuple[str, str]
     handed_over: tuple[str, str]
     ways: str
-    """What to do about a move that stopped."""
+    """The ways out of a move that stopped."""
     ends_ready: bool = False
     """True if condition Ready becomes False with the hand-over, because the cluster is about to be deleted."""
 
@@ -85,8 +85,8 @@ async def report(
         if ends_ready and standing is not None:
             reason, message = standing
             after = [
-                {**one, "status": "False", "reason": reason, "message": message} if one.get("type") == _READY else one
-                for one in after
+                item | {"status": "False", "reason": reason, "message": message} if item.get("type") == _READY else item
+                for item in after
             ]
         if after == before:
             return
