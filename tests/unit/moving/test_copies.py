@@ -41,6 +41,6 @@ def test_a_target_has_to_serve_the_version(definitions: list[Object], reason: st
     here = Inventory([Item(CLUSTER, made(CLUSTER.api_version, GARDEN, 1), True)], [], frozenset())
     there = Inventory([], definitions, frozenset({GARDEN.namespace}))
     copies = Copies("uid", None, NoRules())  # type: ignore[arg-type]  # nothing is written
-    found = list(copies.obstacles(here, there, GARDEN, None))
+    found = list(copies.unserved(here, there, GARDEN))
     assert len(found) == bool(reason)
     assert reason in "".join(found)
