@@ -22,6 +22,7 @@ from espalier.kube.errors import NotFound, Unreachable
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.objects import Object
+from espalier.moving.record import HANDED_OVER
 from espalier.simulator.stores import MemoryStores
 from tests.support.environments.control_plane import ControlPlane
 from tests.support.environments.managed_clusters import GARDEN
@@ -133,6 +134,34 @@ async def ends(control_plane: ControlPlane, other_control_plane: ControlPlane) -
             except NotFound:
                 continue
             await env.until_gone()
+
+
+class Died(Exception):
+    """The command died when it said so."""
+
+
+async def test_a_move_that_dies_after_each_write_ends(ends: Ends) -> None:
+    """From the copy to the hand-over. kube-apiserver keeps its times in `managedFields` where nothing else differs, so
+    a move that compares them writes in each run what it can't change.
+    """
+
+    def die(sentence: str) -> None:
+        if "copied" in sentence:
+            raise Died
+
+    first = await mover(ends.source.env.client, ends.target.env.client)
+    first.say = die
+    with pytest.raises(Died):
+        await first.move([GARDEN])
+    for _ in range(12):
+        await ends.killed_after(1, once=True)
+        moved = await ends.source.env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        if HANDED_OVER in moved.metadata.annotations[MOVE_ANNOTATION]:
+            break
+    else:
+        pytest.fail("the move does not come to its hand-over")
+    await (await mover(ends.source.env.client, ends.target.env.client)).move([GARDEN])
+    await ends.compare(ends.target, ends.source)
 
 
 @pytest.mark.parametrize("writes", [pytest.param(2, marks=pytest.mark.soak), 11])

@@ -252,7 +252,7 @@ class Copies:
                 subresource="status",
             )
         fields = item.object.tree["metadata"].get("managedFields")
-        if fields and fields != tree["metadata"].get("managedFields"):
+        if fields and objects.owned(fields) != objects.owned(tree["metadata"].get("managedFields") or []):
             patch = {"metadata": {"uid": present.metadata.uid, "managedFields": fields}}
             await client.patch(item.resource, key.name, key.namespace or None, patch=patch, type=PatchType.MERGE)
 

@@ -31,6 +31,7 @@ _OF_THE_SERVER = (
     "selfLink",
     "generateName",
 )
+_OF_A_MANAGER = ("manager", "operation", "apiVersion", "subresource")
 _SUM = "childrenObservedGeneration"
 MOVING: Annotated[
     str,
@@ -239,6 +240,14 @@ def _lacking(wanted: Any, present: Any, path: tuple[paths.PathStep, ...]) -> Ite
             yield from _lacking(ours, theirs, (*path, index))
     elif wanted != present and wanted not in ({}, [], None):
         yield paths.render(path)
+
+
+def owned(managed_fields: Sequence[Tree]) -> list[Tree]:
+    """The entries of `managedFields`, by manager, without times: an API server leaves these as they are where nothing
+    else differs.
+    """
+    entries = [{name: value for name, value in entry.items() if name != "time"} for entry in managed_fields]
+    return sorted(entries, key=lambda entry: [str(entry.get(name, "")) for name in _OF_A_MANAGER])
 
 
 def owners(tree: Tree) -> list[Tree]:

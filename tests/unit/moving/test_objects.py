@@ -103,3 +103,12 @@ def test_differences_are_what_the_target_lacks() -> None:
     here = item(SECRET, GARDEN, data={"a": "1", "b": ["x"]})
     more = item(SECRET, GARDEN, data={"a": "2", "b": ["x"], "c": "default"})
     assert objects.differences(here, more.object, {}) == ["data.a"]
+
+
+def test_owned_fields_are_compared_without_times() -> None:
+    ours = {"manager": "a", "operation": "Apply", "fieldsV1": {"f:spec": {}}, "time": "2026-01-01T00:00:00Z"}
+    theirs = {"manager": "b", "operation": "Update", "fieldsV1": {"f:data": {}}}
+    later = ours | {"time": "2026-01-02T00:00:00Z"}
+    assert objects.owned([ours, theirs]) == objects.owned([theirs, later])
+    assert objects.owned([ours]) != objects.owned([ours, theirs])
+    assert objects.owned([ours]) != objects.owned([ours | {"fieldsV1": {"f:data": {}}}])
