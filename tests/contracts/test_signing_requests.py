@@ -25,8 +25,6 @@ from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import CertificateRequest
 from espalier.simulator.workload_controllers.writes import Change
 
-NOW = datetime.now(UTC)
-
 
 def body(*groups: str, **spec: Any) -> Tree:
     request = base64.b64encode(new_request("jane", groups).certificate).decode()
@@ -109,14 +107,18 @@ async def signer(request: pytest.FixtureRequest, client: Client) -> Authority | 
     """Where no kube-controller-manager runs, the simulated signer signs; None where one does."""
     if request.node.callspec.params["transport"] == "real":
         return None
-    return Authority.create("contract", now=NOW)
+    return Authority.create("contract", now=datetime.now(UTC))
 
 
 async def sign(client: Client, authority: Authority) -> None:
     while True:
         requests = [item.decode(CertificateRequest) for item in (await client.list(REQUESTS)).items]
         snapshot = Snapshot(
-            NOW, random.Random(1), "10.0.0.0/8", certificate_requests=tuple(requests), authority=authority
+            datetime.now(UTC),
+            random.Random(1),
+            "10.0.0.0/8",
+            certificate_requests=tuple(requests),
+            authority=authority,
         )
         for write in certificates.plan(snapshot):
             assert isinstance(write, Change)
@@ -143,8 +145,10 @@ async def test_a_signed_request_is_not_signed_again(client: Client) -> None:
     approved = await decide(client, created.name, "Approved")
     earlier = approved.decode(CertificateRequest)
     earlier = structs.replace(earlier, spec=structs.replace(earlier.spec, signer_name=certificates.SIGNER))
-    authority = Authority.create("contract", now=NOW)
-    snapshot = Snapshot(NOW, random.Random(1), "10.0.0.0/8", certificate_requests=(earlier,), authority=authority)
+    authority = Authority.create("contract", now=datetime.now(UTC))
+    snapshot = Snapshot(
+        datetime.now(UTC), random.Random(1), "10.0.0.0/8", certificate_requests=(earlier,), authority=authority
+    )
     expected: list[AbstractContextManager[object]] = [nullcontext(), pytest.raises(Conflict)]
     for error in expected:
         [write] = certificates.plan(snapshot)

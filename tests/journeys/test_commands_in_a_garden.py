@@ -194,7 +194,7 @@ def test_a_kubeconfig_of_a_shoot_is_for_who_may_read_its_keys(
         (("--shoot", "apple", "--ttl", "soon"), "--ttl: found 'soon'"),
         (("--shoot", "apple", "--server", "http://a"), "--server: found 'http://a', allowed is https://HOST:PORT"),
         (("--shoot", "apple", "--aws-iam"), "--aws-iam: found it beside --shoot"),
-        (("apple", "--ttl", "1h"), "--ttl: found it without --shoot NAME"),
+        (("apple", "--ttl", "1h"), "--ttl: found it without --user NAME or --shoot NAME"),
     ],
 )
 def test_flags_that_do_not_belong_together(

@@ -60,7 +60,7 @@ from tests.support.histories.isolation_stories import (
     set_status,
 )
 from tests.support.sampling import sampled
-from tests.support.servers.faults import Blocked, Crash, Interceptor, is_of_manager
+from tests.support.servers.faults import Blocked, Crash, Interceptor, is_of_account, is_of_manager
 
 pytestmark = pytest.mark.embedded
 
@@ -76,7 +76,7 @@ class WrittenPerObject(Interceptor):
         self.more = asyncio.Event()
 
     async def request(self, transport: Transport, request: Request) -> Response:
-        if request.method != "GET" and is_of_manager(request):
+        if request.method != "GET" and is_of_manager(request) and not is_of_account(request):
             self.written[request.path] += 1
             if "cluster.x-k8s.io" in request.path:
                 self.more.set()

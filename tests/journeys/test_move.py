@@ -9,7 +9,6 @@ from collections import Counter
 import pytest
 
 from espalier.api import conditions as condition_list
-from espalier.api.capi import cluster as capi
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
@@ -21,7 +20,6 @@ from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound, Unreachable
 from espalier.kube.wire import Request, Response, Transport
 from espalier.moving.mover import Refused
-from espalier.providers.docker.cluster_api import DockerCluster
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.kinds import CATALOG
 from tests.support.environments.cluster_lives import KUBERNETES
@@ -42,8 +40,6 @@ from tests.support.servers.clusterctl import node_versions
 from tests.support.servers.dying import Dying
 
 pytestmark = pytest.mark.embedded
-
-OF_GARDEN = f"{capi.CLUSTER_NAME_LABEL}={GARDEN.name}"
 
 
 @pytest.mark.demand(L54="clusters are moved")
@@ -429,25 +425,6 @@ def test_a_move_taken_back_keeps_what_another_has() -> None:
         assert (await target.until_ready(GARDEN)).status.ready
         assert (await source.until_ready(SECOND)).status.ready
         assert await objects(target, SECOND.name) == set()
-
-    between(story)
-
-
-def test_a_cluster_of_a_taken_name_gets_no_machines() -> None:
-    """Both management clusters reach the same machines; a cluster of that name runs there for the other."""
-
-    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
-        workload = await source.workload()
-        nodes = await node_versions(workload)
-        await target.apply()
-        await asyncio.sleep(CALM)
-        assert await node_versions(workload) == nodes
-        (found,) = (await target.client.list(DockerCluster.resource, SYSTEM_NAMESPACE, labels=OF_GARDEN)).items
-        (ready,) = [one for one in found.tree["status"]["conditions"] if one["type"] == "Ready"]
-        assert (ready["status"], "choose another name" in ready["message"]) == ("False", True)
-        await target.client.delete(Cluster.resource, GARDEN.name, NAMESPACE)
-        await target.until_gone()
-        assert await node_versions(workload) == nodes
 
     between(story)
 

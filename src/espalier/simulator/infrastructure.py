@@ -85,10 +85,7 @@ class InfrastructureClusters:
         if owner is not None and is_cluster_paused(owner):
             return await self._keep_running(object_, owner)
         if object_.metadata.deletion_timestamp is not None:
-            served = object_.decode(InfrastructureCluster).spec.control_plane_endpoint
-            if served is None or not served.host:
-                pass  # it never got one: an API server of this name is that of another management cluster
-            elif owner is not None and owner.metadata.deletion_timestamp is None:
+            if owner is not None and owner.metadata.deletion_timestamp is None:
                 await self._workloads.stop(owner.key)
             else:
                 await self._workloads.remove(cluster_key(object_))
@@ -102,12 +99,7 @@ class InfrastructureClusters:
         if endpoint is None or not endpoint.host:
             configured = owner.decode(Cluster).spec.control_plane_endpoint
             is_new = configured is None or not configured.host
-            if is_new and self._workloads.reach(owner.key) is not None:
-                message = f"another management cluster has a cluster {owner.name} here; choose another name"
-                taken = Wait("NameTaken", message, after=_RETRY_SECONDS)
-                await self._report(object_, typed, taken)
-                return taken
-            if is_new:  # data of an earlier cluster with this name
+            if is_new and self._workloads.reach(owner.key) is None:  # data of an earlier cluster with this name
                 await self._workloads.remove(owner.key)
             endpoint = configured if configured is not None and configured.host else self._workloads.reserve(owner.key)
             address = {"controlPlaneEndpoint": msgspec.to_builtins(endpoint)}
