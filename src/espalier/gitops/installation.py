@@ -134,7 +134,7 @@ async def _until_handled(
                     is_handled = status.last_handled_reconcile_at == request
                     if is_handled and ready is not None and ready.status == "True":
                         return
-                    answer = ready.message if ready is not None else "no controller has looked at it"
+                    answer = ready.message if ready is not None else "no controller has reported on it"
                 wait(f"{resource.kind} {name}: {answer}")
                 await asyncio.sleep(_PAUSE)
     except TimeoutError:

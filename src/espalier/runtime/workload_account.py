@@ -82,7 +82,8 @@ class AccountTransport:
         self._connect = connect
         self._lock = asyncio.Lock()
         self._own: Transport | None = None
-        self._replaced: list[Transport] = []
+        self._replaced: Transport | None = None
+        """The transport before `_own`, which watches may still use until the next renewal."""
         self._expires = self._renew = self._retry = self._checked = float("-inf")
 
     async def request(self, request: Request) -> Response:
@@ -105,8 +106,9 @@ class AccountTransport:
 
     async def close(self) -> None:
         """Close all connections; idempotent."""
-        for transport in (self._administrator, *self._replaced, *([self._own] if self._own is not None else [])):
-            await transport.close()
+        for transport in (self._administrator, self._replaced, self._own):
+            if transport is not None:
+                await transport.close()
 
     async def _transport(self) -> Transport:
         if self._own is not None and self._now < self._renew:
@@ -123,22 +125,25 @@ class AccountTransport:
             await self._write_rights(client)
             pair = await client_certificates.issue(client, NAME, seconds=VALID_SECONDS, patience=PATIENCE)
         except Unreachable:
-            if self._own is not None and self._now < self._expires:
-                return
-            raise
+            if self._own is None or self._now >= self._expires:
+                raise
+            self._retry = self._now + RETRY_SECONDS
+            return
         except (NotIssued, KubeError) as error:
             self._retry = self._now + RETRY_SECONDS
             _log.warning("the manager's own account can't be used in a workload cluster", error=str(error))
             return
-        if self._own is not None:
-            self._replaced.append(self._own)  # watches still use it
+        if self._replaced is not None:
+            await self._replaced.close()
+        self._replaced = self._own
         self._own = self._connect(Kubeconfig.parse(self._kubeconfig).as_user(NAME, pair).to_bytes())
         seconds = pair.not_after.timestamp() - self._account.clock.now().timestamp()
         self._expires = self._now + seconds
         self._renew = self._now + seconds * RENEWED_AFTER
+        self._retry = self._now + RETRY_SECONDS  # clocks may differ so much that it has expired already
 
     async def _restored(self) -> bool:
-        """Write the rights again where they differ; False if they do not, or were looked at in the last minutes."""
+        """Write the rights again where they differ; False if they do not, or were compared in the last minutes."""
         async with self._lock:
             if self._now < self._checked + RETRY_SECONDS:
                 return False

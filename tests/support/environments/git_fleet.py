@@ -42,7 +42,7 @@ PASSWORD = "s3cret"
 
 @dataclass
 class Fleet:
-    """The management cluster, its repository, and somebody who may push. `step` is how often it is looked at."""
+    """The management cluster, its repository, and somebody who may push. `step` is the time between two readings."""
 
     env: AccountedClusters
     server: GitServer

@@ -36,12 +36,28 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 RIGHTS = (Right((CONFIG_MAP,), ("list", "watch")),)
 
 
+class Noted(InProcessTransport):
+    """Notes that it was closed."""
+
+    def __init__(self, cluster: WorkloadCluster, user: User) -> None:
+        super().__init__(cluster.server, user)
+        self._cluster = cluster
+        self._name = user.name
+
+    async def close(self) -> None:
+        self._cluster.closed.append(self._name)
+
+
 class WorkloadCluster:
     """An API server, with a signer that can be stopped, and a transport of the manager's account to it."""
 
     def __init__(self, simulation: Simulation) -> None:
         store = MemoryStore()
         self.users: list[str] = []
+        self.requested = 0
+        """Certificates."""
+        self.closed: list[str] = []
+        """Users whose connections were closed."""
         self._rbac = Rbac(store)
         self.server = Server(
             store, now=simulation.clock.now, random=random.Random(1), authorizer=self._authorize, version="v1.36.3"
@@ -69,7 +85,7 @@ class WorkloadCluster:
         certificate = Kubeconfig.parse(kubeconfig).context().client_certificate or b""
         user = user_of(certificate, self.authority.x509)
         assert user is not None
-        return InProcessTransport(self.server, user)
+        return Noted(self, user)
 
     async def sign(self) -> None:
         version = (await self.administrator.list(CERTIFICATE_SIGNING_REQUEST)).resource_version
@@ -94,6 +110,8 @@ class WorkloadCluster:
                     )
 
     def _authorize(self, attributes: Attributes, user: User) -> bool:
+        if (attributes.verb, attributes.resource) == ("create", "certificatesigningrequests"):
+            self.requested += 1
         if attributes.resource == "configmaps":
             self.users.append(user.name)
         return self._rbac(attributes, user)
@@ -239,5 +257,39 @@ def test_a_cancelled_preparation_leaves_nothing() -> None:
         cluster.signs = True
         await client.list(CONFIG_MAP)
         assert cluster.users == [NAME]
+
+    story(tell)
+
+
+def test_replaced_connections_are_closed_at_the_next_renewal() -> None:
+    async def tell(cluster: WorkloadCluster) -> None:
+        client = cluster.account()
+        for renewals in range(4):
+            await client.list(CONFIG_MAP)
+            assert (cluster.requested, cluster.closed) == (renewals + 1, [NAME] * max(0, renewals - 1))
+            await asyncio.sleep(VALID_SECONDS * 0.7)
+        await client.close()
+        assert sorted(cluster.closed) == sorted(["kubernetes-admin", *[NAME] * 4])
+
+    story(tell)
+
+
+def test_a_certificate_that_is_expired_is_not_asked_for_at_once() -> None:
+    """The clock of a workload cluster may be a day behind, or its authority at its end."""
+
+    async def tell(cluster: WorkloadCluster) -> None:
+        cluster.authority = Authority.create("workload", now=cluster.clock.now(), days=1600 / 86400)
+        await asyncio.sleep(1700)  # within the five minutes by which certificates are backdated
+        client = Client(
+            AccountTransport(
+                WorkloadAccount(cluster.clock, list(RIGHTS)),
+                cluster.kubeconfig,
+                InProcessTransport(cluster.server, User("kubernetes-admin", ("system:masters",))),
+                cluster.connect,
+            )
+        )
+        for _ in range(5):
+            await client.list(CONFIG_MAP)
+        assert (cluster.requested, set(cluster.users)) == (1, {"kubernetes-admin"})
 
     story(tell)

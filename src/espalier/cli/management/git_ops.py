@@ -112,7 +112,7 @@ async def asked(
     simulated: Sequence[Tree],
     environment: Mapping[str, str] = os.environ,
 ) -> GitOps | None:
-    """The GitOps that a manifest asks for; None without a reference. The repository is looked at first.
+    """The GitOps that a manifest asks for; None without a reference. The repository is read first.
 
     `manifests` are Flux's; None for `simulated`. Raises `ManifestError` and `Failure`.
     """
