@@ -9,37 +9,19 @@ import pytest
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.flux import FORCE_ANNOTATION, KUSTOMIZATION, NAME_LABEL, NAMESPACE_LABEL
-from espalier.api.meta import Tree
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import User
 from tests.support.environments.cluster_lives import journey
 from tests.support.environments.managed_environment import GARDEN, NAMESPACE, ManagedEnvironment
+from tests.support.objects.flux_kinds import DEFINITION
 from tests.support.servers.widgets import served
 
 pytestmark = pytest.mark.embedded
 
 FLUX = "system:serviceaccount:flux-system:kustomize-controller"
 LABELS = {NAME_LABEL: "garden", NAMESPACE_LABEL: NAMESPACE}
-DEFINITION: Tree = {
-    "metadata": {"name": KUSTOMIZATION.group_resource},
-    "spec": {
-        "group": KUSTOMIZATION.group,
-        "names": {"kind": KUSTOMIZATION.kind, "plural": KUSTOMIZATION.plural},
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": KUSTOMIZATION.version,
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-                },
-            }
-        ],
-    },
-}
 
 
 async def install_flux(env: ManagedEnvironment, *, force: bool) -> None:

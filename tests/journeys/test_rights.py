@@ -16,7 +16,7 @@ import pytest
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.etcdadm import EtcdadmCluster
 from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.core import CONFIG_MAP, ROLE, ROLE_BINDING, SECRET
+from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, ROLE, ROLE_BINDING, SECRET
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, SYSTEM_NAMESPACE
@@ -38,6 +38,7 @@ from tests.support.environments.in_place_environment import ready, spec, until_s
 from tests.support.environments.managed_environment import CALM, GARDEN, ManagedEnvironment, managed_environment
 from tests.support.environments.management import RIGHTS_TO_BLOCK, rights_to_own
 from tests.support.environments.upgraders import Upgraders
+from tests.support.objects.flux_kinds import DEFINITION
 from tests.support.providers.provider_lives import LIVES, ProviderLife
 from tests.support.sampling import sampled
 from tests.support.servers.audit import Grant, grants
@@ -152,6 +153,12 @@ async def known_elsewhere(env: ManagedEnvironment) -> None:
     await env.until_gone()
 
 
+async def beside_flux(env: ManagedEnvironment) -> None:
+    """Its Kustomizations say which clusters it applies with force."""
+    await env.client.apply(CUSTOM_RESOURCE_DEFINITION, DEFINITION)
+    await asyncio.sleep(CALM)
+
+
 def on(life: ProviderLife) -> Callable[[ManagedEnvironment], Awaitable[None]]:
     """With all that its provider has, of which some goes; machines become others."""
 
@@ -209,7 +216,8 @@ def a_cluster_that_never_was(namespaces: Sequence[str]) -> set[Grant]:
 def test_every_right_is_used(namespaces: Sequence[str]) -> None:
     """In the life of a cluster, or of one that has no luck."""
     granted = set(grants(manifests.installed(PROVIDERS, namespaces)))
-    stories = (everything, an_upgrade_that_does_not_end, a_hand_that_edits, known_elsewhere, *map(on, LIVES))
+    lives = (everything, an_upgrade_that_does_not_end, a_hand_that_edits, known_elsewhere)
+    stories = (*lives, beside_flux, *map(on, LIVES))
     used = a_cluster_that_never_was(namespaces).union(*(journey(story, namespaces) for story in stories))
     unused = {*ELSEWHERE, *rights_to_own(namespaces[0] if namespaces else ""), *RIGHTS_TO_BLOCK}
     assert {str(grant) for grant in granted - used} == {str(grant) for grant in unused}
