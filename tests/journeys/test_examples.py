@@ -25,7 +25,9 @@ from tests.support.sampling import sampled
 pytestmark = pytest.mark.embedded
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-NAMES = sorted(one.stem for one in EXAMPLES.glob("*.yaml") if "kind: Cluster\n" in one.read_text())
+MANAGED = "managementCluster:\n    name: laptop\n"
+"""In the examples of an environment: that of a management cluster has `test_management_commands`."""
+NAMES = sorted(path.stem for path in EXAMPLES.glob("*.yaml") if MANAGED in path.read_text())
 
 
 @pytest.mark.parametrize("name", sampled(NAMES, 7))
