@@ -40,6 +40,8 @@ ATTEMPTS = 5
 
 LARGEST, LARGEST_FILES, MOST_FILES = 64 << 20, 256 << 20, 20_000
 """Bytes of a commit as it is sent, and of all its files; number of its files: four times a fleet of 5000 clusters."""
+MOST_ENTRIES = 100_000
+"""Files, folders, links and other repositories of a commit: few objects may stand for many of them."""
 LONGEST = 600.0
 """Seconds in which a commit has to be received."""
 
@@ -279,7 +281,9 @@ class Repository:
         commit: Any = repo[head]
         files: dict[str, bytes] = {}
         size = 0
-        for entry in iter_tree_contents(repo.object_store, commit.tree):
+        for count, entry in enumerate(iter_tree_contents(repo.object_store, commit.tree, include_trees=True)):
+            if count > MOST_ENTRIES:
+                raise self._too_large(f"its folders have more than {MOST_ENTRIES} entries")
             if entry.mode not in (_FILE, 0o100755):
                 continue
             blob: Any = repo[entry.sha]

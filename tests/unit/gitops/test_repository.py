@@ -170,6 +170,7 @@ def test_a_history_is_left_on_the_server(server: GitServer, monkeypatch: pytest.
         ("LARGEST", 10_000, "TooLarge", "its last commit has more than"),
         ("LARGEST_FILES", 10_000, "TooLarge", "its files have more than"),
         ("MOST_FILES", 1, "TooLarge", "or more than 1 files"),
+        ("MOST_ENTRIES", 1, "TooLarge", "its folders have more than 1 entries"),
         ("LONGEST", -1.0, "TooSlow", "see to the connection"),
     ],
 )

@@ -10,6 +10,8 @@ from espalier.api.meta import Tree
 from espalier.api.violations import ManifestError
 
 LISTINGS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+DEEPEST = 50
+"""Folders that list one another."""
 _KNOWN = frozenset({"apiVersion", "kind", "metadata", "resources"})
 
 
@@ -25,27 +27,38 @@ def build(files: Mapping[str, bytes], path: str) -> list[Tree]:
     below = "" if folder == "." else f"{folder}/"
     if not any(name.startswith(below) for name in files):
         raise BuildFailed(f"spec.path: {path}: there is no such folder in the repository")
-    if _listing(files, folder) is None:
-        trees = [tree for name in _unlisted(files, below) for tree in _read(files, name)]
-    else:
-        trees = list(_listed(files, folder, ()))
+    seen: set[str] = set()
+    listing = _listing(files, folder)
+    trees = list(_unlisted(files, below, seen) if listing is None else _listed(files, folder, seen, 0))
     _check(trees)
     return trees
 
 
-def _unlisted(files: Mapping[str, bytes], below: str) -> Iterator[str]:
+def _unlisted(files: Mapping[str, bytes], below: str, seen: set[str]) -> Iterator[Tree]:
     """Flux makes a list of a folder that has none: its files, and folders below by their own lists."""
+    listings = (posixpath.split(name) for name in files if name.startswith(below))
+    with_lists: list[str] = []
+    for folder in sorted({folder for folder, file in listings if file in LISTINGS}):
+        if not _is_within(folder, with_lists):
+            with_lists.append(folder)
     for name in sorted(files):
-        if name.startswith(below) and name.endswith((".yaml", ".yml")) and posixpath.basename(name) not in LISTINGS:
-            yield name
+        if name.startswith(below) and name.endswith((".yaml", ".yml")) and not _is_within(name, with_lists):
+            yield from _read(files, name)
+    for folder in with_lists:
+        yield from _listed(files, folder, seen, 0)
 
 
-def _listed(files: Mapping[str, bytes], folder: str, above: tuple[str, ...]) -> Iterator[Tree]:
+def _is_within(name: str, folders: list[str]) -> bool:
+    return any(name == folder or name.startswith(f"{folder}/") for folder in folders)
+
+
+def _listed(files: Mapping[str, bytes], folder: str, seen: set[str], depth: int) -> Iterator[Tree]:
     name = _listing(files, folder)
     if name is None:
         raise BuildFailed(f"{folder}: no kustomization.yaml in it")
-    if folder in above:
-        raise BuildFailed(f"{name}: the folder lists itself")
+    if depth > DEEPEST:
+        raise BuildFailed(f"{name}: more than {DEEPEST} folders list one another")
+    seen.add(folder)
     for listing in _read(files, name):
         if others := sorted(listing.keys() - _KNOWN):
             raise BuildFailed(f"{name}: found {', '.join(others)}; the stand-in for Flux knows resources only")
@@ -54,10 +67,13 @@ def _listed(files: Mapping[str, bytes], folder: str, above: tuple[str, ...]) -> 
             raise BuildFailed(f"{name}: resources: allowed: a list of files and folders")
         for entry in resources:
             target = posixpath.normpath(posixpath.join(folder, str(entry)))
+            if target in seen:
+                raise BuildFailed(f"{name}: resources: {entry}: it is listed twice, or lists itself")
+            seen.add(target)
             if target in files:
                 yield from _read(files, target)
             elif "://" not in str(entry) and any(path.startswith(f"{target}/") for path in files):
-                yield from _listed(files, target, (*above, folder))
+                yield from _listed(files, target, seen, depth + 1)
             else:
                 raise BuildFailed(f"{name}: resources: {entry}: there is no such file or folder in the repository")
 

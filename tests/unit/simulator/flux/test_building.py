@@ -15,6 +15,14 @@ def names(files: dict[str, bytes], path: str = "./fleet") -> list[str]:
     return [tree["metadata"]["name"] for tree in build(files, path)]
 
 
+def chain(length: int) -> dict[str, bytes]:
+    """Folders, each of which lists the next."""
+    return {
+        f"fleet/{'/'.join(map(str, range(depth + 1)))}/kustomization.yaml": f"resources: [{depth + 1}]".encode()
+        for depth in range(length)
+    }
+
+
 def test_a_list_names_files_and_folders_in_order() -> None:
     files = {
         "fleet/kustomization.yaml": b"resources: [z.yaml, ../common, a.yaml]",
@@ -33,13 +41,27 @@ def test_a_folder_without_a_list_has_all_its_files() -> None:
     assert names(files, "./") == ["b", "a", "c"]
 
 
+def test_a_folder_below_has_what_it_lists() -> None:
+    files = {
+        "fleet/b.yaml": file("b"),
+        "fleet/deep/kustomization.yaml": b"resources: [in.yaml, deeper]",
+        "fleet/deep/in.yaml": file("in"),
+        "fleet/deep/out.yaml": file("out"),
+        "fleet/deep/deeper/kustomization.yaml": b"resources: [a.yaml]",
+        "fleet/deep/deeper/a.yaml": file("a"),
+    }
+    assert names(files) == ["b", "in", "a"]
+
+
 @pytest.mark.parametrize(
     ("files", "words"),
     [
         ({"other/a.yaml": file("a")}, "spec.path: ./fleet: there is no such folder"),
         ({"fleet/kustomization.yaml": b"resources: [a.yaml]"}, "resources: a.yaml: there is no such file"),
         ({"fleet/kustomization.yaml": b"resources: [https://a.example/b]"}, "https://a.example/b: there is no such"),
-        ({"fleet/kustomization.yaml": b"resources: [.]"}, "the folder lists itself"),
+        ({"fleet/kustomization.yaml": b"resources: [.]"}, "it is listed twice, or lists itself"),
+        ({"fleet/kustomization.yaml": b"resources: [a.yaml, ./a.yaml]", "fleet/a.yaml": file("a")}, "listed twice"),
+        ({"fleet/kustomization.yaml": b"resources: [0]", **chain(60)}, "more than 50 folders list one another"),
         ({"fleet/kustomization.yaml": b"patches: []\nresources: []"}, "found patches; the stand-in for Flux knows"),
         ({"fleet/kustomization.yaml": b"resources: a.yaml"}, "allowed: a list"),
         ({"fleet/a.yaml": b"spec: ["}, "fleet/a.yaml"),
