@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import structs
 
@@ -144,7 +145,7 @@ async def test_a_signed_request_is_not_signed_again(client: Client) -> None:
     created = await client.create(REQUESTS, body(signerName="example.com/nobody"))
     approved = await decide(client, created.name, "Approved")
     earlier = approved.decode(CertificateRequest)
-    earlier = structs.replace(earlier, spec=structs.replace(earlier.spec, signer_name=certificates.SIGNER))
+    earlier = structs.replace(earlier, spec=structs.replace(earlier.spec, signer_name=client_certificates.SIGNER))
     authority = Authority.create("contract", now=datetime.now(UTC))
     snapshot = Snapshot(
         datetime.now(UTC), random.Random(1), "10.0.0.0/8", certificate_requests=(earlier,), authority=authority
@@ -162,6 +163,29 @@ async def test_a_request_that_nobody_signs_is_removed(client: Client, monkeypatc
     with pytest.raises(NotIssued, match=r"approved, but not signed within 0\.5 s"):
         await client_certificates.issue(client, "jane", seconds=3600, patience=0.5)
     assert not [item for item in (await client.list(REQUESTS)).items if item.name.startswith("espalier-")]
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ({"certificate": 5}, "can't be read"),
+        ({"certificate": "abc"}, "can't be read"),
+        ({"certificate": base64.b64encode(b"no certificate").decode()}, "can't be read"),
+        ({"certificate": base64.b64encode(bytes(70_000)).decode()}, "more than 64 KiB"),
+        ({"conditions": [{"type": "Denied", "message": "no\x1b[31m" * 10_000}]}, "was denied"),
+    ],
+)
+def test_a_hostile_answer_is_no_certificate(status: Tree, words: str) -> None:
+    answer = Object(msgspec.json.encode({"metadata": {"name": "a"}, "status": status}))
+
+    def read() -> None:
+        certificate = client_certificates._certificate(answer, "a")
+        client_certificates._checked(certificate or b"", new_request("jane").key, "jane")
+
+    with pytest.raises(NotIssued, match=words) as refusal:
+        read()
+    assert len(str(refusal.value)) < 1000
+    assert str(refusal.value).isprintable()
 
 
 async def test_a_request_that_is_gone_is_told(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,6 +102,7 @@ async def test_kubectl_obtains_certificates_itself(
         (("--user", "jane", "--group", "system:masters"), "names that begin with system: belong to Kubernetes"),
         (("--user", ""), "--user: found '', allowed is a name of printable characters"),
         (("--user", "j" * 65), "found 65 characters, allowed are 64"),
+        (("--user", "espalier:manager"), "names that begin with espalier: belong to Espalier's manager"),
         (("--user", "jane", "--ttl", "9m"), "--ttl: found 9m, allowed: from 10m to 24h"),
         (("--group", "developers"), "--group: found it without --user NAME"),
         (("--exec",), "--exec: found it without --user NAME"),

@@ -15,10 +15,12 @@ from typing import Any
 
 import msgspec
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from espalier.api.core import CERTIFICATE_SIGNING_REQUEST
 from espalier.api.meta import Tree
+from espalier.api.printable import in_one_line
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.objects import Object
@@ -30,6 +32,9 @@ LEAST_SECONDS = 600
 USAGES = ("client auth", "digital signature")
 _LARGEST = 64 * 1024
 """Bytes of a certificate that are read: what answers may be hostile."""
+_LONGEST_MESSAGE = 200
+_PAUSE = 0.5
+"""Seconds between two watches."""
 
 
 class NotIssued(Exception):
@@ -129,18 +134,22 @@ async def _signed(client: Client, created: Object) -> bytes:
         if certificate is not None:
             return certificate
         version = present.metadata.resource_version
+        await asyncio.sleep(_PAUSE)
 
 
 def _certificate(request: Object, name: str) -> bytes | None:
-    status = request.decode(_Request).status
+    try:
+        status = request.decode(_Request).status
+        certificate = base64.b64decode(status.certificate, validate=True)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise NotIssued(f"the answer about CertificateSigningRequest {name} can't be read: {error}") from None
     for condition in status.conditions:
         if condition.type in ("Denied", "Failed"):
-            raise NotIssued(f"CertificateSigningRequest {name} was {condition.type.lower()}: {condition.message}")
-    if not status.certificate:
-        return None
-    if len(status.certificate) > _LARGEST:
+            message = in_one_line(condition.message[:_LONGEST_MESSAGE])
+            raise NotIssued(f"CertificateSigningRequest {name} was {condition.type.lower()}: {message}")
+    if len(certificate) > _LARGEST:
         raise NotIssued(f"CertificateSigningRequest {name} has a certificate of more than {_LARGEST // 1024} KiB")
-    return base64.b64decode(status.certificate)
+    return certificate or None
 
 
 def _checked(certificate: bytes, key: bytes, user: str) -> KeyPair:
@@ -149,7 +158,7 @@ def _checked(certificate: bytes, key: bytes, user: str) -> KeyPair:
     form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     try:
         signed = x509.load_pem_x509_certificate(certificate).public_key().public_bytes(*form)
-    except ValueError as error:
+    except (ValueError, UnsupportedAlgorithm) as error:
         raise NotIssued(f"the certificate for {user} can't be read: {error}") from None
     if signed != private.public_key().public_bytes(*form):
         raise NotIssued(f"the certificate for {user} has another key than was requested")

@@ -14,7 +14,7 @@ from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.runtime.fencing import Fence, FencedTransport
-from espalier.runtime.workload_account import AccountTransport, WorkloadAccount
+from espalier.runtime.workload_account import AccountState, AccountTransport, WorkloadAccount
 from espalier.runtime.write_limits import LimitedTransport, OnLimited, WriteLimit, ignored
 
 Connect: TypeAlias = Callable[[bytes], Client]
@@ -89,6 +89,8 @@ class RemoteClients:
         self._account = account
         self._pool: OrderedDict[ClusterIdentity, _Pooled] = OrderedDict()
         self._leaving: dict[asyncio.Task[None], Client] = {}
+        self._states: dict[ClusterIdentity, tuple[bytes, AccountState]] = {}
+        """The account in each cluster, with the digest of the kubeconfig that it was made by."""
 
     def __len__(self) -> int:
         return len(self._pool)
@@ -101,22 +103,40 @@ class RemoteClients:
             self._pool.move_to_end(cluster)
             return pooled.client
         client = self._connect(kubeconfig)
+        self._evict(cluster)
         if self._account is not None:
-            client.transport = AccountTransport(
-                self._account, kubeconfig, client.transport, lambda own: self._connect(own).transport
-            )
+            client.transport = self._as_account(cluster, kubeconfig, digest, client.transport, self._account)
         client.transport = requests = _Counting(client.transport)
         client.transport = LimitedTransport(client.transport, WriteLimit(self._on_limited))
         if self._fence is not None:
             client.transport = FencedTransport(client.transport, self._fence)
-        self.drop(cluster)
         self._pool[cluster] = _Pooled(digest, client, requests)
         while len(self._pool) > self._limit:
-            self.drop(next(iter(self._pool)))
+            self._evict(next(iter(self._pool)))
         return client
 
     def drop(self, cluster: ClusterIdentity) -> None:
         """Drop the client of a cluster, for example a deleted one. That of another cluster with its name stays."""
+        self._states.pop(cluster, None)
+        self._evict(cluster)
+
+    def _as_account(
+        self,
+        cluster: ClusterIdentity,
+        kubeconfig: bytes,
+        digest: bytes,
+        administrator: Transport,
+        account: WorkloadAccount,
+    ) -> Transport:
+        """A transport as the manager's account. What the account has there outlives an eviction."""
+        known = self._states.get(cluster)
+        if known is None or known[0] != digest:
+            known = self._states[cluster] = digest, AccountState()
+        if self._fence is not None:
+            administrator = FencedTransport(administrator, self._fence)
+        return AccountTransport(account, kubeconfig, administrator, lambda own: self._connect(own).transport, known[1])
+
+    def _evict(self, cluster: ClusterIdentity) -> None:
         pooled = self._pool.pop(cluster, None)
         if pooled is not None:
             task = asyncio.get_running_loop().create_task(self._leave(pooled), name=f"leave cluster {cluster.capi}")

@@ -10,6 +10,7 @@ on as administrator, since what it has to do may be the repair, and tries again.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -27,6 +28,7 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.rbac import Right
 from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.runtime.clock import Clock
+from espalier.runtime.fencing import Fenced
 
 NAME = "espalier:manager"
 """The user, its ClusterRole and the binding."""
@@ -34,8 +36,8 @@ VALID_SECONDS = 86400.0
 RENEWED_AFTER = 2 / 3
 """The part of the validity after which another certificate is obtained."""
 RETRY_SECONDS = 300.0
-"""Seconds for which the administrator's rights are used after no certificate was issued, and between looks at the role
-when something was forbidden."""
+"""Seconds for which the administrator's rights are used after no certificate was issued, and between comparisons
+of the role when something was forbidden."""
 PATIENCE = 10.0
 """Seconds within which a certificate must be issued."""
 FIELD_MANAGER = "espalier-account"
@@ -62,11 +64,27 @@ class WorkloadAccount:
         )
 
 
+@dataclass
+class AccountState:
+    """The account in one cluster, for as long as its kubeconfig stays: times are those of the monotonic clock."""
+
+    kubeconfig: bytes | None = field(default=None, repr=False)
+    """The account's; None before the first certificate."""
+    expires: float = -math.inf
+    renew: float = -math.inf
+    retry: float = -math.inf
+    """No other certificate is requested before."""
+    checked: float = -math.inf
+    """When the role was compared because something was forbidden."""
+
+
 class AccountTransport:
     """Sends requests as the manager's account, which is prepared with the first one and renewed in time.
 
-    `connect` makes a transport of a kubeconfig. A request that is forbidden has the rights written again, if that was
-    not done in the last minutes, and is repeated once: somebody may have removed them.
+    `administrator` sends as the user of `kubeconfig`, and `connect` makes a transport of a kubeconfig. `state` outlives
+    this transport, so that another one to the same cluster needs no other certificate. A request that is forbidden has
+    the rights written again, if that was not done in the last minutes, and is repeated once: somebody may have removed
+    them. So is one that is not authenticated, with another certificate or as administrator.
     """
 
     def __init__(
@@ -75,6 +93,7 @@ class AccountTransport:
         kubeconfig: bytes,
         administrator: Transport,
         connect: Callable[[bytes], Transport],
+        state: AccountState | None = None,
     ) -> None:
         self._account = account
         self._kubeconfig = kubeconfig
@@ -84,25 +103,25 @@ class AccountTransport:
         self._own: Transport | None = None
         self._replaced: Transport | None = None
         """The transport before `_own`, which watches may still use until the next renewal."""
-        self._expires = self._renew = self._retry = self._checked = float("-inf")
+        self._used: bytes | None = None
+        """The kubeconfig of `_own`."""
+        self._state = state or AccountState()
 
     async def request(self, request: Request) -> Response:
         """Send one request."""
         transport = await self._transport()
         response = await transport.request(request)
-        if response.status != HTTPStatus.FORBIDDEN or transport is self._administrator:
+        if not await self._is_mended(transport, response.status):
             return response
-        return await transport.request(request) if await self._restored() else response
+        return await (await self._transport()).request(request)
 
     async def stream(self, request: Request) -> Stream | Response:
         """Start a watch."""
         transport = await self._transport()
         stream = await transport.stream(request)
-        if not isinstance(stream, Response) or stream.status != HTTPStatus.FORBIDDEN:
+        if not isinstance(stream, Response) or not await self._is_mended(transport, stream.status):
             return stream
-        if transport is self._administrator or not await self._restored():
-            return stream
-        return await transport.stream(request)
+        return await (await self._transport()).stream(request)
 
     async def close(self) -> None:
         """Close all connections; idempotent."""
@@ -111,43 +130,61 @@ class AccountTransport:
                 await transport.close()
 
     async def _transport(self) -> Transport:
-        if self._own is not None and self._now < self._renew:
-            return self._own
-        async with self._lock:
-            if self._now >= self._renew and self._now >= self._retry:
-                await self._prepare()
-        return self._own if self._own is not None and self._now < self._expires else self._administrator
+        state = self._state
+        if self._now >= state.renew or self._used is not state.kubeconfig:
+            async with self._lock:
+                if self._now >= state.renew and self._now >= state.retry:
+                    await self._prepare()
+                await self._connect_own()
+        return self._own if self._own is not None and self._now < state.expires else self._administrator
 
-    async def _prepare(self) -> None:
-        """Write the rights, and obtain a certificate. Raises `Unreachable`."""
-        client = Client(self._administrator, field_manager=FIELD_MANAGER)
-        try:
-            await self._write_rights(client)
-            pair = await client_certificates.issue(client, NAME, seconds=VALID_SECONDS, patience=PATIENCE)
-        except Unreachable:
-            if self._own is None or self._now >= self._expires:
-                raise
-            self._retry = self._now + RETRY_SECONDS
-            return
-        except (NotIssued, KubeError) as error:
-            self._retry = self._now + RETRY_SECONDS
-            _log.warning("the manager's own account can't be used in a workload cluster", error=str(error))
+    async def _connect_own(self) -> None:
+        """Use the account's present certificate, which another transport to the cluster may have obtained."""
+        if self._used is self._state.kubeconfig or self._state.kubeconfig is None:
             return
         if self._replaced is not None:
             await self._replaced.close()
-        self._replaced = self._own
-        self._own = self._connect(Kubeconfig.parse(self._kubeconfig).as_user(NAME, pair).to_bytes())
+        self._replaced, self._used = self._own, self._state.kubeconfig
+        self._own = self._connect(self._used)
+
+    async def _prepare(self) -> None:
+        """Write the rights, and obtain a certificate. Raises `Unreachable`."""
+        client, state = Client(self._administrator, field_manager=FIELD_MANAGER), self._state
+        try:
+            await self._write_rights(client)
+            pair = await client_certificates.issue(client, NAME, seconds=VALID_SECONDS, patience=PATIENCE)
+        except Fenced:
+            return  # whoever leads now does this
+        except Unreachable:
+            if self._now >= state.expires:
+                raise
+            state.retry = self._now + RETRY_SECONDS
+            return
+        except (NotIssued, KubeError) as error:
+            state.retry = self._now + RETRY_SECONDS
+            _log.warning("the manager's own account can't be used in a workload cluster", error=str(error))
+            return
+        state.kubeconfig = Kubeconfig.parse(self._kubeconfig).as_user(NAME, pair).to_bytes()
         seconds = pair.not_after.timestamp() - self._account.clock.now().timestamp()
-        self._expires = self._now + seconds
-        self._renew = self._now + seconds * RENEWED_AFTER
-        self._retry = self._now + RETRY_SECONDS  # clocks may differ so much that it has expired already
+        state.expires = self._now + seconds
+        state.renew = self._now + seconds * RENEWED_AFTER
+        state.retry = self._now + RETRY_SECONDS  # clocks may differ so much that it has expired already
+
+    async def _is_mended(self, transport: Transport, status: int) -> bool:
+        """True if a request of the account that was answered with this status is worth another one."""
+        if transport is self._administrator:
+            return False
+        if status == HTTPStatus.UNAUTHORIZED:  # the authority was replaced, or clocks differ
+            self._state.expires = self._state.renew = -math.inf
+            return True
+        return status == HTTPStatus.FORBIDDEN and await self._restored()
 
     async def _restored(self) -> bool:
         """Write the rights again where they differ; False if they do not, or were compared in the last minutes."""
         async with self._lock:
-            if self._now < self._checked + RETRY_SECONDS:
+            if self._now < self._state.checked + RETRY_SECONDS:
                 return False
-            self._checked = self._now
+            self._state.checked = self._now
             return await self._write_rights(Client(self._administrator, field_manager=FIELD_MANAGER))
 
     async def _write_rights(self, client: Client) -> bool:

@@ -6,23 +6,28 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from typing import Any
 
+import msgspec
 import pytest
 
 from espalier.api.core import CERTIFICATE_SIGNING_REQUEST, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CONFIG_MAP, NODE
-from espalier.api.resource import Resource
+from espalier.api.identity import ClusterIdentity
+from espalier.api.resource import Key, Resource
 from espalier.apiserver.access.rbac import Rbac
 from espalier.apiserver.requests.requests import Attributes
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import Forbidden, Unreachable
+from espalier.kube.errors import Forbidden, NotFound, Unreachable
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
 from espalier.kube.rbac import Right
-from espalier.kube.wire import ADMIN, Transport, User
+from espalier.kube.wire import ADMIN, Request, Response, Transport, User
 from espalier.runtime import workload_account
+from espalier.runtime.fencing import Fence
+from espalier.runtime.remote import RemoteClients
 from espalier.runtime.virtual import Simulation, run
 from espalier.runtime.workload_account import NAME, RETRY_SECONDS, VALID_SECONDS, AccountTransport, WorkloadAccount
 from espalier.simulator.transport import user_of
@@ -37,12 +42,18 @@ RIGHTS = (Right((CONFIG_MAP,), ("list", "watch")),)
 
 
 class Noted(InProcessTransport):
-    """Notes that it was closed."""
+    """Notes that it was closed, and may not be authenticated."""
 
     def __init__(self, cluster: WorkloadCluster, user: User) -> None:
         super().__init__(cluster.server, user)
         self._cluster = cluster
         self._name = user.name
+
+    async def request(self, request: Request) -> Response:
+        if self._name == self._cluster.unknown:
+            status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Unauthorized", "code": 401}
+            return Response(401, msgspec.json.encode(status), {"content-type": "application/json"})
+        return await super().request(request)
 
     async def close(self) -> None:
         self._cluster.closed.append(self._name)
@@ -56,6 +67,8 @@ class WorkloadCluster:
         self.users: list[str] = []
         self.requested = 0
         """Certificates."""
+        self.unknown = ""
+        """The user whom the API server does not authenticate."""
         self.closed: list[str] = []
         """Users whose connections were closed."""
         self._rbac = Rbac(store)
@@ -74,6 +87,11 @@ class WorkloadCluster:
             user="admin",
             credentials=pair,
         ).to_bytes()
+
+    def remotes(self, **settings: Any) -> RemoteClients:
+        """Clients as a manager has them."""
+        made = WorkloadAccount(self.clock, list(RIGHTS))
+        return RemoteClients(lambda content: Client(self.connect(content)), account=made, **settings)
 
     def account(self, administrator: Transport | None = None) -> Client:
         """A client as the manager has it."""
@@ -293,3 +311,53 @@ def test_a_certificate_that_is_expired_is_not_asked_for_at_once() -> None:
         assert (cluster.requested, set(cluster.users)) == (1, {"kubernetes-admin"})
 
     story(tell)
+
+
+def test_an_evicted_client_leaves_its_certificate() -> None:
+    async def tell(cluster: WorkloadCluster) -> None:
+        remotes, one, other = cluster.remotes(limit=1), identity("one"), identity("other")
+        for _ in range(3):
+            await remotes.get(one, cluster.kubeconfig).list(CONFIG_MAP)
+            await remotes.get(other, cluster.kubeconfig).list(CONFIG_MAP)
+        assert (cluster.requested, set(cluster.users)) == (2, {NAME})
+        remotes.drop(one)
+        await remotes.get(one, cluster.kubeconfig).list(CONFIG_MAP)
+        assert cluster.requested == 3
+        await remotes.close()
+
+    story(tell)
+
+
+def test_a_manager_without_its_lease_writes_no_rights() -> None:
+    async def tell(cluster: WorkloadCluster) -> None:
+        fence = Fence(cluster.clock.monotonic)
+        remotes = cluster.remotes(fence=fence)
+        await remotes.get(identity("one"), cluster.kubeconfig).list(CONFIG_MAP)
+        assert (cluster.requested, set(cluster.users)) == (0, {"kubernetes-admin"})
+        with pytest.raises(NotFound):
+            await cluster.administrator.get(CLUSTER_ROLE, NAME)
+        fence.extend(cluster.clock.monotonic() + 60)
+        await remotes.get(identity("one"), cluster.kubeconfig).list(CONFIG_MAP)
+        assert (cluster.requested, cluster.users[1:]) == (1, [NAME])
+        await remotes.close()
+
+    story(tell)
+
+
+def test_an_account_that_is_not_known_any_more_is_made_again() -> None:
+    async def tell(cluster: WorkloadCluster) -> None:
+        client = cluster.account()
+        await client.list(CONFIG_MAP)
+        cluster.unknown = NAME
+        await client.list(CONFIG_MAP)
+        assert cluster.users == [NAME, "kubernetes-admin"], "a certificate has just been obtained"
+        cluster.unknown = ""
+        await asyncio.sleep(RETRY_SECONDS + 1)
+        await client.list(CONFIG_MAP)
+        assert (cluster.requested, cluster.users[2:]) == (2, [NAME])
+
+    story(tell)
+
+
+def identity(name: str) -> ClusterIdentity:
+    return ClusterIdentity.of(Key("default", name))

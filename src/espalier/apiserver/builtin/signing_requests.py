@@ -13,18 +13,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from espalier.api.meta import Tree
 from espalier.apiserver.wire import failures
+from espalier.kube.client_certificates import LEAST_SECONDS, SIGNER
 from espalier.kube.errors import StatusCause
 from espalier.kube.wire import User
 
 APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
-LEAST_SECONDS = 600
-"""The shortest validity that may be requested."""
-MASTERS_SIGNER = "kubernetes.io/kube-apiserver-client"
+MASTERS_SIGNER = SIGNER
 """The signer that never signs for administrators (admission plugin CertificateSubjectRestriction)."""
 
 _SIGNER = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[^/]+")
@@ -109,14 +109,16 @@ def _check_spec(spec: Tree) -> Iterator[StatusCause]:
     try:
         if not parsed(spec).is_signature_valid:
             raise ValueError("the signature does not belong to its key")
-    except ValueError as error:
+    except (ValueError, UnsupportedAlgorithm) as error:
         yield failures.invalid("spec.request", str(spec.get("request") or ""), str(error))
     usages = spec.get("usages") or []
     if not usages:
         yield failures.required("spec.usages")
+    seen: set[str] = set()
     for index, usage in enumerate(usages):
-        if usage in usages[:index]:
+        if usage in seen:
             yield failures.duplicate(f"spec.usages[{index}]", usage)
+        seen.add(usage)
     signer = spec.get("signerName") or ""
     if not signer:
         yield failures.required("spec.signerName")
@@ -134,12 +136,14 @@ def _check_spec(spec: Tree) -> Iterator[StatusCause]:
 def _check_conditions(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
     conditions = _conditions(new)
     types = [condition.get("type") for condition in conditions]
+    seen: set[object] = set()
     for index, condition in enumerate(conditions):
         field = f"status.conditions[{index}]"
         if not condition.get("type"):
             yield failures.required(f"{field}.type")
-        elif condition["type"] in types[:index]:
+        elif condition["type"] in seen:
             yield failures.duplicate(f"{field}.type", condition["type"])
+        seen.add(condition.get("type"))
         if condition.get("type") in _FINAL and condition.get("status") != "True":
             yield failures.unsupported(f"{field}.status", condition.get("status") or "", ("True",))
     if APPROVED in types and DENIED in types:

@@ -22,10 +22,11 @@ from espalier.kube.pki import KeyPair
 from espalier.runtime import remote
 from espalier.runtime.remote import Connect
 
-LEAST, MOST, DEFAULT = 600.0, 86400.0, 3600.0
+LEAST, MOST, DEFAULT = float(client_certificates.LEAST_SECONDS), 86400.0, 3600.0
 """Seconds of validity: Kubernetes signs for ten minutes at least, and a certificate can't be revoked."""
 API_VERSION = "client.authentication.k8s.io/v1"
-_RESERVED = "system:"
+_RESERVED = {"system:": "Kubernetes", "espalier:": "Espalier's manager"}
+"""Beginnings of names, and whose they are."""
 _LONGEST_NAME = 64
 """Characters of an X.509 common name or organization."""
 
@@ -140,8 +141,9 @@ def _check_name(flag: str, value: str) -> None:
         raise Usage(
             f"{flag}: found {len(value)} characters, allowed are {_LONGEST_NAME}: that is all a certificate has"
         )
-    if value.startswith(_RESERVED):
-        raise Usage(
-            f"{flag}: found {value}; names that begin with {_RESERVED} belong to Kubernetes. "
-            "Allowed is any other name: bind a role to it in the cluster"
-        )
+    for beginning, owner in _RESERVED.items():
+        if value.startswith(beginning):
+            raise Usage(
+                f"{flag}: found {value}; names that begin with {beginning} belong to {owner}. "
+                "Allowed is any other name: bind a role to it in the cluster"
+            )

@@ -9,12 +9,12 @@ from espalier.api import conditions as condition_list
 from espalier.api.core import CERTIFICATE_SIGNING_REQUEST
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.kube.client_certificates import SIGNER
 from espalier.kube.pki import Authority
 from espalier.simulator.workload_controllers.snapshot import Snapshot
 from espalier.simulator.workload_controllers.views import CertificateRequest
 from espalier.simulator.workload_controllers.writes import Change, Write
 
-SIGNER = "kubernetes.io/kube-apiserver-client"
 LONGEST = 365 * 86400
 """Seconds: the default of kube-controller-manager's `--cluster-signing-duration`."""
 _ALLOWED_USAGES = frozenset({"client auth", "digital signature", "key encipherment"})
