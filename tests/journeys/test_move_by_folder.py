@@ -104,6 +104,26 @@ def test_a_restore_taken_back_leaves_nothing_there(tmp_path: Path) -> None:
     between(story)
 
 
+def test_cluster_not_noted_as_restored_is_idle(tmp_path: Path) -> None:
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        await back_up(source.client, tmp_path / "saved")
+        await source.managing.stop()
+        restore = await restoring(tmp_path / "saved", target.client)
+
+        def full(_: Key) -> None:
+            raise OSError(28, "No space left on device")
+
+        restore.finish = full
+        with pytest.raises(OSError, match="No space"):
+            await restore.restore([GARDEN])
+        await asyncio.sleep(CALM)
+        assert not is_active(target)
+        await (await restoring(tmp_path / "saved", target.client)).restore([GARDEN])
+        await target.until_ready()
+
+    between(story)
+
+
 async def scaled(env: ManagedEnvironment) -> None:
     patch = {"spec": {"replicas": 5}}
     await env.client.patch(

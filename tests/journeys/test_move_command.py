@@ -20,6 +20,7 @@ from espalier.cli.kit.failures import Damaged, Failure
 from espalier.cli.local.environment.management import record_infrastructure
 from espalier.kube.access import Access
 from espalier.moving import folder
+from tests.support.environments.bootstraps import until_gone
 from tests.support.environments.environment import LocalEnvironment
 from tests.support.environments.managed_environment import CALM, EXAMPLES, GARDEN, NAMESPACE, ManagedEnvironment
 from tests.support.environments.two_management_clusters import between, objects
@@ -116,6 +117,34 @@ def test_a_folder_is_written_and_restored_with_consent(
         (saved / "objects" / "foreign").touch()
         with pytest.raises(Damaged, match="has files that are not in its index: objects/foreign"):
             await call(**restore, source_is_lost=True)
+
+    between(story)
+
+
+def test_restored_cluster_that_is_gone_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """It may have been moved since, and be acted on there."""
+
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        call, saved = calling(source, target, monkeypatch, capsys), tmp_path / "saved"
+        restore = {"from_folder": saved, "kubeconfig": TARGET}
+        await call(to_folder=saved)
+        with pytest.raises(Failure, match=r"was written here at .* gone since then may have been moved"):
+            await call(from_folder=saved)
+        await source.managing.stop()
+        await call(**restore, source_is_lost=True)
+        assert "is restored already" in (await call(**restore, source_is_lost=True))[1]
+        await target.client.delete(Cluster.resource, GARDEN.name, NAMESPACE)
+        await until_gone(target.client, GARDEN)
+        gone = "Cluster default/garden was restored here before, and is gone"
+        for flags_ in ({"source_is_lost": True}, {"dry_run": True}, {"back": True}, {"source_is_lost": True}):
+            with pytest.raises(Failure, match=gone):
+                await call(**restore, **flags_)
+        assert await objects(target) == set()
+        noted = json.loads((saved / "restores.json").read_text())
+        (saved / "restores.json").write_text(json.dumps(noted | {"done": []}))
+        assert "is restored" in (await call(**restore, source_is_lost=True))[1]
 
     between(story)
 

@@ -7,12 +7,14 @@ appears under its name once it is complete. Contents are those of an API server,
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,10 +119,13 @@ class _Version(msgspec.Struct):
     release: str = "a later release"
 
 
-class _Restores(msgspec.Struct):
-    """The management clusters, by uid, to which clusters were restored."""
+class _Restores(msgspec.Struct, omit_defaults=True):
+    """The management clusters, by uid, to which clusters were restored; those in `done` had all of their objects there,
+    so that somebody may have acted on them.
+    """
 
     clusters: dict[str, str] = msgspec.field(default_factory=dict)
+    done: list[str] = msgspec.field(default_factory=list)
 
 
 def write(folder: Path, index: Index, items: Iterable[Item]) -> None:
@@ -169,28 +174,63 @@ def read(folder: Path) -> Backup:
 def claim(folder: Path, keys: Iterable[Key], target: str) -> None:
     """Note, before anybody acts on them, the management cluster to which clusters are restored. Raises `Damaged` if
     one was restored to another, and `OSError`."""
-    restores = _restores(folder)
-    if elsewhere := [str(key) for key in keys if restores.clusters.get(str(key), target) != target]:
-        raise Damaged(
-            [
-                f"{folder} was restored to another management cluster before: {first(elsewhere, 3)}; that one acts on "
-                f"them. If it is lost, too, delete {folder / RESTORES}"
-            ]
-        )
-    claimed = _Restores(restores.clusters | {str(key): target for key in keys})
-    if claimed != restores:
-        confined.write(folder, RESTORES, msgspec.json.format(msgspec.json.encode(claimed), indent=1).decode())
-        _sync(folder)
+    claimed = [str(key) for key in keys]
+    with _noting(folder) as restores:
+        if elsewhere := [key for key in claimed if restores.clusters.get(key, target) != target]:
+            raise Damaged(
+                [
+                    f"{folder} was restored to another management cluster before: {first(elsewhere, 3)}; that one acts "
+                    f"on them. If it is lost, too, delete {folder / RESTORES}"
+                ]
+            )
+        restores.clusters |= dict.fromkeys(claimed, target)
+
+
+def finish(folder: Path, key: Key, target: str) -> None:
+    """Note, before anybody acts on it, that a cluster is restored. Raises `Damaged` if it was not claimed for this
+    management cluster, and `OSError`.
+    """
+    with _noting(folder) as restores:
+        if restores.clusters.get(str(key)) != target:
+            raise Damaged(
+                [
+                    f"{folder / RESTORES}: {key} is not noted as restored to this management cluster: somebody changed "
+                    "it meanwhile; give the same command again"
+                ]
+            )
+        restores.done = sorted({*restores.done, str(key)})
+
+
+def finished(folder: Path, keys: Iterable[Key]) -> frozenset[Key]:
+    """Those of these clusters that were restored, wherever they are now. Raises `Damaged`."""
+    done = set(_restores(folder).done)
+    return frozenset(key for key in keys if str(key) in done)
 
 
 def unclaim(folder: Path, keys: Iterable[Key], target: str) -> None:
     """Forget that clusters were restored to a management cluster, because that was taken back. Raises `Damaged`,
     `OSError`.
     """
-    restores, given_up = _restores(folder), {(str(key), target) for key in keys}
-    left = _Restores(dict(entry for entry in restores.clusters.items() if entry not in given_up))
-    confined.write(folder, RESTORES, msgspec.json.format(msgspec.json.encode(left), indent=1).decode())
-    _sync(folder)
+    with _noting(folder) as restores:
+        given_up = {str(key) for key in keys if restores.clusters.get(str(key)) == target}
+        restores.clusters = {key: owner for key, owner in restores.clusters.items() if key not in given_up}
+        restores.done = [key for key in restores.done if key not in given_up]
+
+
+@contextmanager
+def _noting(folder: Path) -> Iterator[_Restores]:
+    """The noted restores, which are written again if they are changed, while no other process notes any."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        restores = _restores(folder)
+        before = msgspec.json.encode(restores)
+        yield restores
+        if (after := msgspec.json.encode(restores)) != before:
+            confined.write(folder, RESTORES, msgspec.json.format(after, indent=1).decode())
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _restores(folder: Path) -> _Restores:

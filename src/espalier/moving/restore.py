@@ -6,7 +6,7 @@ move whose source is the lost management cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -26,7 +26,8 @@ class Restore:
     """Restores clusters to `target` from `items`, which the management cluster with uid `source` had. `infrastructure`
     is that of their machines, as a `Side` has it.
 
-    `say` gets a sentence for each step.
+    `finished` are clusters that were restored there before; `finish` is called for each one that is, before anybody
+    acts on it. `say` gets a sentence for each step.
     """
 
     source: str
@@ -35,6 +36,8 @@ class Restore:
     judge: Judge
     say: Callable[[str], None]
     infrastructure: str = ""
+    finished: Collection[Key] = ()
+    finish: Callable[[Key], None] = lambda _: None
     now: Callable[[], datetime] = lambda: SystemClock().now()
     _copies: Copies = field(init=False)
 
@@ -59,6 +62,7 @@ class Restore:
         left = [key for key in keys if not self._is_restored(here, there, key)]
         for key in keys:
             if key not in left:
+                self.finish(key)
                 self.say(f"cluster {key} is restored already")
         uids = self._copies.uids(here, there)
         records = {key: self._record(here, key) for key in left}
@@ -72,9 +76,13 @@ class Restore:
         await self._copies.all(self._settle(here, there, key) for key in left)
 
     async def take_back(self, keys: Sequence[Key]) -> None:
-        """Delete what an interrupted restore has written. Raises `Refused` for clusters that the target acts on."""
+        """Delete what an interrupted restore has written. Raises `Refused` for clusters that the target acts on, or
+        acted on before they were gone.
+        """
         there = await self.target.read()
         here = self._lost(there)
+        if gone := [text for key in keys for text in self._gone(there, key)]:
+            raise Refused(gone)
         if acted := [key for key in keys if self._is_restored(here, there, key)]:
             raise Refused([f"Cluster {key} is restored, and acted on: nothing is taken back" for key in acted])
         for key in keys:
@@ -84,6 +92,7 @@ class Restore:
     async def _settle(self, here: Inventory, there: Inventory, key: Key) -> None:
         await self._copies.settle(here, there, key)
         await condition.report(self.target, key, None, self.now())
+        self.finish(key)
         await copies.resume(self.target, there.index.by_place, key, self._record(here, key).paused)
         self.say(f"cluster {key} is restored")
 
@@ -103,6 +112,8 @@ class Restore:
             return [f"Cluster {key} is not in the folder: its index lists those that are"]
         if self._is_restored(here, there, key):
             return []
+        if gone := self._gone(there, key):
+            return gone
         if self.source == self.target.uid and self._is_present(there, key):
             return [f"Cluster {key} still exists at the management cluster where it was copied: nothing to restore"]
         if unreached := self.target.unreached(self.infrastructure):
@@ -120,6 +131,15 @@ class Restore:
         if copy is None or mark_of(copy.object) != self._record(here, key).mark:
             return False
         return record_of(copy.object) is None
+
+    def _gone(self, there: Inventory, key: Key) -> list[str]:
+        """The reason why a cluster that was restored, and is not there any more, is left alone."""
+        if key not in self.finished or place_of(CLUSTER, key) in there.index.by_place:
+            return []
+        return [
+            f"Cluster {key} was restored here before, and is gone: it was moved to another management cluster, which "
+            "acts on it, or deleted; if nobody acts on it, delete its entry from done in restores.json of the folder"
+        ]
 
     def _is_present(self, there: Inventory, key: Key) -> bool:
         copy = there.index.by_place.get(place_of(CLUSTER, key))

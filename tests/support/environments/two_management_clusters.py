@@ -78,8 +78,16 @@ async def back_up(client: Client, path: Path, keys: Sequence[Key] = (GARDEN,)) -
 
 async def restoring(path: Path, client: Client) -> Restore:
     """A restore from a folder, as `espalier move --from-folder` has it."""
-    found = folder.read(path)
-    return Restore(found.index.source, found.items, await side(client), JUDGE, lambda _sentence: None)
+    found, target = folder.read(path), await side(client)
+
+    def finish(key: Key) -> None:
+        folder.claim(path, [key], target.uid)
+        folder.finish(path, key, target.uid)
+
+    finished = folder.finished(path, found.index.keys)
+    return Restore(
+        found.index.source, found.items, target, JUDGE, lambda _sentence: None, finished=finished, finish=finish
+    )
 
 
 async def objects(env: ManagedClusters, cluster: str = GARDEN.name) -> set[str]:

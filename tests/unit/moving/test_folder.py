@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
+import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -251,3 +253,45 @@ def test_folder_is_restored_to_one_management_cluster(tmp_path: Path) -> None:
     (path / RESTORES).write_bytes(b"{")
     with pytest.raises(Damaged, match=r"restores.json is damaged"):
         folder.claim(path, [GARDEN], "second")
+
+
+def test_restore_that_is_done_stays_noted(tmp_path: Path) -> None:
+    path, other = written(tmp_path / "saved"), Key("default", "other")
+    folder.claim(path, [GARDEN, other], "first")
+    assert folder.finished(path, [GARDEN, other]) == set()
+    folder.finish(path, GARDEN, "first")
+    folder.claim(path, [GARDEN], "first")
+    assert folder.finished(path, [GARDEN, other]) == {GARDEN}
+    with pytest.raises(Damaged, match="default/other is not noted as restored to this management cluster"):
+        folder.finish(path, other, "second")
+    folder.unclaim(path, [GARDEN], "second")  # it did not have it
+    assert folder.finished(path, [GARDEN]) == {GARDEN}
+    folder.unclaim(path, [GARDEN], "first")
+    assert folder.finished(path, [GARDEN]) == set()
+
+
+@pytest.mark.parametrize("change", ["claim", "finish", "unclaim"])
+def test_notes_of_restores_change_under_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    path, locked = written(tmp_path / "saved"), []
+    folder.claim(path, [GARDEN], "first")
+    noted = folder._restores
+
+    def read(where: Path) -> object:
+        descriptor = os.open(where, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            locked.append(False)
+        except BlockingIOError:
+            locked.append(True)
+        finally:
+            os.close(descriptor)
+        return noted(where)
+
+    monkeypatch.setattr(folder, "_restores", read)
+    acts: dict[str, Callable[[], None]] = {
+        "claim": lambda: folder.claim(path, [GARDEN], "first"),
+        "finish": lambda: folder.finish(path, GARDEN, "first"),
+        "unclaim": lambda: folder.unclaim(path, [GARDEN], "first"),
+    }
+    acts[change]()
+    assert locked == [True]

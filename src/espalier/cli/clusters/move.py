@@ -203,7 +203,16 @@ async def _from_folder(
     chosen = [key for key in chosen if not names or key.name in names]
     if absent := [name for name in dict.fromkeys(names) if name not in {key.name for key in chosen}]:
         raise Failure(f"--cluster: not in {path}: {first(absent, 3)}; it has {first(index.keys, 10)}")
-    restore = Restore(index.source, saved.items, target, judge, progress.say, index.infrastructure)
+    restore = Restore(
+        index.source,
+        saved.items,
+        target,
+        judge,
+        progress.say,
+        index.infrastructure,
+        folder.finished(path, chosen),
+        lambda key: folder.finish(path, key, target.uid),
+    )
     if not back and target.uid != index.source and await answers(index.server, index.authority):
         raise Failure(
             f"the management cluster of {path} lives: {index.server} answers with its certificate. Move the clusters "
@@ -211,6 +220,12 @@ async def _from_folder(
         )
     if not back and not dry_run:
         if not is_lost:
+            if target.uid == index.source:
+                raise Failure(
+                    f"{path} was written here at {index.taken}; a cluster that is gone since then may have been moved "
+                    "to another management cluster, and there would be two: each would replace machines of the other. "
+                    "If none was, add --source-is-lost"
+                )
             raise Failure(
                 f"{path} was written at {index.taken}; if the management cluster of then still acts on these clusters, "
                 "there would be two: each would replace machines of the other. If it is lost for good, add "
