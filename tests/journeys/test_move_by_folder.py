@@ -17,7 +17,7 @@ from espalier.kube.errors import Unreachable
 from espalier.moving.copies import Refused
 from tests.support.environments.managed_environment import CALM, GARDEN, NAMESPACE, ManagedEnvironment
 from tests.support.environments.mortal_commands import is_active, mortal
-from tests.support.environments.two_management_clusters import back_up, between, objects, restoring
+from tests.support.environments.two_management_clusters import back_up, between, mover, objects, restoring
 from tests.support.servers.clusterctl import node_versions
 from tests.support.servers.dying import Dying
 
@@ -120,6 +120,52 @@ def test_cluster_not_noted_as_restored_is_idle(tmp_path: Path) -> None:
         assert not is_active(target)
         await (await restoring(tmp_path / "saved", target.client)).restore([GARDEN])
         await target.until_ready()
+
+    between(story)
+
+
+def test_copies_of_a_move_are_not_taken_by_a_restore(tmp_path: Path) -> None:
+    """A move was killed after it had copied; only its own source ends it."""
+
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        await back_up(source.client, tmp_path / "saved")
+        dying = Dying(60)
+        with pytest.raises(Unreachable):
+            await (await mover(mortal(source, dying), mortal(target, dying))).move([GARDEN])
+        half = await objects(target)
+        assert half
+        written = target.written()
+        restore = await restoring(tmp_path / "saved", target.client)
+        for act in (restore.check, restore.restore, restore.take_back):
+            with pytest.raises(Refused, match=r"default/garden is being moved .* `espalier move --to-kubeconfig`"):
+                await act([GARDEN])
+        assert (target.written() - written, await objects(target)) == ({}, half)
+        await (await mover(source.client, target.client)).move([GARDEN])
+        await target.until_ready()
+        restore = await restoring(tmp_path / "saved", target.client)
+        with pytest.raises(Refused, match="default/garden is restored, and acted on"):
+            await restore.take_back([GARDEN])
+
+    between(story)
+
+
+def test_interrupted_restore_is_named_by_other_commands(tmp_path: Path) -> None:
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        await back_up(source.client, tmp_path / "saved")
+        dying = Dying(80)
+        with pytest.raises(Unreachable):
+            await (await restoring(tmp_path / "saved", mortal(target, dying))).restore([GARDEN])
+        sentence = r"Cluster default/garden is being restored .* `espalier move --from-folder`"
+        away = await mover(target.client, source.client)
+        for act in (away.move, away.take_back):
+            with pytest.raises(Refused, match=sentence):
+                await act([GARDEN])
+        assert "`espalier move --from-folder`" in (await back_up(target.client, tmp_path / "more")).left_out[GARDEN]
+        there = await mover(source.client, target.client)
+        with pytest.raises(Refused, match="exists at the target with other content"):
+            await there.move([GARDEN])
+        await (await restoring(tmp_path / "saved", target.client)).take_back([GARDEN])
+        assert await objects(target) == set()
 
     between(story)
 

@@ -61,7 +61,10 @@ def _unfit(at: Inventory, judge: Judge, key: Key) -> Iterable[str]:
     if cluster is None:
         return [f"Cluster {key} does not exist: `espalier get clusters -A` lists them"]
     if MOVE_ANNOTATION in cluster.object.metadata.annotations:
-        return [f"Cluster {key} is being moved: let the move finish, or take it back with --back"]
+        return [
+            f"Cluster {key} is being moved: let the move finish, or take it back with --back; if it is being restored, "
+            "with `espalier move --from-folder`"
+        ]
     return [*judge.unsettled(at, key), *(text for member in _members(at, judge, key) for text in objects.unfit(member))]
 
 

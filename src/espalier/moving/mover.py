@@ -139,6 +139,8 @@ class Mover:
                 else [f"Cluster {key} does not exist at the source: `espalier get clusters -A` lists them"]
             )
         record = record_of(item.object)
+        if record is not None and record.is_restore:
+            return [_being_restored(key)]
         if record is not None and record.source != self.source.uid:
             return [f"Cluster {key} is being moved to this management cluster: go on with that move at its source"]
         if record is not None and record.target != self.target.uid:
@@ -204,6 +206,8 @@ class Mover:
         record = self._record(items, key)
         if record is None:
             return ""
+        if record.is_restore:
+            return _being_restored(key)
         if record.target != self.target.uid or record.source != self.source.uid:
             return f"Cluster {key} is being moved between other management clusters: give their kubeconfigs"
         if record.state == HANDED_OVER:
@@ -219,6 +223,13 @@ class Mover:
         if record is None:
             raise Refused([f"Cluster {key}: somebody removed annotation {MOVE_ANNOTATION}: give the command again"])
         return record
+
+
+def _being_restored(key: Key) -> str:
+    return (
+        f"Cluster {key} is being restored to this management cluster: give that `espalier move --from-folder` again to "
+        "go on, or with --back to delete what is there"
+    )
 
 
 def _batches(keys: Sequence[Key]) -> Iterable[Sequence[Key]]:

@@ -1,4 +1,6 @@
-"""The record of a move, in an annotation on the Cluster at its source and at its target. Pure."""
+"""The record of a move, in an annotation on the Cluster at its source and at its target; that of a restore is at the
+target alone. Pure.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,17 @@ class Record(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     state: str = COPYING
     paused: str | None = None
     """The paused annotation before the move; None without one."""
+    is_restore: bool = False
+    """True if the copies come from a folder, so that a move neither goes on with them nor deletes them."""
 
     @property
     def mark(self) -> str:
         """The value of `MOVED_FROM_ANNOTATION` on the copies."""
+        return f"{self.source}/restore/{self.epoch}" if self.is_restore else self.mark_of_move
+
+    @property
+    def mark_of_move(self) -> str:
+        """The mark that a move of the same source and epoch has."""
         return f"{self.source}/{self.epoch}"
 
     @property

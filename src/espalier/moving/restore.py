@@ -81,8 +81,8 @@ class Restore:
         """
         there = await self.target.read()
         here = self._lost(there)
-        if gone := [text for key in keys for text in self._gone(there, key)]:
-            raise Refused(gone)
+        if problems := [text for key in keys for text in (*self._gone(there, key), *self._begun(there, key))]:
+            raise Refused(problems)
         if acted := [key for key in keys if self._is_restored(here, there, key)]:
             raise Refused([f"Cluster {key} is restored, and acted on: nothing is taken back" for key in acted])
         for key in keys:
@@ -112,8 +112,8 @@ class Restore:
             return [f"Cluster {key} is not in the folder: its index lists those that are"]
         if self._is_restored(here, there, key):
             return []
-        if gone := self._gone(there, key):
-            return gone
+        if problems := [*self._gone(there, key), *self._begun(there, key)]:
+            return problems
         if self.source == self.target.uid and self._is_present(there, key):
             return [f"Cluster {key} still exists at the management cluster where it was copied: nothing to restore"]
         if unreached := self.target.unreached(self.infrastructure):
@@ -128,7 +128,9 @@ class Restore:
     def _is_restored(self, here: Inventory, there: Inventory, key: Key) -> bool:
         """True if the target acts on what was restored from here."""
         copy = there.index.by_place.get(place_of(CLUSTER, key))
-        if copy is None or mark_of(copy.object) != self._record(here, key).mark:
+        record = self._record(here, key)
+        # A finished move made the same copies, and earlier builds gave those of a restore its mark.
+        if copy is None or mark_of(copy.object) not in (record.mark, record.mark_of_move):
             return False
         return record_of(copy.object) is None
 
@@ -141,6 +143,25 @@ class Restore:
             "acts on it, or deleted; if nobody acts on it, delete its entry from done in restores.json of the folder"
         ]
 
+    def _begun(self, there: Inventory, key: Key) -> list[str]:
+        """The reason why copies that something else has begun to write are left alone."""
+        copy = there.index.by_place.get(place_of(CLUSTER, key))
+        record = record_of(copy.object) if copy is not None else None
+        if record is None:
+            return []
+        if not record.is_restore:
+            return [
+                f"Cluster {key} is being moved from this management cluster, or to it: give that `espalier move "
+                "--to-kubeconfig` again at its source, or with --back; if its source is lost, restore to another "
+                "management cluster"
+            ]
+        if (record.source, record.target) != (self.source, self.target.uid):
+            return [
+                f"Cluster {key} is being restored from the folder of another management cluster: give that `espalier "
+                "move --from-folder` again, or with --back"
+            ]
+        return []
+
     def _is_present(self, there: Inventory, key: Key) -> bool:
         copy = there.index.by_place.get(place_of(CLUSTER, key))
         return copy is not None and record_of(copy.object) is None
@@ -148,4 +169,4 @@ class Restore:
     def _record(self, here: Inventory, key: Key) -> Record:
         cluster = here.index.by_place[place_of(CLUSTER, key)].object
         paused = cluster.metadata.annotations.get(PAUSED_ANNOTATION)
-        return Record(next_epoch(cluster), self.source, self.target.uid, paused=paused)
+        return Record(next_epoch(cluster), self.source, self.target.uid, paused=paused, is_restore=True)

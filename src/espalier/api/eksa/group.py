@@ -96,7 +96,8 @@ MOVED_FROM_ANNOTATION: Annotated[
     Annotation(
         "all objects of a cluster",
         Writer.USER,
-        "`espalier move` copied the object from the management cluster with this uid; the number counts the moves.",
+        "`espalier move` copied the object from the management cluster with this uid; `restore` says that it came "
+        "from a folder, and the number counts the moves.",
     ),
 ] = f"{GROUP}/moved-from"
 INFRASTRUCTURE_ANNOTATION: Annotated[
