@@ -98,6 +98,9 @@ def test_a_folder_is_written_and_restored_with_consent(
             await call(**restore)
         with pytest.raises(Failure, match=r"--cluster: not in .*: nobody; it has default/garden"):
             await call(**restore, names=("nobody",), source_is_lost=True)
+        for flags_ in ({"source_is_lost": True}, {"dry_run": True}, {"back": True}):
+            with pytest.raises(Failure, match=r"--namespace: .*saved has no clusters of typo; it has default/garden"):
+                await call(**restore, **flags_, namespace="typo")
         assert "would be moved" in (await call(**restore, dry_run=True))[0]
         assert await objects(target) == set()
         await source.managing.stop()
@@ -199,6 +202,7 @@ def test_a_folder_whose_source_answers_is_refused(
         ((), "Give one of --to-kubeconfig, --to-folder, --from-folder"),
         (("--to-folder", "a", "--from-folder", "b"), "--to-folder and --from-folder: give one of them"),
         (("--to-folder", "a", "--back"), "omit --back"),
+        (("--from-folder", "a", "--to-context", "b"), "--to-context is about --to-kubeconfig: omit it"),
         (("--to-folder", "a", "--source-is-lost"), "--source-is-lost is about --from-folder"),
     ],
     ids=lambda value: "-".join(value) or "none" if isinstance(value, tuple) else "",

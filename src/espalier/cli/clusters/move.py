@@ -102,6 +102,8 @@ async def move(
         raise Usage("--to-folder changes nothing that could be taken back: omit --back")
     if source_is_lost and not from_folder:
         raise Usage("--source-is-lost is about --from-folder: omit it")
+    if to_context is not None and to_kubeconfig is None:
+        raise Usage("--to-context is about --to-kubeconfig: omit it, or name the kubeconfig")
     judge = ClusterJudge(PROVIDERS)
     async with connection.connect(connect) as near:
         with Progress() as progress, _explained():
@@ -200,6 +202,8 @@ async def _from_folder(
     target = await _side(near.client, "the target")
     index = saved.index
     chosen = [key for key in index.keys if namespace in (None, key.namespace)]
+    if not chosen:
+        raise Failure(f"--namespace: {path} has no clusters of {namespace or "any namespace"}; it has {first(index.keys, 10)}")
     chosen = [key for key in chosen if not names or key.name in names]
     if absent := [name for name in dict.fromkeys(names) if name not in {key.name for key in chosen}]:
         raise Failure(f"--cluster: not in {path}: {first(absent, 3)}; it has {first(index.keys, 10)}")
