@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -24,7 +25,8 @@ from espalier.api import json_trees
 from espalier.api.listing import first
 from espalier.api.resource import Key, Resource
 from espalier.kube.objects import Object
-from espalier.moving.objects import Item
+from espalier.moving.copies import Refused
+from espalier.moving.objects import CLUSTER, Item
 from espalier.moving.sides import is_known
 from espalier.runtime import confined
 
@@ -52,7 +54,7 @@ class Row(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
     path: str
     sha256: str
-    size: int
+    size: Annotated[int, msgspec.Meta(ge=0)]
     version: str
     kind: str
     plural: str
@@ -129,7 +131,8 @@ class _Restores(msgspec.Struct, omit_defaults=True):
 
 
 def write(folder: Path, index: Index, items: Iterable[Item]) -> None:
-    """Write a new folder; `index` comes without its rows. Raises `OSError`, and leaves nothing then.
+    """Write a new folder; `index` comes without its rows. Raises `OSError`, and `Refused` for what could not be
+    read again; leaves nothing then.
 
     The folder must not exist, or be empty.
     """
@@ -138,6 +141,13 @@ def write(folder: Path, index: Index, items: Iterable[Item]) -> None:
     try:
         rows = [_written(staged, item) for item in sorted(items, key=lambda item: item.place)]
         content = msgspec.json.format(msgspec.json.encode(msgspec.structs.replace(index, objects=rows)), indent=1)
+        if len(content) > LARGEST_INDEX:
+            raise Refused(
+                [
+                    f"the index has {len(content)} bytes; allowed: {LARGEST_INDEX}: choose fewer clusters with "
+                    "--namespace or --cluster"
+                ]
+            )
         _write(staged, INDEX, content)
         _write(staged, SUM, f"{_digest(content)}  {INDEX}\n".encode())
         os.sync()  # once, instead of for each of thousands of files
@@ -157,6 +167,9 @@ def read(folder: Path) -> Backup:
     listed = {row.path for row in index.objects}
     if len(listed) < len(index.objects):
         problems.append(f"{folder / INDEX} lists a file twice: {_restore()}")
+    for key in index.keys:
+        if path_of(CLUSTER, key) not in listed:
+            problems.append(f"{folder / INDEX} names Cluster {key}, and lists no object of it: {_restore()}")
     if foreign := sorted(present - listed - {INDEX, SUM, RESTORES}):
         problems.append(f"{folder} has files that are not in its index: {first(foreign, 3)}; move them elsewhere")
     items = []
@@ -252,7 +265,7 @@ def path_of(resource: Resource, key: Key) -> str:
 
 def _written(folder: Path, item: Item) -> Row:
     resource, key = item.resource, item.object.key
-    path, content = path_of(resource, key), msgspec.json.format(item.object.raw, indent=1)
+    path, content = path_of(resource, key), _content_of(item)
     _write(folder, path, content)
     return Row(
         path,
@@ -267,6 +280,26 @@ def _written(folder: Path, item: Item) -> Row:
         resource.namespaced,
         item.has_status,
     )
+
+
+def _content_of(item: Item) -> bytes:
+    """An object as text to be read by people, unless that is too large. Raises `Refused` for one that could not be read
+    again.
+    """
+    raw, problem = bytes(item.object.raw), ""
+    if len(raw) > LARGEST_OBJECT:
+        problem = f"it has {len(raw)} bytes; allowed: {LARGEST_OBJECT}"
+    try:
+        json_trees.require_flat(raw)
+        content = msgspec.json.format(raw, indent=1)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        problem = str(error)
+    if problem:
+        name = f"{item.resource.group_resource} {item.object.key}"
+        raise Refused(
+            [f"{name} cannot be read again: {problem}; make it smaller, or choose clusters without it with --cluster"]
+        )
+    return content if len(content) <= LARGEST_OBJECT else raw
 
 
 def _write(folder: Path, path: str, content: bytes) -> None:

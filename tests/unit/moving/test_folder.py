@@ -20,6 +20,7 @@ from espalier.api.eksa import cluster as eksa
 from espalier.api.resource import Key, Resource
 from espalier.kube.objects import Object, encode_json
 from espalier.moving import folder
+from espalier.moving.copies import Refused
 from espalier.moving.folder import FORMAT, INDEX, OBJECTS, RESTORES, SUM, Damaged, Index, Named
 from espalier.moving.objects import Item
 
@@ -38,8 +39,9 @@ ITEMS = [item(OURS, count=1.0), item(THEIRS, text="ä\n"), item(SECRET)]
 
 
 def written(path: Path, items: list[Item] | None = None) -> Path:
-    index = Index(FORMAT, "espalier 1", "uid", "2026-01-01T00:00:00Z", [Named(*GARDEN)], [])
-    folder.write(path, index, ITEMS if items is None else items)
+    items = ITEMS if items is None else items
+    clusters = [Named(*of.object.key) for of in items if of.resource is OURS]
+    folder.write(path, Index(FORMAT, "espalier 1", "uid", "2026-01-01T00:00:00Z", clusters, []), items)
     return path
 
 
@@ -190,6 +192,14 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda path: rewritten(path, ITEMS[0].object.raw.replace(b"1.0", b'{"a":' * 200 + b"1" + b"}" * 200)),
         "garden.json is damaged (it is nested more than",
     ),
+    "negative size": (
+        lambda path: of_row(path, size=-2),
+        "index.json is damaged (Expected `int` >= 0",
+    ),
+    "cluster without its object": (
+        lambda path: reindexed(path, lambda index: index["clusters"].append({"namespace": "a", "name": "b"})),
+        "index.json names Cluster a/b, and lists no object of it: copy the folder again",
+    ),
     "listed twice": (
         lambda path: reindexed(path, lambda index: index["objects"].append(index["objects"][0])),
         "index.json lists a file twice",
@@ -225,6 +235,35 @@ def test_an_enormous_index_is_not_decoded(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(folder, "LARGEST_INDEX", (path / INDEX).stat().st_size - 1)
     with pytest.raises(Damaged, match=r"index.json has more than 0 MiB: copy the folder again"):
         folder.read(path)
+
+
+def nested(levels: int) -> Item:
+    """An object of this many levels."""
+    value, depth = item(OURS, value=0), levels - 2
+    return value._replace(object=Object(value.object.raw.replace(b":0", b":" + b"[" * depth + b"]" * depth)))
+
+
+def test_large_objects_are_written_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Indented, some would be larger than what is read again."""
+    wide, raw = nested(100), len(nested(100).object.raw)
+    monkeypatch.setattr(folder, "LARGEST_OBJECT", raw)
+    path = written(tmp_path / "saved", [wide])
+    assert (path / FILE).read_bytes() == bytes(wide.object.raw)
+    assert list(folder.read(path).items) == [wide]
+
+
+def test_objects_that_cannot_be_read_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.read(written(tmp_path / "deepest", [nested(128)]))
+    with pytest.raises(Refused, match=r"clusters.anywhere.eks.amazonaws.com default/garden .* 128 levels deep"):
+        written(tmp_path / "saved", [nested(129)])
+    monkeypatch.setattr(folder, "LARGEST_OBJECT", len(ITEMS[0].object.raw) - 1)
+    with pytest.raises(Refused, match=r"default/garden cannot be read again: it has \d+ bytes; allowed: \d+"):
+        written(tmp_path / "saved")
+    monkeypatch.undo()
+    monkeypatch.setattr(folder, "LARGEST_INDEX", 100)
+    with pytest.raises(Refused, match=r"the index has \d+ bytes; allowed: 100: .* --namespace or --cluster"):
+        written(tmp_path / "saved")
+    assert [found.name for found in tmp_path.iterdir()] == ["deepest"]
 
 
 def test_something_else_than_a_folder_is_refused(tmp_path: Path) -> None:

@@ -203,7 +203,9 @@ async def _from_folder(
     index = saved.index
     chosen = [key for key in index.keys if namespace in (None, key.namespace)]
     if not chosen:
-        raise Failure(f"--namespace: {path} has no clusters of {namespace or "any namespace"}; it has {first(index.keys, 10)}")
+        raise Failure(
+            f"--namespace: {path} has no clusters of {namespace or 'any namespace'}; it has {first(index.keys, 10)}"
+        )
     chosen = [key for key in chosen if not names or key.name in names]
     if absent := [name for name in dict.fromkeys(names) if name not in {key.name for key in chosen}]:
         raise Failure(f"--cluster: not in {path}: {first(absent, 3)}; it has {first(index.keys, 10)}")
