@@ -44,9 +44,14 @@ def check_etcd(node: Node, wanted: str) -> None:
     if not manifest or not _is_crossed(node, manifest, wanted):
         return
     check_settings(node, manifest)
-    data = re.search(r"--data-dir=(/[^\s\"',]+)", manifest)
-    log = f"{data[1] if data else '/var/lib/etcd'}/member/wal"
-    names = [name for name in node.files.names(log) if name.endswith(".wal")]
+    log, setting = _log(node, manifest)
+    names = [name for name in node.files.names(log) if name.endswith(".wal")] if log else []
+    if not names:
+        where = f"the log of etcd is not in {log}" if log else "nothing says where the log of etcd is"
+        raise StepFailed(
+            f"{where}, so that nobody can tell whether etcd 3.7 starts with it: nothing was changed; {setting} sets "
+            "the folder: mount it in the pod under the path that it has on the node, then delete the pod to retry"
+        )
     index = last_old_request([node.files.place(f"{log}/{name}") for name in names])
     if index:
         raise StepFailed(
@@ -70,10 +75,10 @@ def check_settings(node: Node, manifest: str) -> None:
             f"{MANIFEST} sets ETCD_{variables[0]}, which etcd 3.7 ignores, so that what it sets is off: nothing was "
             f"changed; remove it from etcd.local.extraEnvs, or set what replaces it ({_successor(name)})"
         )
-    file = re.search(r"--config-file=(/[^\s\"',]+)", manifest)
-    if file and (settings := sorted(set(_SETTING.findall(node.files.text(file[1]))))):
+    file = _option(manifest, "config-file")
+    if file and (settings := sorted(set(_SETTING.findall(node.files.text(file))))):
         raise StepFailed(
-            f"{file[1]} sets {settings[0]}, which etcd 3.7 ignores, so that what it sets is off: nothing was changed; "
+            f"{file} sets {settings[0]}, which etcd 3.7 ignores, so that what it sets is off: nothing was changed; "
             f"remove it, or set what replaces it ({_successor(settings[0])})"
         )
 
@@ -110,6 +115,32 @@ def _is_crossed(node: Node, manifest: str, wanted: str) -> bool:
     target = find_version(wanted)
     is_target = target[:2] >= FIRST_WITHOUT if target else node.contents.kubernetes.minor >= FIRST_KUBERNETES
     return is_target and (present is None or present[:2] < FIRST_WITHOUT)
+
+
+def _log(node: Node, manifest: str) -> tuple[str, str]:
+    """The folder of etcd's log, empty if nothing says where it is, and what sets it."""
+    if file := _option(manifest, "config-file"):  # etcd ignores all other flags then, and variables
+        text = node.files.text(file)
+        log, data = _in_file(text, "wal-dir"), _in_file(text, "data-dir")
+        setting = f"wal-dir, or else data-dir, of {file}"
+    else:
+        log, data = _option(manifest, "wal-dir"), _option(manifest, "data-dir") or "/var/lib/etcd"
+        setting = f"--wal-dir, or else --data-dir, of {MANIFEST}"
+    return log or (f"{data}/member/wal" if data else ""), setting
+
+
+def _option(manifest: str, name: str) -> str:
+    """The value of a flag of the static pod, or of the variable that etcd reads without it; empty if none is set."""
+    flags = re.findall(rf"(?<![\w-])--?{name}(?:=|[\"']?,?\s+(?:- )?)[\"']?([^\s\"',\]]+)", manifest)
+    variable = f"ETCD_{name.upper().replace('-', '_')}"
+    values = re.findall(rf"name: *[\"']?{variable}[\"']?\s+value: *[\"']?([^\s\"',]+)", manifest)
+    return next(iter(flags[-1:] or values[-1:]), "")
+
+
+def _in_file(text: str, name: str) -> str:
+    """The value of a field of etcd's configuration file, in YAML or JSON; empty if it is not set."""
+    field = re.search(rf"(?m)^[^#\n]*?(?<![\w-]){name}[\"']?\s*:\s*[\"']?([^\s\"',}}#]+)", text)
+    return field[1] if field else ""
 
 
 def _successor(flag: str) -> str:

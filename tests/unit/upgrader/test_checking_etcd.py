@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -79,9 +79,9 @@ NEW = message(f100=message(f1=78), f4=message(f1=b"key", f2=b"value"))
 """A put of a later one."""
 
 
-def log(node: Simulated, *files: tuple[int, bytes]) -> None:
+def log(node: Simulated, *files: tuple[int, bytes], at: str = LOG) -> None:
     """The files of etcd's log: the first index of each, and its records; the rest of a file is empty."""
-    folder = node.root / LOG
+    folder = node.root / at
     folder.mkdir(parents=True, exist_ok=True)
     for number, (first, content) in enumerate(files):
         (folder / f"{number:016x}-{first:016x}.wal").write_bytes(content + bytes(512))
@@ -118,7 +118,9 @@ def test_a_variable_that_etcd_would_ignore_is_named(node: Simulated) -> None:
 
 def test_a_setting_in_a_file_of_etcd_is_named(node: Simulated) -> None:
     edit(node, "    - --config-file=/etc/etcd/etcd.yaml\n")
-    etcd.check_etcd(node.node, NEXT)  # there is no such file: etcd itself says so
+    found = refused(node)  # there is no such file
+    assert "nothing says where the log of etcd is, so that" in found
+    assert "wal-dir, or else data-dir, of /etc/etcd/etcd.yaml sets the folder" in found
     path = node.root / "etc/etcd/etcd.yaml"
     path.parent.mkdir(parents=True)
     path.write_text("name: a\nexperimental-initial-corrupt-check: true\n")
@@ -158,7 +160,6 @@ def test_old_requests_after_last_snapshot_are_named(node: Simulated) -> None:
         ([(0, entry(4, OLD) + record(2, b"\xff\xff") + entry(5, OLD)[:9])], 4),  # the last is being written
         ([(0, b"\x01")], 0),
         ([(0, struct.pack("<Q", 1 << 40))], 0),
-        ([], 0),
     ],
 )
 def test_a_log_is_read_to_its_last_snapshot(node: Simulated, files: list[tuple[int, bytes]], index: int) -> None:
@@ -166,6 +167,61 @@ def test_a_log_is_read_to_its_last_snapshot(node: Simulated, files: list[tuple[i
     assert etcd.last_old_request(list((node.root / LOG).glob("*.wal"))) == index
     if not index:
         etcd.check_etcd(node.node, NEXT)
+
+
+def configured(node: Simulated, text: str, named: str = "    - --config-file=/etc/etcd/etcd.yaml\n") -> None:
+    edit(node, named)
+    path = node.root / "etc/etcd/etcd.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+
+
+PLACES: dict[str, Callable[[Simulated], None]] = {
+    "flag": lambda node: edit(node, "    - --wal-dir=/srv/wal\n"),
+    "quoted flag": lambda node: edit(node, '    - "--wal-dir=/srv/wal"\n'),
+    "flag in two words": lambda node: edit(node, "    - --wal-dir\n    - /srv/wal\n"),
+    "last of two flags": lambda node: edit(node, "    - --wal-dir=/srv/other\n    - --wal-dir=/srv/wal\n"),
+    "variable": lambda node: edit(node, "    env:\n    - name: ETCD_WAL_DIR\n      value: /srv/wal\n"),
+    "flag before variable": lambda node: edit(
+        node, "    - --wal-dir=/srv/wal\n    env:\n    - name: ETCD_WAL_DIR\n      value: /srv/other\n"
+    ),
+    "file": lambda node: configured(node, "name: a\ndata-dir: /var/lib/etcd\nwal-dir: '/srv/wal'  # fast\n"),
+    "file that a variable names": lambda node: configured(
+        node, "wal-dir: /srv/wal\n", "    env:\n    - name: ETCD_CONFIG_FILE\n      value: /etc/etcd/etcd.yaml\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_log_is_read_where_etcd_writes_it(node: Simulated, place: str) -> None:
+    PLACES[place](node)
+    log(node, (0, entry(4, NEW)))  # an older one, in the usual folder
+    log(node, (0, entry(4, OLD)), at="srv/wal")
+    assert refused(node).startswith("the log of etcd in /srv/wal has requests of etcd 3.5 (the last at index 4)")
+
+
+def test_data_of_etcd_in_a_file_is_followed(node: Simulated) -> None:
+    """A file takes the place of all flags."""
+    configured(node, '{"data-dir": "/srv/etcd"}')
+    log(node, (0, entry(4, OLD)), at="srv/etcd/member/wal")
+    assert refused(node).startswith("the log of etcd in /srv/etcd/member/wal has requests")
+
+
+@pytest.mark.parametrize(
+    ("flag", "where"),
+    [
+        ("    - --wal-dir=/srv/wal\n", "/srv/wal"),
+        ("    - --wal-dir=wal\n", "wal"),
+    ],
+)
+def test_a_log_that_is_not_there_is_refused(node: Simulated, flag: str, where: str) -> None:
+    edit(node, flag)
+    log(node, (0, entry(4, NEW)))
+    assert refused(node) == (
+        f"the log of etcd is not in {where}, so that nobody can tell whether etcd 3.7 starts with it: nothing was "
+        "changed; --wal-dir, or else --data-dir, of /etc/kubernetes/manifests/etcd.yaml sets the folder: mount it in "
+        "the pod under the path that it has on the node, then delete the pod to retry"
+    )
 
 
 def test_etcd_is_checked_before_anything_is_copied(node: Simulated) -> None:

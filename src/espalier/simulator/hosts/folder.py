@@ -16,7 +16,11 @@ UNITS = {"containerd": "/usr/local/bin/containerd", "kubelet": "/usr/bin/kubelet
 """Service -> path of its program, as installed by image-builder."""
 
 
-CONTROL_PLANE = {"etc/kubernetes/admin.conf": "kind: Config\n", "var/lib/etcd/member/snap/db": "simulated data\n"}
+CONTROL_PLANE = {
+    "etc/kubernetes/admin.conf": "kind: Config\n",
+    "var/lib/etcd/member/snap/db": "simulated data\n",
+    f"var/lib/etcd/member/wal/{0:016x}-{0:016x}.wal": "",
+}
 """Path -> text of files that workers lack."""
 
 
