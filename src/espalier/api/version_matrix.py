@@ -50,8 +50,6 @@ class EtcdMinor:
     """The patch version that is built and tested."""
     before: str
     """The minor version before it: the only one that it is upgraded from."""
-    advised_before: str
-    """The oldest patch of `before` that etcd's guide wants all members to run first."""
     removed_flags: tuple[str, ...] = ()
     """Prefixes of flags that the version before takes and this one does not."""
 
@@ -129,9 +127,9 @@ KUBERNETES: Mapping[str, KubernetesMinor] = {
 
 # https://etcd.io/docs/v3.6/upgrades/upgrade_3_6/ and https://etcd.io/docs/v3.7/upgrades/upgrade_3_7/.
 ETCD: Mapping[str, EtcdMinor] = {
-    "3.5": EtcdMinor("3.5.35", before="3.4", advised_before="3.4.0"),
-    "3.6": EtcdMinor("3.6.16", before="3.5", advised_before="3.5.20", removed_flags=("enable-v2",)),
-    "3.7": EtcdMinor("3.7.3", before="3.6", advised_before="3.6.11", removed_flags=("experimental-",)),
+    "3.5": EtcdMinor("3.5.35", before="3.4"),
+    "3.6": EtcdMinor("3.6.16", before="3.5", removed_flags=("enable-v2",)),
+    "3.7": EtcdMinor("3.7.3", before="3.6", removed_flags=("experimental-",)),
 }
 
 # docs/book/src/reference/versions.md of Cluster API 1.14.2, and CertManagerDefaultVersion of its clusterctl.
@@ -156,6 +154,9 @@ CLUSTER_API: Mapping[str, ClusterApiMinor] = {
 
 # https://cert-manager.io/docs/releases/: the oldest and the newest Kubernetes, and when its support ends.
 CERT_MANAGER: Mapping[str, tuple[str, str, str]] = {"1.21": ("1.33", "1.36", "when 1.23 is released")}
+BEYOND_CERT_MANAGER = frozenset({"1.37"})
+"""Rows with a newer Kubernetes than their cert-manager states: it is the one that clusterctl of their Cluster API
+installs."""
 
 # docs/book/src/developer/providers/migrations/v1.13-to-v1.14.md and docs/book/src/reference/versions.md.
 ENDINGS = (

@@ -450,6 +450,21 @@ def _matrix() -> Iterator[str]:
     )
     yield ""
     yield from _table(
+        ("cert-manager", "Kubernetes", "support ends"),
+        (
+            (minor, f"{oldest} to {newest}", ends)
+            for minor, (oldest, newest, ends) in version_matrix.CERT_MANAGER.items()
+        ),
+    )
+    for name in sorted(version_matrix.BEYOND_CERT_MANAGER, key=version_matrix.numbers):
+        row = version_matrix.ROWS[name]
+        yield ""
+        yield (
+            f"Exception: the Kubernetes of row {name} is newer than what its cert-manager {row.cert_manager} states. "
+            f"It is the one that clusterctl of Cluster API {row.cluster_api} installs."
+        )
+    yield ""
+    yield from _table(
         ("what ends in Cluster API", "in", "announced for", "use instead"),
         (
             (ending.subject, ending.release or "deprecated", ending.date, ending.instead)
