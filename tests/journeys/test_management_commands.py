@@ -23,7 +23,7 @@ from espalier.cli.clusters.kubeconfig import read as kubeconfig_of
 from espalier.cli.kit import connection, flags
 from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.home import Home
-from espalier.cli.management import changing, creating
+from espalier.cli.management import changing, creating, deleting
 from espalier.kube.client import PatchType
 from espalier.management import record as records
 from espalier.management.steps import Refused
@@ -297,6 +297,19 @@ def test_all_that_is_wrong_is_said_at_once(
 def test_a_bootstrap_of_another_operation_is_refused(record: records.Record, said: str) -> None:
     with pytest.raises(Refused, match=said):
         creating.record_of(record, Key("default", "management"), OWN, "{}", " --flag")
+
+
+@pytest.mark.parametrize("operation", ["create", "delete"])
+def test_no_other_cluster_is_deleted_than_named(operation: str) -> None:
+    record = records.Record(operation, "team", "other", OWN)
+    for key in (Key("default", "management"), Key("default", "other")):
+        with pytest.raises(Refused, match=f"cluster team/other, and not {key}: .* cluster other -n team --flag`"):
+            deleting.record_of(record, key, OWN, " --flag")
+    with pytest.raises(Refused, match="cluster team/other, and not default/management"):
+        deleting.record_of(record, Key("default", "management"), OWN)
+    asked = records.Record("delete", "team", "other", OWN)
+    assert deleting.record_of(record, Key("team", "other"), OWN, " --flag") == asked
+    assert deleting.record_of(record, Key("default", "other"), OWN) == asked, "the bootstrap is for this name alone"
 
 
 def workers(count: int) -> str:

@@ -70,7 +70,7 @@ async def delete(bootstrap: Bootstrap, key: Key, flag: flags.Connection, *, time
                 client = await bootstrap.connect()
                 try:
                     progress.say("start the bootstrap", aside=elapsed())
-                    record = await _begun(client, key, content)
+                    record = await _begun(client, key, content, bootstrap.flag)
                     key = record.key
                     work = Removal(
                         record.key,
@@ -112,18 +112,32 @@ async def _checked(bootstrap: Bootstrap, key: Key, flag: flags.Connection) -> by
     return content
 
 
-async def _begun(client: Client, key: Key, content: bytes | None) -> records.Record:
+async def _begun(client: Client, key: Key, content: bytes | None, bootstrap_flag: str) -> records.Record:
     """The record of the deletion, written first; a creation or an upgrade that did not end is ended by it."""
-    record = await records.read(client)
-    if record is not None and record.operation == OPERATION:
-        return record
-    if record is not None:
-        key = record.key
-    if content is not None and await records.read_kubeconfig(client) is None:
-        await records.keep_kubeconfig(client, content)
-    begun = records.Record(OPERATION, key.namespace, key.name, chosen_release.own_version())
-    await records.write(client, begun)
-    return begun
+    begun = await records.read(client)
+    record = record_of(begun, key, chosen_release.own_version(), bootstrap_flag)
+    if record != begun:
+        if content is not None and await records.read_kubeconfig(client) is None:
+            await records.keep_kubeconfig(client, content)
+        await records.write(client, record)
+    return record
+
+
+def record_of(record: records.Record | None, key: Key, own: str, bootstrap_flag: str = "") -> records.Record:
+    """The record of a deletion that begins or goes on. In the cluster's own bootstrap, the record knows the namespace.
+
+    Raises `Refused` for a bootstrap whose record is of another cluster.
+    """
+    if record is None:
+        return records.Record(OPERATION, key.namespace, key.name, own)
+    if record.key != key and (bootstrap_flag or record.name != key.name):
+        namespace = "" if record.namespace == _DEFAULT else f" -n {record.namespace}"
+        does = "deletes" if record.operation == OPERATION else "creates"
+        raise Refused(
+            f"the bootstrap is in use, it {does} cluster {record.key}, and not {key}: delete that one first, with "
+            f"`espalier delete cluster {record.name}{namespace}{bootstrap_flag}`"
+        )
+    return record if record.operation == OPERATION else records.Record(OPERATION, *record.key, own)
 
 
 def _print_steps(bootstrap: Bootstrap, key: Key, progress: Progress) -> None:
