@@ -236,6 +236,27 @@ def test_an_existing_environment_can_be_the_bootstrap(machine: LocalEnvironment)
         machine.down()
 
 
+def test_no_cluster_of_the_bootstrap_is_taken_over(machine: LocalEnvironment) -> None:
+    """Neither its record nor a workload cluster, which would be overwritten and moved away."""
+    local = ("--bootstrap-kubeconfig", str(machine.home / "kubeconfig"))
+    machine.up("--boot-seconds", "0.05")
+    try:
+        workload = (EXAMPLES / "docker.yaml").read_text()
+        assert machine.espalier("create", "cluster", "-f", "-", "--no-wait", stdin=workload).code == 0
+        shown = ("get", "clusters", "-A", "-o", "jsonpath={.items[*].metadata.uid} {.items[*].metadata.generation}")
+        before = machine.espalier(*shown).out
+        assert len(before.split()) == 4
+        for name in ("garden", "laptop"):
+            text = MANIFEST.read_text().replace("name: management", f"name: {name}")
+            for more in ((), ("--dry-run=server",)):
+                told = machine.espalier("create", "cluster", "-f", "-", *local, *more, stdin=text)
+                said = f"cluster default/{name} already exists in that environment, and would be overwritten"
+                assert (told.code, said in in_one_line(told)) == (1, True), told.err
+        assert machine.espalier(*shown).out == before
+    finally:
+        machine.down()
+
+
 def test_all_that_is_wrong_is_said_at_once(
     machine: LocalEnvironment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

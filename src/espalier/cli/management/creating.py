@@ -87,6 +87,8 @@ async def create(
         raise Failure("\nerror: ".join([*(in_one_line(str(problem)) for problem in error.problems), *wrong])) from None
     if wrong:
         raise Failure("\nerror: ".join(wrong))
+    if bootstrap_kubeconfig is not None:
+        await _check_is_new(bootstrap, asked.key)
     path = lifecycle.kubeconfig_path(asked.key)
     with Progress() as progress:
         if dry_run:
@@ -176,6 +178,23 @@ async def _bootstrap(
             "ESPALIER_HOME to a folder on another disk"
         )
     return bootstrap, wrong
+
+
+async def _check_is_new(bootstrap: Bootstrap, key: Key) -> None:
+    """Raises `Failure` if an existing environment has a Cluster of this name that the creation would take over."""
+    client = await bootstrap.connect()
+    try:
+        managed, begun = await records.managed(client), await records.read(client)
+        existing = managed[0] if managed is not None and managed[0].name == key.name else None
+        if existing is None and begun is None and not await _is_missing(client, key):
+            existing = key
+        if existing is not None:
+            raise Failure(
+                f"--bootstrap-kubeconfig: cluster {existing} already exists in that environment, and would be "
+                "overwritten: choose another name for the management cluster"
+            )
+    finally:
+        await client.close()
 
 
 async def _in_use(key: Key, flag: flags.Connection, home: Home) -> str:
