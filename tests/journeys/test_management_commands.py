@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import re
 import shutil
 import stat
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import yaml
 
 from espalier.api.capi.cluster import Cluster as CapiCluster
 from espalier.api.core import NODE
@@ -25,6 +28,7 @@ from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.home import Home
 from espalier.cli.management import changing, creating, deleting
 from espalier.kube.client import PatchType
+from espalier.kube.kubeconfig import Kubeconfig
 from espalier.management import record as records
 from espalier.management.steps import Refused
 from espalier.providers.registry import PROVIDERS
@@ -108,6 +112,49 @@ def test_one_of_another_namespace_is_deleted(machine: LocalEnvironment) -> None:
     assert deleted.code == 0, deleted.err
     assert "cluster team/management is gone" in deleted.err
     assert not folder_of(machine).exists()
+
+
+def test_one_of_a_chosen_context_is_deleted(machine: LocalEnvironment, tmp_path: Path) -> None:
+    """Of several files, whose first and whose current context are of another cluster."""
+    assert machine.espalier("create", "cluster", "-f", str(MANIFEST)).code == 0
+    kubeconfig = machine.home / "management" / "management-eks-a-cluster.kubeconfig"
+    context, other = Kubeconfig.load([kubeconfig]).current_context, tmp_path / "other"
+    Kubeconfig.of_cluster(
+        "other", server="https://127.0.0.1:1", certificate_authority=b"", user="u", credentials="t"
+    ).merge_into(other)
+    words = ("delete", "cluster", "management", "--context", context, "--timeout", "60s")
+    deleted = machine.espalier(*words, KUBECONFIG=f"{other}:{kubeconfig}")
+    assert deleted.code == 0, deleted.err
+    assert (folder_of(machine).exists(), kubeconfig.exists()) == (False, False)
+
+
+def test_a_kubeconfig_with_a_plugin_deletes_nothing(machine: LocalEnvironment, tmp_path: Path) -> None:
+    """The bootstrap needs a copy of it: said before a bootstrap is started."""
+    assert machine.espalier("create", "cluster", "-f", str(MANIFEST)).code == 0
+    kubeconfig = machine.home / "management" / "management-eks-a-cluster.kubeconfig"
+    tree = yaml.safe_load(kubeconfig.read_text())
+    fields = tree["users"][0]["user"]
+    (tmp_path / "key.pem").write_bytes(base64.b64decode(fields.pop("client-key-data")))
+    (tmp_path / "cert.pem").write_bytes(base64.b64decode(fields.pop("client-certificate-data")))
+    status = {
+        "clientKeyData": (tmp_path / "key.pem").read_text(),
+        "clientCertificateData": (tmp_path / "cert.pem").read_text(),
+    }
+    version = "client.authentication.k8s.io/v1"
+    (tmp_path / "credential").write_text(
+        json.dumps({"apiVersion": version, "kind": "ExecCredential", "status": status})
+    )
+    fields["exec"] = {
+        "apiVersion": version,
+        "command": "cat",
+        "args": [str(tmp_path / "credential")],
+        "interactiveMode": "Never",
+    }
+    given = tmp_path / "given"
+    given.write_text(yaml.safe_dump(tree))
+    refused = machine.espalier("delete", "cluster", "management", "--kubeconfig", str(given))
+    assert (refused.code, "exec.command names a file of this machine" in in_one_line(refused)) == (1, True), refused.err
+    assert not Home(folder_of(machine)).has_bootstrap()
 
 
 async def workload_by_the_api(kubeconfig: Path, folder: Path) -> None:

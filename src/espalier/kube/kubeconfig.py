@@ -115,6 +115,35 @@ class Kubeconfig:
         config._entries["cluster", cluster.name] = cluster
         return config
 
+    def alone(self) -> Kubeconfig:
+        """A kubeconfig of the current context alone, with the content of the files that it names: for who is not on
+        this machine. Raises `KubeconfigError` if that would not be enough, as with an exec plugin or a token file.
+        """
+        access = self.context()
+        context = self._entries["context", self.current_context]
+        fields = context.read(ContextFields)
+        contents = {
+            "certificate-authority": access.certificate_authority,
+            "client-certificate": access.client_certificate,
+            "client-key": access.client_key,
+        }
+        config = Kubeconfig()
+        config.sources, config.current_context = list(self.sources), self.current_context
+        config._entries["context", context.name] = context
+        kinds: tuple[tuple[Kind, str], ...] = (("cluster", fields.cluster), ("user", fields.user))
+        for kind, name in kinds:
+            if name:
+                entry = self._entries[kind, name]
+                given = {key: value for key, value in entry.fields.items() if key not in contents}
+                held = {
+                    f"{key}-data": encode_data(content)
+                    for key, content in contents.items()
+                    if content is not None and not entry.fields.keys().isdisjoint((key, f"{key}-data"))
+                }
+                config._entries[kind, name] = Entry(kind, name, given | held, entry.source, None)
+        config.context()
+        return config
+
     @property
     def contexts(self) -> list[str]:
         """The names of the contexts, in the order of the files."""

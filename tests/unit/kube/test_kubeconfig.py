@@ -266,6 +266,49 @@ def of_cluster(name: str = "garden") -> Kubeconfig:
     )
 
 
+def test_a_copy_of_a_context_needs_no_file(tmp_path: Path) -> None:
+    """That of the chosen context, of several files, and nothing of the others."""
+    for name in ("ca.crt", "cert", "key"):
+        (tmp_path / name).write_text(name)
+    first = write(tmp_path / "first", config(user={"token": "other"}))
+    tree = config(
+        cluster={"server": "https://b.test", "certificate-authority": "ca.crt", "tls-server-name": "kube.test"},
+        user={"client-certificate": "cert", "client-key": "key"},
+        namespace="team",
+    )
+    for kind, name in (("cluster", "bc"), ("user", "bu"), ("context", "b")):
+        tree[f"{kind}s"][0]["name"] = name
+    tree["contexts"][0]["context"] |= {"cluster": "bc", "user": "bu"}
+    loaded = Kubeconfig.load([first, write(tmp_path / "second", tree)])
+    loaded.current_context = "b"
+    content = loaded.alone().to_bytes()
+    copy = Kubeconfig.parse(content)
+    assert copy.contexts == ["b"]
+    assert b"other" not in content
+    shown = ("server", "tls_server_name", "namespace", "certificate_authority", "client_certificate", "client_key")
+    assert [getattr(copy.context(), name) for name in shown] == [getattr(loaded.context(), name) for name in shown]
+    assert copy.context().client_key == b"key"
+    assert copy.alone().to_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"user": {"tokenFile": "token"}}, "tokenFile names a file of this machine"),
+        (
+            {"user": {"exec": {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "aws"}}},
+            "exec.command names a file of this machine",
+        ),
+        ({"cluster": {"insecure-skip-tls-verify": True}}, "insecure-skip-tls-verify: found true"),
+        ({"user": {"client-key": "missing", "client-certificate": "missing"}}, "cannot read"),
+    ],
+)
+def test_what_can_not_be_copied_is_named(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    loaded = Kubeconfig.load([write(tmp_path / "config", config(**options))])
+    with pytest.raises(KubeconfigError, match=message):
+        loaded.alone()
+
+
 def test_new_cluster_gets_kubeconfig_that_can_be_read() -> None:
     made = of_cluster()
     read = Kubeconfig.parse(made.to_bytes())

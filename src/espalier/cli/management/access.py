@@ -18,27 +18,29 @@ from espalier.kube.kubeconfig import Kubeconfig, kubeconfig_files
 from espalier.management import record as records
 
 
-async def connected(flag: flags.Connection) -> tuple[Client, bytes] | None:
-    """A client of the API server that the flags or the environment select, and its kubeconfig; None without any."""
+async def connected(flag: flags.Connection) -> tuple[Client, Kubeconfig] | None:
+    """A client of the API server that the flags or the environment select, and its kubeconfig, whose
+    current context is the selected one; None without any.
+    """
     if flag.kubeconfig is None and not os.environ.get("KUBECONFIG"):
         return None
     return _opened(kubeconfig_files(flag.kubeconfig, os.environ), flag.context)
 
 
-async def of_management_cluster(key: Key, flag: flags.Connection) -> tuple[Client, bytes] | None:
+async def of_management_cluster(key: Key, flag: flags.Connection) -> tuple[Client, Kubeconfig] | None:
     """The same for a management cluster: selected, or by the kubeconfig that its creation wrote in this folder. None if
     neither is its own.
     """
     for given in (await connected(flag), _opened([lifecycle.kubeconfig_path(key)], None)):
         if given is None:
             continue
-        client, content = given
+        client, kubeconfig = given
         try:
             managed = await records.managed(client)
         except KubeError:
             managed = None
         if managed is not None and managed[0] == key:
-            return client, content
+            return client, kubeconfig
         await client.close()
     return None
 
@@ -76,9 +78,10 @@ async def managed(key: Key, flag: flags.Connection) -> Key | None:
     return None
 
 
-def _opened(files: Sequence[Path], context: str | None) -> tuple[Client, bytes] | None:
+def _opened(files: Sequence[Path], context: str | None) -> tuple[Client, Kubeconfig] | None:
     present = [file for file in files if file.exists()]
     if not present:
         return None
     loaded = Kubeconfig.load(present)
-    return client_of(loaded.context(context)), present[0].read_bytes()
+    loaded.current_context = context or loaded.current_context
+    return client_of(loaded.context()), loaded

@@ -73,7 +73,7 @@ async def upgrade(
     cluster = prepared[-1][1]
     cluster["spec"]["managementCluster"] = {"name": cluster["metadata"]["name"]}
     key = Key(cluster["metadata"]["namespace"], cluster["metadata"]["name"])
-    client, _ = await _reached(key, flag)
+    client = await _reached(key, flag)
     try:
         with Progress() as progress:
             existing = await client.get(Cluster.resource, key.name, key.namespace)
@@ -100,7 +100,7 @@ async def upgrade(
 async def upgrade_components(name: str, flag: flags.Connection, *, timeout: float, dry_run: bool) -> None:
     """Upgrade what runs in it, or go on. Raises `Failure`."""
     key = Key(flag.namespace or _DEFAULT, name)
-    client, _ = await _reached(key, flag)
+    client = await _reached(key, flag)
     own = chosen_release.own_version()
     patch = {"spec": {"eksaVersion": own}}
 
@@ -174,11 +174,11 @@ async def _run(work: Upgrade, operation: str, manifest: str, *, timeout: float, 
     progress.say(f"cluster {key} is upgraded", aside=elapsed())
 
 
-async def _reached(key: Key, flag: flags.Connection) -> tuple[Client, bytes]:
+async def _reached(key: Key, flag: flags.Connection) -> Client:
     given = await access.of_management_cluster(key, flag)
     if given is None:
         raise access.unreached(key)
-    return given
+    return given[0]
 
 
 async def _write(client: Client, prepared: Sequence[tuple[Resource, Tree]]) -> None:

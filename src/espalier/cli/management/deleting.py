@@ -18,6 +18,7 @@ from espalier.cli.management.bootstraps import Bootstrap, GivenBootstrap, LocalB
 from espalier.cli.management.shown import print_steps, since_now
 from espalier.kube.client import Client
 from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.kubeconfig_entries import KubeconfigError
 from espalier.management import plan
 from espalier.management import record as records
 from espalier.management.removal import OPERATION, Removal, check_manages_nobody
@@ -104,9 +105,15 @@ async def _checked(bootstrap: Bootstrap, key: Key, flag: flags.Connection) -> by
     given = await access.of_management_cluster(key, flag)
     if given is None:
         raise access.unreached(key)
-    client, content = given
+    client, kubeconfig = given
     try:
+        content = kubeconfig.alone().to_bytes()
         await check_manages_nobody(client, key)
+    except KubeconfigError as error:
+        raise Failure(
+            f"cluster {key} can't be deleted with this kubeconfig, of which the bootstrap needs a copy: {error}; give "
+            "one with a certificate or a token with --kubeconfig"
+        ) from None
     finally:
         await client.close()
     return content
@@ -153,8 +160,13 @@ def _print_steps(bootstrap: Bootstrap, key: Key, progress: Progress) -> None:
 def _remove_kubeconfig(key: Key, content: bytes | None, progress: Progress) -> None:
     """Delete the kubeconfig of the deleted cluster in this folder, if it is the one."""
     path = lifecycle.kubeconfig_path(key)
-    with suppress(OSError):
-        if content is not None and path.read_bytes() == content:
+    with suppress(OSError, KubeconfigError):
+        if content is not None and _alone(path.read_bytes()) == _alone(content):
             path.unlink()
             progress.say(f"{path} is deleted")
             path.parent.rmdir()
+
+
+def _alone(content: bytes) -> bytes:
+    """A kubeconfig as the bootstrap keeps it."""
+    return Kubeconfig.parse(content).alone().to_bytes()
