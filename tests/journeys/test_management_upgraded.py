@@ -11,12 +11,14 @@ import yaml
 
 from espalier.api.core import NODE, SECRET
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.group import MANAGEMENT_UPGRADING, SYSTEM_NAMESPACE
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.cli.clusters.planning import PlanRequest
+from espalier.cli.kit import flags
 from espalier.cli.kit.failures import Failure
+from espalier.cli.management import access, changing
 from espalier.cli.management.changing import check_leaves_none_behind
 from espalier.clusterapi import names
 from espalier.clusters.design.gate import Isolation
@@ -24,11 +26,21 @@ from espalier.clusters.observe.rules import messages
 from espalier.clusters.preview.previews import Preview
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Unreachable
+from espalier.kube.kubeconfig import Kubeconfig
 from espalier.management import record as records
 from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.providers.registry import SIMULATED
 from espalier.runtime.virtual import Simulation, run
-from tests.support.environments.bootstraps import MANAGEMENT, Bootstrap, applied, bootstrap, machines, manifest, upgrade
+from tests.support.environments.bootstraps import (
+    MANAGEMENT,
+    RELEASE,
+    Bootstrap,
+    applied,
+    bootstrap,
+    machines,
+    manifest,
+    upgrade,
+)
 from tests.support.environments.cluster_lives import EPOCH
 from tests.support.environments.managed_environment import CALM
 from tests.support.servers.dying import Dying
@@ -139,6 +151,32 @@ def test_an_upgrade_killed_at_any_write_goes_on(more: int) -> None:
         assert await records.managed(cluster) == (MANAGEMENT, records.RUNNING)
 
     managing(story)
+
+
+def given_to_commands(monkeypatch: pytest.MonkeyPatch, env: Bootstrap) -> None:
+    """Commands reach the management cluster, which has no kubeconfig on this machine."""
+
+    async def reached(_key: Key, _flag: flags.Connection) -> tuple[Client, Kubeconfig]:
+        return env.connect(env.written[-1]), Kubeconfig.parse(env.written[-1])
+
+    monkeypatch.setattr(access, "of_management_cluster", reached)
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_components_wait_for_an_upgrade_to_end(monkeypatch: pytest.MonkeyPatch, *, dry_run: bool) -> None:
+    """They would replace its record, and the manager would act on the Cluster for good."""
+
+    async def main(simulation: Simulation) -> None:
+        async with created(simulation) as (env, cluster):
+            given_to_commands(monkeypatch, env)
+            begun = records.Record("upgrade", *MANAGEMENT, RELEASE, "espalier", "{}")
+            await records.write(cluster, begun)
+            await records.mark(cluster, MANAGEMENT_UPGRADING)
+            with pytest.raises(Failure, match="did not end: go on with `espalier upgrade cluster -f FILE`"):
+                await changing.upgrade_components(MANAGEMENT.name, flags.Connection(), timeout=600, dry_run=dry_run)
+            assert await records.read(cluster) == begun
+
+    run(main, epoch=EPOCH, seed=1)
 
 
 def test_an_upgrade_leaves_no_cluster_behind() -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from espalier.api.core import DEPLOYMENT
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import MANAGEMENT_UPGRADING
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
@@ -110,6 +111,7 @@ async def upgrade_components(name: str, flag: flags.Connection, *, timeout: floa
     try:
         with Progress() as progress:
             existing = await client.get(Cluster.resource, key.name, key.namespace)
+            await _check_is_not_upgrading(client, key)
             await check_leaves_none_behind(client, existing, own)
             await write(tries=True)
             work = _upgrade(key, client, write, None, progress)
@@ -130,6 +132,16 @@ async def check_leaves_none_behind(client: Client, record: Object, release: str)
                 managed.append((cluster := read(cluster_object), releases.parsed(cluster.spec.eksa_version)))
     if violations := list(releases.managed(before, after, managed)):
         raise Failure(f"cluster {record.key} can't be upgraded: " + "; ".join(map(str, violations)))
+
+
+async def _check_is_not_upgrading(client: Client, key: Key) -> None:
+    """Raises `Failure` while its manager acts on the record: nothing but the upgrade that began this ends it."""
+    managed = await records.managed(client)
+    if managed is not None and managed[1] == MANAGEMENT_UPGRADING:
+        raise Failure(
+            f"cluster {key}: its upgrade did not end: go on with `espalier upgrade cluster -f FILE`, which upgrades "
+            "its management components, too"
+        )
 
 
 def _upgrade(
