@@ -12,13 +12,15 @@ import yaml
 from espalier.api.core import NODE, SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import MANAGEMENT_UPGRADING, SYSTEM_NAMESPACE
+from espalier.api.flux import KUSTOMIZATION, NAME_LABEL, NAMESPACE_LABEL
+from espalier.api.flux import NAMESPACE as FLUX
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.cli.clusters.planning import PlanRequest
 from espalier.cli.kit import flags
 from espalier.cli.kit.failures import Failure
-from espalier.cli.management import access, changing
+from espalier.cli.management import access, changing, components
 from espalier.cli.management.changing import check_leaves_none_behind
 from espalier.clusterapi import names
 from espalier.clusters.design.gate import Isolation
@@ -27,6 +29,7 @@ from espalier.clusters.preview.previews import Preview
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Unreachable
 from espalier.kube.kubeconfig import Kubeconfig
+from espalier.management import installing
 from espalier.management import record as records
 from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.providers.registry import SIMULATED
@@ -42,7 +45,7 @@ from tests.support.environments.bootstraps import (
     upgrade,
 )
 from tests.support.environments.cluster_lives import EPOCH
-from tests.support.environments.managed_environment import CALM
+from tests.support.environments.managed_environment import CALM, RELEASES
 from tests.support.servers.dying import Dying
 
 pytestmark = pytest.mark.embedded
@@ -175,6 +178,42 @@ def test_components_wait_for_an_upgrade_to_end(monkeypatch: pytest.MonkeyPatch, 
             with pytest.raises(Failure, match="did not end: go on with `espalier upgrade cluster -f FILE`"):
                 await changing.upgrade_components(MANAGEMENT.name, flags.Connection(), timeout=600, dry_run=dry_run)
             assert await records.read(cluster) == begun
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+async def put_under_git(cluster: Client, *, suspended: bool) -> None:
+    """Flux's kinds, its Kustomization of the management cluster, and its labels on that."""
+    await installing.apply(cluster, components.simulated_flux(RELEASE, FLUX, RELEASES))
+    spec = {"interval": "1h", "path": "./fleet", "prune": False, "suspend": suspended}
+    spec["sourceRef"] = {"kind": "GitRepository", "name": FLUX}
+    await cluster.apply(KUSTOMIZATION, {"metadata": {"name": "management", "namespace": FLUX}, "spec": spec})
+    labels = {"metadata": {"labels": {NAME_LABEL: "management", NAMESPACE_LABEL: FLUX}}}
+    await cluster.patch(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace, patch=labels, type=PatchType.MERGE)
+
+
+@pytest.mark.parametrize(("suspended", "dry_run"), [(False, False), (False, True), (True, False)])
+@pytest.mark.parametrize("only_components", [False, True])
+def test_one_that_flux_applies_is_not_upgraded(
+    monkeypatch: pytest.MonkeyPatch, *, suspended: bool, dry_run: bool, only_components: bool
+) -> None:
+    """Not before its Kustomization is suspended: Flux would set the upgrade back."""
+
+    async def main(simulation: Simulation) -> None:
+        async with created(simulation) as (env, cluster):
+            given_to_commands(monkeypatch, env)
+            await put_under_git(cluster, suspended=suspended)
+            parsed = [*read_manifests(yaml.safe_dump_all(wished()).encode(), source="manifest")]
+            if only_components:
+                act = changing.upgrade_components(MANAGEMENT.name, flags.Connection(), timeout=600, dry_run=dry_run)
+            else:
+                act = changing.upgrade(parsed, [], flags.Connection(), timeout=600, dry_run=dry_run)
+            if suspended or dry_run:
+                await act
+            else:
+                with pytest.raises(Failure, match=r"change fleet/eksa-cluster.yaml likewise, but set spec.suspend"):
+                    await act
+            assert await records.read(cluster) is None
 
     run(main, epoch=EPOCH, seed=1)
 

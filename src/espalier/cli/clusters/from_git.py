@@ -23,6 +23,7 @@ from espalier.kube.objects import Object
 
 _FILE = "eksa-cluster.yaml"
 """The file of a cluster, as EKS Anywhere names it."""
+_SUSPEND = "set spec.suspend of the Kustomization before, and give the command again"
 
 
 async def check_change(client: Client, cluster: Object) -> None:
@@ -30,7 +31,12 @@ async def check_change(client: Client, cluster: Object) -> None:
 
     Not while its Kustomization is suspended, nor when that is gone: then nobody sets a change back.
     """
-    await _check(client, cluster, "would set the change back", "change {file} there")
+    await _check(client, cluster, "would set the change back", f"change {{file}} there; or {_SUSPEND}")
+
+
+async def check_upgrade(client: Client, cluster: Object) -> None:
+    """The same for a management cluster, which only a command upgrades: nobody acts on a change that Git makes."""
+    await _check(client, cluster, "would set the upgrade back", f"change {{file}} likewise, but {_SUSPEND}")
 
 
 async def check_deletion(client: Client, cluster: Object) -> None:
@@ -39,7 +45,7 @@ async def check_deletion(client: Client, cluster: Object) -> None:
         client,
         cluster,
         "would create it again, with new machines",
-        "remove {folder} and the Kustomization there, and take it out of kustomization.yaml",
+        f"remove {{folder}} and the Kustomization there, and take it out of kustomization.yaml; or {_SUSPEND}",
     )
 
 
@@ -63,8 +69,7 @@ async def _check(client: Client, cluster: Object, consequence: str, instead: str
     file = f"{folder}/{_FILE}"
     raise Failure(
         f"cluster {cluster.key} comes from Git: Flux applies it by Kustomization {namespace}/{name}, and "
-        f"{consequence}. In {where}: {instead.format(file=file, folder=folder)}; or set spec.suspend of the "
-        "Kustomization before, and give the command again"
+        f"{consequence}. In {where}: {instead.format(file=file, folder=folder)}"
     )
 
 

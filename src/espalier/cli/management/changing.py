@@ -16,7 +16,7 @@ from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.api.violations import ManifestError, Problem
-from espalier.cli.clusters import chosen_release, documents, examination, preflight, waiting
+from espalier.cli.clusters import chosen_release, documents, examination, from_git, preflight, waiting
 from espalier.cli.clusters.move_judge import ClusterJudge
 from espalier.cli.kit import flags, output
 from espalier.cli.kit.failures import Failure, Overdue
@@ -78,6 +78,8 @@ async def upgrade(
     try:
         with Progress() as progress:
             existing = await client.get(Cluster.resource, key.name, key.namespace)
+            if not dry_run:
+                await from_git.check_upgrade(client, existing)
             chosen_release.upgraded(cluster, existing, chosen_release.own_version(), moves=True)
             fixed = list(changes.fixed(read(existing).spec, msgspec.convert(cluster, Cluster).spec))
             if fixed:
@@ -112,6 +114,8 @@ async def upgrade_components(name: str, flag: flags.Connection, *, timeout: floa
         with Progress() as progress:
             existing = await client.get(Cluster.resource, key.name, key.namespace)
             await _check_is_not_upgrading(client, key)
+            if not dry_run:
+                await from_git.check_upgrade(client, existing)
             await check_leaves_none_behind(client, existing, own)
             await write(tries=True)
             work = _upgrade(key, client, write, None, progress)
