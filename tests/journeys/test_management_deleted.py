@@ -7,12 +7,15 @@ import asyncio
 import pytest
 
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.gitops import FluxConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key
 from espalier.cli.clusters.move_judge import ClusterJudge
+from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound, Unreachable
 from espalier.kube.wire import Request, Response, Transport
 from espalier.management import plan
+from espalier.management import record as records
 from espalier.management.creation import moved
 from espalier.management.steps import Refused
 from espalier.moving.condition import BY_MOVE
@@ -186,5 +189,37 @@ def test_one_that_manages_others_is_not_deleted() -> None:
                 with pytest.raises(Refused, match="it manages default/garden; delete them first"):
                     await env.delete(content)
             assert (await cluster.get(Cluster.resource, "garden", "default")).decode(Cluster).status.ready
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+async def name_configuration(client: Client, key: Key, name: str, *, exists: bool = True) -> None:
+    """Have the record of a management cluster name a GitOps configuration."""
+    if exists:
+        spec = {"git": {"repositoryUrl": "ssh://git@git.example.com/fleet"}}
+        metadata = {"name": name, "namespace": key.namespace}
+        await client.apply(FluxConfig.resource, {"metadata": metadata, "spec": spec})
+    patch = {"spec": {"gitOpsRef": {"kind": "FluxConfig", "name": name}}}
+    await client.patch(Cluster.resource, key.name, key.namespace, patch=patch, type=PatchType.MERGE)
+
+
+def test_a_bootstrap_with_another_git_ops_is_refused() -> None:
+    """What its clusters name stays."""
+
+    async def main(simulation: Simulation) -> None:
+        async with machines(simulation.clock) as hosts:
+            async with bootstrap(hosts) as env:
+                await env.create()
+                content = env.written[-1]
+            cluster = env.connect(content)
+            await name_configuration(cluster, MANAGEMENT, "fleet")
+            async with bootstrap(hosts) as env:
+                managed = await records.managed(env.client())
+                assert managed is not None
+                await name_configuration(env.client(), managed[0], "other")
+                with pytest.raises(Refused, match="gitOpsRef: found FluxConfig other; clusters of this bootstrap can"):
+                    await env.delete(content)
+                stays = await env.client().get(Cluster.resource, managed[0].name, managed[0].namespace)
+                assert stays.tree["spec"]["gitOpsRef"]["name"] == "other"
 
     run(main, epoch=EPOCH, seed=1)

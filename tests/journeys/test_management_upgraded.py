@@ -12,15 +12,13 @@ import yaml
 from espalier.api.core import NODE, SECRET
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import MANAGEMENT_UPGRADING, SYSTEM_NAMESPACE
-from espalier.api.flux import KUSTOMIZATION, NAME_LABEL, NAMESPACE_LABEL
-from espalier.api.flux import NAMESPACE as FLUX
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.cli.clusters.planning import PlanRequest
 from espalier.cli.kit import flags
 from espalier.cli.kit.failures import Failure
-from espalier.cli.management import access, changing, components
+from espalier.cli.management import access, changing
 from espalier.cli.management.changing import check_leaves_none_behind
 from espalier.clusterapi import names
 from espalier.clusters.design.gate import Isolation
@@ -29,7 +27,6 @@ from espalier.clusters.preview.previews import Preview
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Unreachable
 from espalier.kube.kubeconfig import Kubeconfig
-from espalier.management import installing
 from espalier.management import record as records
 from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.providers.registry import SIMULATED
@@ -42,10 +39,11 @@ from tests.support.environments.bootstraps import (
     bootstrap,
     machines,
     manifest,
+    put_under_git,
     upgrade,
 )
 from tests.support.environments.cluster_lives import EPOCH
-from tests.support.environments.managed_environment import CALM, RELEASES
+from tests.support.environments.managed_environment import CALM
 from tests.support.servers.dying import Dying
 
 pytestmark = pytest.mark.embedded
@@ -180,16 +178,6 @@ def test_components_wait_for_an_upgrade_to_end(monkeypatch: pytest.MonkeyPatch, 
             assert await records.read(cluster) == begun
 
     run(main, epoch=EPOCH, seed=1)
-
-
-async def put_under_git(cluster: Client, *, suspended: bool) -> None:
-    """Flux's kinds, its Kustomization of the management cluster, and its labels on that."""
-    await installing.apply(cluster, components.simulated_flux(RELEASE, FLUX, RELEASES))
-    spec = {"interval": "1h", "path": "./fleet", "prune": False, "suspend": suspended}
-    spec["sourceRef"] = {"kind": "GitRepository", "name": FLUX}
-    await cluster.apply(KUSTOMIZATION, {"metadata": {"name": "management", "namespace": FLUX}, "spec": spec})
-    labels = {"metadata": {"labels": {NAME_LABEL: "management", NAMESPACE_LABEL: FLUX}}}
-    await cluster.patch(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace, patch=labels, type=PatchType.MERGE)
 
 
 @pytest.mark.parametrize(("suspended", "dry_run"), [(False, False), (False, True), (True, False)])

@@ -12,11 +12,12 @@ from espalier.api import conditions
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.gitops import KINDS
 from espalier.api.flux import KUSTOMIZATION, Kustomization
-from espalier.api.resource import Key
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
 from espalier.management import record as records
-from espalier.management.steps import Progress
+from espalier.management.steps import Progress, Refused
 
 _PAUSE = 0.5
 _PATIENCE = 60.0
@@ -56,19 +57,40 @@ async def suspend(cluster: Client, progress: Progress) -> None:
 
 
 async def share_configuration(cluster: Client, bootstrap: Client, key: Key) -> None:
-    """Give the record of a bootstrap the GitOps configuration that a cluster names, if it names any. Idempotent."""
+    """Give the record of a bootstrap the GitOps configuration that a cluster names, if it names any. Idempotent.
+    Raises `Refused` as `let_name`.
+    """
     reference = (await cluster.get(Cluster.resource, key.name, key.namespace)).tree["spec"].get("gitOpsRef")
     kind = next(
         (config_kind for config_kind in KINDS if reference and config_kind.resource.kind == reference.get("kind")), None
     )
-    record = await records.managed(bootstrap)
-    if kind is None or record is None:
+    if kind is None:
         return
     try:
         config = await cluster.get(kind.resource, reference["name"], key.namespace)
     except NotFound:
         return  # nobody can say what it was: the move is refused, and says so
-    metadata = {"name": config.name, "namespace": record[0].namespace}
-    await bootstrap.apply(kind.resource, {"metadata": metadata, "spec": config.tree["spec"]})
+    await let_name(bootstrap, reference, kind.resource, config.tree["spec"])
+
+
+async def let_name(bootstrap: Client, reference: Tree, resource: Resource, spec: Tree) -> None:
+    """Let clusters of a bootstrap name a GitOps configuration, as those of a management cluster that has it.
+    Idempotent. `reference` is as in `spec.gitOpsRef`; `spec` is that of the configuration.
+
+    Raises `Refused`, before anything is written, if they can name another one only.
+    """
+    record = await records.managed(bootstrap)
+    if record is None:
+        return  # the cluster is refused there, with the reason
+    key = record[0]
+    named = (await bootstrap.get(Cluster.resource, key.name, key.namespace)).tree["spec"].get("gitOpsRef")
+    if named not in (None, reference):
+        raise Refused(
+            f"Cluster {key} of the bootstrap: spec.gitOpsRef: found {named['kind']} {named['name']}; clusters of "
+            f"this bootstrap can't have another one, as {reference['kind']} {reference['name']}: use another "
+            "bootstrap, or take the field out of that Cluster once no other cluster there has it"
+        )
+    metadata = {"name": reference["name"], "namespace": key.namespace}
+    await bootstrap.apply(resource, {"metadata": metadata, "spec": spec})
     patch = {"spec": {"gitOpsRef": reference}}
-    await bootstrap.patch(Cluster.resource, record[0].name, record[0].namespace, patch=patch, type=PatchType.MERGE)
+    await bootstrap.patch(Cluster.resource, key.name, key.namespace, patch=patch, type=PatchType.MERGE)

@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 from espalier.api.core import NAMESPACE as NAMESPACES
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import BOOTSTRAP
+from espalier.api.flux import KUSTOMIZATION, NAME_LABEL, NAMESPACE_LABEL
+from espalier.api.flux import NAMESPACE as FLUX
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
@@ -23,13 +25,13 @@ from espalier.cli.clusters.move_judge import ClusterJudge
 from espalier.cli.local.environment.hosts import Hosts
 from espalier.cli.local.environment.simulated import managed
 from espalier.cli.management import components
-from espalier.kube.client import Client
+from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.objects import Object
 from espalier.kube.wire import Transport
+from espalier.management import installing, removal, upgrading
 from espalier.management import record as records
-from espalier.management import removal, upgrading
 from espalier.management.creation import OPERATION, Creation
 from espalier.management.steps import run
 from espalier.providers.kinds import CATALOG
@@ -196,6 +198,16 @@ async def applied(client: Client, trees: Sequence[Tree]) -> None:
     for tree in trees:
         found = await client.apply(CATALOG.resource_of(tree["apiVersion"], tree["kind"]), tree)
     await until_ready(client, found.key)
+
+
+async def put_under_git(cluster: Client, *, suspended: bool = False) -> None:
+    """Flux's kinds, its Kustomization of the management cluster, and its labels on that."""
+    await installing.apply(cluster, components.simulated_flux(RELEASE, FLUX, RELEASES))
+    spec = {"interval": "1h", "path": "./fleet", "prune": False, "suspend": suspended}
+    spec["sourceRef"] = {"kind": "GitRepository", "name": FLUX}
+    await cluster.apply(KUSTOMIZATION, {"metadata": {"name": "management", "namespace": FLUX}, "spec": spec})
+    labels = {"metadata": {"labels": {NAME_LABEL: "management", NAMESPACE_LABEL: FLUX}}}
+    await cluster.patch(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace, patch=labels, type=PatchType.MERGE)
 
 
 async def until_ready(client: Client, key: Key) -> None:

@@ -15,7 +15,6 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
 
 from espalier.api import flux, yaml_trees
-from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.gitops import FluxConfig, GitOpsConfig
 from espalier.api.eksa.network import RegistryMirrorConfiguration
 from espalier.api.manifests import Document
@@ -24,9 +23,8 @@ from espalier.api.resource import Resource
 from espalier.api.violations import ManifestError, Violation
 from espalier.cli.kit.failures import Failure
 from espalier.clusters.design import registry_mirror
-from espalier.kube.client import Client, PatchType
-from espalier.management import installing
-from espalier.management import record as records
+from espalier.kube.client import Client
+from espalier.management import handed_over, installing
 from espalier.management.steps import Progress, Refused
 
 if TYPE_CHECKING:
@@ -63,22 +61,11 @@ class GitOps:
         """Let clusters of a bootstrap name the configuration, as those of a management cluster that has it. Idempotent.
 
         The cluster is made with it: nobody acts on a change of the record that it becomes by the move.
+
+        Raises `Refused`.
         """
-        record = await records.managed(bootstrap)
-        if record is None:
-            return  # the cluster is refused there, with the reason
-        key = record[0]
-        named = (await bootstrap.get(Cluster.resource, key.name, key.namespace)).tree["spec"].get("gitOpsRef")
-        if named not in (None, self.reference):
-            raise Refused(
-                f"Cluster {key} of the bootstrap: spec.gitOpsRef: found {named['kind']} {named['name']}; clusters of "
-                "this bootstrap can't have another one: use another bootstrap"
-            )
-        body = msgspec.to_builtins(self.config)
-        body["metadata"] = {"name": self.config.metadata.name, "namespace": key.namespace}
-        await bootstrap.apply(self.config.resource, body)
-        patch = {"spec": {"gitOpsRef": self.reference}}
-        await bootstrap.patch(Cluster.resource, key.name, key.namespace, patch=patch, type=PatchType.MERGE)
+        spec = msgspec.to_builtins(self.config)["spec"]
+        await handed_over.let_name(bootstrap, self.reference, self.config.resource, spec)
 
     async def set_up(self, cluster: Client, progress: Progress) -> None:
         """Hand it over. Can be repeated. Raises `Refused`."""
