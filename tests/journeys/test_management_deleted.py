@@ -9,6 +9,8 @@ import pytest
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.gitops import FluxConfig
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.flux import KUSTOMIZATION
+from espalier.api.flux import NAMESPACE as FLUX
 from espalier.api.resource import Key
 from espalier.cli.clusters.move_judge import ClusterJudge
 from espalier.kube.client import Client, PatchType
@@ -30,6 +32,7 @@ from tests.support.environments.bootstraps import (
     bootstrap,
     machines,
     manifest,
+    put_under_git,
     until_step,
 )
 from tests.support.environments.cluster_lives import EPOCH
@@ -213,6 +216,7 @@ def test_a_bootstrap_with_another_git_ops_is_refused() -> None:
                 content = env.written[-1]
             cluster = env.connect(content)
             await name_configuration(cluster, MANAGEMENT, "fleet")
+            await put_under_git(cluster)
             async with bootstrap(hosts) as env:
                 managed = await records.managed(env.client())
                 assert managed is not None
@@ -221,5 +225,30 @@ def test_a_bootstrap_with_another_git_ops_is_refused() -> None:
                     await env.delete(content)
                 stays = await env.client().get(Cluster.resource, managed[0].name, managed[0].namespace)
                 assert stays.tree["spec"]["gitOpsRef"]["name"] == "other"
+            flux = await cluster.get(KUSTOMIZATION, "management", FLUX)
+            assert not flux.tree["spec"]["suspend"], "nothing is done yet"
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.parametrize("has_flux", [True, False])
+def test_a_refused_deletion_says_how_flux_goes_on(*, has_flux: bool) -> None:
+    async def main(simulation: Simulation) -> None:
+        async with machines(simulation.clock) as hosts:
+            async with bootstrap(hosts) as env:
+                await env.create()
+                content = env.written[-1]
+            cluster = env.connect(content)
+            if has_flux:
+                await put_under_git(cluster)
+            await name_configuration(cluster, MANAGEMENT, "gone", exists=False)
+            async with bootstrap(hosts) as env:
+                with pytest.raises(Refused) as refused:
+                    await env.delete(content)
+            told = refused.value.problems[-1]
+            assert ("is suspended (Kustomization flux-system/management): to keep" in told) is has_flux
+            assert len(refused.value.problems) > has_flux
+            if has_flux:
+                assert (await cluster.get(KUSTOMIZATION, "management", FLUX)).tree["spec"]["suspend"]
 
     run(main, epoch=EPOCH, seed=1)

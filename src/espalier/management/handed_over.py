@@ -24,15 +24,16 @@ _PATIENCE = 60.0
 """Seconds for which a reconcile that has begun is waited for."""
 
 
-async def suspend(cluster: Client, progress: Progress) -> None:
+async def suspend(cluster: Client, progress: Progress) -> list[Key]:
     """Have Flux apply nothing more: `spec.suspend` of all Kustomizations, that of Flux's own folder first. Idempotent.
 
-    Returns once none is in the middle of a reconcile, or after a minute.
+    Returns them once none is in the middle of a reconcile, or after a minute.
     """
     try:
         kustomizations = (await cluster.list(KUSTOMIZATION)).items
     except NotFound:
-        return  # the cluster has no Flux
+        return []  # the cluster has no Flux
+    suspended = []
     for kustomization in sorted(
         kustomizations, key=lambda kustomization: kustomization.name != kustomization.namespace
     ):
@@ -43,6 +44,7 @@ async def suspend(cluster: Client, progress: Progress) -> None:
             )
         except NotFound:
             continue
+        suspended.append(kustomization.key)
     end = asyncio.get_running_loop().time() + _PATIENCE
     while asyncio.get_running_loop().time() < end:
         busy = [
@@ -51,9 +53,10 @@ async def suspend(cluster: Client, progress: Progress) -> None:
             if conditions.is_true(kustomization.decode(Kustomization).status.conditions, "Reconciling")
         ]
         if not busy:
-            return
+            break
         progress.wait(f"Flux applies {', '.join(busy)}")
         await asyncio.sleep(_PAUSE)
+    return suspended
 
 
 async def share_configuration(cluster: Client, bootstrap: Client, key: Key) -> None:

@@ -79,7 +79,10 @@ async def is_at(client: Client, key: Key, *, moving: bool) -> bool:
 
 
 async def returned(bootstrap: Client, cluster: Client, key: Key, judge: Judge, progress: Progress) -> None:
-    """Have a management cluster at its bootstrap, wherever a move of it was interrupted."""
+    """Have a management cluster at its bootstrap, wherever a move of it was interrupted.
+
+    Raises `Refused`, which says how Flux goes on if it is suspended by then.
+    """
     here, stored = await Side.of(bootstrap), await _get(bootstrap, key)
     there = await Side.of(cluster)
     standings = of_management_cluster(f"espalier delete cluster {key.name}", is_deletion=True)
@@ -92,9 +95,18 @@ async def returned(bootstrap: Client, cluster: Client, key: Key, judge: Judge, p
         stored = None
     if (stored is None or record is not None) and await _get(cluster, key) is not None:
         await bootstrap.apply(NAMESPACE, {"metadata": {"name": key.namespace}})  # as the creation does
-        await suspend(cluster, progress)
         await share_configuration(cluster, bootstrap, key)
-        await moved(cluster, bootstrap, key, judge, progress, standings)
+        suspended = await suspend(cluster, progress)
+        try:
+            await moved(cluster, bootstrap, key, judge, progress, standings)
+        except Refused as refused:
+            if not suspended:
+                raise
+            raise Refused(
+                *refused.problems,
+                f"Flux of cluster {key.name} is suspended (Kustomization {', '.join(map(str, suspended))}): to keep "
+                "the cluster, set spec.suspend: false of each; to delete it, give the same command again",
+            ) from refused
 
 
 async def check_manages_nobody(cluster: Client, key: Key) -> None:
