@@ -19,11 +19,12 @@ from espalier.api.flux import GIT_REPOSITORY, NAME_LABEL, REQUESTED
 from espalier.api.resource import Key
 from espalier.cli.clusters.kubeconfig import read as kubeconfig_of
 from espalier.cli.kit import connection, flags
-from espalier.gitops.layout import base_of, cluster_files, without_cluster
+from espalier.gitops.layout import base_of, cluster_files
 from espalier.gitops.repository import Access, Author, Change, Repository
 from espalier.kube.client import Client, PatchType
 from tests.support.environments.bootstraps import until_gone, until_ready
 from tests.support.environments.environment import CommandResult, LocalEnvironment
+from tests.support.environments.git_fleet import without_cluster
 from tests.support.environments.managed_clusters import EXAMPLES
 from tests.support.servers.git_server import GitServer, git_server, ssh_in_place
 

@@ -207,7 +207,7 @@ async def name_configuration(client: Client, key: Key, name: str, *, exists: boo
 
 
 def test_a_bootstrap_with_another_git_ops_is_refused() -> None:
-    """What its clusters name stays."""
+    """The record of the bootstrap stays as it is."""
 
     async def main(simulation: Simulation) -> None:
         async with machines(simulation.clock) as hosts:

@@ -19,8 +19,8 @@ class Unusable(ValueError):
 def components(trees: Sequence[Tree], namespace: str, images: Mapping[str, str]) -> list[Tree]:
     """Flux's manifests for a cluster.
 
-    `images` are prefixes of images and what takes their place: of a registry mirror, or of the images that a release
-    names. The longest prefix counts. Raises `Unusable`.
+    `images` are prefixes of images and what a registry mirror has in their place. The longest prefix counts.
+    Raises `Unusable`.
     """
     problems = list(_problems(trees, namespace))
     if problems:

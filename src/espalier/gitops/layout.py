@@ -82,19 +82,6 @@ def cluster_files(
     }
 
 
-def without_cluster(
-    base: str, name: str, existing: Mapping[str, bytes], *, namespace: str = FLUX_NAMESPACE
-) -> dict[str, bytes | None]:
-    """The change that removes a cluster's files (None), by which Flux deletes it."""
-    of_flux = f"{base}/{namespace}"
-    change: dict[str, bytes | None] = {path: None for path in existing if path.startswith(f"{base}/{name}/")}
-    if f"{of_flux}/{name}.yaml" in existing:
-        change[f"{of_flux}/{name}.yaml"] = None
-    if f"{of_flux}/{KUSTOMIZATION_FILE}" in existing:
-        change |= _listing(of_flux, existing, [], removed=f"{name}.yaml")
-    return change
-
-
 def flux_files(
     base: str,
     url: str,
@@ -147,7 +134,7 @@ def _kustomization(name: str, namespace: str, source: str, spec: Tree) -> Tree:
     }
 
 
-def _listing(folder: str, existing: Mapping[str, bytes], added: Sequence[str], *, removed: str = "") -> Files:
+def _listing(folder: str, existing: Mapping[str, bytes], added: Sequence[str]) -> Files:
     """A kustomization.yaml with these files, and all that somebody wrote into it."""
     path = f"{folder}/{KUSTOMIZATION_FILE}"
     before = existing.get(path)
@@ -161,8 +148,7 @@ def _listing(folder: str, existing: Mapping[str, bytes], added: Sequence[str], *
     resources = tree.get("resources") or []
     if not isinstance(resources, list):
         raise Unfit(f"{path}: resources: allowed: a list of files; mend the file in the repository")
-    wanted = [entry for entry in resources if entry != removed]
-    wanted += [entry for entry in added if entry not in wanted]
+    wanted = [*resources, *(entry for entry in added if entry not in resources)]
     if before is not None and wanted == resources:
         return {path: before}  # its comments stay
     return {path: _text({**tree, "resources": wanted})}

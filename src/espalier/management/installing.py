@@ -28,10 +28,7 @@ OPTIONAL = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 async def apply(client: Client, trees: Sequence[Tree]) -> None:
     """Apply manifests: namespaces and definitions first, and each kind once it is served."""
     first = [body for body in trees if body["kind"] in ("Namespace", "CustomResourceDefinition")]
-    served = {
-        (resource.resource.api_version, resource.resource.kind): resource.resource
-        for resource in await Discovery(client).resources()
-    }
+    served = await _served(client)
     limit = asyncio.Semaphore(_AT_ONCE)
 
     async def send(tree: Tree) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+import yaml
+
 from espalier.api import yaml_trees
 from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
@@ -19,11 +21,11 @@ from espalier.gitops.installation import Installation, install
 from espalier.gitops.layout import (
     CLUSTER_FILE,
     FLUX_NAMESPACE,
+    KUSTOMIZATION_FILE,
     SYNC_FILE,
     base_of,
     cluster_files,
     flux_files,
-    without_cluster,
 )
 from espalier.gitops.repository import Access, Author, Change, Published, Repository
 from espalier.gitops.target import Credentials, Target
@@ -38,6 +40,15 @@ BASE = base_of("laptop")
 SYNCED = {resource.kind: resource for resource in (GIT_REPOSITORY, KUSTOMIZATION)}
 AUTHOR = Author("anna", "anna@example.com", 1_767_225_600)
 PASSWORD = "s3cret"
+
+
+def without_cluster(base: str, name: str, existing: Mapping[str, bytes]) -> dict[str, bytes | None]:
+    """The change that removes a cluster's files, by which Flux deletes it."""
+    own, listing = f"{base}/{FLUX_NAMESPACE}/{name}.yaml", f"{base}/{FLUX_NAMESPACE}/{KUSTOMIZATION_FILE}"
+    tree = yaml.safe_load(existing[listing])
+    tree["resources"].remove(f"{name}.yaml")
+    gone = dict.fromkeys(path for path in existing if path == own or path.startswith(f"{base}/{name}/"))
+    return {**gone, listing: yaml.safe_dump(tree).encode()}
 
 
 @dataclass

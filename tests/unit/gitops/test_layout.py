@@ -13,7 +13,7 @@ from espalier.api.meta import Tree
 from espalier.api.metadata_rows import ANNOTATIONS
 from espalier.api.reference import Writer
 from espalier.gitops.content import LAST_APPLIED, desired, secrets_in
-from espalier.gitops.layout import Unfit, base_of, cluster_files, flux_files, without_cluster
+from espalier.gitops.layout import Unfit, base_of, cluster_files, flux_files
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 BASE = base_of("laptop")
@@ -114,20 +114,6 @@ def test_a_cluster_has_not_the_name_of_flux() -> None:
     cluster["metadata"]["name"] = "flux-system"
     with pytest.raises(Unfit, match="is the folder of Flux"):
         cluster_files(BASE, [cluster, *others], {})
-
-
-def test_a_removed_cluster_leaves_the_others() -> None:
-    files = flux_files(BASE, "ssh://git@git.example.com/fleet", "main", {})
-    files |= cluster_files(BASE, manifest(), files)
-    other = [tree | {"metadata": tree["metadata"] | {"name": "orchard"}} for tree in manifest()]
-    files |= cluster_files(BASE, other, files)
-    change = without_cluster(BASE, "garden", files)
-    assert {path for path, text in change.items() if text is None} == {
-        "clusters/laptop/flux-system/garden.yaml",
-        CLUSTER,
-        "clusters/laptop/garden/eksa-system/kustomization.yaml",
-    }
-    assert read(change[LISTING])[0]["resources"] == ["gotk-sync.yaml", "orchard.yaml"]
 
 
 def test_the_same_cluster_gives_the_same_files() -> None:

@@ -21,8 +21,6 @@ from espalier.kube.client import Client
 from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.objects import Object
 
-_FILE = "eksa-cluster.yaml"
-"""The file of a cluster, as EKS Anywhere names it."""
 _SUSPEND = "set spec.suspend of the Kustomization before, and give the command again"
 
 
@@ -62,11 +60,13 @@ async def _check(client: Client, cluster: Object, consequence: str, instead: str
         kustomization = None
     if kustomization is not None and kustomization.spec.suspend:
         return
+    from espalier.gitops.layout import CLUSTER_FILE  # noqa: PLC0415  not for help
+
     where, folder = "the repository", "its folder"
     if kustomization is not None:
         where = await _repository(client, kustomization)
         folder = in_one_line(posixpath.normpath(kustomization.spec.path or "."))
-    file = f"{folder}/{_FILE}"
+    file = f"{folder}/{CLUSTER_FILE}"
     raise Failure(
         f"cluster {cluster.key} comes from Git: Flux applies it by Kustomization {namespace}/{name}, and "
         f"{consequence}. In {where}: {instead.format(file=file, folder=folder)}"
