@@ -304,6 +304,29 @@ def test_no_cluster_of_the_bootstrap_is_taken_over(machine: LocalEnvironment) ->
         machine.down()
 
 
+def test_a_bootstrap_in_use_deletes_no_other(machine: LocalEnvironment) -> None:
+    """Said before the kubeconfig of the named cluster is asked for, also by a dry run."""
+    local = ("--bootstrap-kubeconfig", str(machine.home / "kubeconfig"))
+    record = records.Record("create", "team", "other", OWN)
+
+    async def written() -> records.Record | None:
+        async with connection.connect(flags.Connection(machine.home / "kubeconfig")) as connected:
+            if await records.read(connected.client) is None:
+                await records.write(connected.client, record)
+            return await records.read(connected.client)
+
+    machine.up("--boot-seconds", "0.05")
+    try:
+        asyncio.run(written())
+        for more in ((), ("--dry-run=server",)):
+            told = machine.espalier("delete", "cluster", "management", *local, *more)
+            said = "it creates cluster team/other, and not default/management: delete that one first"
+            assert (told.code, said in in_one_line(told)) == (1, True), told.err
+        assert asyncio.run(written()) == record
+    finally:
+        machine.down()
+
+
 def test_all_that_is_wrong_is_said_at_once(
     machine: LocalEnvironment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

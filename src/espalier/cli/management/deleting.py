@@ -62,6 +62,8 @@ async def delete(bootstrap: Bootstrap, key: Key, flag: flags.Connection, *, time
                         sign="[yellow]![/]",
                     )
                     return
+                if bootstrap.flag:  # it runs
+                    await _check_is_free(bootstrap, key)
                 content = await _checked(bootstrap, key, flag)
                 if dry_run:
                     _print_steps(bootstrap, key, progress)
@@ -96,6 +98,15 @@ async def delete(bootstrap: Bootstrap, key: Key, flag: flags.Connection, *, time
             ) from None
         _remove_kubeconfig(key, content, progress)
         progress.say(f"cluster {key} is gone", aside=elapsed())
+
+
+async def _check_is_free(bootstrap: Bootstrap, key: Key) -> None:
+    """Raises `Refused` if an existing environment is in use for another cluster."""
+    client = await bootstrap.connect()
+    try:
+        record_of(await records.read(client), key, chosen_release.own_version(), bootstrap.flag)
+    finally:
+        await client.close()
 
 
 async def _checked(bootstrap: Bootstrap, key: Key, flag: flags.Connection) -> bytes | None:
