@@ -41,9 +41,10 @@ def _close_with_connections(loop: Any, close: Callable[[Any], None] = asyncio.Se
     loop ends is left to the garbage collector, whose warning would fail whichever test runs by then.
     """
     if not loop.is_closed():
-        left = list(loop._transports.values())  # asyncio tells of them nowhere else
-        for one in left:
-            one.abort()
+        # asyncio tells of them nowhere else; it drops the loop of those it is done with, which can't be aborted
+        left = [transport for transport in loop._transports.values() if transport._loop is not None]
+        for transport in left:
+            transport.abort()
         if left:
             loop.run_until_complete(asyncio.sleep(0))  # connections are lost in the next turn
     close(loop)

@@ -63,3 +63,31 @@ def test_a_connection_that_is_accepted_while_its_server_closes_ends_with_its_loo
         return client
 
     assert left_behind(main()) == []
+
+
+def test_connection_closed_with_data_to_send_ends() -> None:
+    """asyncio counts such a connection as lost nowhere: it takes away its loop, and that is all."""
+    transports: list[asyncio.WriteTransport] = []
+
+    async def main() -> socket.socket:
+        accepted: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
+        server = await asyncio.start_server(lambda _reader, writer: accepted.put_nowait(writer), "127.0.0.1", 0)
+        async with server:
+            client = await asyncio.to_thread(socket.create_connection, server.sockets[0].getsockname())
+            writer = await accepted.get()
+            sent = 0
+            while not writer.transport.get_write_buffer_size():
+                writer.write(bytes(1 << 20))
+                sent += 1 << 20
+            transports.append(writer.transport)
+            writer.close()
+            await asyncio.to_thread(_receive, client, sent)
+            await writer.wait_closed()
+        return client
+
+    assert left_behind(main()) == []
+
+
+def _receive(client: socket.socket, size: int) -> None:
+    while size > 0:
+        size -= len(client.recv(1 << 20))
