@@ -13,7 +13,7 @@ COMPILE := uv pip compile -q --generate-hashes --universal --no-header --no-emit
 .DEFAULT_GOAL := help
 # Without cached bytecode each of the many programs that tests start compiles all it imports: a second of CPU each.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test smoke check bench soak real-assets real real-matrix test-real sizes pages election messages lock release
+.PHONY: help demo test smoke check bench soak real-assets real real-matrix test-real sizes pages election messages lock release docs
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -77,10 +77,19 @@ pages: $(VENV)/.installed ## Write docs/reference from the tables in the code, d
 election: $(VENV)/.installed ## Explore the election of etcd's owner: tables of docs/etcd-election.md, ways to each hole (ten minutes)
 	@$(BIN)/python -m tests.support.etcd.election.page
 
+docs: .venv-docs/.installed ## The pages as a site, in dist/docs, with every link checked
+	@.venv-docs/bin/python packaging/docs/site.py
+
+.venv-docs/.installed: requirements-docs.txt
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-docs.txt
+	@touch $@
+
 messages: $(VENV)/.installed ## Generate the Python of etcd's messages from src/espalier/etcd/messages/rpc.proto
 	@$(BIN)/python -m grpc_tools.protoc -Isrc --python_out=src --pyi_out=src espalier/etcd/messages/rpc.proto
 
 lock: ## Compile the locked requirements anew (needs uv)
 	$(COMPILE) --extra local --extra etcd --extra gitops pyproject.toml -o requirements.txt
 	$(COMPILE) --extra local --extra etcd --extra gitops --group dev -c requirements.txt pyproject.toml -o requirements-dev.txt
+	$(COMPILE) --group docs -o requirements-docs.txt
 	$(COMPILE) -c requirements.txt pyproject.toml -o src/espalier/cli/local/images/requirements-manager.txt
