@@ -21,10 +21,10 @@ from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpg
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.cli.clusters import waiting
-from espalier.cli.clusters.upgrade_progress import UpgradeProgress, progress_of
 from espalier.cli.kit.failures import Overdue
 from espalier.cli.kit.progress import Progress
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
+from espalier.clusters.effects.upgrade_progress import UpgradeProgress, progress_of
 from espalier.kube.client import Client
 from espalier.kube.errors import error_of
 from espalier.kube.objects import Object, to_bytes

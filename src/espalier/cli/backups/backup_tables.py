@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from espalier.api.listing import counted
+from espalier.api.spans import span
 from espalier.cli.kit.layout import Table
-from espalier.cli.kit.spans import span
 from espalier.etcdbackup.snapshots.names import Kind
 from espalier.etcdbackup.snapshots.sets import FindingReason, Inventory, SnapshotSet, StoredSnapshot
 from espalier.etcdbackup.snapshots.verification import Checked, Verdict

@@ -24,16 +24,16 @@ from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.printable import in_one_line
 from espalier.api.resource import Resource
+from espalier.api.spans import span
 from espalier.cli.clusters import upgrade_progress
-from espalier.cli.clusters.ownership_tree import Member, State, obstacle, tree_of
 from espalier.cli.kit import connection, flags, output
 from espalier.cli.kit.commands import Group
 from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.layout import Table
-from espalier.cli.kit.spans import span
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
 from espalier.clusters.design.names import is_paused_by_command
 from espalier.clusters.observe.rules.messages import BEING_WRITTEN, CHANGED_BY_UPGRADE, WITHOUT_MACHINES
+from espalier.clusters.report.ownership_tree import Member, State, obstacle, tree_of
 from espalier.kube.client import Client
 from espalier.kube.discovery import Discovery
 from espalier.kube.errors import Forbidden, NotFound

@@ -1,110 +1,23 @@
-"""How far the in-place upgrade of a cluster is: its nodes, the steps of those in work, the time so far and an estimate.
+"""The progress of an upgrade in place, read from a management cluster and followed there.
 
-The status of a Cluster counts nodes; the steps of each are in its NodeUpgrade, beside Cluster API's objects. Whoever
-may not read these gets what the status says.
+Whoever may not read machines and upgrades gets what the status of the Cluster says.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import AsyncGenerator
+from datetime import datetime
 
-from espalier.api import conditions as condition_list
 from espalier.api.capi.machine import Machine
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
-from espalier.cli.kit.spans import span
 from espalier.cli.kit.tables import Selection, watch_objects
-from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
-from espalier.clusters.design.render_input import group_name
-from espalier.clusters.effects.duration import UNKNOWN_IN_PLACE, median, seconds_in_place
+from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
+from espalier.clusters.effects.upgrade_progress import GroupUpgrade, UpgradeProgress, progress_of
 from espalier.kube.client import Client
 from espalier.kube.objects import readable
-
-IN_PLACE = "InPlace"
-GroupUpgrade = ControlPlaneUpgrade | MachineDeploymentUpgrade
-
-
-@dataclass(frozen=True)
-class UpgradeProgress:
-    """The nodes that are upgraded in place, and how long the rest will take."""
-
-    done: int
-    total: int
-    nodes: tuple[str, ...]
-    """The present step of each node in work."""
-    began: datetime | None
-    """Creation of the first object of the upgrade that still exists."""
-    ends: datetime
-    """An estimate."""
-    is_measured: bool
-    """The estimate is from machines of this cluster, rather than assumed."""
-
-    def sentence(self, now: datetime, began: datetime | None = None) -> str:
-        """All of it. `began`: when the upgrade was requested, if that is known better."""
-        parts = [f"{self.done} of {self.total} nodes are upgraded", *self.nodes]
-        since = min(filter(None, (began, self.began)), default=None)
-        if since is not None:
-            parts.append(f"{span((now - since).total_seconds())} so far")
-        if self.done < self.total:
-            assumed = "" if self.is_measured else f", assuming {UNKNOWN_IN_PLACE:g} s for each node"
-            left = max(1.0, (self.ends - now).total_seconds())
-            parts.append(f"about {span(left)} left{assumed}")
-        return "; ".join(parts)
-
-
-def progress_of(
-    cluster: Cluster,
-    machines: Sequence[Machine],
-    groups: Sequence[GroupUpgrade],
-    nodes: Sequence[NodeUpgrade],
-    now: datetime,
-) -> UpgradeProgress | None:
-    """The progress of a cluster's upgrade; None if none of its nodes is upgraded in place."""
-    upgrades = [*groups, *nodes]
-    if not upgrades:
-        return None
-    target = upgrades[0].spec.kubernetes_version
-    by_machine = {node.spec.machine.name: node for node in nodes}
-    requested = {
-        machine.name for group in groups for machine in group.spec.machines_require_upgrade
-    } | by_machine.keys()
-    due = [machine for machine in machines if machine.metadata.name in requested]
-    # The NodeUpgrade of a change of the version alone has no other changes, also once its kubelet is of that version.
-    is_of_version = any(not node.spec.bootstrap_changes for node in nodes) or any(
-        _version(machine) != target for machine in due
-    )
-    # A group before its turn, or after it, has no upgrade object: its versions and records tell.
-    in_place = due + [
-        machine
-        for machine in machines
-        if machine.metadata.name not in requested
-        and _is_in_place(machine, cluster)
-        and (_version(machine) != target or (is_of_version and seconds_in_place(machine) is not None))
-    ]
-    names = {machine.metadata.name: machine for machine in in_place}
-    if not names:
-        return None
-    done = {name for name in names if _is_done(names[name], by_machine.get(name), target, is_due=name in requested)}
-    took = [seconds for machine in machines if (seconds := seconds_in_place(machine)) is not None]
-    each = median(took) if took else UNKNOWN_IN_PLACE
-    working = [node for node in nodes if not node.is_completed]
-    spent = max(
-        (min(each, (now - at).total_seconds()) for upgrade in working if (at := _created(upgrade))), default=0.0
-    )
-    left = _rounds([machine for name, machine in names.items() if name not in done]) * each - spent
-    began = [at for upgrade in upgrades if (at := _created(upgrade)) is not None]
-    return UpgradeProgress(
-        done=len(done),
-        total=len(names),
-        nodes=tuple(_step(upgrade) for upgrade in working),
-        began=min(began, default=None),
-        ends=now + timedelta(seconds=left),
-        is_measured=bool(took),
-    )
 
 
 async def read(client: Client, cluster: Cluster, now: datetime) -> UpgradeProgress | None:
@@ -123,55 +36,3 @@ async def changes(client: Client, name: str) -> AsyncGenerator[None, None]:
     selection = Selection(NodeUpgrade.resource, SYSTEM_NAMESPACE, labels=f"{CLUSTER_NAME_LABEL}={name}")
     async for _ in watch_objects(client, selection):
         yield None
-
-
-def _is_in_place(machine: Machine, cluster: Cluster) -> bool:
-    """True if the strategy of the machine's group says so."""
-    labels, spec = machine.metadata.labels, cluster.spec
-    if CONTROL_PLANE_LABEL in labels:
-        plane = spec.control_plane_configuration
-        return (
-            plane is not None
-            and plane.upgrade_rollout_strategy is not None
-            and plane.upgrade_rollout_strategy.type == IN_PLACE
-        )
-    deployment = labels.get(DEPLOYMENT_NAME_LABEL, "")
-    groups = [
-        f"{cluster.metadata.name}-{group_name(group)}"
-        for group in spec.worker_node_group_configurations
-        if group.upgrade_rollout_strategy is not None and group.upgrade_rollout_strategy.type == IN_PLACE
-    ]
-    # A group that is spread over failure domains has a MachineDeployment for each.
-    return any(deployment == group or deployment.startswith(f"{group}-") for group in groups)
-
-
-def _is_done(machine: Machine, upgrade: NodeUpgrade | None, target: str, *, is_due: bool) -> bool:
-    if upgrade is not None:
-        return upgrade.is_completed
-    return not is_due and _version(machine) == target
-
-
-def _version(machine: Machine) -> str:
-    return str(machine.status.node_info.get("kubeletVersion") or machine.spec.version)
-
-
-def _rounds(machines: Sequence[Machine]) -> int:
-    """The nodes that are upgraded one after another: worker node groups side by side, after the control plane."""
-    counts: dict[str, int] = {}
-    for machine in machines:
-        group = (
-            ""
-            if CONTROL_PLANE_LABEL in machine.metadata.labels
-            else machine.metadata.labels.get(DEPLOYMENT_NAME_LABEL, "")
-        )
-        counts[group] = counts.get(group, 0) + 1
-    return counts.get("", 0) + max((count for group, count in counts.items() if group), default=0)
-
-
-def _step(upgrade: NodeUpgrade) -> str:
-    ready = condition_list.get(upgrade.status.conditions, "Ready")
-    return ready.message if ready is not None else f"NodeUpgrade {upgrade.metadata.name} has not started"
-
-
-def _created(upgrade: GroupUpgrade | NodeUpgrade) -> datetime | None:
-    return condition_list.parse_timestamp(upgrade.metadata.creation_timestamp or "")

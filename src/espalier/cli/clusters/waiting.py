@@ -21,7 +21,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
-    from espalier.cli.clusters.upgrade_progress import UpgradeProgress
+    from espalier.clusters.effects.upgrade_progress import UpgradeProgress
 
 
 TICK = 1.0
