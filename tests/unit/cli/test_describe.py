@@ -20,7 +20,7 @@ from espalier.cli.clusters.describe import (
     is_under_way,
     within,
 )
-from espalier.clusters.report.ownership_tree import Member, tree_of
+from espalier.clusterapi.ownership_tree import Member, tree_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -31,9 +31,9 @@ from espalier.cli.kit.commands import Group
 from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.layout import Table
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
+from espalier.clusterapi.ownership_tree import Member, State, obstacle, tree_of
 from espalier.clusters.design.names import is_paused_by_command
 from espalier.clusters.observe.rules.messages import BEING_WRITTEN, CHANGED_BY_UPGRADE, WITHOUT_MACHINES
-from espalier.clusters.report.ownership_tree import Member, State, obstacle, tree_of
 from espalier.kube.client import Client
 from espalier.kube.discovery import Discovery
 from espalier.kube.errors import Forbidden, NotFound

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espalier.api.meta import Tree
-from espalier.clusters.report.ownership_tree import Member, obstacle, tree_of
+from espalier.clusterapi.ownership_tree import Member, obstacle, tree_of
 
 CAPI = "cluster.x-k8s.io/v1beta2"
 
