@@ -324,6 +324,15 @@ class Caches:
         }
 
     @property
+    def troubles(self) -> dict[Resource, KubeError | TimeoutError]:
+        """The kinds whose last request failed, with the error: also of those that were listed before."""
+        return {
+            reflector.source.resource: reflector.trouble
+            for reflector in self._tasks.values()
+            if reflector.trouble is not None
+        }
+
+    @property
     def unserved(self) -> list[Source]:
         """The sources whose kinds the API server does not define (any more), if somebody misses them."""
         sources = (task.source for task in self._tasks.values() if not task.is_served)

@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, Entry] = {
     ),
     "completion": Entry("completion", "Print a completion script."),
     "create": Entry("management.commands", "Create a cluster."),
+    "dashboard": Entry("clusters.dashboard", "Show clusters and shoots in a browser, live, until Ctrl-C."),
     "delete": Entry("management.commands", "Delete a cluster."),
     "demo": Entry(
         "local.demo",

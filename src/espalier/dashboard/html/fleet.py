@@ -1,0 +1,177 @@
+"""The page of all clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from urllib.parse import quote
+
+import htpy as h
+
+from espalier.api.listing import counted
+from espalier.api.resource import Key
+from espalier.dashboard.feed import Feed, Fragment
+from espalier.dashboard.fleet import ClusterRow, Summary, Support, skew_of
+from espalier.dashboard.health import WORDS, Health
+from espalier.dashboard.html.page import made
+from espalier.dashboard.html.parts import Node, age, cell, html, icon, state, text
+
+PLACE = "clusters"
+RANKS = {health: rank for rank, health in enumerate(Health)}
+
+COLUMNS = (
+    ("health", "State"),
+    ("name", "Cluster"),
+    ("kubernetes", "Kubernetes"),
+    ("release", "Release"),
+    ("drift", "Drift"),
+    ("machines", "Machines"),
+    ("since", "Since"),
+    ("message", "Waits for"),
+)
+
+
+def id_of(key: Key) -> str:
+    """The id of a cluster's row."""
+    return f"c/{key.namespace}/{key.name}"
+
+
+def path_of(key: Key) -> str:
+    """The path of a cluster's page below the root."""
+    return f"clusters/{quote(key.namespace, safe='')}/{quote(key.name, safe='')}"
+
+
+def table(columns: Sequence[tuple[str, str]], name: str, place: str, rows: Node) -> h.Element:
+    """A table that is sorted and filtered in the browser. Its roles are explicit, as its layout is a grid's."""
+    return h.table(role="table", class_=f"rows {name}", data_rows=place, aria_label=name.capitalize())[
+        h.thead(role="rowgroup")[
+            h.tr(role="row")[
+                (
+                    h.th(role="columnheader", scope="col", aria_sort="none", class_=column)[
+                        h.button(type="button", data_column=str(index))[title]
+                    ]
+                    for index, (column, title) in enumerate(columns)
+                )
+            ]
+        ],
+        h.tbody(role="rowgroup", id=place)[rows],
+    ]
+
+
+def fragment(row: ClusterRow, root: str, now: datetime) -> Fragment:
+    """The row of a cluster."""
+    return Fragment(id_of(row.key), PLACE, html(_row(row, root, now)))
+
+
+def _row(row: ClusterRow, root: str, now: datetime) -> h.Element:
+    flags = [
+        str(row.state.health),
+        "drifted" if row.drift else "",
+        "support" if row.support.is_due else "",
+        "behind" if row.behind > 0 else "",
+    ]
+    machines = row.control_planes + row.workers
+    return h.tr(role="row", id=id_of(row.key), data_flags=" ".join(filter(None, flags)))[
+        cell("State", state(row.state), class_="health", sort=RANKS[row.state.health]),
+        cell(
+            "Cluster",
+            h.a(href=root + path_of(row.key))[text(row.key.name)],
+            h.span(".sub")[
+                text(row.key.namespace),
+                f" · {text(row.provider)}" if row.provider else None,
+                " · management" if row.is_management else None,
+            ],
+            h.span(".tag")["paused"] if row.is_paused else None,
+            class_="name",
+            sort=f"{row.key.name}/{row.key.namespace}",
+        ),
+        cell("Kubernetes", text(row.kubernetes), _support(row.support), class_="kubernetes", sort=row.kubernetes),
+        cell("Release", text(row.release), _skew(row), class_="release", sort=row.release),
+        cell("Drift", _drift(row.drift), class_="drift", sort={True: 0, None: 1, False: 2}[row.drift]),
+        cell(
+            "Machines",
+            h.span(title=f"{row.control_planes} of the control plane, {row.workers} workers")[
+                f"{row.control_planes} + {row.workers}" if machines else ""
+            ],
+            class_="machines",
+            sort=machines,
+        ),
+        cell("Since", age(row.since or row.created, now), class_="since", sort=row.since or row.created),
+        cell(
+            "Waits for",
+            h.code[text(row.reason)] if row.reason else None,
+            " " if row.reason else None,
+            text(row.message),
+            class_="message",
+            sort=f"{row.reason} {row.message}".strip() or "~",
+        ),
+    ]
+
+
+def _support(support: Support) -> Node:
+    if not support.ends:
+        return None
+    verb = "ended" if support.is_over else "ends" if support.is_due else "until"
+    words = f"support {verb} {support.ends}" if support.is_due else f"until {support.ends}"
+    return h.span(class_="sub warn" if support.is_due else "sub")[text(words)]
+
+
+def _skew(row: ClusterRow) -> Node:
+    words, holds = skew_of(row)
+    return h.span(class_="sub warn" if holds else "sub")[words] if words else None
+
+
+def _drift(drift: bool | None) -> Node:
+    if drift is None:
+        return h.span(".muted", title="not compared")["–"]
+    return h.span(".state.failing")[icon(Health.FAILING), h.span["Drifted"]] if drift else h.span(".muted")["none"]
+
+
+def summary(counts: Summary) -> str:
+    """The counts, each of which filters the table."""
+    chips: list[tuple[str, str, int, Node]] = [
+        (str(health), WORDS[health], counts.by_health[health], icon(health)) for health in Health
+    ]
+    chips += [
+        ("drifted", "Drifted", counts.drifted, None),
+        ("support", "Support ends", counts.support_due, None),
+        ("behind", "Behind", counts.behind, None),
+    ]
+    return html(
+        h.div("#summary.chips", role="group", aria_label="Show only")[
+            (
+                h.button(
+                    type="button",
+                    class_=f"chip {name}",
+                    data_flag=name,
+                    aria_pressed="false",
+                    disabled=not number,
+                )[shape, h.span[word], h.b[str(number)]]
+                for name, word, number, shape in chips
+            )
+        ]
+    )
+
+
+def content(feed: Feed, total: int) -> Sequence[Node]:
+    """All below the frame."""
+    return (
+        h.h1["Clusters"],
+        h.div(".tools")[
+            h.div("#summary-place")[made(feed.of("summary-place"))],
+            h.label(".filter")[
+                h.span["Filter"],
+                h.input(
+                    "#filter",
+                    type="search",
+                    autocomplete="off",
+                    spellcheck="false",
+                    placeholder="name, version, reason …",
+                    aria_keyshortcuts="/",
+                ),
+            ],
+            h.span("#count", role="status", data_noun="cluster")[counted(total, "cluster")],
+        ],
+        h.div("#notice-place")[made(feed.of("notice-place"))],
+        table(COLUMNS, "clusters", PLACE, made(feed.of(PLACE))),
+    )

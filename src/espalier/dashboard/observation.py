@@ -1,0 +1,128 @@
+"""Caches for all pages: one of each kind, filled with the caller's own rights."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable
+from datetime import timedelta
+
+from espalier.api import conditions
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.printable import quoted
+from espalier.api.resource import Resource
+from espalier.kube.client import Client
+from espalier.kube.errors import Forbidden, NotFound, Unauthorized, Unreachable
+from espalier.kube.objects import Object, encode_json
+from espalier.kube.wire import Request, Response, Stream, Transport
+from espalier.runtime.cache import Cache, Caches
+from espalier.runtime.clock import Clock
+from espalier.runtime.options import Options
+from espalier.runtime.transforms import strip_managed_fields
+
+PATIENCE = 2.0
+"""Seconds without an answer from which the page says so."""
+_LONGEST = 500
+
+
+class NotRead(RuntimeError):
+    """A request that would write: a mistake in this program."""
+
+
+class ReadOnly:
+    """A transport that lets nothing through but reads."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def request(self, request: Request) -> Response:
+        """Send a GET. Raises `NotRead` for anything else."""
+        if request.method != "GET":
+            raise NotRead(f"the dashboard was about to send {request.method} {request.path}")
+        return await self._transport.request(request)
+
+    async def stream(self, request: Request) -> Stream | Response:
+        """Start a watch."""
+        if request.method != "GET":
+            raise NotRead(f"the dashboard was about to send {request.method} {request.path}")
+        return await self._transport.stream(request)
+
+    async def close(self) -> None:
+        """Close the transport."""
+        await self._transport.close()
+
+
+def only_support(object_: Object) -> Object:
+    """Bundles without all but the dates of support: the rest is most of what the caches would hold."""
+    tree = strip_managed_fields(object_).tree
+    spec = tree.get("spec")
+    if isinstance(spec, dict) and isinstance(spec.get("versionsBundles"), list):
+        spec["versionsBundles"] = [
+            {name: entry[name] for name in ("kubeVersion", "endOfStandardSupport") if name in entry}
+            for entry in spec["versionsBundles"]
+            if isinstance(entry, dict)
+        ]
+    return Object(encode_json(tree))
+
+
+class Watched:
+    """Caches, and in words what keeps them from being filled."""
+
+    def __init__(self, client: Client, clock: Clock, namespaces: tuple[str, ...]) -> None:
+        self.client = client
+        self.clock = clock
+        self.namespaces = namespaces
+        # Spreads watches in time, guards nothing.
+        self.caches = Caches(client, rng=random.Random(), options=Options(namespaces=namespaces))  # noqa: S311
+
+    def banner(self) -> str:
+        """A sentence while the API server does not answer; else empty."""
+        since = self.caches.silent_since
+        if since is None:
+            return ""
+        seconds = asyncio.get_running_loop().time() - since
+        troubles = list(self.caches.troubles.values())
+        if seconds < PATIENCE or not troubles:
+            return ""
+        began = conditions.timestamp(self.clock.now() - timedelta(seconds=seconds))
+        away = next((error for error in troubles if isinstance(error, Unreachable | TimeoutError)), None)
+        if away is not None:
+            why = quoted(str(away) or "no answer in time", _LONGEST)
+            return f"The API server has not answered since {began}: {why}. This is what it had then; it is asked again."
+        refused = next((error for error in troubles if isinstance(error, Unauthorized)), None)
+        if refused is not None:
+            why = quoted(str(refused), _LONGEST)
+            return f"The API server has refused the credentials of the kubeconfig since {began}: {why}. Log in again."
+        return ""
+
+    def notice(self, cache: Cache, *, instead: str = "") -> str:
+        """A sentence if a kind can't be shown; `instead`: what is not shown, if the kind itself is not."""
+        resource = cache.source.resource
+        error = self.caches.troubles.get(resource)
+        what = instead or f"{resource.kind}s"
+        where = f"in namespace {', '.join(cache.source.namespaces)}" if cache.source.namespaces else "in all namespaces"
+        if isinstance(error, Forbidden):
+            advice = "" if self.namespaces or not resource.namespaced else _NAMESPACE
+            return f"{what} are not shown: you may not list {resource.group_resource} {where}{advice}."
+        if isinstance(error, NotFound) or error is None:
+            return "" if cache.synced else f"{what} are being read."
+        if isinstance(error, Unreachable | TimeoutError) and cache.synced:
+            return ""  # the banner says it
+        return f"{what} can't be read: {quoted(str(error) or 'no answer in time', _LONGEST)}."
+
+
+_NAMESPACE = ". If you may list them in one namespace, start `espalier dashboard` with --namespace"
+
+
+class Observation(Watched):
+    """The kinds of which all objects are watched."""
+
+    def __init__(self, client: Client, clock: Clock, namespaces: tuple[str, ...], served: Iterable[Resource]) -> None:
+        super().__init__(client, clock, namespaces)
+        self.served = frozenset(served)
+        of, within = self.caches.of, SYSTEM_NAMESPACE if namespaces else None
+        self.clusters = of(Cluster.resource, optional=True)
+        self.releases = of(EKSARelease.resource, optional=True)
+        self.bundles = of(Bundles.resource, within, optional=True, transform=only_support)

@@ -1,0 +1,157 @@
+"""Views that follow caches: what has changed is rendered again, at most a few times in a second."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from contextlib import suppress
+
+from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.resource import Key
+from espalier.dashboard import fleet
+from espalier.dashboard.feed import Feed, Fragment
+from espalier.dashboard.html import fleet as fleet_html
+from espalier.dashboard.html import page as frames
+from espalier.dashboard.html.page import Frame
+from espalier.dashboard.observation import Observation, Watched
+from espalier.kube.objects import Object, readable
+
+PAUSE = 0.2
+"""Seconds between two renderings: what changes together is pushed together."""
+AGAIN = 1.0
+"""Seconds after which a view looks at what comes without an event: errors of requests, silence."""
+_AT_ONCE = 50
+"""Rows that are rendered before other work of the event loop gets its turn."""
+
+
+class View(ABC):
+    """A page that is kept up to date."""
+
+    def __init__(self, watched: Watched, frame: Frame) -> None:
+        self.feed = Feed()
+        self.frame = frame
+        self._watched = watched
+        self._wake = asyncio.Event()
+
+    def mark(self) -> None:
+        """Have it rendered again soon."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Keep the fragments up to date until cancelled."""
+        while True:
+            self._wake.clear()
+            await self.update()
+            await asyncio.sleep(PAUSE)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(AGAIN):
+                    await self._wake.wait()
+
+    async def update(self) -> None:
+        """Render what has changed."""
+        self.feed.put(frames.banner(self._watched.banner()))
+        await self.render()
+
+    @abstractmethod
+    async def render(self) -> None:
+        """Render what has changed, except the banner."""
+
+    @abstractmethod
+    def page(self) -> str:
+        """The page as it is now."""
+
+
+class FleetView(View):
+    """All clusters."""
+
+    def __init__(self, observation: Observation, frame: Frame) -> None:
+        super().__init__(observation, frame)
+        self._observation = observation
+        self._rows: dict[Key, fleet.ClusterRow] = {}
+        self._managers: dict[str, str] = {}
+        self._facts = fleet.ReleaseFacts()
+        self._changed: dict[Key, None] = {}
+        self._releases_changed = True
+        self._day = ""
+        observation.clusters.subscribe(self._on_cluster)
+        observation.releases.subscribe(self._on_release)
+        observation.bundles.subscribe(self._on_release)
+
+    def _on_cluster(self, old: Object | None, new: Object | None, _first: bool) -> None:
+        object_ = new or old
+        if object_ is not None:
+            self._changed[object_.key] = None
+            self.mark()
+
+    def _on_release(self, _old: Object | None, _new: Object | None, _first: bool) -> None:
+        self._releases_changed = True
+        self.mark()
+
+    async def render(self) -> None:
+        """Render the rows of changed clusters; all, if what they have in common has changed."""
+        changed, self._changed = self._changed, {}
+        if self._learn(changed):
+            changed = dict.fromkeys([*self._rows, *changed])
+        for count, key in enumerate(changed, 1):
+            self._render(key)
+            if count % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+        summary = fleet_html.summary(fleet.summary_of(self._rows.values()))
+        self.feed.put(Fragment("summary", "summary-place", summary))
+        self.feed.put(frames.notice(self._notice()))
+
+    def _learn(self, changed: dict[Key, None]) -> bool:
+        """Read what all rows have in common; True if it has changed."""
+        observed, day = self._observation, self._watched.clock.now().date().isoformat()
+        is_new = self._releases_changed or day != self._day  # support ends by date
+        if self._releases_changed:
+            self._releases_changed = False
+            eksa_releases = readable(observed.releases.list(), EKSARelease)
+            self._facts = fleet.ReleaseFacts(eksa_releases, readable(observed.bundles.list(), Bundles))
+        self._day = day
+        for key in changed:
+            object_ = observed.clusters.get(key)
+            version = fleet.manager_of(object_) if object_ is not None else None
+            if version is None and (key.name not in self._managers or self._is_manager_elsewhere(key)):
+                continue
+            if self._managers.get(key.name) != version:
+                is_new = True
+                if version is None:
+                    del self._managers[key.name]
+                else:
+                    self._managers[key.name] = version
+        return is_new
+
+    def _is_manager_elsewhere(self, key: Key) -> bool:
+        """True if another Cluster of the name manages clusters."""
+        return any(row.is_management and other != key for other, row in self._rows.items() if other.name == key.name)
+
+    def _render(self, key: Key) -> None:
+        object_ = self._observation.clusters.get(key)
+        if object_ is None:
+            self._rows.pop(key, None)
+            self.feed.remove(fleet_html.id_of(key))
+            return
+        now = self._watched.clock.now()
+        row = fleet.row_of(object_, self._facts, self._managers, now)
+        if self._rows.get(key) != row:
+            self._rows[key] = row
+            self.feed.put(fleet_html.fragment(row, self.frame.root, now))
+
+    def _notice(self) -> str:
+        observed = self._observation
+        if observed.clusters.is_absent:
+            return "This API server does not serve Clusters: use the kubeconfig of a management cluster."
+        sentences = [
+            observed.notice(observed.clusters),
+            observed.notice(observed.releases, instead="Dates of support"),
+            observed.notice(observed.bundles, instead="Dates of support"),
+        ]
+        if observed.clusters.synced and not self._rows and not sentences[0]:
+            sentences.insert(0, "There are no clusters. `espalier create cluster -f FILE` creates the first.")
+        return " ".join(dict.fromkeys(filter(None, sentences)))
+
+    def page(self) -> str:
+        """The page of all clusters."""
+        content = fleet_html.content(self.feed, len(self._rows))
+        return frames.page(self.frame, "", "Clusters", self.feed, "events/fleet", *content)

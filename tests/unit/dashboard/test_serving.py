@@ -1,0 +1,302 @@
+"""The server of the dashboard: who is let in, what is pushed, and what is said in the place of what can't be read."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
+from espalier.api.crd import crd_of
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.meta import Tree
+from espalier.apiserver.server import Server
+from espalier.apiserver.storage.store import MemoryStore
+from espalier.dashboard.guard import COOKIE, HEADERS
+from espalier.dashboard.observation import NotRead, Observation, ReadOnly
+from espalier.dashboard.serving import MOST_STREAMS, Dashboard
+from espalier.kube.client import Client
+from espalier.kube.errors import Unreachable
+from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.wire import ADMIN, Request, Response, Stream, Transport, User
+from espalier.runtime.clock import SystemClock
+from tests.support.waiting import eventually
+
+NOBODY = User("nobody", ("system:authenticated",))
+
+
+def body(name: str, **status: Any) -> Tree:
+    return {
+        "apiVersion": Cluster.resource.api_version,
+        "kind": "Cluster",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "kubernetesVersion": "1.35",
+            "controlPlaneConfiguration": {"count": 1},
+            "datacenterRef": {"kind": "DockerDatacenterConfig", "name": name},
+        },
+    }
+
+
+class Broken:
+    """A transport that answers nothing while it is broken."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self.is_broken = False
+        self._streams: list[Stream] = []
+
+    async def request(self, request: Request) -> Response:
+        if self.is_broken:
+            raise Unreachable("connection refused")
+        return await self._transport.request(request)
+
+    async def stream(self, request: Request) -> Stream | Response:
+        if self.is_broken:
+            raise Unreachable("connection refused")
+        stream = await self._transport.stream(request)
+        if not isinstance(stream, Response):
+            self._streams.append(stream)
+        return stream
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    async def cut(self) -> None:
+        self.is_broken = True
+        for stream in self._streams:
+            await stream.close()
+
+
+class Served:
+    """A dashboard, and a browser of it."""
+
+    def __init__(self, admin: Client, transport: Broken, dashboard: Dashboard, session: aiohttp.ClientSession) -> None:
+        self.admin = admin
+        self.transport = transport
+        self.dashboard = dashboard
+        self.session = session
+        self.root = ""
+
+    @property
+    def origin(self) -> str:
+        return f"http://127.0.0.1:{self.dashboard.port}"
+
+    async def open(self) -> None:
+        async with self.session.get(self.dashboard.address) as response:
+            assert response.status == 200
+            found = re.search(r"url=(/[^\"]+/)\"", await response.text())
+            assert found is not None
+            self.root = found[1]
+
+    async def page(self, path: str = "") -> str:
+        async with self.session.get(f"{self.origin}{self.root}{path}") as response:
+            assert response.status == 200
+            return await response.text()
+
+    async def changes(self, path: str, since: int = 0) -> AsyncGenerator[Tree, None]:
+        async with self.session.get(f"{self.origin}{self.root}{path}?since={since}") as response:
+            assert response.status == 200
+            assert response.headers["Content-Type"].startswith("text/event-stream")
+            async for line in response.content:
+                if line.startswith(b"data: "):
+                    yield msgspec.json.decode(line.removeprefix(b"data: "))
+
+
+@asynccontextmanager
+async def served(*, user: User = ADMIN, namespaces: Sequence[str] = (), kinds: Any = None) -> AsyncIterator[Served]:
+    now = lambda: datetime.now(UTC)  # noqa: E731
+    server = Server(MemoryStore(), now=now, random=random.Random(1))
+    await server.start()
+    admin = Client(InProcessTransport(server))
+    for kind in (Cluster, EKSARelease, Bundles) if kinds is None else kinds:
+        await admin.create(CUSTOM_RESOURCE_DEFINITION, crd_of(kind))
+    transport = Broken(InProcessTransport(server, user))
+    client = Client(ReadOnly(transport))
+    observation = Observation(client, SystemClock(), tuple(namespaces), ())
+    dashboard = Dashboard(observation, server="api.example:6443")
+    try:
+        async with (
+            dashboard.running(0),
+            aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session,
+        ):
+            yield Served(admin, transport, dashboard, session)
+    finally:
+        await client.close()
+        await admin.close()
+        await server.close()
+
+
+async def test_page_opens_with_the_printed_address_alone() -> None:
+    async with served() as env:
+        for address in ("/", "/?token=", "/?token=wrong", "/?token=%ff%fe"):
+            async with env.session.get(f"{env.origin}{address}") as response:
+                assert response.status == 403
+                assert COOKIE not in response.cookies
+        await env.open()
+        assert "Clusters" in await env.page()
+        cookie = next(iter(env.session.cookie_jar))
+        assert (cookie["httponly"], cookie["samesite"], cookie["path"]) == (True, "Strict", env.root)
+        for path in ("", "events/fleet", "static/dashboard.js", "nothing"):
+            async with aiohttp.ClientSession() as other, other.get(f"{env.origin}{env.root}{path}") as response:
+                assert response.status == 403
+
+
+async def test_cookie_is_of_no_use_on_another_path() -> None:
+    async with served() as env:
+        await env.open()
+        cookie = next(iter(env.session.cookie_jar)).value
+        headers = {"Cookie": f"{COOKIE}={cookie}"}
+        async with aiohttp.ClientSession(headers=headers) as other, other.get(f"{env.origin}/other/") as response:
+            assert response.status == 403
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "127.0.0.1:1"}, 421),
+        ({"Host": "127.0.0.1.evil.example:{port}"}, 421),
+        ({"Host": "localhost:{port}"}, 200),
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "script"}, 403),
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "document"}, 200),
+        ({"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Dest": "script"}, 200),
+    ],
+)
+async def test_request_of_another_site_is_refused(headers: dict[str, str], status: int) -> None:
+    async with served() as env:
+        await env.open()
+        sent = {name: value.format(port=env.dashboard.port) for name, value in headers.items()}
+        cookie = next(iter(env.session.cookie_jar)).value
+        sent["Cookie"] = f"{COOKIE}={cookie}"
+        async with aiohttp.ClientSession() as other, other.get(f"{env.origin}{env.root}", headers=sent) as response:
+            assert response.status == status
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+async def test_method_that_could_write_is_refused(method: str) -> None:
+    async with served() as env:
+        await env.open()
+        async with env.session.request(method, f"{env.origin}{env.root}", data=b"x") as response:
+            assert response.status == 405
+
+
+async def test_every_answer_has_the_policies() -> None:
+    async with served() as env:
+        await env.open()
+        for path in ("/", f"{env.root}", f"{env.root}nothing", f"{env.root}static/dashboard.css", "/else"):
+            async with env.session.get(f"{env.origin}{path}") as response:
+                assert dict(HEADERS).items() <= dict(response.headers).items()
+
+
+@pytest.mark.parametrize("name", ["..%2fguard.py", "guard.py", "..%5cguard.py", "dashboard.css%00"])
+async def test_no_other_file_is_served(name: str) -> None:
+    async with served() as env:
+        await env.open()
+        async with env.session.get(f"{env.origin}{env.root}static/{name}") as response:
+            assert response.status == 404
+
+
+async def test_changed_and_removed_clusters_are_pushed() -> None:
+    async with served() as env:
+        await env.admin.create(Cluster.resource, body("garden"))
+        await env.open()
+        await eventually(env.page, lambda page: "c/default/garden" in page)
+        async with asyncio.timeout(20):
+            stream = env.changes("events/fleet")
+            first = await anext(stream)
+            assert "c/default/garden" in [put[0] for put in first["put"]]
+            await env.admin.create(Cluster.resource, body("meadow"))
+            changes = await anext(stream)
+            assert [put[0] for put in changes["put"]] == ["c/default/meadow", "summary"]
+            await env.admin.delete(Cluster.resource, "garden", "default")
+            changes = await anext(stream)
+            assert changes["removed"] == ["c/default/garden"]
+            await stream.aclose()
+
+
+async def test_reader_of_an_unknown_state_is_told_to_reload() -> None:
+    async with served() as env:
+        await env.open()
+        async with env.session.get(f"{env.origin}{env.root}events/fleet?since=999999") as response:
+            assert b"event: reload" in await response.read()
+
+
+async def test_more_readers_than_allowed_are_refused() -> None:
+    async with served() as env:
+        await env.open()
+        url = f"{env.origin}{env.root}events/fleet?since=0"
+        connector = aiohttp.TCPConnector(limit=0)
+        headers = {"Cookie": f"{COOKIE}={next(iter(env.session.cookie_jar)).value}"}
+        async with aiohttp.ClientSession(connector=connector, headers=headers) as many:
+            readers = [await many.get(url) for _ in range(MOST_STREAMS)]
+            async with many.get(url) as response:
+                assert response.status == 503
+            for reader in readers:
+                reader.close()
+            statuses = []
+
+            async def status() -> int:
+                async with many.get(url) as response:
+                    statuses.append(response.status)
+                    return response.status
+
+            assert await eventually(status, lambda found: found == 200) == 200
+
+
+async def test_kind_that_may_not_be_listed_is_named_in_its_place() -> None:
+    async with served(user=NOBODY) as env:
+        await env.open()
+        page = await eventually(env.page, lambda page: "you may not list" in page)
+        assert "Clusters are not shown: you may not list clusters.anywhere.eks.amazonaws.com in all namespaces" in page
+        assert "start `espalier dashboard` with --namespace" in page
+    async with served(user=NOBODY, namespaces=["orchard"]) as env:
+        await env.open()
+        page = await eventually(env.page, lambda page: "you may not list" in page)
+        assert "you may not list clusters.anywhere.eks.amazonaws.com in namespace orchard." in page
+
+
+async def test_absent_kind_is_named_in_its_place() -> None:
+    async with served(kinds=()) as env:
+        await env.open()
+        await eventually(env.page, lambda page: "does not serve Clusters" in page)
+
+
+async def test_lost_api_server_has_a_banner_until_it_is_back() -> None:
+    async with served() as env:
+        await env.admin.create(Cluster.resource, body("garden"))
+        await env.open()
+        await eventually(env.page, lambda page: "c/default/garden" in page)
+        await env.transport.cut()
+        page = await eventually(env.page, lambda page: "has not answered since" in page)
+        assert "c/default/garden" in page
+        await env.admin.create(Cluster.resource, body("meadow"))
+        env.transport.is_broken = False
+        await eventually(env.page, lambda page: "c/default/meadow" in page and "has not answered" not in page)
+
+
+async def test_nothing_is_sent_but_reads() -> None:
+    async with served() as env:
+        reader = Client(ReadOnly(env.transport))
+        with pytest.raises(NotRead, match="POST"):
+            await reader.create(Cluster.resource, body("garden"))
+        with pytest.raises(NotRead, match="DELETE"):
+            await reader.delete(Cluster.resource, "garden", "default")
+
+
+async def test_server_ends_at_once_while_pages_are_followed() -> None:
+    async with served() as env:
+        await env.open()
+        response = await env.session.get(f"{env.origin}{env.root}events/fleet?since=0")
+        began = asyncio.get_running_loop().time()
+    assert asyncio.get_running_loop().time() - began < 4
+    response.close()
