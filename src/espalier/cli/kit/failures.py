@@ -16,7 +16,7 @@ from espalier.api.violations import ManifestError
 from espalier.cli.kit import distribution
 from espalier.kube.errors import ApiError, KubeError, Unreachable
 
-_LOCAL = ("apsw", "cel_expr_python")
+_LOCAL = ("apsw", "cel_expr_python", "elftools")
 """Modules of the libraries of the local environment."""
 _LONGEST_LINE = 4096
 """Characters of a server's message that are shown: kube-apiserver quotes values in full."""
