@@ -197,6 +197,27 @@ CLUSTERCTL = GoModule(
     stamps={f"{CLUSTER_API_MODULE}/version.{name}": value for name, value in VERSION.items()},
 )
 """Moves clusters as others do, for tests of what is left of ours. Of no group: `make real-assets REAL=clusterctl`."""
+HELM_MODULE = "helm.sh/helm/v3"
+HELM = GoModule(
+    "helm",
+    folder=HERE / "helm",
+    module=HELM_MODULE,
+    programs={"helm": ("version", "--short")},
+    packages={"helm": f"{HELM_MODULE}/cmd/helm"},
+    size=60 * MIB,
+    workspace=2000 * MIB,
+    minutes=2,
+    stamps={
+        f"{HELM_MODULE}/internal/version.version": "v{version}",
+        # What templates take for the cluster's version where there is none: else 1.20, which charts refuse.
+        **{
+            f"{HELM_MODULE}/pkg/{package}.k8sVersion{name}": value
+            for package in ("chartutil", "lint/rules")
+            for name, value in (("Major", "1"), ("Minor", "34"))
+        },
+    },
+)
+"""Installs the chart, for tests of it. Group `helm`: `make real-assets REAL=helm`."""
 CAPV = GoModule(
     "capv",
     folder=HERE / "capv",
@@ -389,13 +410,14 @@ def node_bases(repository: str = DEFAULT_REPOSITORY, row: Row = ROW) -> list[Nod
     ]
 
 
-GROUPS = ("tests", "flux", "nodes")
-"""Groups of components: the management cluster that tests run against, Flux for it, and everything for real nodes."""
+GROUPS = ("tests", "flux", "helm", "nodes")
+"""Groups of components: the management cluster that tests run against, Flux and Helm for it, and everything for real
+nodes."""
 
 
 def everything(repository: str = DEFAULT_REPOSITORY) -> list[Component]:
     """All components of all rows, whose images have names below `repository`, in build order."""
-    return with_needs((*of_all_rows(repository), *FLUX, ETCDBRCTL, CLUSTERCTL))
+    return with_needs((*of_all_rows(repository), *FLUX, HELM, ETCDBRCTL, CLUSTERCTL))
 
 
 def chosen(names: Sequence[str], repository: str = DEFAULT_REPOSITORY, row: Row = ROW) -> list[Component]:
@@ -405,7 +427,7 @@ def chosen(names: Sequence[str], repository: str = DEFAULT_REPOSITORY, row: Row 
     with the known ones.
     """
     groups = _groups(row, repository)
-    of_row = with_needs((*groups["nodes"], *FLUX, ETCDBRCTL, CLUSTERCTL))
+    of_row = with_needs((*groups["nodes"], *FLUX, HELM, ETCDBRCTL, CLUSTERCTL))
     of_all = with_needs((*of_row, *everything(repository)))
     components: list[Component] = []
     unknown = []
@@ -429,4 +451,4 @@ def of_all_rows(repository: str = DEFAULT_REPOSITORY) -> list[Component]:
 
 def _groups(row: Row, repository: str) -> dict[str, tuple[Component, ...]]:
     programs = programs_of(row)
-    return {"tests": programs, "flux": FLUX, "nodes": (*programs, *node_bases(repository, row))}
+    return {"tests": programs, "flux": FLUX, "helm": (HELM,), "nodes": (*programs, *node_bases(repository, row))}
