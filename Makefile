@@ -13,7 +13,7 @@ COMPILE := uv pip compile -q --generate-hashes --universal --no-header --no-emit
 .DEFAULT_GOAL := help
 # Without cached bytecode each of the many programs that tests start compiles all it imports: a second of CPU each.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test smoke check bench soak real-assets real real-matrix test-real sizes pages election messages lock release docs
+.PHONY: help demo test smoke check bench soak real-assets real real-matrix test-real sizes pages election messages lock release docs chart
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -69,10 +69,15 @@ release: $(VENV)/.installed ## Enter a release into the embedded manifest: make 
 	@$(BIN)/python -m espalier.releases.adding $(VERSION) $(BUNDLES)
 	@sed -i -E 's/^version = .*/version = "$(VERSION:v%=%)"/; s/"(espalier-control-plane(-local)?)==[^"]*"/"\1==$(VERSION:v%=%)"/' \
 		pyproject.toml packaging/local/pyproject.toml
+	@sed -i -E 's/^version: .*/version: $(VERSION:v%=%)/; s/^appVersion: .*/appVersion: $(VERSION)/' charts/espalier/Chart.yaml
 
 pages: $(VENV)/.installed ## Write docs/reference from the tables in the code, docs/proposals.md from the marks of tests
 	@$(BIN)/python -m espalier.cli.pages docs/reference
 	@$(BIN)/python -m tests.conventions.demands docs/proposals.md
+
+chart: $(VENV)/.installed ## Write charts/espalier from the declarations of the components
+	@rm -rf charts/espalier
+	@$(BIN)/espalier manifests --format chart --output-dir charts/espalier
 
 election: $(VENV)/.installed ## Explore the election of etcd's owner: tables of docs/etcd-election.md, ways to each hole (ten minutes)
 	@$(BIN)/python -m tests.support.etcd.election.page

@@ -1,24 +1,19 @@
-"""`espalier manifests`: what `kubectl apply -f -` installs on a management cluster."""
+"""The objects that are installed on a management cluster."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from enum import StrEnum
-from typing import Any
-from urllib.parse import urlsplit
 
-import click
 import msgspec
 
 from espalier.api import core
 from espalier.api.crd import crd_of
 from espalier.api.eksa.group import MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE
 from espalier.api.eksa.upgrades import FrontEnd
+from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.cli.install import admission_policies, deployment
-from espalier.cli.kit import flags, output
-from espalier.cli.kit.commands import Command
 from espalier.cli.kit.failures import Usage
 from espalier.cli.programs import components
 from espalier.cli.programs.webhook_configurations import SERVICE, webhook_tree
@@ -38,140 +33,27 @@ COPIES_ROLE = f"{NAME}-kubeconfig-copies"
 ACCOUNT = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{NAME}"
 
 
-class Of(StrEnum):
-    """The purpose of manifests."""
-
-    MANAGER = "manager"
-    GARDEN = "garden"
-    SEED = "seed"
-
-
-_IMAGE = re.compile(
-    r"[a-zA-Z0-9][a-zA-Z0-9.-]*(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
-    r"(:[\w][\w.-]{0,127})?(@sha256:[0-9a-f]{64})?"
-)
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
-Tree = dict[str, Any]
 
-
-@click.command(cls=Command)
-@flags.choice(
-    "--of",
-    Of.MANAGER,
-    help="manager: a management cluster; garden: what `espalier garden` needs; seed: what `espalier gardenlet` needs.",
-)
-@click.option("--image", default="", metavar="IMAGE", help="Image of the manager; adds the Deployment.")
-@click.option(
-    "--webhook-url", default="", metavar="URL", help="https://HOST:PORT of a manager that runs outside the cluster."
-)
-@flags.watched_namespaces
-@flags.choice(
-    "--in-place",
-    FrontEnd.ANNOTATIONS,
-    help="How machines are upgraded in place, as for `espalier manager`; hooks need more permissions.",
-)
-@click.option(
-    "--management-cluster",
-    default="",
-    metavar="NAMESPACE/NAME",
-    help="Cluster that represents the management cluster; adds the ConfigMap that names it.",
-)
-@click.option(
-    "--kubeconfig-copies",
-    is_flag=True,
-    help="Print only the permission to copy kubeconfigs to these namespaces.",
-)
-@click.option("--seed", default="", metavar="NAME", help="Seed of the gardenlet that --of seed --image deploys.")
-@deployment.options
-def manifests(
+def everything(
     *,
-    of: Of,
-    image: str,
-    webhook_url: str,
-    namespace: Sequence[str],
-    in_place: FrontEnd,
-    management_cluster: str,
-    kubeconfig_copies: bool,
-    seed: str,
-    pods: deployment.Pods,
-    pod_flags: Sequence[str],
-) -> None:
-    """Print CRDs, namespace, RBAC, webhooks and Deployment, as YAML.
+    image: str = "",
+    webhook_url: str = "",
+    namespaces: Sequence[str] = (),
+    in_place: FrontEnd = FrontEnd.ANNOTATIONS,
+    management_cluster: str = "",
+    pods: deployment.Pods | None = None,
+) -> list[Tree]:
+    """All objects of an installation, whose manager runs in the cluster (`image`) or is reached at a URL.
 
-    With --namespace, the manager gets its permissions on Clusters from a Role in each of these namespaces, which must
-    exist; its ClusterRole covers only cluster-scoped kinds.
-
-    With --kubeconfig-copies, only a Role for each of these namespaces is printed, for their owner to apply: it lets
-    the manager create and replace Secrets there, to copy kubeconfigs to, but not read any.
-
-    \b
-    Examples:
-      espalier manifests --image example.com/espalier:v0.26.0 | kubectl apply -f -
-      espalier manifests --kubeconfig-copies -n team-a | kubectl apply -f -
-      espalier manifests --of garden --webhook-url https://10.0.0.5:9443
-      espalier manifests --of seed --seed west --image example.com/espalier:v1
+    Raises `Usage`.
     """
-    namespaces = flags.namespaces(namespace)
-    if image and not _IMAGE.fullmatch(image):
-        raise Usage(f"--image: found {image!r}, allowed is an image reference such as example.com/espalier:v0.26.0")
-    if kubeconfig_copies and of is Of.MANAGER:
-        if not namespaces or image or webhook_url or pod_flags:
-            raise Usage("--kubeconfig-copies needs --namespace and allows no other flag: it prints a Role for each")
-        _write(kubeconfig_copy_rights(namespaces))
-        return
-    if pod_flags and not image:
-        raise Usage(f"{pod_flags[0]}: found without --image, which adds the Deployment whose pods it sets")
-    if of is not Of.MANAGER:
-        others = {"--namespace": namespace, "--in-place": in_place is not FrontEnd.ANNOTATIONS}
-        others |= {"--management-cluster": management_cluster, "--kubeconfig-copies": kubeconfig_copies}
-        for flag, is_given in others.items():
-            if is_given:
-                raise Usage(f"{flag}: found with --of {of}, allowed is --of manager")
-        _write(_of_gardener(of, image, webhook_url, seed, pods))
-        return
-    if seed:
-        raise Usage("--seed: found with --of manager, allowed is --of seed")
-    if bool(image) == bool(webhook_url):
-        raise Usage("give either --image (a manager in the cluster) or --webhook-url (one outside of it)")
-    _check_url(webhook_url)
-    webhooks = [tree for _, tree in webhook_configurations(webhook_url, namespaces)]
-    named = [management(management_cluster)] if management_cluster else []
-    running = deployed(image, namespaces, in_place, pods) if image else []
-    _write([*installed(PROVIDERS, namespaces, in_place), *named, *webhooks, *running])
-
-
-def _write(objects: Sequence[Tree]) -> None:
-    output.write_data("---\n".join(output.to_yaml(tree) for tree in objects))
-
-
-def _check_url(url: str) -> None:
-    """Raises `Usage`."""
-    if url and (urlsplit(url).scheme != "https" or not urlsplit(url).hostname):
-        raise Usage(f"--webhook-url: found {url!r}, allowed is https://HOST:PORT (API servers call nothing else)")
-
-
-def _of_gardener(of: Of, image: str, webhook_url: str, seed: str, pods: deployment.Pods) -> list[Tree]:
-    """Raises `Usage`."""
-    from espalier.cli.install import garden_manifests  # noqa: PLC0415  it declares webhooks by this module
-
-    _check_url(webhook_url)
-    if of is Of.SEED:
-        if webhook_url:
-            raise Usage("--webhook-url: found with --of seed, whose gardenlet serves no webhooks")
-        if bool(image) != bool(seed):
-            missing, given = ("--seed", "--image") if image else ("--image", "--seed")
-            raise Usage(f"--of seed: found {given} without {missing}; a gardenlet is deployed by both")
-        if seed and not _NAME.fullmatch(seed):
-            raise Usage(f"--seed: found {seed!r}, allowed is the name of a Seed, such as west")
-        return [*garden_manifests.of_seed(), *(garden_manifests.gardenlet_deployed(image, seed, pods) if image else ())]
-    if seed:
-        raise Usage("--seed: found with --of garden, allowed is --of seed")
-    if image and webhook_url:
-        raise Usage("--of garden: give either --image (a garden's controllers in the cluster) or --webhook-url")
     return [
-        *garden_manifests.of_garden(webhook_url),
-        *(garden_manifests.garden_deployed(image, pods) if image else ()),
+        *installed(PROVIDERS, namespaces, in_place),
+        *([management(management_cluster)] if management_cluster else []),
+        *(tree for _, tree in webhook_configurations(webhook_url, namespaces)),
+        *(deployed(image, namespaces, in_place, pods) if image else []),
     ]
 
 

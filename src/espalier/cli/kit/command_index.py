@@ -54,7 +54,7 @@ COMMANDS: Mapping[str, Entry] = {
         "programs.manager",
         "Run the controllers of a management cluster, after installing `espalier manifests` there.",
     ),
-    "manifests": Entry("install.manifests", "Print CRDs, namespace, RBAC, webhooks and Deployment, as YAML."),
+    "manifests": Entry("install.commands", "Print CRDs, namespace, RBAC, webhooks and Deployment, as YAML."),
     "move": Entry("clusters.move", "Move clusters to another management cluster."),
     "nodes": Entry("local.nodes", "List, enter and crash the real nodes of this machine."),
     "plan": Entry(

@@ -24,7 +24,7 @@ REQUIREMENTS = Path(__file__).with_name("requirements-manager.txt")
 TRIED = (
     "espalier.cli.main",
     "espalier.cli.programs.manager",
-    "espalier.cli.install.manifests",
+    "espalier.cli.install.commands",
     "espalier.cli.clusters.plan",
     "jsonpatch",
 )

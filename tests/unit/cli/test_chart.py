@@ -1,0 +1,271 @@
+"""The Helm chart: it is generated, and renders what `espalier manifests` prints for the flags of its values."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import jsonschema_rs
+import pytest
+import yaml
+
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
+from espalier.cli.install import chart, chart_values, commands
+from espalier.cli.install.templates import Template
+from espalier.cli.main import run
+from tests.support.servers import helm
+from tests.support.servers.helm import CHART, Helm, sets, trees_of
+
+REPOSITORY, TAG, DIGEST = "registry.example.com/espalier", "v1", f"sha256:{'0a' * 32}"
+IMAGE = {"image.repository": REPOSITORY, "image.tag": TAG}
+Key = tuple[str, str, str]
+
+
+def test_the_chart_in_the_tree_is_the_generated_one() -> None:
+    """When this fails: make chart."""
+    found = {path.relative_to(CHART).as_posix(): path.read_text() for path in CHART.rglob("*") if path.is_file()}
+    assert found == chart.files()
+
+
+def test_yaml_of_the_chart_has_no_anchors() -> None:
+    for name, text in chart.files().items():
+        assert not re.search(r"(?m)^ *(- )*(\S+: )?[&*]\w", text), name
+
+
+def test_values_have_defaults_that_the_schema_allows() -> None:
+    schema = json.loads(chart_values.schema())
+    values = yaml.safe_load(chart_values.values_yaml())
+    jsonschema_rs.validate(schema, values)
+    for value in chart_values.VALUES:
+        place = values
+        for part in value.path.split("."):
+            place = place[part]
+        assert place == value.default
+
+
+def test_text_like_a_template_stays_text() -> None:
+    template = Template()
+    tree = {"a": "{{ fail }}", "b": template.value(".Values.b")}
+    assert template.text([tree]) == "a: '{{ \"{{\" }} fail }}'\nb: {{ .Values.b }}\n"
+
+
+def by_name(trees: Iterable[Tree]) -> dict[Key, Tree]:
+    found = list(trees)
+    named = {(tree["kind"], tree["metadata"].get("namespace", ""), tree["metadata"]["name"]): tree for tree in found}
+    assert len(named) == len(found)
+    return named
+
+
+def printed(capsys: pytest.CaptureFixture[str], *flags: str) -> dict[Key, Tree]:
+    """The objects of `espalier manifests`, but for the namespace, which Helm creates before a release."""
+    assert run(["manifests", "--image", f"{REPOSITORY}:{TAG}", *flags]) == 0
+    trees = by_name(trees_of(capsys.readouterr().out))
+    del trees["Namespace", "", SYSTEM_NAMESPACE]
+    return trees
+
+
+def rendered(folder: Path, values: Tree) -> dict[Key, Tree]:
+    """The objects of the chart; its definitions are kept when it is uninstalled."""
+    trees = by_name(Helm(folder).rendered(*sets(IMAGE | values)))
+    for (kind, _, _), tree in trees.items():
+        assert tree["metadata"].pop("annotations", {}) == (chart.KEEP if kind == "CustomResourceDefinition" else {})
+    return trees
+
+
+CONTROL_PLANE = {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"}
+SAME: dict[str, tuple[tuple[str, ...], Tree]] = {
+    "default": ((), {}),
+    "--image": (("--image", f"{REPOSITORY}@{DIGEST}"), {"image.tag": "", "image.digest": DIGEST}),
+    "--image with both": (("--image", f"{REPOSITORY}:{TAG}@{DIGEST}"), {"image.digest": DIGEST}),
+    "--namespace": (("--namespace", "team-a,123,team-a"), {"namespaces": ["team-a", "123", "team-a"]}),
+    "--namespace of the system": (("--namespace", SYSTEM_NAMESPACE), {"namespaces": [SYSTEM_NAMESPACE]}),
+    "--in-place": (("--in-place", "hooks"), {"inPlace": "hooks"}),
+    "--management-cluster": (("--management-cluster", "default/1"), {"managementCluster": "default/1"}),
+    "--image-pull-secret": (
+        ("--image-pull-secret", "a", "--image-pull-secret", "b"),
+        {"imagePullSecrets": [{"name": "a"}, {"name": "b"}]},
+    ),
+    "--node-selector": (
+        ("--node-selector", "node.example.com/pool=1", "--node-selector", "on=true"),
+        {"nodeSelector": {"node.example.com/pool": "1", "on": "true"}},
+    ),
+    "--toleration": (
+        ("--toleration", "a=b:NoExecute", "--toleration", "c"),
+        {
+            "tolerations": [
+                {"key": "a", "operator": "Equal", "value": "b", "effect": "NoExecute"},
+                {"key": "c", "operator": "Exists"},
+            ]
+        },
+    ),
+    "--topology-spread": (("--topology-spread", "DoNotSchedule"), {"topologySpread": "DoNotSchedule"}),
+    "--priority-class": (("--priority-class", "high"), {"priorityClassName": "high"}),
+    "--memory-limit": (("--memory-limit", "1Gi"), {"resources.limits.memory": "1Gi"}),
+    "--memory-limit 0": (("--memory-limit", "0"), {"resources.limits": None}),
+    "--metrics": (("--metrics",), {"metrics.enabled": True}),
+    "--metrics-namespace": (
+        ("--metrics", "--metrics-namespace", "a,b"),
+        {"metrics.enabled": True, "metrics.namespaces": ["a", "b"]},
+    ),
+    "all at once": (
+        ("-n", "a,b", "--in-place", "hooks", "--metrics", "--priority-class", "p", "--image-pull-secret", "s"),
+        {
+            "namespaces": ["a", "b"],
+            "inPlace": "hooks",
+            "metrics.enabled": True,
+            "priorityClassName": "p",
+            "imagePullSecrets": [{"name": "s"}],
+        },
+    ),
+}
+
+
+@helm.NEEDED
+@pytest.mark.often("default", "--namespace", "all at once")
+@pytest.mark.parametrize("case", SAME)
+def test_the_chart_renders_what_manifests_print(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags, values = SAME[case]
+    assert rendered(tmp_path, values) == printed(capsys, *flags)
+
+
+def test_every_flag_of_pods_has_a_value_of_the_chart() -> None:
+    flags = {option.opts[0] for option in commands.manifests.params}
+    assert flags - chart_values.OF_FLAGS.keys() == {
+        "--of",
+        "--format",
+        "--output-dir",
+        "--webhook-url",
+        "--kubeconfig-copies",
+        "--seed",
+    }
+    assert {flag for flag in chart_values.OF_FLAGS if not any(case.startswith(flag) for case in SAME)} == set()
+    paths = {value.path for value in chart_values.VALUES}
+    for flag, words in chart_values.OF_FLAGS.items():
+        assert [path for path in re.findall(r"[\w.]+\w", words) if path != "and" and not known(path, paths)] == [], flag
+
+
+def known(path: str, paths: set[str]) -> bool:
+    return any(path == one or path.startswith(f"{one}.") for one in paths)
+
+
+@helm.NEEDED
+def test_values_without_a_flag_set_what_they_name(tmp_path: Path) -> None:
+    affinity: Tree = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
+    values: Tree = {
+        "replicas": 3,
+        "podDisruptionBudget.maxUnavailable": "50%",
+        "affinity": affinity,
+        "extraArgs": ["--log-level=debug", "--sync-period=1h"],
+        "image.pullPolicy": "Always",
+        "resources.requests": {"cpu": "1", "memory": "1Gi"},
+    }
+    trees = rendered(tmp_path, values)
+    (deployed,) = (tree for (kind, *_), tree in trees.items() if kind == "Deployment")
+    (budget,) = (tree for (kind, *_), tree in trees.items() if kind == "PodDisruptionBudget")
+    pod = deployed["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert deployed["spec"]["replicas"] == 3
+    assert budget["spec"]["maxUnavailable"] == "50%"
+    assert pod["affinity"] == affinity
+    assert container["args"][-2:] == ["--log-level=debug", "--sync-period=1h"]
+    assert container["imagePullPolicy"] == "Always"
+    assert container["resources"]["requests"] == {"cpu": "1", "memory": "1Gi"}
+
+
+@helm.NEEDED
+def test_common_labels_are_on_all_objects_and_pods(tmp_path: Path) -> None:
+    plain = rendered(tmp_path, {})
+    labels = {"team": "infra", "example.com/on": "true"}
+    for key, tree in rendered(tmp_path, {"commonLabels": labels}).items():
+        assert tree["metadata"].pop("labels") == plain[key]["metadata"].pop("labels", {}) | labels
+        if key[0] == "Deployment":
+            pods, before = (one["spec"]["template"]["metadata"]["labels"] for one in (tree, plain[key]))
+            assert pods == before | labels
+            before |= labels
+        assert tree == plain[key]
+
+
+@helm.NEEDED
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("networkPolicy.enabled", "NetworkPolicy"),
+        ("podDisruptionBudget.enabled", "PodDisruptionBudget"),
+        ("crds.enabled", "CustomResourceDefinition"),
+    ],
+)
+def test_parts_are_left_out_where_disabled(path: str, kind: str, tmp_path: Path) -> None:
+    plain = rendered(tmp_path, {})
+    without = rendered(tmp_path, {path: False})
+    assert without == {key: tree for key, tree in plain.items() if key[0] != kind} != plain
+
+
+@helm.NEEDED
+def test_definitions_are_deleted_only_where_asked(tmp_path: Path) -> None:
+    trees = Helm(tmp_path).rendered(*sets(IMAGE | {"crds.keep": False}))
+    assert [tree for tree in trees if "annotations" in tree["metadata"]] == []
+
+
+@helm.NEEDED
+def test_a_service_monitor_finds_the_port_of_the_pods(tmp_path: Path) -> None:
+    plain = rendered(tmp_path, {"metrics.enabled": True})
+    own = {"enabled": True, "labels": {"release": "prometheus"}, "interval": "30s"}
+    values = {"metrics.enabled": True, "metrics.serviceMonitor": own}
+    more = {key: tree for key, tree in rendered(tmp_path, values).items() if key not in plain}
+    service, monitor = more.values()
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    assert monitor["spec"]["endpoints"] == [{"port": service["spec"]["ports"][0]["name"], "interval": "30s"}]
+    (deployed,) = (tree for (kind, *_), tree in plain.items() if kind == "Deployment")
+    pods = deployed["spec"]["template"]
+    assert service["spec"]["selector"].items() <= pods["metadata"]["labels"].items()
+    ports = {port["name"] for port in pods["spec"]["containers"][0]["ports"]}
+    assert service["spec"]["ports"][0]["targetPort"] in ports
+
+
+@helm.NEEDED
+def test_helm_lint_finds_nothing(tmp_path: Path) -> None:
+    ended = Helm(tmp_path).run("lint", "--strict", str(CHART), *sets(IMAGE), "--namespace", SYSTEM_NAMESPACE)
+    assert ended.code == 0, ended.output
+    assert "WARNING" not in ended.output
+
+
+WRONG: list[tuple[Tree, str]] = [
+    ({"replicas": "two"}, "/replicas"),
+    ({"repilcas": 3}, "repilcas"),
+    ({"image.digest": "sha256:1"}, "/image/digest"),
+    ({"image.tag": "a b"}, "/image/tag"),
+    ({"image.repository": "BAD IMAGE"}, "/image/repository"),
+    ({"topologySpread": "Never"}, "'ScheduleAnyway', 'DoNotSchedule'"),
+    ({"namespaces": ["Team_A"]}, "/namespaces/0"),
+    ({"managementCluster": "laptop"}, "/managementCluster"),
+    ({"imagePullSecrets": ["a"]}, "/imagePullSecrets/0"),
+    ({"resources.limits.memory": "lots"}, "/resources/limits/memory"),
+    ({"resources.limits.memory": "512m"}, "/resources/limits/memory"),
+    ({"resources.limits.memory": 512}, "/resources/limits/memory"),
+    ({"commonLabels": {"app.kubernetes.io/name": "a"}}, "/commonLabels/app.kubernetes.io~1name"),
+    ({"nodeSelector": {"a": 1}}, "/nodeSelector/a"),
+    ({"inPlace": "never"}, "'annotations', 'hooks'"),
+    ({"extraArgs": ["manager"]}, "/extraArgs/0"),
+    ({"metrics.namespaces": []}, "/metrics/namespaces"),
+    ({"metrics.serviceMonitor.enabled": True}, "metrics.serviceMonitor.enabled: found true without metrics.enabled"),
+    ({"image.repository": ""}, "image.repository: found none, allowed is the name of the image"),
+]
+
+
+@helm.NEEDED
+@pytest.mark.parametrize(("values", "message"), WRONG, ids=lambda value: str(value)[:40])
+def test_wrong_values_are_refused(values: Tree, message: str, tmp_path: Path) -> None:
+    ended = Helm(tmp_path).template(*sets(IMAGE | values))
+    assert ended.code != 0
+    assert message in ended.complaint
+
+
+@helm.NEEDED
+def test_another_namespace_of_the_release_is_refused(tmp_path: Path) -> None:
+    ended = Helm(tmp_path).template(*sets(IMAGE), namespace="default")
+    assert ended.code != 0
+    assert "namespace of the release: found default, allowed is eksa-system" in ended.complaint

@@ -1,0 +1,118 @@
+"""`espalier manifests --format`: files for other tools, with the same objects."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from espalier.api.meta import Tree
+from espalier.cli.kit.failures import Exit
+from espalier.cli.main import run
+from tests.support.servers.helm import trees_of
+from tests.support.servers.kubectl import find_kubectl
+
+
+def by_name(trees: list[Tree]) -> dict[tuple[str, str, str], Tree]:
+    return {(tree["kind"], tree["metadata"].get("namespace", ""), tree["metadata"]["name"]): tree for tree in trees}
+
+
+def printed(capsys: pytest.CaptureFixture[str], *flags: str) -> list[Tree]:
+    assert run(["manifests", *flags]) == 0
+    return trees_of(capsys.readouterr().out)
+
+
+def based(folder: Path) -> list[Tree]:
+    """The objects that kustomize makes of a folder."""
+    ended = subprocess.run(
+        [find_kubectl(), "kustomize", str(folder)], check=True, capture_output=True, text=True, timeout=60
+    )
+    return trees_of(ended.stdout)
+
+
+IMAGE = "registry.example.com/espalier:v1"
+SAME = [
+    ("--image", IMAGE),
+    ("--webhook-url", "https://10.0.0.5:9443"),
+    ("--image", IMAGE, "-n", "a,b", "--in-place", "hooks", "--metrics", "--management-cluster", "default/m"),
+    ("--of", "garden", "--image", IMAGE),
+    ("--of", "seed", "--image", IMAGE, "--seed", "west"),
+    ("--kubeconfig-copies", "-n", "a"),
+]
+
+
+@pytest.mark.parametrize("flags", SAME, ids=lambda flags: " ".join(flags)[:40])
+def test_a_base_has_the_objects_of_manifests(
+    flags: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = printed(capsys, *flags)
+    assert run(["manifests", "--format", "kustomize", "--output-dir", str(tmp_path / "base"), *flags]) == 0
+    found = based(tmp_path / "base")
+    assert len(found) == len(expected)
+    assert by_name(found) == by_name(expected)
+
+
+def test_an_overlay_of_a_base_sets_the_image(tmp_path: Path) -> None:
+    assert run(["manifests", "--format", "kustomize", "--output-dir", str(tmp_path / "base")]) == 0
+    overlay = tmp_path / "overlay"
+    overlay.mkdir()
+    images = [{"name": "espalier", "newName": "registry.example.com/e", "newTag": "v2"}]
+    (overlay / "kustomization.yaml").write_text(yaml.safe_dump({"resources": ["../base"], "images": images}))
+    (deployed,) = (tree for tree in based(overlay) if tree["kind"] == "Deployment")
+    assert deployed["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.example.com/e:v2"
+
+
+@pytest.mark.parametrize("format_", ["chart", "kustomize"])
+def test_files_are_written_again_over_earlier_ones(format_: str, tmp_path: Path) -> None:
+    command = ["manifests", "--format", format_, "--output-dir", str(tmp_path)]
+    assert run(command) == 0
+    before = {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
+    changed = min(before)
+    changed.write_text("")
+    assert run(command) == 0
+    assert {path: path.read_text() for path in before} == before
+
+
+def test_files_of_others_are_neither_lost_nor_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Helm renders every file of a chart's folder of templates: one of an earlier version, too."""
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates" / "old.yaml").write_text("mine")
+    assert run(["manifests", "--format", "chart", "--output-dir", str(tmp_path)]) == Exit.USAGE
+    assert f"found templates/old.yaml in {tmp_path}, allowed is a folder with nothing but" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["old.yaml"]
+
+
+@pytest.mark.parametrize("place", ["file", "file/below"])
+def test_a_folder_that_is_a_file_is_refused(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("mine")
+    folder = tmp_path / place
+    assert run(["manifests", "--format", "chart", "--output-dir", str(folder)]) == Exit.REFUSED
+    assert capsys.readouterr().err.startswith(f"error: {folder}")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+WRONG = [
+    (["--format", "chart"], "--format chart: needs --output-dir"),
+    (["--output-dir", "a", "--image", "a"], "--output-dir: found without a --format that writes files"),
+    (["--format", "helm"], "found 'helm', allowed are yaml, chart"),
+    (["--format", "chart", "--output-dir", "a", "--image", "a"], "--image: found with --format chart; set the chart's"),
+    (["--format", "chart", "--output-dir", "a", "-n", "a"], "set the chart's namespaces instead"),
+    (["--format", "chart", "--output-dir", "a", "--of", "seed"], "--of: found with --format chart; a chart is of"),
+    (["--format", "kustomize", "--output-dir", "a", "--of", "seed", "--seed", "a"], "found --seed without --image"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), WRONG, ids=lambda value: " ".join(value)[:40])
+def test_formats_refuse_flags_they_do_not_take(
+    words: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["manifests", *words]) == Exit.USAGE
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
