@@ -34,6 +34,7 @@ from dulwich.repo import Repo
 
 from espalier.api.printable import in_one_line
 from espalier.api.redaction import concealed
+from espalier.gitops import packs
 
 ATTEMPTS = 5
 """Pushes of one change, before its author is asked to look."""
@@ -265,6 +266,12 @@ class Repository:
 
             fetched = client.fetch_pack(path, wanted, repo.get_graph_walker(), write, progress=in_time, depth=1)
             if size:
+                pack.seek(0)
+                try:
+                    # the commit and its folder have no entries
+                    packs.check(pack, most_bytes=LARGEST_FILES, most_objects=MOST_ENTRIES + 2, in_time=in_time)
+                except packs.TooMuch as error:
+                    raise self._too_large(f"its last commit has more than {error}, unpacked") from None
                 pack.seek(0)
                 repo.object_store.add_thin_pack(pack.read, None)
         repo.update_shallow(fetched.new_shallow, fetched.new_unshallow)

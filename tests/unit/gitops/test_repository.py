@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from dulwich.object_store import DiskObjectStore
 
 from espalier.gitops import repository as module
 from espalier.gitops.repository import ATTEMPTS, Access, Author, GitError, Repository
@@ -168,9 +169,9 @@ def test_a_history_is_left_on_the_server(server: GitServer, monkeypatch: pytest.
     ("limit", "most", "reason", "words"),
     [
         ("LARGEST", 10_000, "TooLarge", "its last commit has more than"),
-        ("LARGEST_FILES", 10_000, "TooLarge", "its files have more than"),
+        ("LARGEST_FILES", 10_000, "TooLarge", "its last commit has more than 0 MiB, unpacked"),
         ("MOST_FILES", 1, "TooLarge", "or more than 1 files"),
-        ("MOST_ENTRIES", 1, "TooLarge", "its folders have more than 1 entries"),
+        ("MOST_ENTRIES", 1, "TooLarge", "its last commit has more than 3 objects, unpacked"),
         ("LONGEST", -1.0, "TooSlow", "see to the connection"),
     ],
 )
@@ -184,6 +185,34 @@ def test_more_than_clusters_need_is_not_fetched(
         repository(server).publish(lambda _: put("b.yaml", "y"), "add b", FLUX)
     assert failed.value.reason == reason
     assert server.head() == before
+
+
+def test_a_large_file_is_refused_while_packed(server: GitServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of it is unpacked: its contents are 2 MiB, and come in 2 KiB."""
+    server.commit("a.txt", "a" * (2 << 20))
+    monkeypatch.setattr(module, "LARGEST_FILES", 1 << 20)
+    monkeypatch.setattr(DiskObjectStore, "add_thin_pack", lambda *_words, **_options: pytest.fail("unpacked"))
+    with pytest.raises(GitError, match="its last commit has more than 1 MiB, unpacked") as failed:
+        repository(server).read()
+    assert failed.value.reason == "TooLarge"
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "words"),
+    [
+        ("LARGEST_FILES", 10_000, "its files have more than"),
+        ("MOST_ENTRIES", 1, "its folders have more than 1 entries"),
+    ],
+)
+def test_files_of_equal_content_count_each(
+    server: GitServer, monkeypatch: pytest.MonkeyPatch, limit: str, most: int, words: str
+) -> None:
+    """The pack has them once."""
+    for name in "abc":
+        server.commit(name, "x" * 4000)
+    monkeypatch.setattr(module, limit, most)
+    with pytest.raises(GitError, match=words):
+        repository(server).read()
 
 
 @pytest.mark.parametrize("path", ["module/b.yaml", "link/b.yaml", "a.yaml/b.yaml", "folder", "link"])
