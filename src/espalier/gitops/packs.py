@@ -1,4 +1,4 @@
-"""What a pack comes to once it is unpacked, told from the pack alone.
+"""The size of a pack once it is unpacked, told from the pack alone.
 
 A pack of a few KiB may stand for GiB: contents are deflated, and a delta copies parts of its base. The library unpacks
 all of it at once, so this is asked first. No more than a delta of a pack is held in memory.

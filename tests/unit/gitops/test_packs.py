@@ -1,4 +1,4 @@
-"""What a pack comes to, before anything of it is unpacked: packs of Git's own, and some written by hand."""
+"""Sizes of packs, before anything of them is unpacked: packs of Git's own, and some written by hand."""
 
 from __future__ import annotations
 
