@@ -15,7 +15,7 @@ from espalier.api import yaml_trees
 from espalier.api.core import DEPLOYMENT, NODE
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.gitops import FluxConfig
-from espalier.api.flux import GIT_REPOSITORY, NAME_LABEL, REQUESTED
+from espalier.api.flux import GIT_REPOSITORY, KUSTOMIZATION, NAME_LABEL, REQUESTED
 from espalier.api.resource import Key
 from espalier.cli.clusters.kubeconfig import read as kubeconfig_of
 from espalier.cli.kit import connection, flags
@@ -45,6 +45,9 @@ class Machine(LocalEnvironment):
     """A machine with a key for the repository, and no other."""
 
     def create(self, manifest: Path, variables: dict[str, str] = {}) -> CommandResult:  # noqa: B006  read only
+        return self.give("create", "cluster", "-f", str(manifest), variables=variables)
+
+    def give(self, *words: str, variables: dict[str, str] = {}) -> CommandResult:  # noqa: B006  read only
         folder = self.home.parent
         given = {
             "PATH": f"{folder / 'programs'}:{os.environ['PATH']}",
@@ -52,7 +55,7 @@ class Machine(LocalEnvironment):
             "EKSA_GIT_KNOWN_HOSTS": str(folder / "known_hosts"),
             **variables,
         }
-        return self.espalier("create", "cluster", "-f", str(manifest), **given)  # type: ignore[arg-type]
+        return self.espalier(*words, **given)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -97,6 +100,57 @@ def test_scenario_2_by_pushes_and_one_management_cluster(machine: Machine, serve
     assert server.git("rev-list", "--count", f"{head}..main") == "3"
     deleted = machine.espalier("delete", "cluster", "management")
     assert deleted.code == 0, deleted.err
+
+
+def test_push_commits_what_a_command_changes(machine: Machine, server: GitServer) -> None:
+    """Of a management cluster and a cluster of it: each change is one commit, and is there once the command ends."""
+    management = manifest(server)
+    assert machine.create(management).code == 0
+    kubeconfig = machine.home / "management" / "management-eks-a-cluster.kubeconfig"
+    garden = server.folder.parent / "garden.yaml"
+    text = (EXAMPLES / "docker.yaml").read_text().replace("name: laptop", "name: management")
+    garden.write_text(text)
+    given = ("-f", str(garden), "--kubeconfig", str(kubeconfig))
+    head = server.head()
+    tried = machine.give("create", "cluster", *given, "--push", "--dry-run=server")
+    assert (tried.code, f"{BASE}/garden/eksa-system/eksa-cluster.yaml: new" in tried.err) == (0, True), tried.err
+    assert server.head() == head
+    created = machine.give("create", "cluster", *given, "--push")
+    assert created.code == 0, created.err
+    assert f"commit {server.head()[:12]} is pushed to ssh://git@git.example.com" in " ".join(created.err.split())
+    assert "Secret" not in server.git("grep", "-l", "", "main", "--", f"{BASE}/garden")
+    again = machine.give("create", "cluster", *given, "--push")
+    assert "already exists" in again.err
+    garden.write_text(text.replace("count: 2", "count: 3"))
+    refused = machine.give("upgrade", "cluster", *given)
+    assert (refused.code, "Give --push to have it committed" in " ".join(refused.err.split())) == (1, True), refused.err
+    scaled = machine.give("upgrade", "cluster", *given, "--push")
+    assert scaled.code == 0, scaled.err
+    changed = "Cluster garden: spec.workerNodeGroupConfigurations[0].count: 2 -> 3"
+    assert f"{BASE}/garden/eksa-system/eksa-cluster.yaml: {changed}" in " ".join(scaled.err.split())
+    assert server.git("rev-list", "--count", f"{head}..main") == "2"
+    asyncio.run(until_count(kubeconfig, GARDEN, 3))
+    management.write_text(management.read_text().replace("count: 2", "count: 3"))
+    upgraded = machine.give("upgrade", "cluster", "-f", str(management), "--kubeconfig", str(kubeconfig), "--push")
+    assert upgraded.code == 0, upgraded.err
+    assert server.git("rev-list", "--count", f"{head}..main") == "3"
+    asyncio.run(until_followed(kubeconfig, server.head()))
+
+
+async def until_count(kubeconfig: Path, key: Key, count: int) -> None:
+    """Workers of the cluster, which is ready with them."""
+    async with connection.connect(flags.Connection(kubeconfig)) as connected:
+        spec = (await connected.client.get(Cluster.resource, key.name, key.namespace)).tree["spec"]
+        assert spec["workerNodeGroupConfigurations"][0]["count"] == count
+        await until_ready(connected.client, key)
+
+
+async def until_followed(kubeconfig: Path, commit: str) -> None:
+    """Flux goes on, and has applied this commit."""
+    async with connection.connect(flags.Connection(kubeconfig)) as connected:
+        found = await connected.client.get(KUSTOMIZATION, "management", "flux-system")
+        assert not found.tree["spec"]["suspend"]
+        assert found.tree["status"]["lastAppliedRevision"] == f"main@sha1:{commit}"
 
 
 async def workload_by_pushes(kubeconfig: Path, server: GitServer) -> None:

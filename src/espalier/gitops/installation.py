@@ -13,11 +13,11 @@ from espalier.api import conditions, yaml_trees
 from espalier.api.core import NAMESPACE, SECRET
 from espalier.api.flux import GIT_REPOSITORY, KUSTOMIZATION, REQUESTED
 from espalier.api.meta import Condition, Observed, Tree
-from espalier.api.resource import Resource
+from espalier.api.resource import Key, Resource
 from espalier.gitops.layout import CLUSTER_FILE, SYNC_FILE, Unfit, cluster_files, flux_files
 from espalier.gitops.repository import Author, Published, Repository
 from espalier.gitops.target import Credentials, Target
-from espalier.kube.client import Client
+from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import KubeError
 
 FIELD_MANAGER = "espalier-gitops"
@@ -102,7 +102,8 @@ async def install(
         tree["metadata"]["annotations"] = {REQUESTED: published.commit}
         resource = _SYNC[tree["kind"]]
         await client.apply(resource, tree, field_manager=FIELD_MANAGER)
-        await _until_handled(client, resource, target.namespace, published.commit, wait, patience)
+        place = Key(target.namespace, target.namespace)
+        await _until_handled(client, resource, place, published.commit, wait, patience, takes_no=False)
     return published
 
 
@@ -117,16 +118,48 @@ class _Reported(Observed, frozen=True):
     status: _Status = _Status()
 
 
-async def _until_handled(
-    client: Client, resource: Resource, name: str, request: str, wait: Callable[[str], None], patience: float
+async def until_applied(
+    client: Client,
+    source: Key,
+    kustomizations: Sequence[Key],
+    commit: str,
+    *,
+    wait: Callable[[str], None] = lambda _text: None,
+    patience: float = 300.0,
 ) -> None:
-    """Wait until Flux has done what was requested: fetched the repository anew, or applied what it fetched."""
+    """Have Flux fetch a repository, in which a commit is by now, and apply these Kustomizations of it, in this order.
+
+    Raises `NotFollowed` as soon as Flux can't, or does not within `patience` seconds each.
+    """
+    for resource, key in ((GIT_REPOSITORY, source), *((KUSTOMIZATION, key) for key in kustomizations)):
+        await _until_handled(client, resource, key, commit, wait, patience, takes_no=True, asks=True)
+
+
+async def _until_handled(
+    client: Client,
+    resource: Resource,
+    key: Key,
+    request: str,
+    wait: Callable[[str], None],
+    patience: float,
+    *,
+    takes_no: bool,
+    asks: bool = False,
+) -> None:
+    """Wait until Flux has done what was requested: fetched the repository anew, or applied what it fetched.
+
+    `asks`: the request is to be written yet. `takes_no`: a failure is an answer; else it may still pass.
+    """
     answer = ""
+    patch = {"metadata": {"annotations": {REQUESTED: request}}}
     try:
         async with asyncio.timeout(patience):
             while True:
                 try:
-                    status = (await client.get(resource, name, name)).decode(_Reported).status
+                    if asks:
+                        await client.patch(resource, key.name, key.namespace, patch=patch, type=PatchType.MERGE)
+                        asks = False
+                    status = (await client.get(resource, key.name, key.namespace)).decode(_Reported).status
                 except KubeError as error:
                     answer = str(error)
                 else:
@@ -134,8 +167,10 @@ async def _until_handled(
                     is_handled = status.last_handled_reconcile_at == request
                     if is_handled and ready is not None and ready.status == "True":
                         return
+                    if is_handled and ready is not None and ready.status == "False" and takes_no:
+                        raise NotFollowed(f"{resource.kind} {key.name}: {ready.message}")
                     answer = ready.message if ready is not None else "no controller has reported on it"
-                wait(f"{resource.kind} {name}: {answer}")
+                wait(f"{resource.kind} {key.name}: {answer}")
                 await asyncio.sleep(_PAUSE)
     except TimeoutError:
-        raise NotFollowed(f"{resource.kind} {name} is not ready after {patience:g} s: {answer}") from None
+        raise NotFollowed(f"{resource.kind} {key.name} is not ready after {patience:g} s: {answer}") from None

@@ -82,6 +82,40 @@ def cluster_files(
     }
 
 
+def changed_file(path: str, trees: Sequence[Tree], existing: Mapping[str, bytes]) -> Files:
+    """The file of a cluster that the repository has, with these objects in place of those of the same kind and name;
+    others in it stay. Nothing if it has them as they are.
+
+    Raises `Unfit` for a file that is missing or can't be read, and for secrets in the objects.
+    """
+    content = existing.get(path)
+    if content is None:
+        raise Unfit(f"{path}: the repository has no such file; change the files of the cluster there by hand")
+    before = objects(path, content)
+    default = next(
+        tree["metadata"].get("namespace", "default") for tree in trees if tree.get("kind") == Cluster.resource.kind
+    )
+    wanted = {_identity(tree): tree for tree in (_placed(desired(tree), default) for tree in trees)}
+    if violations := list(secrets_in(list(wanted.values()), path)):
+        raise Unfit("\n".join(violations))
+    after = [wanted.pop(_identity(tree), tree) for tree in before]
+    after += wanted.values()
+    return {} if after == before else {path: _text(*after)}
+
+
+def objects(path: str, content: bytes) -> list[Tree]:
+    """The objects of a file. Raises `Unfit` if it can't be read."""
+    if content.startswith(LFS):
+        raise Unfit(f"{path}: it is a pointer of Git LFS, which Flux does not follow; take it out of LFS")
+    try:
+        trees = [tree for tree in yaml_trees.trees(content, path) if tree is not None]
+    except ManifestError as error:
+        raise Unfit(f"{error}; mend the file in the repository") from None
+    if not all(isinstance(tree, dict) and isinstance(tree.get("metadata", {}), dict) for tree in trees):
+        raise Unfit(f"{path}: allowed are objects with kind and metadata; mend the file in the repository")
+    return trees
+
+
 def flux_files(
     base: str,
     url: str,
@@ -112,6 +146,11 @@ def flux_files(
     parts = {COMPONENTS_FILE: components} if components else {}
     files = {f"{folder}/{name}": _text(*trees) for name, trees in (*parts.items(), (SYNC_FILE, (repository, own)))}
     return files | _listing(folder, existing, [*parts, SYNC_FILE])
+
+
+def _identity(tree: Tree) -> tuple[str, str, str]:
+    metadata = tree.get("metadata", {})
+    return str(tree.get("kind")), str(metadata.get("namespace", "default")), str(metadata.get("name"))
 
 
 def _placed(tree: Tree, namespace: str) -> Tree:

@@ -24,8 +24,9 @@ _PATIENCE = 60.0
 """Seconds for which a reconcile that has begun is waited for."""
 
 
-async def suspend(cluster: Client, progress: Progress) -> list[Key]:
-    """Have Flux apply nothing more: `spec.suspend` of all Kustomizations, that of Flux's own folder first. Idempotent.
+async def suspend(cluster: Client, progress: Progress, only: Key | None = None) -> list[Key]:
+    """Have Flux apply nothing more: `spec.suspend` of all Kustomizations, that of Flux's own folder first; or of the
+    `only` one. Idempotent.
 
     Returns them once none is in the middle of a reconcile, or after a minute.
     """
@@ -33,10 +34,12 @@ async def suspend(cluster: Client, progress: Progress) -> list[Key]:
         kustomizations = (await cluster.list(KUSTOMIZATION)).items
     except NotFound:
         return []  # the cluster has no Flux
-    suspended = []
+    suspended: list[Key] = []
     for kustomization in sorted(
         kustomizations, key=lambda kustomization: kustomization.name != kustomization.namespace
     ):
+        if only is not None and kustomization.key != only:
+            continue
         patch = {"spec": {"suspend": True}}
         try:
             await cluster.patch(
@@ -50,13 +53,20 @@ async def suspend(cluster: Client, progress: Progress) -> list[Key]:
         busy = [
             str(kustomization.key)
             for kustomization in (await cluster.list(KUSTOMIZATION)).items
-            if conditions.is_true(kustomization.decode(Kustomization).status.conditions, "Reconciling")
+            if kustomization.key in suspended
+            and conditions.is_true(kustomization.decode(Kustomization).status.conditions, "Reconciling")
         ]
         if not busy:
             break
         progress.wait(f"Flux applies {', '.join(busy)}")
         await asyncio.sleep(_PAUSE)
     return suspended
+
+
+async def resume(cluster: Client, kustomization: Key) -> None:
+    """Let Flux apply a Kustomization again. Idempotent."""
+    patch = {"spec": {"suspend": False}}
+    await cluster.patch(KUSTOMIZATION, kustomization.name, kustomization.namespace, patch=patch, type=PatchType.MERGE)
 
 
 async def share_configuration(cluster: Client, bootstrap: Client, key: Key) -> None:

@@ -61,17 +61,19 @@ def changed(record: Record, manifest: str) -> list[str]:
         return []
     after = json_trees.decode(manifest, dict[str, Any])
     texts = []
-    for (name, *path), old, new in paths.differences(before, after, parts=_parts):
+    for (name, *path), old, new in paths.differences(before, after, parts=parts):
         place = f"{name}: {paths.render(path)}" if path else str(name)
-        texts.append(f"{place}: found {_shown(new)}, begun with {_shown(old)}")
+        texts.append(f"{place}: found {shown(new)}, begun with {shown(old)}")
     return texts
 
 
-def _parts(value: Any) -> Mapping[Any, Any] | None:
+def parts(value: Any) -> Mapping[Any, Any] | None:
+    """The parts of maps and lists, for `paths.differences`."""
     return dict(enumerate(value)) if isinstance(value, list) else paths.parts_of_map(value)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value of a field in a message; nothing of what is in a map or list."""
     if value is None:
         return "nothing"
     return "a value" if isinstance(value, dict | list) else msgspec.json.encode(value).decode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from dataclasses import dataclass
 
 import msgspec
 
@@ -12,16 +13,19 @@ from espalier.api.flux import (
     NAME_LABEL,
     NAMESPACE_LABEL,
     GitRepository,
+    GitRepositorySpec,
     Kustomization,
 )
 from espalier.api.printable import in_one_line
 from espalier.api.redaction import concealed
+from espalier.api.resource import Key
 from espalier.cli.kit.failures import Failure
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.objects import Object
 
 _SUSPEND = "set spec.suspend of the Kustomization before, and give the command again"
+_PUSH = "Give --push to have it committed"
 
 
 async def check_change(client: Client, cluster: Object) -> None:
@@ -29,12 +33,12 @@ async def check_change(client: Client, cluster: Object) -> None:
 
     Not while its Kustomization is suspended, nor when that is gone: then nobody sets a change back.
     """
-    await _check(client, cluster, "would set the change back", f"change {{file}} there; or {_SUSPEND}")
+    await _check(client, cluster, "would set the change back", f"change {{file}} there; or {_SUSPEND}", _PUSH)
 
 
-async def check_upgrade(client: Client, cluster: Object) -> None:
+async def check_upgrade(client: Client, cluster: Object, *, offer: str = _PUSH) -> None:
     """The same for a management cluster, which only a command upgrades: nobody acts on a change that Git makes."""
-    await _check(client, cluster, "would set the upgrade back", f"change {{file}} likewise, but {_SUSPEND}")
+    await _check(client, cluster, "would set the upgrade back", f"change {{file}} likewise, but {_SUSPEND}", offer)
 
 
 async def check_deletion(client: Client, cluster: Object) -> None:
@@ -47,37 +51,76 @@ async def check_deletion(client: Client, cluster: Object) -> None:
     )
 
 
-async def _check(client: Client, cluster: Object, consequence: str, instead: str) -> None:
-    labels = cluster.metadata.labels
-    name, namespace = labels.get(NAME_LABEL), labels.get(NAMESPACE_LABEL)
-    if not name or not namespace:
-        return
-    try:
-        kustomization = (await client.get(KUSTOMIZATION, name, namespace)).decode(Kustomization)
-    except NotFound:
-        return
-    except (KubeError, msgspec.ValidationError):  # it may apply the cluster: nothing says that it does not
-        kustomization = None
-    if kustomization is not None and kustomization.spec.suspend:
-        return
-    from espalier.gitops.layout import CLUSTER_FILE  # noqa: PLC0415  not for help
+async def check_push(client: Client, cluster: Object) -> Owner:
+    """The owner of a Cluster whose change `--push` commits. Raises `Failure` for one that does not come from Git."""
+    owner = await owner_of(client, cluster)
+    if owner is None:
+        raise Failure(f"--push: cluster {cluster.key} does not come from Git: omit the flag")
+    if owner.repository is None:
+        raise Failure(
+            f"--push: cluster {cluster.key} is applied by Kustomization {owner.kustomization}, whose repository can't "
+            f"be read ({owner.where}): change {owner.file} there"
+        )
+    return owner
 
-    where, folder = "the repository", "its folder"
-    if kustomization is not None:
-        where = await _repository(client, kustomization)
-        folder = in_one_line(posixpath.normpath(kustomization.spec.path or "."))
-    file = f"{folder}/{CLUSTER_FILE}"
+
+async def _check(client: Client, cluster: Object, consequence: str, instead: str, offer: str = "") -> None:
+    owner = await owner_of(client, cluster)
+    if owner is None or owner.is_suspended:
+        return
+    change = instead.format(file=owner.file, folder=owner.folder)
     raise Failure(
-        f"cluster {cluster.key} comes from Git: Flux applies it by Kustomization {namespace}/{name}, and "
-        f"{consequence}. In {where}: {instead.format(file=file, folder=folder)}"
+        f"cluster {cluster.key} comes from Git: Flux applies it by Kustomization {owner.kustomization}, and "
+        f"{consequence}. {f'{offer}; or in' if offer else 'In'} {owner.where}: {change}"
     )
 
 
-async def _repository(client: Client, kustomization: Kustomization) -> str:
-    source = kustomization.spec.source_ref
+@dataclass(frozen=True)
+class Owner:
+    """The Kustomization that applies a Cluster, and what it applies."""
+
+    kustomization: Key
+    is_suspended: bool
+    folder: str
+    where: str
+    """The repository, for messages."""
+    source: Key
+    repository: GitRepositorySpec | None
+    """None if it can't be read."""
+
+    @property
+    def file(self) -> str:
+        """The file with the Cluster, as Espalier lays it out."""
+        from espalier.gitops.layout import CLUSTER_FILE  # noqa: PLC0415  not for help
+
+        return f"{self.folder}/{CLUSTER_FILE}"
+
+
+async def owner_of(client: Client, cluster: Object) -> Owner | None:
+    """None for a Cluster that Flux does not apply, or no longer."""
+    labels = cluster.metadata.labels
+    name, namespace = labels.get(NAME_LABEL), labels.get(NAMESPACE_LABEL)
+    if not name or not namespace:
+        return None
+    key = Key(namespace, name)
     try:
-        repository = await client.get(GIT_REPOSITORY, source.name, source.namespace or kustomization.metadata.namespace)
-        spec = repository.decode(GitRepository).spec
+        kustomization = (await client.get(KUSTOMIZATION, name, namespace)).decode(Kustomization)
+    except NotFound:
+        return None
+    except (KubeError, msgspec.ValidationError):  # it may apply the cluster: nothing says that it does not
+        return Owner(key, False, "its folder", "the repository", Key("", ""), None)
+    named = kustomization.spec.source_ref
+    source = Key(named.namespace or namespace, named.name)
+    repository = await _repository(client, source)
+    where = f"{named.kind} {named.name}"
+    if repository is not None:
+        where = in_one_line(f"{concealed(repository.url)}, branch {repository.ref.branch or 'master'}")
+    folder = in_one_line(posixpath.normpath(kustomization.spec.path or "."))
+    return Owner(key, kustomization.spec.suspend, folder, where, source, repository)
+
+
+async def _repository(client: Client, key: Key) -> GitRepositorySpec | None:
+    try:
+        return (await client.get(GIT_REPOSITORY, key.name, key.namespace)).decode(GitRepository).spec
     except (KubeError, msgspec.ValidationError):
-        return f"{source.kind} {source.name}"
-    return in_one_line(f"{concealed(spec.url)}, branch {spec.ref.branch or 'master'}")
+        return None

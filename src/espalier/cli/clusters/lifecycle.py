@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -24,6 +25,9 @@ from espalier.cli.kit.progress import Progress
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object
+
+if TYPE_CHECKING:
+    from espalier.cli.clusters import git_pushes
 
 
 async def delete_cluster(
@@ -105,8 +109,12 @@ async def push(
     creating: bool,
     move_release: bool | None = None,
     all_kinds: bool = False,
+    by_git: bool = False,
 ) -> None:
-    """Create or upgrade the cluster of a manifest, and wait for it. Raises `ManifestError` and `Failure`."""
+    """Create or upgrade the cluster of a manifest, and wait for it; `by_git`, by a commit to its repository.
+
+    Raises `ManifestError` and `Failure`.
+    """
     from espalier.cli.clusters import preflight  # noqa: PLC0415  with all of admission: not for those who only delete
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
 
@@ -125,10 +133,11 @@ async def push(
         existing = await _expect(client, key, creating=creating)
         if existing is not None:
             preflight.check_is_managed(existing)
-            if dry_run != "server":
+            if dry_run != "server" and not by_git:
                 await from_git.check_change(client, existing)
             tree["metadata"]["uid"] = existing.metadata.uid  # what follows was decided for this one: a precondition
         moves = existing is not None and await _moves(tree, existing, own, move_release)
+        commit = await _commit(client, existing, key, [body for _, body in prepared]) if by_git else None
         with Progress() as progress:
             if existing is None:
                 exchanged = chosen_release.choose(tree, existing, own)
@@ -152,6 +161,20 @@ async def push(
                 if written:
                     progress.say(f"cluster {key}: {written}")
 
+            if commit is not None:
+                await _by_git(
+                    commit,
+                    client,
+                    prepared,
+                    key,
+                    bring_credentials,
+                    progress,
+                    timeout,
+                    is_new=existing is None,
+                    wait=wait,
+                    dry_run=dry_run,
+                )
+                return
             applied = await documents.apply_all(
                 client, [*further, *prepared], dry_run=dry_run == "server", first=bring_credentials
             )
@@ -178,6 +201,54 @@ async def push(
             progress.say(f"cluster {key} is ready")
             if creating:
                 await _write_kubeconfigs(client, cluster, progress)
+
+
+async def _commit(client: Client, existing: Object | None, key: Key, trees: Sequence[Tree]) -> git_pushes.Commit:
+    """The commit by which a cluster is created or changed. Raises `Failure` if it can't be made."""
+    from espalier.cli.clusters import git_pushes  # noqa: PLC0415  with all that is extra: not for those who don't push
+
+    if existing is None:
+        return await git_pushes.of_creation(client, key, trees)
+    owner = await from_git.check_push(client, existing)
+    if owner.is_suspended:
+        raise Failure(
+            f"--push: cluster {key} comes from Git, but Kustomization {owner.kustomization} is suspended, so nobody "
+            "would apply the commit: set its spec.suspend: false, or omit the flag"
+        )
+    return git_pushes.of_change(owner, trees, f"Change cluster {key.name}")
+
+
+async def _by_git(
+    commit: git_pushes.Commit,
+    client: Client,
+    prepared: Sequence[tuple[Resource, Tree]],
+    key: Key,
+    bring_credentials: Callable[[], Awaitable[None]],
+    progress: Progress,
+    timeout: float,
+    *,
+    is_new: bool,
+    wait: bool,
+    dry_run: str,
+) -> None:
+    """Commit a cluster that was checked, once its API server accepts it, and wait until Flux has made it so."""
+    await documents.apply_all(client, prepared, dry_run=True)
+    looked = await commit.look()
+    for line in looked.lines():
+        progress.say(line, sign="-")
+    if dry_run == "server":
+        progress.say(f"cluster {key}: this would be committed (server dry run)")
+        return
+    await bring_credentials()
+    pushed = await commit.push(looked, progress)
+    if not wait:
+        return
+    await commit.until_applied(client, pushed, progress, timeout=timeout)
+    cluster = await client.get(Cluster.resource, key.name, key.namespace)
+    await waiting.until_ready(client, key, generation=cluster.metadata.generation, timeout=timeout, progress=progress)
+    progress.say(f"cluster {key} is ready")
+    if is_new:
+        await _write_kubeconfigs(client, cluster, progress)
 
 
 async def _write_kubeconfigs(client: Client, cluster: Object, progress: Progress) -> None:

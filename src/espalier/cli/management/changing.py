@@ -16,7 +16,7 @@ from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.api.violations import ManifestError, Problem
-from espalier.cli.clusters import chosen_release, documents, examination, from_git, preflight, waiting
+from espalier.cli.clusters import chosen_release, documents, examination, from_git, git_pushes, preflight, waiting
 from espalier.cli.clusters.move_judge import ClusterJudge
 from espalier.cli.kit import flags, output
 from espalier.cli.kit.failures import Failure, Overdue
@@ -28,6 +28,7 @@ from espalier.clusters.observe.scope import read
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
+from espalier.management import handed_over
 from espalier.management import record as records
 from espalier.management.steps import Refused, run
 from espalier.management.upgrading import COMPONENTS, OPERATION, Upgrade
@@ -57,10 +58,17 @@ async def is_created(parsed: Sequence[Document], flag: flags.Connection) -> bool
 
 
 async def upgrade(
-    parsed: Sequence[Document], problems: Sequence[Problem], flag: flags.Connection, *, timeout: float, dry_run: bool
+    parsed: Sequence[Document],
+    problems: Sequence[Problem],
+    flag: flags.Connection,
+    *,
+    timeout: float,
+    dry_run: bool,
+    by_git: bool = False,
 ) -> None:
-    """Upgrade it to a manifest, or go on. Raises `ManifestError` and `Failure`, before anything is written if it is a
-    fault of the manifest.
+    """Upgrade it to a manifest, or go on. `by_git`: of one that comes from Git, which gets the change, too.
+
+    Raises `ManifestError` and `Failure`, before anything is written if it is a fault of the manifest.
     """
     namespace = flag.namespace or _DEFAULT
     document = documents.cluster_of(parsed)
@@ -78,7 +86,8 @@ async def upgrade(
     try:
         with Progress() as progress:
             existing = await client.get(Cluster.resource, key.name, key.namespace)
-            if not dry_run:
+            owner = await from_git.check_push(client, existing) if by_git else None
+            if owner is None and not dry_run:
                 await from_git.check_upgrade(client, existing)
             chosen_release.upgraded(cluster, existing, chosen_release.own_version(), moves=True)
             fixed = list(changes.fixed(read(existing).spec, msgspec.convert(cluster, Cluster).spec))
@@ -95,7 +104,22 @@ async def upgrade(
 
             work = _upgrade(key, client, lambda: _write(client, prepared), until_done, progress)
             manifest = records.manifest_of(tree for _, tree in prepared)
-            await _run(work, OPERATION, manifest, timeout=timeout, dry_run=dry_run)
+            if owner is None:
+                await _run(work, OPERATION, manifest, timeout=timeout, dry_run=dry_run)
+                return
+            commit = git_pushes.of_change(owner, [tree for _, tree in prepared], f"Upgrade cluster {key.name}")
+            looked = await commit.look()
+            for line in looked.lines():
+                progress.say(line, sign="-")
+            if dry_run:
+                await _run(work, OPERATION, manifest, timeout=timeout, dry_run=True)
+                return
+            # Nobody acts on what Flux applies of it, so Git gets the change once it is made.
+            await handed_over.suspend(client, progress, owner.kustomization)
+            await _run(work, OPERATION, manifest, timeout=timeout, dry_run=False)
+            pushed = await commit.push(looked, progress)
+            await handed_over.resume(client, owner.kustomization)
+            await commit.until_applied(client, pushed, progress, timeout=timeout)
     finally:
         await client.close()
 
@@ -115,7 +139,7 @@ async def upgrade_components(name: str, flag: flags.Connection, *, timeout: floa
             existing = await client.get(Cluster.resource, key.name, key.namespace)
             await _check_is_not_upgrading(client, key)
             if not dry_run:
-                await from_git.check_upgrade(client, existing)
+                await from_git.check_upgrade(client, existing, offer="")
             await check_leaves_none_behind(client, existing, own)
             await write(tries=True)
             work = _upgrade(key, client, write, None, progress)

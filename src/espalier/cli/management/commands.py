@@ -42,6 +42,14 @@ flux_manifests_ = click.option(
 )
 
 
+push_ = click.option(
+    "--push",
+    is_flag=True,
+    help="Of a cluster that comes from Git: commit the change to the repository instead, without force; Flux applies "
+    "it. Credentials as for spec.gitOpsRef: EKSA_GITHUB_TOKEN, or EKSA_GIT_PRIVATE_KEY and EKSA_GIT_KNOWN_HOSTS.",
+)
+
+
 boot_seconds_ = click.option("--boot-seconds", type=float, default=0.2, hidden=True)
 
 
@@ -69,6 +77,7 @@ def delete() -> None:
 @dry_run_
 @bootstrap_kubeconfig_
 @flux_manifests_
+@push_
 @boot_seconds_
 @flags.output(names=True)
 async def create_cluster(
@@ -81,6 +90,7 @@ async def create_cluster(
     dry_run: str,
     bootstrap_kubeconfig: Path | None,
     flux_manifests: Path | None,
+    push: bool,
     boot_seconds: float,
     output_format: str,
 ) -> None:
@@ -96,13 +106,16 @@ async def create_cluster(
     """
     seconds = flags.seconds(timeout)
     manifest = documents.examined(filename)
+    _check_push(push, output_format, all_kinds=all_kinds)
     if not self_managed.is_self_managed(manifest):
         if flux_manifests is not None:
             raise Usage("--flux-manifests: only management clusters get Flux: omit the flag")
         await lifecycle.push(
-            manifest, connect, seconds, wait, dry_run, output_format, creating=True, all_kinds=all_kinds
+            manifest, connect, seconds, wait, dry_run, output_format, creating=True, all_kinds=all_kinds, by_git=push
         )
         return
+    if push:
+        raise Usage("--push: a management cluster with spec.gitOpsRef is always pushed: omit the flag")
     self_managed.check_flags(wait=wait, output_format=output_format, all_kinds=all_kinds)
     from espalier.cli.management import creating  # noqa: PLC0415  with all of rendering: not for help
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
@@ -134,6 +147,7 @@ async def create_cluster(
 @timeout_
 @wait_
 @dry_run_
+@push_
 @flags.output(names=True)
 async def upgrade_cluster(
     *,
@@ -144,6 +158,7 @@ async def upgrade_cluster(
     timeout: str,
     wait: bool,
     dry_run: str,
+    push: bool,
     output_format: str,
 ) -> None:
     """Upgrade or scale a cluster to what its manifest says.
@@ -161,6 +176,7 @@ async def upgrade_cluster(
     """
     seconds = flags.seconds(timeout)
     manifest = documents.examined(filename)
+    _check_push(push, output_format, all_kinds=all_kinds)
     if self_managed.is_self_managed(manifest):
         from espalier.cli.management import changing  # noqa: PLC0415  with all of rendering: not for help
 
@@ -169,7 +185,12 @@ async def upgrade_cluster(
             if move_release is False:
                 raise Usage("--keep-release: a management cluster gets the release of this espalier: omit the flag")
             await changing.upgrade(
-                manifest.documents, manifest.problems, connect, timeout=seconds, dry_run=dry_run == "server"
+                manifest.documents,
+                manifest.problems,
+                connect,
+                timeout=seconds,
+                dry_run=dry_run == "server",
+                by_git=push,
             )
             return
     await lifecycle.push(
@@ -182,7 +203,16 @@ async def upgrade_cluster(
         creating=False,
         move_release=move_release,
         all_kinds=all_kinds,
+        by_git=push,
     )
+
+
+def _check_push(push: bool, output_format: str, *, all_kinds: bool) -> None:
+    """Raises `Usage` for a flag that has no meaning for a commit."""
+    if push and output_format:
+        raise Usage("--output: with --push, Flux writes the objects: omit the flag")
+    if push and all_kinds:
+        raise Usage("--all-kinds: --push commits the objects of the cluster alone: omit either")
 
 
 @upgrade.command("management-components")

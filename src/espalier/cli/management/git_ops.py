@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
 
 from espalier.api import flux, yaml_trees
 from espalier.api.eksa.gitops import FluxConfig, GitOpsConfig
@@ -21,6 +18,7 @@ from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.api.violations import ManifestError, Violation
+from espalier.cli.clusters import git_credentials
 from espalier.cli.kit.failures import Failure
 from espalier.clusters.design import registry_mirror
 from espalier.kube.client import Client
@@ -29,15 +27,6 @@ from espalier.management.steps import Progress, Refused
 
 if TYPE_CHECKING:
     from espalier.gitops.installation import Installation
-    from espalier.gitops.target import Credentials
-
-TOKEN, KEY, KNOWN_HOSTS, PASSPHRASE = (
-    "EKSA_GITHUB_TOKEN",
-    "EKSA_GIT_PRIVATE_KEY",
-    "EKSA_GIT_KNOWN_HOSTS",
-    "EKSA_GIT_SSH_KEY_PASSPHRASE",
-)
-"""Variables of EKS Anywhere: a token for GitHub; for other servers, the paths of a private key and of known hosts."""
 
 _Config = FluxConfig | GitOpsConfig
 
@@ -108,7 +97,7 @@ async def asked(
     from espalier.gitops.components import Unusable, components  # noqa: PLC0415  an extra
     from espalier.gitops.installation import Installation  # noqa: PLC0415
     from espalier.gitops.layout import Unfit  # noqa: PLC0415
-    from espalier.gitops.repository import Author, GitError, Repository  # noqa: PLC0415
+    from espalier.gitops.repository import GitError, Repository  # noqa: PLC0415
     from espalier.gitops.target import NoRepository, target_of  # noqa: PLC0415
 
     config = _config(cluster, reference, prepared)
@@ -119,11 +108,8 @@ async def asked(
         made = components(trees, target.namespace, _mirrored(cluster.tree))
     except (NoRepository, Unusable) as error:
         raise Failure(str(error)) from None
-    credentials = _credentials(is_ssh=target.is_ssh, environment=environment)
-    if lacking := credentials.lacking(target):
-        names = f"{KEY} and {KNOWN_HOSTS} (paths of files)" if target.is_ssh else TOKEN
-        raise Failure(f"{lacking}: set {names}")
-    author = Author("espalier", "espalier@localhost", int(time.time()))
+    credentials = git_credentials.credentials(target, environment)
+    author = git_credentials.author()
     installation = Installation(target, credentials, cluster.name, manifest, made, author)
 
     def look() -> None:
@@ -189,28 +175,3 @@ def _read(path: Path) -> list[Tree]:
     if not files:
         raise Failure(f"{path}: no YAML files in this folder; give the output of `flux install --export`")
     return [tree for file in files for tree in yaml_trees.trees(file.read_bytes(), str(file)) if tree is not None]
-
-
-def _credentials(*, is_ssh: bool, environment: Mapping[str, str]) -> Credentials:
-    """Those that variables name. Raises `Failure` for a file that can't be read or used."""
-    from espalier.gitops.target import Credentials  # noqa: PLC0415  an extra
-
-    if not is_ssh:
-        return Credentials(password=environment.get(TOKEN, ""))
-    content = {}
-    for name, variable in (("identity", KEY), ("known_hosts", KNOWN_HOSTS)):
-        if path := environment.get(variable):
-            try:
-                content[name] = Path(path).expanduser().read_bytes()
-            except OSError as error:
-                raise Failure(f"{variable}: {path}: {error.strerror}") from None
-    if "identity" in content:
-        try:
-            is_own_form = content["identity"].startswith(b"-----BEGIN OPENSSH")
-            (load_ssh_private_key if is_own_form else load_pem_private_key)(content["identity"], password=None)
-        except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-            raise Failure(
-                f"{KEY}: {environment[KEY]}: found no private key without passphrase ({error}); allowed: a key "
-                f"without one ({PASSPHRASE} is not supported); make one for this repository alone"
-            ) from None
-    return Credentials(identity=content.get("identity", b""), known_hosts=content.get("known_hosts", b""))

@@ -1,0 +1,66 @@
+"""Credentials for Git repositories, from the variables that EKS Anywhere has for them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
+
+from espalier.cli.kit.failures import Failure
+
+if TYPE_CHECKING:
+    from espalier.gitops.repository import Author
+    from espalier.gitops.target import Credentials, Target
+
+TOKEN, KEY, KNOWN_HOSTS, PASSPHRASE = (
+    "EKSA_GITHUB_TOKEN",
+    "EKSA_GIT_PRIVATE_KEY",
+    "EKSA_GIT_KNOWN_HOSTS",
+    "EKSA_GIT_SSH_KEY_PASSPHRASE",
+)
+"""A token for GitHub; for other servers, the paths of a private key and of known hosts."""
+
+
+def author() -> Author:
+    """The author of a commit that is made now."""
+    from espalier.gitops.repository import Author  # noqa: PLC0415  an extra
+
+    return Author("espalier", "espalier@localhost", int(time.time()))
+
+
+def credentials(target: Target, environment: Mapping[str, str] = os.environ) -> Credentials:
+    """Those that variables name. Raises `Failure` if they lack, and for a file that can't be read or used."""
+    given = _given(target, environment)
+    if lacking := given.lacking(target):
+        names = f"{KEY} and {KNOWN_HOSTS} (paths of files)" if target.is_ssh else TOKEN
+        raise Failure(f"{lacking}: set {names}")
+    return given
+
+
+def _given(target: Target, environment: Mapping[str, str]) -> Credentials:
+    from espalier.gitops.target import Credentials  # noqa: PLC0415
+
+    if not target.is_ssh:
+        return Credentials(password=environment.get(TOKEN, ""))
+    content = {}
+    for name, variable in (("identity", KEY), ("known_hosts", KNOWN_HOSTS)):
+        if path := environment.get(variable):
+            try:
+                content[name] = Path(path).expanduser().read_bytes()
+            except OSError as error:
+                raise Failure(f"{variable}: {path}: {error.strerror}") from None
+    if "identity" in content:
+        try:
+            is_own_form = content["identity"].startswith(b"-----BEGIN OPENSSH")
+            (load_ssh_private_key if is_own_form else load_pem_private_key)(content["identity"], password=None)
+        except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+            raise Failure(
+                f"{KEY}: {environment[KEY]}: found no private key without passphrase ({error}); allowed: a key "
+                f"without one ({PASSPHRASE} is not supported); make one for this repository alone"
+            ) from None
+    return Credentials(identity=content.get("identity", b""), known_hosts=content.get("known_hosts", b""))

@@ -1,0 +1,166 @@
+"""Commits of `--push`: what is looked at first, and what others push meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import yaml
+from rich.console import Console
+
+from espalier.api.flux import GitReference, GitRepositorySpec
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.cli.clusters import git_pushes
+from espalier.cli.clusters.from_git import Owner
+from espalier.cli.kit.failures import Failure
+from espalier.cli.kit.progress import Progress
+from espalier.gitops.repository import ATTEMPTS
+from tests.support.servers.git_server import GitServer, git_server
+
+FLUX = Key("flux-system", "flux-system")
+FOLDER = "clusters/laptop/garden/eksa-system"
+FILE = f"{FOLDER}/eksa-cluster.yaml"
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GitServer]:
+    monkeypatch.setenv("EKSA_GITHUB_TOKEN", "a token")
+    with git_server(tmp_path) as running:
+        yield running
+
+
+def cluster(version: str = "1.35", **spec: object) -> Tree:
+    metadata = {"name": "garden", "namespace": "default"}
+    kind = {"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1", "kind": "Cluster"}
+    return {**kind, "metadata": metadata, "spec": {"kubernetesVersion": version, **spec}}
+
+
+def other(kind: str = "ConfigMap", **fields: object) -> Tree:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": "other", "namespace": "default"}, **fields}
+
+
+def text(*trees: Tree) -> str:
+    return yaml.safe_dump_all(trees)
+
+
+def commit(server: GitServer, *trees: Tree) -> git_pushes.Commit:
+    repository = GitRepositorySpec(url=server.url, interval="1m", ref=GitReference(branch="main"))
+    owner = Owner(Key("flux-system", "garden"), False, FOLDER, "the repository", FLUX, repository)
+    return git_pushes.of_change(owner, trees, "Change cluster garden")
+
+
+def push(made: git_pushes.Commit, looked: git_pushes.Looked | None = None) -> str:
+    """Push it; what was told."""
+    told = StringIO()
+
+    async def run() -> None:
+        seen = looked or await made.look()
+        with Progress(Console(file=told, width=200)) as progress:
+            await made.push(seen, progress)
+
+    asyncio.run(run())
+    return told.getvalue()
+
+
+def look(made: git_pushes.Commit) -> git_pushes.Looked:
+    return asyncio.run(made.look())
+
+
+def test_fields_that_change_are_listed(server: GitServer) -> None:
+    server.commit(FILE, text(cluster(clusterNetwork={"dns": {}}), other(data={"a": "b"})))
+    made = commit(server, cluster("1.36"))
+    assert look(made).lines() == [
+        f"{FILE}: Cluster garden: spec.clusterNetwork: a value -> nothing",
+        f'{FILE}: Cluster garden: spec.kubernetesVersion: "1.35" -> "1.36"',
+    ]
+    push(made)
+    assert list(yaml.safe_load_all(server.text(FILE))) == [cluster("1.36"), other(data={"a": "b"})]
+
+
+def test_a_change_that_git_has_makes_no_commit(server: GitServer) -> None:
+    head = server.commit(FILE, text(cluster()))
+    made = commit(server, cluster())
+    assert look(made).lines() == []
+    assert "has it already: nothing is pushed" in push(made)
+    assert server.head() == head
+
+
+def test_a_file_that_others_changed_is_not_overwritten(server: GitServer) -> None:
+    server.commit(FILE, text(cluster()))
+    made = commit(server, cluster("1.36"))
+    looked = look(made)
+    theirs = server.commit(FILE, text(cluster(workers=3)))
+    with pytest.raises(Failure, match=f"somebody else changed {FILE} meanwhile; nothing is pushed"):
+        push(made, looked)
+    assert server.head() == theirs
+
+
+def test_a_lost_race_for_the_file_is_said(server: GitServer) -> None:
+    """The same between the fetch and the push."""
+    server.commit(FILE, text(cluster()))
+    theirs: list[str] = []
+
+    def race() -> None:
+        if not theirs:
+            theirs.append(server.commit(FILE, text(cluster(workers=3))))
+
+    server.before_push = race
+    with pytest.raises(Failure, match=f"somebody else changed {FILE} meanwhile"):
+        push(commit(server, cluster("1.36")))
+    assert server.head() == theirs[0]
+
+
+def test_a_push_onto_what_others_pushed_is_said(server: GitServer) -> None:
+    server.commit(FILE, text(cluster()))
+    theirs: list[str] = []
+
+    def race() -> None:
+        if not theirs:
+            theirs.append(server.commit("readme.md", "theirs"))
+
+    server.before_push = race
+    assert "onto what somebody else pushed meanwhile" in push(commit(server, cluster("1.36")))
+    assert server.git("rev-parse", "main^") == theirs[0]
+    assert server.text("readme.md") == "theirs"
+
+
+def test_a_protected_branch_is_said(server: GitServer) -> None:
+    head = server.commit(FILE, text(cluster()))
+    server.hook("update", "exit 1")
+    with pytest.raises(Failure, match=f"refused {ATTEMPTS} pushes: .*what protects the branch"):
+        push(commit(server, cluster("1.36")))
+    assert server.head() == head
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "the repository has no such file"),
+        ("version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),
+        ("a: [", "mend the file in the repository"),
+        ("- a\n", "allowed are objects with kind and metadata"),
+        ("metadata: a\n", "allowed are objects with kind and metadata"),
+    ],
+)
+def test_a_file_of_another_form_is_left(server: GitServer, content: str | None, words: str) -> None:
+    head = server.commit("readme.md" if content is None else FILE, content or "x")
+    with pytest.raises(Failure, match=words):
+        look(commit(server, cluster()))
+    assert server.head() == head
+
+
+def test_a_secret_is_not_pushed(server: GitServer) -> None:
+    head = server.commit(FILE, text(cluster()))
+    with pytest.raises(Failure, match="a Secret must not be in Git"):
+        look(commit(server, cluster("1.36"), other("Secret", data={"a": "Yg=="})))
+    assert server.head() == head
+
+
+def test_missing_credentials_of_a_push_are_said(server: GitServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EKSA_GITHUB_TOKEN")
+    with pytest.raises(Failure, match="found no token or password: set EKSA_GITHUB_TOKEN"):
+        commit(server, cluster())
