@@ -23,7 +23,8 @@ EXAMPLE = (Path(__file__).parents[2] / "examples" / "docker.yaml").read_text()
 SCALED = EXAMPLE.replace("count: 2", "count: 3")
 FLUX = "flux-system"
 PLACE = "127.0.0.1:1/fleet, branch main:"
-FILE = "change clusters/laptop/garden/eksa-system/eksa-cluster.yaml there"
+FOLDER = "clusters/laptop/garden/eksa-system"
+FILE = f"change {FOLDER}/eksa-cluster.yaml there"
 
 
 def by(env: LocalEnvironment, act: Callable[[Client], Awaitable[object]]) -> None:
@@ -69,7 +70,13 @@ def test_a_cluster_from_git_is_changed_there(env: LocalEnvironment) -> None:
         assert "Flux applies it by Kustomization flux-system/garden" in told(refused)
         assert f"{PLACE} {words}" in told(refused)
         assert env.apply(SCALED, command, "--dry-run=server").code == 0
+    move = ("move", "--to-kubeconfig", str(Home(env.home).kubeconfig), "--cluster", "garden")
+    for flag in ((), ("--dry-run",)):
+        refused = env.espalier(*move, *flag)
+        assert (refused.code, "Set spec.suspend: true of the Kustomization" in told(refused)) == (1, True)
+        assert f"and not before, take {FOLDER} and the Kustomization out of" in told(refused)
     by(env, suspend)
+    assert "the target is the source itself" in told(env.espalier(*move))
     assert env.apply(SCALED, "upgrade", "--timeout", "60s").code == 0
     by(env, lambda client: suspend(client, suspended=False))
     assert env.apply(EXAMPLE, "upgrade").code == 1

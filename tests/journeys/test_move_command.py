@@ -8,18 +8,24 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.core import NAMESPACE as NAMESPACES
+from espalier.api.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.flux import KUSTOMIZATION, NAME_LABEL, NAMESPACE_LABEL, GitRepository, Kustomization
 from espalier.cli.clusters import move
 from espalier.cli.clusters.lost_source import answers
 from espalier.cli.kit import connection, flags
 from espalier.cli.kit.failures import Damaged, Failure
 from espalier.cli.local.environment.management import record_infrastructure
 from espalier.kube.access import Access
+from espalier.kube.client import PatchType
 from espalier.moving import folder
+from espalier.runtime.definitions import until_established
 from tests.support.environments.bootstraps import until_gone
 from tests.support.environments.environment import LocalEnvironment
 from tests.support.environments.managed_environment import CALM, EXAMPLES, GARDEN, NAMESPACE, ManagedEnvironment
@@ -76,6 +82,35 @@ def test_the_command_shows_a_move_and_makes_it(
         assert (await objects(source), await objects(target)) == (set(), before)
         with pytest.raises(Failure, match="has no clusters that could be moved"):
             await call(to_kubeconfig=TARGET)
+        assert target.clusters.get(GARDEN) is not None
+
+    between(story)
+
+
+def test_a_moved_cluster_of_git_is_to_leave_git(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        call = calling(source, target, monkeypatch, capsys)
+        for kind in (GitRepository, Kustomization):
+            await source.client.apply(CUSTOM_RESOURCE_DEFINITION, msgspec.to_builtins(crd_of(kind)))
+        await until_established(
+            source.client, {kind.resource.group_resource for kind in (GitRepository, Kustomization)}
+        )
+        named = {"name": "garden", "namespace": NAMESPACE}
+        spec = {"interval": "1h", "prune": True, "sourceRef": {"kind": "GitRepository", "name": "fleet"}}
+        await source.client.apply(Kustomization.resource, {"metadata": named, "spec": {**spec, "path": "./a"}})
+        labels = {"metadata": {"labels": {NAME_LABEL: "garden", NAMESPACE_LABEL: NAMESPACE}}}
+        await source.client.patch(Cluster.resource, *GARDEN[::-1], patch=labels, type=PatchType.MERGE)
+        await asyncio.sleep(CALM)
+        before = await objects(source)
+        with pytest.raises(Failure, match="and not before, take a and the Kustomization"):
+            await call(to_kubeconfig=TARGET)
+        assert await objects(source) == before
+        patch = {"spec": {"suspend": True}}
+        await source.client.patch(KUSTOMIZATION, "garden", NAMESPACE, patch=patch, type=PatchType.MERGE)
+        _, moved = await call(to_kubeconfig=TARGET)
+        assert "default/garden stays suspended: now take a and the Kustomization out of" in " ".join(moved.split())
         assert target.clusters.get(GARDEN) is not None
 
     between(story)

@@ -24,7 +24,7 @@ class TooMuch(ValueError):
 
 
 class Damaged(ValueError):
-    """What was received is no pack."""
+    """The server sent no pack, or a part of one."""
 
 
 def check(pack: BinaryIO, *, most_bytes: int, most_objects: int, in_time: Callable[[], None] = lambda: None) -> None:

@@ -51,6 +51,28 @@ async def check_deletion(client: Client, cluster: Object) -> None:
     )
 
 
+async def check_move(client: Client, cluster: Object) -> str:
+    """The work that is left in Git once a Cluster has moved away; empty if Flux does not apply it here.
+
+    Raises `Failure` until its Kustomization is suspended: Flux would create the cluster again, with new machines; and
+    who takes its files out before has Flux delete it.
+    """
+    owner = await owner_of(client, cluster)
+    if owner is None:
+        return ""
+    later = (
+        f"take {owner.folder} and the Kustomization out of {owner.where}, and out of kustomization.yaml there, and add "
+        "them to the repository of the target, if it has one"
+    )
+    if owner.is_suspended:
+        return f"Kustomization {owner.kustomization} stays suspended: now {later}"
+    raise Failure(
+        f"cluster {cluster.key} comes from Git: Flux applies it by Kustomization {owner.kustomization}, and would "
+        f"create it again once it has moved, with new machines. Set spec.suspend: true of the Kustomization, and give "
+        f"the command again; once the cluster has moved, and not before, {later}"
+    )
+
+
 async def check_push(client: Client, cluster: Object) -> Owner:
     """The owner of a Cluster whose change `--push` commits. Raises `Failure` for one that does not come from Git."""
     owner = await owner_of(client, cluster)

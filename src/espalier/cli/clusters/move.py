@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import click
@@ -11,6 +11,7 @@ import click
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.listing import counted, first
 from espalier.api.resource import Key
+from espalier.cli.clusters import from_git
 from espalier.cli.clusters.lost_source import answers
 from espalier.cli.clusters.move_judge import ClusterJudge
 from espalier.cli.kit import connection, distribution, flags, output
@@ -19,6 +20,7 @@ from espalier.cli.kit.connection import Connected
 from espalier.cli.kit.failures import Damaged, Failure, Usage
 from espalier.cli.kit.progress import Progress
 from espalier.kube.client import Client
+from espalier.kube.errors import NotFound
 from espalier.moving import backup, folder
 from espalier.moving.mover import Judge, Mover, Refused
 from espalier.moving.restore import Restore
@@ -126,7 +128,11 @@ async def move(
                     source = await _side(near.client, "the source")
                     target = await _side(far.client, f"the target ({to_kubeconfig})")
                     mover = Mover(source, target, judge, progress.say)
-                    await _move(mover, await _keys(near, names), back=back, dry_run=dry_run)
+                    keys = await _keys(near, names)
+                    left = [] if back else await _left_in_git(near.client, keys)
+                    await _move(mover, keys, back=back, dry_run=dry_run)
+                    for text in left if not dry_run else ():
+                        progress.say(text, sign="[yellow]![/]")
 
 
 async def _move(mover: Mover | Restore, keys: Sequence[Key], *, back: bool, dry_run: bool) -> None:
@@ -138,6 +144,21 @@ async def _move(mover: Mover | Restore, keys: Sequence[Key], *, back: bool, dry_
         await mover.move(keys)
     else:
         await mover.restore(keys)
+
+
+async def _left_in_git(client: Client, keys: Sequence[Key]) -> list[str]:
+    """A sentence for each of these clusters that came from Git. Raises `Failure` for those that Flux still applies."""
+    left, problems = [], []
+    for key in keys:
+        with suppress(NotFound):  # it has moved, or the move says that there is none
+            cluster = await client.get(Cluster.resource, key.name, key.namespace)
+            try:
+                left.append(await from_git.check_move(client, cluster))
+            except Failure as failure:
+                problems.append(str(failure))
+    if problems:
+        raise Failure("\n".join(problems))
+    return [text for text in left if text]
 
 
 async def _to_folder(
