@@ -9,12 +9,13 @@ from contextlib import asynccontextmanager
 import pytest
 import yaml
 
-from espalier.api.core import NODE, SECRET
+from espalier.api.core import NODE, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import MANAGEMENT_UPGRADING, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import MANAGEMENT_UPGRADING, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.api.violations import ManifestError
 from espalier.cli.clusters.planning import PlanRequest
 from espalier.cli.kit import flags
 from espalier.cli.kit.failures import Failure
@@ -27,6 +28,7 @@ from espalier.clusters.preview.previews import Preview
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Unreachable
 from espalier.kube.kubeconfig import Kubeconfig
+from espalier.management import lost_record
 from espalier.management import record as records
 from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.providers.registry import SIMULATED
@@ -202,6 +204,63 @@ def test_one_that_flux_applies_is_not_upgraded(
                 with pytest.raises(Failure, match=r"change fleet/eksa-cluster.yaml likewise, but set spec.suspend"):
                     await act
             assert await records.read(cluster) is None
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.parametrize("remains", [True, False], ids=["being deleted", "gone"])
+def test_a_deleted_record_is_made_anew(monkeypatch: pytest.MonkeyPatch, *, remains: bool) -> None:
+    """Deleted while no webhook refused it: machines and workload clusters stay as they are, and it is upgraded."""
+
+    async def story(env: Bootstrap, cluster: Client) -> None:
+        given_to_commands(monkeypatch, env)
+        nodes = {node.name: node.metadata.uid for node in (await cluster.list(NODE)).items}
+        before = await versions(cluster)
+        for configuration in (await cluster.list(VALIDATING_WEBHOOK_CONFIGURATION)).items:
+            await cluster.delete(VALIDATING_WEBHOOK_CONFIGURATION, configuration.name)
+        await cluster.delete(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)
+        await asyncio.sleep(CALM)
+        deleted = await cluster.get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)
+        assert deleted.metadata.deletion_timestamp is not None
+        if not remains:
+            patch: Tree = {"metadata": {"finalizers": None}}
+            await cluster.patch(
+                Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace, patch=patch, type=PatchType.MERGE
+            )
+            await asyncio.sleep(CALM)
+        parsed = [*read_manifests(yaml.safe_dump_all(wished()).encode(), source="manifest")]
+        await changing.upgrade(parsed, [], flags.Connection(), timeout=600, dry_run=True)
+        assert (await lost_record.existing(cluster, MANAGEMENT) is not None) is remains
+        parsed = [*read_manifests(yaml.safe_dump_all(wished()).encode(), source="manifest")]
+        await changing.upgrade(parsed, [], flags.Connection(), timeout=600, dry_run=False)
+        await asyncio.sleep(CALM)
+        record = await cluster.get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)
+        assert record.metadata.uid != deleted.metadata.uid
+        assert record.metadata.deletion_timestamp is None
+        assert record.metadata.annotations[PAUSED_ANNOTATION] == "true"
+        assert {node.name: node.metadata.uid for node in (await cluster.list(NODE)).items} == nodes
+        assert (await versions(cluster)).keys() == before.keys()
+        assert await records.managed(cluster) == (MANAGEMENT, records.RUNNING)
+        await upgrade(cluster, wished(workerNodeGroupConfigurations=[{"name": "md-0", "count": 1}]))
+        assert len(await kubelets(cluster)) == 2
+
+    managing(story)
+
+
+def test_a_lost_record_is_made_only_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as somebody knows."""
+
+    async def main(simulation: Simulation) -> None:
+        async with created(simulation) as (env, cluster):
+            given_to_commands(monkeypatch, env)
+            for configuration in (await cluster.list(VALIDATING_WEBHOOK_CONFIGURATION)).items:
+                await cluster.delete(VALIDATING_WEBHOOK_CONFIGURATION, configuration.name)
+            await cluster.delete(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)
+            network = {"pods": {"cidrBlocks": ["10.1.0.0/16"]}, "services": {"cidrBlocks": ["10.2.0.0/16"]}}
+            other = wished(clusterNetwork={**network, "cniConfig": {"kindnetd": {}}})
+            parsed = [*read_manifests(yaml.safe_dump_all(other).encode(), source="manifest")]
+            with pytest.raises(ManifestError, match="clusterNetwork"):
+                await changing.upgrade(parsed, [], flags.Connection(), timeout=600, dry_run=False)
 
     run(main, epoch=EPOCH, seed=1)
 

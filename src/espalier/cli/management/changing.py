@@ -28,7 +28,7 @@ from espalier.clusters.observe.scope import read
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
-from espalier.management import handed_over
+from espalier.management import handed_over, lost_record
 from espalier.management import record as records
 from espalier.management.steps import Refused, run
 from espalier.management.upgrading import COMPONENTS, OPERATION, Upgrade
@@ -85,14 +85,21 @@ async def upgrade(
     client = await _reached(key, flag)
     try:
         with Progress() as progress:
-            existing = await client.get(Cluster.resource, key.name, key.namespace)
+            existing = await lost_record.existing(client, key)
+            if existing is not None:
+                _check_fixed(parsed, document, existing, cluster)
+            if existing is None or lost_record.is_lost(existing):
+                chosen_release.choose(cluster, None, chosen_release.own_version())
+                await documents.apply_all(client, prepared, dry_run=True)
+                if dry_run:
+                    progress.say(f"cluster {key}: its record was deleted, and would be made anew from the manifest")
+                    return
+                existing = await lost_record.make_anew(client, existing, prepared)
+                progress.say(f"cluster {key}: its record was deleted, and is made anew from the manifest")
             owner = await from_git.check_push(client, existing) if by_git else None
             if owner is None and not dry_run:
                 await from_git.check_upgrade(client, existing)
             chosen_release.upgraded(cluster, existing, chosen_release.own_version(), moves=True)
-            fixed = list(changes.fixed(read(existing).spec, msgspec.convert(cluster, Cluster).spec))
-            if fixed:
-                raise ManifestError([documents.located(parsed, document, violation) for violation in fixed])
             await check_leaves_none_behind(client, existing, cluster["spec"]["eksaVersion"])
             await documents.apply_all(client, prepared, dry_run=True)
 
@@ -122,6 +129,13 @@ async def upgrade(
             await commit.until_applied(client, pushed, progress, timeout=timeout)
     finally:
         await client.close()
+
+
+def _check_fixed(parsed: Sequence[Document], document: Document, existing: Object, cluster: Tree) -> None:
+    """Raises `ManifestError` with the fields that can't be changed."""
+    fixed = list(changes.fixed(read(existing).spec, msgspec.convert(cluster, Cluster).spec))
+    if fixed:
+        raise ManifestError([documents.located(parsed, document, violation) for violation in fixed])
 
 
 async def upgrade_components(name: str, flag: flags.Connection, *, timeout: float, dry_run: bool) -> None:

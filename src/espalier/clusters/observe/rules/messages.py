@@ -120,7 +120,8 @@ def runs_on_itself(name: str) -> str:
     """A management cluster that would delete its own machines."""
     return (
         "this is the record of the management cluster, whose own machines Cluster API manages here: it would delete "
-        f"them under its own controllers; give `espalier delete cluster {name}`, which moves it to a bootstrap first"
+        f"them under its own controllers; give `espalier delete cluster {name}`, which moves it to a bootstrap first. "
+        "If it is being deleted, and is to stay: `espalier upgrade cluster -f FILE` makes this record anew"
     )
 
 
