@@ -365,6 +365,21 @@ NODE_ROOT = NodeRoot(
 
 FLUX = (SOURCE_CONTROLLER, KUSTOMIZE_CONTROLLER)
 """Flux's controllers of Git repositories, for tests, when they are built."""
+GARDENER = GoModule(
+    "gardener",
+    folder=HERE / "gardener",
+    module="github.com/gardener/gardener",
+    programs=dict.fromkeys(("gardener-apiserver", "gardener-controller-manager"), ("--version",)),
+    packages={
+        program: f"github.com/gardener/gardener/cmd/{program}"
+        for program in ("gardener-apiserver", "gardener-controller-manager")
+    },
+    size=220 * MIB,
+    workspace=3000 * MIB,
+    minutes=6,
+    stamps={f"k8s.io/component-base/version.{name}": value for name, value in VERSION.items()},
+)
+"""The API server and the controllers of a real garden, for tests of our Shoots and Seeds, when they are built."""
 
 
 def envtest(row: Row) -> tuple[GoModule, GoModule]:
@@ -410,14 +425,17 @@ def node_bases(repository: str = DEFAULT_REPOSITORY, row: Row = ROW) -> list[Nod
     ]
 
 
-GROUPS = ("tests", "flux", "helm", "nodes")
-"""Groups of components: the management cluster that tests run against, Flux and Helm for it, and everything for real
-nodes."""
+OTHERS = (*FLUX, HELM, GARDENER, ETCDBRCTL, CLUSTERCTL)
+"""Components of no row."""
+
+GROUPS = ("tests", "flux", "helm", "gardener", "nodes")
+"""Groups of components: the management cluster that tests run against, Flux and Helm for it, a real garden, and
+everything for real nodes."""
 
 
 def everything(repository: str = DEFAULT_REPOSITORY) -> list[Component]:
     """All components of all rows, whose images have names below `repository`, in build order."""
-    return with_needs((*of_all_rows(repository), *FLUX, HELM, ETCDBRCTL, CLUSTERCTL))
+    return with_needs((*of_all_rows(repository), *OTHERS))
 
 
 def chosen(names: Sequence[str], repository: str = DEFAULT_REPOSITORY, row: Row = ROW) -> list[Component]:
@@ -427,7 +445,7 @@ def chosen(names: Sequence[str], repository: str = DEFAULT_REPOSITORY, row: Row 
     with the known ones.
     """
     groups = _groups(row, repository)
-    of_row = with_needs((*groups["nodes"], *FLUX, HELM, ETCDBRCTL, CLUSTERCTL))
+    of_row = with_needs((*groups["nodes"], *OTHERS))
     of_all = with_needs((*of_row, *everything(repository)))
     components: list[Component] = []
     unknown = []
@@ -451,4 +469,10 @@ def of_all_rows(repository: str = DEFAULT_REPOSITORY) -> list[Component]:
 
 def _groups(row: Row, repository: str) -> dict[str, tuple[Component, ...]]:
     programs = programs_of(row)
-    return {"tests": programs, "flux": FLUX, "helm": (HELM,), "nodes": (*programs, *node_bases(repository, row))}
+    return {
+        "tests": programs,
+        "flux": FLUX,
+        "helm": (HELM,),
+        "gardener": (GARDENER,),
+        "nodes": (*programs, *node_bases(repository, row)),
+    }

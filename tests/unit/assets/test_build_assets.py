@@ -240,7 +240,10 @@ def test_an_old_go_is_not_tried(machine: Machine) -> None:
 def test_an_unknown_component_is_answered_with_those_there_are(machine: Machine) -> None:
     code, output = machine.run("kubernetse")
     assert code == 2
-    assert "unknown component kubernetse; known: tests, flux, nodes, etcd, kubernetes, etcdutl, cluster-api" in output
+    assert (
+        "unknown component kubernetse; known: tests, flux, gardener, nodes, etcd, kubernetes, etcdutl, cluster-api"
+        in output
+    )
     assert "for one version: node-base-1.34.4, node-base-1.35.4, node-base-1.36.3" in output
 
 

@@ -17,7 +17,7 @@ def assets() -> None:
 
 
 @assets.command()
-@click.argument("what", nargs=-1, help="tests, flux, helm, nodes, a component, or one version: node-base-1.35.4.")
+@click.argument("what", nargs=-1, help="tests, flux, helm, gardener, nodes, or a component: node-base-1.35.4.")
 @click.option(
     "--image-repository",
     metavar="NAME",
@@ -32,9 +32,9 @@ def assets() -> None:
 def build(*, what: Sequence[str], image_repository: str | None, row: str | None, dry_run: bool) -> None:
     """Build missing assets; without a name, those of `nodes`. When stopped, it keeps what is finished.
 
-    Prints sizes and times first. `tests` is what a management cluster runs; it needs Go. `flux` and `helm`, which
-    need Go as well, are Flux's controllers of Git repositories, and Helm. `nodes` is all that `espalier up --nodes
-    real` runs; it also needs root and debootstrap.
+    Prints sizes and times first. `tests` is what a management cluster runs; it needs Go. `flux`, `helm` and `gardener`,
+    which need Go as well, are Flux's controllers of Git repositories, Helm, and a real garden's API server and
+    controllers. `nodes` is all that `espalier up --nodes real` runs; it also needs root and debootstrap.
 
     \b
     Example:
