@@ -1,4 +1,5 @@
-"""`espalier generate`: starter manifests, and the objects that the manager would create, without any cluster."""
+"""`espalier generate`: starter manifests and the objects that the manager would create, without any cluster; support
+bundles."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _FORMATS = ("yaml", "json")
 
 @click.group(cls=Group)
 def generate() -> None:
-    """Print a starter manifest, or the objects that the manager would create."""
+    """Print a starter manifest, or the objects that the manager would create; collect a support bundle."""
 
 
 @generate.command()
@@ -176,6 +177,38 @@ def hardware(*, csv: str, output_to: str) -> None:
             file.write(_yaml(made))
     else:
         raise Usage(f"-o: found {output_to!r}, allowed are yaml, json, or a file like hardware.yaml")
+
+
+@generate.command(name="support-bundle")
+@click.argument("name", required=False, help="Name of the cluster, unless --all is given.")
+@flags.connection
+@click.option("--all", "all_clusters", is_flag=True, help="All clusters of all namespaces.")
+@click.option("--output", "-o", "output_to", type=flags.FILE, metavar="FILE", help="File. Default: one with the time.")
+@click.option(
+    "--max-size", default="100Mi", metavar="SIZE", show_default=True, help="Content at most; logs are shortened first."
+)
+async def support_bundle(
+    *, name: str | None, connect: flags.Connection, all_clusters: bool, output_to: Path | None, max_size: str
+) -> None:
+    """Collect what explains the state of a cluster, or of all, into an archive to send to somebody.
+
+    Versions, listed fields of objects, conditions, events, and logs of the manager, of Cluster API and of providers.
+    Of Secrets, only names. Annotations, files, commands, environments and user data stay out; private values and
+    what looks like a credential are masked in messages and logs. What can't be read is listed with its error.
+
+    \b
+    Examples:
+      espalier generate support-bundle garden
+      espalier generate support-bundle --all --max-size 20Mi -o bundle.tar.gz
+    """
+    from espalier.cli.clusters.support import bundle  # noqa: PLC0415  other commands need not load it
+
+    if (name is None) != all_clusters:
+        both = f"{name} and --all"
+        raise Usage(
+            f"NAME: found {both if name else 'neither'}; allowed is the name of a cluster, or --all; give one of them"
+        )
+    await bundle.generate(name, connect, output_to, bundle.size_limit(max_size))
 
 
 def _write(trees: Sequence[Tree], output_format: str) -> None:

@@ -44,7 +44,10 @@ COMMANDS: Mapping[str, Entry] = {
         "programs.gardenlet",
         "Run the gardenlet of a seed, with its Etcd controller and the synchronization of ShootStates.",
     ),
-    "generate": Entry("clusters.generate", "Print a starter manifest, or the objects that the manager would create."),
+    "generate": Entry(
+        "clusters.generate",
+        "Print a starter manifest, or the objects that the manager would create; collect a support bundle.",
+    ),
     "get": Entry("clusters.get", "Show objects."),
     "image": Entry("local.images.image", "Build container images, without Docker."),
     "kubeconfig": Entry(

@@ -1,0 +1,153 @@
+"""The archive of a support bundle: a tar.gz that only its owner may read, complete or absent, of limited size."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import tarfile
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from espalier.api.listing import counted
+from espalier.api.meta import Tree
+from espalier.cli.clusters.support import masks
+from espalier.cli.clusters.support.reading import Findings, Log
+from espalier.cli.kit.home import naming, private
+
+
+def entries(findings: Findings, about: Mapping[str, Any], limit: int) -> dict[str, bytes]:
+    """The files of a bundle by path, with at most `limit` bytes of content.
+
+    Objects come first, then events, then the end of each log; what has no room is named in `report.json`.
+    """
+    hide = findings.masks()
+    files: dict[str, bytes] = {}
+    omitted: list[str] = []
+    rest = limit
+
+    def add(name: str, content: bytes) -> None:
+        nonlocal rest
+        if len(content) > rest:
+            omitted.append(f"{name}: {len(content)} bytes")
+            return
+        rest -= len(content)
+        files[name] = content
+
+    unread = [{"what": read.what, "error": hide.text(read.error)} for read in findings.unread]
+    add("secrets.json", _json(findings.secrets))
+    add("conditions.txt", hide.text(_conditions(findings)).encode())
+    for place in sorted(findings.objects, key=lambda place: (place == "events", place)):
+        add(f"{place}.json", _json([_masked(tree, hide) for tree in findings.objects[place]]))
+    for at, log in enumerate(findings.logs):
+        share = rest // (len(findings.logs) - at)
+        text = hide.text(_end_of(log, share)).encode()
+        add(log.name, text if len(text) <= share else text[len(text) - share :])
+    report = {
+        **about,
+        "apiServer": findings.version,
+        "reads": findings.reads,
+        "notRead": unread,
+        "leftOutForSize": omitted,
+        "values": "of Secrets are masked in texts"
+        if findings.secret_values
+        else "of Secrets were not known, so texts are masked by patterns alone",
+    }
+    return {"README.txt": _readme(report).encode(), "report.json": _json(report), **files}
+
+
+def write(path: Path, files: Mapping[str, bytes], now: datetime) -> int:
+    """Write a tar.gz with mode 0600, whole or not at all, and return its bytes. Raises `OSError`."""
+    folder = path.name.removesuffix(".tar.gz")
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with naming(path), open(partial, "wb", opener=private) as file:
+            with (
+                gzip.GzipFile(fileobj=file, mode="wb", mtime=int(now.timestamp())) as packed,
+                tarfile.open(fileobj=packed, mode="w") as archive,
+            ):
+                for name, content in files.items():
+                    member = tarfile.TarInfo(f"{folder}/{name}")
+                    member.size, member.mtime, member.mode = len(content), int(now.timestamp()), 0o600
+                    archive.addfile(member, io.BytesIO(content))
+            file.flush()
+            os.fsync(file.fileno())
+            size = file.tell()
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return size
+
+
+def _end_of(log: Log, share: int) -> str:
+    """The last lines of a log that have room."""
+    if len(log.text) <= share:
+        return log.text
+    cut = log.text[len(log.text) - share :]
+    return cut.partition("\n")[2]
+
+
+def _masked(value: Any, hide: masks.Masks) -> Any:
+    if isinstance(value, str):
+        return hide.text(value)
+    if isinstance(value, dict):
+        return {name: _masked(inner, hide) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_masked(inner, hide) for inner in value]
+    return value
+
+
+def _conditions(findings: Findings) -> str:
+    """Conditions that are not as they should be, a line each, for a first look."""
+    lines = []
+    for place, trees in sorted(findings.objects.items()):
+        if place == "events":
+            continue
+        for tree in trees:
+            for condition in _of(tree):
+                if _is_worth_a_look(condition):
+                    metadata = tree.get("metadata") or {}
+                    name = "/".join(filter(None, (metadata.get("namespace"), metadata.get("name"))))
+                    text = " ".join(str(condition.get("message") or "-").split())
+                    since = condition.get("lastTransitionTime", "-")
+                    words = (tree.get("kind"), name, condition.get("type"), condition.get("status"))
+                    lines.append("  ".join([*map(str, words), str(condition.get("reason") or "-"), str(since), text]))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _of(tree: Tree) -> Sequence[Tree]:
+    conditions: Sequence[Tree] = (tree.get("status") or {}).get("conditions") or ()
+    return conditions
+
+
+def _is_worth_a_look(condition: Tree) -> bool:
+    is_summary = condition.get("type") in ("Ready", "Available", "Synced", "Established", "NamesAccepted")
+    return condition.get("status") == "Unknown" or (is_summary and condition.get("status") == "False")
+
+
+def _json(value: Any) -> bytes:
+    return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _readme(report: Mapping[str, Any]) -> str:
+    unread, omitted = report["notRead"], report["leftOutForSize"]
+    lines = [
+        f"Support bundle of {report['of']}, made {report['madeAt']} by espalier {report['espalier']}.",
+        "",
+        "report.json      versions, what could not be read and why, what was left out for size",
+        "conditions.txt   conditions that are not as they should be, a line each",
+        "clusters/, objects/, management/, events.json   listed fields of objects, nothing else of them",
+        "secrets.json     names of Secrets; nothing else of Secrets is here",
+        "logs/            the ends of logs of the manager, of Cluster API and of providers",
+        "",
+        "Annotations, labels, files, commands, environments and user data are in no bundle. Private values and what",
+        "looks like a credential are replaced by (hidden) in messages and logs. Look through it before you send it.",
+        "",
+        f"{counted(report['reads'], 'read')}, {len(unread)} failed; {counted(len(omitted), 'file')} left out for size.",
+        *(f"  {read['what']}: {read['error']}" for read in unread),
+        *(f"  {name}" for name in omitted),
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,53 @@
+"""Commands of the second day in the local environment, as operators type them."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.support.environments.environment import LocalEnvironment
+
+pytestmark = pytest.mark.embedded
+
+EXAMPLE = (Path(__file__).parents[2] / "examples" / "docker.yaml").read_text()
+
+
+@pytest.fixture(scope="module")
+def garden(env: LocalEnvironment) -> LocalEnvironment:
+    """An environment with cluster `garden`."""
+    made = env.apply(EXAMPLE)
+    assert made.code == 0, made.err
+    return env
+
+
+def test_support_bundle_of_a_cluster_is_packed(garden: LocalEnvironment, tmp_path: Path) -> None:
+    file = tmp_path / "bundle.tar.gz"
+    done = garden.espalier("generate", "support-bundle", "garden", "-o", str(file))
+    assert done.code == 0, done.err
+    with tarfile.open(file) as bundle:
+        report = bundle.extractfile("bundle/report.json")
+        assert report is not None
+        assert json.load(report)["notRead"] == []
+        machines = bundle.extractfile("bundle/objects/machines.cluster.x-k8s.io.json")
+        assert machines is not None
+        assert len(json.load(machines)) == 3
+        everything = b"".join(
+            (bundle.extractfile(member) or pytest.fail("no file")).read() for member in bundle.getmembers()
+        )
+    assert b"PRIVATE KEY" not in everything
+    again = garden.espalier("generate", "support-bundle", "garden", "-o", str(file))
+    assert (again.code, "which exists" in again.err) == (1, True)
+
+
+def test_support_bundle_of_a_dead_api_server(garden: LocalEnvironment, tmp_path: Path) -> None:
+    kubeconfig, file = tmp_path / "kubeconfig", tmp_path / "bundle.tar.gz"
+    text = (garden.home / "kubeconfig").read_text()
+    server = next(line.split()[-1] for line in text.splitlines() if "server:" in line)
+    kubeconfig.write_text(text.replace(server, "https://127.0.0.1:1"))
+    done = garden.espalier("generate", "support-bundle", "--all", "-o", str(file), "--kubeconfig", str(kubeconfig))
+    assert done.code == 0, done.err
+    assert "reads failed, first version of the API server" in " ".join(done.err.split())
+    assert file.exists()

@@ -1,0 +1,480 @@
+"""Support bundles: what they have of a management cluster, whole or broken, and what never leaves it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import tarfile
+from datetime import UTC, datetime
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from espalier.api import core
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.cli.clusters.support import archive, bundle, fields, masks, reading
+from espalier.cli.clusters.support.reading import Findings, Log, Reader
+from espalier.cli.kit.failures import Failure, Usage
+from espalier.kube.client import Client
+from espalier.kube.errors import Forbidden, Unreachable
+from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.retry import Retry
+from espalier.kube.wire import Request, Response, Transport
+from tests.support.servers.embedded_server import new_server
+from tests.support.servers.faults import Interceptor, refusal
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+CAPI, INFRASTRUCTURE = "cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io"
+CONTROL_PLANE, BOOTSTRAP = "controlplane.cluster.x-k8s.io", "bootstrap.cluster.x-k8s.io"
+OF_GARDEN = {"cluster.x-k8s.io/cluster-name": "garden"}
+KINDS = (
+    (GROUP, "v1alpha1", "clusters", "Cluster"),
+    (GROUP, "v1alpha1", "vspheredatacenterconfigs", "VSphereDatacenterConfig"),
+    (GROUP, "v1alpha1", "vspheremachineconfigs", "VSphereMachineConfig"),
+    (GROUP, "v1alpha1", "nodeupgrades", "NodeUpgrade"),
+    (GROUP, "v1alpha1", "eksareleases", "EKSARelease"),
+    (CAPI, "v1beta2", "clusters", "Cluster"),
+    (CAPI, "v1beta2", "machines", "Machine"),
+    (CAPI, "v1beta2", "machinedeployments", "MachineDeployment"),
+    (CONTROL_PLANE, "v1beta2", "kubeadmcontrolplanes", "KubeadmControlPlane"),
+    (BOOTSTRAP, "v1beta2", "kubeadmconfigs", "KubeadmConfig"),
+    (INFRASTRUCTURE, "v1beta1", "vspheremachines", "VSphereMachine"),
+)
+
+
+def crd(group: str, version: str, plural: str, kind: str) -> Tree:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "kind": kind},
+            "versions": [served],
+        },
+    }
+
+
+class Canaries:
+    """Private values, each with the place that it was put into."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, str] = {}
+
+    def __call__(self, place: str) -> str:
+        assert place not in self.values
+        value = self.values[place] = f"canary{len(self.values):02}x7Qz"
+        return value
+
+
+def b64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+class Site:
+    """A management cluster whose objects may have anything anywhere."""
+
+    def __init__(self) -> None:
+        self.server = new_server()
+        self.client = self.as_seen_by(Interceptor())
+        self.logs: dict[str, str] = {}
+
+    def as_seen_by(self, interceptor: Interceptor) -> Client:
+        return Client(interceptor(InProcessTransport(self.server)), retry=Retry(attempts=1))
+
+    async def fill(self, *objects: tuple[Resource, Tree]) -> None:
+        await self.server.start()
+        self.server.read_log = self._log
+        await self.client.create(core.NAMESPACE, {"metadata": {"name": SYSTEM_NAMESPACE}})
+        for kind in KINDS:
+            await self.client.create(core.CUSTOM_RESOURCE_DEFINITION, crd(*kind))
+        for resource, tree in objects:
+            await self.client.create(resource, {"apiVersion": resource.api_version, "kind": resource.kind, **tree})
+
+    async def _log(self, pod: Tree, container: str) -> bytes:
+        return self.logs.get(f"{pod['metadata']['name']}/{container}", "").encode()
+
+    async def read(self, name: str | None = "garden", client: Client | None = None) -> Findings:
+        key = Key("default", name) if name else None
+        return await Reader(client or self.client, key, lambda _text: None).read()
+
+
+def of(kind: str, group: str = "", name: str = "garden", **parts: Any) -> tuple[Resource, Tree]:
+    resource = next(Resource(*each) for each in KINDS if each[3] == kind and (not group or each[0] == group))
+    namespace = "default" if resource.group == GROUP and kind != "NodeUpgrade" else SYSTEM_NAMESPACE
+    metadata = {"name": name, "namespace": namespace} | parts.pop("metadata", {})
+    return resource, {"metadata": metadata, **parts}
+
+
+def garden(canary: Canaries) -> list[tuple[Resource, Tree]]:
+    """Objects of a cluster with a private value in each place where somebody may put it."""
+    message = {"type": "Ready", "status": "False", "reason": "Waiting"}
+    quoted = canary("environment, quoted by a condition")
+    return [
+        of(
+            "Cluster",
+            GROUP,
+            metadata={
+                "annotations": {
+                    "kubectl.kubernetes.io/last-applied-configuration": canary("last applied configuration"),
+                    f"{GROUP}/paused": canary("value of an annotation of ours"),
+                    f"example.com/{canary('name of an annotation')}": "x",
+                },
+                "labels": {"team": canary("label")},
+            },
+            spec={
+                "kubernetesVersion": "1.35",
+                "datacenterRef": {"kind": "VSphereDatacenterConfig", "name": "garden"},
+                "controlPlaneConfiguration": {
+                    "count": 3,
+                    "machineGroupRef": {"kind": "VSphereMachineConfig", "name": "garden-cp"},
+                    "apiServerExtraArgs": {"oidc-client-secret": canary("flag of the API server")},
+                    "labels": {"x": canary("label of nodes")},
+                },
+                "proxyConfiguration": {"httpsProxy": f"http://jane:{canary('password of a proxy')}@proxy:3128"},
+                "registryMirrorConfiguration": {"endpoint": "mirror.example", "caCertContent": canary("CA content")},
+                "gitOpsRef": {"kind": canary("kind that is a map")} and {"kind": "FluxConfig", "name": "flux"},
+                "someNewField": {"deep": [canary("field of a later version")]},
+            },
+            status={
+                "conditions": [message | {"message": f"HTTP_PROXY was {quoted} there"}],
+                "failureMessage": f"login failed: password: {canary('assigned in a message')}",
+            },
+        ),
+        of("VSphereDatacenterConfig", spec={"server": "vc", "thumbprint": canary("thumbprint")}),
+        of(
+            "VSphereMachineConfig",
+            name="garden-cp",
+            spec={
+                "users": [{"name": "ec2-user", "sshAuthorizedKeys": [f"ssh-rsa {canary('SSH key')}"]}],
+                "hostOSConfiguration": {"ntpConfiguration": {"servers": [canary("file of a host")]}},
+            },
+        ),
+        of("Cluster", CAPI, metadata={"labels": OF_GARDEN}, spec={"topology": {"variables": canary("variable")}}),
+        of(
+            "KubeadmControlPlane",
+            metadata={"labels": OF_GARDEN},
+            spec={
+                "version": "v1.35.1",
+                "replicas": 3,
+                "kubeadmConfigSpec": {
+                    "files": [{"path": f"/etc/{canary('path of a file')}", "content": canary("kubeadm file")}],
+                    "preKubeadmCommands": [f"echo {canary('command')} > /x"],
+                    "users": [{"name": "root", "passwd": canary("password of a user")}],
+                },
+            },
+            status={"conditions": [message | {"message": f"Authorization: Bearer {canary('bearer in a condition')}"}]},
+        ),
+        of(
+            "MachineDeployment",
+            metadata={"labels": OF_GARDEN},
+            spec={"template": {"metadata": {"annotations": {"x": canary("annotation of a template")}}}},
+        ),
+        of(
+            "Machine",
+            metadata={"labels": OF_GARDEN, "annotations": {"a": canary("annotation of a machine")}},
+            spec={"clusterName": "garden", "version": "v1.35.1"},
+            status={"addresses": [{"type": "Hostname", "address": canary("address")}]},
+        ),
+        of(
+            "KubeadmConfig",
+            metadata={"labels": OF_GARDEN},
+            spec={"joinConfiguration": {"discovery": {"bootstrapToken": {"token": "abcdef.0123456789abcdef"}}}},
+            status={"failureMessage": f"kubeadm join --token {canary('token of a flag')} vc failed"},
+        ),
+        of("VSphereMachine", metadata={"labels": OF_GARDEN}, spec={"cloneSpec": {"userData": canary("user data")}}),
+        (
+            core.SECRET,
+            {
+                "metadata": {
+                    "name": "garden-kubeconfig",
+                    "namespace": SYSTEM_NAMESPACE,
+                    "labels": OF_GARDEN,
+                    "annotations": {"x": canary("annotation of a Secret")},
+                },
+                "data": {
+                    "value": b64(f"users:\n- user:\n    token: {canary('token of a kubeconfig')}\n"),
+                    "password": b64(canary("data of a Secret")),
+                    "phrase": b64(f"two words {canary('phrase of a Secret')}"),
+                    "userdata": b64(f"#cloud-config\nwrite_files:\n- content: {canary('cloud-init')}\n"),
+                },
+            },
+        ),
+        (
+            core.SECRET,
+            {
+                "metadata": {"name": "vsphere-credentials", "namespace": SYSTEM_NAMESPACE},
+                "data": {"password": b64(canary("credentials"))},
+            },
+        ),
+        (
+            core.CONFIG_MAP,
+            {
+                "metadata": {"name": "settings", "namespace": SYSTEM_NAMESPACE},
+                "data": {"config": canary("ConfigMap")},
+            },
+        ),
+        (
+            core.POD,
+            {
+                "metadata": {"name": "manager", "namespace": SYSTEM_NAMESPACE},
+                "spec": {
+                    "containers": [
+                        {
+                            "name": "manager",
+                            "image": "registry.example/espalier:1",
+                            "command": ["espalier", canary("argument of a container")],
+                            "env": [
+                                {"name": "VSPHERE_PASSWORD", "value": canary("environment of a container")},
+                                {"name": "HTTP_PROXY", "value": quoted},
+                            ],
+                        }
+                    ]
+                },
+            },
+        ),
+        (
+            core.CORE_EVENT,
+            {
+                "metadata": {"name": "a", "namespace": "default"},
+                "involvedObject": {"kind": "Cluster", "name": "garden", "namespace": "default"},
+                "reason": "Failed",
+                "message": f"token={canary('event')} was refused",
+            },
+        ),
+    ]
+
+
+def log_of(canary: Canaries) -> str:
+    values = canary.values
+    long = canary("encoded") * 6
+    return "\n".join(
+        [
+            json.dumps({"event": "login", "password": canary("JSON log"), "n": 1}),
+            f"sent Authorization: Basic {canary('basic authorization')}",
+            f"sent header Bearer {canary('bearer')}",
+            f"GET https://jane:{canary('URL')}@vc.example/sdk",
+            f"client says {values['data of a Secret']}",
+            f"as base64 {b64(values['credentials'])}",
+            f"whole: two words {values['phrase of a Secret']}",
+            f"ran {values['command']} and wrote {values['kubeadm file']} with {values['cloud-init']}",
+            "-----BEGIN EC PRIVATE KEY-----",
+            canary("PEM"),
+            "-----END EC PRIVATE KEY-----",
+            f"value {long}",
+            f"escaped {json.dumps(json.dumps({'apiToken': canary('escaped JSON')}))}",
+            "machine garden-md-0 of cluster garden is ready",
+        ]
+    )
+
+
+def files_of(path: Path) -> dict[str, str]:
+    with tarfile.open(path) as opened:
+        members = [member for member in opened.getmembers() if member.isfile()]
+        return {
+            member.name.partition("/")[2]: (opened.extractfile(member) or BytesIO()).read().decode()
+            for member in members
+        }
+
+
+async def packed(findings: Findings, folder: Path, limit: int = 2**20) -> dict[str, str]:
+    about = {"of": "cluster default/garden", "madeAt": NOW.isoformat(), "espalier": "1"}
+    path = folder / "b.tar.gz"
+    archive.write(path, archive.entries(findings, about, limit), NOW)
+    return files_of(path)
+
+
+@pytest.mark.parametrize("name", ["garden", None], ids=["one cluster", "all"])
+async def test_no_canary_is_in_a_bundle(name: str | None, tmp_path: Path) -> None:
+    site, canary = Site(), Canaries()
+    await site.fill(*garden(canary))
+    site.logs["manager/manager"] = log_of(canary)
+    assert len(canary.values) >= 30
+    files = await packed(await site.read(name), tmp_path)
+    everything = "\n".join([*files, *files.values()])
+    leaked = {place for place, value in canary.values.items() if value in everything or b64(value) in everything}
+    assert leaked == set()
+    assert "abcdef.0123456789abcdef" not in everything
+
+
+async def test_a_bundle_has_what_explains_a_cluster(tmp_path: Path) -> None:
+    site, canary = Site(), Canaries()
+    await site.fill(*garden(canary))
+    site.logs["manager/manager"] = log_of(canary)
+    files = await packed(await site.read(), tmp_path)
+    (cluster,) = json.loads(files[f"clusters/clusters.{GROUP}.json"])
+    assert cluster["spec"]["kubernetesVersion"] == "1.35"
+    assert cluster["spec"]["controlPlaneConfiguration"]["count"] == 3
+    assert "HTTP_PROXY was (hidden) there" in files["conditions.txt"]
+    (machine,) = json.loads(files["objects/machines.cluster.x-k8s.io.json"])
+    assert machine["spec"] == {"clusterName": "garden", "version": "v1.35.1"}
+    assert "machine garden-md-0 of cluster garden is ready" in files[f"logs/{SYSTEM_NAMESPACE}/manager/manager.log"]
+    assert [secret["name"] for secret in json.loads(files["secrets.json"])] == ["garden-kubeconfig"]
+    assert json.loads(files["events.json"])[0]["message"] == "token=(hidden) was refused"
+    report = json.loads(files["report.json"])
+    assert report["apiServer"]["gitVersion"].startswith("v1.")
+    assert report["notRead"] == []
+
+
+async def test_other_clusters_stay_out_of_a_bundle_of_one(tmp_path: Path) -> None:
+    site = Site()
+    other = {"cluster.x-k8s.io/cluster-name": "orchard"}
+    await site.fill(
+        of("Cluster", GROUP),
+        of("Cluster", GROUP, name="orchard", spec={}),
+        of("VSphereMachineConfig", name="orchard-cp"),
+        of("Machine", name="orchard-1", metadata={"labels": other}),
+        of("Machine", name="garden-1", metadata={"labels": OF_GARDEN}),
+    )
+    files = await packed(await site.read(), tmp_path)
+    assert "orchard" not in "".join([*files, *files.values()])
+    assert "garden-1" in files["objects/machines.cluster.x-k8s.io.json"]
+    files = await packed(await site.read(None), tmp_path)
+    assert "orchard-1" in files["objects/machines.cluster.x-k8s.io.json"]
+
+
+class Broken(Interceptor):
+    """Refuses some requests, and loses others."""
+
+    def __init__(self, *, refused: str = "", lost: str = "") -> None:
+        self.refused, self.lost, self.asked = refused, lost, 0
+
+    async def request(self, transport: Transport, request: Request) -> Response:
+        self.asked += 1
+        if self.refused and self.refused in request.path:
+            return refusal(Forbidden.of(f"may not read {request.path}"))
+        if self.lost and self.lost in request.path:
+            raise Unreachable(f"no answer for {request.path}")
+        return await transport.request(request)
+
+
+async def test_what_cannot_be_read_is_listed(tmp_path: Path) -> None:
+    site, canary = Site(), Canaries()
+    await site.fill(*garden(canary))
+    findings = await site.read(client=site.as_seen_by(Broken(refused="/secrets", lost="/machines")))
+    files = await packed(findings, tmp_path)
+    unread = {read["what"]: read["error"] for read in json.loads(files["report.json"])["notRead"]}
+    assert "may not read" in unread[f"Secrets of namespace {SYSTEM_NAMESPACE}"]
+    assert "no answer" in unread["machines.cluster.x-k8s.io"]
+    assert "machines.cluster.x-k8s.io: no answer" in files["README.txt"]
+    assert "objects/machinedeployments.cluster.x-k8s.io.json" in files
+    assert json.loads(files["report.json"])["values"].endswith("by patterns alone")
+
+
+@pytest.mark.parametrize("lost", ["/apis", "clusters/garden"])
+async def test_a_bundle_goes_on_without_discovery(lost: str, tmp_path: Path) -> None:
+    site, canary = Site(), Canaries()
+    await site.fill(*garden(canary))
+    broken = Broken(refused=lost)
+    findings = await site.read(client=site.as_seen_by(broken))
+    files = await packed(findings, tmp_path)
+    assert json.loads(files["report.json"])["notRead"]
+
+
+async def test_a_dead_api_server_is_asked_once(tmp_path: Path) -> None:
+    site = Site()
+    broken = Broken(lost="/")
+    findings = await site.read(client=site.as_seen_by(broken))
+    assert broken.asked == 2  # and if it answers at all
+    files = await packed(findings, tmp_path)
+    assert all("not tried" in read["error"] for read in json.loads(files["report.json"])["notRead"][1:])
+
+
+class Hanging(Interceptor):
+    """Never answers for one kind."""
+
+    async def request(self, transport: Transport, request: Request) -> Response:
+        if "/machines" in request.path:
+            await asyncio.Event().wait()
+        return await transport.request(request)
+
+
+async def test_a_read_that_hangs_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "SECONDS", 0.5)
+    site = Site()
+    await site.fill(of("Cluster", GROUP))
+    findings = await site.read(client=site.as_seen_by(Hanging()))
+    assert [read.what for read in findings.unread] == ["machines.cluster.x-k8s.io"]
+
+
+async def test_an_absent_cluster_is_refused() -> None:
+    site = Site()
+    await site.fill()
+    with pytest.raises(Failure, match=r"NAME: found garden, which does not exist in namespace default"):
+        await site.read()
+
+
+async def test_logs_are_shortened_first(tmp_path: Path) -> None:
+    findings = Findings(logs=[Log(f"logs/{name}.log", "\n".join(f"{n} {name}" for n in range(99999))) for name in "ab"])
+    findings.objects["objects/x"] = [{"kind": "X"}]
+    files = await packed(findings, tmp_path, limit=10_000)
+    assert "objects/x.json" in files
+    assert sum(len(text) for name, text in files.items() if name.startswith("logs/")) <= 10_000
+    assert files["logs/a.log"].endswith("99998 a")
+    assert files["logs/b.log"].endswith("99998 b")
+
+
+async def test_what_has_no_room_is_named(tmp_path: Path) -> None:
+    findings = Findings(objects={"objects/x": [{"kind": "X" * 999}]})
+    files = await packed(findings, tmp_path, limit=500)
+    assert "objects/x.json" not in files
+    assert json.loads(files["report.json"])["leftOutForSize"] == ["objects/x.json: 1022 bytes"]
+
+
+def test_an_archive_is_private_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "b.tar.gz"
+    archive.write(path, {"a.txt": b"a"}, NOW)
+    assert path.stat().st_mode & 0o777 == 0o600
+    monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(OSError, match="No space left"):
+        archive.write(tmp_path / "c.tar.gz", {"a.txt": b"a"}, NOW)
+    assert [file.name for file in tmp_path.iterdir()] == ["b.tar.gz"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("secretName: vsphere-credentials", "secretName: vsphere-credentials"),
+        ('"token":"abc"', '"token":"(hidden)"'),
+        ("--password hunter2 now", "--password (hidden) now"),
+        ("image@sha256:" + "a1" * 32, "image@sha256:" + "a1" * 32),
+        ("/apis/anywhere.eks.amazonaws.com/v1alpha1/namespaces/default", None),
+        ("2026-01-01T00:00:00Z v1.35.1 10.0.0.1", None),
+        ("eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJr.c2ln", "(hidden)"),
+        ("x" * 5000, "x" * 4096 + " (904 more characters)"),
+    ],
+)
+def test_a_text_keeps_what_tells_nothing(text: str, shown: str | None) -> None:
+    assert masks.Masks().text(text) == (text if shown is None else shown)
+
+
+def test_long_hostile_lines_are_masked_quickly() -> None:
+    for text in ("a" * 10**6, "-/" * 500_000, "token" * 200_000, "--token " * 100_000, "://" * 300_000):
+        masks.Masks().text(text)
+
+
+def test_names_of_objects_are_never_masked() -> None:
+    hide = masks.Masks(secrets=["garden-md-0"], private=["garden-md-0x7"], public=["garden-md-0", "garden-md-0x7"])
+    assert hide.text("garden-md-0 garden-md-0x7") == "garden-md-0 garden-md-0x7"
+
+
+def test_a_map_in_place_of_a_text_stays_out() -> None:
+    part = fields.admitted({"spec": {"kubernetesVersion": {"x": "y"}, "eksaVersion": "v1"}}, GROUP, "Cluster")
+    assert part.tree == {"spec": {"eksaVersion": "v1"}}
+
+
+@pytest.mark.parametrize("text", ["", "big", "1", "-5Gi", "NaN", "1e99"])
+def test_a_wrong_size_is_refused(text: str) -> None:
+    with pytest.raises(Usage, match=r"--max-size: found .*, allowed is a size such as 20Mi"):
+        bundle.size_limit(text)
+
+
+def test_clusters_are_read_by_their_typed_kind() -> None:
+    assert (Cluster.resource.group, Cluster.resource.kind) in fields.ALLOWED
