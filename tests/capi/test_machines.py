@@ -11,8 +11,11 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 import pytest_asyncio
 
+from espalier.api.capi.machine import Machine
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.resource import Key
+from espalier.cli.clusters import rollouts
+from espalier.cli.kit.progress import Progress
 from espalier.realnodes.management.processes import State
 from tests.capi.going_back import both_go_back
 from tests.capi.losing import infrastructure_and_control_plane_are_lost
@@ -65,6 +68,28 @@ async def test_real_controllers_do_as_planned(
     """Of every third change, on a cluster each; the other stories go on beside it."""
     key = orchard if first == 0 else await real.make(f"orchard-{first}")
     await change_all(real, key, CHANGES[first::3])
+
+
+@pytest.mark.parametrize("group", ["", "md-0"], ids=["control plane", "workers"])
+async def test_real_controllers_restart_as_asked(real: RealClusterApi, orchard: Key, group: str) -> None:
+    """`espalier rollout restart`: a time in a field that the manager does not render, nor take back."""
+    owner = await rollouts.cluster(real.client, orchard)
+    groups = [group] if group else []
+    (target,) = await rollouts.targets(real.client, owner, groups, control_plane=not group)
+    before = await machines_of(real, target)
+    await rollouts.check_restart(real.client, [target], replaces_in_place=False)
+    after = await rollouts.restart(real.client, [target])
+    number = await rollouts.until_replaced(real.client, target, after, timeout=120, progress=Progress())
+    assert number == len(before)
+    assert not await machines_of(real, target) & before
+    await real.until_ready(orchard)
+    (later,) = await rollouts.targets(real.client, owner, groups, control_plane=not group)
+    assert later.after == after
+
+
+async def machines_of(real: RealClusterApi, target: rollouts.Target) -> set[str]:
+    listed = await real.client.list(Machine.resource, target.object.namespace, labels=target.selector)
+    return {machine.name for machine in listed.items}
 
 
 async def test_a_manager_of_cluster_api_that_is_killed_is_started_again_and_goes_on(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,3 +52,38 @@ def test_support_bundle_of_a_dead_api_server(garden: LocalEnvironment, tmp_path:
     assert done.code == 0, done.err
     assert "reads failed, first version of the API server" in " ".join(done.err.split())
     assert file.exists()
+
+
+def machines(garden: LocalEnvironment) -> dict[str, set[str]]:
+    """Names of the machines of the control plane (empty) and of each group."""
+    tree = json.loads(garden.espalier("describe", "cluster", "garden", "--all", "-o", "json").out)["tree"]
+    named: dict[str, set[str]] = {}
+
+    def visit(member: Any, owner: str) -> None:
+        owner = member["name"] if member["kind"] in ("KubeadmControlPlane", "MachineDeployment") else owner
+        if member["kind"] == "Machine":
+            named.setdefault(owner, set()).add(member["name"])
+        for child in member.get("children", ()):
+            visit(child, owner)
+
+    visit(tree, "")
+    return named
+
+
+def test_restart_replaces_all_machines_of_a_group(garden: LocalEnvironment) -> None:
+    before = machines(garden)
+    done = garden.espalier("rollout", "restart", "garden", "md-0", "--timeout", "50s")
+    assert done.code == 0, done.err
+    after = machines(garden)
+    assert len(after["garden-md-0"]) == 2
+    assert not after["garden-md-0"] & before["garden-md-0"]
+    assert after["garden"] == before["garden"]
+    undone = garden.espalier("rollout", "undo", "garden", "md-0")
+    assert (undone.code, "there is nothing to undo" in undone.err) == (1, True)
+
+
+def test_paused_group_is_left_alone_until_resumed(garden: LocalEnvironment) -> None:
+    assert garden.espalier("rollout", "pause", "garden", "md-0").code == 0
+    refused = garden.espalier("rollout", "restart", "garden", "md-0")
+    assert (refused.code, "is paused" in refused.err) == (1, True)
+    assert garden.espalier("rollout", "resume", "garden", "md-0").code == 0

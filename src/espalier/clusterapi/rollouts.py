@@ -7,9 +7,20 @@ previous one, although `observedGeneration` is already new: all machines would s
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 
+from espalier.api import conditions
 from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.clusterapi.machine_change import ChangeKind, machine_change, of_machine_template
+
+
+def is_before_rollout(created: str | None, after: str | None, now: datetime) -> bool:
+    """True if a machine, or a MachineSet, is replaced because it was created before the time in `rollout.after` of its
+    owner, and that time has come. Times are RFC 3339; Cluster API compares whole seconds.
+    """
+    due = conditions.parse_timestamp(after or "")
+    made = conditions.parse_timestamp(created or "")
+    return due is not None and made is not None and made < due <= now
 
 
 def has_current_set(deployment: MachineDeployment, sets: Iterable[MachineSet]) -> bool:

@@ -65,6 +65,9 @@ COMMANDS: Mapping[str, Entry] = {
         "Show what would change: objects field by field, machines and why, how long, and what would be refused.",
     ),
     "releases": Entry("clusters.releases", "Show releases, and import them into a management cluster."),
+    "rollout": Entry(
+        "clusters.rollout", "Replace the machines of a control plane or of worker node groups, or pause that."
+    ),
     "seeds": Entry("shoots.seeds", "Show seeds of a garden, and move all shoots away from one."),
     "shoots": Entry("shoots.shoots", "Show shoots of a garden, and move their control planes between seeds."),
     "status": Entry("local.up", "Show the status of the local environment."),

@@ -63,6 +63,8 @@ class Observed:
     """The certificates that an initialized control plane lacks, by the suffixes of their Secrets."""
     unlabelled_secrets: tuple[str, ...] = ()
     """Names of the Secrets with certificates that lack label `cluster.x-k8s.io/cluster-name`."""
+    old: frozenset[str] = frozenset()
+    """Names of the machines that `spec.rollout.after` replaces."""
 
     @property
     def key(self) -> Key:
@@ -100,6 +102,9 @@ class Observed:
         """Names of outdated machines, with the fields that differ."""
         desired = machine_change.of_control_plane(self.control_plane)
         fields = {owned.object.name: machine_change.reasons_to_replace(owned.parts, desired) for owned in self.machines}
+        if self.old:
+            after = ("spec.rollout.after",)
+            fields |= {name: (*reasons, *after) for name, reasons in fields.items() if name in self.old}
         return {name: reasons for name, reasons in fields.items() if reasons}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -23,6 +23,7 @@ from espalier.clusterapi.contract import CERTIFICATES, reference
 from espalier.clusterapi.machine_change import control_plane_bootstrap
 from espalier.clusterapi.objects import cluster_key, is_paused, owner_reference, owning_cluster
 from espalier.clusterapi.remediation import REMEDIATION_FOR
+from espalier.clusterapi.rollouts import is_before_rollout
 from espalier.kube.objects import Object
 from espalier.runtime import steps
 from espalier.runtime.concurrency import together
@@ -100,6 +101,14 @@ class KubeadmControlPlanes:
             - len(machines),
             obstacle=obstacle(infrastructure),
             orphans=orphans(self._scheme, cluster.key, lambda machine: names.CONTROL_PLANE in machine.metadata.labels),
+            old=self._before_rollout(typed, machines),
+        )
+
+    def _before_rollout(self, control_plane: KubeadmControlPlane, machines: Sequence[Object]) -> frozenset[str]:
+        """Names of the machines that `spec.rollout.after` replaces."""
+        after, now = control_plane.spec.rollout.after if control_plane.spec.rollout else None, self._scheme.clock.now()
+        return frozenset(
+            machine.name for machine in machines if is_before_rollout(machine.metadata.creation_timestamp, after, now)
         )
 
     def _owned(self, object_: Object) -> OwnedMachine:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 
 import msgspec
@@ -59,6 +60,7 @@ class Observed:
     deployment: MachineDeployment
     cluster: Object
     sets: tuple[OwnedSet, ...]
+    now: datetime
 
     @property
     def replicas(self) -> int:
@@ -68,7 +70,7 @@ class Observed:
     @cached_property
     def newest(self) -> OwnedSet | None:
         """The set with the deployment's template; None until it exists."""
-        return next((owned for owned in self.sets if is_current(owned.set, self.deployment)), None)
+        return next((owned for owned in self.sets if is_current(owned.set, self.deployment, self.now)), None)
 
     @property
     def limits(self) -> tuple[int, int]:
@@ -118,7 +120,7 @@ class MachineDeployments:
             owned_by(inventory.sets, object_.metadata.uid),
             key=lambda owned: (int(owned.metadata.annotations.get(names.REVISION, "0")), owned.name),
         )
-        return Observed(object_, typed, cluster, tuple(self._owned(owned) for owned in sets))
+        return Observed(object_, typed, cluster, tuple(self._owned(owned) for owned in sets), self._scheme.clock.now())
 
     def _owned(self, object_: Object) -> OwnedSet:
         machines = owned_by(self._scheme.inventory.machines, object_.metadata.uid)

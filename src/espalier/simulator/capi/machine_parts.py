@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from datetime import datetime
 
 import msgspec
 
@@ -14,6 +15,7 @@ from espalier.api.resource import Key
 from espalier.clusterapi import names
 from espalier.clusterapi.machine_change import of_machine_template, reasons_to_replace
 from espalier.clusterapi.objects import cloned_from, controller_of, new_object, owner_reference
+from espalier.clusterapi.rollouts import is_before_rollout
 from espalier.kube.objects import Object
 from espalier.runtime.concurrency import together
 from espalier.runtime.outcome import Wait
@@ -125,8 +127,11 @@ def template_hash(template: MachineTemplate) -> str:
     return hashlib.sha256(msgspec.json.encode(rollout_fields, order="sorted")).hexdigest()[:10]
 
 
-def is_current(set_: MachineSet, deployment: MachineDeployment) -> bool:
-    """True if the set's template needs no rollout to become the deployment's."""
+def is_current(set_: MachineSet, deployment: MachineDeployment, now: datetime) -> bool:
+    """True if the set's template needs no rollout to become the deployment's, and `rollout.after` asks for none."""
+    rollout = deployment.spec.rollout
+    if rollout is not None and is_before_rollout(set_.metadata.creation_timestamp, rollout.after, now):
+        return False
     current, desired = of_machine_template(set_.spec.template), of_machine_template(deployment.spec.template)
     return not reasons_to_replace(current, desired)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 
 import msgspec
@@ -43,6 +44,7 @@ class Observed:
     config_template: Object | None
     orphans: tuple[Object, ...]
     """The machines to adopt."""
+    now: datetime
 
     @property
     def staying(self) -> list[tuple[Object, Machine]]:
@@ -52,7 +54,7 @@ class Observed:
     @cached_property
     def is_current(self) -> bool:
         """True if its machines are up to date: the set has the template of its deployment, or no deployment."""
-        return self.deployment is None or is_current(self.set, self.deployment)
+        return self.deployment is None or is_current(self.set, self.deployment, self.now)
 
 
 class MachineSets:
@@ -87,6 +89,7 @@ class MachineSets:
             orphans=orphans(
                 self._scheme, cluster.key, lambda machine: typed.spec.selector.selects(machine.metadata.labels)
             ),
+            now=self._scheme.clock.now(),
         )
 
     async def reconcile(self, key: Key) -> Outcome:

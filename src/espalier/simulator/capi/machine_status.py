@@ -19,7 +19,7 @@ from espalier.api.capi.machine import (
     NodeReference,
 )
 from espalier.api.meta import Condition, Tree
-from espalier.clusterapi import contract
+from espalier.clusterapi import contract, names
 from espalier.clusterapi.conditions import condition, stated, summary
 from espalier.clusterapi.infrastructure import InfrastructureMachine
 from espalier.kube.objects import Object
@@ -106,10 +106,20 @@ def status(
         node_info=node_info,
         addresses=infrastructure.status.addresses if infrastructure else machine.status.addresses,
         failure_domain=machine.spec.failure_domain,
+        certificates_expiry_date=_certificates_expiry(observed),
         phase=_phase(observed, bootstrapped, provisioned, node_ref is not None),
         deletion=MachineDeletionStatus(drain_began) if drain_began else machine.status.deletion,
         observed_generation=machine.metadata.generation,
     )
+
+
+def _certificates_expiry(observed: Observed) -> str | None:
+    """As Cluster API: from the machine's annotation, or that of its KubeadmConfig."""
+    for metadata in (observed.machine.metadata, observed.config_object.metadata if observed.config_object else None):
+        expiry = metadata.annotations.get(names.CERTIFICATES_EXPIRY) if metadata is not None else None
+        if expiry and condition_list.parse_timestamp(expiry) is not None:
+            return expiry
+    return None
 
 
 def _deletion_in_short(stage: str, message: str) -> str:

@@ -1,0 +1,146 @@
+"""`espalier rollout`: machines of a control plane or of worker node groups are replaced without a change of a spec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from espalier.api.listing import counted
+from espalier.api.resource import Key
+from espalier.cli.clusters import rollouts
+from espalier.cli.kit import connection, flags
+from espalier.cli.kit.commands import Group
+from espalier.cli.kit.failures import Usage
+from espalier.cli.kit.progress import Progress
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+def _target(command: Decorated) -> Decorated:
+    for option in (
+        click.option("--control-plane", is_flag=True, help="The control plane."),
+        click.argument("groups", nargs=-1, metavar="[GROUP]...", help="Worker node groups, by their names."),
+        click.argument("name", help="Name of the cluster."),
+    ):
+        command = option(command)
+    return command
+
+
+def _check(groups: tuple[str, ...], *, control_plane: bool) -> None:
+    if not groups and not control_plane:
+        raise Usage("GROUP: found neither a worker node group nor --control-plane; give at least one of them")
+
+
+@click.group(cls=Group)
+def rollout() -> None:
+    """Replace the machines of a control plane or of worker node groups, or pause that."""
+
+
+@rollout.command()
+@_target
+@flags.connection
+@click.option("--replace-machines", is_flag=True, help="Also machines that are upgraded in place: needs room for more.")
+@click.option("--timeout", default="1h", metavar="TIME", show_default=True, help="Time to wait, like 90s, 5m, 1h30m.")
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until all machines are new and ready.")
+async def restart(
+    name: str,
+    groups: tuple[str, ...],
+    *,
+    control_plane: bool,
+    connect: flags.Connection,
+    replace_machines: bool,
+    timeout: str,
+    wait: bool,
+) -> None:
+    """Replace all present machines by new ones of the same kind, as a rolling update does.
+
+    It sets spec.rollout.after of Cluster API's object to now. The control plane goes first, then each group.
+
+    \b
+    Examples:
+      espalier rollout restart garden md-0
+      espalier rollout restart garden --control-plane --timeout 2h
+    """
+    _check(groups, control_plane=control_plane)
+    seconds = flags.seconds(timeout)
+    async with connection.connect(connect) as connected:
+        client = connected.client
+        owner = await rollouts.cluster(client, Key(connected.namespace, name))
+        chosen = await rollouts.targets(client, owner, groups, control_plane=control_plane)
+        await rollouts.check_restart(client, chosen, replaces_in_place=replace_machines)
+        with Progress() as progress:
+            for target in chosen if wait else ():
+                after = await rollouts.restart(client, [target])
+                number = await rollouts.until_replaced(client, target, after, timeout=seconds, progress=progress)
+                progress.say(f"{target.title}: {counted(number, 'machine')} replaced")
+            if not wait:
+                await rollouts.restart(client, chosen)
+                for target in chosen:
+                    progress.say(f"{target.title}: its machines are being replaced")
+
+
+@rollout.command()
+@_target
+@flags.connection
+async def pause(name: str, groups: tuple[str, ...], *, control_plane: bool, connect: flags.Connection) -> None:
+    """Pause Cluster API for a control plane or worker node groups: nothing is replaced, scaled or remediated.
+
+    \b
+    Example:
+      espalier rollout pause garden md-0
+    """
+    await _each(rollouts.pause, name, groups, control_plane, connect, "is paused", "was paused already")
+
+
+@rollout.command()
+@_target
+@flags.connection
+async def resume(name: str, groups: tuple[str, ...], *, control_plane: bool, connect: flags.Connection) -> None:
+    """Resume what was paused.
+
+    \b
+    Example:
+      espalier rollout resume garden md-0
+    """
+    await _each(rollouts.resume, name, groups, control_plane, connect, "goes on", "was not paused")
+
+
+@rollout.command()
+@_target
+@flags.connection
+async def undo(name: str, groups: tuple[str, ...], *, control_plane: bool, connect: flags.Connection) -> None:
+    """Take back a restart that is under way: machines that were not replaced yet stay.
+
+    A change of the cluster's spec is taken back in its manifest, not here.
+
+    \b
+    Example:
+      espalier rollout undo garden md-0
+    """
+    _check(groups, control_plane=control_plane)
+    async with connection.connect(connect) as connected:
+        owner = await rollouts.cluster(connected.client, Key(connected.namespace, name))
+        with Progress() as progress:
+            for target in await rollouts.targets(connected.client, owner, groups, control_plane=control_plane):
+                number = await rollouts.undo(connected.client, owner, target)
+                progress.say(f"{target.title}: the restart is taken back, {counted(number, 'machine')} of before stay")
+
+
+async def _each(
+    act: Callable[..., Any],
+    name: str,
+    groups: tuple[str, ...],
+    control_plane: bool,
+    connect: flags.Connection,
+    done: str,
+    before: str,
+) -> None:
+    _check(groups, control_plane=control_plane)
+    async with connection.connect(connect) as connected:
+        owner = await rollouts.cluster(connected.client, Key(connected.namespace, name))
+        with Progress() as progress:
+            for target in await rollouts.targets(connected.client, owner, groups, control_plane=control_plane):
+                has_changed = await act(connected.client, target)
+                progress.say(f"the rollout of {target.title} {done if has_changed else before}")

@@ -1,0 +1,302 @@
+"""Rollouts that a command asks for, on the objects of Cluster API alone: no controller acts on them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from espalier.api import conditions
+from espalier.api.capi import cluster as capi
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from espalier.api.crd import crd_of
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import MOVE_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.flux import KUSTOMIZATION
+from espalier.api.identity import ClusterIdentity
+from espalier.api.meta import Tree
+from espalier.api.resource import Key, Resource
+from espalier.cli.clusters import rollouts
+from espalier.cli.clusters.rollouts import Target
+from espalier.cli.kit.failures import Failure, Overdue, Usage
+from espalier.cli.kit.progress import Progress
+from espalier.clusterapi.rollouts import is_before_rollout
+from espalier.kube.client import Client, PatchType
+from espalier.kube.objects import Object
+from tests.support.objects import flux_kinds
+from tests.support.servers.embedded_server import client_of, new_server
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "docker.yaml"
+GARDEN = Key("default", "garden")
+LABELS = ClusterIdentity.of(GARDEN).labels
+KINDS = (Cluster, capi.Cluster, KubeadmControlPlane, MachineDeployment, MachineSet, Machine)
+TEMPLATE = {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DockerMachineTemplate", "name": "garden"}
+CONTROL_PLANE = {"cluster.x-k8s.io/control-plane": "", "cluster.x-k8s.io/control-plane-name": "garden"}
+WORKERS = {"cluster.x-k8s.io/deployment-name": "garden-md-0"}
+IN_PLACE = {"upgradeRolloutStrategy": {"type": "InPlace"}}
+
+
+class Site:
+    """A management cluster with the objects of cluster `garden`: a control plane of one machine, two workers."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    @classmethod
+    async def made(cls, *, in_place: bool = False, labels: dict[str, str] | None = None) -> Site:
+        server = new_server()
+        await server.start()
+        site = cls(client_of(server))
+        await site.client.create(NAMESPACE, {"metadata": {"name": SYSTEM_NAMESPACE}})
+        for kind in KINDS:
+            await site.client.create(CUSTOM_RESOURCE_DEFINITION, msgspec.to_builtins(crd_of(kind)))
+        await site.client.create(CUSTOM_RESOURCE_DEFINITION, flux_kinds.DEFINITION)
+        cluster = next(yaml.safe_load_all(EXAMPLE.read_text()))
+        cluster["metadata"] |= {"namespace": "default", "labels": labels or {}}
+        if in_place:
+            cluster["spec"]["controlPlaneConfiguration"] |= IN_PLACE
+            cluster["spec"]["workerNodeGroupConfigurations"][0] |= IN_PLACE
+        await site.client.create(Cluster.resource, cluster)
+        reference = TEMPLATE | {"kind": "DockerCluster"}
+        await site.add(capi.Cluster.resource, "garden", {}, {"infrastructureRef": reference})
+        template = {"spec": {"infrastructureRef": TEMPLATE}}
+        spec: Tree = {"version": "v1.35.1", "machineTemplate": template, "kubeadmConfigSpec": {}, "replicas": 1}
+        await site.add(KubeadmControlPlane.resource, "garden", {}, spec)
+        machine = {"clusterName": "garden", "bootstrap": {"dataSecretName": "x"}, "infrastructureRef": TEMPLATE}
+        selector = {"matchLabels": WORKERS}
+        spec = {"clusterName": "garden", "template": {"spec": machine, "metadata": {"labels": WORKERS}}}
+        await site.add(MachineDeployment.resource, "garden-md-0", {}, spec | {"selector": selector, "replicas": 2})
+        for name, labels_ in (("cp-1", CONTROL_PLANE), ("md-1", WORKERS), ("md-2", WORKERS)):
+            await site.add(Machine.resource, name, labels_, machine)
+        return site
+
+    async def add(self, resource: Resource, name: str, labels: Tree, spec: Tree) -> Object:
+        metadata = {"name": name, "namespace": SYSTEM_NAMESPACE, "labels": LABELS | labels}
+        tree = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
+        return await self.client.create(resource, tree)
+
+    async def change(self, resource: Resource, name: str, **change: Any) -> None:
+        await self.client.patch(resource, name, SYSTEM_NAMESPACE, patch=change, type=PatchType.MERGE)
+
+    async def owner(self) -> Object:
+        return await rollouts.cluster(self.client, GARDEN)
+
+    async def target(self, group: str = "") -> Target:
+        groups = [group] if group else []
+        (target,) = await rollouts.targets(self.client, await self.owner(), groups, control_plane=not group)
+        return target
+
+    async def refusal(self, group: str = "") -> str:
+        with pytest.raises(Failure) as refused:
+            await rollouts.check_restart(self.client, [await self.target(group)], replaces_in_place=False)
+        return str(refused.value)
+
+
+BOTH = pytest.mark.parametrize("group", ["", "md-0"], ids=["control plane", "workers"])
+
+
+@BOTH
+async def test_a_restart_sets_a_time_and_nothing_else(group: str) -> None:
+    site = await Site.made()
+    target = await site.target(group)
+    await rollouts.check_restart(site.client, [target], replaces_in_place=False)
+    after = await rollouts.restart(site.client, [target])
+    changed = await site.target(group)
+    assert changed.after == after
+    expected = target.object.tree["spec"]
+    expected["rollout"] = {**expected.get("rollout", {}), "after": after}
+    assert changed.object.tree["spec"] == expected
+
+
+@BOTH
+async def test_a_restart_of_another_object_is_refused(group: str) -> None:
+    """Deleted and created again since it was read."""
+    site = await Site.made()
+    target = await site.target(group)
+    resource, name = type(target.typed).resource, target.object.name
+    await site.client.delete(resource, name, SYSTEM_NAMESPACE)
+    await site.add(resource, name, {}, target.object.tree["spec"])
+    with pytest.raises(Exception, match="uid"):
+        await rollouts.restart(site.client, [target])
+
+
+@BOTH
+async def test_a_paused_rollout_is_not_restarted(group: str) -> None:
+    site = await Site.made()
+    assert await rollouts.pause(site.client, await site.target(group))
+    assert not await rollouts.pause(site.client, await site.target(group))
+    assert "is paused: `espalier rollout resume` it before" in await site.refusal(group)
+    assert await rollouts.resume(site.client, await site.target(group))
+    assert not await rollouts.resume(site.client, await site.target(group))
+    await rollouts.check_restart(site.client, [await site.target(group)], replaces_in_place=False)
+
+
+async def test_a_pause_of_workers_by_annotation_is_resumed() -> None:
+    site = await Site.made()
+    metadata = {"annotations": {"cluster.x-k8s.io/paused": "true"}}
+    await site.change(MachineDeployment.resource, "garden-md-0", metadata=metadata)
+    assert await rollouts.resume(site.client, await site.target("md-0"))
+    assert not (await site.target("md-0")).is_paused
+
+
+@BOTH
+async def test_an_upgrade_in_place_is_left_alone(group: str) -> None:
+    site = await Site.made()
+    metadata = {"annotations": {"cluster.x-k8s.io/paused": "in-place-upgrade"}}
+    target = await site.target(group)
+    await site.change(type(target.typed).resource, target.object.name, metadata=metadata)
+    assert "is being upgraded in place: wait for it" in await site.refusal(group)
+    for act in (rollouts.pause, rollouts.resume):
+        with pytest.raises(Failure, match="is being upgraded in place"):
+            await act(site.client, await site.target(group))
+
+
+@BOTH
+async def test_machines_without_room_stay_unless_asked(group: str) -> None:
+    site = await Site.made(in_place=True)
+    assert "give --replace-machines if there is room" in await site.refusal(group)
+    await rollouts.check_restart(site.client, [await site.target(group)], replaces_in_place=True)
+
+
+@BOTH
+async def test_a_scheduled_rollout_is_not_moved(group: str) -> None:
+    site = await Site.made()
+    target = await site.target(group)
+    later = conditions.timestamp(datetime.now(UTC) + timedelta(days=1))
+    await site.change(type(target.typed).resource, target.object.name, spec={"rollout": {"after": later}})
+    assert f"found {later}, which is to come; remove it before" in await site.refusal(group)
+
+
+async def test_a_paused_cluster_is_not_restarted() -> None:
+    site = await Site.made()
+    await site.change(capi.Cluster.resource, "garden", spec={"paused": True})
+    assert "Cluster garden of Cluster API is paused" in await site.refusal()
+
+
+async def test_a_cluster_that_is_moved_is_left_alone() -> None:
+    site = await Site.made()
+    patch = {"metadata": {"annotations": {MOVE_ANNOTATION: "x"}}}
+    await site.client.patch(Cluster.resource, "garden", "default", patch=patch, type=PatchType.MERGE)
+    with pytest.raises(Failure, match="is being moved"):
+        await site.owner()
+
+
+async def test_an_unknown_group_and_cluster_are_named() -> None:
+    site = await Site.made()
+    with pytest.raises(Usage, match="GROUP: found md-1, allowed: md-0; --control-plane for the control plane"):
+        await rollouts.targets(site.client, await site.owner(), ["md-1"], control_plane=False)
+    with pytest.raises(Failure, match="cluster default/orchard does not exist"):
+        await rollouts.cluster(site.client, Key("default", "orchard"))
+
+
+async def test_objects_of_another_namespace_are_not_taken() -> None:
+    """A Cluster of the same name in another namespace has no machines of its own."""
+    site = await Site.made()
+    other = next(yaml.safe_load_all(EXAMPLE.read_text()))
+    other["metadata"]["namespace"] = "kube-public"
+    await site.client.create(Cluster.resource, other)
+    owner = await rollouts.cluster(site.client, Key("kube-public", "garden"))
+    with pytest.raises(Failure, match="has no control plane of Cluster API here"):
+        await rollouts.targets(site.client, owner, [], control_plane=True)
+
+
+@BOTH
+async def test_a_restart_under_way_is_taken_back(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = await Site.made()
+    now = datetime.now(UTC) + timedelta(minutes=1)
+
+    async def later(_client: Client) -> datetime:
+        return now
+
+    monkeypatch.setattr(rollouts, "server_time", later)
+    await rollouts.restart(site.client, [await site.target(group)])
+    assert await rollouts.undo(site.client, await site.owner(), await site.target(group)) == (2 if group else 1)
+    assert (await site.target(group)).after is None
+    with pytest.raises(Failure, match="there is nothing to undo"):
+        await rollouts.undo(site.client, await site.owner(), await site.target(group))
+
+
+async def outdated(site: Site) -> None:
+    status = {"replicas": 3, "upToDateReplicas": 1}
+    patch = {"status": status}
+    await site.client.patch(
+        KubeadmControlPlane.resource,
+        "garden",
+        SYSTEM_NAMESPACE,
+        patch=patch,
+        type=PatchType.MERGE,
+        subresource="status",
+    )
+
+
+async def test_a_changed_spec_is_taken_back_in_its_manifest() -> None:
+    site = await Site.made()
+    await outdated(site)
+    with pytest.raises(Failure, match="change the spec back in your manifest, and apply it"):
+        await rollouts.undo(site.client, await site.owner(), await site.target())
+
+
+async def test_a_change_from_git_is_taken_back_in_its_file() -> None:
+    labels = {f"{KUSTOMIZATION.group}/name": "garden", f"{KUSTOMIZATION.group}/namespace": "flux-system"}
+    site = await Site.made(labels=labels)
+    await site.client.create(NAMESPACE, {"metadata": {"name": "flux-system"}})
+    kustomization = {
+        "metadata": {"name": "garden", "namespace": "flux-system"},
+        "spec": {
+            "path": "clusters/garden",
+            "interval": "1m",
+            "prune": True,
+            "sourceRef": {"kind": "GitRepository", "name": "x"},
+        },
+    }
+    await site.client.create(KUSTOMIZATION, kustomization)
+    await outdated(site)
+    with pytest.raises(Failure, match=r"change clusters/garden/\S+ there"):
+        await rollouts.undo(site.client, await site.owner(), await site.target())
+
+
+async def test_a_wait_tells_how_far_a_restart_came() -> None:
+    site = await Site.made()
+    target = await site.target("md-0")
+    after = conditions.timestamp(datetime.now(UTC) + timedelta(minutes=1))
+    with pytest.raises(Overdue, match="worker node group md-0: 0 of 2 machines new, 2 old, 0 ready after"):
+        await rollouts.until_replaced(site.client, target, after, timeout=0.2, progress=Progress())
+
+
+async def test_a_wait_ends_when_all_are_new_and_ready() -> None:
+    site = await Site.made()
+    target, after = await site.target("md-0"), "2001-01-01T00:00:00Z"
+    now = conditions.timestamp(datetime.now(UTC))
+    ready = {"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": now}
+    for name in ("md-1", "md-2"):
+        await site.client.patch(
+            Machine.resource,
+            name,
+            SYSTEM_NAMESPACE,
+            patch={"status": {"conditions": [ready]}},
+            type=PatchType.MERGE,
+            subresource="status",
+        )
+    assert await rollouts.until_replaced(site.client, target, after, timeout=5, progress=Progress()) == 2
+
+
+@pytest.mark.parametrize(
+    ("created", "after", "expected"),
+    [
+        ("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z", True),
+        ("2026-01-01T00:00:01Z", "2026-01-01T00:00:01Z", False),
+        ("2026-01-01T00:00:00Z", "2026-01-01T00:00:03Z", False),
+        ("2026-01-01T00:00:00Z", None, False),
+        (None, "2026-01-01T00:00:01Z", False),
+        ("2026-01-01T00:00:00Z", "soon", False),
+    ],
+)
+def test_a_time_replaces_what_is_older(created: str | None, after: str | None, *, expected: bool) -> None:
+    now = datetime(2026, 1, 1, 0, 0, 2, tzinfo=UTC)
+    assert is_before_rollout(created, after, now) is expected
