@@ -85,7 +85,8 @@ def transition_time(before: Timed | None, status: str, now: str) -> str:
 
 def timestamp(moment: datetime) -> str:
     """A moment as Kubernetes writes it: UTC, whole seconds."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    return f"{utc.year}-{utc.month:02}-{utc.day:02}T{utc.hour:02}:{utc.minute:02}:{utc.second:02}Z"
 
 
 def parse_timestamp(text: str) -> datetime | None:

@@ -26,9 +26,24 @@ def stated(
     timestamp = condition_list.timestamp(now)
     result = dict(before)
     for statement in wanted:
-        since = condition_list.transition_time(before.get(statement.type), statement.status, timestamp)
+        observed = before.get(statement.type)
+        if observed is not None and _says_the_same(observed, statement, generation):
+            result[statement.type] = observed
+            continue
+        since = condition_list.transition_time(observed, statement.status, timestamp)
         result[statement.type] = replace(statement, last_transition_time=since, observed_generation=generation)
     return [result[type_] for type_ in sorted(result)]
+
+
+def _says_the_same(observed: Condition, wanted: Condition, generation: int) -> bool:
+    """True if nothing of a condition would change, which is the usual case."""
+    return (
+        observed.status == wanted.status
+        and observed.reason == wanted.reason
+        and observed.message == wanted.message
+        and observed.observed_generation == generation
+        and bool(observed.last_transition_time)
+    )
 
 
 def summary(type_: str, parts: Sequence[Condition], *, reason: str, otherwise: str) -> Condition:

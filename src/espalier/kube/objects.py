@@ -42,6 +42,13 @@ def _view(raw: bytes, type_: type[object]) -> object:
 _tree: Callable[[bytes], dict[str, Any]] = json_trees.decoder(dict[str, Any])
 
 
+class _WithSpec(Struct):
+    spec: Raw = Raw(b"null")
+
+
+_decode_spec: Callable[[bytes], _WithSpec] = json_trees.decoder(_WithSpec)
+
+
 class Object:
     """One object of the API. Equal when the bytes are. The values it gives are shared: treat them as read-only."""
 
@@ -92,6 +99,11 @@ class Object:
     def tree(self) -> dict[str, Any]:
         """The whole object as dicts and lists, built again at each call (so it may be changed)."""
         return _tree(self.raw)
+
+    @property
+    def raw_spec(self) -> bytes:
+        """The bytes of `spec`; those of null if there is none."""
+        return bytes(_decode_spec(self.raw).spec)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Object) and self.raw == other.raw

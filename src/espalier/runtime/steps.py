@@ -22,6 +22,7 @@ async def run(steps: Sequence[Step[S]], scope: S) -> Outcome:
 
     An exception is raised with a note that names the step.
     """
+    log = _log.bind()  # once: a logger that is not bound looks up its level at each call
     for step in steps:
         name = name_of(step)
         try:
@@ -30,9 +31,9 @@ async def run(steps: Sequence[Step[S]], scope: S) -> Outcome:
             error.add_note(f"in step {name}")
             raise
         if not isinstance(outcome, Continue):
-            _log.debug("step", step=name, outcome=outcome)
+            log.debug("step", step=name, outcome=outcome)
             return outcome
-        _log.debug("step", step=name, outcome="Continue")
+        log.debug("step", step=name, outcome="Continue")
     return Done()
 
 

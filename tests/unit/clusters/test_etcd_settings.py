@@ -11,6 +11,7 @@ from espalier.api.eksa.reasons import Reason
 from espalier.clusters.act.steps import STEPS, check_etcd, check_in_place
 from espalier.clusters.observe.rules.etcd_settings import removed_setting
 from espalier.clusters.observe.scope import Scope
+from espalier.kube.objects import Object, encode_json
 from espalier.runtime.outcome import Continue, Wait
 
 OLD = "v3.6.8-eks-1-36-1"
@@ -54,7 +55,8 @@ def test_what_the_next_etcd_takes_is_not_named(found: dict[str, Any], wanted: st
 
 
 def scope(tree: dict[str, Any] | None, wanted: str) -> Scope:
-    found = {} if tree is None else {"garden": SimpleNamespace(tree=tree, key="eksa-system/garden")}
+    metadata = {"namespace": "eksa-system", "name": "garden"}
+    found = {} if tree is None else {"garden": Object(encode_json({"metadata": metadata, **tree}))}
     objects = SimpleNamespace(of=lambda _: found)
     components = SimpleNamespace(distro=SimpleNamespace(etcd_version=wanted))
     return cast(Scope, SimpleNamespace(capi_objects=objects, components=components))

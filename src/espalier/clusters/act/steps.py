@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.eksa.events import Event
 from espalier.api.eksa.group import CLUSTER_FINALIZER
@@ -44,6 +46,7 @@ from espalier.clusters.act.workload_steps import (
     copy_credentials_to_workload,
     install_workload_objects,
 )
+from espalier.clusters.design.gate import SPECS
 from espalier.clusters.observe.rules import messages
 from espalier.clusters.observe.rules.etcd_settings import removed_setting
 from espalier.clusters.observe.rules.sharing import linked
@@ -185,12 +188,17 @@ def check_etcd(scope: Scope) -> Decision:
     components = scope.components
     if control_plane is None or components is None:
         return Continue()
-    sentence = removed_setting(control_plane.tree, components.distro.etcd_version)
+    sentence = _removed_setting(control_plane.raw_spec, components.distro.etcd_version)
     return (
         Wait(Reason.ETCD_SETTINGS_REMOVED, f"KubeadmControlPlane {control_plane.key}: {sentence}")
         if sentence
         else Continue()
     )
+
+
+@lru_cache(maxsize=SPECS)
+def _removed_setting(spec: bytes, wanted: str) -> str:
+    return removed_setting({"spec": json_trees.decode(spec)}, wanted)
 
 
 async def settle(ctx: ClusterContext) -> Outcome:

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum, StrEnum
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
@@ -51,6 +52,9 @@ gate."""
 CHANGING = f"{OPENED}:existing"
 """The same for a cluster that existed before the change: if its Cluster API objects are missing, they were deleted or
 not restored, and must not be recreated."""
+
+SPECS = 1024
+"""The size of the cache of specs."""
 
 _DIGEST_BYTES = 20
 
@@ -179,5 +183,10 @@ def _digest(content: Any, key: bytes) -> str:
 
 def _content(object_: Object) -> list[Any]:
     group = object_.head.api_version.rpartition("/")[0]  # the API version of a kind is not content
-    spec = json_trees.without_nulls(object_.tree.get("spec") or {})
-    return [group, object_.kind, object_.namespace, object_.name, spec]
+    return [group, object_.kind, object_.namespace, object_.name, _canonical(object_.raw_spec)]
+
+
+@lru_cache(maxsize=SPECS)
+def _canonical(spec: bytes) -> msgspec.Raw:
+    """A spec in the form that is hashed. Specs rarely change, statuses often."""
+    return msgspec.Raw(_encode(json_trees.without_nulls(json_trees.decode(spec) or {})))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import msgspec
@@ -38,11 +39,13 @@ _NUMBERED = re.compile(r"(.*)-([1-9][0-9]{0,8})")
 _EARLIER_TEMPLATES = 20
 
 
+@cache
 def is_of_cluster(resource: Resource) -> bool:
     """True if a cluster has one object of the kind, under its own name."""
     return resource in (capi.Cluster.resource, KubeadmControlPlane.resource) or infrastructure.is_cluster(resource)
 
 
+@cache
 def is_template(resource: Resource) -> bool:
     """True for kinds of templates from which machines are made; they are written before the objects that refer to
     them.

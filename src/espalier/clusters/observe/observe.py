@@ -337,6 +337,9 @@ class ClusterObserver:
         by_kind: dict[Resource, dict[str, Object]] = {}
         taken: list[Taken] = []
         for resource, cache in self.written.items():
+            if not cache:  # as those of most providers
+                by_kind[resource] = {}
+                continue
             labelled = cache.by_index(BY_CLUSTER, str(key))
             if resource in self.extra_kinds:  # users label Secrets with a cluster's name too
                 labelled = [object_ for object_ in labelled if ownership.owned_fields(object_) is not None]

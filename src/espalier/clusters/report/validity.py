@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.cluster import Cluster, ClusterSpec
 from espalier.api.eksa.identity_providers import OIDCConfig
 from espalier.api.eksa.reasons import Reason
 from espalier.api.violations import Violation
@@ -148,16 +149,38 @@ def linked_violations(
     yield from (bottlerocket if is_made else operating_systems).in_place(provider, cluster.spec, children)
 
 
+class _Judged(NamedTuple):
+    """What was judged of a Cluster and its linked objects, and the violations."""
+
+    spec: ClusterSpec
+    annotations: Mapping[str, str]
+    children: tuple[Object, ...]
+    is_made: bool
+    violations: tuple[Violation, ...]
+
+
+def _violations(scope: Scope) -> tuple[Violation, ...]:
+    """The violations of the Cluster by itself and with its linked objects, held by the render input: from one
+    reconcile to the next hardly ever one of them changes.
+    """
+    is_made = scope.capi_objects.cluster_object is not None
+    children = tuple(child for _, child in scope.children)
+    question = (scope.spec, scope.cluster.metadata.annotations, children, is_made)
+    held = vars(scope.render_input) if scope.render_input is not None else {}
+    last: _Judged | None = held.get("judged")
+    if last is None or last[:-1] != question:
+        rules = content.violations(scope.cluster, scope.providers)
+        linked = linked_violations(scope.cluster, scope.providers, children, is_made=is_made)
+        last = held["judged"] = _Judged(*question, (*rules, *linked))
+    return last.violations
+
+
 def _content(scope: Scope) -> Wait | None:
-    rules = content.violations(scope.cluster, scope.providers)
     name, _, digest = scope.capi_objects.installed_cni.rpartition("-")
     # An older manager that allowed the change may have left it half-way: either plugin is accepted then.
     installed = name if digest != names.UNFINISHED else ""
     other = changes.other_plugin(scope.spec, installed)
-    is_made = scope.capi_objects.cluster_object is not None
-    children = [child for _, child in scope.children]
-    linked = linked_violations(scope.cluster, scope.providers, children, is_made=is_made)
-    violations = [*rules, *linked, *other, *changes.too_early(scope.cluster, running(scope.capi_objects))]
+    violations = [*_violations(scope), *other, *changes.too_early(scope.cluster, running(scope.capi_objects))]
     return Wait(Reason.CLUSTER_INVALID, "; ".join(map(str, violations))) if violations else None
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from espalier.api import json_trees
 from espalier.api.meta import Tree
-from espalier.kube.fields import item_by_keys, item_by_value
+from espalier.kube.fields import KNOWN_PARTS, item_by_keys, item_by_value
 from espalier.kube.server_side_apply.structure import Node
 
 
@@ -24,6 +25,8 @@ def element_of(item: Any, node: Node) -> str:
     """The path element of a list's item. Keys that are missing have their default, if there is one."""
     if node.list_type == "set" or not isinstance(item, dict):
         return item_by_value(item)
+    if len(node.keys) == 1 and type(value := item.get(node.keys[0])) is str:  # the usual case
+        return _element_by_name(node.keys[0], value)
     keys: Tree = {}
     for name in node.keys:
         value = item.get(name)
@@ -33,6 +36,11 @@ def element_of(item: Any, node: Node) -> str:
         if value is not None:
             keys[name] = value
     return item_by_keys(keys)
+
+
+@lru_cache(maxsize=KNOWN_PARTS)
+def _element_by_name(key: str, value: str) -> str:
+    return item_by_keys({key: value})
 
 
 def elements_of(items: list[Any], node: Node) -> dict[str, Any]:
