@@ -49,10 +49,10 @@ class Member:
     @property
     def version(self) -> str:
         """The Kubernetes version of a machine, which is that of its kubelet, or that which others should have."""
-        spec, status = self.tree.get("spec") or {}, self.tree.get("status") or {}
+        spec, status = _map(self.tree, "spec"), _map(self.tree, "status")
         template = spec.get("template")  # text in machine configs of vSphere
         of_template = (template.get("spec") or {}) if isinstance(template, dict) else {}
-        of_node = (status.get("nodeInfo") or {}).get("kubeletVersion") if self.kind == "Machine" else ""
+        of_node = _map(status, "nodeInfo").get("kubeletVersion") if self.kind == "Machine" else ""
         return str(of_node or spec.get("version") or spec.get("kubernetesVersion") or of_template.get("version") or "")
 
     def members(self) -> Iterator[Member]:
@@ -116,14 +116,14 @@ def state_of(tree: Tree) -> State:
     deletion = conditions.get("Deleting", {})
     if "Deleting" in busy and deletion.get("message"):  # who blocks a drain; Ready has only the stage
         reason, message = deletion.get("reason", ""), deletion["message"]
-    elif condition["status"] == "True" and busy:
+    elif condition.get("status") == "True" and busy:
         message = next((text for type_ in busy if (text := conditions.get(type_, {}).get("message"))), message)
-    return State(condition["status"], reason, message, condition.get("lastTransitionTime", ""), busy)
+    return State(condition.get("status", ""), reason, message, condition.get("lastTransitionTime", ""), busy)
 
 
 def _checked(tree: Tree) -> State:
     """State of a linked object, which a provider's controller has checked against its infrastructure."""
-    status = tree.get("status") or {}
+    status = _map(tree, "status")
     valid = status.get("specValid")
     if not isinstance(valid, bool):
         return State()
@@ -198,5 +198,17 @@ def _rank(tree: Tree) -> tuple[int, str, str]:
     return (next((at for at, end in enumerate(_ORDER) if kind.endswith(end)), -1), kind, tree["metadata"]["name"])
 
 
+def _map(tree: Tree, name: str) -> Tree:
+    """A part of an object; empty if it is none."""
+    part = tree.get(name)
+    return part if isinstance(part, dict) else {}
+
+
 def _conditions(tree: Tree) -> dict[str, Tree]:
-    return {condition["type"]: condition for condition in tree.get("status", {}).get("conditions", ())}
+    """The conditions of an object by their types. Kinds of others may have anything in their place."""
+    conditions = _map(tree, "status").get("conditions")
+    return {
+        str(condition.get("type", "")): {name: value for name, value in condition.items() if isinstance(value, str)}
+        for condition in (conditions if isinstance(conditions, list) else ())
+        if isinstance(condition, dict)
+    }

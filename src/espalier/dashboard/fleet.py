@@ -16,6 +16,7 @@ from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.printable import quoted
 from espalier.api.resource import Key
 from espalier.clusters.design import names
+from espalier.clusters.design.render_input import group_count
 from espalier.clusters.observe.rules import releases
 from espalier.clusters.observe.scope import is_self_managed, read
 from espalier.clusters.report.status import reported
@@ -123,7 +124,7 @@ def row_of(object_: Object, facts: ReleaseFacts, managers: Mapping[str, str], no
         behind=behind,
         drift=None if synced is None or synced.status == "Unknown" else synced.status == "False",
         control_planes=plane.count if plane is not None else 0,
-        workers=sum(group.count or 0 for group in spec.worker_node_group_configurations),
+        workers=sum(map(group_count, spec.worker_node_group_configurations)),
         since=ready.last_transition_time if ready is not None else "",
         created=metadata.creation_timestamp or "",
         reason=ready.reason if ready is not None and ready.status != "True" else "",

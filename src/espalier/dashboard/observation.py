@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import timedelta
 
 from espalier.api import conditions
@@ -12,8 +12,8 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.printable import quoted
-from espalier.api.resource import Resource
 from espalier.kube.client import Client
+from espalier.kube.discovery import ServedResource
 from espalier.kube.errors import Forbidden, NotFound, Unauthorized, Unreachable
 from espalier.kube.objects import Object, encode_json
 from espalier.kube.wire import Request, Response, Stream, Transport
@@ -25,6 +25,7 @@ from espalier.runtime.transforms import strip_managed_fields
 PATIENCE = 2.0
 """Seconds without an answer from which the page says so."""
 _LONGEST = 500
+_POLL = 0.05
 
 
 class NotRead(RuntimeError):
@@ -77,6 +78,16 @@ class Watched:
         # Spreads watches in time, guards nothing.
         self.caches = Caches(client, rng=random.Random(), options=Options(namespaces=namespaces))  # noqa: S311
 
+    async def wait_filled(self, seconds: float) -> None:
+        """Wait until each kind is read, or can't be; not longer than that."""
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + seconds
+        while loop.time() < ends:
+            troubles = self.caches.troubles
+            if all(cache.synced or cache.source.resource in troubles for cache in self.caches.all):
+                return
+            await asyncio.sleep(_POLL)
+
     def banner(self) -> str:
         """A sentence while the API server does not answer; else empty."""
         since = self.caches.silent_since
@@ -119,9 +130,12 @@ _NAMESPACE = ". If you may list them in one namespace, start `espalier dashboard
 class Observation(Watched):
     """The kinds of which all objects are watched."""
 
-    def __init__(self, client: Client, clock: Clock, namespaces: tuple[str, ...], served: Iterable[Resource]) -> None:
+    def __init__(
+        self, client: Client, clock: Clock, namespaces: tuple[str, ...], served: Sequence[ServedResource]
+    ) -> None:
+        """`served`: the kinds of the API server."""
         super().__init__(client, clock, namespaces)
-        self.served = frozenset(served)
+        self.served = served
         of, within = self.caches.of, SYSTEM_NAMESPACE if namespaces else None
         self.clusters = of(Cluster.resource, optional=True)
         self.releases = of(EKSARelease.resource, optional=True)

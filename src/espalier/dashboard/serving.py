@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.resources import files
@@ -10,11 +11,16 @@ from importlib.resources import files
 import msgspec
 from aiohttp import web
 
+from espalier.api.resource import Key
+from espalier.dashboard.cluster_view import ClusterView
+from espalier.dashboard.cluster_watch import ClusterWatch, kinds_of
 from espalier.dashboard.feed import Changes, Feed
 from espalier.dashboard.guard import HEADERS, Guard
 from espalier.dashboard.html import page as frames
 from espalier.dashboard.html.page import Frame, Link
 from espalier.dashboard.observation import Observation
+from espalier.dashboard.opened import Opened, TooMany
+from espalier.dashboard.plans import Planner
 from espalier.dashboard.views import FleetView, View
 from espalier.runtime.serving import HttpServer
 
@@ -28,18 +34,26 @@ SEND_WITHIN = 30.0
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _STATIC = ("dashboard.css", "dashboard.js", "icon.svg")
 
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+"""Names of objects, and of namespaces."""
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Dashboard:
     """Pages of what is observed. Use `running`."""
 
-    def __init__(self, observation: Observation, *, server: str) -> None:
+    def __init__(self, observation: Observation, *, server: str, planner: Planner) -> None:
+        """`server` is the name of the API server for people; `planner` plans a cluster as it is."""
         scope = f"namespace {', '.join(observation.namespaces)}" if observation.namespaces else "all namespaces"
         self._guard = Guard()
         self._observation = observation
         self._frame = Frame(self._guard.root, server, scope, (Link("", "Clusters"),))
         self._fleet = FleetView(observation, self._frame)
+        self._planner = planner
+        self._planning = asyncio.Semaphore(1)
+        self._kinds = kinds_of(observation.served)
+        self._clusters = Opened(self._open_cluster)
         self._streams = 0
         self._ending = asyncio.Event()
         self._port = 0
@@ -66,7 +80,11 @@ class Dashboard:
         await server.start()
         self._port = server.port
         loop = asyncio.get_running_loop()
-        tasks = [loop.create_task(self._observation.caches.run()), loop.create_task(self._fleet.run())]
+        tasks = [
+            loop.create_task(self._observation.caches.run()),
+            loop.create_task(self._fleet.run()),
+            loop.create_task(self._clusters.run()),
+        ]
         try:
             yield
         finally:
@@ -84,6 +102,8 @@ class Dashboard:
                 web.get("/", self._open),
                 web.get(root, self._page_of_fleet),
                 web.get(f"{root}events/fleet", self._events_of_fleet),
+                web.get(f"{root}clusters/{{namespace}}/{{name}}", self._page_of_cluster),
+                web.get(f"{root}events/clusters/{{namespace}}/{{name}}", self._events_of_cluster),
                 web.get(f"{root}static/{{name}}", self._static),
             ]
         )
@@ -122,6 +142,38 @@ class Dashboard:
 
     async def _events_of_fleet(self, request: web.Request) -> web.StreamResponse:
         return await self._stream(request, self._fleet)
+
+    def _open_cluster(self, key: Key) -> ClusterView:
+        observed = self._observation
+        limited = bool(observed.namespaces)
+        watch = ClusterWatch(observed.client, observed.clock, key, self._kinds, limited=limited)
+        return ClusterView(watch, self._frame, self._fleet, self._planner, self._planning)
+
+    async def _page_of_cluster(self, request: web.Request) -> web.StreamResponse:
+        key = self._key_of(request)
+        try:
+            async with self._clusters.use(key) as view:
+                await view.wait_filled()
+                if not view.exists:
+                    return _plain("Not found", f"There is no cluster {key.name} in namespace {key.namespace}.", 404)
+                return _html(view.page())
+        except TooMany as error:
+            return _plain("Too many", str(error), 503)
+
+    async def _events_of_cluster(self, request: web.Request) -> web.StreamResponse:
+        try:
+            async with self._clusters.use(self._key_of(request)) as view:
+                return await self._stream(request, view)
+        except TooMany as error:
+            return web.Response(status=503, text=f"{error}\n")
+
+    def _key_of(self, request: web.Request) -> Key:
+        """The object that a path names. Raises `HTTPNotFound` for one that can't exist, or is not shown."""
+        namespace, name = request.match_info["namespace"], request.match_info["name"]
+        only = self._observation.namespaces
+        if not (_NAME.fullmatch(namespace) and _NAME.fullmatch(name)) or (only and namespace not in only):
+            raise web.HTTPNotFound
+        return Key(namespace, name)
 
     async def _static(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info["name"]

@@ -6,6 +6,8 @@ import asyncio
 from abc import ABC, abstractmethod
 from contextlib import suppress
 
+import structlog
+
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.resource import Key
 from espalier.dashboard import fleet
@@ -41,7 +43,11 @@ class View(ABC):
         """Keep the fragments up to date until cancelled."""
         while True:
             self._wake.clear()
-            await self.update()
+            try:
+                await self.update()
+            except Exception as error:  # an object that nobody expected does not end the page
+                structlog.get_logger("espalier.dashboard").exception("a page could not be rendered")
+                self.feed.put(frames.banner(f"This page could not be rendered, and shows what was before: {error!r}"))
             await asyncio.sleep(PAUSE)
             with suppress(TimeoutError):
                 async with asyncio.timeout(AGAIN):
@@ -126,17 +132,20 @@ class FleetView(View):
         """True if another Cluster of the name manages clusters."""
         return any(row.is_management and other != key for other, row in self._rows.items() if other.name == key.name)
 
+    def row(self, object_: Object) -> fleet.ClusterRow:
+        """The row of a Cluster."""
+        return fleet.row_of(object_, self._facts, self._managers, self._watched.clock.now())
+
     def _render(self, key: Key) -> None:
         object_ = self._observation.clusters.get(key)
         if object_ is None:
             self._rows.pop(key, None)
             self.feed.remove(fleet_html.id_of(key))
             return
-        now = self._watched.clock.now()
-        row = fleet.row_of(object_, self._facts, self._managers, now)
+        row = self.row(object_)
         if self._rows.get(key) != row:
             self._rows[key] = row
-            self.feed.put(fleet_html.fragment(row, self.frame.root, now))
+            self.feed.put(fleet_html.fragment(row, self.frame.root, self._watched.clock.now()))
 
     def _notice(self) -> str:
         observed = self._observation

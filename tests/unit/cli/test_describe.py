@@ -17,10 +17,10 @@ from espalier.cli.clusters.describe import (
     _lines,
     _row,
     _top,
-    is_under_way,
     within,
 )
 from espalier.clusterapi.ownership_tree import Member, tree_of
+from espalier.upgrades.under_way import is_under_way
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

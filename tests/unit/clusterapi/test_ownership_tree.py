@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -146,3 +147,14 @@ def test_a_template_of_vsphere_is_text_and_no_version() -> None:
     assert Member({**machines, "spec": {"template": "ubuntu-1-35"}}).version == ""
     deployment = {"spec": {"template": {"spec": {"version": "v1.35.4"}}}}
     assert Member({**made("MachineDeployment", "vineyard-md-0"), **deployment}).version == "v1.35.4"
+
+
+@pytest.mark.parametrize("status", ["x", {"conditions": "x"}, {"conditions": [7, {}, {"type": 7, "status": []}]}])
+def test_malformed_conditions_count_as_none(status: object) -> None:
+    malformed = {
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1",
+        "kind": "Thing",
+        "metadata": {"name": "a", "uid": "u"},
+        "status": status,
+    }
+    assert tree_of(malformed, ()).is_healthy

@@ -13,18 +13,22 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
+from yarl import URL
 
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.meta import Tree
+from espalier.api.resource import Key
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.dashboard.guard import COOKIE, HEADERS
 from espalier.dashboard.observation import NotRead, Observation, ReadOnly
+from espalier.dashboard.opened import MOST
+from espalier.dashboard.plans import Plan
 from espalier.dashboard.serving import MOST_STREAMS, Dashboard
-from espalier.kube.client import Client
+from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Unreachable
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import ADMIN, Request, Response, Stream, Transport, User
@@ -45,6 +49,10 @@ def body(name: str, **status: Any) -> Tree:
             "datacenterRef": {"kind": "DockerDatacenterConfig", "name": name},
         },
     }
+
+
+async def no_plan(_client: Client, _key: Key) -> Plan:
+    return Plan(("  Nothing would change.",))
 
 
 class Broken:
@@ -123,7 +131,7 @@ async def served(*, user: User = ADMIN, namespaces: Sequence[str] = (), kinds: A
     transport = Broken(InProcessTransport(server, user))
     client = Client(ReadOnly(transport))
     observation = Observation(client, SystemClock(), tuple(namespaces), ())
-    dashboard = Dashboard(observation, server="api.example:6443")
+    dashboard = Dashboard(observation, server="api.example:6443", planner=no_plan)
     try:
         async with (
             dashboard.running(0),
@@ -300,3 +308,73 @@ async def test_server_ends_at_once_while_pages_are_followed() -> None:
         began = asyncio.get_running_loop().time()
     assert asyncio.get_running_loop().time() - began < 4
     response.close()
+
+
+async def test_page_of_a_cluster_has_its_plan_and_follows_it() -> None:
+    async with served() as env:
+        await env.admin.create(Cluster.resource, body("garden"))
+        await env.open()
+        page = await eventually(
+            lambda: env.page("clusters/default/garden"), lambda page: "Nothing would change." in page
+        )
+        assert "No manager has reported any yet." in page
+        number = re.search(r'data-number="(\d+)"', page)
+        assert number is not None
+        async with asyncio.timeout(20):
+            stream = env.changes("events/clusters/default/garden", int(number[1]))
+            await env.admin.patch(
+                Cluster.resource,
+                "garden",
+                "default",
+                patch={"spec": {"kubernetesVersion": "1.36"}},
+                type=PatchType.MERGE,
+            )
+            changes = await anext(stream)
+            assert [put[0] for put in changes["put"]] == ["s0-head", "s7-objects"]
+            assert "1.36" in changes["put"][0][2]
+            await env.admin.delete(Cluster.resource, "garden", "default")
+            changes = await anext(stream)
+            assert "There is no cluster garden in namespace default" in changes["put"][0][2]
+            await stream.aclose()
+
+
+@pytest.mark.parametrize("path", ["default/nobody", "Default/x", "default/..%2f..", "a%20b/c", f"default/{'x' * 300}"])
+async def test_page_of_no_cluster_says_so(path: str) -> None:
+    async with served() as env:
+        await env.open()
+        async with env.session.get(URL(f"{env.origin}{env.root}clusters/{path}", encoded=True)) as response:
+            assert response.status == 404
+
+
+async def test_only_the_namespace_that_is_shown_is_read() -> None:
+    async with served(namespaces=["orchard"]) as env:
+        await env.admin.create(Cluster.resource, body("garden"))
+        await env.open()
+        async with env.session.get(f"{env.origin}{env.root}clusters/default/garden") as response:
+            assert response.status == 404
+        assert "garden" not in await env.page()
+
+
+async def test_more_clusters_than_allowed_are_not_watched() -> None:
+    async with served() as env:
+        await env.open()
+        names = [f"garden-{number}" for number in range(MOST + 1)]
+        for name in names:
+            await env.admin.create(Cluster.resource, body(name))
+        readers = []
+        for name in names[:MOST]:
+            await env.page(f"clusters/default/{name}")
+            path = f"{env.root}events/clusters/default/{name}?since=0"
+            readers.append(await env.session.get(f"{env.origin}{path}"))
+        async with env.session.get(f"{env.origin}{env.root}clusters/default/{names[MOST]}") as response:
+            assert response.status == 503
+            assert "8 clusters are open already" in await response.text()
+        readers[0].close()
+
+        async def status() -> int:
+            async with env.session.get(f"{env.origin}{env.root}clusters/default/{names[MOST]}") as response:
+                return response.status
+
+        await eventually(status, lambda found: found == 200)
+        for reader in readers:
+            reader.close()

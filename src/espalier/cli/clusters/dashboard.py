@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 
 from espalier.api.printable import in_one_line
+from espalier.cli.clusters.dashboard_plans import plan_of
 from espalier.cli.kit import connection, flags, interrupts, output
 from espalier.cli.kit.commands import Command
 from espalier.cli.kit.failures import Failure
@@ -70,9 +71,9 @@ async def dashboard(
     for number in interrupts.ending():
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     try:
-        served = [entry.resource for entry in await Discovery(client).resources()]
+        served = await Discovery(client).resources()
         observation = Observation(client, SystemClock(), (namespace,) if namespace else (), served)
-        shown = Dashboard(observation, server=in_one_line(transport.host))
+        shown = Dashboard(observation, server=in_one_line(transport.host), planner=plan_of)
         try:
             async with shown.running(port):
                 output.say(f"The dashboard is at {shown.address}")

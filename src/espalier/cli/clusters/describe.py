@@ -41,7 +41,7 @@ from espalier.kube.objects import Object
 from espalier.providers.kinds import CATALOG
 from espalier.releases import UnknownKubernetesVersion, release_name, resolve
 from espalier.releases.contents import support_text
-from espalier.upgrades.node.containers import BEGINNING, UNDER_WAY
+from espalier.upgrades.under_way import is_under_way
 
 LAST_EVENTS = 8
 
@@ -267,12 +267,6 @@ def _pause(member: Member, annotations: Mapping[str, str]) -> str:
 
 def _without_a_message(state: State) -> str:
     return ", ".join(state.busy) if state.status == "True" else f"is {state.text}"
-
-
-def is_under_way(member: Member) -> bool:
-    """True for an upgrade that progresses as expected: it needs time, and no action."""
-    is_upgrade = member.kind in {kind.resource.kind for kind in UPGRADES}
-    return is_upgrade and member.state.reason in {*UNDER_WAY, *BEGINNING, "UpgradingNodes"}
 
 
 def within(fact: str, width: int) -> list[str]:

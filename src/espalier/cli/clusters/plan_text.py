@@ -59,6 +59,11 @@ def write(planned: Sequence[Planned]) -> None:
     output.write_styled("".join(f"{line}\n" for line in writer.summary([previews.now for previews in planned])))
 
 
+def lines(preview: Preview, width: int) -> list[str]:
+    """The lines about one cluster, without its name."""
+    return list(_TextWriter(colours=False, width=width)._body(preview))
+
+
 def _width() -> int:
     """As `shutil.get_terminal_size`, but importing that module takes longer than printing a plan."""
     columns = os.environ.get("COLUMNS", "")

@@ -101,6 +101,13 @@ class PlanRequest:
         ]
         return self._noticed(planned)
 
+    async def of_cluster(self, client: Client, key: Key) -> list[Planned]:
+        """One cluster as it is, as seen by a manager of this build; nothing if it does not exist any more."""
+        previews, objects = await self._snapshot(client, [key], [], None, starts=False)
+        if not any(object_.key == key for object_ in objects if object_.kind == Cluster.resource.kind):
+            return []
+        return self._noticed([Planned(previews.as_it_is(key))])
+
     def _noticed(self, planned: list[Planned]) -> list[Planned]:
         """Each preview says what could not be read, because its other results depend on that."""
         return [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -56,6 +56,8 @@ class Simulated(msgspec.Struct, frozen=True):
     """In the order in which they are written."""
     drift: tuple[str, ...] = ()
     """Objects that differ from what is rendered and stay so. The workload cluster is unknown."""
+    drifted: tuple[ObjectChange, ...] = ()
+    """The writes that would correct those, as far as one write does: each field as it is, and as it is rendered."""
     cni: CNIChange | None = None
     workload: tuple[ObjectChange, ...] = ()
     """Changes of the provider's objects in the workload cluster."""
@@ -143,10 +145,20 @@ def _settled(scope: Scope, here: Simulated, written: list[Change | Removal]) -> 
     corrected = drift.correctable(drifts, policy(scope.cluster.metadata.annotations))
     remedies = [item.remedy for item in corrected if isinstance(item.remedy, Change | Removal)]
     remedies.sort(key=lambda remedy: isinstance(remedy, Removal))
+    left = [item for item in drifts if item not in corrected]
     return replace(
         _simulated(here, _after(capi_objects, remedies), [*written, *remedies]),
-        drift=tuple(str(item) for item in drifts if item not in corrected),
+        drift=tuple(map(str, left)),
+        drifted=tuple(_drifted(left, capi_objects)),
     )
+
+
+def _drifted(drifts: Iterable[drift.Drift], capi_objects: ClusterAPIObjects) -> Iterator[ObjectChange]:
+    for item in drifts:
+        if isinstance(item.remedy, Removal):
+            yield _removed(item.remedy)
+        elif isinstance(item.remedy, Change):
+            yield _shown(item.remedy, capi_objects, {})
 
 
 def _simulated(here: Simulated, after: ClusterAPIObjects, written: Iterable[Change | Removal]) -> Simulated:

@@ -52,6 +52,8 @@ class Preview(msgspec.Struct, frozen=True):
     objects: tuple[ObjectChange, ...] = ()
     drift: tuple[str, ...] = ()
     """Objects that differ from what is rendered and stay so."""
+    drifted: tuple[ObjectChange, ...] = ()
+    """The writes that would correct those: each field as it is, and as it is rendered."""
     cni: CNIChange | None = None
     workload: tuple[ObjectChange, ...] = ()
     """Changes of the provider's objects in the workload cluster."""
@@ -220,6 +222,7 @@ class Previews:
             settled=simulated.settled,
             objects=simulated.objects,
             drift=simulated.drift,
+            drifted=simulated.drifted,
             cni=simulated.cni,
             workload=simulated.workload,
             groups=groups,
@@ -275,6 +278,7 @@ def _concealed(preview: Preview, secrets: frozenset[str]) -> Preview:
         stops=text(preview.stops),
         objects=tuple(map(concealed, preview.objects)),
         drift=tuple(map(text, preview.drift)),
+        drifted=tuple(map(concealed, preview.drifted)),
         cni=replace(cni, objects=tuple(map(concealed, cni.objects))) if cni is not None else None,
         workload=tuple(map(concealed, preview.workload)),
     )

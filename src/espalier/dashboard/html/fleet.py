@@ -43,7 +43,7 @@ def path_of(key: Key) -> str:
 
 def table(columns: Sequence[tuple[str, str]], name: str, place: str, rows: Node) -> h.Element:
     """A table that is sorted and filtered in the browser. Its roles are explicit, as its layout is a grid's."""
-    return h.table(role="table", class_=f"rows {name}", data_rows=place, aria_label=name.capitalize())[
+    return h.table(role="table", class_=f"rows many {name}", data_rows=place, aria_label=name.capitalize())[
         h.thead(role="rowgroup")[
             h.tr(role="row")[
                 (

@@ -9,7 +9,10 @@ import htpy as h
 from markupsafe import Markup
 
 from espalier.dashboard.feed import Feed, Fragment
-from espalier.dashboard.html.parts import Node, html, sprite
+from espalier.dashboard.html.parts import Node, html, sprite, text
+
+_LONGEST = 4000
+"""Characters of a sentence."""
 
 
 class Link(NamedTuple):
@@ -77,12 +80,12 @@ def made(fragments: Iterable[Fragment]) -> Node:
 
 def banner(message: str) -> Fragment:
     """A sentence above all of the page; nothing without one."""
-    return Fragment("banner", "banner-place", html(h.p("#banner", hidden=not message)[message]))
+    return Fragment("banner", "banner-place", html(h.p("#banner", hidden=not message)[text(message, _LONGEST)]))
 
 
 def notice(message: str, *, id_: str = "notice", place: str = "notice-place") -> Fragment:
     """A sentence in the place of what can't be shown; nothing without one."""
-    return Fragment(id_, place, html(h.p(".notice", id=id_, hidden=not message)[message]))
+    return Fragment(id_, place, html(h.p(".notice", id=id_, hidden=not message)[text(message, _LONGEST)]))
 
 
 def plain(title: str, message: str, *, to: str = "") -> str:
@@ -93,7 +96,8 @@ def plain(title: str, message: str, *, to: str = "") -> str:
                 h.meta(charset="utf-8"),
                 h.meta(name="viewport", content="width=device-width, initial-scale=1"),
                 h.meta(http_equiv="refresh", content=f"0; url={to}") if to else None,
-                h.title[f"{title} · Espalier"],
+                h.title[title],
+                h.link(rel="icon", href=f"{to}static/icon.svg") if to.startswith("/") else None,
             ],
             h.body[h.main[h.h1[title], h.p[message], h.p[h.a(href=to)["Open the dashboard"]] if to else None]],
         ]

@@ -52,6 +52,14 @@ def age(moment: str, now: datetime) -> Node:
     return h.time(datetime=moment, title=moment)[span((now - at).total_seconds())]
 
 
+def until(moment: str, now: datetime) -> Node:
+    """The time until a moment, kept up to date as well."""
+    at = conditions.parse_timestamp(moment)
+    if at is None:
+        return None
+    return h.time(datetime=moment, data_until="", title=moment)[span(max(0.0, (at - now).total_seconds()))]
+
+
 def text(value: str, most: int = 400) -> str:
     """Text that anybody may have written: in one line, without what would steer its direction, and cut."""
     return quoted(value, most)

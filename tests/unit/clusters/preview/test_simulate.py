@@ -46,8 +46,12 @@ def test_nothing_is_written_for_a_settled_cluster() -> None:
 def test_drift_is_named_and_brought_back_only_where_the_annotation_says_so() -> None:
     left = simulate(settled(scale=9))
     assert (left.objects, left.drift) == ((), ("MachineDeployment eksa-system/garden-md-0: spec.replicas",))
+    (drifted,) = left.drifted
+    assert str(drifted) == "MachineDeployment eksa-system/garden-md-0"
+    assert [field.field for field in drifted.fields] == ["spec.replicas"]
+    assert drifted.fields[0].old != drifted.fields[0].new
     back = simulate(settled(scale=9, **{metadata_keys.DRIFT_ANNOTATION: "correct"}))
-    assert back.drift == ()
+    assert (back.drift, back.drifted) == ((), ())
     (change,) = back.objects
     assert change.fields == (FieldChange("spec.replicas", 9, 2),)
 

@@ -1,0 +1,79 @@
+"""The clusters whose pages are open: each is watched from its first reader until a while after its last."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from espalier.api.resource import Key
+from espalier.dashboard.cluster_view import ClusterView
+
+MOST = 8
+"""Clusters that are watched at the same time: each takes a watch of every kind that it consists of."""
+LINGER = 30.0
+"""Seconds for which a cluster is watched after its last reader has left: a page that is loaded is followed next."""
+
+
+class TooMany(Exception):
+    """The limit is reached, and somebody looks at each of them."""
+
+
+@dataclass
+class _Entry:
+    view: ClusterView
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    readers: int = 0
+    left_at: float = 0.0
+
+
+class Opened:
+    """The watched clusters, each with its view."""
+
+    def __init__(self, create: Callable[[Key], ClusterView]) -> None:
+        self._create = create
+        self._entries: dict[Key, _Entry] = {}
+
+    @asynccontextmanager
+    async def use(self, key: Key) -> AsyncIterator[ClusterView]:
+        """The view of a cluster, kept up to date within the block. Raises `TooMany`."""
+        entry = self._entries.get(key)
+        if entry is None:
+            if len(self._entries) >= MOST:
+                await self._close_oldest()
+            loop = asyncio.get_running_loop()
+            view = self._create(key)
+            entry = self._entries[key] = _Entry(view)
+            entry.tasks = [loop.create_task(work) for work in (view.run_caches(), view.run(), view.run_plans())]
+        entry.readers += 1
+        try:
+            yield entry.view
+        finally:
+            entry.readers -= 1
+            entry.left_at = asyncio.get_running_loop().time()
+
+    async def run(self) -> None:
+        """Close those that nobody reads any more, until cancelled; then all."""
+        try:
+            while True:
+                await asyncio.sleep(LINGER / 4)
+                now = asyncio.get_running_loop().time()
+                for key, entry in list(self._entries.items()):
+                    if not entry.readers and now - entry.left_at > LINGER:
+                        await self._close(key)
+        finally:
+            for key in list(self._entries):
+                await self._close(key)
+
+    async def _close_oldest(self) -> None:
+        unread = [(entry.left_at, key) for key, entry in self._entries.items() if not entry.readers]
+        if not unread:
+            raise TooMany(f"{MOST} clusters are open already: close the page of another one")
+        await self._close(min(unread)[1])
+
+    async def _close(self, key: Key) -> None:
+        entry = self._entries.pop(key)
+        for task in entry.tasks:
+            task.cancel()
+        await asyncio.gather(*entry.tasks, return_exceptions=True)
