@@ -13,7 +13,7 @@ COMPILE := uv pip compile -q --generate-hashes --universal --no-header --no-emit
 .DEFAULT_GOAL := help
 # Without cached bytecode each of the many programs that tests start compiles all it imports: a second of CPU each.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test smoke check bench soak real-assets real real-matrix test-real sizes pages election messages lock release docs chart
+.PHONY: help demo test smoke check bench soak real-assets real real-matrix test-real sizes pages election messages lock base-packages release docs chart
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -98,3 +98,6 @@ lock: ## Compile the locked requirements anew (needs uv)
 	$(COMPILE) --extra local --extra etcd --extra gitops --group dev -c requirements.txt pyproject.toml -o requirements-dev.txt
 	$(COMPILE) --group docs -o requirements-docs.txt
 	$(COMPILE) -c requirements.txt pyproject.toml -o src/espalier/cli/local/images/requirements-manager.txt
+
+base-packages: $(VENV)/.installed ## Lock the newest Debian packages of the images' base (on a Debian; verified by its keyring)
+	@$(BIN)/python -m espalier.cli.local.images.base_lock

@@ -123,15 +123,6 @@ def find_bases(*, assets: Path | None = None) -> list[Base]:
     return sorted(bases.values(), key=lambda base: (numbers(base.version), base.repository))
 
 
-def find_root(*, assets: Path | None = None) -> Path:
-    """The most recently built Debian file system, whichever nodes use it. Raises `MissingAssets`, which says how to
-    build it."""
-    roots = [home for home in (assets or assets_folder()).glob(f"{ROOT}-*") if is_finished(home)]
-    if not roots:
-        raise MissingAssets(f"there is no Debian file system to copy Python from: run `espalier assets build {ROOT}`")
-    return max(roots, key=lambda home: home.stat().st_mtime) / "rootfs"
-
-
 def _read(home: Path) -> Base:
     facts = json.loads((home / FACTS).read_text())
     root = home.parent / facts["root"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 SUITE = "bookworm"
@@ -20,23 +20,38 @@ UNREAD = (
 """Files that no program reads."""
 
 
+SUITES = re.compile(r"(oldoldstable|oldstable|stable|testing|sid|bullseye|bookworm|trixie|forky)(-[a-z-]+)?(/updates)?")
+"""Suites of Debian itself: a mirror of one of them has the packages of all that are alive."""
+
+
 def mirror(etc_apt: Path = Path("/etc/apt")) -> str | None:
     """Where packages come from: `$ESPALIER_DEBIAN_MIRROR`, else the machine's own source of the suite.
 
     None when the machine names none: debootstrap has its own default.
     """
-    if named := os.environ.get(MIRROR):
-        return named
+    named = os.environ.get(MIRROR, "").split()
+    return next(iter(named or [uri for uri, suites in _sources(etc_apt) if SUITE in suites]), None)
+
+
+def mirrors(etc_apt: Path = Path("/etc/apt")) -> list[str]:
+    """All places where packages of any of Debian's suites may come from: those in `$ESPALIER_DEBIAN_MIRROR`, separated
+    by spaces, else this machine's own sources; empty when it names none."""
+    own = [uri for uri, suites in _sources(etc_apt) if any(SUITES.fullmatch(suite) for suite in suites)]
+    return list(dict.fromkeys(uri.rstrip("/") for uri in os.environ.get(MIRROR, "").split() or own))
+
+
+def _sources(etc_apt: Path) -> Iterator[tuple[str, Sequence[str]]]:
+    """Each source of component main that apt is told of, and its suites."""
     for path in sorted([etc_apt / "sources.list", *etc_apt.glob("sources.list.d/*")]):
         if path.suffix == ".list" and path.is_file():
             for line in path.read_text(errors="replace").splitlines():
-                if match := re.match(rf"deb\s+(?:\[[^]]*\]\s+)?(\S+)\s+{SUITE}\s.*\bmain\b", line.strip()):
-                    return match[1]
+                if match := re.match(r"deb\s+(?:\[[^]]*\]\s+)?(\S+)\s+(\S+)\s.*\bmain\b", line.strip()):
+                    yield match[1], (match[2],)
         elif path.suffix == ".sources":
-            for paragraph in _paragraphs(path.read_text(errors="replace")):
-                if SUITE in paragraph.get("Suites", "").split() and "main" in paragraph.get("Components", "").split():
-                    return paragraph["URIs"].split()[0]
-    return None
+            for paragraph in paragraphs(path.read_text(errors="replace")):
+                if "main" in paragraph.get("Components", "").split() and "URIs" in paragraph:
+                    for uri in paragraph["URIs"].split():
+                        yield uri, paragraph.get("Suites", "").split()
 
 
 def package_files(root: Path, packages: Sequence[str]) -> Mapping[str, Path | str]:
@@ -119,8 +134,8 @@ def _closure(installed: Mapping[str, Mapping[str, str]], packages: Sequence[str]
 
 
 def _installed(root: Path) -> dict[str, dict[str, str]]:
-    paragraphs = _paragraphs((root / "var/lib/dpkg/status").read_text())
-    return {facts["Package"]: facts for facts in paragraphs if facts.get("Status") == "install ok installed"}
+    status = (root / "var/lib/dpkg/status").read_text()
+    return {facts["Package"]: facts for facts in paragraphs(status) if facts.get("Status") == "install ok installed"}
 
 
 def _file_list(root: Path, package: str) -> Path:
@@ -129,7 +144,7 @@ def _file_list(root: Path, package: str) -> Path:
     return plain if plain.exists() else next(lists.glob(f"{package}:*.list"))
 
 
-def _paragraphs(text: str) -> list[dict[str, str]]:
+def paragraphs(text: str) -> list[dict[str, str]]:
     """The paragraphs of a control file: field -> its value, lines that go on joined by a space."""
     paragraphs = []
     for block in re.split(r"\n\s*\n", text):

@@ -90,11 +90,11 @@ def _signals_deferred() -> Iterator[None]:
             signal.raise_signal(received[0])
 
 
-def run(command: Sequence[str | Path], label: str, environment: Mapping[str, str] | None = None) -> str:
+def run(
+    command: Sequence[str | Path], label: str, environment: Mapping[str, str] | None = None, *, stdin: str = ""
+) -> str:
     """Run a short program and return its output. Raises `BuildFailed` with the output if it fails."""
-    done = subprocess.run(
-        command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False, env=environment
-    )
+    done = subprocess.run(command, capture_output=True, text=True, input=stdin, check=False, env=environment)
     if done.returncode != 0:
         output = (done.stderr or done.stdout).strip()[-2000:]
         raise BuildFailed(f"{label}: {' '.join(map(str, command))}: exit code {done.returncode}:\n  {output}")

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from espalier.assets.debian import packages_of
+from espalier.assets.interpreter import Interpreter
 from espalier.assets.processes import run
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
@@ -28,21 +29,6 @@ for module in list(sys.modules.values()):
     if getattr(module, "__file__", None):
         print(module.__file__)
 """
-COMPILE = """
-import py_compile, sys
-MODE = py_compile.PycInvalidationMode.UNCHECKED_HASH
-for source, target, name in zip(*[iter(sys.argv[1:])] * 3):
-    py_compile.compile(source, target, name, doraise=True, invalidation_mode=MODE)
-"""
-
-
-MODULES_LEFT_OUT = (
-    *("test", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "venv", "distutils", "pydoc_data", "curses"),
-    *("sqlite3", "dbm", "unittest", "__pycache__", "turtle.py", "sitecustomize.py", "antigravity.py", "this.py"),
-    *("_curses", "_curses_panel", "_sqlite3", "_dbm", "_ctypes_test", "readline", "nis", "ossaudiodev", "_crypt"),
-)
-"""Parts of the standard library for terminals, development and tests."""
-TESTS_LEFT_OUT = ("_test", "_xxtest", "xxlimited")
 
 
 class Debian:
@@ -50,13 +36,8 @@ class Debian:
 
     def __init__(self, root: Path, *paths: Path) -> None:
         self._root = root
-        self._paths = paths
-        """Additional search path for modules; modules found there are not part of the runtime."""
-
-    @property
-    def python(self) -> str:
-        """Path of the interpreter, without leading slash: that which `python3` leads to."""
-        return f"usr/bin/{(self._root / 'usr/bin/python3').readlink().name}"
+        # Modules found on the additional search path are not part of the runtime.
+        self.interpreter = Interpreter(root, LOADER, LIBRARIES, _python(root), "the node's file system", paths)
 
     def runtime(self, programs: Sequence[str], modules: Sequence[str], work_folder: Path) -> Mapping[str, Path | str]:
         """The files of Python, of other programs and of all libraries that they load, for a layer of an image.
@@ -64,88 +45,25 @@ class Debian:
         `modules` are imported to see which others they need. Modules are compiled into `work_folder`, which must be
         empty: nothing in a container could keep what is compiled there. Raises `BuildFailed`.
         """
-        files = [Path(line) for line in self._run(FIND, *modules).splitlines()]
-        return self._layer(programs, [path for path in files if path.is_relative_to(self._root)], (), work_folder)
-
-    def python_runtime(self, extensions: Iterable[Path], work_folder: Path) -> Mapping[str, Path | str]:
-        """The files of Python with its standard library, of which `MODULES_LEFT_OUT` are not there.
-
-        With the shared libraries that `extensions` load: modules which lie elsewhere. Else as `runtime`.
-        """
-        library = self._root / "usr/lib" / self.python.rpartition("/")[2]
-        names = [entry for folder in (library, library / "lib-dynload") for entry in sorted(folder.iterdir())]
-        entries = [entry for entry in names if _stays(entry)]
-        modules = [file for entry in entries for file in ([entry] if entry.is_file() else sorted(entry.rglob("*.py")))]
-        return self._layer((), [file for file in modules if file.suffix in (".py", ".so")], extensions, work_folder)
-
-    def run_module(self, module: str, arguments: Sequence[str], *paths: Path) -> str:
-        """The output of a module that is run as a program, with this process's environment. Raises `BuildFailed`."""
-        code = f"import runpy, sys; sys.argv[0] = {module!r}; runpy.run_module({module!r}, run_name='__main__')"
-        return self._run(code, *arguments, paths=paths, environment=os.environ)
-
-    def try_modules(self, modules: Sequence[str], *paths: Path) -> None:
-        """Import modules that are to run on this Python. Raises `BuildFailed`."""
-        self._run(FIND, *modules, paths=paths)
-
-    def _layer(
-        self, programs: Sequence[str], paths: Sequence[Path], extensions: Iterable[Path], work_folder: Path
-    ) -> Mapping[str, Path | str]:
+        loaded = [Path(line) for line in self.interpreter.run(FIND, *modules).splitlines()]
+        paths = [path for path in loaded if path.is_relative_to(self._root)]
         binaries = [
-            self.python,
+            self.interpreter.python,
             *programs,
             *(str(path.relative_to(self._root)) for path in paths if path.suffix == ".so"),
         ]
         files: dict[str, Path | str] = {path: self._root / path for path in binaries}
-        loading = [*(self._root / binary for binary in binaries), *extensions]
-        for library in sorted({library for binary in loading for library in self._libraries(binary)}):
+        for library in sorted({library for binary in binaries for library in self._libraries(self._root / binary)}):
             if library.is_relative_to(self._root):
                 files[f"{LIBRARIES}/{library.name}"] = Path(os.path.realpath(library))
         sources = {path.relative_to(self._root).with_suffix(".pyc"): path for path in paths if path.suffix == ".py"}
-        compiled = self.compile({str(target): source for target, source in sources.items()}, work_folder)
+        compiled = self.interpreter.compile({str(target): source for target, source in sources.items()}, work_folder)
         return {
             **files,
             **compiled,
             **LINKS,
             **self._packages([*binaries, *map(str, files), *map(str, paths)], work_folder),
         }
-
-    @property
-    def tag(self) -> str:
-        """The tag of this Python in names of compiled modules: `cpython-311`."""
-        return f"cpython-{self.python.rpartition('python')[2].replace('.', '')}"
-
-    def compile(
-        self, sources: Mapping[str, Path], work_folder: Path, names: Mapping[str, str] | None = None
-    ) -> Mapping[str, Path]:
-        """Path in the image -> the compiled module; the same bytes at each run, whoever runs it and where.
-
-        `names` say where sources lie in the image; else they are not there, and compiled modules stand in their place.
-        """
-        arguments: list[str] = []
-        compiled = {}
-        for target, source in sorted(sources.items()):
-            place = work_folder / target
-            place.parent.mkdir(parents=True, exist_ok=True)
-            arguments += [str(source), str(place), f"/{names[target] if names else target.removesuffix('c')}"]
-            compiled[target] = place
-        self._run(COMPILE, *arguments)
-        for place in compiled.values():
-            place.chmod(0o644)
-        return compiled
-
-    def _run(
-        self, code: str, *arguments: str, paths: Sequence[Path] = (), environment: Mapping[str, str] | None = None
-    ) -> str:
-        libraries = self._root / LIBRARIES
-        interpreter: list[str | Path] = [self._root / LOADER, "--library-path", libraries, self._root / self.python]
-        settings = {
-            **(environment or {}),
-            "PYTHONHOME": str(self._root / "usr"),
-            "PYTHONPATH": os.pathsep.join(map(str, [*self._paths, *paths])),
-            "PYTHONHASHSEED": "0",
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
-        return run([*interpreter, "-S", "-c", code, *arguments], "Python of the node's file system", settings)
 
     def _libraries(self, binary: Path) -> Iterable[Path]:
         """Libraries that the loader loads for a program or library."""
@@ -170,7 +88,6 @@ class Debian:
         return facts
 
 
-def _stays(entry: Path) -> bool:
-    """True if an entry of the standard library's folders is among the files of a runtime."""
-    name = entry.name.partition(".")[0] if entry.suffix == ".so" else entry.name
-    return name not in MODULES_LEFT_OUT and not (entry.suffix == ".so" and name.startswith(TESTS_LEFT_OUT))
+def _python(root: Path) -> str:
+    """Path of the interpreter, without leading slash: that which `python3` leads to."""
+    return f"usr/bin/{(root / 'usr/bin/python3').readlink().name}"

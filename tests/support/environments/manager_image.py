@@ -2,60 +2,83 @@
 
 from __future__ import annotations
 
+import io
 import json
+import platform
 import subprocess
 import sys
 import tarfile
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from espalier.assets.base import MissingAssets, find_root
+from espalier.assets.debian import MIRROR, mirrors
 from espalier.cli.kit import distribution
 
 TAG = f"espalier.local/manager:v{distribution.version()}"
 USER = 65532
+OWN = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), "")
+"""This machine's architecture, as images name it."""
+PROGRAMS = {"usr/bin/python3", "usr/bin/python3.13", "usr/local/bin/espalier"}
 
 
 @cache
 def why_not() -> str:
     """The parts missing for building it; empty when nothing is."""
-    try:
-        find_root()
-    except MissingAssets as missing:
-        return str(missing)
-    return ""
+    if platform.system() != "Linux" or not OWN:
+        return "images are built on Linux, amd64 or arm64"
+    return "" if mirrors() else f"no mirror of Debian is known: set {MIRROR}"
 
 
-def build(archive: Path) -> None:
-    """`espalier image build manager`."""
+def build(archive: Path, *platforms: str) -> str:
+    """`espalier image build manager`, for this machine's platform unless others are named; returns what it prints."""
     command = [sys.executable, "-m", "espalier.cli", "image", "build", "manager", "--output", str(archive)]
-    subprocess.run(command, capture_output=True, text=True, check=True)
+    for name in platforms or (f"linux/{OWN}",):
+        command += ["--platform", name]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def configuration(archive: Path) -> dict[str, object]:
-    """The image's configuration of how it is run."""
-    with tarfile.open(archive) as tar:
-        found: dict[str, object] = json.loads(_read(tar, _manifest(tar)["Config"]))["config"]
-        return found
+class Archive:
+    """An archive of images."""
 
+    def __init__(self, place: Path) -> None:
+        self._tar = tarfile.open(place)  # noqa: SIM115  closed with its object
+        self.index: list[dict[str, Any]] = json.loads(self.file("index.json"))["manifests"]
 
-def unpack(archive: Path, root: Path) -> list[str]:
-    """Make the root of a container; returns the paths of all its files."""
-    names = []
-    with tarfile.open(archive) as tar:
-        for blob in _manifest(tar)["Layers"]:
-            with tarfile.open(fileobj=tar.extractfile(blob)) as layer:
-                names += [entry.name for entry in layer if not entry.isdir()]
-                layer.extractall(root, filter="fully_trusted")
-    return names
+    def file(self, name: str) -> bytes:
+        """The content of a file."""
+        file = self._tar.extractfile(name)
+        assert file is not None
+        return file.read()
 
+    def blob(self, descriptor: dict[str, Any]) -> bytes:
+        """The content that a descriptor leads to."""
+        return self.file(f"blobs/{descriptor['digest'].replace(':', '/')}")
 
-def _manifest(tar: tarfile.TarFile) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = json.loads(_read(tar, "manifest.json"))[0]
-    return found
+    def manifest(self, architecture: str = OWN) -> dict[str, Any]:
+        """The manifest of an image."""
+        images = json.loads(self.blob(self.index[0]))["manifests"]
+        (image,) = [image for image in images if image["platform"]["architecture"] == architecture]
+        manifest: dict[str, Any] = json.loads(self.blob(image))
+        return {**manifest, "digest": image["digest"]}
 
+    def settings(self, architecture: str = OWN) -> dict[str, Any]:
+        """How the image is run."""
+        settings: dict[str, Any] = json.loads(self.blob(self.manifest(architecture)["config"]))["config"]
+        return settings
 
-def _read(tar: tarfile.TarFile, name: object) -> bytes:
-    file = tar.extractfile(str(name))
-    assert file is not None
-    return file.read()
+    def statement(self, media_type: str, architecture: str = OWN) -> Any:
+        """The statement of a type on an image."""
+        digest = self.manifest(architecture)["digest"]
+        manifests = [json.loads(self.blob(one)) for one in self.index if one.get("artifactType") == media_type]
+        (found,) = [one for one in manifests if one["subject"]["digest"] == digest]
+        return json.loads(self.blob(found["layers"][0]))
+
+    def unpack(self, root: Path, architecture: str = OWN) -> list[str]:
+        """Make the root of a container; returns the paths of all its files."""
+        names = []
+        for layer in self.manifest(architecture)["layers"]:
+            with tarfile.open(fileobj=io.BytesIO(self.blob(layer))) as tar:
+                names += [entry.name for entry in tar if not entry.isdir()]
+                tar.extractall(root, filter="fully_trusted")
+        return names

@@ -42,6 +42,23 @@ def test_a_named_mirror_wins(apt: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert debian.mirror(apt) == "http://mine.example/debian"
 
 
+def test_images_come_from_all_sources_of_debian(apt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (apt / "sources.list").write_text(OLD_FORM.format("trixie-security") + OLD_FORM.format("noble"))
+    (apt / "sources.list.d" / "debian.sources").write_text(NEW_FORM)
+    (apt / "sources.list.d" / "other.sources").write_text(
+        "URIs: http://x.example/\nSuites: nodistro\nComponents: main\n"
+    )
+    assert debian.mirrors(apt) == ["http://one.example/debian", "http://two.example/debian"]
+    monkeypatch.setenv(debian.MIRROR, "http://mine.example/debian/  http://mine.example/security")
+    assert debian.mirrors(apt) == ["http://mine.example/debian", "http://mine.example/security"]
+    assert debian.mirror(apt) == "http://mine.example/debian/"
+
+
+def test_machine_without_debian_has_no_mirror_of_it(apt: Path) -> None:
+    (apt / "sources.list").write_text(OLD_FORM.format("noble"))
+    assert debian.mirrors(apt) == []
+
+
 STATUS = """\
 Package: proxy
 Status: install ok installed

@@ -1,0 +1,103 @@
+"""A Debian's Python, started from where its files lie: nothing is installed, entered or run as root.
+
+Debian's own loader starts it, so what it does depends on its packages, and not on this machine's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from espalier.assets.processes import run
+
+COMPILE = """
+import py_compile, sys
+MODE = py_compile.PycInvalidationMode.UNCHECKED_HASH
+for line in sys.stdin:
+    source, target, name = line.rstrip("\\n").split("\\t")
+    py_compile.compile(source, target, name, doraise=True, invalidation_mode=MODE)
+"""
+COMPRESS = """
+import sys, zlib
+size = 2**20
+packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+with open(sys.argv[1], "rb") as source, open(sys.argv[2], "wb") as target:
+    while piece := source.read(size):
+        target.write(packer.compress(piece))
+    target.write(packer.flush())
+"""
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """Python in a Debian file system for this machine's architecture."""
+
+    root: Path
+    loader: str
+    """Path of the dynamic loader below `root`, without leading slash; so are the two others."""
+    libraries: str
+    """Folder of shared libraries."""
+    python: str
+    label: str
+    """The file system's name in messages."""
+    paths: tuple[Path, ...] = ()
+    """Additional search path for modules."""
+
+    @property
+    def tag(self) -> str:
+        """The tag of this Python in names of compiled modules: `cpython-313`."""
+        return f"cpython-{self.python.rpartition('python')[2].replace('.', '')}"
+
+    def run(
+        self,
+        code: str,
+        *arguments: str,
+        paths: Sequence[Path] = (),
+        environment: Mapping[str, str] | None = None,
+        stdin: str = "",
+    ) -> str:
+        """The output of a program. Of this process's environment it sees `environment` only. Raises `BuildFailed`."""
+        folder = self.root / self.libraries
+        interpreter: list[str | Path] = [self.root / self.loader, "--library-path", folder, self.root / self.python]
+        settings = {
+            **(environment or {}),
+            "PYTHONHOME": str(self.root / "usr"),
+            "PYTHONPATH": os.pathsep.join(map(str, [*self.paths, *paths])),
+            "PYTHONHASHSEED": "0",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        return run([*interpreter, "-S", "-c", code, *arguments], f"Python of {self.label}", settings, stdin=stdin)
+
+    def run_module(self, module: str, arguments: Sequence[str], *paths: Path) -> str:
+        """The output of a module that is run as a program, with this process's environment. Raises `BuildFailed`."""
+        code = f"import runpy, sys; sys.argv[0] = {module!r}; runpy.run_module({module!r}, run_name='__main__')"
+        return self.run(code, *arguments, paths=paths, environment=os.environ)
+
+    def compile(
+        self, sources: Mapping[str, Path], work_folder: Path, names: Mapping[str, str] | None = None
+    ) -> Mapping[str, Path]:
+        """Path in the image -> the compiled module; the same bytes at each run, whoever runs it and where.
+
+        `names` say where sources lie in the image; else they are not there, and compiled modules stand in their place.
+        Raises `BuildFailed`.
+        """
+        lines: list[str] = []
+        compiled = {}
+        for target, source in sorted(sources.items()):
+            place = work_folder / target
+            place.parent.mkdir(parents=True, exist_ok=True)
+            lines.append(f"{source}\t{place}\t/{names[target] if names else target.removesuffix('c')}\n")
+            compiled[target] = place
+        self.run(COMPILE, stdin="".join(lines))
+        for place in compiled.values():
+            place.chmod(0o644)
+        return compiled
+
+    def compress(self, source: Path, target: Path) -> None:
+        """Compress a file by gzip: the same bytes with the same packages, whatever zlib this machine has.
+
+        Raises `BuildFailed`.
+        """
+        self.run(COMPRESS, str(source), str(target))
