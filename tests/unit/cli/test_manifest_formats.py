@@ -9,6 +9,8 @@ import pytest
 import yaml
 
 from espalier.api.meta import Tree
+from espalier.cli.install import clusterctl
+from espalier.cli.kit import distribution
 from espalier.cli.kit.failures import Exit
 from espalier.cli.main import run
 from tests.support.servers.helm import trees_of
@@ -93,7 +95,44 @@ def test_a_folder_that_is_a_file_is_refused(place: str, tmp_path: Path, capsys: 
     assert (tmp_path / "file").read_text() == "mine"
 
 
+PROVIDERS = ["--format", "clusterctl", "--output-dir"]
+RELEASE = f"runtime-extension-espalier/v{distribution.version()}"
+
+
+def test_a_provider_has_the_objects_of_manifests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ("--image", IMAGE, "-n", "a", "--in-place", "hooks", "--metrics", "--management-cluster", "default/m")
+    expected = printed(capsys, *flags)
+    assert run(["manifests", *PROVIDERS, str(tmp_path), *flags]) == 0
+    text = (tmp_path / RELEASE / "runtime-extension-components.yaml").read_text()
+    assert trees_of(text) == expected
+    assert "${" not in text, "a variable of clusterctl, which replaces it"
+    assert "$$" not in text, "an escaped one"
+    (deployed,) = (tree for tree in expected if tree["kind"] == "Deployment")
+    assert [one["name"] for one in deployed["spec"]["template"]["spec"]["containers"]] == ["manager"]
+    assert len([tree for tree in expected if tree["kind"] == "Namespace"]) == 1
+
+
+def test_metadata_have_the_series_of_every_version() -> None:
+    """Of an installed version, too: clusterctl reads those of the newest."""
+    series = yaml.safe_load(clusterctl.release("v2.3.1", [])["metadata.yaml"])["releaseSeries"]
+    assert series == [{"major": 2, "minor": minor, "contract": "v1beta2"} for minor in (3, 2, 1, 0)]
+
+
+def test_a_later_release_is_added_to_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(["manifests", *PROVIDERS, str(tmp_path), "--image", IMAGE]) == 0
+    monkeypatch.setattr(distribution, "version", lambda: "99.1.0")
+    assert run(["manifests", *PROVIDERS, str(tmp_path), "--image", IMAGE]) == 0
+    assert (tmp_path / RELEASE / "metadata.yaml").exists()
+    (entry,) = yaml.safe_load((tmp_path / "clusterctl.yaml").read_text())["providers"]
+    added = tmp_path / "runtime-extension-espalier" / "v99.1.0" / "runtime-extension-components.yaml"
+    assert entry["url"] == added.as_uri()
+    assert added.exists()
+
+
 WRONG = [
+    ([*PROVIDERS, "a"], "--format clusterctl: needs --image"),
+    ([*PROVIDERS, "a", "--image", "a", "--of", "garden"], "--of: found with --format clusterctl, whose provider is"),
+    ([*PROVIDERS, "a", "--webhook-url", "https://a"], "--webhook-url: found with --format clusterctl"),
     (["--format", "chart"], "--format chart: needs --output-dir"),
     (["--output-dir", "a", "--image", "a"], "--output-dir: found without a --format that writes files"),
     (["--format", "helm"], "found 'helm', allowed are yaml, chart"),

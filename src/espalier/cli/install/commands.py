@@ -12,7 +12,7 @@ import click
 
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.meta import Tree
-from espalier.cli.install import chart, chart_values, deployment, garden_manifests, kustomize, written
+from espalier.cli.install import chart, chart_values, clusterctl, deployment, garden_manifests, kustomize, written
 from espalier.cli.install import manifests as manager
 from espalier.cli.kit import distribution, flags, output
 from espalier.cli.kit.commands import Command
@@ -25,6 +25,7 @@ class Format(StrEnum):
     YAML = "yaml"
     CHART = "chart"
     KUSTOMIZE = "kustomize"
+    CLUSTERCTL = "clusterctl"
 
 
 class Of(StrEnum):
@@ -52,10 +53,15 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
     "--format",
     Format.YAML,
     help="yaml: to standard output; the others write files into --output-dir. chart: a Helm chart, whose values stand "
-    "for the other flags; kustomize: a base.",
+    "for the other flags; kustomize: a base; clusterctl: a provider in a repository of providers.",
 )
 @click.option("--output-dir", type=flags.FILE, metavar="FOLDER", help="Folder for the files of a --format.")
-@click.option("--image", default="", metavar="IMAGE", help="Image of the manager; adds the Deployment.")
+@click.option(
+    "--image",
+    default="",
+    metavar="IMAGE",
+    help="Image of the manager; adds the Deployment. A base has one in any case, by default of image espalier.",
+)
 @click.option(
     "--webhook-url", default="", metavar="URL", help="https://HOST:PORT of a manager that runs outside the cluster."
 )
@@ -106,6 +112,7 @@ def manifests(
       espalier manifests --image example.com/espalier:v0.26.0 | kubectl apply -f -
       espalier manifests --format chart --output-dir chart
       espalier manifests --format kustomize --output-dir base
+      espalier manifests --format clusterctl --output-dir repo --image e.io/e:v1
       espalier manifests --kubeconfig-copies -n team-a | kubectl apply -f -
       espalier manifests --of garden --webhook-url https://10.0.0.5:9443
       espalier manifests --of seed --seed west --image example.com/espalier:v1
@@ -120,10 +127,11 @@ def manifests(
     if kubeconfig_copies and of is Of.MANAGER:
         if not namespaces or image or webhook_url or pod_flags:
             raise Usage("--kubeconfig-copies needs --namespace and allows no other flag: it prints a Role for each")
-        _output(manager.kubeconfig_copy_rights(namespaces), output_dir)
+        _output(manager.kubeconfig_copy_rights(namespaces), format, output_dir)
         return
+    version = f"v{distribution.version()}"
     if format is Format.KUSTOMIZE and of is Of.MANAGER and not webhook_url:
-        image = image or f"{kustomize.IMAGE}:v{distribution.version()}"
+        image = image or f"{kustomize.IMAGE}:{version}"
     if pod_flags and not image:
         raise Usage(f"{pod_flags[0]}: found without --image, which adds the Deployment whose pods it sets")
     if of is not Of.MANAGER:
@@ -132,7 +140,7 @@ def manifests(
         for flag, is_given in others.items():
             if is_given:
                 raise Usage(f"{flag}: found with --of {of}, allowed is --of manager")
-        _output(_of_gardener(of, image, webhook_url, seed, pods), output_dir)
+        _output(_of_gardener(of, image, webhook_url, seed, pods), format, output_dir)
         return
     if seed:
         raise Usage("--seed: found with --of manager, allowed is --of seed")
@@ -147,7 +155,7 @@ def manifests(
         management_cluster=management_cluster,
         pods=pods,
     )
-    _output(trees, output_dir)
+    _output(trees, format, output_dir)
 
 
 def _given() -> set[str]:
@@ -163,20 +171,34 @@ def _check_format(format_: Format, folder: Path | None, given: Collection[str]) 
     if (format_ is Format.YAML) != (folder is None):
         if folder is None:
             raise Usage(f"--format {format_}: needs --output-dir, the folder to write into")
-        raise Usage("--output-dir: found without a --format that writes files: chart or kustomize")
+        raise Usage("--output-dir: found without a --format that writes files: chart, kustomize or clusterctl")
     if format_ is Format.CHART:
         for flag in sorted(set(given) - {"--format", "--output-dir"}):
             value = chart_values.OF_FLAGS.get(flag)
             advice = f"set the chart's {value} instead" if value else "a chart is of a manager in the cluster"
             raise Usage(f"{flag}: found with --format chart; {advice}")
+    if format_ is Format.CLUSTERCTL:
+        for flag in ("--of", "--webhook-url", "--kubeconfig-copies"):
+            if flag in given:
+                raise Usage(f"{flag}: found with --format clusterctl, whose provider is a manager in the cluster")
+        if "--image" not in given:
+            raise Usage("--format clusterctl: needs --image, the image that the provider's Deployment runs")
 
 
-def _output(trees: Sequence[Tree], folder: Path | None) -> None:
+def _output(trees: Sequence[Tree], format_: Format, folder: Path | None) -> None:
     """Print objects, or write them into a folder. Raises `Usage` and `OSError`."""
     if folder is None:
         output.write_data(written.documents(trees))
-    else:
+    elif format_ is Format.KUSTOMIZE:
         _write(kustomize.files(trees), folder)
+    else:
+        version = f"v{distribution.version()}"
+        _write(clusterctl.release(version, trees), folder / clusterctl.LABEL / version)
+        configuration = folder / clusterctl.CONFIGURATION
+        configuration.write_text(clusterctl.configuration(folder, version))
+        output.say(
+            f"use it by `clusterctl init --config {configuration} --runtime-extension {clusterctl.NAME}`", stderr=True
+        )
 
 
 def _write(files: Mapping[str, str], folder: Path) -> None:
