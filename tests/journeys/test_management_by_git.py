@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +25,7 @@ from espalier.gitops.layout import base_of, cluster_files
 from espalier.gitops.repository import Access, Author, Change, Repository
 from espalier.kube.client import Client, PatchType
 from tests.support.environments.bootstraps import until_gone, until_ready
-from tests.support.environments.environment import CommandResult, LocalEnvironment
+from tests.support.environments.environment import PROGRAM, CommandResult, LocalEnvironment
 from tests.support.environments.git_fleet import without_cluster
 from tests.support.environments.managed_clusters import EXAMPLES
 from tests.support.servers.git_server import GitServer, git_server, ssh_in_place
@@ -48,14 +50,15 @@ class Machine(LocalEnvironment):
         return self.give("create", "cluster", "-f", str(manifest), variables=variables)
 
     def give(self, *words: str, variables: dict[str, str] = {}) -> CommandResult:  # noqa: B006  read only
+        return self.espalier(*words, **{**self.variables(), **variables})  # type: ignore[arg-type]
+
+    def variables(self) -> dict[str, str]:
         folder = self.home.parent
-        given = {
+        return {
             "PATH": f"{folder / 'programs'}:{os.environ['PATH']}",
             "EKSA_GIT_PRIVATE_KEY": str(folder / "key"),
             "EKSA_GIT_KNOWN_HOSTS": str(folder / "known_hosts"),
-            **variables,
         }
-        return self.espalier(*words, **given)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -137,6 +140,31 @@ def test_push_commits_what_a_command_changes(machine: Machine, server: GitServer
     asyncio.run(until_followed(kubeconfig, server.head()))
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(words, marks=[] if words == "installing Flux" else pytest.mark.soak, id=words)
+        for words in ("pushing to", "installing Flux", "GitRepository flux-system", "Kustomization flux-system")
+    ],
+)
+def test_kill_9_while_git_is_set_up_goes_on(machine: Machine, server: GitServer, words: str) -> None:
+    server.git("config", "receive.denyNonFastForwards", "true")
+    arguments = ["create", "cluster", "-f", str(manifest(server)), "--boot-seconds", "0.05"]
+    environment = machine.environment | machine.variables()
+    with subprocess.Popen(
+        [*PROGRAM, *arguments], stderr=subprocess.PIPE, env=environment, cwd=machine.home, text=True
+    ) as command:
+        assert command.stderr is not None
+        assert any(line.startswith(f"  {words}") for line in command.stderr)
+        command.send_signal(signal.SIGKILL)
+    assert command.returncode == -signal.SIGKILL
+    made = machine.give(*arguments)
+    assert made.code == 0, made.err
+    assert server.git("rev-list", "--count", "main") == "1"
+    kubeconfig = machine.home / "management" / "management-eks-a-cluster.kubeconfig"
+    asyncio.run(until_followed(kubeconfig, server.head()))
+
+
 async def until_count(kubeconfig: Path, key: Key, count: int) -> None:
     """Workers of the cluster, which is ready with them."""
     async with connection.connect(flags.Connection(kubeconfig)) as connected:
@@ -149,7 +177,7 @@ async def until_followed(kubeconfig: Path, commit: str) -> None:
     """Flux goes on, and has applied this commit."""
     async with connection.connect(flags.Connection(kubeconfig)) as connected:
         found = await connected.client.get(KUSTOMIZATION, "management", "flux-system")
-        assert not found.tree["spec"]["suspend"]
+        assert not found.tree["spec"].get("suspend")
         assert found.tree["status"]["lastAppliedRevision"] == f"main@sha1:{commit}"
 
 

@@ -20,6 +20,8 @@ NAME_LABEL, NAMESPACE_LABEL = (f"{KUSTOMIZATION.group}/{part}" for part in ("nam
 """Labels of an applied object: its Kustomization."""
 FORCE_ANNOTATION = f"{KUSTOMIZATION.group}/force"
 """On an object: Flux forces this one, whatever the Kustomization says."""
+PROGRESSING, WITH_RETRY = "Progressing", "ProgressingWithRetry"
+"""Reasons of condition Reconciling: objects are being applied; that failed, and will be tried again."""
 REQUESTED = "reconcile.fluxcd.io/requestedAt"
 """Annotation: another value asks for a reconcile now."""
 FINALIZER = "finalizers.fluxcd.io"

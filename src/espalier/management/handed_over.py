@@ -11,7 +11,7 @@ import asyncio
 from espalier.api import conditions
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.gitops import KINDS
-from espalier.api.flux import KUSTOMIZATION, Kustomization
+from espalier.api.flux import KUSTOMIZATION, WITH_RETRY, Kustomization
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client, PatchType
@@ -53,14 +53,19 @@ async def suspend(cluster: Client, progress: Progress, only: Key | None = None) 
         busy = [
             str(kustomization.key)
             for kustomization in (await cluster.list(KUSTOMIZATION)).items
-            if kustomization.key in suspended
-            and conditions.is_true(kustomization.decode(Kustomization).status.conditions, "Reconciling")
+            if kustomization.key in suspended and _is_busy(kustomization.decode(Kustomization))
         ]
         if not busy:
             break
         progress.wait(f"Flux applies {', '.join(busy)}")
         await asyncio.sleep(_PAUSE)
     return suspended
+
+
+def _is_busy(kustomization: Kustomization) -> bool:
+    """True in the middle of a reconcile. After one that failed, the condition stays, with another reason."""
+    reconciling = conditions.get(kustomization.status.conditions, "Reconciling")
+    return reconciling is not None and reconciling.status == "True" and reconciling.reason != WITH_RETRY
 
 
 async def resume(cluster: Client, kustomization: Key) -> None:

@@ -22,6 +22,7 @@ from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.cli.clusters import kubeconfig
 from espalier.cli.clusters.move_judge import ClusterJudge
+from espalier.cli.local.environment import flux
 from espalier.cli.local.environment.hosts import Hosts
 from espalier.cli.local.environment.simulated import managed
 from espalier.cli.management import components
@@ -39,6 +40,7 @@ from espalier.providers.registry import SIMULATED
 from espalier.runtime.clock import Clock
 from espalier.runtime.webhooks import Webhooks
 from espalier.simulator.controller import Timing
+from espalier.simulator.flux.sources import Fetch
 from espalier.simulator.stores import MemoryStores, Stores
 from tests.support.environments.managed_clusters import EXAMPLES, NAMESPACE
 from tests.support.environments.managed_environment import RELEASES
@@ -73,6 +75,7 @@ class Bootstrap:
     wrap: Callable[[Transport], Transport] = lambda transport: transport
     """Between the command and both API servers, for faults."""
     key: Key = MANAGEMENT
+    set_up_git_ops: Callable[[Client], Awaitable[None]] | None = None
 
     def client(self) -> Client:
         return Client(InProcessTransport(self.server), user_agent="espalier-cli", field_manager="eks-a-cli")
@@ -117,7 +120,7 @@ class Bootstrap:
             ClusterJudge(SIMULATED, moves_records=True),
             write,
             self.progress,
-            nothing,
+            self.set_up_git_ops or nothing,
         )
 
     def _command(self, client: Client) -> Client:
@@ -231,11 +234,13 @@ async def until_gone(client: Client, key: Key) -> None:
 
 
 @asynccontextmanager
-async def machines(clock: Clock, *, seed: int = 1, stores: Stores | None = None) -> AsyncIterator[Hosts]:
+async def machines(
+    clock: Clock, *, seed: int = 1, stores: Stores | None = None, fetch: Fetch = flux.fetch
+) -> AsyncIterator[Hosts]:
     """Machines on which clusters can run; with `stores` of earlier ones, those that ran there."""
     rng = random.Random(seed)
     async with Hosts.run(
-        stores or MemoryStores(), RELEASES, clock=clock, rng=rng, timing=Timing(), listen=False
+        stores or MemoryStores(), RELEASES, clock=clock, rng=rng, timing=Timing(), listen=False, fetch=fetch
     ) as hosts:
         yield hosts
 

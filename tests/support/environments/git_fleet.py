@@ -32,6 +32,7 @@ from espalier.gitops.target import Credentials, Target
 from espalier.kube.client import Client, PatchType
 from espalier.kube.discovery import Discovery
 from espalier.kube.errors import NotFound
+from espalier.kube.objects import Object
 from espalier.providers.kinds import LOCAL_DATACENTER
 from tests.support.environments.managed_clusters import EXAMPLES, NAMESPACE, AccountedClusters
 from tests.support.servers.git_server import GitServer
@@ -180,6 +181,10 @@ class Fleet:
         ready = next((one for one in conditions if one["type"] == "Ready"), {"status": "True"})
         return "" if ready["status"] == "True" else str(ready["message"])
 
+    async def conditions(self, resource: Resource, name: str) -> dict[str, tuple[str, str]]:
+        """Status and reason of each condition."""
+        return conditions_of(await self.env.client.get(resource, name, FLUX_NAMESPACE))
+
     async def until_said(self, resource: Resource, name: str, *words: str) -> str:
         """Wait until an object of Flux says that it failed, with these words."""
         found = ""
@@ -223,6 +228,12 @@ class Fleet:
         for interval in ("1m0s", "5m0s"):
             text = text.replace(f'"{interval}"'.encode(), f'"{self.interval}"'.encode())
         return text
+
+
+def conditions_of(object_: Object) -> dict[str, tuple[str, str]]:
+    """Status and reason of each condition."""
+    status = object_.tree.get("status") or {}
+    return {item["type"]: (item["status"], item["reason"]) for item in status.get("conditions") or []}
 
 
 def manifest(name: str, **spec: object) -> list[Tree]:

@@ -16,9 +16,10 @@ from espalier.gitops.layout import CLUSTER_FILE, Unfit
 from espalier.gitops.repository import GitError
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
+from espalier.management import handed_over
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from tests.support.environments.cluster_lives import KUBERNETES, groups
-from tests.support.environments.git_fleet import BASE, PASSWORD, Fleet
+from tests.support.environments.git_fleet import BASE, PASSWORD, Fleet, conditions_of
 from tests.support.environments.managed_clusters import NAMESPACE as DEFAULT
 
 GARDEN, ORCHARD = (Key(DEFAULT, name) for name in ("garden", "orchard"))
@@ -171,6 +172,10 @@ async def a_refused_change(fleet: Fleet) -> None:
 
     fleet.push(change)
     await fleet.until_said(KUSTOMIZATION, "garden", "spec.clusterNetwork.pods")
+    assert await fleet.conditions(KUSTOMIZATION, "garden") == {
+        "Ready": ("False", "ReconciliationFailed"),
+        "Reconciling": ("True", "ProgressingWithRetry"),
+    }
     found = await fleet.env.client.get(Cluster.resource, "garden", DEFAULT)
     assert (found.metadata.uid, found.metadata.deletion_timestamp) == (uid, None)
     assert await fleet.env.machine_names("garden") == machines
@@ -178,6 +183,50 @@ async def a_refused_change(fleet: Fleet) -> None:
     assert "team" not in unchanged.metadata.labels
     fleet.replace("garden", '"192.169.0.0/16"', '"192.168.0.0/16"')
     await fleet.until_applied("garden")
+    assert await fleet.conditions(KUSTOMIZATION, "garden") == {"Ready": ("True", "ReconciliationSucceeded")}
+
+
+async def a_reconcile_in_progress(fleet: Fleet) -> None:
+    """It is said while objects are applied; and a Kustomization whose last try failed is suspended without a wait."""
+    await running(fleet, "garden")
+    seen: list[dict[str, tuple[str, str]]] = []
+    start = (await fleet.env.client.list(KUSTOMIZATION, NAMESPACE)).resource_version
+
+    async def follow() -> None:
+        async for event in fleet.env.client.watch(KUSTOMIZATION, NAMESPACE, resource_version=start):
+            if event.object.name == "garden":
+                seen.append(conditions_of(event.object))
+
+    following = asyncio.create_task(follow())
+    try:
+        fleet.add("garden", workerNodeGroupConfigurations=groups(1))
+        await fleet.until_applied("garden")
+        fleet.replace("garden", '"192.168.0.0/16"', '"192.169.0.0/16"')
+        await fleet.until_said(KUSTOMIZATION, "garden", "spec.clusterNetwork.pods")
+    finally:
+        following.cancel()
+    in_progress = {"Ready": ("Unknown", "Progressing"), "Reconciling": ("True", "Progressing")}
+    assert in_progress in seen
+    waited: list[str] = []
+    await handed_over.suspend(fleet.env.client, Waiting(waited))
+    assert len(waited) < 10, waited
+    fleet.replace("garden", '"192.169.0.0/16"', '"192.168.0.0/16"')
+    await handed_over.resume(fleet.env.client, Key(NAMESPACE, NAMESPACE))
+    await handed_over.resume(fleet.env.client, Key(NAMESPACE, "garden"))
+    await fleet.until_applied("garden")
+
+
+class Waiting:
+    """Progress of which only what is waited for is kept."""
+
+    def __init__(self, told: list[str]) -> None:
+        self._told = told
+
+    def say(self, text: str, sign: str = "", *, aside: str = "") -> None:
+        pass
+
+    def wait(self, text: str) -> None:
+        self._told.append(text)
 
 
 async def a_wrong_password(fleet: Fleet) -> None:
@@ -264,6 +313,7 @@ STORIES = {
         hand_edits,
         a_broken_file_of_another_cluster,
         a_refused_change,
+        a_reconcile_in_progress,
         a_wrong_password,
         a_server_that_is_away,
         a_replaced_history,

@@ -10,9 +10,19 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from espalier.api import conditions
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from espalier.api.flux import FINALIZER, MIRROR, NAME_LABEL, NAMESPACE_LABEL, Entry, Kustomization
-from espalier.api.meta import Tree
+from espalier.api.flux import (
+    FINALIZER,
+    MIRROR,
+    NAME_LABEL,
+    NAMESPACE_LABEL,
+    PROGRESSING,
+    WITH_RETRY,
+    Entry,
+    Kustomization,
+)
+from espalier.api.meta import Condition, Tree
 from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client
 from espalier.kube.discovery import Discovery, UnknownResource
@@ -104,6 +114,7 @@ class Kustomizations:
             await self._report(object_, "False", "ArtifactFailed", message)
             return Wait("ArtifactFailed", message)
         revision, content = fetched
+        object_ = await self._report_progress(object_, revision)
         try:
             object_ = await self._apply(object_, kustomization, revision, build(content.files, kustomization.spec.path))
         except BuildFailed as error:
@@ -182,16 +193,45 @@ class Kustomizations:
         await self._writer.remove_finalizer(Kustomization.resource, object_, FINALIZER)
         return Done()
 
+    async def _report_progress(self, object_: Object, revision: str) -> Object:
+        status = dict(object_.tree.get("status") or {})
+        message = f"Fetching manifests for revision {revision}, {BY}"
+        found = [
+            conditions.condition("Ready", "Unknown", PROGRESSING, "Reconciliation in progress"),
+            conditions.condition("Reconciling", "True", PROGRESSING, message),
+        ]
+        return await self._writer.status(
+            Kustomization.resource, object_, status | {"conditions": self._conditions(object_, *found)}
+        )
+
     async def _report(
         self, object_: Object, status: Literal["True", "False"], reason: str, message: str, **fields: object
     ) -> Object:
         before = {
             name: value
             for name, value in (object_.tree.get("status") or {}).items()
-            if name in ("lastAppliedRevision", "lastAttemptedRevision", "inventory")
+            if name in ("lastAppliedRevision", "lastAttemptedRevision", "inventory", "observedGeneration")
         }
         new_status = before | judged(object_, status, reason, message, self._clock.now()) | fields
+        reconciling = conditions.get(_conditions(object_), "Reconciling")
+        if status == "False":  # the generation is observed once it is applied
+            new_status["observedGeneration"] = before.get("observedGeneration", -1)
+            if reconciling is not None:
+                ready = conditions.condition("Ready", status, reason, message)
+                retried = conditions.condition("Reconciling", "True", WITH_RETRY, reconciling.message)
+                new_status["conditions"] = self._conditions(object_, ready, retried)
         return await self._writer.status(Kustomization.resource, object_, new_status)
+
+    def _conditions(self, object_: Object, *new: Condition) -> object:
+        found = _conditions(object_)
+        for condition in new:
+            observed = msgspec.structs.replace(condition, observed_generation=object_.metadata.generation)
+            found = conditions.set(found, observed, self._clock.now())
+        return msgspec.to_builtins(found)
+
+
+def _conditions(object_: Object) -> list[Condition]:
+    return msgspec.convert((object_.tree.get("status") or {}).get("conditions") or [], list[Condition])
 
 
 def _entries(kustomization: Kustomization) -> list[Entry]:
