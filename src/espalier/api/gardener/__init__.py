@@ -7,6 +7,7 @@ from espalier.api.gardener import (
     control_plane,
     controller_installation,
     controller_registration,
+    credentials_binding,
     dns_record,
     etcd,
     extension,
@@ -32,6 +33,7 @@ GARDEN_KINDS: tuple[type[KubeObject], ...] = (
     backups.BackupEntry,
     controller_registration.ControllerRegistration,
     controller_installation.ControllerInstallation,
+    credentials_binding.CredentialsBinding,
     shoot_state.ShootState,
 )
 """Kinds of the garden."""

@@ -183,12 +183,20 @@ class Extension(Part):
     disabled: bool | None = None
 
 
+class CloudProfileReference(Part):
+    """The CloudProfile of a shoot."""
+
+    name: str
+    kind: str = ""
+
+
 class ShootSpec(Part):
     """Desired state of a shoot."""
 
     provider: Provider
     region: str = ""
-    cloud_profile_name: str = ""
+    cloud_profile: CloudProfileReference | None = None
+    cloud_profile_name: Annotated[str, Meta(description="The older form of cloudProfile.")] = ""
     kubernetes: Kubernetes = msgspec.field(default_factory=Kubernetes)
     networking: Networking | None = None
     seed_name: Annotated[
@@ -205,6 +213,11 @@ class ShootSpec(Part):
     extensions: Annotated[list[Extension], Meta(extra_json_schema=listing("type"))] = []
     tolerations: Annotated[list[Toleration], Meta(extra_json_schema=ATOMIC)] = []
     resources: Annotated[list[NamedReference], Meta(extra_json_schema=listing("name"))] = []
+
+    @property
+    def profile(self) -> str:
+        """Name of the CloudProfile; empty if the shoot has none."""
+        return self.cloud_profile.name if self.cloud_profile is not None else self.cloud_profile_name
 
 
 class Gardener(Observed, frozen=True):

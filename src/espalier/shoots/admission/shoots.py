@@ -41,7 +41,7 @@ def violations(old: Object | None, new: Object, user: User, garden: Garden) -> I
     """The problems of a write of a Shoot."""
     shoot = new.decode(Shoot)
     before = old.decode(Shoot) if old is not None else None
-    yield from specs.violations(before, shoot, garden.profile(shoot.spec.cloud_profile_name))
+    yield from specs.violations(before, shoot, garden.profile(shoot.spec.profile))
     yield from epochs.violations(old.metadata.annotations if old else {}, new.metadata.annotations, user)
     if before is None or old is None:
         yield from _name(shoot, garden.project(shoot.metadata.namespace), garden.is_taken)
@@ -106,7 +106,7 @@ def unmovable(shoot: Shoot, garden: Garden) -> list[Violation]:
 
 def unfit(shoot: Shoot, seed: str, garden: Garden) -> Iterator[Violation]:
     """The reason why a seed can't have a shoot."""
-    profile = garden.profile(shoot.spec.cloud_profile_name)
+    profile = garden.profile(shoot.spec.profile)
     yield from seeds.unfit(shoot, seed, garden.seed(seed), profile, garden.placed(seed))
 
 

@@ -130,7 +130,7 @@ class Garden:
             return Done()
         typed = live.decode(Shoot)
         counts = placed(other.decode(Shoot) for other in self._shoots.list())
-        profile = self._profile(typed.spec.cloud_profile_name)
+        profile = self._profile(typed.spec.profile)
         chosen, why = choose(typed, [candidate.decode(Seed) for candidate in self._seeds.list()], counts, profile)
         if chosen is None:
             last = LastOperation(

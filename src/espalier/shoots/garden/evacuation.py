@@ -73,7 +73,7 @@ def next_moves(
             blocked[key] = "it is being deleted"
         elif not created(shoot):
             blocked[key] = "its creation has not finished"
-        elif (chosen := choose(shoot, targets, counts, profiles.get(shoot.spec.cloud_profile_name)))[0] is None:
+        elif (chosen := choose(shoot, targets, counts, profiles.get(shoot.spec.profile)))[0] is None:
             blocked[key] = chosen[1]
         elif running + len(moves) < limit:
             counts[chosen[0] or ""] += 1

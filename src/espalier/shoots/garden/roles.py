@@ -7,12 +7,14 @@ the shoot now; a source loses this right with the next epoch.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from espalier.api import core
 from espalier.api.gardener import names, ownership
 from espalier.api.gardener.backups import BackupBucket, BackupEntry
 from espalier.api.gardener.controller_installation import ControllerInstallation
 from espalier.api.gardener.controller_registration import ControllerRegistration
+from espalier.api.gardener.credentials_binding import CredentialsBinding, secret_of
 from espalier.api.gardener.metadata_keys import OWNERSHIP
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.project import Project
@@ -55,16 +57,21 @@ def everywhere(seed: Seed) -> list[Right]:
     ]
 
 
-def in_project(seed: str, shoots: Iterable[Object]) -> list[Right]:
-    """Rights in the namespace of a project, given its Shoots; none if the seed has none of them."""
+def in_project(seed: str, shoots: Iterable[Object], bindings: Iterable[Object] = ()) -> list[Right]:
+    """Rights in the namespace of a project, given its Shoots and CredentialsBindings; none if the seed has none of
+    them."""
     assigned, owned, bound = [], [], set()
+    binding_of = {binding.name: binding.decode(CredentialsBinding) for binding in bindings}
+    bindings_read = set()
     for shoot in shoots:
         typed = shoot.decode(Shoot)
         if seed in (typed.spec.seed_name, typed.status.seed_name):
             assigned.append(shoot.name)
         if owner_of(shoot) == seed:
             owned.append(shoot.name)
-            bound.add(typed.spec.credentials_binding_name or typed.spec.secret_binding_name)
+            bindings_read.add(typed.spec.credentials_binding_name)
+            with suppress(ValueError):  # the gardenlet reports it
+                bound.add(secret_of(typed.spec, binding_of.get(typed.spec.credentials_binding_name)))
     if not assigned:
         return []
     rights = [
@@ -74,6 +81,8 @@ def in_project(seed: str, shoots: Iterable[Object]) -> list[Right]:
     ]
     if owned:
         rights.append(Right((ShootState.resource,), ("get", "update", "patch", "delete"), names=tuple(sorted(owned))))
+    if read := tuple(sorted(filter(None, bindings_read))):
+        rights.append(Right((CredentialsBinding.resource,), ("get",), names=read))
     if credentials := tuple(sorted(filter(None, bound))):
         rights.append(Right((core.SECRET,), ("get",), names=credentials))
     return rights
@@ -124,6 +133,7 @@ class Roles:
         self._seeds = caches.of(Seed.resource)
         self._shoots = caches.of(Shoot.resource, indexes={pieces.BY_SHOOT_UID: pieces.shoot_uids})
         self._entries, self._buckets = caches.of(BackupEntry.resource), caches.of(BackupBucket.resource)
+        self._bindings = caches.of(CredentialsBinding.resource)
         self._pieces = caches.of(core.SECRET, names.STATE_NAMESPACE, transform=metadata_only)
         self._roles = {resource: caches.of(resource) for resource in WRITTEN}
         self._writer = writer.with_caches(self._roles)
@@ -134,11 +144,17 @@ class Roles:
         roles_controller.watch(self._seeds)
         roles_controller.watch(self._shoots, _keys_of)
         roles_controller.watch(self._entries, lambda _entry: [seed.key for seed in self._seeds.list()])
+        roles_controller.watch(self._bindings, self._seeds_of_binding)
         roles_controller.watch(self._pieces, self._seeds_of_piece)
         for cache in self._roles.values():
             roles_controller.watch(cache, _seeds_named, predicate=_is_edited)
         roles_controller.watch(self._buckets, lambda _bucket: [seed.key for seed in self._seeds.list()])
         return roles_controller
+
+    def _seeds_of_binding(self, binding: Object) -> list[Key]:
+        shoots = self._shoots.list(binding.namespace)
+        bound = [shoot for shoot in shoots if shoot.decode(Shoot).spec.credentials_binding_name == binding.name]
+        return [key for shoot in bound for key in _keys_of(shoot)]
 
     def _seeds_of_piece(self, secret: Object) -> list[Key]:
         origin = pieces.origin_of(secret.name)
@@ -196,7 +212,8 @@ class Roles:
             by_namespace.setdefault(shoot.namespace, []).append(shoot)
         for namespace, shoots in by_namespace.items():
             entries = self._entries.list(namespace)
-            granted[namespace, ""] = [*in_project(name, shoots), *on_entries(name, shoots, entries)]
+            bindings = self._bindings.list(namespace)
+            granted[namespace, ""] = [*in_project(name, shoots, bindings), *on_entries(name, shoots, entries)]
         for namespace, secrets in self._bucket_secrets(name).items():
             granted[namespace, BACKUP] = [Right((core.SECRET,), ("get",), names=tuple(secrets))]
         return granted

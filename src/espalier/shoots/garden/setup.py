@@ -6,6 +6,7 @@ from espalier.api import core
 from espalier.api.gardener import GARDEN_KINDS
 from espalier.api.gardener.backups import BackupBucket, BackupEntry
 from espalier.api.gardener.cloud_profile import CloudProfile
+from espalier.api.gardener.credentials_binding import CredentialsBinding
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights
@@ -42,7 +43,8 @@ RIGHTS = Rights(
     watched=(
         Right((Shoot.resource,), (*FOLLOW, "patch")),
         Right((Shoot.resource,), ("patch",), "status"),
-        Right((BackupEntry.resource,), FOLLOW),
+        Right((Shoot.resource,), ("patch",), "binding"),
+        Right((BackupEntry.resource, CredentialsBinding.resource), FOLLOW),
         Right((core.LEASE,), ("list",)),
         Right((core.CORE_EVENT,), APPLY),
         Right(
@@ -60,7 +62,10 @@ RIGHTS = Rights(
         ),
     ),
 )
-"""It grants gardenlets rights that it does not have itself, such as on ShootStates: hence `escalate` and `bind`."""
+"""A Shoot gets its seed by `binding` where the API server is Gardener's.
+
+It grants gardenlets rights that it does not have itself, such as on ShootStates: hence `escalate` and `bind`.
+"""
 
 IN_STATE_NAMESPACE = (Right((core.SECRET,), ("get", *FOLLOW, "delete")),)
 """Its rights in `names.STATE_NAMESPACE`: to list Secrets, and to delete those of Shoots that are gone."""

@@ -14,6 +14,7 @@ from espalier.api.gardener.backups import BackupBucket
 from espalier.api.gardener.control_plane import ControlPlane
 from espalier.api.gardener.controller_installation import HEALTHY, INSTALLED, ControllerInstallation
 from espalier.api.gardener.controller_registration import ControllerRegistration
+from espalier.api.gardener.credentials_binding import field_of_credentials
 from espalier.api.gardener.extension import Extension
 from espalier.api.gardener.infrastructure import Infrastructure
 from espalier.api.gardener.metadata_keys import OWNERSHIP
@@ -29,7 +30,7 @@ from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object
 from espalier.shoots.garden.readiness import unready
-from espalier.shoots.gardenlet.credentials import credentials_problem
+from espalier.shoots.gardenlet.credentials import credentials_problem, provider_secret
 
 UNREADABLE = "you may not read the Secret in the garden"
 
@@ -151,11 +152,18 @@ async def _of_seed(garden: Client, name: str) -> list[Need]:
 async def _provider_credentials(garden: Client, shoot: Shoot) -> Need | None:
     """The Secret that the destination copies for the extensions; None if the shoot names none."""
     spec, namespace = shoot.spec, shoot.metadata.namespace
-    field = "credentialsBindingName" if spec.credentials_binding_name else "secretBindingName"
-    name = spec.credentials_binding_name or spec.secret_binding_name
+    field, name = field_of_credentials(spec), spec.credentials_binding_name or spec.secret_binding_name
     if not name:
         return None
-    what, named = "the provider's credentials", f"spec.{field}: found {name}, but Secret {namespace}/{name}"
+    what = "the provider's credentials"
+    try:
+        name = await provider_secret(garden, spec, namespace)
+    except Forbidden:
+        return Need(what, problem=None, note=UNREADABLE)
+    except ValueError as problem:
+        return Need(what, TaskReason.CREDENTIALS_MISSING, f"{field}: {problem}")
+    bound = spec.credentials_binding_name or spec.secret_binding_name
+    named = f"{field}: found {bound}, but Secret {namespace}/{name}"
     try:
         secret = await garden.get(SECRET, name, namespace)
     except NotFound:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from espalier.api.core import CONFIG_MAP, ROLE, SECRET
 from espalier.api.gardener.backups import BackupEntry
+from espalier.api.gardener.credentials_binding import CredentialsBinding
 from espalier.api.gardener.shoot import Shoot
 from espalier.kube.objects import Object
 from espalier.kube.rbac import FOLLOW, Right
@@ -38,7 +39,7 @@ PROJECT_VIEWER = (Right((Shoot.resource, BackupEntry.resource), _READ), Right((C
 """Rules of the role of a project's viewers, which is bound in its namespace."""
 
 PROJECT_ADMIN = (
-    Right((Shoot.resource,), (*_READ, *_WRITE)),
+    Right((Shoot.resource, CredentialsBinding.resource), (*_READ, *_WRITE)),
     Right((BackupEntry.resource,), _READ),
     Right((CONFIG_MAP, SECRET), (*_READ, *_WRITE)),
 )

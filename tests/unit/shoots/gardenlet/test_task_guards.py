@@ -21,6 +21,7 @@ from espalier.api.etcd.timing import Timing
 from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.backups import BackupBucket, BackupBucketSpec, BackupEntry, BucketProvider
 from espalier.api.gardener.cluster import Cluster
+from espalier.api.gardener.credentials_binding import CredentialsBinding
 from espalier.api.gardener.etcd import Etcd
 from espalier.api.gardener.infrastructure import Infrastructure
 from espalier.api.gardener.operations import OperationType
@@ -609,3 +610,24 @@ def test_the_seed_with_the_newest_epoch_has_rights_on_the_shoot_state(epochs: Ow
         read = [right.names for right in rights if ShootState.resource in right.resources and "get" in right.verbs]
         assert read == ([("apple",)] if seed == owner else [])  # without names it would be all
         assert any(Shoot.resource in right.resources and right.names == ("apple",) for right in rights)
+
+
+def test_the_owner_reads_what_its_binding_names() -> None:
+    bound = shoot("a", "a", **{metadata_keys.OWNERSHIP: STARTED.render()})
+    tree = bound.tree
+    tree["spec"]["credentialsBindingName"] = "cloud"
+    reference = {"kind": "Secret", "name": "account", "namespace": "garden-dev"}
+    binding = {
+        "apiVersion": CredentialsBinding.resource.api_version,
+        "kind": "CredentialsBinding",
+        "metadata": {"name": "cloud", "namespace": "garden-dev"},
+        "credentialsRef": reference,
+    }
+
+    def read(*bindings: Tree) -> dict[str, tuple[str, ...]]:
+        rights = in_project("a", [Object(encode_json(tree))], [Object(encode_json(one)) for one in bindings])
+        return {right.resources[0].plural: right.names for right in rights if right.verbs == ("get",)}
+
+    assert read() == {"credentialsbindings": ("cloud",), "secrets": ("cloud",)}
+    assert read(binding) == {"credentialsbindings": ("cloud",), "secrets": ("account",)}
+    assert "secrets" not in read({**binding, "credentialsRef": {**reference, "namespace": "garden-other"}})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 
 from espalier.api.core import SECRET
+from espalier.api.gardener.credentials_binding import field_of_credentials
 from espalier.api.gardener.operations import ErrorCode, OperationType
 from espalier.api.gardener.shoot_state import PersistedSecret
 from espalier.kube.errors import NotFound
@@ -13,6 +14,7 @@ from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.shoots.flow.task import Action, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
 from espalier.shoots.gardenlet.context import ShootContext
+from espalier.shoots.gardenlet.credentials import provider_secret
 from espalier.shoots.gardenlet.names import CREDENTIALS_OF
 from espalier.shoots.gardenlet.tasks.acts import apply_object, combined
 from espalier.shoots.secrets import derived, names, persisted
@@ -102,7 +104,8 @@ def skip_credentials(ctx: ShootContext) -> str:
 
 def deploy_credentials(ctx: ShootContext) -> Verdict:
     """The user's credentials at the provider are in the seed. They are read again when the Shoot changes."""
-    name, generation = _credentials_name(ctx), ctx.live.shoot.metadata.generation
+    spec, generation = ctx.scope.shoot.spec, ctx.live.shoot.metadata.generation
+    name, field = _credentials_name(ctx), field_of_credentials(spec)
     source = f"{name}@{generation}"
     live = ctx.scope.secrets.get(names.CLOUD_PROVIDER)
     if live is not None and live.metadata.annotations.get(CREDENTIALS_OF) == source:
@@ -110,21 +113,26 @@ def deploy_credentials(ctx: ShootContext) -> Verdict:
 
     async def copy() -> Continue | Wait | Failure:
         shoot = ctx.live.shoot
+        garden, named = ctx.tools.garden.client, name
         try:
-            secret = await ctx.tools.garden.client.get(SECRET, name, shoot.namespace)
+            named = await provider_secret(garden, spec, shoot.namespace)
+            secret = await garden.get(SECRET, named, shoot.namespace)
         except NotFound:
+            through = "" if named == name else f", for Secret {named}"
             return Failure(
-                f"spec.secretBindingName: found {name}, but there is no such Secret in namespace {shoot.namespace}: "
+                f"{field}: found {name}{through}, but there is no such Secret in namespace {shoot.namespace}: "
                 "create it with the provider's credentials",
                 (ErrorCode.RETRYABLE_CONFIGURATION,),
             )
+        except ValueError as problem:
+            return Failure(f"{field}: {problem}", (ErrorCode.RETRYABLE_CONFIGURATION,))
         body = rendering.secret(ctx.scope, names.CLOUD_PROVIDER, {})
         body["data"] = secret.tree.get("data") or {}
         body["metadata"]["annotations"] = {CREDENTIALS_OF: source}
         await ctx.tools.seed.apply(SECRET, body, lambda _resource, _object: "")
         return Continue()
 
-    return Action(f"copy the credentials of the provider from Secret {name}", copy)
+    return Action(f"copy the credentials of the provider that {field} {name} names", copy)
 
 
 def _credentials_name(ctx: ShootContext) -> str:
