@@ -163,7 +163,12 @@ def test_each_condition_of_gardeners_kinds_is_in_table() -> None:
     told = {kind: set(pages.conditions_of_gardeners(kind)) for kind in of_gardener.WHERE}
     assert {kind: types for kind, types in told.items() if types} == {
         of_gardener.SHOOT: {*shoot.REPORTED_BY_GARDENLET, shoot.READY_FOR_MIGRATION},
-        of_gardener.SEED: {seed.GARDENLET_READY, seed.SHOOTS_REMOVED, f"{seed.BUCKET_REACHABLE}SEED"},
+        of_gardener.SEED: {
+            seed.GARDENLET_READY,
+            seed.SHOOTS_REMOVED,
+            seed.SYSTEM_COMPONENTS_HEALTHY,
+            f"{seed.BUCKET_REACHABLE}SEED",
+        },
         of_gardener.ETCD: {etcd.READY},
         of_gardener.EXTENSION: {LEASE_VALID},
     }

@@ -31,7 +31,7 @@ class GardenCommands:
 
     def __init__(self, client: Client, patch: pytest.MonkeyPatch, capture: pytest.CaptureFixture[str]) -> None:
         @asynccontextmanager
-        async def connect(asked: flags.Connection) -> AsyncIterator[Connected]:
+        async def connect(asked: flags.Connection, _wrap: object = None) -> AsyncIterator[Connected]:
             async with connection.explaining(client):
                 yield Connected(client, asked.namespace or "default")
 

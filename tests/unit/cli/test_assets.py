@@ -66,7 +66,7 @@ def test_existing_assets_are_not_built_again(cache: Path, capsys: pytest.Capture
 
 def test_an_unknown_component_is_a_wrong_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["assets", "build", "kubernetse"]) == 2
-    assert "unknown component kubernetse; known: tests, flux, helm, nodes, etcd" in capsys.readouterr().err
+    assert "unknown component kubernetse; known: tests, flux, helm, gardener, nodes, etcd" in capsys.readouterr().err
 
 
 def test_a_build_that_is_stopped_says_what_stays(

@@ -22,4 +22,5 @@ class Satisfied(Reason):
     )
     LEASE_VALID = satisfied("LeaseValid", "the lease is valid again")
     NOTHING_LEFT = satisfied("NothingLeft", "nothing of shoots that the seed no longer has is left in it")
+    SEED_KINDS_SERVED = satisfied("SeedKindsServed", "the seed has served all kinds that its gardenlet needs")
     SYSTEM_COMPONENTS_RUNNING = satisfied("SystemComponentsRunning", "all of `kube-system` is available")

@@ -31,6 +31,15 @@ SHOOTS_REMOVED: Annotated[
     ),
 ] = "MovedShootsRemoved"
 
+SYSTEM_COMPONENTS_HEALTHY: Annotated[
+    str,
+    ConditionProse(
+        (reasons.SEED,),
+        "True: the seed has served all kinds that its gardenlet needs. Gardener's controllers let no shoot move to a "
+        "seed without it.",
+    ),
+] = "SeedSystemComponentsHealthy"
+
 BUCKET_REACHABLE: Annotated[
     str,
     ConditionProse(

@@ -71,10 +71,12 @@ async def kubeconfig(
         if given and user is None:
             raise Usage(f"{flag}: found it without --user NAME, for which it is; give both, or omit it")
     if shoot:
-        from espalier.cli.shoots import shoot_kubeconfig  # noqa: PLC0415  signs certificates, which others need not load
+        # What signs certificates is loaded only here.
+        from espalier.cli.shoots import shoot_kubeconfig  # noqa: PLC0415
+        from espalier.shoots.gardener_api.transport import GardenTransport  # noqa: PLC0415
 
         request = shoot_kubeconfig.Request.of(shoot, ttl, server)
-        async with connection.connect(connect) as connected:
+        async with connection.connect(connect, GardenTransport) as connected:
             output.write_data((await request.send(connected.client, connected.namespace)).decode())
         return
     if name is None:

@@ -36,8 +36,11 @@ PROJECT_ROLES = {
 its members: nobody has them by default."""
 
 
-def of_garden(webhook_url: str) -> list[Tree]:
-    """The objects that a garden needs for `espalier garden`, and roles for the members of its projects."""
+def of_garden(webhook_url: str, *, beside_gardener: bool = False) -> list[Tree]:
+    """The objects that a garden needs for `espalier garden`, and roles for the members of its projects.
+
+    `beside_gardener`: Gardener's API server serves the kinds, so they are not defined.
+    """
     process = Rights(
         cluster_scoped=(
             Right(
@@ -56,7 +59,7 @@ def of_garden(webhook_url: str) -> list[Tree]:
     namespaces = (SYSTEM_NAMESPACE, names.GARDEN_NAMESPACE, names.SEED_LEASES, names.STATE_NAMESPACE)
     states = _granted(core.ROLE, core.ROLE_BINDING, GARDEN, names.STATE_NAMESPACE, garden.IN_STATE_NAMESPACE)
     return [
-        *_installed(GARDEN, made_of, namespaces),
+        *(tree for tree in _installed(GARDEN, made_of, namespaces) if not (beside_gardener and _defines(tree))),
         *states,
         *({**_object(core.CLUSTER_ROLE, name), "rules": trees(rights)} for name, rights in PROJECT_ROLES.items()),
         garden_components.webhook_configuration(webhook_url),
@@ -96,6 +99,10 @@ def _installed(account: str, made_of: Sequence[Component], namespaces: Sequence[
         *_granted(core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING, account, "", everywhere),
         *_granted(core.ROLE, core.ROLE_BINDING, account, SYSTEM_NAMESPACE, system),
     ]
+
+
+def _defines(tree: Tree) -> bool:
+    return bool(tree["kind"] == core.CUSTOM_RESOURCE_DEFINITION.kind)
 
 
 def _granted(role: Resource, binding: Resource, name: str, namespace: str, rights: Sequence[Right]) -> list[Tree]:

@@ -22,6 +22,7 @@ from espalier.kube.discovery import Discovery
 from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.kubeconfig import Kubeconfig, kubeconfig_files
 from espalier.kube.threaded import ThreadedTransport
+from espalier.kube.wire import Transport
 
 FIELD_MANAGER = "eks-a-cli"
 GARDENER = "gardener.cloud"
@@ -61,11 +62,13 @@ def files_of(connection: flags.Connection, home: Home | None = None) -> list[Pat
 
 
 @asynccontextmanager
-async def connect(connection: flags.Connection) -> AsyncIterator[Connected]:
-    """A client for the API server that the flags select; closed afterwards."""
+async def connect(
+    connection: flags.Connection, wrap: Callable[[Transport], Transport] = lambda transport: transport
+) -> AsyncIterator[Connected]:
+    """A client for the API server that the flags select; closed afterwards. `wrap` is what its requests go through."""
     access = access_of(connection)
     client = Client(
-        ThreadedTransport(access, max_requests=MAX_REQUESTS),
+        wrap(ThreadedTransport(access, max_requests=MAX_REQUESTS)),
         field_manager=FIELD_MANAGER,
         user_agent="espalier-cli",
         on_warning=print_each_once(),

@@ -15,6 +15,7 @@ from espalier.cli.programs.garden_components import SERVICE
 from espalier.runtime.certificates import ServingCertificate
 from espalier.runtime.component import assemble
 from espalier.shoots.garden.config import GardenConfig
+from espalier.shoots.gardener_api.transport import GardenTransport
 
 LEASE = "espalier-garden"
 USER_AGENT = "espalier-garden"
@@ -80,6 +81,7 @@ async def garden(
         log_level=log_level,
         component="garden",
         hint=garden_components.hint,
+        wrap=GardenTransport,
     ) as running:
         webhooks = processes.webhooks(webhook_at, webhook_client_ca)
         if webhook_at:

@@ -12,7 +12,7 @@ from espalier.api.core import SECRET, Secret
 from espalier.cli.backups import backup_reads, store_connections
 from espalier.cli.backups.election_times import read_times
 from espalier.cli.backups.etcd_agent_calls import over_http
-from espalier.cli.kit import flags
+from espalier.cli.kit import distribution, flags
 from espalier.cli.kit.commands import Command
 from espalier.cli.programs import garden_components, processes
 from espalier.cli.shoots.shoot_apis import ConnectedShootAPIs
@@ -20,6 +20,7 @@ from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.runtime.component import assemble
+from espalier.shoots.gardener_api.transport import GardenTransport
 from espalier.shoots.gardenlet.config import GardenletConfig
 
 USER_AGENT = "espalier-gardenlet"
@@ -78,7 +79,9 @@ async def gardenlet(
     Example:
       espalier gardenlet --seed a --kubeconfig a.yaml --garden-kubeconfig g.yaml
     """
-    config = GardenletConfig(seed, timing=read_times(timing), domain=domain, dns_type=dns_type)
+    config = GardenletConfig(
+        seed, timing=read_times(timing), domain=domain, dns_type=dns_type, version=distribution.version()
+    )
     async with AsyncExitStack() as stack:
         running = await stack.enter_async_context(
             processes.managed(
@@ -95,7 +98,7 @@ async def gardenlet(
             )
         )
         to_garden = Client(
-            HttpTransport(Kubeconfig.load([garden_kubeconfig]).context()),
+            GardenTransport(HttpTransport(Kubeconfig.load([garden_kubeconfig]).context())),
             field_manager="gardenlet",
             user_agent=f"{USER_AGENT}/{seed}",
         )

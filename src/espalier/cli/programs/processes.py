@@ -23,6 +23,7 @@ from espalier.kube.access import Access
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import find_access
+from espalier.kube.wire import Transport
 from espalier.runtime import logs
 from espalier.runtime.clock import Clock, SystemClock
 from espalier.runtime.election import Election
@@ -113,15 +114,17 @@ async def managed(
     hint: Hint,
     options: Options | None = None,
     component: str = "espalier",
+    wrap: Callable[[Transport], Transport] = lambda transport: transport,
 ) -> AsyncIterator[Manager]:
     """The manager of a program, not yet running, for the cluster that its flags name; the connection ends with the
-    block. Without a `lease` it acts without being elected. Raises `Usage`, and what `find_access` raises."""
+    block. Without a `lease` it acts without being elected. `wrap` is what its requests go through. Raises `Usage`, and
+    what `find_access` raises."""
     health, metrics = address("--health-address", health_address), address("--metrics-address", metrics_address)
     tune()
     logs.setup(level=log_level)
     access = find_access(kubeconfig=kubeconfig, context=context, environment=os.environ)
     clock, rng = SystemClock(), random.SystemRandom()
-    client = Client(HttpTransport(access), field_manager=field_manager, user_agent=user_agent)
+    client = Client(wrap(HttpTransport(access)), field_manager=field_manager, user_agent=user_agent)
     try:
         yield Manager(
             client,

@@ -29,6 +29,7 @@ from espalier.kube.objects import Object
 from espalier.runtime.clock import SystemClock
 from espalier.shoots.admission import seed_objects
 from espalier.shoots.garden.evacuation import Evacuation, next_moves
+from espalier.shoots.gardener_api.transport import GardenTransport
 
 POLL_INTERVAL = 2.0
 """Seconds between two checks of all shoots while a seed is evacuated."""
@@ -57,7 +58,7 @@ async def list_(*, connect: flags.Connection, output_format: str) -> None:
     Example:
       espalier seeds list
     """
-    async with connection.connect(connect) as connected:
+    async with connection.connect(connect, GardenTransport) as connected:
         client = connected.client
         listed = await _seeds(client)
         if output_format:
@@ -105,7 +106,7 @@ async def evacuate(
       espalier seeds evacuate west --at-once 10
     """
     seconds = waiting_time(timeout)
-    async with connection.connect(connect) as connected:
+    async with connection.connect(connect, GardenTransport) as connected:
         existing = {seed.name for seed in await _seeds(connected.client)}
         without_seed = {name} & (await _seeds_of_shoots(connected.client))  # somebody deleted its Seed
         for seed in filter(None, (name, destination)):

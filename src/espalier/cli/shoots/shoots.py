@@ -23,6 +23,7 @@ from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
 from espalier.shoots.flow.drawing import draw
 from espalier.shoots.flow.status import read
+from espalier.shoots.gardener_api.transport import GardenTransport
 from espalier.shoots.gardenlet.flows import flow_of
 
 to_seed = click.option("--to", "destination", required=True, metavar="SEED", help="Destination seed.")
@@ -63,7 +64,7 @@ async def list_(*, connect: flags.Connection, all_namespaces: bool, seed: str, o
     Example:
       espalier shoots list -A --seed west
     """
-    async with connection.connect(connect) as connected, _in_garden():
+    async with connection.connect(connect, GardenTransport) as connected, _in_garden():
         namespace = None if all_namespaces else connected.namespace
         if not seed and output_format == "wide":
             await tables.write(connected.client, Selection(Shoot.resource, namespace), wide=True)
@@ -95,7 +96,7 @@ async def describe(name: str, *, connect: flags.Connection, output_format: str) 
     Example:
       espalier shoots describe apple -n garden-dev
     """
-    async with connection.connect(connect) as connected:
+    async with connection.connect(connect, GardenTransport) as connected:
         object_ = await find(connected.client, Key(connected.namespace, name))
     if output_format:
         output.write_objects([object_.tree], output_format, single=True)
@@ -125,7 +126,7 @@ async def flow(name: str, *, connect: flags.Connection) -> None:
     Example:
       espalier shoots flow apple -n garden-dev
     """
-    async with connection.connect(connect) as connected:
+    async with connection.connect(connect, GardenTransport) as connected:
         shoot = (await find(connected.client, Key(connected.namespace, name))).decode(Shoot)
     last = shoot.status.last_operation
     if last is None:
@@ -158,7 +159,7 @@ async def migrate(
       espalier shoots migrate apple -n garden-dev --to west
     """
     seconds = waiting_time(timeout) if wait else 0.0
-    async with connection.connect(connect) as connected:
+    async with connection.connect(connect, GardenTransport) as connected:
         key = Key(connected.namespace, name)
         with Progress() as progress:
             await find(connected.client, key)
@@ -182,7 +183,7 @@ async def plan(name: str, *, destination: str, connect: flags.Connection, output
     Example:
       espalier shoots plan apple -n garden-dev --to west
     """
-    async with connection.connect(connect) as connected:
+    async with connection.connect(connect, GardenTransport) as connected:
         key = Key(connected.namespace, name)
         shoot = (await find(connected.client, key)).decode(Shoot)
         if destination == shoot.spec.seed_name:

@@ -51,6 +51,7 @@ VALIDATE_SEED_LEASE = "/validate-coordination-k8s-io-v1-lease-of-seed"
 
 WEBHOOKS = (
     AdmissionWebhook("validate", Shoot.resource, VALIDATE_SHOOT),
+    AdmissionWebhook("validate", Shoot.resource, VALIDATE_SHOOT, ("UPDATE",), subresource="binding"),
     AdmissionWebhook("validate", Shoot.resource, VALIDATE_SHOOT_STATUS, ("UPDATE",), subresource="status"),
     AdmissionWebhook("validate", Seed.resource, VALIDATE_SEED, (*WRITES, "DELETE")),
     AdmissionWebhook("validate", BackupEntry.resource, VALIDATE_BACKUP_ENTRY, (*WRITES, "DELETE")),
@@ -59,7 +60,7 @@ WEBHOOKS = (
     AdmissionWebhook("validate", SECRET, VALIDATE_STATE_PIECE, namespace=names.STATE_NAMESPACE),
     AdmissionWebhook("validate", LEASE, VALIDATE_SEED_LEASE, ("CREATE",), namespace=names.SEED_LEASES),
 )
-"""The garden's webhooks."""
+"""The garden's webhooks. A Shoot gets its seed by `binding` where the API server is Gardener's."""
 
 BY_SEED = "seed"
 BY_NAME = "name"

@@ -35,3 +35,5 @@ class GardenletConfig:
     connections to the store of another seed."""
     retry_for: float = 12 * 3600.0
     """Time in error after which an operation is Failed."""
+    version: str = "0.0.0"
+    """The version of the gardenlet, as its Seed shows it."""

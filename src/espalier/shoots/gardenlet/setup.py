@@ -15,7 +15,7 @@ from espalier.runtime.component import Component, Host
 from espalier.runtime.sources import Expiry
 from espalier.runtime.writer import Writer
 from espalier.shoots.bucket_providers import BucketProviders
-from espalier.shoots.gardenlet import care, controller, known_states, leases, orphans, reach, remains
+from espalier.shoots.gardenlet import care, controller, known_states, leases, orphans, reach, remains, seed_report
 from espalier.shoots.gardenlet.buckets import Backups
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.gardenlet.context import Call, Connect, GardenletTools, ReadBackup, Renderer, ShootAPIs
@@ -101,6 +101,7 @@ def component(
             manager.add(reach.controller(observer, tools, connect, manager.rng))
         manager.add(orphans.controller(observer, tools))
         manager.add(remains.controller(observer, tools))
+        manager.add(seed_report.controller(observer, tools))
         for backup_controller in Backups(observer, tools).controllers():
             manager.add(backup_controller)
 

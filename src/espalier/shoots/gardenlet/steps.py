@@ -250,6 +250,8 @@ async def advance(attempt: Attempt) -> Outcome:
         return Done()
     if flow_status.is_done and operation is OperationType.DELETE:
         await tools.states.release(live.shoot)
+        # Gardener lets go of a Shoot only once its status says that it was deleted.
+        await _write(attempt, status.reported(scope, operation, flow_status, tools.config.retry_for), Precondition.UID)
         await tools.garden.remove_finalizer(Shoot.resource, live.shoot, FINALIZER)
         return Done()
     if flow_status.is_done and operation is OperationType.RESTORE:

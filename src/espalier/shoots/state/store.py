@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from espalier.api.core import ROLE, SECRET
 from espalier.api.gardener import metadata_keys, names
+from espalier.api.gardener.responsibility import is_deletion_confirmed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import FINALIZER, PersistedSecret, ShootState
 from espalier.api.meta import Tree
@@ -108,6 +109,9 @@ class ShootStates:
         pieces_left: Collection[str] = ()
         if state is not None:
             pieces_left = Document(state.raw).references
+            if state.metadata.deletion_timestamp is None and not is_deletion_confirmed(state.metadata):
+                confirmed = {"metadata": {"annotations": {metadata_keys.CONFIRM_DELETION: "true"}}}  # Gardener asks
+                state = await self._writer.merge(ShootState.resource, state, confirmed)
             await self._writer.delete(ShootState.resource, state, found_by_owner)
             live = await self.read(shoot)
             if live is not None:

@@ -183,13 +183,15 @@ async def test_a_shoot_is_passed_on_only_if_nobody_has_changed_it_since(monkeypa
     assert (place.log, place.preconditions) == (["run", "status"], [Precondition.VERSION])
 
 
-async def test_a_deleted_shoot_loses_its_finalizer_once_its_state_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once it is gone, nobody would release its ShootState."""
+async def test_a_deleted_shoot_loses_its_finalizer_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it is gone, nobody would release its ShootState; and Gardener lets it go by its status."""
     attempt, place = attempted(shoot(deletionTimestamp=DELETED["deletionTimestamp"]))
     ran(monkeypatch, place)
     attempt.operation = OperationType.DELETE
     assert isinstance(await steps.advance(attempt), Done)
-    assert place.log == ["run", "release", "remove finalizer"]
+    assert place.log == ["run", "release", "status", "remove finalizer"]
+    last = attempt.live.shoot.tree["status"]["lastOperation"]
+    assert (last["type"], last["state"]) == ("Delete", "Succeeded")
 
 
 def changed(live: Object, uid: str) -> Object:

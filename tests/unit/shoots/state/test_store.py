@@ -163,6 +163,10 @@ async def test_at_the_end_of_a_shoot_its_state_goes_with_all_secrets(world: Worl
     with pytest.raises(NotFound):
         await world.shoot_state()
     assert (await world.garden.client.list(SECRET, names.STATE_NAMESPACE)).items == []
+    states = world.garden.writes("ShootState")
+    assert states[-1].before is not None
+    confirmed = states[-1].before.metadata.annotations
+    assert confirmed["confirmation.gardener.cloud/deletion"] == "true", "Gardener deletes no other"
     await world.states().release(shoot)
 
 
