@@ -17,11 +17,19 @@ from espalier.api.gardener.controller_installation import ControllerInstallation
 from espalier.api.gardener.controller_registration import ControllerRegistration
 from espalier.api.gardener.operations import Condition
 from espalier.api.gardener.reasons import ShootReason
-from espalier.api.gardener.seed import BUCKET_REACHABLE, GARDENLET_READY, SHOOTS_REMOVED, Seed
+from espalier.api.gardener.seed import (
+    BUCKET_REACHABLE,
+    GARDENLET_READY,
+    SHOOTS_REMOVED,
+    SYSTEM_COMPONENTS_HEALTHY,
+    Seed,
+)
 from espalier.api.gardener.shoot import CONTROL_PLANE_HEALTHY, READY_FOR_DISASTER, Shoot
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.cli.local.environment.gardens import CLOUD_SECRET, Garden
+from espalier.cli.local.environment import garden_objects
+from espalier.cli.local.environment.garden_objects import CLOUD_SECRET
+from espalier.cli.local.environment.gardens import Garden
 from espalier.cli.local.environment.migration_scenario import quick_settings
 from espalier.cli.programs.garden_components import VALIDATING_WEBHOOKS
 from espalier.cli.shoots.shoot_plan import Plan, observe
@@ -253,7 +261,7 @@ def test_conditions_of_a_seed_that_is_gone_go_and_those_of_others_stay() -> None
             await world.client.delete(Seed.resource, "c")
             await asyncio.sleep(60)
             kept = (await world.client.get(Seed.resource, "a")).decode(Seed).status.conditions
-            ours = {GARDENLET_READY, SHOOTS_REMOVED, BUCKET_REACHABLE + "b"}
+            ours = {GARDENLET_READY, SHOOTS_REMOVED, SYSTEM_COMPONENTS_HEALTHY, BUCKET_REACHABLE + "b"}
             assert {one.type for one in kept} == {*ours, "Foreign"}
 
     virtual.run(main, epoch=EPOCH, seed=1)
@@ -300,14 +308,9 @@ def test_nothing_is_stopped_while_the_destination_lacks_a_secret(name: str, name
 
 
 def test_move_waits_for_extensions_at_destination() -> None:
-    registration = {
-        "metadata": {"name": "local"},
-        "spec": {"resources": [{"kind": kind, "type": "local"} for kind in ("Infrastructure", "ControlPlane")]},
-    }
-    installation = {
-        "metadata": {"name": "local-b"},
-        "spec": {"registrationRef": {"name": "local"}, "seedRef": {"name": "b"}},
-    }
+    resources = [{"kind": kind, "type": "local"} for kind in ("Infrastructure", "ControlPlane")]
+    installation = garden_objects.installation("b")
+    name = installation["metadata"]["name"]
 
     async def planned(user: GardenUser, kind: str) -> tuple[bool | None, str]:
         made = Plan.of(await observe(user.client, Key(f"garden-{PROJECT}", "apple"), "b"))
@@ -322,13 +325,16 @@ def test_move_waits_for_extensions_at_destination() -> None:
         ]
         patch = {"status": {"conditions": found}}
         await user.client.patch(
-            ControllerInstallation.resource, "local-b", patch=patch, type=PatchType.MERGE, subresource="status"
+            ControllerInstallation.resource, name, patch=patch, type=PatchType.MERGE, subresource="status"
         )
 
     async def story(user: GardenUser) -> None:
         await user.healthy("a")
-        await user.client.create(ControllerRegistration.resource, registration)
-        missing = "ControllerRegistration local has no ControllerInstallation for this seed; install it there"
+        patch = {"spec": {"resources": resources}}
+        registration = garden_objects.REGISTRATION
+        await user.client.patch(ControllerRegistration.resource, registration, patch=patch, type=PatchType.MERGE)
+        await user.client.delete(ControllerInstallation.resource, name)
+        missing = f"ControllerRegistration {registration} has no ControllerInstallation for this seed; install it there"
         assert (await planned(user, "Infrastructure"))[0] is False
         assert missing in (await planned(user, "Infrastructure"))[1]
         assert (await planned(user, "Worker"))[0] is None, "not registered"
@@ -336,7 +342,7 @@ def test_move_waits_for_extensions_at_destination() -> None:
         await user.until(lambda shoot: "(ExtensionNotInstalled): seed b lacks" in described(shoot), seconds=120)
         await user.client.create(ControllerInstallation.resource, installation)
         await report(user, "False")
-        unhealthy = "ControllerInstallation local-b: condition Healthy: found False: no pods, allowed: True"
+        unhealthy = f"ControllerInstallation {name}: condition Healthy: found False: no pods, allowed: True"
         await user.until(lambda shoot: unhealthy in described(shoot), seconds=120)
         await asyncio.sleep(60)
         assert (await user.garden.shoot("shoot--dev--apple").list(NAMESPACE)).items, "its API is served"

@@ -9,9 +9,10 @@ import asyncio
 import contextlib
 import os
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
@@ -102,15 +103,20 @@ class ControlPlane(control_plane.ControlPlane):
 
 
 @contextlib.asynccontextmanager
-async def real_control_plane(folder: Path, binaries: Path) -> AsyncIterator[ControlPlane]:
+async def real_control_plane(
+    folder: Path, binaries: Path, flags: Mapping[str, str] = MappingProxyType({})
+) -> AsyncIterator[ControlPlane]:
     """A control plane that keeps everything in `folder` (empty, ours alone) and runs programs from a folder.
 
-    It is ready when it serves and its controllers work. Raises `ProgramFailed` when a program does not start.
+    `flags` are further ones of kube-apiserver. It is ready when it serves and its controllers work. Raises
+    `ProgramFailed` when a program does not start.
     """
     clock = SystemClock()
     async with (
         processes.supervised(folder, clock) as supervisor,
-        control_plane.control_plane(supervisor, binaries, folder, clock, durable=False, audited=True) as made,
+        control_plane.control_plane(
+            supervisor, binaries, folder, clock, durable=False, audited=True, flags=flags
+        ) as made,
     ):
         yield ControlPlane(
             made.folder, made.url, made.authority, made.kubeconfig, made.kubectl, made.audit_log, supervisor

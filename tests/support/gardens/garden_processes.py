@@ -23,12 +23,14 @@ from espalier.api import core
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener import names
+from espalier.api.gardener.controller_installation import ControllerInstallation
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.apiserver.http import HttpShell
 from espalier.cli.install import garden_manifests
 from espalier.cli.local.demo_garden import ReachedEndpoint
-from espalier.cli.local.environment.gardens import ACCOUNT, CLOUD_SECRET, PROVIDER, Garden, SimulatedSeed
+from espalier.cli.local.environment.garden_objects import PROVIDER
+from espalier.cli.local.environment.gardens import Garden, SimulatedSeed
 from espalier.cli.local.environment.migration_scenario import TECHNICAL_ID, MigrationScenario, quick_settings
 from espalier.cli.local.environment.seed_processes.assembly import RealControlPlanes
 from espalier.cli.local.environment.seed_processes.buckets import FolderLink
@@ -43,10 +45,12 @@ from espalier.kube.wire import User
 from espalier.runtime.clock import SystemClock
 from espalier.shoots.admission.users import GARDEN_ACCOUNT, SEEDS
 from espalier.shoots.garden.roles import USER
+from espalier.shoots.gardener_api.transport import GardenTransport
 from espalier.simulator.connections import Link, Reached, ReachingTransport
 from espalier.simulator.pods.pod_network import endpoint_of
 from tests.support.child_process import ChildProcess
 from tests.support.environments.control_plane import ControlPlane, find_assets, real_control_plane, why_no_assets
+from tests.support.environments.gardener import real_garden, start_controllers, why_no_gardener
 from tests.support.environments.management import free_port
 from tests.support.gardens import extension_program, garden_program
 from tests.support.gardens.real_shoots import RealShoot
@@ -73,7 +77,17 @@ GRACE, GIVE_UP = 6, 15
 class ProcessGarden(Garden):
     """See the module. Programs `garden`, `gardenlet SEED` and `extensions SEED` are processes."""
 
-    def __init__(self, control_plane: ControlPlane, planes: RealControlPlanes, folder: Path, timing: Timing) -> None:
+    def __init__(
+        self,
+        control_plane: ControlPlane,
+        planes: RealControlPlanes,
+        folder: Path,
+        timing: Timing,
+        *,
+        is_gardener: bool = False,
+    ) -> None:
+        """`is_gardener`: its API server has Gardener's kinds already."""
+        self.is_gardener = is_gardener
         self._api = ApiServer(control_plane.authority, SystemClock())
         self._api.port = urlsplit(control_plane.url).port or 0
         self._cluster = control_plane
@@ -88,21 +102,30 @@ class ProcessGarden(Garden):
     def connect(self, program: str, user: User, link: Link | None = None) -> Client:
         """See `Garden`."""
         lives = [link.life] if link is not None else []
-        return Client(ReachingTransport(lambda: Reached(self._api, lives), user), user_agent=program)
+        transport = GardenTransport(ReachingTransport(lambda: Reached(self._api, lives), user))
+        return Client(transport, user_agent=program)
 
     async def start(self, projects: Sequence[str] = ()) -> None:
         """See `Garden`."""
-        for tree in garden_manifests.of_garden(f"https://{self._webhooks_at}"):
+        url = f"https://{self._webhooks_at}"
+        for tree in garden_manifests.of_garden(url, beside_gardener=self.is_gardener):
             await self.client.apply(BY_KIND[tree["kind"]], tree, field_manager="kubectl")
         self.run_garden()
-        for project in projects:
-            namespace = names.project_namespace(project)
-            await self._make(core.NAMESPACE, {"metadata": {"name": namespace}})
-            data = {"account": ACCOUNT.account, "token": ACCOUNT.token}
-            await self._make(
-                core.SECRET, {"metadata": {"name": CLOUD_SECRET, "namespace": namespace}, "stringData": data}
-            )
+        await self.make_offer(projects)
         self._tasks.append(asyncio.create_task(self.machines.run(), name="machines"))
+
+    async def install_extensions(self, seed: str) -> None:
+        """See `Garden`. Gardener's controllers make the ControllerInstallation."""
+        if not self.is_gardener:
+            await super().install_extensions(seed)
+            return
+
+        async def installations() -> list[str]:
+            listed = (await self.client.list(ControllerInstallation.resource)).items
+            return [one.name for one in listed if one.decode(ControllerInstallation).spec.seed_ref.name == seed]
+
+        (installation,) = await eventually(installations, every=0.2)
+        await self.report_installed(installation)
 
     def run_garden(self) -> None:
         """See `Garden`."""
@@ -246,15 +269,25 @@ class ProcessSeed(SimulatedSeed):
 
 
 @asynccontextmanager
-async def process_garden(folder: Path, timing: Timing, seeds: Sequence[str]) -> AsyncIterator[RealShoot]:
-    """A garden of processes with a shoot on the first of the seeds. Skips the test where programs are not built."""
+async def process_garden(
+    folder: Path, timing: Timing, seeds: Sequence[str], *, is_gardener: bool = False
+) -> AsyncIterator[RealShoot]:
+    """A garden of processes with a shoot on the first of the seeds; `is_gardener` with Gardener's API server and
+    controllers. Skips the test where programs are not built."""
     found = find_assets()
     if found is None:
         pytest.skip(f"there is no real control plane: {why_no_assets()}")
+    if is_gardener and (lacking := why_no_gardener()):
+        pytest.skip(lacking)
     async with AsyncExitStack() as stack:
-        control_plane = await stack.enter_async_context(real_control_plane(folder / "garden-cluster", found))
+        cluster = folder / "garden-cluster"
+        if is_gardener:
+            control_plane = (await stack.enter_async_context(real_garden(cluster, found))).control_plane
+            await start_controllers(control_plane)
+        else:
+            control_plane = await stack.enter_async_context(real_control_plane(cluster, found))
         planes = await stack.enter_async_context(RealControlPlanes.with_programs(found))
-        garden = ProcessGarden(control_plane, planes, folder, timing)
+        garden = ProcessGarden(control_plane, planes, folder, timing, is_gardener=is_gardener)
         stack.push_async_callback(garden.stop)
         await garden.start(["dev"])
         for name in seeds:

@@ -19,7 +19,8 @@ from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.apiserver.server import Server
-from espalier.cli.local.environment.gardens import CLOUD_SECRET, PROVIDER, REGION, Garden
+from espalier.cli.local.environment import garden_objects
+from espalier.cli.local.environment.gardens import Garden
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import ServerFailure
 
@@ -38,21 +39,8 @@ class GardenUser:
         return self.garden.clock.now()
 
     async def create_shoot(self, name: str = "apple", seed: str | None = "a", **spec: Any) -> None:
-        machine = {"type": "small", "image": {"name": PROVIDER, "version": "1.0"}}
-        worker = {"name": "pool", "machine": machine, "minimum": 1, "maximum": 2}
-        body = {
-            "metadata": {"name": name, "namespace": NAMESPACE},
-            "spec": {
-                "provider": {"type": PROVIDER, "workers": [worker]},
-                "region": REGION,
-                "kubernetes": {"version": "1.34.0"},
-                "networking": {"type": PROVIDER, "pods": "10.0.0.0/16", "services": "10.1.0.0/16"},
-                "extensions": [{"type": "toy"}],
-                "secretBindingName": CLOUD_SECRET,
-                **({"seedName": seed} if seed else {}),
-                **spec,
-            },
-        }
+        placed = {"seedName": seed} if seed else {}
+        body = garden_objects.shoot(name, NAMESPACE, version="1.34.0", nodes=(1, 2), **{**placed, **spec})
         await self.client.create(Shoot.resource, body)
 
     async def move(self, seed: str, name: str = "apple") -> None:

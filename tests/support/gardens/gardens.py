@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 
 from espalier.api.etcd.timing import Timing
 from espalier.apiserver.server import Server
-from espalier.cli.local.environment.gardens import PROVIDER, Garden, Settings, Wrap, unchanged
+from espalier.cli.local.environment.garden_objects import PROVIDER
+from espalier.cli.local.environment.gardens import Garden, Settings, Wrap, unchanged
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.retry import Retry

@@ -15,11 +15,11 @@ from espalier.cli.kit.layout import Table
 from espalier.cli.kit.progress import Progress
 from espalier.cli.local.demo_folder import demo_folder
 from espalier.cli.local.environment import programs
+from espalier.cli.local.environment.garden_objects import PODS
 from espalier.cli.local.environment.gardens import Garden
 from espalier.cli.local.environment.migration_scenario import (
     DELTA_PERIOD,
     NODES,
-    PODS,
     QUICK,
     TECHNICAL_ID,
     VERSION,

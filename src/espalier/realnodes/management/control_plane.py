@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
+from types import MappingProxyType
 
 from espalier.kube.errors import Unreachable
 from espalier.kube.http import HttpTransport
@@ -135,16 +136,18 @@ async def control_plane(
     port: int = 0,
     durable: bool = True,
     audited: bool = False,
+    flags: Mapping[str, str] = MappingProxyType({}),
 ) -> AsyncIterator[ControlPlane]:
     """Start a control plane that keeps everything in `folder` (ours alone), with programs from the folder `programs`.
 
-    It is ready when it serves and its controllers work; the supervisor stops it. `port` 0 takes a free one. Data
-    survive a crash of the machine only when `durable`. Raises `ProgramFailed`, and `OSError` when the port is taken.
+    `flags` are further ones of kube-apiserver; names of files are relative to `folder`. It is ready when it serves and
+    its controllers work; the supervisor stops it. `port` 0 takes a free one. Data survive a crash of the machine only
+    when `durable`. Raises `ProgramFailed`, and `OSError` when the port is taken.
     """
     with held_port(port) as held:
         plane = _prepare(folder, programs, f"https://{HOST}:{held}", clock)
         etcd = ETCD if durable else ETCD | {"unsafe-no-fsync": "true"}
-        server = API_SERVER | {"secure-port": str(held)} | (AUDIT if audited else {})
+        server = API_SERVER | {"secure-port": str(held)} | (AUDIT if audited else {}) | dict(flags)
         await supervisor.start(
             _program(programs, "etcd", etcd, folder),
             _program(programs, "kube-apiserver", server, folder, answers(plane.kubeconfig, "/readyz")),

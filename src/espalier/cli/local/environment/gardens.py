@@ -17,14 +17,17 @@ from urllib.parse import urlsplit
 
 from espalier.api import core
 from espalier.api.cloud import AnyItem, CloudError, CloudRequest, Credentials, Refusal
+from espalier.api.conditions import timestamp
 from espalier.api.gardener import GARDEN_KINDS, SEED_KINDS, images, names
-from espalier.api.gardener.seed import Seed
+from espalier.api.gardener.controller_installation import ControllerInstallation
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.apiserver.access.webhooks import CallFailed, WebhookCall
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
+from espalier.cli.local.environment import garden_objects
 from espalier.cli.local.environment.control_planes import ControlPlanes, InProcessControlPlanes
+from espalier.cli.local.environment.garden_objects import PROVIDER
 from espalier.cli.local.environment.management import install_definitions
 from espalier.cli.local.environment.seed_programs.assembly import SeedPrograms, agent_calls, shoot_client
 from espalier.cli.local.environment.seed_programs.machine_controller_manager import MachineControllers
@@ -33,7 +36,7 @@ from espalier.cli.shoots.shoot_apis import ConnectedShootAPIs
 from espalier.etcdbackup.agent.backups import Settings as BackupSettings
 from espalier.etcdbackup.snapshotter.collection import Retention
 from espalier.etcdbackup.snapshotter.schedule import Schedule
-from espalier.kube.client import Client
+from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import AlreadyExists, Unreachable
 from espalier.kube.retry import Retry
 from espalier.kube.wire import ADMIN, Endpoint, Transport, User
@@ -53,14 +56,13 @@ from espalier.simulator.cloud.user_data import Bootstrap
 from espalier.simulator.connections import Link, Reached, ReachingTransport
 from espalier.simulator.pods.life import Life
 
-PROVIDER, REGION = "local", "here"
 IN_PROCESS = "https://garden.internal"
 """Address of the garden's webhooks: answered in this process, never sent."""
 ACCOUNT = Credentials("demo", "demo")
-CLOUD_SECRET = "cloud"  # noqa: S105  the name of a Secret
-"""The Secret of each project with the cloud account, for `secretBindingName`."""
-BUCKETS = "file:///{bucket}"
-"""The base URL of buckets, as agents use it."""
+RESOURCES = {
+    resource.kind: resource for resource in (core.NAMESPACE, core.SECRET, *(kind.resource for kind in GARDEN_KINDS))
+}
+"""Resources of what a garden is made of, by kind."""
 
 Wrap = Callable[[str, Transport], Transport]
 """Wraps the transports of a program (`garden`, `gardenlet a`, `extensions a`), to inject faults."""
@@ -332,18 +334,9 @@ class Garden:
         """Start API server, controllers and the cloud's machines."""
         await self.server.start()
         await install_definitions(GARDEN_KINDS, self.client)
-        namespaces = [
-            names.GARDEN_NAMESPACE,
-            names.SEED_LEASES,
-            names.STATE_NAMESPACE,
-            *map(names.project_namespace, projects),
-        ]
-        for namespace in dict.fromkeys(namespaces):
-            await self._make(core.NAMESPACE, {"metadata": {"name": namespace}})
-        account = {"account": ACCOUNT.account, "token": ACCOUNT.token}
-        for namespace in map(names.project_namespace, projects):
-            metadata = {"name": CLOUD_SECRET, "namespace": namespace}
-            await self._make(core.SECRET, {"metadata": metadata, "stringData": account})
+        for namespace in (names.GARDEN_NAMESPACE, names.SEED_LEASES, names.STATE_NAMESPACE):
+            await self.make(garden_objects.namespace(namespace))
+        await self.make_offer(projects)
         await self.client.apply(
             core.VALIDATING_WEBHOOK_CONFIGURATION,
             garden_components.webhook_configuration(IN_PROCESS),
@@ -351,6 +344,14 @@ class Garden:
         )
         self.run_garden()
         self._tasks.append(asyncio.create_task(self.machines.run(), name="machines"))
+
+    async def make_offer(self, projects: Sequence[str]) -> None:
+        """Create what the cloud offers, and projects that have an account in it."""
+        await self.make(garden_objects.cloud_profile(), garden_objects.registration())
+        account = {"account": ACCOUNT.account, "token": ACCOUNT.token}
+        for project in projects:
+            home = names.project_namespace(project)
+            await self.make(*garden_objects.project(project), *garden_objects.cloud_account(home, account))
 
     async def stop(self) -> None:
         """Stop everything."""
@@ -365,23 +366,29 @@ class Garden:
 
     async def add_seed(self, name: str) -> GardenSeed:
         """Register a seed with a bucket of its own, and start it."""
-        secret = {"name": f"backup-{name}", "namespace": names.GARDEN_NAMESPACE}
-        await self._make(core.SECRET, {"metadata": secret, "stringData": {"account": name}})
-        spec = {
-            "provider": {"type": PROVIDER, "region": REGION},
-            "backup": {
-                "provider": PROVIDER,
-                "region": REGION,
-                "credentialsRef": secret,
-                "providerConfig": {"url": BUCKETS},
-            },
-        }
-        await self._make(Seed.resource, {"metadata": {"name": name}, "spec": spec})
+        await self.make(*garden_objects.seed(name, self.settings.gardenlet.domain))
+        await self.install_extensions(name)
         made = self.seeds.get(name)
         if made is None:
             made = self.seeds[name] = self._new_seed(self, name)
         await made.power_on()
         return made
+
+    async def install_extensions(self, seed: str) -> None:
+        """Say in the garden that the seed has the extensions."""
+        installation = garden_objects.installation(seed)
+        await self.make(installation)
+        await self.report_installed(installation["metadata"]["name"])
+
+    async def report_installed(self, installation: str) -> None:
+        """Say in a ControllerInstallation that its extensions run."""
+        await self.client.patch(
+            ControllerInstallation.resource,
+            installation,
+            patch=garden_objects.installed(timestamp(self.clock.now())),
+            type=PatchType.MERGE,
+            subresource="status",
+        )
 
     def run_garden(self) -> None:
         """Start the garden's controllers and webhooks."""
@@ -468,6 +475,11 @@ class Garden:
         if self.webhooks is None:
             raise CallFailed("connection refused: the garden's controllers do not run")
         return self.webhooks.review(urlsplit(call.url).path, call.body)
+
+    async def make(self, *objects: Tree) -> None:
+        """Create objects that are not there yet, in this order."""
+        for body in objects:
+            await self._make(RESOURCES[body["kind"]], body)
 
     async def _make(self, resource: Resource, body: Tree) -> None:
         with suppress(AlreadyExists):

@@ -16,7 +16,9 @@ from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.operations import OperationType
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
-from espalier.cli.local.environment.gardens import CLOUD_SECRET, PROVIDER, REGION, Garden, Settings
+from espalier.cli.local.environment import garden_objects
+from espalier.cli.local.environment.garden_objects import PROVIDER
+from espalier.cli.local.environment.gardens import Garden, Settings
 from espalier.cli.local.environment.shoot_writer import WriteProbe
 from espalier.etcdbackup.agent.backups import Settings as BackupSettings
 from espalier.etcdbackup.snapshotter.collection import Retention
@@ -28,7 +30,6 @@ from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.secrets.names import PERSISTED
 
 PROJECT, NAME, NODES = "dev", "apple", 3
-PODS = "10.0.0.0/16"
 POD_ON = "web-on-{node}"
 WEB: Sequence[Tree] = ({"name": "web", "image": "web"},)
 TECHNICAL_ID = names.technical_id(PROJECT, NAME)
@@ -123,19 +124,9 @@ class MigrationScenario:
     @asynccontextmanager
     async def begun(self, seed: str) -> AsyncIterator[None]:
         """Create the shoot, wait for its nodes, put a pod on each, and let the writer write within the block."""
-        machine = {"type": "small", "image": {"name": PROVIDER, "version": "1.0"}}
-        worker = {"name": "pool", "machine": machine, "minimum": self._node_count, "maximum": self._node_count}
-        spec = {
-            "provider": {"type": PROVIDER, "workers": [worker]},
-            "region": REGION,
-            "kubernetes": {"version": self._version},
-            "networking": {"type": PROVIDER, "pods": PODS, "services": "10.1.0.0/16"},
-            "extensions": [{"type": "toy"}],
-            "secretBindingName": CLOUD_SECRET,
-            "seedName": seed,
-        }
-        metadata = {"name": NAME, "namespace": GARDEN_NAMESPACE}
-        await self._garden.client.create(Shoot.resource, {"metadata": metadata, "spec": spec})
+        nodes = (self._node_count, self._node_count)
+        body = garden_objects.shoot(NAME, GARDEN_NAMESPACE, version=self._version, nodes=nodes, seedName=seed)
+        await self._garden.client.create(Shoot.resource, body)
         await self.settled(seed)
         await self._until(self._has_nodes, "nodes of the shoot join")
         await self._until(self._has_pods, "a pod runs on each node")

@@ -1,0 +1,55 @@
+"""A garden whose API server is Gardener's own judges our objects."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from espalier.api import core
+from espalier.api.meta import Tree
+from espalier.cli.local.environment.gardens import RESOURCES
+from espalier.kube.client import Client
+from espalier.kube.errors import AlreadyExists, KubeError
+from espalier.shoots.gardener_api.transport import GardenTransport
+from tests.support.environments.control_plane import find_assets, why_no_assets
+from tests.support.environments.gardener import RealGarden, real_garden, why_no_gardener
+from tests.support.gardens.demo_objects import objects_of_a_garden
+from tests.support.left_files import folder_of_a_fixture
+
+pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
+
+STATUSES = ("BackupBucket", "BackupEntry", "Seed", "Shoot", "Project")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def garden(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RealGarden]:
+    """Gardener's API server for the tests of this module."""
+    binaries = find_assets()
+    if lacking := why_no_gardener() or ("" if binaries else why_no_assets()):
+        pytest.skip(lacking)
+    assert binaries is not None
+    with folder_of_a_fixture(tmp_path_factory, "gardener") as folder:
+        async with real_garden(folder, binaries) as made:
+            yield made
+
+
+@pytest.fixture(scope="module")
+def demo() -> list[Tree]:
+    """All objects of `espalier demo garden`, with a shoot."""
+    return objects_of_a_garden()
+
+
+async def test_the_demo_garden_is_accepted(demo: list[Tree], garden: RealGarden) -> None:
+    client = Client(GardenTransport(garden.client.transport), user_agent="espalier-cli")
+    refused = []
+    for body in demo:
+        try:
+            await client.create(RESOURCES[body["kind"]], body)
+        except AlreadyExists:
+            assert body["kind"] == core.NAMESPACE.kind
+        except KubeError as error:
+            refused.append(f"{body['kind']} {body['metadata']['name']}: {error}")
+    assert refused == []
+    assert {"Project", "CloudProfile", "CredentialsBinding", "ShootState", *STATUSES} <= {one["kind"] for one in demo}

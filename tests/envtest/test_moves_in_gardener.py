@@ -1,0 +1,49 @@
+"""A shoot is created, moved and deleted in a garden whose API server and controllers are Gardener's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from espalier.api.gardener.shoot import Shoot
+from espalier.cli.local.environment.migration_scenario import GARDEN_NAMESPACE, NAME, NODES
+from espalier.kube.client import PatchType
+from espalier.kube.errors import NotFound
+from espalier.shoots.secrets.names import PERSISTED
+from tests.support.gardens.garden_processes import process_garden
+from tests.support.gardens.real_shoots import CUT, SEEDS, RealShoot
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.envtest]
+
+CONFIRMED = {"metadata": {"annotations": {"confirmation.gardener.cloud/deletion": "true"}}}
+
+
+async def test_a_shoot_lives_in_a_garden_of_gardener(tmp_path: Path) -> None:
+    east, west = SEEDS
+    async with process_garden(tmp_path, CUT, SEEDS, is_gardener=True) as shoot:
+        with_source = await shoot.scenario.move(west, "with its source")
+        without = await shoot.scenario.move(east, "without its source", destroy_source=True, give_up_source=True)
+        assert await shoot.scenario.returned(west) == 0
+        for move in (with_source, without):
+            assert (move.creates, move.deletes) == (0, 0)
+            assert (move.nodes_kept, move.secrets_kept) == (NODES, len(PERSISTED))
+        assert with_source.lost == 0
+        await delete(shoot)
+
+
+async def delete(shoot: RealShoot) -> None:
+    """Delete the shoot as Gardener asks for it, and wait until it is gone."""
+    client = shoot.garden.client
+    await client.patch(Shoot.resource, NAME, GARDEN_NAMESPACE, patch=CONFIRMED, type=PatchType.MERGE)
+    await client.delete(Shoot.resource, NAME, GARDEN_NAMESPACE)
+
+    async def found() -> str:
+        try:
+            live = (await client.get(Shoot.resource, NAME, GARDEN_NAMESPACE)).decode(Shoot)
+        except NotFound:
+            return ""
+        return str(live.status.last_operation)
+
+    await eventually(found, lambda text: not text, within=120, every=0.5)
