@@ -7,15 +7,19 @@ import os
 import random
 import signal
 from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import pytest_asyncio
 
 from espalier.api.capi.machine import Machine
+from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key
-from espalier.cli.clusters import rollouts
+from espalier.cli.clusters import certificates, rollouts
 from espalier.cli.kit.progress import Progress
+from espalier.clusterapi import kubeconfig as kubeconfigs
 from espalier.realnodes.management.processes import State
 from tests.capi.going_back import both_go_back
 from tests.capi.losing import infrastructure_and_control_plane_are_lost
@@ -85,6 +89,16 @@ async def test_real_controllers_restart_as_asked(real: RealClusterApi, orchard: 
     await real.until_ready(orchard)
     (later,) = await rollouts.targets(real.client, owner, groups, control_plane=not group)
     assert later.after == after
+
+
+async def test_real_controllers_issue_a_kubeconfig_again(real: RealClusterApi, orchard: Key) -> None:
+    key = kubeconfigs.secret_key(ClusterIdentity.of(orchard).capi)
+    before = await real.client.get(SECRET, key.name, key.namespace)
+    ends = await certificates.renew_kubeconfig(real.client, ClusterIdentity.of(orchard).capi)
+    after = await real.client.get(SECRET, key.name, key.namespace)
+    assert after.metadata.uid != before.metadata.uid
+    assert ends > datetime.now(UTC) + timedelta(days=300)
+    await real.until_ready(orchard)
 
 
 async def machines_of(real: RealClusterApi, target: rollouts.Target) -> set[str]:

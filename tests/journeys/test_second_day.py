@@ -87,3 +87,17 @@ def test_paused_group_is_left_alone_until_resumed(garden: LocalEnvironment) -> N
     refused = garden.espalier("rollout", "restart", "garden", "md-0")
     assert (refused.code, "is paused" in refused.err) == (1, True)
     assert garden.espalier("rollout", "resume", "garden", "md-0").code == 0
+
+
+def test_certificates_are_renewed_with_their_machines(garden: LocalEnvironment) -> None:
+    before, old = machines(garden), garden.espalier("kubeconfig", "garden").out
+    listed = garden.espalier("renew", "certificates", "garden", "--dry-run", "server")
+    assert (listed.code, machines(garden)) == (0, before)
+    (machine,) = before["garden"]
+    assert f"Machine {machine}: API server, front proxy, etcd" in listed.out
+    done = garden.espalier("renew", "certificates", "-f", "-", "--timeout", "50s", stdin=EXAMPLE)
+    assert done.code == 0, done.err
+    after = machines(garden)
+    assert not after["garden"] & before["garden"]
+    assert after["garden-md-0"] == before["garden-md-0"]
+    assert garden.espalier("kubeconfig", "garden").out != old

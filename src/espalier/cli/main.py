@@ -74,6 +74,7 @@ _CONTINUING = frozenset(
         ("create", "cluster"),
         ("upgrade", "cluster"),
         ("delete", "cluster"),
+        ("renew", "certificates"),
         ("rollout", "restart"),
         ("shoots", "migrate"),
         ("seeds", "evacuate"),

@@ -263,9 +263,9 @@ def recorded_events() -> Iterator[str]:
     yield ""
     yield (
         "A Cluster also gets a Warning with each reason of [conditions.md](conditions.md) that becomes its "
-        "`status.failureReason`, and with each new reason of condition `KubeconfigCopied`. An in-place upgrade gets "
-        "one Event for each new reason of its condition `Ready`: a Warning if somebody has to act (`Progressing` "
-        "is `False`), else Normal. NodeUpgrades that only wait get none."
+        "`status.failureReason`, and with each new reason of conditions `KubeconfigCopied` and `CertificatesValid`. "
+        "An in-place upgrade gets one Event for each new reason of its condition `Ready`: a Warning if somebody has "
+        "to act (`Progressing` is `False`), else Normal. NodeUpgrades that only wait get none."
     )
 
 

@@ -27,6 +27,7 @@ UNREADY = condition(names.READY, "False", "Waiting")
 NOT_COPIED = condition(names.KUBECONFIG_COPIED, "False", "NameTaken", "another one has the name")
 STILL_NOT_COPIED = condition(names.KUBECONFIG_COPIED, "False", "NameTaken", "yet another one has the name")
 NOT_REPLACED = condition(names.KUBECONFIG_COPIED, "False", "Refused", "it is refused")
+ENDING = condition(names.CERTIFICATES_VALID, "False", Reason.CERTIFICATES_EXPIRE_SOON, "the first on 2026-02-01")
 SYNCED = condition("Synced", "True", "InSync")
 DRIFTED = condition("Synced", "False", Reason.DRIFTED, "ConfigMap a: data")
 DRIFTED_FURTHER = condition("Synced", "False", Reason.DRIFTED, "ConfigMap a: data; ConfigMap b: data")
@@ -45,6 +46,8 @@ FAILED = {"failureReason": "ClusterInvalid", "failureMessage": "spec.name: too l
         (status(), status(NOT_COPIED), [("Warning", "NameTaken")]),
         (status(NOT_COPIED), status(STILL_NOT_COPIED), []),
         (status(NOT_COPIED), status(NOT_REPLACED), [("Warning", "Refused")]),
+        (status(), status(ENDING), [("Warning", Reason.CERTIFICATES_EXPIRE_SOON)]),
+        (status(ENDING), status(ENDING), []),
         (status(), status(DRIFTED), [("Warning", Reason.DRIFTED)]),
         (status(DRIFTED), status(DRIFTED), []),
         (status(DRIFTED), status(DRIFTED_FURTHER), [("Warning", Reason.DRIFTED)]),

@@ -127,6 +127,16 @@ CREDENTIALS_IN_WORKLOAD_CLUSTERS: Annotated[
 ] = f"{GROUP}/credentials-in-workload-clusters"
 """Cloud controllers may use the account that creates machines."""
 
+KUBECONFIG_REQUESTED: Annotated[
+    str,
+    Annotation(
+        "KubeadmControlPlane",
+        Writer.USER,
+        "When `espalier renew certificates` deleted the Secret with the kubeconfig: Cluster API does not watch it, and "
+        "issues a new one when its KubeadmControlPlane changes.",
+    ),
+] = f"{GROUP}/kubeconfig-requested"
+
 MANAGED_BY_CLI: Annotated[str, Annotation("Cluster", Writer.CLI, "Accepted, without effect.")] = (
     f"{GROUP}/managed-by-cli"
 )

@@ -165,6 +165,17 @@ class Reason(reference.Reason):
         "KubeconfigNotOfThisCluster",
         "the Secret with the kubeconfig was not created for this cluster, so it is not copied",
     )
+    # Certificates of machines: condition CertificatesValid. Nothing else depends on it.
+    CERTIFICATES_EXPIRE_SOON = _person(
+        "CertificatesExpireSoon",
+        "certificates of control plane machines end within 90 days; renew them by `espalier renew certificates`, or "
+        "by an upgrade",
+    )
+    CERTIFICATES_EXPIRED = _person(
+        "CertificatesExpired",
+        "certificates of control plane machines have ended, so their API servers and etcd members may be refused; "
+        "renew them on the machines, by `kubeadm certs renew all`",
+    )
     CLUSTER_API_OBJECTS_MISSING = _person(
         "ClusterAPIObjectsMissing",
         "the Cluster API objects of an existing cluster are gone; restore them, or remove the annotation that the "

@@ -106,7 +106,10 @@ async def targets(client: Client, owner: Object, groups: Sequence[str], *, contr
             if cluster_of(item.metadata.labels) == owner.key
         ]
         if not chosen:
-            raise Failure(f"cluster {owner.key} has no control plane of Cluster API here: it is not created yet")
+            raise Failure(
+                f"cluster {owner.key} has no control plane of Cluster API here: it is not created yet, or is the "
+                "record of a management cluster whose machines are elsewhere"
+            )
     if groups:
         configured = typed.spec.worker_node_group_configurations or ()
         strategies = {group_name(group): group.upgrade_rollout_strategy for group in configured}

@@ -65,6 +65,7 @@ COMMANDS: Mapping[str, Entry] = {
         "Show what would change: objects field by field, machines and why, how long, and what would be refused.",
     ),
     "releases": Entry("clusters.releases", "Show releases, and import them into a management cluster."),
+    "renew": Entry("clusters.renew", "Renew certificates of a cluster."),
     "rollout": Entry(
         "clusters.rollout", "Replace the machines of a control plane or of worker node groups, or pause that."
     ),

@@ -42,6 +42,8 @@ _REFUSALS = (Invalid, Forbidden, BadRequest)
 """Errors with which an API server refuses a write for good: retrying does not help."""
 
 _RECORDED = (names.CONTROL_PLANE_READY, names.READY)
+_REASONED = (names.KUBECONFIG_COPIED, names.CERTIFICATES_VALID)
+"""Conditions that are there only when something is wrong."""
 """Conditions for which an event is recorded when they become True; the steps in between have events of their own."""
 
 
@@ -143,7 +145,7 @@ def _events(old: ClusterStatus, new: ClusterStatus) -> Iterator[Event]:
         before = conditions.get(old.conditions, condition.type)
         if condition.type in _RECORDED and _became_true(before, condition):
             yield Event("Normal", condition.type, condition.message)
-        elif condition.type == names.KUBECONFIG_COPIED and (before is None or before.reason != condition.reason):
+        elif condition.type in _REASONED and (before is None or before.reason != condition.reason):
             yield Event("Warning", condition.reason, condition.message)
         elif condition.reason == Reason.DRIFTED and (before is None or before.message != condition.message):
             yield Event("Warning", Reason.DRIFTED, condition.message)

@@ -75,6 +75,15 @@ KUBECONFIG_COPIED: Annotated[
     ),
 ] = "KubeconfigCopied"
 
+CERTIFICATES_VALID: Annotated[
+    str,
+    ConditionProse(
+        (reasons.CLUSTER,),
+        "False: certificates of control plane machines have ended, or end within 90 days. Absent otherwise; not part "
+        "of Ready.",
+    ),
+] = "CertificatesValid"
+
 RECONCILING: Annotated[
     str,
     ConditionProse(

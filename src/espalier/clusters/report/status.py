@@ -18,7 +18,7 @@ from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Condition
 from espalier.clusters.design import names
 from espalier.clusters.observe.scope import Scope
-from espalier.clusters.report import overdue, progress, readiness, synced
+from espalier.clusters.report import certificates, overdue, progress, readiness, synced
 from espalier.clusters.report.validity import known_problem, missing_objects, problem, record_problem, standing_problem
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Fault, Outcome, Wait
@@ -33,7 +33,15 @@ ORDER = (
 """The conditions that Ready summarizes, in the order in which they become True."""
 
 
-_SHOWN = (*ORDER, names.READY, names.SYNCED, names.SPEC_VALID, names.KUBECONFIG_COPIED, *progress.CONDITIONS)
+_SHOWN = (
+    *ORDER,
+    names.READY,
+    names.SYNCED,
+    names.SPEC_VALID,
+    names.KUBECONFIG_COPIED,
+    names.CERTIFICATES_VALID,
+    *progress.CONDITIONS,
+)
 
 
 def status_of(
@@ -88,6 +96,7 @@ def reported_after(
     is_record = readiness.is_management_cluster_record(scope) and ready.status == "True"  # there is nothing to do
     is_done = isinstance(outcome, Done) and not scope.is_paused and not scope.is_deleted
     standing = progress.condition_of(scope, ready, failure)
+    ending = certificates.condition(scope, now) if not scope.is_deleted else None
     old = scope.status
     trouble = _trouble(scope) if not scope.is_undecided else None
     invalid = [_false(names.SPEC_VALID, trouble)] if trouble is not None else []
@@ -98,7 +107,9 @@ def reported_after(
     generation = scope.generation if is_done or is_record else old.observed_generation
     children_generation = scope.children_generation if is_done else old.children_observed_generation
     new = ClusterStatus(
-        conditions=_with_times(scope, [*parts, ready, *filter(None, [compared, copied, standing]), *invalid], now),
+        conditions=_with_times(
+            scope, [*parts, ready, *filter(None, [compared, copied, ending, standing]), *invalid], now
+        ),
         phase=_phase(scope, failure is not None and ready.status != "True", is_settled=is_done or scope.is_settled),
         spec_valid=old.spec_valid if _is_unjudged(scope) or scope.is_undecided else trouble is None,
         ready=ready.status == "True",

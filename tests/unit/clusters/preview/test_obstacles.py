@@ -252,6 +252,8 @@ NOT_BY_A_STEP = {
     "MachineConfigInvalid": "of a provider: `tests/unit/providers`",
     "ControlPlaneAddressTaken": "of a provider: `tests/unit/providers`",
     "MachineAddressesTaken": "of a provider: `tests/unit/providers`",
+    "CertificatesExpireSoon": "of machines: `test_certificates`; no change waits for it",
+    "CertificatesExpired": "of machines: `test_certificates`; no change waits for it",
     "NotEnoughHardware": "of a provider: `tests/unit/providers`",
     "ManagesClusters": "of a record, when it is deleted",
     "ObjectRefused": "the API server's answer to a write",
