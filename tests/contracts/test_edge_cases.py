@@ -8,53 +8,18 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from ssl import SSLContext, create_default_context
 
 import pytest
 
-from espalier.apiserver.http import HttpShell
-from espalier.apiserver.server import Server
-from espalier.apiserver.storage.store import MemoryStore
-from espalier.kube.pki import Authority, KeyPair
 from tests.contracts.edge_cases.table import TABLE
 from tests.contracts.known_differences import OTHER_ANSWERS, OTHER_WORDS
 from tests.contracts.send_edge_cases import Answer, asking
+from tests.contracts.tried_server import embedded, trusting
 from tests.support.environments.control_plane import ControlPlane
 
 FILE = Path(__file__).with_name("edge_case_answers.json")
-HOST = "127.0.0.1"
-
-
-def trusting(authority: bytes, client: KeyPair) -> SSLContext:
-    context = create_default_context(cadata=authority.decode())
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(client.certificate + client.key)
-        file.flush()
-        context.load_cert_chain(file.name)
-    return context
-
-
-@asynccontextmanager
-async def embedded() -> AsyncIterator[tuple[str, SSLContext]]:
-    now = datetime.now(UTC)
-    authority = Authority.create("strange", now=now)
-    server = Server(MemoryStore(), now=lambda: datetime.now(UTC), random=random.Random(1))
-    await server.start()
-    serving = authority.issue_server("strange", names=[HOST], now=now)
-    shell = HttpShell(server, serving=serving, client_ca=authority.certificate)
-    await shell.start()
-    yield (
-        shell.url,
-        trusting(authority.certificate, authority.issue_client("admin", groups=["system:masters"], now=now)),
-    )
-    await shell.stop()
-    await server.close()
 
 
 def recorded() -> dict[str, tuple[int, dict[str, object]]]:

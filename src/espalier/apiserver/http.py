@@ -152,6 +152,8 @@ class HttpShell:
         except Exception:
             _log.exception("%s %s failed", incoming.method, incoming.rel_url.raw_path)
             answer = content.failure(ServerFailure.of("the server failed to answer; see its log"))
+        if content.wants_yaml(incoming.headers.get("Accept", "")):
+            answer = content.in_yaml(answer)
         return _outgoing(answer)
 
     async def _stream(self, incoming: web.BaseRequest, stream: Stream) -> web.StreamResponse:
@@ -287,12 +289,13 @@ async def _request_of(incoming: web.BaseRequest) -> Request:
     # Bodies that are not needed are not read; they are drained with the connection.
     reads = incoming.method not in _WITHOUT_BODY and path not in OPEN_PATHS
     body = await serving.body_of(incoming) if reads and incoming.body_exists else b""
+    parameters = dict(parse_qsl(query, keep_blank_values=True)) if query else {}
     if path != SWAGGER_PATH:
-        content.acceptable(headers.get("accept", ""))
+        content.acceptable(headers.get("accept", ""), stream="watch" in parameters)
     return Request(
         method=incoming.method,
         path=unquote(path),
-        query=dict(parse_qsl(query, keep_blank_values=True)) if query else {},
+        query=parameters,
         headers=headers,
         body=body,
     )

@@ -65,7 +65,7 @@ def _bare(schema: Any) -> Any:
     bare: dict[str, Any] = {}
     for name, part in schema.items():
         if name == "properties":
-            bare[name] = {field: _bare(below) for field, below in part.items()}
+            bare[name] = {field: _bare(below) | _always(below) for field, below in part.items()}
         elif name == "$ref":
             bare[name] = part.rpartition("/")[2]
         elif name == "allOf" and len(part) == 1:
@@ -73,6 +73,11 @@ def _bare(schema: Any) -> Any:
         elif name not in _DROPPED and not (name == "default" and part in _EMPTY):
             bare[name] = _bare(part)
     return bare
+
+
+def _always(schema: Any) -> dict[str, Any]:
+    """The default of a field that is a struct, and no pointer: every object has it, if only an empty one."""
+    return {"default": {}} if schema.get("default") == {} and "allOf" in schema else {}
 
 
 def _references(schema: Any) -> list[str]:

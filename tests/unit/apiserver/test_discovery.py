@@ -90,6 +90,7 @@ def test_resources_in_the_old_form(discovery: Discovery) -> None:
         "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         "shortNames": ["deploy"],
         "categories": ["all"],
+        "storageVersionHash": "8aSe+NMegvE=",
     }
     assert (scale["name"], scale["group"], scale["version"], scale["kind"]) == (
         "deployments/scale",

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -37,6 +38,12 @@ FIRST = "1.36"
 """The minor version of Kubernetes whose definitions are complete; those of earlier ones are taken to be the same."""
 LATER = ("1.37",)
 """Later minor versions with definitions of their own, oldest first."""
+
+
+_LATER_SUBRESOURCES: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {"1.37": {"csinodes.storage.k8s.io": ("status",)}}
+)
+"""Subresources that kinds have from a minor version on."""
 
 
 def schemas_of(version: str) -> str:
@@ -125,8 +132,20 @@ def kinds(minor: str) -> tuple[ServedKind, ...]:
     for kind in KINDS:
         structure = kind.make_node.args[0] if isinstance(kind.make_node, partial) else kind.definition
         make_node, make_schema = partial(node, structure, minor), partial(schema, kind.definition, minor)
-        changed.append(replace(kind, minor=minor, make_node=make_node, make_schema=make_schema))
+        subresources = (*kind.subresources, *_later_subresources(kind.resource, minor))
+        changed.append(
+            replace(kind, minor=minor, make_node=make_node, make_schema=make_schema, subresources=subresources)
+        )
     return tuple(changed)
+
+
+def _later_subresources(resource: Resource, minor: str) -> tuple[str, ...]:
+    return tuple(
+        name
+        for later, added in _LATER_SUBRESOURCES.items()
+        if numbers(later) <= numbers(minor)
+        for name in added.get(resource.group_resource, ())
+    )
 
 
 def definition_of(resource: Resource) -> str:
@@ -164,6 +183,7 @@ def _kind(
         generation=generation,
         selectable={path: path for path in selectable},
         complete=rules.COMPLETE.get(resource),
+        assign=rules.ASSIGN.get(resource),
         check=rules.CHECKS.get(resource),
         definition=definition,
         minor=FIRST,

@@ -13,6 +13,7 @@ from espalier.api import core
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.apiserver.builtin import pod_rules, signing_requests, workload_rules
+from espalier.apiserver.builtin.pod_status import qos_class
 from espalier.apiserver.builtin.webhook_rules import problems_of
 from espalier.apiserver.schema import names
 from espalier.apiserver.schema.registry import Check, Complete
@@ -119,6 +120,8 @@ _SPEC_DEFAULTS: Mapping[Resource, Tree] = MappingProxyType(
         core.SERVICE: {"type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster"},
     }
 )
+_TOLERATED_FOR_MINUTES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""Taints of nodes that a Pod which says nothing of them tolerates for five minutes."""
 _WITH_PODS = (core.DEPLOYMENT, core.DAEMON_SET, core.REPLICA_SET, core.STATEFUL_SET)
 _WEBHOOK_DEFAULTS: Tree = {
     "failurePolicy": "Fail",
@@ -150,12 +153,78 @@ def _spec(resource: Resource) -> Complete:
             template = spec.get("template")
             if isinstance(template, dict) and isinstance(template.get("spec"), dict):
                 _pod_spec(template["spec"])
-        elif resource == core.POD:
+        if resource == core.POD:
             _pod_spec(spec)
-            if old is None:
-                new["status"] = {"phase": "Pending"}
+            for condition in (new.get("status") or {}).get("conditions") or ():
+                for name in ("lastProbeTime", "lastTransitionTime"):
+                    condition.setdefault(name, None)
+        elif resource == core.SERVICE:
+            for port in spec.get("ports") or ():
+                if isinstance(port, dict):
+                    _fill(port, {"protocol": "TCP", "targetPort": port.get("port")})
 
     return complete
+
+
+def _assign_status(status: Tree) -> Complete:
+    def assign(new: Tree, old: Tree | None) -> None:
+        if old is None:
+            new["status"] = _copied(status)
+
+    return assign
+
+
+def _assign_pod(new: Tree, old: Tree | None) -> None:
+    """The status of a new Pod, and what admission plugins that are on by default put into its spec."""
+    if old is not None:
+        return
+    new["status"] = {"phase": "Pending", "qosClass": qos_class(new)}
+    spec = new["spec"]
+    _fill(spec, {"serviceAccountName": "default", "tolerations": []})
+    spec["serviceAccount"] = spec["serviceAccountName"]
+    if not spec.get("priorityClassName"):
+        _fill(spec, {"priority": 0, "preemptionPolicy": "PreemptLowerPriority"})
+    tolerated = {toleration.get("key") for toleration in spec["tolerations"]}
+    for key in _TOLERATED_FOR_MINUTES:
+        if not tolerated & {key, None, ""}:
+            toleration = {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+            spec["tolerations"] = [*spec["tolerations"], toleration]
+
+
+def _assign_service(new: Tree, old: Tree | None) -> None:
+    """Families of addresses for a Service without an address; others get none from this server."""
+    if old is None:
+        new["status"] = {"loadBalancer": {}}
+    spec = new["spec"]
+    if spec.get("clusterIP") != "None":
+        return
+    before = (old or {}).get("spec") or {}
+    families = ["IPv4"] if spec.get("selector") else ["IPv4", "IPv6"]
+    _fill(spec, {"clusterIPs": ["None"], "ipFamilies": before.get("ipFamilies") or families})
+    policy = "SingleStack" if len(spec["ipFamilies"]) == 1 else "RequireDualStack"
+    _fill(spec, {"ipFamilyPolicy": before.get("ipFamilyPolicy") or policy})
+
+
+def _assign_namespace(new: Tree, old: Tree | None) -> None:
+    metadata = new["metadata"]
+    metadata.setdefault("labels", {})[NAME_LABEL] = metadata.get("name", "")
+    if old is None:
+        new["spec"] = {"finalizers": [NAMESPACE_FINALIZER]}
+        new["status"] = {"phase": "Active"}
+
+
+def _assign_revision(new: Tree, old: Tree | None) -> None:
+    _fill(new, {"revision": 0})
+
+
+def _check_controller_revision(new: Tree, old: Tree | None) -> Iterator[StatusCause]:
+    if new.get("data") is None:
+        yield failures.required("data", "data is mandatory")
+    revision = new.get("revision") or 0
+    if revision < 0:
+        yield failures.invalid("revision", revision, workload_rules.NOT_NEGATIVE)
+    if old is not None and old.get("data") != new.get("data"):
+        yield failures.immutable("data", new.get("data"))
 
 
 def _pod_spec(spec: Tree) -> None:
@@ -174,10 +243,8 @@ def _pod_spec(spec: Tree) -> None:
 
 def _namespace(new: Tree, old: Tree | None) -> None:
     metadata = new["metadata"]
-    metadata.setdefault("labels", {})[NAME_LABEL] = metadata.get("name", "")
-    if old is None:
-        new["spec"] = {"finalizers": [NAMESPACE_FINALIZER]}
-        new["status"] = {"phase": "Active"}
+    if metadata.get("name") and not metadata.get("generateName"):
+        metadata.setdefault("labels", {})[NAME_LABEL] = metadata["name"]
 
 
 def _secret(new: Tree, old: Tree | None) -> None:
@@ -278,8 +345,8 @@ def _check_webhooks(new: Tree, old: Tree | None) -> Iterable[StatusCause]:
 
 COMPLETE: Mapping[Resource, Complete] = MappingProxyType(
     {
-        **{resource: _spec(resource) for resource in _SPEC_DEFAULTS},
         core.NAMESPACE: _namespace,
+        **{resource: _spec(resource) for resource in _SPEC_DEFAULTS},
         core.SECRET: _secret,
         core.ROLE_BINDING: _role_binding,
         core.CLUSTER_ROLE_BINDING: _role_binding,
@@ -288,10 +355,21 @@ COMPLETE: Mapping[Resource, Complete] = MappingProxyType(
     }
 )
 
+ASSIGN: Mapping[Resource, Complete] = MappingProxyType(
+    {
+        core.POD: _assign_pod,
+        core.SERVICE: _assign_service,
+        core.NAMESPACE: _assign_namespace,
+        core.DEPLOYMENT: _assign_status({}),
+        core.CONTROLLER_REVISION: _assign_revision,
+    }
+)
+
 CHECKS: Mapping[Resource, Check] = MappingProxyType(
     {
         core.SECRET: _check_secret,
         core.CONFIG_MAP: _check_config_map,
+        core.CONTROLLER_REVISION: _check_controller_revision,
         core.POD: pod_rules.check,
         core.DEPLOYMENT: workload_rules.check,
         core.DAEMON_SET: workload_rules.check,

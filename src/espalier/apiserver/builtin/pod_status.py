@@ -125,3 +125,21 @@ def readiness_gates(pod: Tree) -> str:
     gates = pod.get("spec", {}).get("readinessGates") or []
     opened = sum(condition_list.is_true_in(pod.get("status"), gate["conditionType"]) for gate in gates)
     return f"{opened}/{len(gates)}" if gates else "<none>"
+
+
+def qos_class(pod: Tree) -> str:
+    """The quality of service that follows from requests and limits of all containers: `Guaranteed` for example."""
+    spec = pod.get("spec") or {}
+    resources = [
+        container.get("resources") or {}
+        for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    ]
+    amounts = [
+        (part.get("requests") or {}).get(name) or (part.get("limits") or {}).get(name)
+        for part in resources
+        for name in ("cpu", "memory")
+    ]
+    if not any(amounts):
+        return "BestEffort"
+    limits = [(part.get("limits") or {}).get(name) for part in resources for name in ("cpu", "memory")]
+    return "Guaranteed" if all(limits) and limits == amounts else "Burstable"

@@ -8,8 +8,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from espalier.api import core
+from espalier.api.conditions import is_true_in
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
+from espalier.api.version_matrix import numbers
 from espalier.apiserver.builtin.pod_status import readiness_gates, summary
 from espalier.apiserver.wire.durations import age, human_duration
 
@@ -304,6 +306,38 @@ def _pod(field: str) -> Cell:
     return lambda pod, now: getattr(summary(pod, now), field)
 
 
+def _job_status(job: Tree) -> str:
+    types = {
+        condition["type"]
+        for condition in _at(job, "status", "conditions", default=[])
+        if condition.get("status") == "True"
+    }
+    if final := next((state for state in ("Complete", "Failed") if state in types), ""):
+        return final
+    if _at(job, "metadata", "deletionTimestamp", default=None):
+        return "Terminating"
+    return next((name for name in ("Suspended", "FailureTarget", "SuccessCriteriaMet") if name in types), "Running")
+
+
+def _job_completions(job: Tree) -> str:
+    succeeded = _at(job, "status", "succeeded", default=0)
+    wanted = _at(job, "spec", "completions", default=None)
+    if wanted is not None:
+        return f"{succeeded}/{wanted}"
+    parallel = _at(job, "spec", "parallelism", default=0)
+    return f"{succeeded}/1 of {parallel}" if parallel > 1 else f"{succeeded}/1"
+
+
+def _job_duration(job: Tree, now: datetime) -> str:
+    started, ended = _at(job, "status", "startTime", default=""), _at(job, "status", "completionTime", default="")
+    if not started:
+        return ""
+    try:
+        return age(started, datetime.fromisoformat(ended) if ended else now)
+    except ValueError:
+        return "<invalid>"
+
+
 def _pod_ip(pod: Tree) -> str:
     addresses = _at(pod, "status", "podIPs", default=[])
     return str(next((address["ip"] for address in addresses), None) or _at(pod, "status", "podIP", default="<none>"))
@@ -406,6 +440,17 @@ PRINTERS: Mapping[tuple[str, str], tuple[PrinterColumn, ...]] = MappingProxyType
                     _wide("Selector", cell_of(_selector)),
                 ),
             ),
+            (
+                core.JOB,
+                (
+                    NAME,
+                    PrinterColumn("Status", cell_of(_job_status)),
+                    PrinterColumn("Completions", cell_of(_job_completions)),
+                    PrinterColumn("Duration", _job_duration),
+                    AGE,
+                    *WORKLOAD,
+                ),
+            ),
             (core.ENDPOINTS, (NAME, PrinterColumn("Endpoints", cell_of(_endpoints)), AGE)),
             (core.NAMESPACE, (NAME, PrinterColumn("Status", at("status", "phase")), AGE)),
             (core.CONFIG_MAP, (NAME, PrinterColumn("Data", size("data", "binaryData")), AGE)),
@@ -446,6 +491,32 @@ PRINTERS: Mapping[tuple[str, str], tuple[PrinterColumn, ...]] = MappingProxyType
 """Columns of built-in kinds by (group, plural); others have `DEFAULT`."""
 
 
-def columns_of(resource: Resource) -> tuple[PrinterColumn, ...]:
-    """The columns of a built-in kind."""
+def columns_of(resource: Resource, minor: str = "") -> tuple[PrinterColumn, ...]:
+    """The columns of a built-in kind in a minor version of Kubernetes."""
+    if resource == core.CUSTOM_RESOURCE_DEFINITION and numbers(minor) >= _LONG_DEFINITIONS:
+        return _DEFINITION
     return PRINTERS.get((resource.group, resource.plural), DEFAULT)
+
+
+def _versions(definition: Tree) -> str:
+    """Its served versions by name: `v1(storage),v1beta1`."""
+    served = [version for version in _at(definition, "spec", "versions", default=()) if version.get("served")]
+    return _joined(sorted(f"{version['name']}{'(storage)' if version.get('storage') else ''}" for version in served))
+
+
+_LONG_DEFINITIONS = (1, 37)
+_DEFINITION = (
+    NAME,
+    PrinterColumn("Scope", at("spec", "scope")),
+    PrinterColumn("Versions", cell_of(_versions)),
+    CREATED_AT,
+    _wide("Group", at("spec", "group")),
+    _wide("Kind", at("spec", "names", "kind")),
+    _wide("ShortNames", cell_of(lambda tree: _joined(_at(tree, "spec", "names", "shortNames", default=())))),
+    PrinterColumn(
+        "Established",
+        cell_of(lambda tree: is_true_in(tree.get("status"), "Established")),
+        type="boolean",
+        priority=1,
+    ),
+)

@@ -41,6 +41,10 @@ class Printed(Protocol):
     def columns(self) -> Sequence[Column] | None:
         """Print columns, as its CRD declares them."""
 
+    @property
+    def minor(self) -> str:
+        """The minor version of Kubernetes that built-in columns are of; empty for custom kinds."""
+
 
 class Form(Protocol):
     """A form of response. Objects are encoded JSON in arguments and results."""
@@ -124,7 +128,7 @@ class TableForm:
         return self._table(kind, [(raw, _decode_head(raw)) for raw in items], metadata, now)
 
     def _table(self, kind: Printed, items: Sequence[tuple[bytes, Tree]], metadata: ListMeta, now: datetime) -> bytes:
-        columns = _columns(kind.resource, None if kind.columns is None else tuple(kind.columns))
+        columns = _columns(kind.resource, kind.minor, None if kind.columns is None else tuple(kind.columns))
         return encode_json(
             {
                 "kind": "Table",
@@ -139,8 +143,8 @@ class TableForm:
         row: Tree = {"cells": [column.cell(tree, now) for column in columns]}
         if self._include == "Metadata":
             row["object"] = _partial(raw)
-        elif self._include == "Object":
-            row["object"] = msgspec.Raw(raw)
+        else:
+            row["object"] = msgspec.Raw(raw) if self._include == "Object" else None
         return row
 
 
@@ -159,9 +163,9 @@ def _definition(column: PrinterColumn) -> Tree:
 
 
 @lru_cache(maxsize=512)
-def _columns(resource: Resource, declared: tuple[Column, ...] | None) -> tuple[PrinterColumn, ...]:
+def _columns(resource: Resource, minor: str, declared: tuple[Column, ...] | None) -> tuple[PrinterColumn, ...]:
     if declared is None:
-        return printers.columns_of(resource)
+        return printers.columns_of(resource, minor)
     if not declared:
         return printers.DEFAULT
     return (printers.NAME, *(_declared(column) for column in declared))

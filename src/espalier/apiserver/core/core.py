@@ -73,6 +73,15 @@ def raw_in_served_version(raw: bytes, kind: ServedKind) -> bytes:
     return _PREFIX + version + raw[end:]
 
 
+def item_of_list(raw: bytes, kind: ServedKind) -> bytes:
+    """A stored object as an item of a list: those of built-in kinds don't repeat what the list says of all."""
+    served = raw_in_served_version(raw, kind)
+    if kind.custom:
+        return served
+    head = b'%s%s","kind":"%s",' % (_PREFIX, kind.resource.api_version.encode(), kind.resource.kind.encode())
+    return b"{" + served[len(head) :] if served.startswith(head) else served
+
+
 def to_served_version(tree: Tree, kind: ServedKind) -> Tree:
     """A stored tree in the version in which a kind is served. Parts are shared."""
     if tree.get("apiVersion") == kind.resource.api_version:

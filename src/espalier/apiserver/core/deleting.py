@@ -13,7 +13,15 @@ from espalier.api import conditions as condition_list
 from espalier.api import core as builtin
 from espalier.api.meta import Tree
 from espalier.apiserver.core.admission import AdmissionWebhooks
-from espalier.apiserver.core.core import Answer, Core, RequestStep, RequestSteps, put, raw_in_served_version
+from espalier.apiserver.core.core import (
+    Answer,
+    Core,
+    RequestStep,
+    RequestSteps,
+    item_of_list,
+    put,
+    raw_in_served_version,
+)
 from espalier.apiserver.documents import definitions
 from espalier.apiserver.requests import bodies
 from espalier.apiserver.requests.bodies import DeleteOptions
@@ -68,7 +76,7 @@ class Deleter:
                 answer = yield from self._delete(replace(info, namespace=key.namespace, name=key.name), options)
             except NotFound:
                 continue
-            items.append(raw_in_served_version(table.objects.get(key, present).raw, info.kind))
+            items.append(item_of_list(table.objects.get(key, present).raw, info.kind))
             warnings += answer.warnings
         revision = self._core.store.revision
         body: Tree = {
@@ -105,16 +113,19 @@ class Deleter:
         wanted = options.preconditions or {}
         live = old.head.metadata
         uid, version = wanted.get("uid"), wanted.get("resourceVersion")
+        # kube-apiserver calls the object by its kind here, where it calls it by its resource elsewhere.
+        resource = info.kind.resource
+        called = resource._replace(plural=resource.kind)
         if uid and uid != live.uid:
             raise failures.conflict(
-                info.kind.resource,
+                called,
                 info.name,
                 f"the UID in the precondition ({uid}) does not match the UID in record ({live.uid}). The object might "
                 "have been deleted and then recreated",
             )
         if version and version != live.resource_version:
             raise failures.conflict(
-                info.kind.resource,
+                called,
                 info.name,
                 f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record "
                 f"({live.resource_version}). The object might have been modified",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from espalier.api import conditions
 from espalier.api.meta import Tree
 from espalier.apiserver.access.authorization import MASTERS
 from espalier.apiserver.core.core import Answer, Core
+from espalier.apiserver.core.storage_pipeline import manager_of
 from espalier.apiserver.requests import bodies
 from espalier.apiserver.requests.requests import Attributes, RequestInfo
 from espalier.apiserver.wire import failures
 from espalier.kube.objects import encode_json
+from espalier.kube.server_side_apply import managed_fields
 from espalier.kube.wire import User
 
 KINDS = frozenset(
@@ -43,7 +46,10 @@ def review(core: Core, info: RequestInfo) -> Answer:
                 raise failures.invalid_object("", _GROUP, "", [cause])
             user = User(str(spec.get("user", "")), tuple(spec.get("groups") or ()))
             status = _access(core, spec, user)
-    return Answer(encode_json({**tree, "status": status}), core.store.durable, 201)
+    now = conditions.timestamp(core.now())
+    managers = managed_fields.update({}, tree, {}, manager_of(info, "Update"), info.kind.node, now)
+    metadata = {**tree["metadata"], "managedFields": managed_fields.encode(managers)}
+    return Answer(encode_json({**tree, "metadata": metadata, "status": status}), core.store.durable, 201)
 
 
 def _access(core: Core, spec: Tree, user: User) -> Tree:

@@ -11,7 +11,8 @@ and is resumed with the result, so the core does no I/O.
    built-in kind or in metadata is an error here; in a custom kind, when it is validated. Defaults come from the schema,
    and for some built-in kinds from code (`ServedKind.complete`).
 2. Managers of fields follow from the difference to the version before; server-side apply has set them already.
-3. Mutating webhooks. What they change is pruned and defaulted again, and gets no manager.
+3. Mutating webhooks. What they change is pruned and defaulted again, and gets no manager, nor does what the server
+   assigns (`ServedKind.assign`).
 4. The generation grows if anything but metadata and status differs.
 5. Validate: rights that a role would give, metadata, schema and CEL, rules of the kind. Parts that are equal to a
    valid stored version are not judged again (`Draft.settled`), so an object that a stricter schema would refuse can
@@ -128,6 +129,8 @@ class StoragePipeline:
             draft.new = mutated
             self._prune_and_default(draft)
             draft.new["metadata"].pop("managedFields", None)
+        if kind.assign is not None:
+            kind.assign(draft.new, draft.before or None)
         self._count_generation(draft)
         self._validate(draft)
         yield from self._webhooks.validate(info, draft.operation, draft.new, draft.before or None, draft.warnings)
@@ -218,9 +221,16 @@ class StoragePipeline:
         if causes:
             raise failures.invalid_object(kind.resource.kind, kind.resource.group, draft.info.name, causes)
         if definition and not new["metadata"].get("deletionTimestamp"):
-            definitions.establish(
-                new, draft.before or None, self._core.registry, condition_list.timestamp(self._core.now())
-            )
+            self._establish(draft)
+
+    def _establish(self, draft: Draft) -> None:
+        """Report in the status of a definition whether it is served. The server itself owns what it reports."""
+        new, now = draft.new, condition_list.timestamp(self._core.now())
+        reported = new.get("status") or {}
+        definitions.establish(new, draft.before or None, self._core.registry, now)
+        before = {"conditions": [], **reported, "storedVersions": new["status"]["storedVersions"]}
+        me = Manager("kube-apiserver", "Update", draft.kind.resource.api_version, "status")
+        draft.managers = managed_fields.update({**new, "status": before}, new, draft.managers, me, draft.kind.node, now)
 
     def _is_unchanged(self, draft: Draft) -> bool:
         if draft.new != draft.before or draft.managers != draft.owned:

@@ -6,6 +6,7 @@ is preferred by kubectl and client-go. Both are generated from the registry and 
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -49,6 +50,32 @@ SUBRESOURCES: Mapping[str, Subresource] = MappingProxyType(
 """Special subresources; others (status) have their parent's kind."""
 
 
+_GROUPS = (
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "networking.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+    "discovery.k8s.io",
+)
+"""Built-in groups in kube-apiserver's order, which decides to clients what a short name means: custom ones follow."""
+_STORED_AS: Mapping[str, str] = MappingProxyType({"CustomResourceDefinition": "apiextensions.k8s.io/v1beta1"})
+"""In kube-apiserver, by kind, where it is another version than the served one."""
+_CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+_CUSTOM_SUBRESOURCES = ("status", "scale")
+
+
 def version_rank(version: str) -> tuple[int, ...]:
     """A sort key of versions, the most trusted first: v2, v1, v1beta2, v1beta1, v1alpha1, then names of other forms."""
     match = _VERSION.fullmatch(version)
@@ -80,7 +107,11 @@ class Discovery:
             aggregated = aggregated_version(request.headers.get("accept", ""))
             if aggregated is not None:
                 return self._aggregated(path, aggregated, request)
-            return self._document(path, self._core_versions if path == "api" else self._groups)
+            if path == "apis":
+                return self._document(path, self._groups)
+            return Response(
+                200, encode_json(self._core_versions(request.headers.get("host", ""))), {"content-type": JSON}
+            )
         if (first == "api" and len(rest) == 1) or (first == "apis" and len(rest) == 2):
             return self._resources(path, "" if first == "api" else rest[0], rest[-1])
         if first == "apis" and len(rest) == 1:
@@ -114,9 +145,10 @@ class Discovery:
             roots |= {f"/apis/{group}", f"/apis/{group}/{version}"} if group else {f"/api/{version}"}
         return {"paths": sorted(roots)}
 
-    def _core_versions(self) -> Tree:
+    def _core_versions(self, host: str) -> Tree:
         versions = _versions(kind for kind in self._registry.kinds() if not kind.resource.group)
-        return {"kind": "APIVersions", "versions": versions, "serverAddressByClientCIDRs": []}
+        addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": host}] if host else []
+        return {"kind": "APIVersions", "versions": versions, "serverAddressByClientCIDRs": addresses}
 
     def _groups(self) -> Tree:
         groups = [_api_group(name, kinds) for name, kinds in self._by_group().items() if name]
@@ -140,7 +172,11 @@ class Discovery:
         groups: dict[str, list[ServedKind]] = {}
         for kind in self._registry.kinds():
             groups.setdefault(kind.resource.group, []).append(kind)
-        return groups
+        return dict(sorted(groups.items(), key=lambda group: _group_rank(group[0])))
+
+
+def _group_rank(group: str) -> tuple[int, str]:
+    return (_GROUPS.index(group), "") if group in _GROUPS else (len(_GROUPS) if group else -1, group)
 
 
 def aggregated_version(accept: str) -> str | None:
@@ -162,9 +198,15 @@ def aggregated_version(accept: str) -> str | None:
 def version_document(version: str) -> Tree:
     """The response of `/version`."""
     parsed_version = parsed(version)
+    major = str(parsed_version.major) if parsed_version else ""
+    minor = str(parsed_version.minor) if parsed_version else ""
     return {
-        "major": str(parsed_version.major) if parsed_version else "",
-        "minor": str(parsed_version.minor) if parsed_version else "",
+        "major": major,
+        "minor": minor,
+        "emulationMajor": major,
+        "emulationMinor": minor,
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": str(parsed_version.minor - 1) if parsed_version else "",
         "gitVersion": version,
         "gitCommit": "",
         "gitTreeState": "clean",
@@ -184,20 +226,37 @@ def resource_list(kinds: Sequence[ServedKind]) -> Tree:
             "singularName": kind.singular,
             "namespaced": kind.resource.namespaced,
             "kind": kind.resource.kind,
-            "verbs": sorted(kind.verbs),
+            "verbs": _verbs(kind),
         }
         if kind.short_names:
             resource["shortNames"] = list(kind.short_names)
         if kind.categories:
             resource["categories"] = list(kind.categories)
+        if "get" in kind.verbs:
+            resource["storageVersionHash"] = storage_version_hash(kind)
         resources.append(resource)
-        resources += [_subresource(kind, name) for name in sorted(kind.subresources)]
-    return {
-        "kind": "APIResourceList",
-        "apiVersion": "v1",
-        "groupVersion": kinds[0].resource.api_version,
-        "resources": resources,
-    }
+        resources += [_subresource(kind, name) for name in _subresources(kind)]
+    document: Tree = {"kind": "APIResourceList"}
+    if kinds[0].resource.group:  # kube-apiserver leaves it out for the core
+        document["apiVersion"] = "v1"
+    return {**document, "groupVersion": kinds[0].resource.api_version, "resources": resources}
+
+
+def storage_version_hash(kind: ServedKind) -> str:
+    """A hash of the version in which a kind is stored: it changes when stored objects have to be migrated."""
+    group, _, version = _STORED_AS.get(kind.resource.kind, kind.storage_version).rpartition("/")
+    text = f"{group}/{version}/{kind.resource.kind}"
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
+
+
+def _verbs(kind: ServedKind) -> list[str]:
+    return [verb for verb in _CUSTOM_VERBS if verb in kind.verbs] if kind.custom else sorted(kind.verbs)
+
+
+def _subresources(kind: ServedKind) -> list[str]:
+    if kind.custom:
+        return [name for name in _CUSTOM_SUBRESOURCES if name in kind.subresources]
+    return sorted(kind.subresources)
 
 
 def aggregated_document(groups: Iterable[Sequence[ServedKind]], version: str) -> Tree:
@@ -208,7 +267,7 @@ def aggregated_document(groups: Iterable[Sequence[ServedKind]], version: str) ->
         "metadata": {},
         "items": [
             {
-                "metadata": {"name": kinds[0].resource.group},
+                "metadata": {"name": kinds[0].resource.group} if kinds[0].resource.group else {},
                 "versions": [
                     {
                         "version": served_version,
@@ -234,7 +293,7 @@ def _aggregated_resource(kind: ServedKind) -> Tree:
         "responseKind": _response_kind(kind),
         "scope": "Namespaced" if kind.resource.namespaced else "Cluster",
         "singularResource": kind.singular,
-        "verbs": sorted(kind.verbs),
+        "verbs": _verbs(kind),
     }
     if kind.short_names:
         resource["shortNames"] = list(kind.short_names)
@@ -247,14 +306,16 @@ def _aggregated_resource(kind: ServedKind) -> Tree:
                 "responseKind": _response_kind(kind, SUBRESOURCES.get(name, _OWN)),
                 "verbs": list(SUBRESOURCES.get(name, _OWN).verbs),
             }
-            for name in sorted(kind.subresources)
+            for name in _subresources(kind)
         ]
     return resource
 
 
 def _response_kind(kind: ServedKind, subresource: Subresource = _OWN) -> Tree:
-    if subresource.kind:
+    if subresource.kind and subresource.group:
         return {"group": subresource.group, "version": subresource.version, "kind": subresource.kind}
+    if not kind.custom:  # kube-apiserver leaves out what is that of the document
+        return {"group": "", "version": "", "kind": subresource.kind or kind.resource.kind}
     return {"group": kind.resource.group, "version": kind.resource.version, "kind": kind.resource.kind}
 
 
@@ -267,7 +328,7 @@ def _subresource(kind: ServedKind, name: str) -> Tree:
         "kind": special.kind or kind.resource.kind,
         "verbs": list(special.verbs),
     }
-    if special.kind:
+    if special.group:
         resource |= {"group": special.group, "version": special.version}
     return resource
 

@@ -92,11 +92,11 @@ class _Tokens:
             raise self.unexpected()
         return self.take()
 
-    def unexpected(self) -> ApiError:
+    def unexpected(self, expected: str = ", expected: identifier or end of selector") -> ApiError:
         """The error for an unexpected token."""
         rest = self._text[self._tokens[self._place][1] :] if self.next else ""
         shown = rest if len(rest) <= 100 else f"{rest[:100]}..."
-        return bad_request(f"unable to parse requirement: found '{shown}', expected: identifier or end of selector")
+        return bad_request(f"unable to parse requirement: found '{shown}'{expected}")
 
 
 def _label_terms(text: str) -> Iterator[Term]:
@@ -151,7 +151,7 @@ def _check(key: str, *values: str) -> None:
 def _values(tokens: _Tokens) -> frozenset[str]:
     """The values in brackets; omitted ones are empty."""
     if tokens.next != "(":
-        raise tokens.unexpected()
+        raise tokens.unexpected(" expected: '('")
     tokens.take()
     values, value = set(), ""
     while tokens.next != ")":

@@ -51,6 +51,8 @@ class ServedKind:
     selectable: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     renamed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     complete: Complete | None = None
+    assign: Complete | None = None
+    """Sets what the server assigns, after webhooks of a write: unlike defaults (`complete`), no manager owns it."""
     check: Check | None = None
     definition: str = ""
     minor: str = ""

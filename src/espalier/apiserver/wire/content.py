@@ -7,6 +7,7 @@ lists it, and repeats the request after a 406.
 from __future__ import annotations
 
 import msgspec
+import yaml
 
 from espalier.api import json_trees
 from espalier.api.meta import Tree
@@ -32,7 +33,8 @@ JSON_TYPES = frozenset(
         FORM,
     }
 )
-_OFFERED = frozenset({JSON, "application/*", "*/*"})
+YAML = "application/yaml"
+_OFFERED = frozenset({JSON, YAML, "application/*", "*/*"})
 
 
 class NotAcceptable(ApiError):
@@ -59,10 +61,29 @@ class UnsupportedMediaType(ApiError):
     code, reason = 415, "UnsupportedMediaType"
 
 
-def acceptable(accept: str) -> None:
-    """Raise `NotAcceptable` unless an Accept header takes JSON in some form (none at all takes anything)."""
-    if accept and not any(media.partition(";")[0].strip() in _OFFERED for media in accept.split(",")):
-        raise NotAcceptable.of(f"only the following media types are accepted: {JSON}")
+def acceptable(accept: str, *, stream: bool = False) -> None:
+    """Raise `NotAcceptable` unless an Accept header takes JSON in some form, or YAML (none at all takes anything).
+
+    A `stream` of events has no form in YAML.
+    """
+    named = {media.partition(";")[0].strip() for media in accept.split(",")} & _OFFERED
+    if accept and not (named - {YAML} if stream else named):
+        offered = JSON if stream else f"{JSON}, {YAML}"
+        raise NotAcceptable.of(f"only the following media types are accepted: {offered}")
+
+
+def wants_yaml(accept: str) -> bool:
+    """True if an Accept header names YAML before every other media type that is offered."""
+    named = (media.partition(";")[0].strip() for media in accept.split(","))
+    return next((media for media in named if media in _OFFERED), "") == YAML
+
+
+def in_yaml(response: Response) -> Response:
+    """A response of JSON as YAML; any other one unchanged."""
+    if response.headers.get("content-type", "") != JSON:
+        return response
+    body = yaml.dump(json_trees.decode(response.body), Dumper=yaml.CSafeDumper, allow_unicode=True, width=10**6)
+    return Response(response.status, body.encode(), {**response.headers, "content-type": YAML})
 
 
 READ = (JSON, "application/yaml", protobuf.MEDIA_TYPE)

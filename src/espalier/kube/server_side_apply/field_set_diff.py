@@ -62,6 +62,8 @@ def difference(old: Any, new: Any, node: Node | None) -> Difference:
         if json_trees.same(was, value):
             continue
         element, below = _below(name, new, node)
+        if was is _ABSENT and _is_always_there(name, value, new, node):
+            was = type(value)()
         if was is _ABSENT:
             changed[element] = _member(fields_of(value, below, containers=True))
         elif (is_map(value, below) and is_map(was, below)) or (is_list(value, below) and is_list(was, below)):
@@ -78,8 +80,20 @@ def difference(old: Any, new: Any, node: Node | None) -> Difference:
     for name, was in before.items():
         if name not in after:
             element, below = _below(name, new, node)
-            removed[element] = _member(fields_of(was, below, containers=True))
+            lost = fields_of(was, below, containers=True)
+            removed[element] = lost if _is_always_there(name, was, new, node) else _member(lost)
     return Difference(changed, removed)
+
+
+def _is_always_there(name: str, value: Any, parent: Any, node: Node | None) -> bool:
+    """True for a part that every object of a built-in kind has, if only an empty one: nobody adds or removes it.
+
+    That is a struct that is no pointer, and a list that is required.
+    """
+    child = node.child(name) if node is not None and isinstance(parent, dict) else None
+    if node is None or child is None:
+        return False
+    return child.always or (bool(node.struct) and isinstance(value, list) and name in node.required)
 
 
 def _below(name: str, value: Any, node: Node | None) -> tuple[str, Node | None]:

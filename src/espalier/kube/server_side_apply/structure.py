@@ -52,6 +52,8 @@ class Node(msgspec.Struct, eq=False):
     default: bytes | None = None
     defaulted: tuple[str, ...] = ()
     """Names of the properties that have a default."""
+    always: bool = False
+    """A struct of a built-in kind that is no pointer: an object without it has an empty one."""
 
     def child(self, name: str) -> Node | None:
         """The node of a field or of a map's value."""
@@ -80,6 +82,8 @@ def fill(node: Node, schema: Tree, resolve: Resolve | None, *, open_objects: boo
         target = resolve(reference)
         changed = Node(**{name: getattr(target, name) for name in Node.__struct_fields__})
         _annotate(changed, part)
+        if part.get("default") == {}:
+            changed.default, changed.always = target.default, True
         return changed
 
     node.type = "" if schema.get(INT_OR_STRING) else schema.get("type", "")
@@ -96,6 +100,7 @@ def fill(node: Node, schema: Tree, resolve: Resolve | None, *, open_objects: boo
         node.items = below(items)
     declares = bool(node.properties) or additional is not None
     node.preserve = bool(schema.get(PRESERVE)) or additional is True or (open_objects and not declares)
+    node.atomic = open_objects and not declares and node.type == "object"
     node.enum = tuple(value for value in schema.get("enum", ()) if isinstance(value, str))
     node.defaulted = tuple(name for name, part in node.properties.items() if part.default is not None)
     _annotate(node, schema)
