@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from espalier.api.version_matrix import ETCD as ETCD_MINORS
 from espalier.api.version_matrix import KUBERNETES as KUBERNETES_MINORS
 from espalier.api.version_matrix import ROWS, Row, selected_row
 from espalier.assets.base import DEFAULT_REPOSITORY, NAME
@@ -168,7 +169,7 @@ ROW = selected_row()
 ETCD = etcd(ROW.etcd)
 ETCD_BEFORE = etcd(ROW.etcd_before)
 """The previous minor version, for tests of clients of etcd."""
-ETCD_3_5 = etcd("3.5.35")
+ETCD_3_5 = etcd(ETCD_MINORS["3.5"].patch)
 """The newest etcd whose databases etcdbrctl reads."""
 ETCDUTL = etcdutl(ROW.etcd)
 KUBERNETES = kubernetes(ROW.kubernetes)

@@ -16,6 +16,7 @@ from espalier.api import conditions as condition_list
 from espalier.api.core import NODE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.api.version_matrix import DEFAULT_ROW, KUBERNETES, ROWS
 from espalier.clusterapi.network import Network
 from espalier.kube.client import Client
 from espalier.kube.errors import AlreadyExists
@@ -61,7 +62,7 @@ class Seed:
         clock: Clock,
         rng: random.Random,
         keys: random.Random | None = None,
-        version: str = "v1.35.4",
+        version: str = f"v{KUBERNETES[ROWS[DEFAULT_ROW].nodes[-2]].patch}",
         node_count: int = 1,
     ) -> None:
         """`keys` generates private keys; None for the system's randomness."""

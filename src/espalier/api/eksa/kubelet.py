@@ -1,6 +1,6 @@
 """The fields of the kubelet's configuration, as a schema: people write them into Clusters, kubelets read them strictly.
 
-Those of Kubernetes 1.36; a kubelet of an earlier minor may lack one. Of most of what is nested, only that it is. Values
+Those of Kubernetes 1.37; a kubelet of an earlier minor may lack one. Of most of what is nested, only that it is. Values
 are limited to those with which a kubelet starts: by its validation of KubeletConfiguration v1beta1, or what it parses
 when it starts (eviction thresholds, reserved resources), or what its API server takes from it (taints). What depends on
 versions, such as feature gates and cipher suites, may be anything.
@@ -76,7 +76,7 @@ _LISTS = """
     allowedUnsafeSysctls clusterDNS enforceNodeAllocatable preloadedImagesVerificationAllowlist tlsCipherSuites
 """
 
-_MAPS = "cpuManagerPolicyOptions qosReserved topologyManagerPolicyOptions"
+_MAPS = "cpuManagerPolicyOptions defaultPodSysctls qosReserved topologyManagerPolicyOptions"
 _THRESHOLDS, _RESERVED = "evictionHard evictionMinimumReclaim evictionSoft", "kubeReserved systemReserved"
 
 SIGNALS: Final = (

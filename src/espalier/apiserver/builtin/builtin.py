@@ -21,7 +21,7 @@ from espalier.api import core
 from espalier.api.kinds import Scale
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
-from espalier.api.version_matrix import numbers
+from espalier.api.version_matrix import KUBERNETES, numbers
 from espalier.apiserver.builtin import builtin_rules as rules
 from espalier.apiserver.schema.registry import VERBS, ServedKind
 from espalier.kube.server_side_apply.structure import PRESERVE, Node, Resolve, fill
@@ -36,8 +36,13 @@ _PACKAGES = {
 
 FIRST = "1.36"
 """The minor version of Kubernetes whose definitions are complete; those of earlier ones are taken to be the same."""
-LATER = ("1.37",)
-"""Later minor versions with definitions of their own, oldest first."""
+_DATA = files("espalier.apiserver").joinpath("data")
+LATER = tuple(
+    minor
+    for minor in KUBERNETES
+    if numbers(minor) > numbers(FIRST) and _DATA.joinpath(f"kubernetes-v1-{minor}.json").is_file()
+)
+"""Later minor versions with definitions of their own, oldest first: those of the matrix that have a data file."""
 
 
 _LATER_SUBRESOURCES: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -63,7 +68,7 @@ def definitions(minor: str = FIRST) -> Mapping[str, Tree]:
 
 
 def _read(name: str) -> dict[str, Tree]:
-    text = files("espalier.apiserver").joinpath("data", name).read_bytes()
+    text = _DATA.joinpath(name).read_bytes()
     return msgspec.json.decode(text, type=dict[str, Tree])
 
 

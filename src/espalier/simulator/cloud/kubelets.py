@@ -21,6 +21,7 @@ from espalier.api.cloud import AnyItem, Record, VirtualMachine
 from espalier.api.conditions import timestamp
 from espalier.api.core import LEASE, NODE
 from espalier.api.gardener.leases import micro_time
+from espalier.api.version_matrix import DEFAULT_ROW, KUBERNETES
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import AlreadyExists, KubeError, NotFound
 from espalier.kube.objects import Object
@@ -75,7 +76,13 @@ class Kubelets:
     joins_by_token = False
 
     def __init__(
-        self, cloud: Cloud, connect: Connect, clock: Clock, rng: random.Random, *, version: str = "v1.36.3"
+        self,
+        cloud: Cloud,
+        connect: Connect,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        version: str = f"v{KUBERNETES[DEFAULT_ROW].patch}",
     ) -> None:
         self._cloud = cloud
         self._connect = connect

@@ -16,6 +16,7 @@ from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.operations import OperationType
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
+from espalier.api.version_matrix import DEFAULT_ROW, KUBERNETES, ROWS
 from espalier.cli.local.environment import garden_objects
 from espalier.cli.local.environment.garden_objects import PROVIDER
 from espalier.cli.local.environment.gardens import Garden, Settings
@@ -35,7 +36,7 @@ WEB: Sequence[Tree] = ({"name": "web", "image": "web"},)
 TECHNICAL_ID = names.technical_id(PROJECT, NAME)
 GARDEN_NAMESPACE = names.project_namespace(PROJECT)
 POLL_INTERVAL = 0.25
-VERSION = "1.35.4"
+VERSION = KUBERNETES[ROWS[DEFAULT_ROW].nodes[-2]].patch
 """Of a shoot whose control plane is simulated."""
 PATIENCE = 300.0
 """Seconds after which a wait times out."""

@@ -11,14 +11,13 @@ import os
 import sys
 from pathlib import Path
 
+from espalier.api.version_matrix import DEFAULT_ROW, KUBERNETES, ROWS, minor_of
 from espalier.releases import Releases
 from espalier.simulator.hosts.folder import components
 from espalier.simulator.pods.program import Program
 from espalier.upgrader import contents, image
 from espalier.upgrader.contents import Contents, ImageFile
 
-CONTAINERD, CNI_PLUGINS = "2.3.7", "1.9.1"
-"""Contents of the images besides Kubernetes."""
 LIBRARY = "upgrader-program"
 START = "import sys; sys.path.insert(0, {!r}); from {}.main import main; raise SystemExit(main())"
 VARIABLES = ("NODE_NAME", "KUBERNETES_VERSION")
@@ -74,12 +73,15 @@ def _install(library: Path) -> None:
 
 def _fill(folder: Path, version: str) -> None:
     files = {}
-    for name, text in components(version, CONTAINERD, CNI_PLUGINS).items():
+    row = ROWS[DEFAULT_ROW]
+    known = KUBERNETES.get(minor_of(version))
+    containerd = row.containerd if known is None else known.containerd
+    for name, text in components(version, containerd, row.cni_plugins).items():
         place = folder / contents.COMPONENTS / name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
         files[name] = ImageFile(hashlib.sha256(text.encode()).hexdigest(), len(text.encode()))
-    versions = {"containerd": CONTAINERD, "cni-plugins": CNI_PLUGINS}
+    versions = {"containerd": containerd, "cni-plugins": row.cni_plugins}
     dumped = contents.dump(Contents(version, os.uname().machine, versions, files))
     staged = folder / f".{contents.CONTENTS}.{os.getpid()}"
     staged.write_text(dumped)

@@ -1,4 +1,4 @@
-"""The flags of kube-apiserver in the Kubernetes versions 1.34 to 1.36."""
+"""The flags of kube-apiserver in the Kubernetes versions 1.34 to 1.37."""
 
 from __future__ import annotations
 
