@@ -8,6 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from espalier.api.resource import Key
 from espalier.kube.objects import Object
 from espalier.runtime.indexed import IndexedObjects
 
@@ -65,3 +66,75 @@ def test_its_size_is_that_of_what_it_holds(changes: list[tuple[bool, str, int]])
         else:
             objects.remove(object_.key)
         assert objects.size == sum(len(held.raw) for held in objects.list())
+
+
+def managed(name: str, entries: bytes) -> Object:
+    """An object whose managedFields were cut out of its JSON."""
+    object_ = machine(name)
+    object_.metadata.managed_fields = msgspec.Raw(entries)
+    return object_
+
+
+def test_an_object_is_the_same_after_it_was_packed() -> None:
+    objects = IndexedObjects(ready=1)
+    names = [f"machine-{number}" for number in range(5)]
+    for name in names:
+        objects.put(managed(name, f'[{{"manager":"of {name}"}}]'.encode()))
+    for read in ([objects.get(Key("greenhouse", name)) for name in names], objects.list()):
+        assert [object_ and object_.raw for object_ in read] == [machine(name).raw for name in names]
+        entries = [bytes(object_.metadata.managed_fields) for object_ in read if object_]
+        assert entries == [f'[{{"manager":"of {name}"}}]'.encode() for name in names]
+
+
+def test_nothing_of_a_removed_secret_is_held() -> None:
+    objects = IndexedObjects(ready=0)
+    body = {"apiVersion": "v1", "kind": "Secret", "data": {"password": "cGVydmlua2xl"}}
+    objects.put(Object(msgspec.json.encode({**body, "metadata": {"name": "a"}})))
+    assert b"cGVydmlua2xl" in objects.list()[0].raw
+    objects.remove(Key("", "a"))
+    assert not any(b"cGVydmlua2xl" in part for part in vars(objects._packing).values())
+
+
+def test_objects_that_are_used_are_not_unpacked_again() -> None:
+    objects = IndexedObjects(ready=2)
+    for name in ("a", "b", "c", "d"):
+        objects.put(machine(name))
+    first = objects.get(Key("greenhouse", "a"))
+    objects.get(Key("greenhouse", "b"))
+    assert objects.get(Key("greenhouse", "a")) is first
+    objects.list()
+    assert objects.get(Key("greenhouse", "a")) is first
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["put", "remove", "get", "list", "index"]), st.integers(0, 6), st.integers(0, 50)),
+        max_size=60,
+    ),
+    st.integers(0, 4),
+)
+def test_packing_changes_nothing_that_is_read(changes: list[tuple[str, int, int]], ready: int) -> None:
+    """The same changes, reads and results as in a set that packs nothing."""
+    by_length = {"length": lambda object_: [str(len(object_.raw))]}
+    packing, plain = IndexedObjects(ready), IndexedObjects(1000)
+    for objects in (packing, plain):
+        objects.add_indexes(by_length)
+    for act, number, padding in changes:
+        object_ = machine(f"m{number}")
+        object_.raw += b" " * padding
+        results: list[object] = []
+        for objects in (packing, plain):
+            match act:
+                case "put":
+                    results.append(objects.put(Object(object_.raw)))
+                case "remove":
+                    results.append(objects.remove(object_.key))
+                case "get":
+                    results.append(objects.get(object_.key))
+                case "list":
+                    results.append(objects.list("greenhouse"))
+                case _:
+                    results.append(objects.by_index("length", str(len(object_.raw))))
+        assert results[0] == results[1]
+        assert packing.list() == plain.list()
+        assert (packing.keys, packing.size, len(packing)) == (plain.keys, plain.size, len(plain))
