@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from espalier.api import paths
@@ -41,15 +42,22 @@ _LEAST = 6
 """Minimum length of a value that is searched for in sentences: shorter ones, and plain words, match everywhere."""
 _MOST_QUOTED = 2000
 """The maximum characters of a value that a sentence quotes."""
+_FIELD_NAMES = 1024
+"""The size of the cache of field names."""
 _PLAIN = re.compile(r"(?i)true|false|null|none|[0-9.]+(ns|us|ms|s|m|h|d)?|([0-9]+h)?([0-9]+m)?([0-9]+s)?")
 
 
 def is_secret(path: Iterable[paths.PathStep]) -> bool:
     """True if the value at a path may be secret, judged by the names in the path."""
     names = [step for step in path if isinstance(step, str)]
-    if any(_SECRET.search(name) and not _HARMLESS.search(name) for name in names):
+    if any(map(_is_of_secret, names)):
         return True
     return bool(names) and bool(_SECRET_VALUE.search(names[-1]))
+
+
+@lru_cache(maxsize=_FIELD_NAMES)
+def _is_of_secret(name: str) -> bool:
+    return bool(_SECRET.search(name)) and not _HARMLESS.search(name)
 
 
 def hides_all_below(name: str) -> bool:

@@ -74,6 +74,12 @@ def item(items: list[Any], element: str) -> Any:
     kind, value = identity(element)
     if kind == "v":
         return value if value in items else None
+    if len(value) == 1:  # the usual case
+        ((key, wanted),) = value.items()
+        for entry in items:
+            if entry.get(key) == wanted:
+                return entry
+        return None
     return next((entry for entry in items if all(entry.get(name) == part for name, part in value.items())), None)
 
 

@@ -62,10 +62,11 @@ class Pruner:
                 default = node.properties[name].default
                 if default is not None:
                     value[name] = msgspec.json.decode(default)
+        properties, values, typed = node.properties, node.values, self.typed
         for name, part in list(value.items()):
-            if part is valid.get(name, _ABSENT):
+            if valid and part is valid.get(name, _ABSENT):
                 continue
-            child = node.properties.get(name) or node.values
+            child = properties.get(name) or values
             if child is None:
                 if not node.preserve and not (node.embedded and name in ("apiVersion", "kind", "metadata")):
                     self.unknown.append(path_text((name, path)))
@@ -75,7 +76,7 @@ class Pruner:
                 if not child.nullable:
                     del value[name]
                 continue
-            if self.typed or type(part) in _CONTAINERS:
+            if typed or type(part) in _CONTAINERS:
                 self._part(part, child, (name, path), valid.get(name))
         if self.typed and node.required:
             self._check_required(value, node, path)

@@ -7,6 +7,7 @@ longer render is a difference, because applying without it removes it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -21,12 +22,15 @@ _NOT_FIELDS = ("apiVersion", "kind", "metadata")
 _NOT_IN_METADATA = ("name", "namespace")
 
 
-_decode_fields = json_trees.decoder(dict[str, Any])
+_SETS = 1024
+"""The size of the cache of field sets: those of clusters alike are equal."""
+
+_decode_fields = lru_cache(maxsize=_SETS)(json_trees.decoder(dict[str, Any]))
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 def owned_fields(live: Object, manager: str = FIELD_MANAGER) -> dict[str, Any] | None:
-    """The fields (FieldsV1) that a manager applied to an object; None if it never did."""
+    """The fields (FieldsV1) that a manager applied to an object, shared by all that read them; None if it never did."""
     managed = live.metadata.managed_fields
     for entry, _ in field_sets.entries(bytes(managed)) if managed is not None else ():
         if entry.manager == manager and entry.operation == "Apply" and not entry.subresource:

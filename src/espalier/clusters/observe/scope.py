@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import msgspec
 import semver
@@ -244,9 +244,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
         referenced Secrets.
         """
         data = [value.decode(errors="replace") for content in self.credentials.values() for value in content.values()]
-        tree = self.object.tree
-        annotations = tree["metadata"].get("annotations")
-        return redaction.secrets_of(tree.get("spec"), annotations, *({"credential": value} for value in data))
+        others = redaction.secrets_of(self.object.metadata.annotations, *({"credential": value} for value in data))
+        return _secrets_of_spec(self.object.raw_spec) | others
 
     def without_secrets(self, outcome: Outcome) -> Outcome:
         """An outcome with secrets redacted from its message."""
@@ -452,6 +451,11 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     def leaves_cni_alone(self) -> bool:
         """True if the CNI is not managed after its installation."""
         return bool(getattr(cni_of(self.spec), "skip_upgrade", False))
+
+
+@lru_cache(maxsize=gate.SPECS)
+def _secrets_of_spec(spec: bytes) -> frozenset[str]:
+    return redaction.secrets_of(json_trees.decode(spec))
 
 
 def read(object_: Object) -> eksa.Cluster:

@@ -150,7 +150,7 @@ def linked_violations(
 
 
 class _Judged(NamedTuple):
-    """What was judged of a Cluster and its linked objects, and the violations."""
+    """The judged parts of a Cluster with its linked objects, and their violations."""
 
     spec: ClusterSpec
     annotations: Mapping[str, str]
