@@ -14,17 +14,24 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, NAMESPACE, VALIDATING_WEBHOOK_CONFIGURATION
+from espalier.api.core import (
+    CONFIG_MAP,
+    CUSTOM_RESOURCE_DEFINITION,
+    DEPLOYMENT,
+    NAMESPACE,
+    VALIDATING_WEBHOOK_CONFIGURATION,
+)
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.cli.install import manifests
 from espalier.clusters import rbac
+from espalier.clusters.design import names
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
 from tests.support.environments.control_plane import ControlPlane
 from tests.support.servers import helm
-from tests.support.servers.helm import CHART, Ended, Helm, sets
+from tests.support.servers.helm import CHART, RELEASE, Ended, Helm, sets
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session"), helm.NEEDED]
 
@@ -46,19 +53,19 @@ class Management:
     client: Client
     helm: Helm
 
-    async def run(self, *words: str, release: str = helm.RELEASE, chart: Path = CHART, values: Tree = VALUES) -> Ended:
+    async def run(self, *words: str, release: str = RELEASE, chart: Path = CHART, values: Tree = VALUES) -> Ended:
         """`helm install` or `helm upgrade` with flags."""
         verb, *flags = words
         where = ("--namespace", SYSTEM_NAMESPACE)
         return await asyncio.to_thread(self.helm.run, verb, release, str(chart), *where, *flags, *sets(values))
 
-    async def install(self, *flags: str, release: str = helm.RELEASE) -> Ended:
+    async def install(self, *flags: str, release: str = RELEASE) -> Ended:
         """`helm install` as the page says."""
         return await self.run("install", "--create-namespace", *flags, release=release)
 
     async def other(self, *words: str) -> Ended:
         """Another command about the release."""
-        return await asyncio.to_thread(self.helm.run, *words, helm.RELEASE, "--namespace", SYSTEM_NAMESPACE)
+        return await asyncio.to_thread(self.helm.run, *words, RELEASE, "--namespace", SYSTEM_NAMESPACE)
 
     async def image(self) -> str:
         """The image of the manager."""
@@ -129,6 +136,14 @@ async def test_a_release_is_upgraded_and_rolled_back(management: Management, tmp
     assert await management.image() == "registry.example.com/espalier:v1"
     assert await management.columns() == before
     assert set(await named_bundles(management.client)) == {bundle}
+
+
+async def test_upgrade_without_the_record_keeps_its_name(management: Management) -> None:
+    succeeded(await management.run("install", "--create-namespace", values=VALUES | {"managementCluster": "a/b"}))
+    succeeded(await management.run("upgrade"))
+    found = await management.client.get(CONFIG_MAP, names.MANAGEMENT_CLUSTER.name, SYSTEM_NAMESPACE)
+    assert found.tree["data"] == {"namespace": "a", "name": "b"}
+    await management.client.delete(CONFIG_MAP, names.MANAGEMENT_CLUSTER.name, SYSTEM_NAMESPACE)
 
 
 async def test_an_upgrade_without_a_change_changes_nothing(management: Management) -> None:

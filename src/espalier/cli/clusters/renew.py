@@ -17,7 +17,7 @@ from espalier.cli.kit.commands import Group
 from espalier.cli.kit.failures import Failure, Usage
 from espalier.cli.kit.layout import Table
 from espalier.cli.kit.progress import Progress
-from espalier.cli.kit.spans import span
+from espalier.api.spans import span
 
 CERTIFICATES = Table(("Certificate", "Ends", "In", "Renewed"), sentences=(3,), lists=(0,))
 

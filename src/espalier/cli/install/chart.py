@@ -190,6 +190,7 @@ def _manager() -> str:
     selected["values"] = template.block("$.Values.metrics.namespaces | uniq")
     policy["spec"]["ingress"] = [*others, *template.items("if $.Values.metrics.enabled", [scraped])]
     named = manifests.management(f"{_ANY}/{_ANY}")
+    named["metadata"]["annotations"] = KEEP
     for at, key in enumerate(("namespace", "name")):
         named["data"][key] = template.value(f'index (splitList "/" .) {at} | quote')
     return (
