@@ -21,6 +21,8 @@ _VERSION = re.compile(r"v?(1\.(2[89]|3\d|4\d)|3\.[4-9]|1\.1[1-9]|2\.[234])(\.\d+
 FACTS = {
     "apiserver/builtin/builtin.py": "the minor version whose definitions are complete, and what later ones added",
     "assets/recipes.py": "programs that belong to no row, and the newest etcd whose databases etcdbrctl reads",
+    "cli/install/chart.py": "API servers have ValidatingAdmissionPolicies since 1.30",
+    "cli/local/environment/garden_objects.py": "a version that is older than all of the matrix, for upgrades of shoots",
     "clusters/design/layers/cgroup_v1.py": "kubelets refuse cgroup v1 since 1.35",
     "clusters/design/render/etcd_encryption.py": "kube-apiserver has no KMS v1 since 1.29, unless a gate is set",
     "clusters/design/render/kube_vip.py": "kubeadm writes super-admin.conf since 1.29",
@@ -68,7 +70,7 @@ matrix.ROWS["1.38"] = matrix.Row(
 
 
 def with_new_row(code: str) -> str:
-    """What code prints in a process whose matrix has one more row before anything reads it."""
+    """The output of code in a process whose matrix has one more row before anything reads it."""
     program = NEW + textwrap.dedent(code)
     completed = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120

@@ -10,6 +10,7 @@ import click
 from espalier.api.identity import ClusterIdentity
 from espalier.api.listing import counted
 from espalier.api.resource import Key
+from espalier.api.spans import span
 from espalier.cli.clusters import certificates, documents, rollouts
 from espalier.cli.clusters.certificates import Certificate, Component
 from espalier.cli.kit import connection, flags, output
@@ -17,7 +18,6 @@ from espalier.cli.kit.commands import Group
 from espalier.cli.kit.failures import Failure, Usage
 from espalier.cli.kit.layout import Table
 from espalier.cli.kit.progress import Progress
-from espalier.api.spans import span
 
 CERTIFICATES = Table(("Certificate", "Ends", "In", "Renewed"), sentences=(3,), lists=(0,))
 

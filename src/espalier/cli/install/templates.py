@@ -10,9 +10,9 @@ from typing import Any
 from espalier.api.meta import Tree
 from espalier.cli.kit import output
 
-_MARK = r"HELM-MARK-(\d+)-"
-_LINE = re.compile(rf"(?P<indent> *)(?:- {_MARK}|{_MARK}: null)")
-_BLOCK = re.compile(rf"(?P<indent> *)(?P<dash>- )?(?P<key>[^ ]+: ){_MARK}")
+_PLACEHOLDER = r"HELM-MARK-(\d+)-"
+_LINE = re.compile(rf"(?P<indent> *)(?:- {_PLACEHOLDER}|{_PLACEHOLDER}: null)")
+_BLOCK = re.compile(rf"(?P<indent> *)(?P<dash>- )?(?P<key>[^ ]+: ){_PLACEHOLDER}")
 
 
 class _Kind(Enum):
@@ -71,4 +71,4 @@ class Template:
                 indent = len(block["indent"]) + len(block["dash"] or "") + 2
                 key = block["key"].rstrip()
                 return f"{block['indent']}{block['dash'] or ''}{key} {{{{- toYaml ({text}) | nindent {indent} }}}}"
-        return re.sub(_MARK, lambda mark: f"{{{{ {self._marked[int(mark[1])][1]} }}}}", line)
+        return re.sub(_PLACEHOLDER, lambda mark: f"{{{{ {self._marked[int(mark[1])][1]} }}}}", line)

@@ -196,12 +196,12 @@ class Kustomizations:
     async def _report_progress(self, object_: Object, revision: str) -> Object:
         status = dict(object_.tree.get("status") or {})
         message = f"Fetching manifests for revision {revision}, {BY}"
-        found = [
+        progressing = [
             conditions.condition("Ready", "Unknown", PROGRESSING, "Reconciliation in progress"),
             conditions.condition("Reconciling", "True", PROGRESSING, message),
         ]
         return await self._writer.status(
-            Kustomization.resource, object_, status | {"conditions": self._conditions(object_, *found)}
+            Kustomization.resource, object_, status | {"conditions": self._conditions(object_, *progressing)}
         )
 
     async def _report(
@@ -223,11 +223,11 @@ class Kustomizations:
         return await self._writer.status(Kustomization.resource, object_, new_status)
 
     def _conditions(self, object_: Object, *new: Condition) -> object:
-        found = _conditions(object_)
+        all_conditions = _conditions(object_)
         for condition in new:
             observed = msgspec.structs.replace(condition, observed_generation=object_.metadata.generation)
-            found = conditions.set(found, observed, self._clock.now())
-        return msgspec.to_builtins(found)
+            all_conditions = conditions.set(all_conditions, observed, self._clock.now())
+        return msgspec.to_builtins(all_conditions)
 
 
 def _conditions(object_: Object) -> list[Condition]:
