@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
+import aiohttp
 import click
 
 from espalier.api.versions import numbers_of
@@ -21,7 +23,16 @@ from espalier.cli.kit.output import say
 from espalier.cli.kit.progress import Progress
 from espalier.cli.local.images import manager_image
 from espalier.cli.local.images.architectures import ARCHITECTURES
+from espalier.cli.local.images.push.archive import BadArchive, opened
+from espalier.cli.local.images.push.credentials import CredentialsFailed, credentials_for
+from espalier.cli.local.images.push.pushing import push as registry_push
+from espalier.cli.local.images.push.reference import Reference
+from espalier.cli.local.images.push.registry import PushFailed, Registry
 from espalier.upgrader import image as upgrader
+
+Result = TypeVar("Result")
+TIMES = aiohttp.ClientTimeout(total=None, sock_connect=30)
+"""Seconds for a connection to a registry; what is sent may take long."""
 
 KUBERNETES = ("kubeadm", "kubectl", "kubelet")
 MIB = 2**20
@@ -30,6 +41,19 @@ MIB = 2**20
 @click.group(cls=Group)
 def image() -> None:
     """Build container images, without Docker."""
+
+
+def pushing(command: Callable[..., Result]) -> Callable[..., Result]:
+    """The flags of a push."""
+    command = click.option(
+        "--statements/--no-statements",
+        default=True,
+        help="Push bills of materials and provenance too; some registries refuse them.",
+        show_default=True,
+    )(command)
+    return click.option(
+        "--plain-http", is_flag=True, help="The registry has no TLS. Credentials are then sent in clear text."
+    )(command)
 
 
 @image.command()
@@ -51,7 +75,7 @@ def image() -> None:
     help="Platform of the manager: linux/amd64 or linux/arm64. Repeat the flag for several.",
     show_default="both",
 )
-@click.option("--output", "-o", required=True, type=flags.FILE, metavar="FILE", help="The archive to write.")
+@click.option("--output", "-o", type=flags.FILE, metavar="FILE", help="The archive to write; not needed with --push.")
 @click.option(
     "--tag",
     default="",
@@ -59,13 +83,18 @@ def image() -> None:
     help="Full name of the image.",
     show_default="espalier.local/NAME:VERSION",
 )
-def build(
+@click.option("--push", "is_pushed", is_flag=True, help="Push it to the registry in its name, as `image push` does.")
+@pushing
+async def build(
     name: str,
     *,
     kubernetes_version: str,
     platforms: tuple[str, ...],
-    output: Path,
+    output: Path | None,
     tag: str,
+    is_pushed: bool,
+    plain_http: bool,
+    statements: bool,
 ) -> None:
     """Build the image of the manager, or the one that upgrades nodes in place to a Kubernetes version.
 
@@ -83,18 +112,30 @@ def build(
     \b
     Examples:
       espalier image build manager -o manager.tar --tag example.com/espalier:1
+      espalier image build manager --push --tag registry.example.com/espalier:1
       espalier image build upgrader --kubernetes-version v1.36.3 -o upgrader.tar
     """
+    if output is None and not is_pushed:
+        raise Usage("--output: found nothing, needed unless the image is pushed (--push)")
     if name == "manager" and kubernetes_version:
         raise Usage(f"--kubernetes-version: found {kubernetes_version}, allowed only for the upgrader")
     if name == "upgrader" and platforms:
         raise Usage("--platform: allowed only for the manager; the upgrader is built for this machine's")
     if name == "upgrader" and not kubernetes_version:
         raise Usage("--kubernetes-version: found nothing, needed for the upgrader: the version that it upgrades to")
-    if name == "manager":
-        _build_manager(tag or f"espalier.local/manager:v{distribution.version()}", platforms, output)
-    else:
-        _build_upgrader(tag or f"espalier.local/upgrader:{kubernetes_version}", kubernetes_version, output)
+    if is_pushed:
+        try:
+            Reference.parse(tag)  # before minutes of building
+        except ValueError as error:
+            raise Usage(f"--tag: {error}") from None
+    with tempfile.TemporaryDirectory(prefix="espalier-image-") as folder:
+        archive = output or Path(folder, "image.tar")
+        if name == "manager":
+            _build_manager(tag or f"espalier.local/manager:v{distribution.version()}", platforms, archive)
+        else:
+            _build_upgrader(tag or f"espalier.local/upgrader:{kubernetes_version}", kubernetes_version, archive)
+        if is_pushed:
+            await _push(archive, tag, plain_http=plain_http, statements=statements)
 
 
 def _build_upgrader(tag: str, kubernetes_version: str, output: Path) -> None:
@@ -123,6 +164,44 @@ def _build_manager(tag: str, platforms: Sequence[str], output: Path) -> None:
         for layer in layers:
             packed, plain = layer.descriptor["size"] / MIB, layer.size / MIB
             say(f"  {layer.content:<10} {packed:5.1f} MiB ({plain:.1f} MiB unpacked)")
+
+
+@image.command()
+@click.argument("archive", type=flags.FILE, metavar="FILE", help="Archive that `image build` wrote.")
+@click.argument("name", default="", metavar="[NAME]", help="Full name to push it as; default: the one in the archive.")
+@pushing
+async def push(archive: Path, name: str, *, plain_http: bool, statements: bool) -> None:
+    """Push the image in an archive, for all its platforms, with the statements on it.
+
+    Blobs that the repository has are not sent again. The tag is set last: a push that ends early leaves it as it was,
+    and the same command goes on. Credentials are those of `docker login` (config.json in DOCKER_CONFIG or ~/.docker),
+    and of the helpers named there. Prints the name with the digest, for `espalier manifests --image`.
+
+    \b
+    Examples:
+      espalier image push manager.tar
+      espalier image push manager.tar registry.example.com/espalier:v1
+    """
+    await _push(archive, name, plain_http=plain_http, statements=statements)
+
+
+async def _push(archive: Path, name: str, *, plain_http: bool, statements: bool) -> None:
+    try:
+        with opened(archive) as images, Progress() as progress:
+            contents = images.contents()
+            reference = Reference.parse(name or contents.name)
+            credentials = credentials_for(reference.registry)
+            async with aiohttp.ClientSession(timeout=TIMES) as session:
+                registry = Registry(reference, credentials, session, plain_http)
+                pushed = await registry_push(images, contents, registry, statements=statements, show=progress.wait)
+    except ValueError as error:
+        raise Usage(f"NAME: {error}") from None
+    except (BadArchive, CredentialsFailed, PushFailed) as error:
+        raise Failure(f"nothing was tagged: {error}") from None
+    except OSError as error:
+        raise Failure(f"{archive} can't be read: {error.strerror}") from None
+    say(f"{pushed.sent} blobs sent ({pushed.bytes / MIB:.1f} MiB), {pushed.there} were there", stderr=True)
+    say(f"{reference}@{pushed.digest}")
 
 
 def _say(output: Path, tag: str, digest: str, sizes: Mapping[str, int]) -> None:

@@ -1,0 +1,56 @@
+"""Names of images in registries."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from espalier.api.printable import quoted
+
+HOST = re.compile(r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?")
+REPOSITORY = re.compile(r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*")
+TAG = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}")
+HUBS = ("docker.io", "index.docker.io")
+HUB = "registry-1.docker.io"
+"""Where the hub of that name is served."""
+ALLOWED = "allowed: REGISTRY/REPOSITORY:TAG, such as registry.example.com/espalier:v1"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The name of an image with a tag."""
+
+    registry: str
+    """As it was written: `registry.example.com:5000`."""
+    repository: str
+    tag: str
+
+    @classmethod
+    def parse(cls, text: str) -> Reference:
+        """Raises `ValueError`, which says what is allowed: a name without a registry is Docker's to complete."""
+        registry, slash, rest = text.partition("/")
+        if "@" in text:
+            raise ValueError(f"found {quoted(text, 300)}, a digest: what is pushed has its own; {ALLOWED}")
+        if not slash or not ("." in registry or ":" in registry or registry == "localhost"):
+            raise ValueError(f"found {quoted(text, 300)}, without a registry; {ALLOWED}")
+        repository, colon, tag = rest.rpartition(":")
+        if not colon:
+            raise ValueError(f"found {quoted(text, 300)}, without a tag; {ALLOWED}")
+        for part, form, what in (
+            (registry, HOST, "registry"),
+            (repository, REPOSITORY, "repository"),
+            (tag, TAG, "tag"),
+        ):
+            if not form.fullmatch(part):
+                raise ValueError(
+                    f"found {quoted(text, 300)}, whose {what} {quoted(part, 300)} is not a valid one; {ALLOWED}"
+                )
+        return cls(registry, repository, tag)
+
+    @property
+    def host(self) -> str:
+        """The registry's address."""
+        return HUB if self.registry in HUBS else self.registry
+
+    def __str__(self) -> str:
+        return f"{self.registry}/{self.repository}:{self.tag}"
