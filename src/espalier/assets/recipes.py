@@ -219,6 +219,19 @@ HELM = GoModule(
     },
 )
 """Installs the chart, for tests of it. Group `helm`: `make real-assets REAL=helm`."""
+DISTRIBUTION = "github.com/distribution/distribution/v3"
+REGISTRY = GoModule(
+    "registry",
+    folder=HERE / "registry",
+    module=DISTRIBUTION,
+    programs={"registry": ("--version",)},
+    packages={"registry": f"{DISTRIBUTION}/cmd/registry"},
+    size=75 * MIB,
+    workspace=1500 * MIB,
+    minutes=2,
+    stamps={f"{DISTRIBUTION}/version.version": "v{version}"},
+)
+"""Images are pushed into it, for tests of pushes. Of no group: `make real-assets REAL=registry`."""
 CAPV = GoModule(
     "capv",
     folder=HERE / "capv",
@@ -426,7 +439,7 @@ def node_bases(repository: str = DEFAULT_REPOSITORY, row: Row = ROW) -> list[Nod
     ]
 
 
-OTHERS = (*FLUX, HELM, GARDENER, ETCDBRCTL, CLUSTERCTL)
+OTHERS = (*FLUX, HELM, GARDENER, ETCDBRCTL, CLUSTERCTL, REGISTRY)
 """Components of no row."""
 
 GROUPS = ("tests", "flux", "helm", "gardener", "nodes")
