@@ -81,16 +81,18 @@ class Management:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def management(control_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Management]:
-    """One without anything of ours."""
+    """One without anything of ours but definitions."""
     async with control_plane.connected() as client:
         made = Management(control_plane, client, Helm(tmp_path, control_plane.kubeconfig))
         yield made
         await made.other("uninstall", "--ignore-not-found")
+        # Definitions stay: an API server takes minutes to delete those that were made a moment ago.
+        applied = await asyncio.to_thread(made.helm.template, *sets(VALUES | {"crds.enabled": False}))
+        await control_plane.run_kubectl("delete", "--ignore-not-found", "-f", "-", stdin=applied.output.encode())
+        await control_plane.run_kubectl("delete", CLUSTERS, "--all", "-n", "default", "--wait=false")
         with suppress(NotFound):
             patch = {"metadata": {"finalizers": None}}
             await client.patch(Cluster.resource, "kept", "default", patch=patch, type=PatchType.MERGE)
-        everything = await asyncio.to_thread(made.helm.template, *sets(VALUES))
-        await control_plane.run_kubectl("delete", "--ignore-not-found", "-f", "-", stdin=everything.output.encode())
 
 
 def succeeded(ended: Ended) -> None:
