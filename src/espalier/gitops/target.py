@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from espalier.api.eksa.gitops import FluxConfig, GitOpsConfig
+from espalier.api.eksa.gitops import FluxConfig, Github, GithubProviderConfig, GitOpsConfig
 from espalier.api.meta import Tree
+from espalier.gitops.hub import SERVER
 from espalier.gitops.layout import FLUX_NAMESPACE, base_of
 from espalier.gitops.repository import Access
 
@@ -39,27 +40,34 @@ class Target:
         return self.url.startswith("ssh://")
 
 
-def target_of(config: FluxConfig | GitOpsConfig, management: str) -> Target:
-    """The repository of a management cluster of this name. Raises `NoRepository`."""
+def target_of(config: FluxConfig | GitOpsConfig, management: str, server: str = SERVER) -> Target:
+    """The repository of a management cluster of this name; `server` is that of GitHub. Raises `NoRepository`."""
     if isinstance(config, GitOpsConfig):
         hub = config.spec.flux.github if config.spec.flux is not None else None
         if hub is None:
             raise NoRepository(f"GitOpsConfig {config.metadata.name}: spec.flux.github is missing; name a repository")
         return Target(
-            f"https://github.com/{hub.owner}/{hub.repository}.git",
+            f"{server}/{hub.owner}/{hub.repository}.git",
             hub.branch or "main",
             base_of(management, hub.cluster_config_path),
             hub.flux_system_namespace or FLUX_NAMESPACE,
         )
     spec = config.spec
     if spec.github is not None:
-        url = f"https://github.com/{spec.github.owner}/{spec.github.repository}.git"
+        url = f"{server}/{spec.github.owner}/{spec.github.repository}.git"
     elif spec.git is not None:
         url = spec.git.repository_url
     else:
         raise NoRepository(f"FluxConfig {config.metadata.name}: found neither spec.git nor spec.github; give either")
     base = base_of(management, spec.cluster_config_path)
     return Target(url, spec.branch or "main", base, spec.system_namespace or FLUX_NAMESPACE)
+
+
+def hub_of(config: FluxConfig | GitOpsConfig) -> GithubProviderConfig | Github | None:
+    """The owner and name of a repository at GitHub; None for one at another server."""
+    if isinstance(config, GitOpsConfig):
+        return config.spec.flux.github if config.spec.flux is not None else None
+    return config.spec.github
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key, l
 from espalier.cli.kit.failures import Failure
 
 if TYPE_CHECKING:
+    from espalier.api.eksa.gitops import FluxConfig, GitOpsConfig
+    from espalier.gitops.hub import Hub
     from espalier.gitops.repository import Author
     from espalier.gitops.target import Credentials, Target
 
@@ -24,6 +26,28 @@ TOKEN, KEY, KNOWN_HOSTS, PASSPHRASE = (
     "EKSA_GIT_SSH_KEY_PASSPHRASE",
 )
 """A token for GitHub; for other servers, the paths of a private key and of known hosts."""
+
+SERVER, API = "GITHUB_SERVER_URL", "GITHUB_API_URL"
+"""Addresses of a GitHub Enterprise Server, and of its REST API, where it is not that of the server with /api/v3."""
+
+
+def server(environment: Mapping[str, str] = os.environ) -> str:
+    """The address of GitHub."""
+    from espalier.gitops import hub  # noqa: PLC0415  an extra
+
+    return environment.get(SERVER, "").rstrip("/") or hub.SERVER
+
+
+def hub(config: FluxConfig | GitOpsConfig, token: str, environment: Mapping[str, str] = os.environ) -> Hub | None:
+    """The repository at GitHub that a configuration names; None for one at another server."""
+    from espalier.gitops.hub import Hub, api_of  # noqa: PLC0415
+    from espalier.gitops.target import hub_of  # noqa: PLC0415
+
+    named = hub_of(config)
+    if named is None:
+        return None
+    api = environment.get(API, "").rstrip("/") or api_of(server(environment))
+    return Hub(named.owner, named.repository, bool(named.personal), token, api)
 
 
 def author() -> Author:
@@ -46,7 +70,7 @@ def _given(target: Target, environment: Mapping[str, str]) -> Credentials:
     from espalier.gitops.target import Credentials  # noqa: PLC0415
 
     if not target.is_ssh:
-        return Credentials(password=environment.get(TOKEN, ""))
+        return Credentials(password=environment.get(TOKEN, "").strip())
     content = {}
     for name, variable in (("identity", KEY), ("known_hosts", KNOWN_HOSTS)):
         if path := environment.get(variable):

@@ -169,7 +169,7 @@ async def of_creation(client: Client, key: Key, trees: Sequence[Tree]) -> Commit
             "--push: the management cluster has no Git repository (spec.gitOpsRef of its Cluster): omit the flag"
         )
     try:
-        target = target_of(config, managed[0].name)
+        target = target_of(config, managed[0].name, git_credentials.server())
     except NoRepository as error:
         raise Failure(f"--push: {error}") from None
     path = f"{target.base}/{key.name}/eksa-system/{CLUSTER_FILE}"

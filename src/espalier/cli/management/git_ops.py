@@ -26,6 +26,7 @@ from espalier.management import handed_over, installing
 from espalier.management.steps import Progress, Refused
 
 if TYPE_CHECKING:
+    from espalier.gitops.hub import Hub
     from espalier.gitops.installation import Installation
 
 _Config = FluxConfig | GitOpsConfig
@@ -39,12 +40,15 @@ class GitOps:
     reference: Tree
     """`spec.gitOpsRef`."""
     installation: Installation
+    new: Hub | None = None
+    """The repository, if it does not exist yet."""
 
     @property
     def title(self) -> str:
         """The place of its files."""
         target = self.installation.target
-        return f"{target.url}, branch {target.branch}: {target.base}/{self.installation.management}"
+        is_new = " (a private repository, which is created)" if self.new is not None else ""
+        return f"{target.url}{is_new}, branch {target.branch}: {target.base}/{self.installation.management}"
 
     async def prepare(self, bootstrap: Client) -> None:
         """Let clusters of a bootstrap name the configuration, as those of a management cluster that has it. Idempotent.
@@ -67,6 +71,8 @@ class GitOps:
             await installing.until_running(client, installing.deployments(trees), progress)
 
         try:
+            if self.new is not None and await self.new.create():
+                progress.say(f"repository {self.installation.target.url} is created, private")
             await install(cluster, self.installation, apply, wait=progress.wait)
         except (GitError, Unfit, NotFollowed) as error:
             raise Refused(str(error)) from error
@@ -104,7 +110,7 @@ async def asked(
     manifest = [_own(tree, cluster.name) for _, tree in prepared]
     trees = simulated if manifests is None else await asyncio.to_thread(_read, manifests)
     try:
-        target = target_of(config, cluster.name)
+        target = target_of(config, cluster.name, git_credentials.server(environment))
         made = components(trees, target.namespace, _mirrored(cluster.tree))
     except (NoRepository, Unusable) as error:
         raise Failure(str(error)) from None
@@ -116,7 +122,11 @@ async def asked(
         with credentials.access(target) as access:
             installation.files(Repository(access, target.branch).read())
 
+    hub = git_credentials.hub(config, credentials.password, environment)
     try:
+        if hub is not None and not await hub.exists():
+            installation.files({})
+            return GitOps(config, reference, installation, hub)
         await asyncio.to_thread(look)
     except (GitError, Unfit) as error:
         raise Failure(str(error)) from None
