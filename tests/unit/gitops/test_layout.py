@@ -213,3 +213,18 @@ def test_flux_follows_folder_of_its_management_cluster() -> None:
     }
     assert (own["spec"]["path"], own["spec"]["force"]) == ("./clusters/laptop/flux-system", False)
     assert read(files[LISTING])[0]["resources"] == ["gotk-sync.yaml"]
+
+
+def test_a_field_named_as_a_secret_is_refused() -> None:
+    tree: Tree = {"kind": "ConfigMap", "metadata": {"name": "a"}, "spec": {"password": {"of": "anything"}}}
+    assert list(secrets_in([tree], "a.yaml")) == [
+        "a.yaml: ConfigMap a: spec.password.of: its name says that it is secret; take it out of the file"
+    ]
+    tree["spec"]["password"] = {"of": ""}
+    assert list(secrets_in([tree], "a.yaml")) == []
+
+
+def test_an_empty_list_of_finalizers_is_left_out() -> None:
+    metadata: Tree = {"name": "a", "finalizers": []}
+    assert desired({"metadata": metadata}) == {"metadata": {"name": "a"}}
+    assert desired({"metadata": metadata | {"finalizers": ["b"]}}) == {"metadata": {"name": "a", "finalizers": ["b"]}}

@@ -7,9 +7,12 @@ import shlex
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from dulwich.client import HttpGitClient
 from dulwich.object_store import DiskObjectStore
 
 from espalier.gitops import repository as module
@@ -338,3 +341,48 @@ def test_words_of_ssh_are_quoted() -> None:
     words = shlex.split(access.ssh_command())
     assert words[0] == "/c d/ssh"
     assert "UserKnownHostsFile=/a b/known" in words
+
+
+@pytest.mark.parametrize("url", ["git://127.0.0.1/fleet", "file:///fleet", "/fleet"])
+def test_other_schemes_are_refused(url: str) -> None:
+    with pytest.raises(GitError, match="allowed are ssh://, http:// and https://") as failed:
+        Repository(Access(url), "main").read()
+    assert failed.value.reason == "URLInvalid"
+
+
+def test_a_push_while_a_change_is_made_is_seen(server: GitServer) -> None:
+    """Before our look at the branches: nothing is sent."""
+    server.commit("a.yaml", "x")
+    won: list[str] = []
+
+    def change(_files: Mapping[str, bytes]) -> dict[str, bytes | None]:
+        if not won:
+            won.append(server.commit("theirs.yaml", "t"))
+        return put("ours.yaml", "o")
+
+    sent: list[str] = []
+    server.before_push = lambda: sent.append(server.head())
+    assert repository(server).publish(change, "add ours", FLUX).attempts == 2
+    assert server.git("rev-parse", "main^") == won[0]
+    assert sent == [won[0]]
+
+
+def test_a_server_that_goes_before_the_push_is_said(server: GitServer) -> None:
+    server.commit("a.yaml", "x")
+    with ExitStack() as stack:
+
+        def change(_files: Mapping[str, bytes]) -> dict[str, bytes | None]:
+            stack.enter_context(server.away())
+            return put("ours.yaml", "o")
+
+        with pytest.raises(GitError, match="branch main") as failed:
+            repository(server).publish(change, "add ours", FLUX)
+    assert failed.value.reason == "Unreachable"
+
+
+def test_a_report_without_the_branch_is_no_success(server: GitServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.commit("a.yaml", "x")
+    reported = SimpleNamespace(ref_status={b"refs/heads/other": None})
+    monkeypatch.setattr(HttpGitClient, "send_pack", lambda *_words, **_options: reported)
+    with pytest.raises(GitError, match="the server reported nothing about the branch"):
+        repository(server).publish(lambda _: put("b.yaml", "y"), "add b", FLUX)

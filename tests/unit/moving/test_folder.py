@@ -334,3 +334,10 @@ def test_notes_of_restores_change_under_a_lock(tmp_path: Path, monkeypatch: pyte
     }
     acts[change]()
     assert locked == [True]
+
+
+def test_a_pipe_in_the_place_of_a_file_is_not_read(tmp_path: Path) -> None:
+    """Also of one that comes after the folder was looked at."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="not a regular file"):
+        folder._content(tmp_path / "pipe", 10)

@@ -112,3 +112,9 @@ def test_owned_fields_are_compared_without_times() -> None:
     assert objects.owned([ours, theirs]) == objects.owned([theirs, later])
     assert objects.owned([ours]) != objects.owned([ours, theirs])
     assert objects.owned([ours]) != objects.owned([ours | {"fieldsV1": {"f:data": {}}}])
+
+
+def test_a_cluster_of_ours_is_part_of_no_other() -> None:
+    """Whatever label somebody gave it."""
+    labelled = item(CLUSTER, system("orchard"), "made", uid="orchard", labels={CLUSTER_NAME_LABEL: "garden"}, spec={})
+    assert "orchard" not in uids(objects.Index([*of_garden(), labelled]).members(GARDEN, []))

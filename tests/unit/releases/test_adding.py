@@ -11,7 +11,7 @@ import pytest
 
 import espalier.releases
 from espalier.releases import MalformedRelease, Releases
-from espalier.releases.adding import add
+from espalier.releases.adding import add, main
 
 DATA = Path(espalier.releases.__file__).parent / "data"
 MOMENT = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -61,3 +61,14 @@ def test_invalid_release_leaves_manifest_as_it_was(folder: Path, version: str, b
 def test_manifest_is_that_of_version_that_is_built() -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     assert Releases.load(DATA).newest().version == f"v{project['version']}"
+
+
+def test_the_latest_version_stays_for_an_earlier_one(folder: Path) -> None:
+    add(folder, "v0.25.2", date=MOMENT, commit="c0ffee", bundles="bundles-2.yaml")
+    assert "latestVersion: v0.26.0\n" in (folder / "releases.yaml").read_text()
+
+
+@pytest.mark.parametrize("arguments", [[], ["v0.27.0", "bundles-1.yaml", "more"]])
+def test_a_wrong_number_of_arguments_is_said(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit, match="give a version"):
+        main(arguments)

@@ -12,6 +12,7 @@ from espalier.releases import (
     UnknownKubernetesVersion,
     UnknownRelease,
     images,
+    invalid_images,
     release_name,
     resolve,
 )
@@ -143,3 +144,36 @@ def test_releases_that_this_build_lacks_are_refused(releases: Releases, newest: 
 def test_an_image_has_repository_name_and_tag(uri: str) -> None:
     with pytest.raises(ValueError, match="not an image"):
         Image.parse(uri)
+
+
+def with_image(newest: Release, part: str, field: str, **image: str) -> Bundles:
+    """The newest Bundles, with another image in each of their entries."""
+    tree = msgspec.to_builtins(newest.bundles)
+    for entry in tree["spec"]["versionsBundles"]:
+        entry[part][field] = entry[part][field] | image
+    return msgspec.convert(tree, Bundles)
+
+
+DIGEST = "@sha256:" + "0" * 64
+
+
+@pytest.mark.parametrize(
+    ("image", "found"),
+    [
+        ({"uri": "not an image"}, "not an image"),
+        ({"uri": "registry.example.com/a"}, "registry.example.com/a"),
+        ({"imageDigest": "sha256:abc"}, "sha256:abc"),
+    ],
+)
+def test_an_image_nobody_can_pull_is_found(newest: Release, image: dict[str, str], found: str) -> None:
+    bundles = with_image(newest, "clusterAPI", "controller", **image)
+    assert {violation.found for violation in invalid_images(bundles)} == {found}
+    assert list(invalid_images(newest.bundles)) == []
+
+
+def test_the_load_balancer_of_haproxy_has_a_tag(newest: Release) -> None:
+    """Its provider takes the image apart at the colon; others may have a digest alone."""
+    uri = f"registry.example.com/a{DIGEST}"
+    assert list(invalid_images(with_image(newest, "clusterAPI", "controller", uri=uri))) == []
+    violations_ = list(invalid_images(with_image(newest, "haproxy", "image", uri=uri)))
+    assert {violation.allowed for violation in violations_} == {"registry/name:tag"}

@@ -1,0 +1,125 @@
+"""Flags of `espalier create|upgrade|delete cluster` that contradict each other, or the manifest."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from espalier.api.eksa.gitops import GitOpsConfig
+from espalier.api.manifests import read_manifests
+from espalier.api.resource import Key
+from espalier.cli.clusters import documents
+from espalier.cli.kit import flags
+from espalier.cli.kit.failures import Failure, Usage
+from espalier.cli.kit.home import Home
+from espalier.cli.management import access, bootstraps, changing, commands, deleting, git_ops, self_managed
+from espalier.cli.management.bootstraps import LocalBootstrap
+from tests.support.environments.managed_clusters import EXAMPLES
+
+MANAGEMENT, WORKLOAD = str(EXAMPLES / "management.yaml"), str(EXAMPLES / "docker.yaml")
+
+
+def call(command: Any, **given: object) -> None:
+    """Call a command as the command line does, with the defaults of its flags."""
+    unset = {option.name: False if getattr(option, "is_flag", False) else None for option in command.params}
+    defaults = {"filename": (), "timeout": "1h", "wait": True, "dry_run": "none", "output_format": ""}
+    defaults |= {"boot_seconds": 0.1, "all_kinds": False, "name": None}
+    wanted = {name: defaults.get(name, value) for name, value in unset.items() if name != "help"}
+    asyncio.run(command.callback(**wanted | given))
+
+
+@pytest.mark.parametrize(
+    ("command", "given", "words"),
+    [
+        ("delete", {}, "name either one cluster or a manifest"),
+        ("delete", {"name": "a", "filename": (WORKLOAD,)}, "name either one cluster or a manifest"),
+        ("delete", {"name": "a", "all_kinds": True}, "--all-kinds deletes objects of a manifest"),
+        ("delete", {"filename": (WORKLOAD,), "all_kinds": True, "wait": False}, "omit --no-wait"),
+        ("create", {"filename": (WORKLOAD,), "flux_manifests": Path()}, "only management clusters get Flux"),
+        ("create", {"filename": (MANAGEMENT,), "wait": False}, "--no-wait: the command itself makes each step"),
+        ("create", {"filename": (MANAGEMENT,), "output_format": "yaml"}, "--output: objects of a management cluster"),
+        ("create", {"filename": (MANAGEMENT,), "all_kinds": True}, "--all-kinds: apply the other objects"),
+        ("create", {"filename": (MANAGEMENT,), "push": True}, "a management cluster with spec.gitOpsRef is always"),
+        ("create", {"filename": (WORKLOAD,), "push": True, "output_format": "yaml"}, "--output: with --push"),
+        ("upgrade", {"filename": (WORKLOAD,), "push": True, "all_kinds": True}, "--all-kinds: --push commits"),
+    ],
+)
+def test_a_flag_without_a_meaning_is_refused(command: str, given: dict[str, Any], words: str) -> None:
+    with pytest.raises(Usage, match=words):
+        call(getattr(commands, f"{command}_cluster"), **given)
+
+
+@pytest.mark.parametrize("spec", ["spec: []", "spec: text", "spec:", ""])
+def test_a_spec_that_is_none_is_no_management_cluster(spec: str) -> None:
+    text = f"apiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: Cluster\nmetadata: {{name: a}}\n{spec}\n"
+    found = documents.Examined([*read_manifests(text.encode(), source="a")], [], [])
+    assert not self_managed.is_self_managed(found)
+
+
+def test_a_folder_without_manifests_of_flux_is_said(tmp_path: Path) -> None:
+    with pytest.raises(Failure, match="no YAML files in this folder"):
+        git_ops._read(tmp_path)
+
+
+def test_the_earlier_form_of_the_configuration_is_known() -> None:
+    tree = {"kind": "GitOpsConfig", "metadata": {"name": "a"}, "spec": {"flux": {"github": {}}}}
+    tree["spec"] = {"flux": {"github": {"owner": "o", "repository": "r", "fluxSystemNamespace": "flux"}}}
+    prepared: Any = [(GitOpsConfig.resource, tree)]
+    assert git_ops.namespace_of({"kind": "GitOpsConfig", "name": "a"}, prepared) == "flux"
+    assert git_ops.namespace_of({"kind": "FluxConfig", "name": "a"}, prepared) == "flux-system"
+
+
+def test_a_bootstrap_that_ended_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Instead of waiting for what it would do."""
+    monkeypatch.setattr(bootstraps, "_PATIENCE", 1.0)
+    bootstrap = LocalBootstrap(Home(tmp_path), 0.1)
+    with pytest.raises(Failure, match="the bootstrap has ended; see"):
+        asyncio.run(bootstrap.connect())
+
+
+def test_a_command_of_the_bootstrap_that_fails_is_said(tmp_path: Path) -> None:
+    bootstrap = LocalBootstrap(Home(tmp_path), 0.1)
+    with pytest.raises(Failure, match=r"the bootstrap in .*: .*--nonsense") as failed:
+        asyncio.run(bootstrap._espalier("up", "--nonsense"))
+    assert failed.value.exit == 2
+
+
+def reached_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nowhere(_key: Key, _flag: flags.Connection) -> None:
+        return None
+
+    monkeypatch.setattr(access, "of_management_cluster", nowhere)
+
+
+def test_a_cluster_without_a_kubeconfig_is_not_upgraded(monkeypatch: pytest.MonkeyPatch) -> None:
+    reached_by_nobody(monkeypatch)
+    with pytest.raises(Failure, match="management"):
+        asyncio.run(changing.upgrade_components("management", flags.Connection(), timeout=1.0, dry_run=False))
+
+
+def test_a_faulty_manifest_is_refused_before_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def asked(_key: Key, _flag: flags.Connection) -> None:
+        raise AssertionError("nothing is connected to")
+
+    monkeypatch.setattr(access, "of_management_cluster", asked)
+    text = Path(MANAGEMENT).read_text().replace('kubernetesVersion: "1.35"', 'kubernetesVersion: "1.99"')
+    parsed = [*read_manifests(text.encode(), source="manifest")]
+    with pytest.raises(Exception, match=r"1\.99"):
+        asyncio.run(changing.upgrade(parsed, [], flags.Connection(), timeout=1.0, dry_run=False))
+
+
+class Unused:
+    """A bootstrap that is not in use."""
+
+    async def is_in_use(self, _key: Key) -> bool:
+        return False
+
+
+def test_a_cluster_without_a_kubeconfig_is_not_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    reached_by_nobody(monkeypatch)
+    key = Key("default", "management")
+    with pytest.raises(Failure, match="management"):
+        asyncio.run(deleting._checked(Unused(), key, flags.Connection()))  # type: ignore[arg-type]

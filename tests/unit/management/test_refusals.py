@@ -1,0 +1,155 @@
+"""Refusals of the steps of a management cluster, on API servers that lack something."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+
+from espalier.api.core import CONFIG_MAP, NAMESPACE
+from espalier.api.eksa.gitops import FluxConfig
+from espalier.api.eksa.group import MANAGEMENT_CLUSTER, SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.apiserver.server import Server
+from espalier.apiserver.storage.store import MemoryStore
+from espalier.kube.client import Client
+from espalier.kube.errors import Unreachable
+from espalier.kube.inprocess import InProcessTransport
+from espalier.kube.wire import Request
+from espalier.management import handed_over, installing
+from espalier.management import record as records
+from espalier.management.creation import OPERATION, Creation, moved, until_answering
+from espalier.management.removal import Removal
+from espalier.management.steps import Refused
+from espalier.moving.condition import of_management_cluster
+from espalier.runtime.virtual import Simulation, run
+from tests.support.environments.bootstraps import Quiet
+from tests.support.objects.moved_clusters import NoRules
+
+MANAGEMENT = Key("default", "management")
+Story = Callable[[Client, Client], Awaitable[None]]
+
+
+@asynccontextmanager
+async def server(simulation: Simulation) -> AsyncIterator[Client]:
+    served = Server(MemoryStore(), now=simulation.clock.now, random=simulation.random)
+    await served.start()
+    try:
+        yield Client(InProcessTransport(served))
+    finally:
+        await served.close()
+
+
+def with_servers(story: Story) -> None:
+    """A bootstrap and a cluster, both of which have nothing."""
+
+    async def main(simulation: Simulation) -> None:
+        async with server(simulation) as bootstrap, server(simulation) as cluster:
+            await story(bootstrap, cluster)
+
+    run(main, epoch=datetime(2026, 1, 1, tzinfo=UTC), seed=1)
+
+
+def creation(bootstrap: Client, cluster: Client) -> Creation:
+    parts = {"cluster_api": [], "espalier": [], "judge": NoRules(), "write_kubeconfig": None, "made": None}
+    return Creation(MANAGEMENT, "v0.26.0", bootstrap, connect=lambda _: cluster, progress=Quiet(), **parts)  # type: ignore[arg-type]
+
+
+async def named(client: Client, name: str) -> None:
+    """The ConfigMap of a management cluster."""
+    await client.apply(NAMESPACE, {"metadata": {"name": SYSTEM_NAMESPACE}})
+    metadata = {"name": MANAGEMENT_CLUSTER, "namespace": SYSTEM_NAMESPACE}
+    await client.apply(CONFIG_MAP, {"metadata": metadata, "data": {"namespace": "default", "name": name}})
+
+
+@pytest.mark.parametrize(("has", "where"), [(1, "gone here"), (0, "gone there")])
+def test_a_side_without_its_namespace_is_not_moved(has: int, where: str) -> None:
+    async def story(bootstrap: Client, cluster: Client) -> None:
+        await (bootstrap, cluster)[has].apply(NAMESPACE, {"metadata": {"name": SYSTEM_NAMESPACE}})
+        with pytest.raises(Refused, match=f"namespace eksa-system is {where}"):
+            await moved(bootstrap, cluster, MANAGEMENT, NoRules(), Quiet(), of_management_cluster("espalier"))
+
+    with_servers(story)
+
+
+def test_espalier_is_not_installed_over_another() -> None:
+    async def story(bootstrap: Client, cluster: Client) -> None:
+        for client in (bootstrap, cluster):
+            await named(client, "other")
+        await records.keep_kubeconfig(bootstrap, b"its kubeconfig")
+        with pytest.raises(Refused, match=r"names Cluster default/other; give the manifest of another cluster"):
+            await creation(bootstrap, cluster).actions["espalier"]()
+
+    with_servers(story)
+
+
+def test_a_creation_without_its_kubeconfig_is_refused() -> None:
+    async def story(bootstrap: Client, cluster: Client) -> None:
+        with pytest.raises(Refused, match="of the bootstrap is gone, and with it the way to cluster"):
+            await creation(bootstrap, cluster).actions["espalier"]()
+
+    with_servers(story)
+
+
+def test_a_cluster_that_never_answers_is_given_up() -> None:
+    async def story(_bootstrap: Client, cluster: Client) -> None:
+        async def request(_request: Request) -> None:
+            raise Unreachable("nobody listens")
+
+        cluster.transport = SimpleNamespace(request=request)
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(Unreachable, match="nobody listens"):
+            await until_answering(cluster.without_repeats(), MANAGEMENT, Quiet())
+        assert asyncio.get_running_loop().time() - began < 200
+
+    with_servers(story)
+
+
+def test_a_bootstrap_without_a_record_gets_no_git_ops() -> None:
+    """The cluster is refused there, with the reason."""
+
+    async def story(bootstrap: Client, _cluster: Client) -> None:
+        reference: Tree = {"kind": "FluxConfig", "name": "fleet"}
+        await handed_over.let_name(bootstrap, reference, FluxConfig.resource, {})
+
+    with_servers(story)
+
+
+def test_a_kind_that_is_not_served_is_named() -> None:
+    async def story(_bootstrap: Client, cluster: Client) -> None:
+        tree: Tree = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a", "namespace": "b"}}
+        with pytest.raises(Refused, match=r"Widget a: example\.com/v1 is not served by the cluster"):
+            await installing.apply(cluster, [tree])
+
+    with_servers(story)
+
+
+def test_a_cluster_that_was_not_created_is_not_returned() -> None:
+    """Its bootstrap has no kubeconfig of it yet."""
+
+    async def story(bootstrap: Client, _cluster: Client) -> None:
+        def connect(_content: bytes) -> Client:
+            raise AssertionError("there is nothing to connect to")
+
+        async def until_gone(_at: Client) -> None: ...
+
+        work = Removal(MANAGEMENT, bootstrap, connect, NoRules(), Quiet(), until_gone)
+        await work.actions["return"]()
+
+    with_servers(story)
+
+
+def test_fields_that_a_manifest_lost_are_listed() -> None:
+    def manifest(**spec: object) -> str:
+        return records.manifest_of([{"kind": "Cluster", "metadata": {"name": "a"}, "spec": spec}])
+
+    begun = records.Record(OPERATION, "default", "a", "v0.26.0", manifest=manifest(count=2, more={"b": 1}))
+    assert records.changed(begun, manifest(count=3)) == [
+        "Cluster a: spec.count: found 3, begun with 2",
+        "Cluster a: spec.more: found nothing, begun with a value",
+    ]
