@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 
 from espalier.api import core
+from espalier.api.gardener.differences import CASES, Case
 from espalier.api.meta import Tree
 from espalier.cli.local.environment.gardens import RESOURCES
 from espalier.kube.client import Client
@@ -16,6 +17,7 @@ from espalier.shoots.gardener_api.transport import GardenTransport
 from tests.support.environments.control_plane import find_assets, why_no_assets
 from tests.support.environments.gardener import RealGarden, real_garden, why_no_gardener
 from tests.support.gardens.demo_objects import objects_of_a_garden
+from tests.support.gardens.judged_objects import judged, objects, prepare
 from tests.support.left_files import folder_of_a_fixture
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
@@ -53,3 +55,21 @@ async def test_the_demo_garden_is_accepted(demo: list[Tree], garden: RealGarden)
             refused.append(f"{body['kind']} {body['metadata']['name']}: {error}")
     assert refused == []
     assert {"Project", "CloudProfile", "CredentialsBinding", "ShootState", *STATUSES} <= {one["kind"] for one in demo}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def prepared(garden: RealGarden) -> Client:
+    """A client of the garden, in which there is what judged objects name."""
+    client = Client(GardenTransport(garden.client.transport), user_agent="espalier-cli")
+    await prepare(client)
+    return client
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind}-{case.what}")
+async def test_gardener_judges_as_its_page_says(case: Case, prepared: Client) -> None:
+    assert ((await judged(prepared, case)) == "") is case.gardener
+
+
+async def test_gardener_accepts_what_is_changed(prepared: Client) -> None:
+    refusals = [await judged(prepared, Case(kind, "", {}, True, True)) for kind in await objects(prepared)]
+    assert refusals == [""] * len(refusals)

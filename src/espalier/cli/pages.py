@@ -12,7 +12,7 @@ from espalier.api.eksa import condition_types, events, reasons, upgrades
 from espalier.api.eksa.release import Bundles
 from espalier.api.field_docs import write as write_fields
 from espalier.api.gardener import condition_types as gardener_conditions
-from espalier.api.gardener import etcd, machines, metadata_keys, move_times, seed, shoot, shoot_state
+from espalier.api.gardener import differences, etcd, machines, metadata_keys, move_times, seed, shoot, shoot_state
 from espalier.api.gardener import events as gardener_events
 from espalier.api.gardener import reasons as gardener_reasons
 from espalier.api.kinds import KubeObject
@@ -515,6 +515,30 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
         yield f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |"
 
 
+def differences_from_gardener() -> Iterator[str]:
+    """`gardener/differences.md`."""
+    yield from (
+        "# Differences from Gardener's API server",
+        "",
+        f"gardener-apiserver {differences.VERSION} and a garden of ours judge the same objects: what both accept needs "
+        "no row. Each row of this page is a change to an object that both accept, and is tested on both. What the "
+        "objects of our demonstrations are like, both accept. Why a garden of ours accepts more: "
+        "[decision 0228](../../decisions/0228-what-gardens-accept-beside-gardener.md).",
+    )
+    for title, here, there in (
+        ("Accepted here, refused by Gardener", True, False),
+        ("Refused here, accepted by Gardener", False, True),
+    ):
+        yield from ("", f"## {title}", "", "| kind | what | why |", "|---|---|---|")
+        for case in differences.CASES:
+            if (case.here, case.gardener) == (here, there):
+                yield f"| {case.kind} | {case.what} | {case.why} |"
+    yield from ("", "## Refused by both", "", "| kind | what |", "|---|---|")
+    for case in differences.CASES:
+        if not case.here and not case.gardener:
+            yield f"| {case.kind} | {case.what} |"
+
+
 PAGES: Mapping[str, Callable[[], Iterable[str]]] = {
     "conditions.md": conditions,
     "events.md": recorded_events,
@@ -522,6 +546,7 @@ PAGES: Mapping[str, Callable[[], Iterable[str]]] = {
     "metrics.md": metrics,
     "versions.md": versions,
     "gardener/conditions.md": conditions_of_gardener,
+    "gardener/differences.md": differences_from_gardener,
     "gardener/metadata.md": metadata_of_gardener,
 }
 

@@ -6,6 +6,7 @@ Fields that are already stored are reviewed only if they change.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from itertools import combinations
 from urllib.parse import urlsplit
 
 import msgspec
@@ -17,7 +18,7 @@ from espalier.api.gardener import ownership
 from espalier.api.gardener.metadata_keys import CONFIRM_DELETION, OWNERSHIP
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.responsibility import is_deletion_confirmed
-from espalier.api.gardener.seed import SHOOTS_REMOVED, Seed, SeedBackup
+from espalier.api.gardener.seed import SHOOTS_REMOVED, Seed, SeedBackup, SeedSpec
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.listing import first
 from espalier.api.violations import Violation
@@ -44,6 +45,9 @@ def violations(
 ) -> Iterator[Violation]:
     """The problems of a write of a Seed."""
     before, after = old.spec if old is not None else None, new.spec
+    yield from _overlapping(before, after)
+    if before is None or before.taints != after.taints:
+        yield from _taints(after)
     for name in NETWORKS:
         text = getattr(after.networks, name) if after.networks is not None else ""
         present = getattr(before.networks, name) if before is not None and before.networks is not None else ""
@@ -56,6 +60,27 @@ def violations(
         yield from _backup(after.backup, bucket_providers)
     if has_shoots and present_backup is not None:
         yield from _moved(present_backup, after.backup)
+
+
+def _overlapping(before: SeedSpec | None, after: SeedSpec) -> Iterator[Violation]:
+    if after.networks is None or (before is not None and before.networks == after.networks):
+        return
+    networks = {
+        name: network for name in NETWORKS if (network := network_of(getattr(after.networks, name))) is not None
+    }
+    for first_, second in combinations(networks, 2):
+        if networks[first_].version == networks[second].version and networks[first_].overlaps(networks[second]):
+            value = f"{networks[first_]}, and {second} {networks[second]}"
+            yield Violation(f"spec.networks.{first_}", value, "", messages.SEED_NETWORKS_OVERLAP)
+
+
+def _taints(after: SeedSpec) -> Iterator[Violation]:
+    seen: set[tuple[str, str | None]] = set()
+    for place, taint in enumerate(after.taints):
+        identity = taint.key, taint.value
+        if not taint.key or identity in seen:
+            yield Violation(f"spec.taints[{place}].key", taint.key or "nothing", "", messages.TAINT_TWICE)
+        seen.add(identity)
 
 
 def _backup(backup: SeedBackup, providers: BucketProviders) -> Iterator[Violation]:

@@ -14,7 +14,7 @@ from espalier.api.gardener.cloud_profile import CloudProfile
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.versions import parsed
 from espalier.api.violations import Violation, shown
-from espalier.shoots.admission import messages
+from espalier.shoots.admission import messages, offers
 
 NETWORKS = ("pods", "services", "nodes")
 _VERSION = "spec.kubernetes.version"
@@ -27,6 +27,7 @@ def violations(old: Shoot | None, new: Shoot, profile: CloudProfile | None) -> I
     """The problems of the fields that a write sets."""
     is_begun = old is not None and bool(old.status.technical_id or old.status.seed_name)
     yield from _version(old, new, profile, is_begun=is_begun)
+    yield from offers.violations(old, new, profile)
     yield from _networks(old, new, is_begun=is_begun)
     before = {pool.name: pool for pool in old.spec.provider.workers} if old is not None else {}
     for place, worker in enumerate(new.spec.provider.workers):
@@ -64,10 +65,21 @@ def _networks(old: Shoot | None, new: Shoot, *, is_begun: bool) -> Iterator[Viol
             yield Violation(field, text, "a range like 10.0.0.0/16", messages.NO_RANGE)
         elif network is not None:
             networks[name] = network
+            if text != before and not is_canonical(text):
+                yield Violation(field, text, str(network), messages.NOT_CANONICAL)
     for first, second in combinations(networks, 2):
         if networks[first].version == networks[second].version and networks[first].overlaps(networks[second]):
             ranges = f"{wanted[first]}, and {second} {wanted[second]}"
             yield Violation(f"spec.networking.{first}", ranges, "", messages.NETWORKS_OVERLAP)
+
+
+def is_canonical(text: str) -> bool:
+    """False for an address range with bits beside those of the network, as 10.0.0.1/16."""
+    try:
+        ip_network(text)
+    except ValueError:
+        return False
+    return True
 
 
 def network_of(text: str) -> IPv4Network | IPv6Network | None:
