@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from datetime import UTC, datetime, timedelta
 
@@ -10,6 +11,8 @@ from cryptography.x509 import oid
 
 from espalier.api import core
 from espalier.api.eksa.cluster import Cluster
+from espalier.api.gardener.backups import BackupEntry
+from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.meta import Tree
 from espalier.cli.local.demo_garden import served_shoot
@@ -52,6 +55,7 @@ OF_A_GARDEN = (
     ("shoots", "list", "--seed", "east"),
     ("shoots", "describe", "apple"),
     ("shoots", "flow", "apple"),
+    ("shoots", "events", "apple"),
     ("shoots", "plan", "apple", "--to", "west"),
     ("shoots", "migrate", "apple", "--to", "west"),
     ("kubeconfig", "--shoot", "apple"),
@@ -204,5 +208,50 @@ def test_flags_that_do_not_belong_together(
         result = await GardenCommands(Client.__new__(Client), monkeypatch, capsys)("kubeconfig", *flags)
         assert result.code == 2
         assert message in result.complaint
+
+    virtual.run(story, epoch=EPOCH, seed=1)
+
+
+def event(kind: str, name: str, uid: str, reason: str, at: str, **fields: object) -> Tree:
+    about = {"kind": kind, "name": name, "namespace": "garden-dev", "uid": uid}
+    metadata = {"name": f"{name}.{reason}".lower(), "namespace": "garden-dev"}
+    told = {"reason": reason, "type": "Warning", "message": f"told of {kind}", "lastTimestamp": at}
+    return {"metadata": metadata, "involvedObject": about, **told, **fields}
+
+
+def test_events_of_a_shoot_and_its_objects_are_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def story(simulation: virtual.Simulation) -> None:
+        settings = quick_settings(random_keys=False)
+        async with (
+            Garden.run_with(simulation.clock, simulation.random, ["east"], settings) as garden,
+            MigrationScenario(garden).begun("east"),
+        ):
+            espalier = GardenCommands(garden.client, monkeypatch, capsys)
+            nothing = await espalier("shoots", "events", "apple", *IN_NAMESPACE)
+            assert (nothing.code, nothing.output) == (0, "")
+            assert "No events of shoot apple found in namespace garden-dev." in nothing.complaint
+            shoot = await garden.client.get(Shoot.resource, "apple", "garden-dev")
+            (entry,) = (await garden.client.list(BackupEntry.resource, "garden-dev")).items
+            for made in (
+                event("Shoot", "apple", shoot.metadata.uid, "Third", "2026-01-01T00:02:00Z", count=4),
+                event("BackupEntry", entry.name, entry.metadata.uid, "Second", "2026-01-01T00:01:00Z"),
+                event("ShootState", "apple", "any", "First", "2026-01-01T00:00:00Z"),
+                event("Shoot", "apple", "of an earlier one", "Earlier", "2026-01-01T00:00:00Z"),
+                event("Shoot", "pear", "another", "Other", "2026-01-01T00:00:00Z"),
+            ):
+                await garden.client.create(core.CORE_EVENT, made)
+            shown = await espalier("shoots", "events", "apple", *IN_NAMESPACE)
+            lines = shown.output.splitlines()[1:]
+            assert [word for line in lines for word in ("First", "Second", "Third") if word in line] == [
+                "First",
+                "Second",
+                "Third",
+            ]
+            assert "told of Shoot (4 times)" in lines[-1]
+            assert not {"Earlier", "Other"} & set(shown.output.split())
+            listed = json.loads((await espalier("shoots", "events", "apple", *IN_NAMESPACE, "-o", "json")).output)
+            assert [one["reason"] for one in listed["items"]] == ["First", "Second", "Third"]
 
     virtual.run(story, epoch=EPOCH, seed=1)

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
 
-from espalier.api.gardener import ownership
+from espalier.api.conditions import parse_timestamp
+from espalier.api.gardener import names, ownership
+from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.metadata_keys import OWNERSHIP
 from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.shoot_state import ShootState
+from espalier.api.meta import Tree
 from espalier.cli.kit import output
 from espalier.cli.kit.layout import Table
+from espalier.cli.kit.spans import span
 from espalier.cli.shoots.shoot_moves import pending_tasks
 from espalier.cli.shoots.shoot_plan import Plan, Times
+from espalier.kube.objects import Object
 
 SHOOTS = Table(("Namespace", "Name", "Seed", "Operation", "State", "Progress"))
 FACTS = Table(("Shoot", ""), sentences=(1,), as_written=(1,))
 EPOCHS = Table(("Epoch", "Seed", "Bucket", "Started"), sentences=(3,))
 ERRORS = Table(("Failing Task", "Codes", "Message"), sentences=(2,), lists=(1,))
 CONDITIONS = Table(("Condition", "Status", "Reason", "Message"), sentences=(3,))
+EVENTS = Table(("Age", "Type", "Reason", "Object", "Event"), sentences=(4,))
 FINDINGS = Table(("Seen", "Ready", "Message"), sentences=(2,), lists=(0,))
 STEPS = Table(("#", "Seed", "Step"), sentences=(2,))
 TIMES = Table(("Up to", "For"), sentences=(1,))
@@ -74,6 +83,45 @@ def conditions(shoot: Shoot) -> list[tuple[str, ...]]:
         (condition.type, condition.status, condition.reason, condition.message)
         for condition in (*status.conditions, *status.constraints)
     ]
+
+
+def events_of(shoot: Object, events: Iterable[Tree]) -> list[Tree]:
+    """The Events about a Shoot and what belongs to it, oldest first. An earlier Shoot of the name had others."""
+    status = shoot.decode(Shoot).status
+    entries = names.backup_entry(status.technical_id, status.uid) if status.technical_id and status.uid else ""
+    chosen = []
+    for event in events:
+        about = event.get("involvedObject") or {}
+        kind, name, uid = about.get("kind"), about.get("name"), about.get("uid")
+        if (
+            (kind == Shoot.resource.kind and (name, uid) == (shoot.name, shoot.metadata.uid))
+            or (kind == ShootState.resource.kind and name == shoot.name)
+            or (kind == BackupEntry.resource.kind and entries and name in (entries, names.SOURCE_PREFIX + entries))
+        ):
+            chosen.append(event)
+    return sorted(chosen, key=_time_of)
+
+
+def event_row(event: Tree, now: datetime) -> tuple[str, ...]:
+    """A line of a list of Events."""
+    about = event["involvedObject"]
+    since = parse_timestamp(_time_of(event))
+    age = span((now - since).total_seconds()) if since is not None else ""
+    times = event.get("count") or 1
+    message = str(event.get("message") or "") + (f" ({times} times)" if times > 1 else "")
+    return (
+        age,
+        str(event.get("type") or ""),
+        str(event.get("reason") or ""),
+        f"{about['kind']} {about['name']}",
+        message,
+    )
+
+
+def _time_of(event: Tree) -> str:
+    series: Any = event.get("series") or {}
+    time = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
+    return str(time or event["metadata"].get("creationTimestamp", ""))
 
 
 def write_plan(plan: Plan) -> None:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import click
 
+from espalier.api.core import CORE_EVENT
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.listing import first
 from espalier.api.resource import Key
@@ -21,6 +22,7 @@ from espalier.cli.shoots.shoot_plan import Plan, observe
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
+from espalier.runtime.clock import SystemClock
 from espalier.shoots.flow.drawing import draw
 from espalier.shoots.flow.status import read
 from espalier.shoots.gardener_api.transport import GardenTransport
@@ -112,6 +114,32 @@ async def describe(name: str, *, connect: flags.Connection, output_format: str) 
     if conditions := shoot_text.conditions(shoot):
         output.say()
         output.write_table(shoot_text.CONDITIONS, conditions)
+
+
+@shoots.command()
+@click.argument("name", help="Name of the shoot.")
+@flags.connection
+@flags.output()
+async def events(name: str, *, connect: flags.Connection, output_format: str) -> None:
+    """Show what was recorded in the garden about a shoot, its ShootState and its BackupEntries, oldest first.
+
+    An API server keeps Events for an hour, unless it is told otherwise.
+
+    \b
+    Example:
+      espalier shoots events apple -n garden-dev
+    """
+    async with connection.connect(connect, GardenTransport) as connected:
+        shoot = await find(connected.client, Key(connected.namespace, name))
+        recorded = (await connected.client.list(CORE_EVENT, connected.namespace)).items
+    chosen = shoot_text.events_of(shoot, [event.tree for event in recorded])
+    if output_format:
+        output.write_objects(chosen, output_format, single=False)
+    elif chosen:
+        now = SystemClock().now()
+        output.write_table(shoot_text.EVENTS, [shoot_text.event_row(event, now) for event in chosen])
+    else:
+        output.say(f"No events of shoot {name} found in namespace {connected.namespace}.", stderr=True)
 
 
 @shoots.command()
