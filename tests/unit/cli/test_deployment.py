@@ -149,6 +149,8 @@ WRONG = [
     (["--of", "garden", "-n", "a"], "--namespace: found with --of garden, allowed is --of manager"),
     (["--of", "seed", "--in-place", "hooks"], "--in-place: found with --of seed"),
     (["--of", "seed", "--management-cluster", "a/b"], "--management-cluster: found with --of seed"),
+    (["--of", "seed", "--beside-gardener"], "--beside-gardener: found with --of seed, allowed is --of garden"),
+    (["--beside-gardener", "--image", "a"], "--beside-gardener: found with --of manager, allowed is --of garden"),
     (["--of", "garden", "--kubeconfig-copies"], "--kubeconfig-copies: found with --of garden"),
 ]
 
@@ -161,6 +163,16 @@ def test_flags_that_do_not_go_together_are_refused(
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.out == ""
+
+
+def test_kinds_are_left_out_beside_gardener(capsys: pytest.CaptureFixture[str]) -> None:
+    trees = []
+    for words in ((), ("--beside-gardener",)):
+        assert run(["manifests", "--of", "garden", *words]) == 0
+        trees.append(list(yaml.safe_load_all(capsys.readouterr().out)))
+    every, beside = trees
+    assert beside == [tree for tree in every if tree["kind"] != "CustomResourceDefinition"]
+    assert len(beside) < len(every)
 
 
 @pytest.mark.parametrize("of", ["garden", "seed"])

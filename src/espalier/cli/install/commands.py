@@ -83,6 +83,11 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
     help="Print only the permission to copy kubeconfigs to these namespaces.",
 )
 @click.option("--seed", default="", metavar="NAME", help="Seed of the gardenlet that --of seed --image deploys.")
+@click.option(
+    "--beside-gardener",
+    is_flag=True,
+    help="With --of garden, for an API server of Gardener: leave out the kinds, which it has.",
+)
 @deployment.options
 def manifests(
     *,
@@ -96,6 +101,7 @@ def manifests(
     management_cluster: str,
     kubeconfig_copies: bool,
     seed: str,
+    beside_gardener: bool,
     pods: deployment.Pods,
     pod_flags: Sequence[str],
 ) -> None:
@@ -115,6 +121,7 @@ def manifests(
       espalier manifests --format clusterctl --output-dir repo --image e.io/e:v1
       espalier manifests --kubeconfig-copies -n team-a | kubectl apply -f -
       espalier manifests --of garden --webhook-url https://10.0.0.5:9443
+      espalier manifests --of garden --beside-gardener --webhook-url https://10.0.0.5:9443
       espalier manifests --of seed --seed west --image example.com/espalier:v1
     """
     _check_format(format, output_dir, _given())
@@ -134,13 +141,16 @@ def manifests(
         image = image or f"{kustomize.IMAGE}:{version}"
     if pod_flags and not image:
         raise Usage(f"{pod_flags[0]}: found without --image, which adds the Deployment whose pods it sets")
+    if beside_gardener and of is not Of.GARDEN:
+        raise Usage(f"--beside-gardener: found with --of {of}, allowed is --of garden")
     if of is not Of.MANAGER:
         others = {"--namespace": namespace, "--in-place": in_place is not FrontEnd.ANNOTATIONS}
         others |= {"--management-cluster": management_cluster, "--kubeconfig-copies": kubeconfig_copies}
         for flag, is_given in others.items():
             if is_given:
                 raise Usage(f"{flag}: found with --of {of}, allowed is --of manager")
-        _output(_of_gardener(of, image, webhook_url, seed, pods), format, output_dir)
+        trees = _of_gardener(of, image, webhook_url, seed, pods, beside_gardener=beside_gardener)
+        _output(trees, format, output_dir)
         return
     if seed:
         raise Usage("--seed: found with --of manager, allowed is --of seed")
@@ -212,7 +222,9 @@ def _check_url(url: str) -> None:
         raise Usage(f"--webhook-url: found {url!r}, allowed is https://HOST:PORT (API servers call nothing else)")
 
 
-def _of_gardener(of: Of, image: str, webhook_url: str, seed: str, pods: deployment.Pods) -> list[Tree]:
+def _of_gardener(
+    of: Of, image: str, webhook_url: str, seed: str, pods: deployment.Pods, *, beside_gardener: bool
+) -> list[Tree]:
     """Raises `Usage`."""
     _check_url(webhook_url)
     if of is Of.SEED:
@@ -229,6 +241,6 @@ def _of_gardener(of: Of, image: str, webhook_url: str, seed: str, pods: deployme
     if image and webhook_url:
         raise Usage("--of garden: give either --image (a garden's controllers in the cluster) or --webhook-url")
     return [
-        *garden_manifests.of_garden(webhook_url),
+        *garden_manifests.of_garden(webhook_url, beside_gardener=beside_gardener),
         *(garden_manifests.garden_deployed(image, pods) if image else ()),
     ]
