@@ -52,7 +52,8 @@ class Program(Group):
         listed = COMMANDS.get(cmd_name)
         if listed is None:
             return None
-        command: click.Command = getattr(import_module(f"espalier.cli.{listed.module}"), cmd_name.replace("-", "_"))
+        module, name = import_module(f"espalier.cli.{listed.module}"), cmd_name.replace("-", "_")
+        command: click.Command = getattr(module, name, None) or getattr(module, f"{name}_")  # `import` is a keyword
         return command
 
 

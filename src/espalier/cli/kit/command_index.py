@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, Entry] = {
         "local.assets",
         "Build the programs of real clusters from sources, into $ESPALIER_CACHE (~/.cache/espalier).",
     ),
+    "check-images": Entry("clusters.images", "Check that a registry has all images that a release needs."),
     "completion": Entry("completion", "Print a completion script."),
     "create": Entry("management.commands", "Create a cluster."),
     "dashboard": Entry("clusters.dashboard", "Show clusters and shoots in a browser, live, until Ctrl-C."),
@@ -30,6 +31,7 @@ COMMANDS: Mapping[str, Entry] = {
         "Demonstrate the life of a cluster, or a migration, in a temporary local environment, or run a garden there.",
     ),
     "describe": Entry("clusters.describe", "Show the objects of a cluster, and what it waits for."),
+    "download": Entry("clusters.images", "Download what a release needs."),
     "down": Entry("local.up", "Stop the local environment."),
     "etcd-agent": Entry("backups.etcd_agent", "Back up an etcd; list, verify, copy and restore its backups."),
     "etcd-guard": Entry(
@@ -50,9 +52,11 @@ COMMANDS: Mapping[str, Entry] = {
     ),
     "get": Entry("clusters.get", "Show objects."),
     "image": Entry("local.images.image", "Build container images, without Docker."),
+    "import": Entry("clusters.images", "Import what a release needs into a registry."),
     "kubeconfig": Entry(
         "clusters.kubeconfig", "Print the kubeconfig of a workload cluster, or of a shoot of a garden."
     ),
+    "list": Entry("clusters.images", "List what a release needs."),
     "manager": Entry(
         "programs.manager",
         "Run the controllers of a management cluster, after installing `espalier manifests` there.",

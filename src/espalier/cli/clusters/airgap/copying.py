@@ -1,0 +1,156 @@
+"""Copies images between registries and a folder, several at a time; an image that fails does not hold up the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from espalier.cli.clusters.airgap.layout import ImageLayout, digest_of
+from espalier.cli.clusters.airgap.registries import Blob, Registry, RegistryError
+from espalier.cli.clusters.airgap.wanted import Mirror, Reference, WantedImage
+
+AT_ONCE = 4
+Say = Callable[[str], None]
+RegistryOf = Callable[[str], Registry]
+"""The registry of a host."""
+
+
+@dataclass
+class Copied:
+    """The results of copying images."""
+
+    done: list[str] = field(default_factory=list)
+    present: list[str] = field(default_factory=list)
+    """Those that were there before."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """The reason, by image."""
+    bytes: int = 0
+    """Of content that was copied."""
+
+
+async def download(
+    wanted: Sequence[WantedImage], layout: ImageLayout, registry_of: RegistryOf, mirror: Mirror | None, say: Say
+) -> Copied:
+    """Download images into a folder, from their own registries or a mirror of them."""
+    locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def fetch(registry: Registry, repository: str, blob: Blob) -> int:
+        async with locks[blob.digest]:
+            if layout.has(blob):
+                return 0
+            await registry.download(repository, blob, layout.partial(blob.digest))
+            await asyncio.to_thread(layout.complete, blob)
+            return blob.size
+
+    async def fetch_all(registry: Registry, repository: str, name: str, expected: frozenset[str]) -> int:
+        manifest = await registry.manifest(repository, name)
+        if expected and manifest.digest not in expected:
+            raise RegistryError(f"found digest {manifest.digest}, allowed is {', '.join(sorted(expected))}")
+        size = 0
+        manifests, blobs = manifest.parts
+        for part in manifests:
+            size += await fetch_all(registry, repository, part.digest, frozenset())
+        for blob in blobs:
+            size += await fetch(registry, repository, blob)
+        layout.add(manifest)
+        return size
+
+    async def copy(image: WantedImage, copied: Copied) -> bool:
+        name = str(image.reference)
+        root = layout.names().get(name)
+        if root is not None and layout.is_whole(root) and (not image.digests or root.digest in image.digests):
+            return False
+        source = mirror.place(image.reference) if mirror is not None else image.reference
+        if source is None:
+            raise RegistryError(f"the mirror {mirror.host if mirror else ''} has nothing of {image.reference.registry}")
+        registry = registry_of(source.registry)
+        copied.bytes += await fetch_all(registry, source.repository, source.name, image.digests)
+        manifest = await registry.manifest(source.repository, source.name)
+        if not layout.path(manifest.digest).exists():
+            raise RegistryError("the tag was moved to another image meanwhile: give the command again")
+        layout.enter(name, manifest)
+        return True
+
+    layout.create()
+    return await _each({str(image.reference): image for image in wanted}, copy, say)
+
+
+async def upload(layout: ImageLayout, names: Sequence[str], registry: Registry, mirror: Mirror, say: Say) -> Copied:
+    """Upload images of a folder into a mirror. A tag is written last, when all content of its image is there."""
+    layout.check()
+    entries = layout.names()
+    locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def put_all(target: Reference, root: Blob, name: str, copied: Copied) -> None:
+        manifest = layout.manifest(root)
+        manifests, blobs = manifest.parts
+        for part in manifests:
+            await put_all(target, part, part.digest, copied)
+        for blob in blobs:
+            async with locks[f"{target.repository}@{blob.digest}"]:
+                if await registry.has(target.repository, blob):
+                    continue
+                path = layout.path(blob.digest)
+                if not layout.has(blob) or await asyncio.to_thread(digest_of, path) != blob.digest:
+                    raise RegistryError(f"{path} is missing or damaged: remove it, and download the images again")
+                await registry.upload(target.repository, blob, path)
+                copied.bytes += blob.size
+        await registry.put(target.repository, name, manifest)
+
+    async def copy(name: str, copied: Copied) -> bool:
+        root = entries.get(name)
+        if root is None:
+            raise RegistryError(f"it is not in {layout.folder}: download it before")
+        target = mirror.place(Reference.parse(name))
+        if target is None:
+            raise RegistryError(f"{mirror.host} does not mirror its registry: add it to ociNamespaces")
+        if await registry.digest(target.repository, target.name) == root.digest:
+            return False
+        await put_all(target, root, target.name, copied)
+        return True
+
+    return await _each({name: name for name in names}, copy, say)
+
+
+async def check(
+    wanted: Sequence[WantedImage], registry_of: RegistryOf, mirror: Mirror | None, layout: ImageLayout | None, say: Say
+) -> Copied:
+    """Which images a mirror (or their own registries) has, with the digests of the release and of a folder."""
+    entries = layout.names() if layout is not None else {}
+
+    async def look(image: WantedImage, _copied: Copied) -> bool:
+        target = mirror.place(image.reference) if mirror is not None else image.reference
+        if target is None:
+            raise RegistryError(f"{mirror.host if mirror else ''} does not mirror {image.reference.registry}")
+        digest = await registry_of(target.registry).digest(target.repository, target.name)
+        if digest is None:
+            raise RegistryError(f"{target} is missing")
+        root = entries.get(str(image.reference))
+        allowed = image.digests | ({root.digest} if root is not None else set())
+        if allowed and digest not in allowed:
+            raise RegistryError(f"{target}: found digest {digest}, allowed is {', '.join(sorted(allowed))}")
+        return True
+
+    return await _each({str(image.reference): image for image in wanted}, look, say)
+
+
+async def _each(
+    items: dict[str, WantedImage] | dict[str, str], copy: Callable[..., Awaitable[bool]], say: Say
+) -> Copied:
+    copied, gate = Copied(), asyncio.Semaphore(AT_ONCE)
+
+    async def run(name: str, item: WantedImage | str) -> None:
+        async with gate:
+            number = len(copied.done) + len(copied.present) + len(copied.failed)
+            say(f"{number} of {len(items)} images, {copied.bytes / 1024**2:.0f} MiB copied: {name}")
+            try:
+                (copied.done if await copy(item, copied) else copied.present).append(name)
+            except RegistryError as error:
+                copied.failed[name] = str(error)
+
+    async with asyncio.TaskGroup() as tasks:
+        for name, item in items.items():
+            tasks.create_task(run(name, item))
+    return copied

@@ -1,0 +1,367 @@
+"""Registries of images, by the OCI distribution protocol: manifests and blobs, read and written.
+
+`Registry` is all that downloads, imports and checks need; `HttpRegistry` is one over HTTP. Requests that fail for a
+while are repeated, downloads from where they ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, Protocol, TypeVar
+from urllib.parse import urljoin, urlsplit
+
+import aiohttp
+
+from espalier.api.listing import counted
+
+A = TypeVar("A")
+
+INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
+MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
+LARGEST_MANIFEST = 4 * 1024**2
+"""Bytes; registries accept no more."""
+ATTEMPTS = 5
+SECONDS = 60.0
+"""Without a byte, after which a request is repeated."""
+_LONGEST_PAUSE = 60.0
+_PIECE = 1024**2
+_AGAIN = frozenset({408, 429, 500, 502, 503, 504})
+_CHALLENGE = re.compile(r'([a-z]+)="([^"]*)"', re.IGNORECASE)
+
+
+class RegistryError(Exception):
+    """A registry did not do what was asked. The message names it, what it said, and what to do."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A manifest or an index of images, as the registry has it."""
+
+    content: bytes
+    media_type: str
+
+    @property
+    def digest(self) -> str:
+        """`sha256:...` of the content."""
+        return f"sha256:{hashlib.sha256(self.content).hexdigest()}"
+
+    @property
+    def parts(self) -> tuple[list[Blob], list[Blob]]:
+        """The manifests and the blobs that it names. Raises `RegistryError` for content of another format."""
+        try:
+            tree = json.loads(self.content)
+            if self.media_type in INDEXES:
+                return [Blob.of(part) for part in tree["manifests"]], []
+            if self.media_type in MANIFESTS:
+                parts = [Blob.of(part) for part in (tree["config"], *tree["layers"])]
+                return [], [part for part in parts if not part.is_elsewhere]
+        except (ValueError, KeyError, TypeError) as error:
+            raise RegistryError(f"a manifest of type {self.media_type} can't be read: {error}") from None
+        raise RegistryError(f"found a manifest of type {self.media_type or 'none'}, allowed is one of OCI or Docker v2")
+
+
+@dataclass(frozen=True)
+class Blob:
+    """A part of an image: digest and bytes."""
+
+    digest: str
+    size: int
+    media_type: str = ""
+
+    @classmethod
+    def of(cls, tree: Mapping[str, Any]) -> Blob:
+        """From a descriptor. Raises `ValueError`, `KeyError` or `TypeError`."""
+        digest, size = tree["digest"], tree["size"]
+        if not re.fullmatch("sha256:[0-9a-f]{64}", digest) or not isinstance(size, int) or size < 0:
+            raise ValueError(f"found digest {digest!r} and size {size!r}")
+        return cls(digest, size, str(tree.get("mediaType", "")))
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """True for layers that may not be copied: nodes get them from where their manifest says."""
+        return "nondistributable" in self.media_type or ".foreign." in self.media_type
+
+
+class Registry(Protocol):
+    """A registry of images. All methods raise `RegistryError`."""
+
+    async def digest(self, repository: str, name: str) -> str | None:
+        """The digest of a tag or digest; None if the registry has none."""
+
+    async def manifest(self, repository: str, name: str) -> Manifest:
+        """The manifest of a tag or digest, whose content has that digest."""
+
+    async def download(self, repository: str, blob: Blob, to: Path) -> None:
+        """Write a blob into a file, after what is there of it. The caller verifies the digest."""
+
+    async def has(self, repository: str, blob: Blob) -> bool:
+        """True if the registry has a blob."""
+
+    async def upload(self, repository: str, blob: Blob, content: Path) -> None:
+        """Add a blob."""
+
+    async def put(self, repository: str, name: str, manifest: Manifest) -> None:
+        """Add a manifest, whose parts are there, by a tag or its digest."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """An account of a registry."""
+
+    name: str
+    password: str
+
+    @property
+    def basic(self) -> str:
+        """The header."""
+        return f"Basic {base64.b64encode(f'{self.name}:{self.password}'.encode()).decode()}"
+
+
+class HttpRegistry:
+    """A registry over HTTP. `sleep` waits between attempts."""
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        host: str,
+        *,
+        account: Account | None = None,
+        is_plain: bool = False,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.host = host
+        self._session, self._account, self._sleep = session, account, sleep
+        self._base = f"{'http' if is_plain else 'https'}://{host}"
+        self._is_plain = is_plain
+        self._tokens: dict[str, str] = {}
+        self._is_away = False
+        """True after all attempts to connect failed: further images need not wait as long."""
+
+    async def digest(self, repository: str, name: str) -> str | None:
+        """See `Registry`."""
+
+        async def ask() -> str | None:
+            headers = {"Accept": ", ".join((*INDEXES, *MANIFESTS))}
+            async with self._answer("HEAD", repository, f"manifests/{name}", headers=headers, missing=True) as answer:
+                if answer.status == 404:
+                    return None
+                named = answer.headers.get("docker-content-digest", "")
+            return named or (await self.manifest(repository, name)).digest
+
+        return await self._repeated(ask)
+
+    async def manifest(self, repository: str, name: str) -> Manifest:
+        """See `Registry`."""
+
+        async def ask() -> Manifest:
+            headers = {"Accept": ", ".join((*INDEXES, *MANIFESTS))}
+            async with self._answer("GET", repository, f"manifests/{name}", headers=headers) as answer:
+                content = await answer.content.read(LARGEST_MANIFEST + 1)
+                while not answer.content.at_eof() and len(content) <= LARGEST_MANIFEST:
+                    content += await answer.content.read(LARGEST_MANIFEST + 1 - len(content))
+                media_type = answer.headers.get("content-type", "").partition(";")[0].strip()
+            if len(content) > LARGEST_MANIFEST:
+                raise RegistryError(f"{self._at(repository)}: the manifest of {name} has more than 4 MiB")
+            manifest = Manifest(content, media_type)
+            if ":" in name and manifest.digest != name:
+                raise RegistryError(f"{self._at(repository)}: asked for {name}, got content of {manifest.digest}")
+            return manifest
+
+        return await self._repeated(ask)
+
+    async def download(self, repository: str, blob: Blob, to: Path) -> None:
+        """See `Registry`."""
+
+        async def ask() -> None:
+            begun = to.stat().st_size if to.exists() else 0
+            if begun > blob.size:
+                to.unlink()
+                begun = 0
+            if begun == blob.size and begun:
+                return
+            headers = {"Range": f"bytes={begun}-"} if begun else {}
+            async with self._answer("GET", repository, f"blobs/{blob.digest}", headers=headers) as answer:
+                written = begun if answer.status == 206 else 0
+                with _opened(to, "ab" if written else "wb") as file:
+                    async for piece in answer.content.iter_chunked(_PIECE):
+                        written += len(piece)
+                        if written > blob.size:
+                            break
+                        file.write(piece)
+            if written < blob.size:
+                raise aiohttp.ClientPayloadError(f"{written} of {blob.size} bytes came")
+            if written > blob.size:
+                to.unlink()
+                raise RegistryError(f"{self._at(repository)}: {blob.digest} has more than its {blob.size} bytes")
+
+        await self._repeated(ask)
+
+    async def has(self, repository: str, blob: Blob) -> bool:
+        """See `Registry`."""
+
+        async def ask() -> bool:
+            async with self._answer("HEAD", repository, f"blobs/{blob.digest}", missing=True) as answer:
+                return answer.status != 404
+
+        return await self._repeated(ask)
+
+    async def upload(self, repository: str, blob: Blob, content: Path) -> None:
+        """See `Registry`."""
+
+        async def ask() -> None:
+            async with self._answer("POST", repository, "blobs/uploads/", writes=True) as answer:
+                location = answer.headers.get("location", "")
+            if not location:
+                raise RegistryError(f"{self._at(repository)}: no place to upload to (no Location); it is no registry")
+            url = urljoin(f"{self._base}/", location)
+            url += f"{'&' if urlsplit(url).query else '?'}digest={blob.digest}"
+            headers = {"Content-Length": str(blob.size), "Content-Type": "application/octet-stream"}
+            data = partial(_opened, content, "rb")  # each attempt has its own, which the library closes
+            async with self._answer("PUT", repository, url, headers=headers, data=data, writes=True):
+                pass
+
+        await self._repeated(ask)
+
+    async def put(self, repository: str, name: str, manifest: Manifest) -> None:
+        """See `Registry`."""
+
+        async def ask() -> None:
+            headers = {"Content-Type": manifest.media_type}
+            path, data = f"manifests/{name}", manifest.content
+            async with self._answer("PUT", repository, path, headers=headers, data=data, writes=True):
+                pass
+
+        await self._repeated(ask)
+
+    @asynccontextmanager
+    async def _answer(
+        self,
+        method: str,
+        repository: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        data: bytes | Callable[[], IO[bytes]] | None = None,
+        missing: bool = False,
+        writes: bool = False,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The successful answer to a request; with `missing`, also 404. Logs in once if the registry asks for it."""
+        url = path if "://" in path else f"{self._base}/v2/{repository}/{path}"
+        scope = f"repository:{repository}:{'pull,push' if writes else 'pull'}"
+        for is_second in (False, True):
+            sent = dict(headers or {})
+            if self._is_own(url) and (token := self._tokens.get(scope)):
+                sent["Authorization"] = token
+            body = data() if callable(data) else data
+            async with self._session.request(method, url, headers=sent, data=body) as answer:
+                if answer.status == 401 and not is_second:
+                    self._tokens[scope] = await self._log_in(answer.headers.get("www-authenticate", ""), scope)
+                    continue
+                if answer.status < 300 or (missing and answer.status == 404):
+                    yield answer
+                    return
+                raise await self._refusal(answer, repository)
+
+    def _is_own(self, url: str) -> bool:
+        """True for addresses of the registry itself: an account is for nobody else."""
+        return urlsplit(url)[:2] == urlsplit(self._base)[:2]
+
+    async def _log_in(self, challenge: str, scope: str) -> str:
+        """The header for further requests. Raises `RegistryError` without an account."""
+        scheme, _, rest = challenge.partition(" ")
+        if scheme.lower() == "basic":
+            if self._account is None:
+                raise RegistryError(f"{self.host} wants an account: {ACCOUNT}")
+            return self._account.basic
+        parts = {name.lower(): value for name, value in _CHALLENGE.findall(rest)}
+        realm = parts.get("realm", "")
+        if scheme.lower() != "bearer" or not realm.startswith("https://" if not self._is_plain else "http"):
+            raise RegistryError(
+                f"{self.host} wants a login that is not known: {challenge[:200] or 'it does not say which'}"
+            )
+        query = {"scope": scope} | ({"service": parts["service"]} if "service" in parts else {})
+        headers = {"Authorization": self._account.basic} if self._account else {}
+        async with self._session.get(realm, params=query, headers=headers) as answer:
+            if answer.status in (401, 403):
+                name = f"account {self._account.name}" if self._account else "no account"
+                raise RegistryError(f"{self.host} refuses {name} ({answer.status}) for {scope}: {ACCOUNT}")
+            if answer.status >= 300:
+                raise await self._refusal(answer, scope)
+            try:
+                tree = json.loads(await answer.content.read(_PIECE))
+                return f"Bearer {tree.get('token') or tree['access_token']}"
+            except (ValueError, KeyError, AttributeError):
+                raise RegistryError(f"{self.host}: the login at {realm} gave no token") from None
+
+    async def _refusal(self, answer: aiohttp.ClientResponse, repository: str) -> RegistryError | _Again:
+        body = (await answer.content.read(4096)).decode(errors="replace")
+        try:
+            error = json.loads(body)["errors"][0]
+            said_by_it = f"{error.get('code', '')} {error.get('message', '')}".strip()
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+            said_by_it = " ".join(body.split())[:200]
+        text = f"{self._at(repository)}: {answer.status} {said_by_it or answer.reason or ''}".rstrip()
+        if answer.status in _AGAIN:
+            after = answer.headers.get("retry-after", "")
+            return _Again(text, float(after) if after.isascii() and after.isdigit() else None)
+        if answer.status in (401, 403):
+            text += f" (with {f'account {self._account.name}' if self._account else 'no account'}): {ACCOUNT}"
+        return RegistryError(text)
+
+    def _at(self, repository: str) -> str:
+        return f"{self.host}/{repository}"
+
+    async def _repeated(self, ask: Callable[[], Awaitable[A]]) -> A:
+        """Repeat what fails for a while."""
+        pause, attempts = 1.0, 1 if self._is_away else ATTEMPTS
+        for attempt in range(1, attempts + 1):
+            after = None
+            try:
+                answer = await ask()
+                self._is_away = False
+                return answer
+            except _Again as error:
+                problem, after = str(error), error.after
+            except (aiohttp.ClientError, TimeoutError) as error:
+                problem = f"{self.host}: {_reason(error)}"
+                self._is_away = attempt == attempts and isinstance(error, aiohttp.ClientConnectorError | TimeoutError)
+            if attempt < attempts:
+                await self._sleep(min(max(pause, after or 0.0), _LONGEST_PAUSE))
+                pause *= 2
+        tried = counted(attempts, "attempt")
+        raise RegistryError(f"{problem} ({tried}); what is there stays, and the same command goes on")
+
+
+ACCOUNT = "set REGISTRY_USERNAME and REGISTRY_PASSWORD, or log in with docker"
+
+
+class _Again(Exception):
+    """A refusal that ends by itself, perhaps after these seconds."""
+
+    def __init__(self, message: str, after: float | None) -> None:
+        super().__init__(message)
+        self.after = after
+
+
+def _opened(path: Path, mode: str) -> IO[bytes]:
+    file: IO[bytes] = open(path, mode)  # noqa: SIM115  the caller closes it
+    return file
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no byte within {SECONDS:g} s"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f"its certificate is not trusted ({error.certificate_error}): give its authority with --ca-file"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return str(error.os_error.strerror or error)
+    return str(error) or type(error).__name__

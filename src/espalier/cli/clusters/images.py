@@ -1,0 +1,328 @@
+"""`espalier list|download|import images` and `check-images`: sites without the internet."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from espalier.api.listing import counted
+from espalier.cli.clusters import documents, mirror_authority
+from espalier.cli.kit import flags, output
+from espalier.cli.kit.commands import Command, Group
+from espalier.cli.kit.failures import Failure, Usage
+from espalier.cli.kit.progress import Progress
+from espalier.releases import Releases
+
+if TYPE_CHECKING:
+    from espalier.api.eksa.network import RegistryMirrorConfiguration
+    from espalier.cli.clusters.airgap.copying import Copied
+    from espalier.cli.clusters.airgap.registries import Account, HttpRegistry
+    from espalier.cli.clusters.airgap.wanted import Mirror, WantedImage
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+_MANIFEST = "Manifest of a cluster: its release, Kubernetes versions and registry mirror."
+
+
+def _selection(command: Decorated) -> Decorated:
+    for option in (
+        flags.releases,
+        click.option("--kubernetes", multiple=True, metavar="VERSION", help="Only for these, like 1.35. Repeatable."),
+        click.option(
+            "--release", default="", metavar="VERSION", help="eksaVersion. Default: the newest of this build."
+        ),
+        flags.filename(help=_MANIFEST),
+    ):
+        command = option(command)
+    return command
+
+
+def _transport(command: Decorated) -> Decorated:
+    for option in (
+        click.option("--insecure", is_flag=True, help="Speak http with the registry of --registry."),
+        click.option("--ca-file", type=flags.FILE, metavar="FILE", help="Authorities of the registry, as PEM."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.group(cls=Group)
+def list_() -> None:
+    """List what a release needs."""
+
+
+@click.group(cls=Group)
+def download() -> None:
+    """Download what a release needs."""
+
+
+@click.group(cls=Group)
+def import_() -> None:
+    """Import what a release needs into a registry."""
+
+
+@list_.command("images")
+@_selection
+@flags.output(names=True)
+def list_images(
+    *,
+    filename: Sequence[str],
+    release: str,
+    kubernetes: Sequence[str],
+    releases: Path | None,
+    output_format: str,
+) -> None:
+    """List all images that a release needs, one in each line.
+
+    \b
+    Examples:
+      espalier list images
+      espalier list images --release v0.26.0 --kubernetes 1.35 -o json
+    """
+    wanted, _ = _wanted(filename, release, kubernetes, releases)
+    if not output_format:
+        output.say("\n".join(str(image.reference) for image in wanted))
+        return
+    rows = [
+        {"name": str(image.reference), "usedBy": list(image.used_by), "digests": sorted(image.digests)}
+        for image in wanted
+    ]
+    output.write_facts({"images": rows}, output_format, rows="images", kind="image")
+
+
+@download.command("images")
+@_selection
+@click.option("--output", "-o", "folder", type=flags.FILE, required=True, metavar="FOLDER", help="An OCI image layout.")
+@click.option("--registry", "-r", default="", metavar="HOST", help="Download from this mirror of their registries.")
+@_transport
+async def download_images(
+    *,
+    filename: Sequence[str],
+    release: str,
+    kubernetes: Sequence[str],
+    releases: Path | None,
+    folder: Path,
+    registry: str,
+    ca_file: Path | None,
+    insecure: bool,
+) -> None:
+    """Download the images of a release, of all platforms, into a folder.
+
+    All content is verified by its digest. Interrupted, the same command goes on where it ended.
+
+    \b
+    Example:
+      espalier download images --release v0.26.0 -o images
+    """
+    from espalier.cli.clusters.airgap import copying, layout  # noqa: PLC0415  with a library that help need not load
+
+    wanted, _ = _wanted(filename, release, kubernetes, releases)
+    mirror = _mirror_at(registry) if registry else None
+    with Progress() as progress:
+        async with _registries(ca_file, is_plain=insecure, mirror=mirror) as registry_of:
+            copied = await copying.download(wanted, layout.ImageLayout(folder), registry_of, mirror, progress.wait)
+        _tell(progress, copied, f"in {folder}")
+
+
+@import_.command("images")
+@_selection
+@click.option("--input", "-i", "folder", type=flags.FILE, required=True, metavar="FOLDER", help="Of `download images`.")
+@click.option("--registry", "-r", default="", metavar="HOST[:PORT][/PATH]", help="Default: the mirror in the manifest.")
+@_transport
+async def import_images(
+    *,
+    filename: Sequence[str],
+    release: str,
+    kubernetes: Sequence[str],
+    releases: Path | None,
+    folder: Path,
+    registry: str,
+    ca_file: Path | None,
+    insecure: bool,
+) -> None:
+    """Import downloaded images into a registry, which nodes use as their mirror.
+
+    What the registry has is not sent again; a tag is written when all of its image is there. Accounts are read from
+    REGISTRY_USERNAME and REGISTRY_PASSWORD, else from Docker's configuration.
+
+    \b
+    Examples:
+      espalier import images -i images -r harbor.example.com:443/mirror
+      espalier import images -i images -r 127.0.0.1:5000 --insecure
+    """
+    from espalier.cli.clusters.airgap import copying, layout  # noqa: PLC0415
+
+    wanted, configured = _wanted(filename, release, kubernetes, releases)
+    mirror = _mirror(registry, configured)
+    with Progress() as progress:
+        async with _registries(ca_file, is_plain=insecure, mirror=mirror, configured=configured) as registry_of:
+            names = [str(image.reference) for image in wanted]
+            target = registry_of(mirror.host)
+            copied = await copying.upload(layout.ImageLayout(folder), names, target, mirror, progress.wait)
+        _tell(progress, copied, f"in {mirror.host}")
+
+
+@click.command(cls=Command)
+@_selection
+@click.option("--registry", "-r", default="", metavar="HOST[:PORT][/PATH]", help="Default: the mirror in the manifest.")
+@click.option("--input", "-i", "folder", type=flags.FILE, metavar="FOLDER", help="Compare with these images.")
+@_transport
+async def check_images(
+    *,
+    filename: Sequence[str],
+    release: str,
+    kubernetes: Sequence[str],
+    releases: Path | None,
+    registry: str,
+    folder: Path | None,
+    ca_file: Path | None,
+    insecure: bool,
+) -> None:
+    """Check that a registry has all images that a release needs.
+
+    \b
+    Examples:
+      espalier check-images -r harbor.example.com:443/mirror
+      espalier check-images -r 127.0.0.1:5000 --insecure -i images
+    """
+    from espalier.cli.clusters.airgap import copying, layout  # noqa: PLC0415
+
+    wanted, configured = _wanted(filename, release, kubernetes, releases)
+    mirror = _mirror(registry, configured) if registry or configured is not None else None
+    images = layout.ImageLayout(folder) if folder is not None else None
+    if images is not None:
+        images.check()
+    with Progress() as progress:
+        async with _registries(ca_file, is_plain=insecure, mirror=mirror, configured=configured) as registry_of:
+            copied = await copying.check(wanted, registry_of, mirror, images, progress.wait)
+        where = f"in {mirror.host if mirror else 'their registries'}"
+        _tell(progress, copied, where, verb="found", advice="`espalier import images` adds what is missing")
+
+
+def _wanted(
+    files: Sequence[str], version: str, kubernetes: Sequence[str], folder: Path | None
+) -> tuple[list[WantedImage], RegistryMirrorConfiguration | None]:
+    """The images of a command, and the mirror of its manifest. Raises `Failure` for an unknown release or version."""
+    from espalier.cli.clusters.airgap.wanted import of_release  # noqa: PLC0415
+
+    configured, of_manifest = None, set[str]()
+    if files:
+        read = documents.examined(files)
+        document = mirror_authority.completed(documents.cluster_of(read.documents), os.environ)
+        spec = document.tree.get("spec") or {}
+        version = version or str(spec.get("eksaVersion") or "")
+        groups = [group.get("kubernetesVersion") for group in spec.get("workerNodeGroupConfigurations") or ()]
+        of_manifest = {str(minor) for minor in (spec.get("kubernetesVersion"), *groups) if minor}
+        if spec.get("registryMirrorConfiguration"):
+            import msgspec  # noqa: PLC0415
+
+            from espalier.api.eksa.network import RegistryMirrorConfiguration  # noqa: PLC0415
+
+            configured = msgspec.convert(spec["registryMirrorConfiguration"], RegistryMirrorConfiguration)
+    offered = Releases.load(folder)
+    try:
+        release = offered.release(version) if version else offered.newest()
+        return of_release(release, kubernetes or sorted(of_manifest)), configured
+    except LookupError as error:
+        flag = "--release" if version and version not in offered.versions else "--kubernetes"
+        raise Failure(f"{flag}: {error}") from None
+
+
+def _mirror_at(text: str) -> Mirror:
+    from espalier.cli.clusters.airgap.wanted import Mirror  # noqa: PLC0415
+
+    if "://" in text or not text.partition("/")[0] or " " in text:
+        raise Usage(f"--registry: found {text!r}, allowed is HOST[:PORT][/PATH], such as harbor.example.com/mirror")
+    return Mirror.at(text)
+
+
+def _mirror(text: str, configured: RegistryMirrorConfiguration | None) -> Mirror:
+    from espalier.cli.clusters.airgap.wanted import Mirror  # noqa: PLC0415
+
+    if text:
+        return _mirror_at(text)
+    if configured is None:
+        raise Usage("--registry: found none, and no manifest with registryMirrorConfiguration; give -r or -f")
+    return Mirror.of_cluster(configured)
+
+
+@asynccontextmanager
+async def _registries(
+    ca_file: Path | None,
+    *,
+    is_plain: bool,
+    mirror: Mirror | None,
+    configured: RegistryMirrorConfiguration | None = None,
+) -> AsyncIterator[Callable[[str], HttpRegistry]]:
+    """Registries by host. `--ca-file` and http are for the mirror, or for all without one."""
+    import aiohttp  # noqa: PLC0415  others need not load it
+
+    from espalier.cli.clusters.airgap import registries  # noqa: PLC0415
+
+    context = ssl.create_default_context()
+    if ca_file is not None:
+        try:
+            context.load_verify_locations(cafile=ca_file)
+        except ssl.SSLError as error:
+            raise Usage(f"--ca-file: found {ca_file}, which has no certificates as PEM ({error.reason})") from None
+    elif configured is not None and configured.ca_cert_content:
+        with suppress(ssl.SSLError):
+            context.load_verify_locations(cadata=configured.ca_cert_content)
+    known: dict[str, HttpRegistry] = {}
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=registries.SECONDS, sock_read=registries.SECONDS)
+    connector = aiohttp.TCPConnector(ssl=context)
+    async with aiohttp.ClientSession(timeout=timeout, connector=connector, trust_env=True) as session:
+
+        def registry_of(host: str) -> HttpRegistry:
+            if host not in known:
+                plain = is_plain and (mirror is None or host == mirror.host)
+                is_mirror = mirror is not None and host == mirror.host
+                login = account(host, os.environ, is_mirror=is_mirror)
+                known[host] = registries.HttpRegistry(session, host, account=login, is_plain=plain)
+            return known[host]
+
+        yield registry_of
+
+
+def account(host: str, environment: Mapping[str, str], *, is_mirror: bool) -> Account | None:
+    """The account for a registry: for a mirror REGISTRY_USERNAME and REGISTRY_PASSWORD, else that of Docker."""
+    from espalier.cli.clusters.airgap.registries import Account  # noqa: PLC0415
+
+    name, password = environment.get("REGISTRY_USERNAME"), environment.get("REGISTRY_PASSWORD")
+    if name and password and is_mirror:
+        return Account(name, password)
+    folder = Path(environment.get("DOCKER_CONFIG") or Path(environment.get("HOME", "/")) / ".docker")
+    try:
+        entry = json.loads((folder / "config.json").read_bytes())["auths"][host]
+        decoded = base64.b64decode(entry["auth"]).decode()
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    name, _, password = decoded.partition(":")
+    return Account(name, password) if name and password else None
+
+
+def _tell(
+    progress: Progress,
+    copied: Copied,
+    where: str,
+    *,
+    verb: str = "copied",
+    advice: str = "the same command goes on with them",
+) -> None:
+    """Print the results. Raises `Failure` if some failed."""
+    for name, reason in sorted(copied.failed.items()):
+        progress.say(f"{name}: {reason}", "[red]✗[/]")
+    there = f", {len(copied.present)} were there" if copied.present else ""
+    size = f", {copied.bytes / 1024**2:.1f} MiB" if copied.bytes else ""
+    progress.say(f"{counted(len(copied.done), 'image')} {verb} {where}{size}{there}")
+    if copied.failed:
+        total = len(copied.failed) + len(copied.done) + len(copied.present)
+        raise Failure(f"{len(copied.failed)} of {counted(total, 'image')} failed; {advice}")

@@ -1,0 +1,320 @@
+"""Images of a release: downloaded by digest, imported into a registry, checked there; whatever ends in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import aiohttp
+import msgspec
+import pytest
+
+from espalier.api.eksa.network import OCINamespace, RegistryMirrorConfiguration
+from espalier.cli.clusters import images as commands
+from espalier.cli.clusters.airgap import copying, wanted
+from espalier.cli.clusters.airgap.copying import Copied
+from espalier.cli.clusters.airgap.layout import ImageLayout
+from espalier.cli.clusters.airgap.registries import Account, HttpRegistry, RegistryError
+from espalier.cli.clusters.airgap.wanted import Mirror, Reference, WantedImage
+from espalier.cli.kit.failures import Failure, Usage
+from espalier.releases import Releases, UnknownKubernetesVersion
+from tests.support.environments.environment import CommandResult, LocalEnvironment
+from tests.support.servers.oci_registry import OciRegistry
+
+SOURCE = "public.ecr.aws"
+NAMES = ("eks-anywhere/a", "eks-anywhere/deep/b", "c")
+
+
+class Site:
+    """A registry of the internet, a mirror, and a folder between them. Pauses are counted, not waited for."""
+
+    def __init__(self, folder: Path, session: aiohttp.ClientSession) -> None:
+        self.source, self.mirror = OciRegistry(), OciRegistry()
+        self.layout, self.session = ImageLayout(folder / "images"), session
+        self.digests = {name: self.source.add_image(name, "v1") for name in NAMES}
+        self.pauses: list[float] = []
+        self.account: Account | None = None
+
+    def registry(self, host: str) -> HttpRegistry:
+        async def pause(seconds: float) -> None:
+            self.pauses.append(seconds)
+
+        return HttpRegistry(self.session, host, account=self.account, is_plain=True, sleep=pause)
+
+    def wanted(self, **digests: str) -> list[WantedImage]:
+        return [
+            WantedImage(Reference(SOURCE, name, "v1"), ("1.35 x",), frozenset(filter(None, [digests.get(name[-1])])))
+            for name in NAMES
+        ]
+
+    async def download(self, images: Sequence[WantedImage] | None = None) -> Copied:
+        through = Mirror.at(self.source.host)
+        return await copying.download(images or self.wanted(), self.layout, self.registry, through, lambda _text: None)
+
+    async def upload(self, names: Sequence[str] | None = None, path: str = "mirror") -> Copied:
+        mirror = Mirror.at(f"{self.mirror.host}/{path}")
+        names = names or [str(image.reference) for image in self.wanted()]
+        return await copying.upload(self.layout, names, self.registry(mirror.host), mirror, lambda _text: None)
+
+    async def check(self, images: Sequence[WantedImage] | None = None, *, with_folder: bool = False) -> Copied:
+        mirror = Mirror.at(f"{self.mirror.host}/mirror")
+        layout = self.layout if with_folder else None
+        return await copying.check(images or self.wanted(), self.registry, mirror, layout, lambda _text: None)
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    async with aiohttp.ClientSession() as session:
+        made = Site(tmp_path, session)
+        async with made.source.serving(), made.mirror.serving():
+            yield made
+
+
+async def test_images_get_from_a_registry_into_a_mirror(site: Site) -> None:
+    downloaded = await site.download()
+    assert (len(downloaded.done), downloaded.failed) == (3, {})
+    uploaded = await site.upload()
+    assert (len(uploaded.done), uploaded.failed) == (3, {})
+    checked = await site.check(with_folder=True)
+    assert (len(checked.done), checked.failed) == (3, {})
+    for name in NAMES:
+        assert site.mirror.manifests[f"mirror/{name}", "v1"] == site.source.manifests[name, "v1"]
+    assert {digest for _, digest in site.mirror.blobs} == {digest for _, digest in site.source.blobs}
+
+
+async def test_what_is_there_is_not_sent_again(site: Site) -> None:
+    await site.download()
+    sent, before = site.source.sent, site.source.requests.copy()
+    again = await site.download()
+    assert (len(again.present), site.source.sent, site.source.requests) == (3, sent, before)
+    await site.upload()
+    before = site.mirror.requests.copy()
+    again = await site.upload()
+    assert len(again.present) == 3
+    assert site.mirror.requests - before == {"HEAD manifests": 3}
+
+
+async def test_a_download_goes_on_where_it_broke(site: Site) -> None:
+    (image, *_) = site.wanted()
+    site.source.cut_after = 5000
+    total = sum(len(content) for (name, _), content in site.source.blobs.items() if name == image.reference.repository)
+    copied = await site.download([image])
+    assert copied.failed == {}
+    assert site.source.sent == total
+    assert site.pauses
+
+
+async def test_an_interrupted_command_goes_on(site: Site) -> None:
+    (image, *_) = site.wanted()
+    site.source.cut_after, site.source.failing = 100, {}
+    failed = await site.download([image])
+    assert "5 attempts" in failed.failed[str(image.reference)]
+    assert site.layout.names() == {}
+    sent, site.source.cut_after = site.source.sent, None
+    copied = await site.download([image])
+    total = sum(len(content) for (name, _), content in site.source.blobs.items() if name == image.reference.repository)
+    assert (copied.failed, site.source.sent) == ({}, total)
+    assert sent
+
+
+async def test_changed_content_is_refused(site: Site) -> None:
+    site.source.corrupt = True
+    copied = await site.download(site.wanted()[:1])
+    (reason,) = copied.failed.values()
+    assert "it was changed on its way" in reason
+    assert site.layout.names() == {}
+    assert not list((site.layout.folder / "blobs" / "sha256").glob(".*"))
+
+
+async def test_another_digest_than_the_release_states(site: Site) -> None:
+    stated = {"a": site.digests["eks-anywhere/a"], "c": f"sha256:{'0' * 64}"}
+    copied = await site.download(site.wanted(**stated))
+    assert list(copied.failed) == [f"{SOURCE}/c:v1"]
+    assert "found digest sha256:" in copied.failed[f"{SOURCE}/c:v1"]
+    await site.upload(list(site.layout.names()))
+    checked = await site.check(site.wanted(**stated))
+    assert list(checked.failed) == [f"{SOURCE}/c:v1"]
+
+
+async def test_half_of_the_images_is_told(site: Site) -> None:
+    del site.source.manifests["eks-anywhere/deep/b", "v1"]
+    copied = await site.download()
+    assert (len(copied.done), list(copied.failed)) == (2, [f"{SOURCE}/eks-anywhere/deep/b:v1"])
+    (reason,) = copied.failed.values()
+    assert reason == f"{site.source.host}/eks-anywhere/deep/b: 404 MANIFEST_UNKNOWN manifest unknown"
+    uploaded = await site.upload()
+    assert "it is not in" in uploaded.failed[f"{SOURCE}/eks-anywhere/deep/b:v1"]
+    checked = await site.check()
+    assert checked.failed == {
+        f"{SOURCE}/eks-anywhere/deep/b:v1": f"{site.mirror.host}/mirror/eks-anywhere/deep/b:v1 is missing"
+    }
+
+
+async def test_no_tag_is_written_before_its_content(site: Site) -> None:
+    await site.download()
+    blob = next(digest for repository, digest in site.source.blobs if repository == "c")
+    site.layout.path(blob).write_bytes(b"damaged")
+    uploaded = await site.upload()
+    assert "is missing or damaged" in uploaded.failed[f"{SOURCE}/c:v1"]
+    assert ("mirror/c", "v1") not in site.mirror.manifests
+
+
+async def test_same_size_damage_is_seen_before_it_is_sent(site: Site) -> None:
+    await site.download()
+    blob = next(digest for repository, digest in site.source.blobs if repository == "c")
+    size = site.layout.path(blob).stat().st_size
+    site.layout.path(blob).write_bytes(bytes(size))
+    uploaded = await site.upload()
+    assert "is missing or damaged" in uploaded.failed[f"{SOURCE}/c:v1"]
+
+
+async def test_a_lost_blob_is_downloaded_again(site: Site) -> None:
+    await site.download()
+    blob = next(digest for repository, digest in site.source.blobs if repository == "c")
+    site.layout.path(blob).unlink()
+    again = await site.download()
+    assert again.done == [f"{SOURCE}/c:v1"]
+    assert site.layout.path(blob).exists()
+
+
+@pytest.mark.parametrize("key", ["GET /v2/c/manifests", "PUT /v2/mirror/c/manifests", "POST", "HEAD"])
+async def test_a_busy_registry_is_asked_again(site: Site, key: str) -> None:
+    site.source.failing, site.mirror.failing = {key: 2}, {key: 2}
+    assert (await site.download()).failed == {}
+    assert (await site.upload()).failed == {}
+    assert site.pauses[0] == 3.0
+
+
+async def test_a_registry_that_stays_busy_is_named(site: Site) -> None:
+    site.source.failing = {"GET /v2/c/": 99}
+    copied = await site.download()
+    assert f"{site.source.host}/c: 503" in copied.failed[f"{SOURCE}/c:v1"]
+    assert len(copied.done) == 2
+
+
+async def test_an_account_is_used_for_a_token(site: Site) -> None:
+    await site.download()
+    site.mirror.authorization = Account("me", "secret").basic
+    refused = await site.upload()
+    assert all("refuses no account (401)" in reason for reason in refused.failed.values())
+    assert all("set REGISTRY_USERNAME and REGISTRY_PASSWORD" in reason for reason in refused.failed.values())
+    site.account = Account("me", "wrong")
+    refused = await site.upload()
+    assert all("refuses account me (401)" in reason for reason in refused.failed.values())
+    assert "wrong" not in str(refused.failed)
+    site.account = Account("me", "secret")
+    assert (await site.upload()).failed == {}
+    assert (await site.check()).failed == {}
+
+
+async def test_a_closed_port_is_named(site: Site) -> None:
+    registry = site.registry("127.0.0.1:1")
+    with pytest.raises(RegistryError, match=r"127.0.0.1:1: .*5 attempts"):
+        await registry.manifest("c", "v1")
+    pauses = len(site.pauses)
+    with pytest.raises(RegistryError, match="1 attempt"):
+        await registry.manifest("c", "v1")
+    assert len(site.pauses) == pauses
+
+
+async def test_a_folder_of_others_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(Failure, match=r"-o: found .* which has other files"):
+        ImageLayout(tmp_path).create()
+    with pytest.raises(Failure, match=r"-i: found .* which has no images"):
+        ImageLayout(tmp_path).check()
+
+
+async def test_an_index_that_cannot_be_read_is_named(site: Site) -> None:
+    await site.download()
+    (site.layout.folder / "index.json").write_text("{")
+    with pytest.raises(Failure, match=r"index\.json: it can't be read"):
+        site.layout.names()
+
+
+@pytest.mark.parametrize(
+    ("text", "registry", "repository", "name"),
+    [
+        ("public.ecr.aws/eks/x:v1", "public.ecr.aws", "eks/x", "v1"),
+        ("localhost:5000/x:v1", "localhost:5000", "x", "v1"),
+        (f"r.io/x@sha256:{'a' * 64}", "r.io", "x", f"sha256:{'a' * 64}"),
+        (f"r.io/x:v1@sha256:{'a' * 64}", "r.io", "x", f"sha256:{'a' * 64}"),
+    ],
+)
+def test_a_reference_has_parts(text: str, registry: str, repository: str, name: str) -> None:
+    parsed = Reference.parse(text)
+    assert (parsed.registry, parsed.repository, parsed.name, str(parsed)) == (registry, repository, name, text)
+
+
+@pytest.mark.parametrize("text", ["x:v1", "r.io/x", "r.io/X:v1", "", "eks/x:v1"])
+def test_a_wrong_reference_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="found"):
+        Reference.parse(text)
+
+
+def test_all_images_of_a_release_are_wanted() -> None:
+    release = Releases.load().newest()
+    every = wanted.of_release(release)
+    names = {str(image.reference) for image in every}
+    assert any("kube-apiserver:v1.36" in name for name in names)
+    assert any("/etcd-io/etcd:" in name for name in names)
+    assert any("/cilium/cilium:" in name for name in names)
+    one_version = wanted.of_release(release, ["1.35"])
+    assert {str(image.reference) for image in one_version} < names
+    assert all("1.35 " in use for image in one_version for use in image.used_by)
+    with pytest.raises(UnknownKubernetesVersion):
+        wanted.of_release(release, ["1.99"])
+
+
+def test_nodes_find_what_was_imported() -> None:
+    """In the repository that containerd asks the mirror for."""
+    plain = RegistryMirrorConfiguration(endpoint="harbor", port="5000")
+    image = Reference.parse("public.ecr.aws/eks/x:v1")
+    assert str(Mirror.of_cluster(plain).place(image)) == "harbor:5000/eks/x:v1"
+    assert Mirror.of_cluster(plain).place(Reference.parse("quay.io/x:v1")) is None
+    namespaces = [OCINamespace(registry="public.ecr.aws", namespace="mirror/eks")]
+    below = msgspec.structs.replace(plain, oci_namespaces=namespaces)
+    assert str(Mirror.of_cluster(below).place(image)) == "harbor:5000/mirror/eks/eks/x:v1"
+
+
+def test_an_account_is_of_its_registry_alone(tmp_path: Path) -> None:
+    auth = base64.b64encode(b"docker:pass:word").decode()
+    (tmp_path / "config.json").write_text(json.dumps({"auths": {"harbor:5000": {"auth": auth}}}))
+    environment = {"DOCKER_CONFIG": str(tmp_path), "REGISTRY_USERNAME": "me", "REGISTRY_PASSWORD": "secret"}
+    assert commands.account("harbor:5000", environment, is_mirror=True) == Account("me", "secret")
+    assert commands.account("harbor:5000", environment, is_mirror=False) == Account("docker", "pass:word")
+    assert commands.account("public.ecr.aws", environment, is_mirror=False) is None
+
+
+async def test_commands_copy_and_check_a_release(site: Site, tmp_path: Path) -> None:
+    """As typed, with a part of a release missing at first."""
+    env = LocalEnvironment(tmp_path)
+    lines = env.espalier("list", "images", "--kubernetes", "1.35").out.split()
+    assert len(lines) == len(wanted.of_release(Releases.load().newest(), ["1.35"]))
+    for line in lines[1:]:
+        image = Reference.parse(line)
+        site.source.add_image(image.repository, image.tag, layers=1, platforms=1)
+
+    async def typed(*arguments: str) -> CommandResult:
+        return await asyncio.to_thread(env.espalier, *arguments, "--kubernetes", "1.35", "--insecure")
+
+    mirror = f"{site.mirror.host}/m"
+    failed = await typed("download", "images", "-o", "images", "-r", site.source.host)
+    assert (failed.code, f"1 of {len(lines)} images failed" in failed.err) == (1, True)
+    image = Reference.parse(lines[0])
+    site.source.add_image(image.repository, image.tag)
+    done = await typed("download", "images", "-o", "images", "-r", site.source.host)
+    assert (done.code, f", {len(lines) - 1} were there" in done.err) == (0, True)
+    missing = await typed("check-images", "-r", mirror)
+    assert (missing.code, "`espalier import images` adds what is missing" in missing.err) == (1, True)
+    assert (await typed("import", "images", "-i", "images", "-r", mirror)).code == 0
+    assert (await typed("check-images", "-r", mirror, "-i", "images")).code == 0
+
+
+@pytest.mark.parametrize("text", ["https://x", "/x", "a b"])
+def test_a_wrong_registry_is_refused(text: str) -> None:
+    with pytest.raises(Usage, match="--registry: found"):
+        commands._mirror_at(text)
