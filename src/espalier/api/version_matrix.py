@@ -159,10 +159,13 @@ BEYOND_CERT_MANAGER = frozenset({"1.37"})
 installs."""
 
 # docs/book/src/developer/providers/migrations/v1.13-to-v1.14.md and docs/book/src/reference/versions.md.
+DOCKER_KINDS = Ending("DockerCluster, DockerMachine and their templates", "1.15", "", "DevCluster, DevMachine")
+OLD_API = Ending("API version v1beta1 of Cluster API", "1.16", "2027-04", "API version v1beta2")
+OLD_CONTRACT = Ending("contract v1beta1 of providers", "1.16", "2027-04", "providers with contract v1beta2")
 ENDINGS = (
-    Ending("DockerCluster, DockerMachine and their templates", "1.15", "", "DevCluster, DevMachine"),
-    Ending("API version v1beta1 of Cluster API", "1.16", "2027-04", "API version v1beta2"),
-    Ending("contract v1beta1 of providers", "1.16", "2027-04", "providers with contract v1beta2"),
+    DOCKER_KINDS,
+    OLD_API,
+    OLD_CONTRACT,
     Ending("status.version of KubeadmControlPlane", "", "", "status.versions, from Cluster API 1.14 on"),
 )
 

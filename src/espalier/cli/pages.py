@@ -356,8 +356,9 @@ def versions() -> Iterator[str]:
     yield from ("", "## Cluster API", "")
     contracts = ", ".join(f"`{name}`" for name in sorted({kind.resource.api_version for kind in CLUSTER_API_KINDS}))
     yield (
-        f"Contract and API version v1beta2 ({contracts}): Cluster API 1.11 or later. "
-        f"Upgrades in place with `--in-place hooks` need 1.12. Tested with {_of_rows('cluster_api')}: core, kubeadm "
+        f"Contract and API version v1beta2 ({contracts}): Cluster API {' and '.join(version_matrix.CLUSTER_API)}. "
+        "`espalier create`, `upgrade` and `plan` refuse another one, told by the image of its manager, and warn of "
+        f"what later ones do not have. Tested with {_of_rows('cluster_api')}: core, kubeadm "
         "bootstrap and kubeadm control plane, with simulated machines (`make test`) and real ones (`make test-real`)."
     )
     yield from ("", "## Providers", "")

@@ -103,7 +103,9 @@ def _served(spec: Tree) -> tuple[Resource, bool] | None:
     group = spec["group"]
     if not _is_ours(group):
         return None
-    version: dict[str, Any] = next(version_ for version_ in spec["versions"] if version_["storage"])
+    version: dict[str, Any] | None = next((version_ for version_ in spec["versions"] if version_["storage"]), None)
+    if version is None:  # nothing can be read of it
+        return None
     names, namespaced = spec["names"], spec["scope"] == "Namespaced"
     resource = Resource(group, version["name"], names["plural"], names["kind"], namespaced)
     return resource, "status" in version.get("subresources", {})

@@ -197,3 +197,13 @@ def test_a_watch_is_refused_in_yaml() -> None:
 def test_the_quality_of_service_follows_from_resources(resources: list[Any], expected: str) -> None:
     containers = [{"name": f"c{index}", "resources": part} for index, part in enumerate(resources)]
     assert qos_class({"spec": {"containers": containers}}) == expected
+
+
+async def test_stored_versions_of_a_definition_are_written(server: Server) -> None:
+    await created(server, core.CUSTOM_RESOURCE_DEFINITION, DEFINITION)
+    path = core.CUSTOM_RESOURCE_DEFINITION.path(None, "things.example.org")
+    _, definition = await ask(server, "GET", path)
+    assert definition["status"]["storedVersions"] == ["v1"]
+    definition["status"]["storedVersions"] = ["v2", "v1"]
+    _, reported = await ask(server, "PUT", f"{path}/status", definition)
+    assert reported["status"]["storedVersions"] == ["v2", "v1"]

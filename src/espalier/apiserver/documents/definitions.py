@@ -119,7 +119,7 @@ def establish(new: Tree, old: Tree | None, registry: Registry, now: str) -> None
         conditions.pop(RULES_EVALUATED, None)
     status.setdefault("acceptedNames", {"plural": "", "kind": ""})
     storage = [version["name"] for version in spec["versions"] if version.get("storage")]
-    stored = list(before.get("storedVersions") or status.get("storedVersions") or ())
+    stored = list(status.get("storedVersions") or before.get("storedVersions") or ())
     status["storedVersions"] = stored + [name for name in storage if name not in stored]
     status["conditions"] = list(conditions.values())
     new["status"] = status

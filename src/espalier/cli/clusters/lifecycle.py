@@ -115,7 +115,8 @@ async def push(
 
     Raises `ManifestError` and `Failure`.
     """
-    from espalier.cli.clusters import preflight  # noqa: PLC0415  with all of admission: not for those who only delete
+    # With all of admission: not for those who only delete.
+    from espalier.cli.clusters import installed_cluster_api, preflight  # noqa: PLC0415
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
 
     # Without the management cluster: the manifest by itself.
@@ -146,9 +147,10 @@ async def push(
             if exchanged:
                 progress.say(f"cluster {key}: release {own} replaces spec.bundlesRef, which is deprecated")
             # Nothing of the cluster is written before all checks have passed, except the release that it needs.
-            notices: tuple[str, ...] = ()
+            kinds = installed_cluster_api.datacenters_of([tree])
+            notices = tuple(await installed_cluster_api.check(client, PROVIDERS, kinds))
             if dry_run != "server":
-                notices = await preflight.install_releases(client, tree["spec"].get("eksaVersion"))
+                notices += await preflight.install_releases(client, tree["spec"].get("eksaVersion"))
             for notice in (*notices, *await preflight.judge(PROVIDERS, client, documents_)):
                 progress.say(f"cluster {key}: {notice}")
             if existing is None:

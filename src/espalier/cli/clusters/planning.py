@@ -14,7 +14,15 @@ from espalier.api.eksa.distro import DistroRelease
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
-from espalier.cli.clusters import absent_objects, chosen_release, crd_rules, documents, lifecycle, preflight
+from espalier.cli.clusters import (
+    absent_objects,
+    chosen_release,
+    crd_rules,
+    documents,
+    installed_cluster_api,
+    lifecycle,
+    preflight,
+)
 from espalier.cli.clusters.plan_text import Planned
 from espalier.cli.kit.failures import Failure
 from espalier.clusters.design import runtime_hooks
@@ -53,10 +61,13 @@ class PlanRequest:
         self._releases = Releases.load(releases)
         self._moves = moves
         self._notices: tuple[str, ...] = ()
+        self._ending: tuple[str, ...] = ()
 
     async def of_manifest(self, client: Client, namespace: str) -> list[Planned]:
         """Each Cluster of the manifest with the objects that it links; later Clusters see the earlier ones."""
         trees = [tree for _, tree in documents.in_namespace(self._documents, namespace)]
+        kinds = installed_cluster_api.datacenters_of(trees)
+        self._ending = tuple(await installed_cluster_api.check(client, self._providers, kinds))
         others = [tree for tree in trees if tree["kind"] != Cluster.resource.kind]
         clusters = [tree for tree in trees if tree["kind"] == Cluster.resource.kind]
         own = "" if self._moves is None else chosen_release.own_version()
@@ -159,7 +170,7 @@ class PlanRequest:
             )
         except Forbidden as error:
             raise Failure(f"{error}; {_RIGHTS}") from None
-        self._notices = observed.notices
+        self._notices = (*self._ending, *observed.notices)
         if manifests and not crd_rules.ASKED:
             self._notices += (f"not checked: {crd_rules.NOT_ASKED}",)
         snapshot = Snapshot()

@@ -16,7 +16,16 @@ from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.api.violations import ManifestError, Problem
-from espalier.cli.clusters import chosen_release, documents, examination, from_git, git_pushes, preflight, waiting
+from espalier.cli.clusters import (
+    chosen_release,
+    documents,
+    examination,
+    from_git,
+    git_pushes,
+    installed_cluster_api,
+    preflight,
+    waiting,
+)
 from espalier.cli.clusters.move_judge import ClusterJudge
 from espalier.cli.kit import flags, output
 from espalier.cli.kit.failures import Failure, Overdue
@@ -101,6 +110,7 @@ async def upgrade(
                 await from_git.check_upgrade(client, existing)
             chosen_release.upgraded(cluster, existing, chosen_release.own_version(), moves=True)
             await check_leaves_none_behind(client, existing, cluster["spec"]["eksaVersion"])
+            await installed_cluster_api.check(client, PROVIDERS, is_upgraded=True)
             await documents.apply_all(client, prepared, dry_run=True)
 
             async def until_done() -> None:
@@ -155,6 +165,7 @@ async def upgrade_components(name: str, flag: flags.Connection, *, timeout: floa
             if not dry_run:
                 await from_git.check_upgrade(client, existing, offer="")
             await check_leaves_none_behind(client, existing, own)
+            await installed_cluster_api.check(client, PROVIDERS, is_upgraded=True)
             await write(tries=True)
             work = _upgrade(key, client, write, None, progress)
             output.say("\n".join([f"management components of cluster {key}:", *await _images(client, work)]))

@@ -1,0 +1,46 @@
+"""Whether clusters can be managed with the Cluster API that is installed: before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT
+from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+from espalier.cli.kit.failures import Failure
+from espalier.clusterapi import installed
+from espalier.clusters.design.provider import Providers
+from espalier.kube.client import Client
+from espalier.kube.errors import Forbidden, NotFound
+
+
+async def check(
+    client: Client, providers: Providers, datacenters: Iterable[str] = (), *, is_upgraded: bool = False
+) -> list[str]:
+    """Warnings about what later versions of Cluster API do not have. Raises `Failure` with all that does not work now.
+
+    `datacenters` are the kinds in `datacenterRef` of the clusters that are asked about; `is_upgraded` says that a newer
+    Cluster API is about to be installed. Whoever may not read
+    Deployments or definitions learns nothing here.
+    """
+    deployments = await _trees(client, DEPLOYMENT, f"{installed.PROVIDER_LABEL}={installed.CORE}")
+    definitions = await _trees(client, CUSTOM_RESOURCE_DEFINITION)
+    version = installed.version_of(deployments)
+    if problems := list(installed.problems(version, definitions, is_upgraded=is_upgraded)):
+        raise Failure("\nerror: ".join(f"{problem}. Nothing was changed" for problem in problems))
+    chosen = [providers[kind] for kind in datacenters if kind in providers]
+    kinds = {provider.infrastructure.cluster.kind for provider in chosen}
+    return list(installed.warnings(version, definitions, kinds))
+
+
+def datacenters_of(trees: Iterable[Tree]) -> set[str]:
+    """The kinds in `datacenterRef` of Clusters among manifests."""
+    references = [(tree.get("spec") or {}).get("datacenterRef") for tree in trees]
+    return {str(reference.get("kind", "")) for reference in references if isinstance(reference, dict)}
+
+
+async def _trees(client: Client, resource: Resource, labels: str = "") -> list[Tree]:
+    try:
+        return [item.tree for item in (await client.list(resource, labels=labels)).items]
+    except (Forbidden, NotFound):
+        return []
