@@ -17,6 +17,8 @@ from .node import Node
 from .static_pods import MANIFESTS
 
 SUPPORTED_SYSTEMS = ("ubuntu", "debian")
+OLDEST_CONTAINERD = (1, 7)
+"""The oldest minor version of containerd whose CRI the kubelets of Kubernetes 1.34 to 1.37 take."""
 MAX_KUBELET_SKEW = 3
 """Minors by which a kubelet may be older than its API server (Kubernetes' version skew policy)."""
 SPARE_BYTES = 64 * 1024 * 1024
@@ -49,6 +51,14 @@ def check_image(node: Node, wanted: str) -> None:
         raise StepFailed(
             f"the upgrader image is for {contents.machine}, but this node is {os.uname().machine}: "
             "use an image for the node's architecture"
+        )
+    containerd = contents.versions.get(services.CONTAINERD, "")
+    version = find_version(containerd)
+    if version is not None and (version.major, version.minor) < OLDEST_CONTAINERD:
+        oldest = ".".join(map(str, OLDEST_CONTAINERD))
+        raise StepFailed(
+            f"the upgrader image has containerd {containerd}, which is too old for the kubelet of {contents.version} "
+            f"({oldest} or newer is allowed): nothing was changed; use an image with a newer containerd"
         )
 
 

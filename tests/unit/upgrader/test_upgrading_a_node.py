@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from espalier.api.version_matrix import KUBERNETES, KubernetesMinor, numbers
 from espalier.simulator.hosts.static_pods import COMPONENTS
 from espalier.upgrader import checks, services, steps
 from espalier.upgrader.contents import WORK, ImageFile, parse_version
@@ -456,6 +457,22 @@ def test_an_image_for_another_architecture_is_refused(tmp_path: Path) -> None:
         build_image(tmp_path / "image", machine="s390x")
         node.__post_init__()
         assert "the upgrader image is for s390x" in refused(node)
+
+
+@pytest.mark.parametrize("version", ["1.6.38", "v1.6.0"])
+def test_an_image_with_an_old_containerd_is_refused(tmp_path: Path, version: str) -> None:
+    with simulated(tmp_path) as node:
+        build_image(tmp_path / "image", containerd=version)
+        node.__post_init__()
+        expected = (
+            f"the upgrader image has containerd {version}, which is too old for the kubelet of {NEW} (1.7 or newer"
+        )
+        assert refused(node).startswith(expected)
+
+
+@pytest.mark.parametrize("kubernetes", KUBERNETES.values(), ids=lambda minor: minor.patch)
+def test_the_oldest_containerd_is_that_of_the_matrix(kubernetes: KubernetesMinor) -> None:
+    assert numbers(kubernetes.containerd_oldest) == checks.OLDEST_CONTAINERD
 
 
 @pytest.mark.demand("U72")
