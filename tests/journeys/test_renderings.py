@@ -78,7 +78,7 @@ async def live(env: ManagedEnvironment) -> None:
 
 def test_a_reconcile_renders_once(renderings: Renderings) -> None:
     journey(live)
-    assert len(renderings.each) > 100
+    assert 30 < len(renderings.each) < 80  # bursts of changes cause one reconcile each
     assert max(renderings.each) == 1
     assert sum(renderings.each) == 4, "as created, its owners noted, as scaled, and as upgraded"
     assert renderings.changed == 0

@@ -38,6 +38,10 @@ from espalier.runtime.writer import NameTaken
 
 NAME = "cluster"
 
+SPACING = 0.1
+"""Seconds from the end of a reconcile of a Cluster to the next: each write begins a burst of changes, which causes one.
+"""
+
 _REFUSALS = (Invalid, Forbidden, BadRequest)
 """Errors with which an API server refuses a write for good: retrying does not help."""
 
@@ -82,7 +86,7 @@ def controller(
         *([tools.copies.forget] if tools.copies else []),
     )
     reconciler = Reconciler(clusters, tools.writer, tools.recorder, forget)
-    controller_ = Controller(NAME, reconciler.reconcile, workers=workers, resync=resync, rng=rng)
+    controller_ = Controller(NAME, reconciler.reconcile, workers=workers, spacing=SPACING, resync=resync, rng=rng)
     Watches(observer).begin(controller_)
     for source in (tools.remote_tasks.done, tools.rate_limits, tools.copies):
         if source is not None:
