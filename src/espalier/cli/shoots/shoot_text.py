@@ -14,9 +14,9 @@ from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.meta import Tree
+from espalier.api.spans import span
 from espalier.cli.kit import output
 from espalier.cli.kit.layout import Table
-from espalier.cli.kit.spans import span
 from espalier.cli.shoots.shoot_moves import pending_tasks
 from espalier.cli.shoots.shoot_plan import Plan, Times
 from espalier.kube.objects import Object
