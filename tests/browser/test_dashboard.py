@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,7 +18,7 @@ from espalier.cli.kit import connection, flags
 from espalier.kube.client import PatchType
 from tests.support.environments import browser as browsers
 from tests.support.environments.browser import Reader, checks, dashboard, reader
-from tests.support.environments.environment import LocalEnvironment, local_environment
+from tests.support.environments.environment import PROGRAM, LocalEnvironment, local_environment
 
 pytestmark = [pytest.mark.browser, pytest.mark.embedded]
 
@@ -273,3 +275,53 @@ def test_page_says_when_the_dashboard_has_ended(chromium: Browser, env: LocalEnv
     expect(page.locator("#live")).not_to_have_class("on", timeout=SLOW)
     expect(page.locator("#live")).to_contain_text("connection lost", timeout=SLOW)
     context.close()
+
+
+@pytest.fixture(scope="module")
+def garden(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator[tuple[str, str]]:
+    """The address of a dashboard of a garden with three seeds and a shoot, and the garden's kubeconfig."""
+    home = tmp_path_factory.mktemp("garden")
+    running = LocalEnvironment(home)
+    command = [*PROGRAM, "demo", "garden"]
+    with (home / "log").open("wb") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=running.environment
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            lines = (re.search(r"KUBECONFIG=(\S+)", line) for line in process.stdout)
+            found = next(filter(None, lines), None)
+            assert found is not None, (home / "log").read_text()
+            with dashboard(running, "--kubeconfig", found[1]) as address:
+                yield address, found[1]
+        finally:
+            process.terminate()
+            process.communicate(timeout=browsers.SECONDS)
+
+
+@pytest.mark.parametrize("path", ["shoots", "shoots/garden-dev/apple"])
+def test_views_of_a_garden_are_accessible_and_fit(chromium: Browser, garden: tuple[str, str], path: str) -> None:
+    for scheme, width in (("light", 1280), ("dark", 320)):
+        with reader(chromium, garden[0], scheme=scheme, width=width) as looking:
+            page = looking.look_at(path)
+            assert page.evaluate(checks()) == []
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.evaluate(BEYOND, width) == []
+            assert looking.problems == []
+
+
+def test_move_of_a_shoot_is_followed_as_a_timeline(chromium: Browser, garden: tuple[str, str]) -> None:
+    with reader(chromium, garden[0]) as looking:
+        expect(looking.page.locator("[id='h/garden-dev/apple'] td.health .state")).to_have_text("Ready", timeout=SLOW)
+        expect(looking.page.locator("tbody#seeds tr")).to_have_count(3)
+        page = looking.look_at("shoots/garden-dev/apple")
+        command = ["shoots", "migrate", "apple", "--to", "west", "--kubeconfig", garden[1]]
+        subprocess.run([*PROGRAM, *command], check=True, capture_output=True, timeout=browsers.SECONDS * 2)
+        moments = page.locator("ol.timeline li")
+        expect(moments.filter(has_text="a move from east to west is requested")).to_have_count(1, timeout=SLOW)
+        expect(moments.filter(has_text="east has handed over to west")).to_have_count(1, timeout=SLOW)
+        expect(moments.filter(has_text="Restore Succeeded")).to_have_count(1, timeout=SLOW)
+        expect(page.locator("#s2-timeline .note")).to_have_text(re.compile(r"API gap: \d+ s"), timeout=SLOW)
+        expect(page.locator(".head .title .state")).to_have_text("Ready", timeout=SLOW)
+        assert looking.problems == []

@@ -1,5 +1,6 @@
 """A page that shows clusters and shoots, live, to whoever's kubeconfig it is served with. It writes nothing.
 
-Data goes one way: watches fill caches (`observation.py`), pure functions make views of the objects (`fleet.py`),
-`html/` renders these, a feed (`feed.py`) pushes the fragments that changed, `serving.py` answers browsers.
+Data goes one way: watches fill caches (`observation.py`), pure functions make views of the objects (`fleet.py`,
+`cluster.py`, `garden.py`), `html/` renders these, a feed (`feed.py`) pushes the fragments that changed, `serving.py`
+answers browsers.
 """

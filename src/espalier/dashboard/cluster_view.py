@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 
 import msgspec
 
@@ -20,12 +21,10 @@ from espalier.dashboard.html import page as frames
 from espalier.dashboard.html.fleet import path_of
 from espalier.dashboard.html.page import Frame
 from espalier.dashboard.plans import Plan, Planner
-from espalier.dashboard.views import FleetView, View
+from espalier.dashboard.views import FIRST_PAINT, FleetView, View
 from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
 
-FIRST_PAINT = 2.0
-"""Seconds for which the page waits for the objects of a cluster that nobody has looked at yet."""
 PLAN_AGAIN = 5.0
 """Seconds between two plans of a cluster that changes."""
 _STEADY = 10.0
@@ -53,13 +52,15 @@ class ClusterView(View):
             cache.subscribe(lambda _old, _new, _first: self.mark())
 
     @property
-    def exists(self) -> bool:
-        """False if there is no such Cluster, as far as the caller may see."""
-        return self._watch.object is not None or not self._watch.cluster.synced
+    def absence(self) -> str:
+        """A sentence if there is no such Cluster, as far as the caller may see."""
+        if self._watch.object is not None or not self._watch.cluster.synced:
+            return ""
+        return f"There is no cluster {self._watch.key.name} in namespace {self._watch.key.namespace}."
 
-    async def run_caches(self) -> None:
-        """Watch the objects of the cluster until cancelled."""
-        await self._watch.caches.run()
+    def works(self) -> list[Coroutine[None, None, None]]:
+        """Its own watches, and its plans."""
+        return [self._watch.caches.run(), self.run(), self.run_plans()]
 
     async def wait_filled(self) -> None:
         """Wait for the first objects, but not for long."""

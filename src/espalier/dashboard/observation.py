@@ -8,9 +8,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from espalier.api import conditions
+from espalier.api.core import LEASE
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.gardener.names import SEED_LEASES
+from espalier.api.gardener.seed import Seed
+from espalier.api.gardener.shoot import Shoot
 from espalier.api.printable import quoted
 from espalier.kube.client import Client
 from espalier.kube.discovery import ServedResource
@@ -140,3 +144,23 @@ class Observation(Watched):
         self.clusters = of(Cluster.resource, optional=True)
         self.releases = of(EKSARelease.resource, optional=True)
         self.bundles = of(Bundles.resource, within, optional=True, transform=only_support)
+
+
+class GardenObservation(Watched):
+    """The kinds of a garden of which all objects are watched."""
+
+    def __init__(self, client: Client, clock: Clock, namespaces: tuple[str, ...]) -> None:
+        super().__init__(client, clock, namespaces)
+        self.shoots = self.caches.of(Shoot.resource)
+        self.seeds = self.caches.of(Seed.resource)
+        self.leases = self.caches.of(LEASE, SEED_LEASES)
+
+
+def is_garden(served: Sequence[ServedResource]) -> bool:
+    """True for an API server with shoots and seeds."""
+    return {Shoot.resource, Seed.resource} <= {entry.resource for entry in served}
+
+
+def is_management_cluster(served: Sequence[ServedResource]) -> bool:
+    """True for an API server with clusters."""
+    return Cluster.resource in {entry.resource for entry in served}

@@ -1,4 +1,4 @@
-"""The clusters whose pages are open: each is watched from its first reader until a while after its last."""
+"""The pages of single objects that are open: each lives from its first reader until a while after its last."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from espalier.api.resource import Key
-from espalier.dashboard.cluster_view import ClusterView
+from espalier.dashboard.views import View
 
 MOST = 8
-"""Clusters that are watched at the same time: each takes a watch of every kind that it consists of."""
+"""Pages at the same time: that of a cluster takes a watch of every kind that it consists of."""
 LINGER = 30.0
-"""Seconds for which a cluster is watched after its last reader has left: a page that is loaded is followed next."""
+"""Seconds for which a page lives after its last reader has left: one that is loaded is followed next."""
 
 
 class TooMany(Exception):
@@ -22,22 +22,24 @@ class TooMany(Exception):
 
 @dataclass
 class _Entry:
-    view: ClusterView
+    view: View
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     readers: int = 0
     left_at: float = 0.0
 
 
 class Opened:
-    """The watched clusters, each with its view."""
+    """The open pages of one kind of objects."""
 
-    def __init__(self, create: Callable[[Key], ClusterView]) -> None:
+    def __init__(self, create: Callable[[Key], View], noun: str) -> None:
+        """`create` makes the view of an object; `noun` is what the objects are called."""
         self._create = create
+        self._noun = noun
         self._entries: dict[Key, _Entry] = {}
 
     @asynccontextmanager
-    async def use(self, key: Key) -> AsyncIterator[ClusterView]:
-        """The view of a cluster, kept up to date within the block. Raises `TooMany`."""
+    async def use(self, key: Key) -> AsyncIterator[View]:
+        """The view of an object, kept up to date within the block. Raises `TooMany`."""
         entry = self._entries.get(key)
         if entry is None:
             if len(self._entries) >= MOST:
@@ -45,7 +47,7 @@ class Opened:
             loop = asyncio.get_running_loop()
             view = self._create(key)
             entry = self._entries[key] = _Entry(view)
-            entry.tasks = [loop.create_task(work) for work in (view.run_caches(), view.run(), view.run_plans())]
+            entry.tasks = [loop.create_task(work) for work in view.works()]
         entry.readers += 1
         try:
             yield entry.view
@@ -69,7 +71,7 @@ class Opened:
     async def _close_oldest(self) -> None:
         unread = [(entry.left_at, key) for key, entry in self._entries.items() if not entry.readers]
         if not unread:
-            raise TooMany(f"{MOST} clusters are open already: close the page of another one")
+            raise TooMany(f"{MOST} {self._noun}s are open already: close the page of another one")
         await self._close(min(unread)[1])
 
     async def _close(self, key: Key) -> None:
@@ -77,3 +79,4 @@ class Opened:
         for task in entry.tasks:
             task.cancel()
         await asyncio.gather(*entry.tasks, return_exceptions=True)
+        entry.view.close()

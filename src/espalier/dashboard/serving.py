@@ -15,10 +15,11 @@ from espalier.api.resource import Key
 from espalier.dashboard.cluster_view import ClusterView
 from espalier.dashboard.cluster_watch import ClusterWatch, kinds_of
 from espalier.dashboard.feed import Changes, Feed
+from espalier.dashboard.garden_views import GardenView, ShootView
 from espalier.dashboard.guard import HEADERS, Guard
 from espalier.dashboard.html import page as frames
 from espalier.dashboard.html.page import Frame, Link
-from espalier.dashboard.observation import Observation
+from espalier.dashboard.observation import GardenObservation, Observation, is_garden, is_management_cluster
 from espalier.dashboard.opened import Opened, TooMany
 from espalier.dashboard.plans import Planner
 from espalier.dashboard.views import FleetView, View
@@ -48,12 +49,19 @@ class Dashboard:
         scope = f"namespace {', '.join(observation.namespaces)}" if observation.namespaces else "all namespaces"
         self._guard = Guard()
         self._observation = observation
-        self._frame = Frame(self._guard.root, server, scope, (Link("", "Clusters"),))
+        served, client, clock = observation.served, observation.client, observation.clock
+        links = [Link("", "Clusters")] if is_management_cluster(served) or not is_garden(served) else []
+        links += [Link("shoots", "Shoots")] if is_garden(served) else []
+        self._frame = Frame(self._guard.root, server, scope, tuple(links))
         self._fleet = FleetView(observation, self._frame)
+        self._garden = None
+        if is_garden(served):
+            self._garden = GardenView(GardenObservation(client, clock, observation.namespaces), self._frame)
         self._planner = planner
         self._planning = asyncio.Semaphore(1)
         self._kinds = kinds_of(observation.served)
-        self._clusters = Opened(self._open_cluster)
+        self._clusters = Opened(self._open_cluster, "cluster")
+        self._shoots = Opened(self._open_shoot, "shoot")
         self._streams = 0
         self._ending = asyncio.Event()
         self._port = 0
@@ -80,11 +88,9 @@ class Dashboard:
         await server.start()
         self._port = server.port
         loop = asyncio.get_running_loop()
-        tasks = [
-            loop.create_task(self._observation.caches.run()),
-            loop.create_task(self._fleet.run()),
-            loop.create_task(self._clusters.run()),
-        ]
+        works = [self._observation.caches.run(), self._fleet.run(), self._clusters.run(), self._shoots.run()]
+        works += self._garden.works() if self._garden is not None else []
+        tasks = [loop.create_task(work) for work in works]
         try:
             yield
         finally:
@@ -100,14 +106,42 @@ class Dashboard:
         application.add_routes(
             [
                 web.get("/", self._open),
-                web.get(root, self._page_of_fleet),
-                web.get(f"{root}events/fleet", self._events_of_fleet),
-                web.get(f"{root}clusters/{{namespace}}/{{name}}", self._page_of_cluster),
-                web.get(f"{root}events/clusters/{{namespace}}/{{name}}", self._events_of_cluster),
+                web.get(root, self._first_page),
+                web.get(f"{root}events/fleet", self._events_of(self._fleet)),
+                *self._routes_of("clusters", self._clusters),
                 web.get(f"{root}static/{{name}}", self._static),
             ]
         )
+        if self._garden is not None:
+            application.add_routes(
+                [
+                    web.get(f"{root}shoots", self._page_of(self._garden)),
+                    web.get(f"{root}events/shoots", self._events_of(self._garden)),
+                    *self._routes_of("shoots", self._shoots),
+                ]
+            )
         return application
+
+    def _routes_of(self, path: str, opened: Opened) -> list[web.RouteDef]:
+        """The routes of pages of single objects."""
+
+        async def page(request: web.Request) -> web.StreamResponse:
+            try:
+                async with opened.use(self._key_of(request)) as view:
+                    await view.wait_filled()
+                    return _plain("Not found", view.absence, 404) if view.absence else _html(view.page())
+            except TooMany as error:
+                return _plain("Too many", str(error), 503)
+
+        async def events(request: web.Request) -> web.StreamResponse:
+            try:
+                async with opened.use(self._key_of(request)) as view:
+                    return await self._stream(request, view)
+            except TooMany as error:
+                return web.Response(status=503, text=f"{error}\n")
+
+        root, names = self._guard.root, "{namespace}/{name}"
+        return [web.get(f"{root}{path}/{names}", page), web.get(f"{root}events/{path}/{names}", events)]
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -137,11 +171,22 @@ class Dashboard:
         self._guard.let_in(response)
         return response
 
-    async def _page_of_fleet(self, _request: web.Request) -> web.StreamResponse:
+    async def _first_page(self, _request: web.Request) -> web.StreamResponse:
+        if self._garden is not None and self._frame.links[0].path:
+            return _html(self._garden.page())
         return _html(self._fleet.page())
 
-    async def _events_of_fleet(self, request: web.Request) -> web.StreamResponse:
-        return await self._stream(request, self._fleet)
+    def _page_of(self, view: View) -> Handler:
+        async def page(_request: web.Request) -> web.StreamResponse:
+            return _html(view.page())
+
+        return page
+
+    def _events_of(self, view: View) -> Handler:
+        async def events(request: web.Request) -> web.StreamResponse:
+            return await self._stream(request, view)
+
+        return events
 
     def _open_cluster(self, key: Key) -> ClusterView:
         observed = self._observation
@@ -149,23 +194,10 @@ class Dashboard:
         watch = ClusterWatch(observed.client, observed.clock, key, self._kinds, limited=limited)
         return ClusterView(watch, self._frame, self._fleet, self._planner, self._planning)
 
-    async def _page_of_cluster(self, request: web.Request) -> web.StreamResponse:
-        key = self._key_of(request)
-        try:
-            async with self._clusters.use(key) as view:
-                await view.wait_filled()
-                if not view.exists:
-                    return _plain("Not found", f"There is no cluster {key.name} in namespace {key.namespace}.", 404)
-                return _html(view.page())
-        except TooMany as error:
-            return _plain("Too many", str(error), 503)
-
-    async def _events_of_cluster(self, request: web.Request) -> web.StreamResponse:
-        try:
-            async with self._clusters.use(self._key_of(request)) as view:
-                return await self._stream(request, view)
-        except TooMany as error:
-            return web.Response(status=503, text=f"{error}\n")
+    def _open_shoot(self, key: Key) -> ShootView:
+        if self._garden is None:
+            raise web.HTTPNotFound
+        return ShootView(self._garden.observation, self._frame, key, self._garden)
 
     def _key_of(self, request: web.Request) -> Key:
         """The object that a path names. Raises `HTTPNotFound` for one that can't exist, or is not shown."""

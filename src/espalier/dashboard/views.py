@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 
 import structlog
@@ -20,6 +21,8 @@ from espalier.kube.objects import Object, readable
 
 PAUSE = 0.2
 """Seconds between two renderings: what changes together is pushed together."""
+FIRST_PAINT = 2.0
+"""Seconds for which a page waits for the objects of what nobody has looked at yet."""
 AGAIN = 1.0
 """Seconds after which a view looks at what comes without an event: errors of requests, silence."""
 _AT_ONCE = 50
@@ -34,6 +37,8 @@ class View(ABC):
         self.frame = frame
         self._watched = watched
         self._wake = asyncio.Event()
+        self._subscriptions: list[Callable[[], None]] = []
+        """Of caches that outlive it."""
 
     def mark(self) -> None:
         """Have it rendered again soon."""
@@ -57,6 +62,24 @@ class View(ABC):
         """Render what has changed."""
         self.feed.put(frames.banner(self._watched.banner()))
         await self.render()
+
+    def works(self) -> list[Coroutine[None, None, None]]:
+        """All that keeps it up to date, each until cancelled."""
+        return [self.run()]
+
+    def close(self) -> None:
+        """End it, once its works are cancelled."""
+        for unsubscribe in self._subscriptions:
+            unsubscribe()
+
+    async def wait_filled(self) -> None:
+        """Wait for its first content, but not for long."""
+        await self.update()
+
+    @property
+    def absence(self) -> str:
+        """A sentence if what it shows does not exist; else empty."""
+        return ""
 
     @abstractmethod
     async def render(self) -> None:

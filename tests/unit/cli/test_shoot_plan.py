@@ -21,9 +21,9 @@ from espalier.api.meta import ObjectMeta, Tree
 from espalier.cli.backups.election_times import read_times
 from espalier.cli.kit.failures import Usage
 from espalier.cli.programs.garden import config_of
-from espalier.cli.shoots.shoot_moves import failure, has_settled, pending_tasks
 from espalier.cli.shoots.shoot_plan import Plan, Seen, bad_case, good_case
 from espalier.kube.objects import Object, encode_json
+from espalier.shoots.garden.operations import failure, has_settled, pending_tasks
 
 
 def seed(name: str, ready: str = "True") -> Seed:

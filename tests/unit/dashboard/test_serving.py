@@ -19,6 +19,8 @@ from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
 from espalier.api.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.gardener.seed import Seed
+from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.apiserver.server import Server
@@ -29,6 +31,7 @@ from espalier.dashboard.opened import MOST
 from espalier.dashboard.plans import Plan
 from espalier.dashboard.serving import MOST_STREAMS, Dashboard
 from espalier.kube.client import Client, PatchType
+from espalier.kube.discovery import Discovery
 from espalier.kube.errors import Unreachable
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import ADMIN, Request, Response, Stream, Transport, User
@@ -121,16 +124,18 @@ class Served:
 
 
 @asynccontextmanager
-async def served(*, user: User = ADMIN, namespaces: Sequence[str] = (), kinds: Any = None) -> AsyncIterator[Served]:
+async def served(
+    *, user: User = ADMIN, namespaces: Sequence[str] = (), kinds: Any = None, garden: bool = False
+) -> AsyncIterator[Served]:
     now = lambda: datetime.now(UTC)  # noqa: E731
     server = Server(MemoryStore(), now=now, random=random.Random(1))
     await server.start()
     admin = Client(InProcessTransport(server))
-    for kind in (Cluster, EKSARelease, Bundles) if kinds is None else kinds:
+    for kind in (Seed, Shoot) if garden else (Cluster, EKSARelease, Bundles) if kinds is None else kinds:
         await admin.create(CUSTOM_RESOURCE_DEFINITION, crd_of(kind))
     transport = Broken(InProcessTransport(server, user))
     client = Client(ReadOnly(transport))
-    observation = Observation(client, SystemClock(), tuple(namespaces), ())
+    observation = Observation(client, SystemClock(), tuple(namespaces), await Discovery(admin).resources())
     dashboard = Dashboard(observation, server="api.example:6443", planner=no_plan)
     try:
         async with (
@@ -378,3 +383,61 @@ async def test_more_clusters_than_allowed_are_not_watched() -> None:
         await eventually(status, lambda found: found == 200)
         for reader in readers:
             reader.close()
+
+
+def shoot(name: str, **spec: Any) -> Tree:
+    return {
+        "apiVersion": Shoot.resource.api_version,
+        "kind": "Shoot",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"provider": {"type": "local"}, "kubernetes": {"version": "1.35.4"}, "seedName": "east", **spec},
+    }
+
+
+async def test_garden_shows_shoots_first_and_follows_them() -> None:
+    async with served(garden=True) as env:
+        await env.admin.create(Shoot.resource, shoot("apple"))
+        await env.open()
+        page = await eventually(env.page, lambda page: "h/default/apple" in page)
+        assert "<h1>Shoots</h1>" in page
+        assert "Clusters" not in page
+        async with asyncio.timeout(20):
+            stream = env.changes("events/shoots")
+            await anext(stream)
+            await env.admin.create(Shoot.resource, shoot("pear"))
+            changes = await anext(stream)
+            assert [put[0] for put in changes["put"]] == ["h/default/pear", "summary"]
+            await stream.aclose()
+
+
+async def test_page_of_a_shoot_follows_its_moves() -> None:
+    async with served(garden=True) as env:
+        await env.admin.create(Shoot.resource, shoot("apple"))
+        await env.admin.patch(
+            Shoot.resource,
+            "apple",
+            "default",
+            patch={"status": {"seedName": "east"}},
+            type=PatchType.MERGE,
+            subresource="status",
+        )
+        await env.open()
+        await eventually(env.page, lambda page: "h/default/apple" in page)
+        page = await env.page("shoots/default/apple")
+        assert "No move has happened" in page
+        await env.admin.patch(
+            Shoot.resource, "apple", "default", patch={"spec": {"seedName": "west"}}, type=PatchType.MERGE
+        )
+        await eventually(
+            lambda: env.page("shoots/default/apple"), lambda page: "a move from east to west is requested" in page
+        )
+        async with env.session.get(f"{env.origin}{env.root}shoots/default/nobody") as response:
+            assert response.status == 404
+
+
+async def test_seeds_that_may_not_be_listed_leave_the_rest() -> None:
+    async with served(garden=True, user=NOBODY) as env:
+        await env.open()
+        page = await eventually(env.page, lambda page: page.count("you may not list") == 3)
+        assert "Seeds are not shown: you may not list seeds.core.gardener.cloud" in page
+        assert "Leases of seeds are not shown" in page

@@ -17,9 +17,9 @@ from espalier.api.meta import Tree
 from espalier.api.spans import span
 from espalier.cli.kit import output
 from espalier.cli.kit.layout import Table
-from espalier.cli.shoots.shoot_moves import pending_tasks
 from espalier.cli.shoots.shoot_plan import Plan, Times
 from espalier.kube.objects import Object
+from espalier.shoots.garden.operations import pending_tasks
 
 SHOOTS = Table(("Namespace", "Name", "Seed", "Operation", "State", "Progress"))
 FACTS = Table(("Shoot", ""), sentences=(1,), as_written=(1,))

@@ -40,10 +40,10 @@ def id_of(section: str) -> str:
     return f"s{SECTIONS.index(section)}-{section}"
 
 
-def section(name: str, title: str, *content: Node, note: Node = None) -> str:
+def section(name: str, title: str, *content: Node, note: Node = None, id_: str = "") -> str:
     """A section with its heading; its content may be empty."""
     return html(
-        h.section(id=id_of(name), class_=f"section {name}", aria_labelledby=f"h-{name}")[
+        h.section(id=id_ or id_of(name), class_=f"section {name}", aria_labelledby=f"h-{name}")[
             h.h2(id=f"h-{name}")[title, " " if note else None, h.span(".note")[note] if note else None], content
         ]
     )

@@ -41,9 +41,15 @@ def path_of(key: Key) -> str:
     return f"clusters/{quote(key.namespace, safe='')}/{quote(key.name, safe='')}"
 
 
-def table(columns: Sequence[tuple[str, str]], name: str, place: str, rows: Node) -> h.Element:
-    """A table that is sorted and filtered in the browser. Its roles are explicit, as its layout is a grid's."""
-    return h.table(role="table", class_=f"rows many {name}", data_rows=place, aria_label=name.capitalize())[
+def table(columns: Sequence[tuple[str, str]], name: str, place: str, rows: Node, *, filtered: bool) -> h.Element:
+    """A table that is sorted in the browser, and may be filtered there. Roles are explicit: its layout is a grid."""
+    return h.table(
+        role="table",
+        class_=f"rows many {name}",
+        data_rows=place,
+        data_filtered="" if filtered else None,
+        aria_label=name.capitalize(),
+    )[
         h.thead(role="rowgroup")[
             h.tr(role="row")[
                 (
@@ -173,5 +179,5 @@ def content(feed: Feed, total: int) -> Sequence[Node]:
             h.span("#count", role="status", data_noun="cluster")[counted(total, "cluster")],
         ],
         h.div("#notice-place")[made(feed.of("notice-place"))],
-        table(COLUMNS, "clusters", PLACE, made(feed.of(PLACE))),
+        table(COLUMNS, "clusters", PLACE, made(feed.of(PLACE)), filtered=True),
     )

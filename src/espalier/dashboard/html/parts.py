@@ -8,7 +8,7 @@ from typing import TypeAlias
 import htpy as h
 
 from espalier.api import conditions
-from espalier.api.printable import quoted
+from espalier.api.printable import printable, quoted
 from espalier.api.spans import span
 from espalier.dashboard.health import Health, State
 
@@ -66,8 +66,11 @@ def text(value: str, most: int = 400) -> str:
 
 
 def html(element: h.Element) -> str:
-    """The HTML of an element, as plain text: what is put into a page as HTML must say so (`page.made`)."""
-    return "".join(element.iter_chunks())
+    """The HTML of an element, as plain text: what is put into a page as HTML must say so (`page.made`).
+
+    Wherever somebody's text stands in it, it steers neither direction nor terminals.
+    """
+    return printable("".join(element.iter_chunks()))
 
 
 def labelled(name: str, value: Node) -> h.Element | None:
@@ -80,5 +83,5 @@ def labelled(name: str, value: Node) -> h.Element | None:
 def cell(label: str, *content: Node, class_: str = "", sort: str | int | None = None) -> h.Element:
     """A cell of a table. `label` is shown where rows are cards; `sort` is what the column is sorted by."""
     return h.td(
-        role="cell", class_=class_ or None, data_label=label, data_sort=None if sort is None else str(sort)[:80]
+        role="cell", class_=class_ or None, data_label=label, data_sort=None if sort is None else text(str(sort), 80)
     )[content]

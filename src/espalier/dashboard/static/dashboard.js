@@ -138,6 +138,7 @@ function remember() {
 
 class Table {
   constructor(element) {
+    this.isFiltered = element.dataset.filtered !== undefined;
     this.rows = document.getElementById(element.dataset.rows);
     this.heads = [...element.querySelectorAll("th")];
     this.key = `sort-${element.dataset.rows}`;
@@ -185,6 +186,7 @@ class Table {
   }
 
   filter() {
+    if (!this.isFiltered) return;
     const words = (filter?.value ?? "").toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0;
     for (const row of this.rows.rows) {
