@@ -109,13 +109,19 @@ function span(seconds) {
   return `${Math.max(0, Math.floor(seconds))}s`;
 }
 
+/** When the text of each time changes next: of a thousand rows, few have to be looked at each second. */
+const due = new WeakMap();
+
 function tick() {
   const now = Date.now();
   for (const time of document.getElementsByTagName("time")) {
+    if (now < due.get(time)) continue;
     const at = Date.parse(time.dateTime);
-    if (Number.isNaN(at)) continue;
-    const text = span(time.dataset.until === undefined ? (now - at) / 1000 : (at - now) / 1000);
-    if (time.textContent !== text) time.textContent = text;
+    const seconds = time.dataset.until === undefined ? (now - at) / 1000 : (at - now) / 1000;
+    const [, size] = UNITS.find(([, size]) => seconds >= 2 * size) ?? UNITS.at(-1);
+    due.set(time, Number.isNaN(at) ? Infinity : now + (time.dataset.until === undefined ? 1000 * (size - (seconds % size)) : 1000));
+    const text = span(seconds);
+    if (!Number.isNaN(at) && time.textContent !== text) time.textContent = text;
   }
 }
 
