@@ -42,14 +42,15 @@ class Archive:
     """An archive of images."""
 
     def __init__(self, place: Path) -> None:
-        self._tar = tarfile.open(place)  # noqa: SIM115  closed with its object
+        self._place = place
         self.index: list[dict[str, Any]] = json.loads(self.file("index.json"))["manifests"]
 
     def file(self, name: str) -> bytes:
         """The content of a file."""
-        file = self._tar.extractfile(name)
-        assert file is not None
-        return file.read()
+        with tarfile.open(self._place) as tar:
+            file = tar.extractfile(name)
+            assert file is not None
+            return file.read()
 
     def blob(self, descriptor: dict[str, Any]) -> bytes:
         """The content that a descriptor leads to."""
