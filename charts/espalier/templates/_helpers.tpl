@@ -5,3 +5,7 @@
 {{- if or $image.tag (not $image.digest) }}:{{ $image.tag | default .Chart.AppVersion }}{{ end -}}
 {{- with $image.digest }}@{{ . }}{{ end -}}
 {{- end -}}
+{{- define "espalier.webhookSecret" -}}
+{{- $issued := ternary "espalier-webhook-certificate" "" .Values.webhooks.certManager.enabled -}}
+{{- .Values.webhooks.secretName | default $issued -}}
+{{- end -}}

@@ -1,5 +1,7 @@
 """The serving certificate of the webhooks: self-signed, stored in a Secret, renewed in time, trusted through caBundle.
 
+Or somebody else issues it, such as cert-manager: then the Secret is only read.
+
 All replicas share one Secret. A replica that finds it missing or due for renewal creates a new one; the write is
 conditional, so that the first of two concurrent ones wins. API servers trust a new authority before any replica serves
 a certificate of it, and the old one stays trusted until it expires.
@@ -16,7 +18,8 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 import structlog
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
 from espalier.api.core import (
     MUTATING_WEBHOOK_CONFIGURATION,
@@ -60,12 +63,16 @@ class Registration(Protocol):
         """Have callers trust these authorities."""
 
 
+class CertificateUnusable(KubeError):
+    """The Secret that somebody else writes has no certificate that can be served. The message says why."""
+
+
 class ServingCertificate:
     """Maintains the Secret and the caBundles; a controller with its own caches that runs on every replica.
 
     `names` are the DNS names and addresses by which API servers reach the webhooks. `validating` and `mutating` name
     the webhook configurations whose caBundles it sets; it watches and writes no others. `registrations` get the same
-    authorities. `serve` is called with each new pair.
+    authorities. `serve` is called with each new pair. With `issued`, somebody else writes and renews the Secret.
     """
 
     def __init__(
@@ -82,10 +89,12 @@ class ServingCertificate:
         rng: random.Random | None = None,
         lifetime: Lifetime | None = None,
         secret_name: str = SECRET_NAME,
+        issued: bool = False,
     ) -> None:
         self._client = client
         self._key = Key(namespace, secret_name)
         self._names = tuple(names)
+        self._issued = issued
         self._serve = serve
         self._clock = clock
         self._rng = rng
@@ -127,6 +136,11 @@ class ServingCertificate:
     async def _ensure(self, key: Key) -> Outcome:
         now = self._clock.now()
         secret = self._secrets.get(key)
+        if self._issued:
+            serving, trusted = self._read_issued(secret, now)
+            await self._use(serving, trusted)
+            expires_in = (serving.not_after - now).total_seconds()
+            return Wait("CertificateValid", "waiting for others to renew the certificate", after=max(expires_in, 1.0))
         stored = _read(secret) if secret is not None else None
         if secret is None:
             stored = self._renewed(None, now)
@@ -134,17 +148,45 @@ class ServingCertificate:
         elif stored is None or not stored.is_valid_for(self._names, now):
             stored = self._renewed(stored, now)
             self._secrets.wrote(await self._write(secret, stored))
-        for resource, cache in self._configurations:
-            for configuration in cache.list():
-                await self._trust(resource, cache, configuration, stored.trusted)
-        for registration in self._registrations:
-            await registration.trust(stored.trusted)
-        if stored.serving.certificate != self._served:
-            self._served = stored.serving.certificate
-            self._serve(stored.serving)
-            _log.info("loaded the serving certificate", not_after=stored.serving.not_after.isoformat())
+        await self._use(stored.serving, stored.trusted)
         renew_in = (stored.renew_at - now).total_seconds()
         return Wait("CertificateValid", "waiting for the renewal of the serving certificate", after=max(renew_in, 1.0))
+
+    async def _use(self, serving: KeyPair, trusted: bytes) -> None:
+        """Have callers trust these authorities, and then serve this pair."""
+        for resource, cache in self._configurations:
+            for configuration in cache.list():
+                await self._trust(resource, cache, configuration, trusted)
+        for registration in self._registrations:
+            await registration.trust(trusted)
+        if serving.certificate != self._served:
+            self._served = serving.certificate
+            self._serve(serving)
+            _log.info("loaded the serving certificate", not_after=serving.not_after.isoformat())
+
+    def _read_issued(self, secret: Object | None, now: datetime) -> tuple[KeyPair, bytes]:
+        """The pair that somebody else issued, and the authorities to trust. Raises `CertificateUnusable`."""
+        name = f"Secret {self._key.namespace}/{self._key.name}"
+        if secret is None:
+            raise CertificateUnusable(f"{name}: found none; create it, or have cert-manager do so")
+        data = secret.decode(Secret).data
+        if missing := [key for key in ("tls.crt", "tls.key", "ca.crt") if not data.get(key)]:
+            raise CertificateUnusable(f"{name}: found no {', '.join(missing)}; needed are tls.crt, tls.key and ca.crt")
+        serving = KeyPair(data["tls.crt"], data["tls.key"])
+        try:
+            names, not_after = _names(serving.x509), serving.not_after
+            key = load_pem_private_key(serving.key, password=None)
+            x509.load_pem_x509_certificates(data["ca.crt"])
+        except (ValueError, TypeError, x509.ExtensionNotFound, UnsupportedAlgorithm) as error:
+            raise CertificateUnusable(f"{name}: found no valid PEM ({type(error).__name__}); replace it") from None
+        if key.public_key() != serving.x509.public_key():
+            raise CertificateUnusable(f"{name}: found a tls.key that is not of tls.crt; replace one of them")
+        if self._names[0] not in names:
+            named = ", ".join(names[:5])
+            raise CertificateUnusable(f"{name}: found a certificate for {named}; needed is one for {self._names[0]}")
+        if not_after <= now:
+            raise CertificateUnusable(f"{name}: found a certificate that ended {not_after.isoformat()}; renew it")
+        return serving, data["ca.crt"]
 
     def _renewed(self, stored: StoredCertificates | None, now: datetime) -> StoredCertificates:
         """A new serving pair; with a new authority if the old one is unusable or due for renewal."""

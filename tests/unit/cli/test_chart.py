@@ -16,6 +16,7 @@ from espalier.api.meta import Tree
 from espalier.cli.install import chart, chart_values, commands
 from espalier.cli.install.templates import Template
 from espalier.cli.main import run
+from espalier.cli.programs.webhook_configurations import SERVICE_NAMES
 from tests.support.servers import helm
 from tests.support.servers.helm import CHART, Helm, sets, trees_of
 
@@ -85,6 +86,7 @@ SAME: dict[str, tuple[tuple[str, ...], Tree]] = {
     "--namespace of the system": (("--namespace", SYSTEM_NAMESPACE), {"namespaces": [SYSTEM_NAMESPACE]}),
     "--in-place": (("--in-place", "hooks"), {"inPlace": "hooks"}),
     "--management-cluster": (("--management-cluster", "default/1"), {"managementCluster": "default/1"}),
+    "--webhook-secret": (("--webhook-secret", "issued"), {"webhooks.secretName": "issued"}),
     "--image-pull-secret": (
         ("--image-pull-secret", "a", "--image-pull-secret", "b"),
         {"imagePullSecrets": [{"name": "a"}, {"name": "b"}]},
@@ -234,6 +236,38 @@ def test_helm_lint_finds_nothing(tmp_path: Path) -> None:
     assert "WARNING" not in ended.output
 
 
+def issuing(folder: Path, values: Tree) -> tuple[list[Tree], list[str]]:
+    """Objects of cert-manager, and the arguments of the manager."""
+    trees = rendered(folder, values)
+    (deployed,) = (tree for (kind, *_), tree in trees.items() if kind == "Deployment")
+    arguments: list[str] = deployed["spec"]["template"]["spec"]["containers"][0]["args"]
+    return [tree for tree in trees.values() if tree["apiVersion"] == "cert-manager.io/v1"], arguments
+
+
+@helm.NEEDED
+def test_cert_manager_issues_for_the_names_of_the_service(tmp_path: Path) -> None:
+    trees, arguments = issuing(tmp_path, {"webhooks.certManager.enabled": True})
+    (serving,) = (tree for tree in trees if "dnsNames" in tree["spec"])
+    assert serving["spec"]["dnsNames"] == SERVICE_NAMES.split(",")
+    assert arguments[-2:] == ["--webhook-secret", serving["spec"]["secretName"]]
+    names = {tree["metadata"]["name"] for tree in trees if tree["kind"] == "Issuer"}
+    referred = {tree["spec"]["issuerRef"]["name"] for tree in trees if tree["kind"] == "Certificate"}
+    assert referred == names
+    (authority,) = (tree for tree in trees if "ca" in tree["spec"])
+    (root,) = (tree for tree in trees if tree["spec"].get("isCA"))
+    assert authority["spec"]["ca"]["secretName"] == root["spec"]["secretName"]
+    assert serving["spec"]["issuerRef"]["name"] == authority["metadata"]["name"]
+
+
+@helm.NEEDED
+def test_an_issuer_of_the_user_takes_the_place_of_ours(tmp_path: Path) -> None:
+    reference = {"name": "corporate", "kind": "ClusterIssuer"}
+    values = {"webhooks.certManager": {"enabled": True, "issuerRef": reference}, "webhooks.secretName": "mine"}
+    (serving,), arguments = issuing(tmp_path, values)
+    assert serving["spec"]["issuerRef"] == reference
+    assert serving["spec"]["secretName"] == arguments[-1] == "mine"
+
+
 WRONG: list[tuple[Tree, str]] = [
     ({"replicas": "two"}, "/replicas"),
     ({"repilcas": 3}, "repilcas"),
@@ -250,6 +284,7 @@ WRONG: list[tuple[Tree, str]] = [
     ({"commonLabels": {"app.kubernetes.io/name": "a"}}, "/commonLabels/app.kubernetes.io~1name"),
     ({"nodeSelector": {"a": 1}}, "/nodeSelector/a"),
     ({"inPlace": "never"}, "'annotations', 'hooks'"),
+    ({"webhooks.secretName": "A_B"}, "/webhooks/secretName"),
     ({"extraArgs": ["manager"]}, "/extraArgs/0"),
     ({"metrics.namespaces": []}, "/metrics/namespaces"),
     ({"metrics.serviceMonitor.enabled": True}, "metrics.serviceMonitor.enabled: found true without metrics.enabled"),

@@ -14,6 +14,7 @@ from espalier.cli.install import chart_values, deployment, manifests
 from espalier.cli.install.templates import Template
 from espalier.cli.kit import distribution, output
 from espalier.cli.kit.distribution import NAME as DISTRIBUTION
+from espalier.cli.programs.webhook_configurations import SERVICE_NAMES
 from espalier.providers.registry import PROVIDERS
 
 NAME = "espalier"
@@ -24,6 +25,7 @@ OLDEST_KUBERNETES = "1.30.0"
 _ANY = "any"
 """A namespace in trees, instead of which the chart has those of its values."""
 _NAMESPACES = "$.Values.namespaces | uniq"
+_SECRET = f'include "{NAME}.webhookSecret" $'
 _RESTRICTED, _HOOKS = "$.Values.namespaces", f'eq $.Values.inPlace "{FrontEnd.HOOKS}"'
 
 _HELPERS = f"""\
@@ -34,6 +36,10 @@ registry.example.com/espalier; give it by --set image.repository=NAME" -}}}}
 {{{{- required $missing $image.repository -}}}}
 {{{{- if or $image.tag (not $image.digest) }}}}:{{{{ $image.tag | default .Chart.AppVersion }}}}{{{{ end -}}}}
 {{{{- with $image.digest }}}}@{{{{ . }}}}{{{{ end -}}}}
+{{{{- end -}}}}
+{{{{- define "{NAME}.webhookSecret" -}}}}
+{{{{- $issued := ternary "{chart_values.WEBHOOK_SECRET}" "" .Values.webhooks.certManager.enabled -}}}}
+{{{{- .Values.webhooks.secretName | default $issued -}}}}
 {{{{- end -}}}}
 """
 
@@ -78,6 +84,7 @@ def files() -> dict[str, str]:
         "templates/rights.yaml": _rights(),
         "templates/webhooks.yaml": _webhooks(),
         "templates/manager.yaml": _manager(),
+        "templates/certificate.yaml": _certificate(),
         "templates/metrics.yaml": _metrics(),
     }
 
@@ -228,10 +235,45 @@ def _set_deployment(template: Template, deployed: Tree) -> None:
         *template.items(
             f'if ne $.Values.inPlace "{FrontEnd.ANNOTATIONS}"', ["--in-place", template.value("$.Values.inPlace")]
         ),
+        *template.items(f"with {_SECRET}", ["--webhook-secret", template.value(". | quote")]),
         *template.items("range $.Values.extraArgs", [template.value(". | quote")]),
     ]
     *ports, metrics = container["ports"]
     container["ports"] = [*ports, *template.items("if $.Values.metrics.enabled", [metrics])]
+
+
+def _certificate() -> str:
+    """The Certificate of the webhooks for cert-manager, and an authority for it, unless the user names an issuer."""
+    template = Template()
+    name, authority = chart_values.WEBHOOK_SECRET, "espalier-webhook-authority"
+    root = {
+        "isCA": True,
+        "commonName": authority,
+        "secretName": authority,
+        "duration": "87600h",
+        "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Never"},
+        "issuerRef": {"name": f"{authority}-root"},
+    }
+    own = [
+        _cert_manager("Issuer", f"{authority}-root", {"selfSigned": {}}),
+        _cert_manager("Certificate", authority, root),
+        _cert_manager("Issuer", authority, {"ca": {"secretName": authority}}),
+    ]
+    serving = {
+        "secretName": template.value(f"{_SECRET} | quote"),
+        "dnsNames": SERVICE_NAMES.split(","),
+        "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always"},
+        "issuerRef": template.block(f'$.Values.webhooks.certManager.issuerRef | default (dict "name" "{authority}")'),
+    }
+    enabled, named = "$.Values.webhooks.certManager.enabled", "$.Values.webhooks.certManager.issuerRef"
+    return _text(template, [_cert_manager("Certificate", name, serving)], f"if {enabled}") + _text(
+        template, own, f"if and {enabled} (not {named})"
+    )
+
+
+def _cert_manager(kind: str, name: str, spec: Tree) -> Tree:
+    metadata = {"name": name, "namespace": SYSTEM_NAMESPACE}
+    return {"apiVersion": "cert-manager.io/v1", "kind": kind, "metadata": metadata, "spec": spec}
 
 
 def _metrics() -> str:

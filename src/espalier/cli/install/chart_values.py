@@ -16,6 +16,8 @@ from espalier.cli.install.deployment import MEMORY_LIMIT, MEMORY_REQUEST, MONITO
 from espalier.cli.kit import output
 
 NAMESPACE = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+OBJECT_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+WEBHOOK_SECRET = "espalier-webhook-certificate"  # noqa: S105  the name of a Secret
 POD_LABEL = "app.kubernetes.io/name"
 
 _QUANTITY = {"type": ["string", "number"], "pattern": f"^{QUANTITY.pattern}$"}
@@ -146,6 +148,26 @@ VALUES = (
         "How machines are upgraded in place, as for `espalier manager --in-place`.",
         _words(tuple(FrontEnd)),
     ),
+    Value(
+        "webhooks.secretName",
+        "",
+        "Secret with the webhooks' certificate (tls.crt, tls.key, ca.crt), which you issue and renew. Default: the "
+        "manager issues its own.",
+        {"type": "string", "pattern": f"^({OBJECT_NAME})?$", "maxLength": 253},
+    ),
+    Value(
+        "webhooks.certManager.enabled",
+        False,
+        f"Have cert-manager issue the certificate, into `webhooks.secretName` or {WEBHOOK_SECRET}.",
+        _BOOLEAN,
+    ),
+    Value(
+        "webhooks.certManager.issuerRef",
+        {},
+        "Issuer of the certificate, as in a Certificate. It has to give a ca.crt. Default: one with an authority of "
+        "its own, which the chart adds.",
+        _OBJECT,
+    ),
     Value("extraArgs", [], "Further flags of `espalier manager`, such as --log-level=debug.", _strings("^--[a-z]")),
     Value("metrics.enabled", False, "Serve metrics on port 8080 of the pods.", _BOOLEAN),
     Value(
@@ -198,6 +220,7 @@ OF_FLAGS = {
     "--namespace": "namespaces",
     "--in-place": "inPlace",
     "--management-cluster": "managementCluster",
+    "--webhook-secret": "webhooks.secretName",
     "--image-pull-secret": "imagePullSecrets",
     "--node-selector": "nodeSelector",
     "--toleration": "tolerations",

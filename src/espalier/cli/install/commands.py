@@ -77,6 +77,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
     metavar="NAMESPACE/NAME",
     help="Cluster that represents the management cluster; adds the ConfigMap that names it.",
 )
+@flags.webhook_secret
 @click.option(
     "--kubeconfig-copies",
     is_flag=True,
@@ -99,6 +100,7 @@ def manifests(
     namespace: Sequence[str],
     in_place: FrontEnd,
     management_cluster: str,
+    webhook_secret: str,
     kubeconfig_copies: bool,
     seed: str,
     beside_gardener: bool,
@@ -145,6 +147,7 @@ def manifests(
         raise Usage(f"--beside-gardener: found with --of {of}, allowed is --of garden")
     if of is not Of.MANAGER:
         others = {"--namespace": namespace, "--in-place": in_place is not FrontEnd.ANNOTATIONS}
+        others |= {"--webhook-secret": webhook_secret}
         others |= {"--management-cluster": management_cluster, "--kubeconfig-copies": kubeconfig_copies}
         for flag, is_given in others.items():
             if is_given:
@@ -157,12 +160,17 @@ def manifests(
     if bool(image) == bool(webhook_url):
         raise Usage("give either --image (a manager in the cluster) or --webhook-url (one outside of it)")
     _check_url(webhook_url)
+    if webhook_secret:
+        flags.check_name("--webhook-secret", webhook_secret, flags.SECRET_OF_WEBHOOKS)
+        if not image:
+            raise Usage("--webhook-secret: found without --image; give it to the manager that --webhook-url leads to")
     trees = manager.everything(
         image=image,
         webhook_url=webhook_url,
         namespaces=namespaces,
         in_place=in_place,
         management_cluster=management_cluster,
+        webhook_secret=webhook_secret,
         pods=pods,
     )
     _output(trees, format, output_dir)

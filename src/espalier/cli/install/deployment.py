@@ -35,7 +35,6 @@ MEMORY_REQUEST, LEAST_MEMORY, MEMORY_LIMIT = "128Mi", "256Mi", "2Gi"
 
 MONITORING = "monitoring"
 _KEY, _VALUE = re.compile(LABEL_NAME), re.compile(LABEL_VALUE)
-_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -167,9 +166,9 @@ def _read(
     if is_restricted and not metrics:
         raise Usage("--metrics-namespace: found without --metrics, which serves metrics; give both, or neither")
     if priority_class:
-        _check_name("--priority-class", priority_class, "a PriorityClass, such as system-cluster-critical")
+        flags.check_name("--priority-class", priority_class, "a PriorityClass, such as system-cluster-critical")
     for name in image_pull_secret:
-        _check_name("--image-pull-secret", name, f"a Secret in {SYSTEM_NAMESPACE}, such as registry-credentials")
+        flags.check_name("--image-pull-secret", name, f"a Secret in {SYSTEM_NAMESPACE}, such as registry-credentials")
     return Pods(
         image_pull_secrets=tuple(dict.fromkeys(image_pull_secret)),
         node_selector=dict(_selected(text) for text in node_selector),
@@ -179,11 +178,6 @@ def _read(
         memory_limit=_memory(memory_limit),
         metrics_from=flags.namespaces(metrics_namespace, "--metrics-namespace") if metrics else (),
     )
-
-
-def _check_name(flag: str, name: str, example: str) -> None:
-    if not _NAME.fullmatch(name):
-        raise Usage(f"{flag}: found {name!r}, allowed is the name of {example}")
 
 
 def _selected(text: str) -> tuple[str, str]:

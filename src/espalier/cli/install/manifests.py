@@ -43,6 +43,7 @@ def everything(
     namespaces: Sequence[str] = (),
     in_place: FrontEnd = FrontEnd.ANNOTATIONS,
     management_cluster: str = "",
+    webhook_secret: str = "",
     pods: deployment.Pods | None = None,
 ) -> list[Tree]:
     """All objects of an installation, whose manager runs in the cluster (`image`) or is reached at a URL.
@@ -53,7 +54,7 @@ def everything(
         *installed(PROVIDERS, namespaces, in_place),
         *([management(management_cluster)] if management_cluster else []),
         *(tree for _, tree in webhook_configurations(webhook_url, namespaces)),
-        *(deployed(image, namespaces, in_place, pods) if image else []),
+        *(deployed(image, namespaces, in_place, pods, webhook_secret) if image else []),
     ]
 
 
@@ -147,10 +148,12 @@ def deployed(
     namespaces: Sequence[str] = (),
     in_place: FrontEnd = FrontEnd.ANNOTATIONS,
     pods: deployment.Pods | None = None,
+    webhook_secret: str = "",
 ) -> list[Tree]:
     """The manager in the cluster, with its Service and what protects it."""
     share = ["--namespace", ",".join(namespaces)] if namespaces else []
     share += ["--in-place", str(in_place)] if in_place is not FrontEnd.ANNOTATIONS else []
+    share += ["--webhook-secret", webhook_secret] if webhook_secret else []
     manager = deployment.Program(NAME, "manager", ("manager", *share), image, webhook_service=SERVICE)
     return deployment.deployed(manager, pods or deployment.Pods())
 

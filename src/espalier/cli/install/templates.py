@@ -10,9 +10,9 @@ from typing import Any
 from espalier.api.meta import Tree
 from espalier.cli.kit import output
 
-_PLACEHOLDER = r"HELM-MARK-(\d+)-"
-_LINE = re.compile(rf"(?P<indent> *)(?:- {_PLACEHOLDER}|{_PLACEHOLDER}: null)")
-_BLOCK = re.compile(rf"(?P<indent> *)(?P<dash>- )?(?P<key>[^ ]+: ){_PLACEHOLDER}")
+_PLACE = r"HELMMARK(\d+)X"
+_LINE = re.compile(rf"(?P<indent> *)(?:- {_PLACE}|{_PLACE}: null)")
+_BLOCK = re.compile(rf"(?P<indent> *)(?P<dash>- )?(?P<key>[^ ]+: ){_PLACE}")
 
 
 class _Kind(Enum):
@@ -56,7 +56,7 @@ class Template:
 
     def _mark(self, kind: _Kind, text: str) -> str:
         self._marked.append((kind, text))
-        return f"HELM-MARK-{len(self._marked) - 1}-"
+        return f"HELMMARK{len(self._marked) - 1}X"
 
     def _written(self, line: str) -> str:
         line = line.replace("{{", '{{ "{{" }}')
@@ -71,4 +71,4 @@ class Template:
                 indent = len(block["indent"]) + len(block["dash"] or "") + 2
                 key = block["key"].rstrip()
                 return f"{block['indent']}{block['dash'] or ''}{key} {{{{- toYaml ({text}) | nindent {indent} }}}}"
-        return re.sub(_PLACEHOLDER, lambda mark: f"{{{{ {self._marked[int(mark[1])][1]} }}}}", line)
+        return re.sub(_PLACE, lambda mark: f"{{{{ {self._marked[int(mark[1])][1]} }}}}", line)

@@ -203,6 +203,23 @@ watched_namespaces = click.option(
     help="Only Clusters in these namespaces; comma-separated, or repeat the flag. Default: all.",
 )
 
+SECRET_OF_WEBHOOKS = "a Secret in eksa-system, such as webhook-certificate"  # noqa: S105  words
+webhook_secret = click.option(
+    "--webhook-secret",
+    default="",
+    metavar="NAME",
+    help="Secret in eksa-system with the webhooks' certificate (tls.crt, tls.key, ca.crt), which somebody else issues "
+    "and renews, such as cert-manager. Default: the manager issues its own.",
+)
+
+_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+
+def check_name(flag: str, name: str, example: str) -> None:
+    """Raises `Usage` for what can't be the name of an object, of which there is an example."""
+    if not _NAME.fullmatch(name):
+        raise Usage(f"{flag}: found {name!r}, allowed is the name of {example}")
+
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 

@@ -13,7 +13,7 @@ from espalier.clusters.design.layers import LAYERS, Layer
 from espalier.clusters.design.provider import Providers, infrastructures
 from espalier.clusters.observe.settling import SETTLE_TIME
 from espalier.releases import Uninstalled
-from espalier.runtime.certificates import ServingCertificate
+from espalier.runtime.certificates import SECRET_NAME, ServingCertificate
 from espalier.runtime.component import Component
 from espalier.runtime.controller import RESYNC
 from espalier.runtime.manager import Manager
@@ -50,8 +50,12 @@ def of_manager(
     )
 
 
-def certify(manager: Manager, webhooks: Webhooks, names: Sequence[str], hooks_at: Tree | None) -> None:
+def certify(
+    manager: Manager, webhooks: Webhooks, names: Sequence[str], hooks_at: Tree | None, secret: str = ""
+) -> None:
     """Serve the webhooks with a certificate for these names, and have the API servers that call them trust it.
+
+    It is that of a `secret` that somebody else writes, or one that is issued here.
 
     With `hooks_at` (`{"url": …}` or `{"service": …}`), Cluster API calls the runtime hooks there.
     """
@@ -65,4 +69,6 @@ def certify(manager: Manager, webhooks: Webhooks, names: Sequence[str], hooks_at
         registrations=[Extension(client, hooks_at)] if hooks_at is not None else [],
         serve=webhooks.use,
         clock=manager.clock,
+        secret_name=secret or SECRET_NAME,
+        issued=bool(secret),
     )

@@ -88,6 +88,7 @@ USER_AGENT = "espalier-manager"
     help="https://HOST:PORT of the runtime hooks, for a manager that runs outside the cluster.",
 )
 @processes.webhook_names(SERVICE_NAMES)
+@flags.webhook_secret
 @processes.webhook_client_ca
 @processes.health_address
 @processes.metrics_address
@@ -109,6 +110,7 @@ async def manager(
     webhook_address: str,
     hooks_url: str,
     webhook_names: str,
+    webhook_secret: str,
     webhook_client_ca: Path | None,
     health_address: str,
     metrics_address: str,
@@ -131,6 +133,8 @@ async def manager(
     if uses_hooks and not webhook_at:
         raise Usage("--in-place hooks: hooks are served at the webhook address; give --webhook-address as well")
     hooks_at = _hooks_at(hooks_url)
+    if webhook_secret:
+        flags.check_name("--webhook-secret", webhook_secret, flags.SECRET_OF_WEBHOOKS)
     offered = Releases.load(releases)
     options = Options(tuple(controllers.split(",")), flags.namespaces(namespace), watch_filter)
     async with processes.managed(
@@ -148,7 +152,8 @@ async def manager(
         # reported.
         webhooks = processes.webhooks(webhook_at, webhook_client_ca)
         if webhook_at:
-            components.certify(running, webhooks, webhook_names.split(","), hooks_at if uses_hooks else None)
+            trusting = hooks_at if uses_hooks else None
+            components.certify(running, webhooks, webhook_names.split(","), trusting, webhook_secret)
         installing = InstallReleases(running.client, running.caches, offered)
         made_of = components.of_manager(
             PROVIDERS,
