@@ -13,7 +13,7 @@ from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import ObjectMeta
 from espalier.clusters.act import authenticator_secrets, kubeconfig_copies
 from espalier.clusters.act.context import ClusterContext
-from espalier.clusters.act.step import Decision, Write, decisions_of
+from espalier.clusters.act.step import Decision, Write, decisions_of, render_input_of
 from espalier.clusters.design import names, object_names
 from espalier.clusters.observe.references import GateKey
 from espalier.clusters.observe.rules import messages
@@ -48,9 +48,7 @@ async def fill_authenticator_secrets(ctx: ClusterContext) -> Outcome:
     The keys of its webhook are generated once, because control plane machines use them. The kubeconfig for users of AWS
     follows when there is an API server.
     """
-    render_input = ctx.scope.render_input
-    if render_input is None or ctx.scope.is_settled:
-        return Continue()
+    render_input = render_input_of(ctx.scope)
     for body in drift.without_content(render_input, ctx.scope.capi_objects):
         await ctx.open_gate()
         await authenticator_secrets.fill(ctx, render_input, body.metadata.name)

@@ -179,8 +179,6 @@ class Kustomizations:
                 raise _Failed("PruneFailed", f"{kind}/{namespace}/{name} was not deleted: {error}") from None
 
     async def _leave(self, object_: Object, kustomization: Kustomization) -> Outcome:
-        if FINALIZER not in object_.metadata.finalizers:
-            return Done()
         try:
             policy = kustomization.spec.deletion_policy
             if (
@@ -196,12 +194,12 @@ class Kustomizations:
     async def _report_progress(self, object_: Object, revision: str) -> Object:
         status = dict(object_.tree.get("status") or {})
         message = f"Fetching manifests for revision {revision}, {BY}"
-        progressing = [
+        new = [
             conditions.condition("Ready", "Unknown", PROGRESSING, "Reconciliation in progress"),
             conditions.condition("Reconciling", "True", PROGRESSING, message),
         ]
         return await self._writer.status(
-            Kustomization.resource, object_, status | {"conditions": self._conditions(object_, *progressing)}
+            Kustomization.resource, object_, status | {"conditions": self._conditions(object_, *new)}
         )
 
     async def _report(
@@ -223,11 +221,11 @@ class Kustomizations:
         return await self._writer.status(Kustomization.resource, object_, new_status)
 
     def _conditions(self, object_: Object, *new: Condition) -> object:
-        all_conditions = _conditions(object_)
+        reported = _conditions(object_)
         for condition in new:
             observed = msgspec.structs.replace(condition, observed_generation=object_.metadata.generation)
-            all_conditions = conditions.set(all_conditions, observed, self._clock.now())
-        return msgspec.to_builtins(all_conditions)
+            reported = conditions.set(reported, observed, self._clock.now())
+        return msgspec.to_builtins(reported)
 
 
 def _conditions(object_: Object) -> list[Condition]:
