@@ -52,6 +52,8 @@ async def test_the_requester_is_who_asks(client: Client) -> None:
     [
         ({"request": base64.b64encode(b"nothing").decode()}, "spec.request"),
         ({"usages": []}, "spec.usages"),
+        ({"usages": ["client auth", "nonsense"]}, "spec.usages[1]"),
+        ({"usages": ["Client Auth"]}, "spec.usages[0]"),
         ({"signerName": "plain"}, "spec.signerName"),
         ({"signerName": "kubernetes.io/legacy-unknown"}, "spec.signerName"),
         ({"expirationSeconds": 599}, "spec.expirationSeconds"),
@@ -63,6 +65,21 @@ async def test_a_wrong_request_is_refused(client: Client, spec: Tree, field: str
     details = refusal.value.status.details
     assert details is not None
     assert [cause.field for cause in details.causes] == [field]
+
+
+async def test_known_usages_are_listed_in_a_refusal(client: Client) -> None:
+    with pytest.raises(Invalid) as refusal:
+        await client.create(REQUESTS, body(usages=["nonsense"]))
+    details = refusal.value.status.details
+    assert details is not None
+    (cause,) = details.causes
+    assert cause.reason == "FieldValueNotSupported"
+    assert cause.message.startswith(
+        'Unsupported value: "nonsense": supported values: "any", "cert sign", "client auth",'
+    )
+    usages = cause.message.partition("supported values: ")[2].replace('"', "").split(", ")
+    assert len(usages) == 23
+    await client.create(REQUESTS, body(usages=usages, signerName="example.com/nobody"))
 
 
 async def test_nobody_becomes_administrator(client: Client) -> None:

@@ -28,6 +28,31 @@ MASTERS_SIGNER = SIGNER
 """The signer that never signs for administrators (admission plugin CertificateSubjectRestriction)."""
 
 _SIGNER = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[^/]+")
+_USAGES = (
+    "any",
+    "cert sign",
+    "client auth",
+    "code signing",
+    "content commitment",
+    "crl sign",
+    "data encipherment",
+    "decipher only",
+    "digital signature",
+    "email protection",
+    "encipher only",
+    "ipsec end system",
+    "ipsec tunnel",
+    "ipsec user",
+    "key agreement",
+    "key encipherment",
+    "microsoft sgc",
+    "netscape sgc",
+    "ocsp signing",
+    "s/mime",
+    "server auth",
+    "signing",
+    "timestamping",
+)
 _FINAL = (APPROVED, DENIED, FAILED)
 _REQUEST = "CERTIFICATE REQUEST"
 
@@ -116,6 +141,8 @@ def _check_spec(spec: Tree) -> Iterator[StatusCause]:
         yield failures.required("spec.usages")
     seen: set[str] = set()
     for index, usage in enumerate(usages):
+        if usage not in _USAGES:
+            yield failures.unsupported(f"spec.usages[{index}]", usage, _USAGES)
         if usage in seen:
             yield failures.duplicate(f"spec.usages[{index}]", usage)
         seen.add(usage)
