@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import defaultdict
 from collections.abc import Mapping
 
@@ -11,7 +10,7 @@ from . import services
 from .api import Unreachable
 from .changes import Changes, check_changes
 from .contents import Version, find_version, parse_version
-from .etcd import check_etcd
+from .etcd import MANIFEST, check_etcd, data_folder
 from .host import StepFailed
 from .node import Node
 from .static_pods import MANIFESTS
@@ -185,6 +184,6 @@ def _backups_of_kubeadm(node: Node) -> int:
     """The bytes that kubeadm needs at most for its backups of manifests and etcd's data."""
     if not node.control_plane:
         return 0
-    manifest = node.files.text(f"{MANIFESTS}/etcd.yaml")
-    data = re.search(r"--data-dir=(/[^\s\"',]+)", manifest)
-    return node.files.folder_size(MANIFESTS) + (node.files.folder_size(data[1]) if data else 0)
+    manifest = node.files.text(MANIFEST)
+    data = data_folder(node, manifest) if manifest else ""
+    return node.files.folder_size(MANIFESTS) + (node.files.folder_size(data) if data else 0)

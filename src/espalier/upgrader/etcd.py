@@ -117,14 +117,21 @@ def _is_crossed(node: Node, manifest: str, wanted: str) -> bool:
     return is_target and (present is None or present[:2] < FIRST_WITHOUT)
 
 
+def data_folder(node: Node, manifest: str) -> str:
+    """The folder of etcd's data, in whichever form it is set; empty if nothing says where it is."""
+    if file := _option(manifest, "config-file"):  # etcd ignores all other flags then, and variables
+        return _in_file(node.files.text(file), "data-dir")
+    return _option(manifest, "data-dir") or "/var/lib/etcd"
+
+
 def _log(node: Node, manifest: str) -> tuple[str, str]:
     """The folder of etcd's log, empty if nothing says where it is, and what sets it."""
-    if file := _option(manifest, "config-file"):  # etcd ignores all other flags then, and variables
-        text = node.files.text(file)
-        log, data = _in_file(text, "wal-dir"), _in_file(text, "data-dir")
+    data = data_folder(node, manifest)
+    if file := _option(manifest, "config-file"):
+        log = _in_file(node.files.text(file), "wal-dir")
         setting = f"wal-dir, or else data-dir, of {file}"
     else:
-        log, data = _option(manifest, "wal-dir"), _option(manifest, "data-dir") or "/var/lib/etcd"
+        log = _option(manifest, "wal-dir")
         setting = f"--wal-dir, or else --data-dir, of {MANIFEST}"
     return log or (f"{data}/member/wal" if data else ""), setting
 

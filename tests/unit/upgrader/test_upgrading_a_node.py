@@ -216,15 +216,28 @@ def test_backups_stay_where_nobody_noted_what_was_there_before(node: Simulated) 
 
 
 @pytest.mark.demand("U75")
-@pytest.mark.soak
-def test_room_for_backup_of_etcds_data_is_asked_for(node: Simulated) -> None:
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "--data-dir=/var/lib/other",
+        "'--data-dir=/var/lib/other'",
+        "-data-dir=/var/lib/other",
+        "--data-dir\n    - /var/lib/other",
+        "--config-file=/etc/etcd/etcd.yaml",
+    ],
+)
+def test_room_for_backup_of_etcds_data_is_asked_for(node: Simulated, flag: str) -> None:
+    """In whichever form the folder is set."""
     manifest = node.root / "etc/kubernetes/manifests/etcd.yaml"
-    manifest.write_text(manifest.read_text().replace("--data-dir=/var/lib/etcd", "--data-dir=/var/lib/other"))
+    manifest.write_text(manifest.read_text().replace("--data-dir=/var/lib/etcd", flag))
+    file = node.root / "etc/etcd/etcd.yaml"
+    file.parent.mkdir()
+    file.write_text("name: a\ndata-dir: /var/lib/other\n")
     node.host.run(["systemctl", "show", "kubelet.service"])
     data = node.root / "var/lib/other/member/snap/db"
     data.parent.mkdir(parents=True)
-    with data.open("wb") as file:
-        file.truncate(2**30)
+    with data.open("wb") as opened:
+        opened.truncate(2**30)
     node.files.free = 2**30
 
     assert "the file system of /etc/kubernetes/tmp has 1024 MiB free, the upgrade needs 1088 MiB" in refused(node)
