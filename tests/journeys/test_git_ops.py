@@ -15,9 +15,12 @@ from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.violations import ManifestError
 from espalier.cli.clusters import preflight
+from espalier.cli.management.bootstraps import GivenBootstrap
 from espalier.clusters.design import names
-from espalier.kube.client import PatchType
+from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden
+from espalier.kube.inprocess import InProcessTransport
+from espalier.management import handed_over
 from espalier.providers.docker.kinds import DockerDatacenterConfig
 from espalier.providers.registry import PROVIDERS
 from tests.support.environments.cluster_lives import journey
@@ -179,5 +182,57 @@ def test_a_command_sends_nothing_of_a_cluster_with_other_gitops() -> None:
         found = read_manifests(yaml.safe_dump_all(trees), source="a.yaml")
         with pytest.raises(ManifestError, match=r"a\.yaml:\d+: .*FluxConfig garden has other content in spec\.branch"):
             await preflight.judge(PROVIDERS, env.client, found)
+
+    journey(tell)
+
+
+async def named_by_the_record(env: ManagedEnvironment) -> object:
+    record = await env.client.get(Cluster.resource, "laptop", "default")
+    return record.tree["spec"].get("gitOpsRef")
+
+
+async def names_it(env: ManagedEnvironment) -> None:
+    spec = {"git": {"repositoryUrl": "ssh://git@git.example.com/fleet"}}
+    await handed_over.let_name(env.client, REFERENCE, FluxConfig.resource, spec)
+    assert await named_by_the_record(env) == REFERENCE
+
+
+def given(env: ManagedEnvironment) -> GivenBootstrap:
+    """The environment as one of `--bootstrap-kubeconfig`."""
+
+    async def connect() -> Client:
+        return Client(InProcessTransport(env.server))
+
+    bootstrap = GivenBootstrap.__new__(GivenBootstrap)
+    bootstrap.connect = connect  # type: ignore[method-assign]
+    return bootstrap
+
+
+def test_a_bootstrap_loses_the_git_ops_it_was_given() -> None:
+    async def tell(env: ManagedEnvironment) -> None:
+        for _ in range(2):
+            await names_it(env)
+            await names_it(env)
+            for _ in range(2):
+                await given(env).remove()
+                assert await named_by_the_record(env) is None
+                assert (await env.client.list(FluxConfig.resource)).items == []
+
+    journey(tell)
+
+
+@pytest.mark.parametrize("owner", ["record", "configuration", "cluster"])
+def test_a_bootstrap_keeps_the_git_ops_of_others(owner: str) -> None:
+    async def tell(env: ManagedEnvironment) -> None:
+        if owner != "cluster":
+            await flux(env)
+        if owner == "record":
+            await of_the_management_cluster(env)
+        await names_it(env)
+        if owner == "cluster":
+            await env.apply(gitOpsRef=REFERENCE)
+        await handed_over.take_back_name(env.client)
+        assert await named_by_the_record(env) == (None if owner == "configuration" else REFERENCE)
+        assert [config.name for config in (await env.client.list(FluxConfig.resource)).items] == ["fleet"]
 
     journey(tell)

@@ -7,6 +7,7 @@ cluster may name another than that of its management cluster.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from espalier.api import conditions
 from espalier.api.eksa.cluster import Cluster
@@ -16,9 +17,11 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
+from espalier.kube.objects import Object
 from espalier.management import record as records
 from espalier.management.steps import Progress, Refused
 
+FIELD_MANAGER = "espalier-bootstrap"
 _PAUSE = 0.5
 _PATIENCE = 60.0
 """Seconds for which a reconcile that has begun is waited for."""
@@ -101,14 +104,43 @@ async def let_name(bootstrap: Client, reference: Tree, resource: Resource, spec:
     if record is None:
         return  # the cluster is refused there, with the reason
     key = record[0]
-    named = (await bootstrap.get(Cluster.resource, key.name, key.namespace)).tree["spec"].get("gitOpsRef")
-    if named not in (None, reference):
+    present = (await bootstrap.get(Cluster.resource, key.name, key.namespace)).tree["spec"].get("gitOpsRef")
+    if present not in (None, reference):
         raise Refused(
-            f"Cluster {key} of the bootstrap: spec.gitOpsRef: found {named['kind']} {named['name']}; clusters of "
+            f"Cluster {key} of the bootstrap: spec.gitOpsRef: found {present['kind']} {present['name']}; clusters of "
             f"this bootstrap can't have another one, as {reference['kind']} {reference['name']}: use another "
             "bootstrap, or take the field out of that Cluster once no other cluster there has it"
         )
     metadata = {"name": reference["name"], "namespace": key.namespace}
-    await bootstrap.apply(resource, {"metadata": metadata, "spec": spec})
-    patch = {"spec": {"gitOpsRef": reference}}
-    await bootstrap.patch(Cluster.resource, key.name, key.namespace, patch=patch, type=PatchType.MERGE)
+    await bootstrap.apply(resource, {"metadata": metadata, "spec": spec}, field_manager=FIELD_MANAGER)
+    named = {"metadata": {"name": key.name, "namespace": key.namespace}, "spec": {"gitOpsRef": reference}}
+    await bootstrap.apply(Cluster.resource, named, field_manager=FIELD_MANAGER)
+
+
+async def take_back_name(bootstrap: Client) -> None:
+    """Undo `let_name` in a bootstrap that stays, unless its record had the configuration before, or a cluster of it has
+    it by now. Idempotent.
+    """
+    record = await records.managed(bootstrap)
+    if record is None:
+        return
+    key = record[0]
+    clusters = (await bootstrap.list(Cluster.resource)).items
+    own = next((cluster for cluster in clusters if cluster.key == key), None)
+    reference = ((own.tree.get("spec") or {}).get("gitOpsRef") or {}) if own is not None else {}
+    kind = next((config_kind for config_kind in KINDS if config_kind.resource.kind == reference.get("kind")), None)
+    others = [(cluster.tree.get("spec") or {}).get("gitOpsRef") for cluster in clusters if cluster.key != key]
+    if own is None or kind is None or reference in others or not _is_owned(own):
+        return
+    await bootstrap.apply(
+        Cluster.resource, {"metadata": {"name": key.name, "namespace": key.namespace}}, field_manager=FIELD_MANAGER
+    )
+    with suppress(NotFound):
+        config = await bootstrap.get(kind.resource, reference["name"], key.namespace)
+        if _is_owned(config) and len(config.tree["metadata"]["managedFields"]) == 1:
+            await bootstrap.delete(kind.resource, config.name, config.namespace, uid=config.metadata.uid)
+
+
+def _is_owned(object_: Object) -> bool:
+    managers = [entry.get("manager") for entry in object_.tree["metadata"].get("managedFields") or []]
+    return FIELD_MANAGER in managers

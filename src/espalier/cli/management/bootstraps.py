@@ -18,6 +18,7 @@ from espalier.kube.access import Access
 from espalier.kube.client import Client
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.threaded import ThreadedTransport
+from espalier.management import handed_over
 from espalier.management import record as records
 
 _PAUSE = 0.1
@@ -41,6 +42,9 @@ class Bootstrap(Protocol):
 
     async def is_in_use(self, key: Key) -> bool:
         """True if an operation on a cluster did not end yet. The machines run afterwards."""
+
+    async def has_begun(self, key: Key) -> bool:
+        """The same, as far as can be known without starting anything."""
 
     async def start(self) -> None:
         """Have it run; idempotent."""
@@ -79,6 +83,10 @@ class LocalBootstrap:
     async def is_in_use(self, key: Key) -> bool:
         """True if the bootstrap is wanted."""
         await self.resume()
+        return self.home.has_bootstrap()
+
+    async def has_begun(self, key: Key) -> bool:
+        """True if the bootstrap is wanted."""
         return self.home.has_bootstrap()
 
     async def start(self) -> None:
@@ -174,6 +182,10 @@ class GivenBootstrap:
             await client.close()
         return record is not None and record.key == key
 
+    async def has_begun(self, key: Key) -> bool:
+        """The same: it runs."""
+        return await self.is_in_use(key)
+
     async def start(self) -> None:
         """Do nothing: it runs."""
 
@@ -182,9 +194,10 @@ class GivenBootstrap:
         return client_of(self._access)
 
     async def remove(self) -> None:
-        """Delete the record of the operation; the rest was there before."""
+        """Delete the record of the operation, and take the GitOps configuration back; the rest was there before."""
         client = await self.connect()
         try:
+            await handed_over.take_back_name(client)
             await records.forget(client)
         finally:
             await client.close()
