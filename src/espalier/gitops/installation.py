@@ -11,14 +11,15 @@ from dataclasses import dataclass
 
 from espalier.api import conditions, yaml_trees
 from espalier.api.core import NAMESPACE, SECRET
+from espalier.api.eksa.cluster import Cluster
 from espalier.api.flux import GIT_REPOSITORY, KUSTOMIZATION, REQUESTED
 from espalier.api.meta import Condition, Observed, Tree
 from espalier.api.resource import Key, Resource
-from espalier.gitops.layout import CLUSTER_FILE, SYNC_FILE, Unfit, cluster_files, flux_files
+from espalier.gitops.layout import CLUSTER_FILE, SYNC_FILE, Unfit, cluster_files, flux_files, objects
 from espalier.gitops.repository import Author, Published, Repository
 from espalier.gitops.target import Credentials, Target
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import KubeError
+from espalier.kube.errors import KubeError, NotFound
 
 FIELD_MANAGER = "espalier-gitops"
 _SYNC = {resource.kind: resource for resource in (GIT_REPOSITORY, KUSTOMIZATION)}
@@ -43,8 +44,12 @@ class Installation:
     """Flux's manifests, of `components.components`; none where something else acts on Flux's objects."""
     author: Author
 
-    def files(self, existing: Mapping[str, bytes]) -> dict[str, bytes | None]:
-        """The files to be pushed. Raises `Unfit`, also where another cluster of this name has files already."""
+    def files(self, existing: Mapping[str, bytes], *, goes_on: bool = False) -> dict[str, bytes | None]:
+        """The files to be pushed. Raises `Unfit`, also where another cluster of this name has files already.
+
+        An installation that `goes_on` has pushed them before: if somebody changed the cluster's file since, to mend
+        what Flux refused, it stays as it is.
+        """
         target = self.target
         files = flux_files(
             target.base,
@@ -60,11 +65,22 @@ class Installation:
         )
         path = f"{target.base}/{self.management}/eksa-system/{CLUSTER_FILE}"
         if path in existing and existing[path] != files[path]:
+            if goes_on and self._has_own(path, existing[path]):
+                return {**files, path: existing[path]}
             raise Unfit(
                 f"{path}: the repository has another cluster {self.management}; remove its files, or choose another "
                 "clusterConfigPath"
             )
         return {**files}
+
+    def _has_own(self, path: str, content: bytes) -> bool:
+        """True if the one Cluster of a file is this one. Raises `Unfit` for a file that can't be read."""
+
+        def clusters(trees: Sequence[Tree]) -> list[tuple[object, object]]:
+            metadata = [tree["metadata"] for tree in trees if tree.get("kind") == Cluster.resource.kind]
+            return [(named.get("name"), named.get("namespace", "default")) for named in metadata]
+
+        return clusters(objects(path, content)) == clusters(self.manifest)
 
 
 async def install(
@@ -83,10 +99,16 @@ async def install(
     """
     target, credentials = installation.target, installation.credentials
 
+    flux = Key(target.namespace, target.namespace)
+    goes_on = await _exists(client, flux)
+
+    def change(existing: Mapping[str, bytes]) -> dict[str, bytes | None]:
+        return installation.files(existing, goes_on=goes_on)
+
     def push() -> Published:
         with credentials.access(target) as access:
             message = f"Manage cluster {installation.management} by Git"
-            return Repository(access, target.branch).publish(installation.files, message, installation.author)
+            return Repository(access, target.branch).publish(change, message, installation.author)
 
     wait(f"pushing to {target.url}, branch {target.branch}")
     published = await in_thread(push)
@@ -102,9 +124,19 @@ async def install(
         tree["metadata"]["annotations"] = {REQUESTED: published.commit}
         resource = _SYNC[tree["kind"]]
         await client.apply(resource, tree, field_manager=FIELD_MANAGER)
-        place = Key(target.namespace, target.namespace)
-        await _until_handled(client, resource, place, published.commit, wait, patience, takes_no=False)
+        await _until_handled(client, resource, flux, published.commit, wait, patience, takes_no=False)
+    own = Key(target.namespace, installation.management)
+    await _until_handled(client, KUSTOMIZATION, own, published.commit, wait, patience, takes_no=False, asks=True)
     return published
+
+
+async def _exists(client: Client, repository: Key) -> bool:
+    """True if an earlier try has come as far as Flux's objects, which it makes once its files are pushed."""
+    try:
+        await client.get(GIT_REPOSITORY, repository.name, repository.namespace)
+    except NotFound:
+        return False
+    return True
 
 
 class _Status(Observed, frozen=True):

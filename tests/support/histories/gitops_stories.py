@@ -12,6 +12,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import PAUSED_ANNOTATION
 from espalier.api.flux import GIT_REPOSITORY, KUSTOMIZATION, NAME_LABEL, NAMESPACE
 from espalier.api.resource import Key
+from espalier.gitops.installation import NotFollowed
 from espalier.gitops.layout import CLUSTER_FILE, Unfit
 from espalier.gitops.repository import GitError
 from espalier.kube.client import PatchType
@@ -72,15 +73,36 @@ async def an_interrupted_installation(fleet: Fleet) -> None:
         await fleet.install(wrong)
     assert (await fleet.env.client.list(GIT_REPOSITORY)).items == []
     pushed = await fleet.install(fleet.installation())
+    own = await fleet.env.client.get(KUSTOMIZATION, "laptop", NAMESPACE)
+    assert own.tree["status"]["lastAppliedRevision"] == f"main@sha1:{pushed.commit}"
+    assert own.tree["status"]["lastHandledReconcileAt"] == pushed.commit
     again = await fleet.install(fleet.installation())
     assert (again.commit, again.is_changed) == (pushed.commit, False)
     text = fleet.server.text(f"{BASE}/flux-system/gotk-components.yaml")
     assert text.count("image: mirror.example.com/ghcr/fluxcd/") == 2
     assert PASSWORD not in fleet.server.git("log", "-p", "main")
-    other = [tree | {"spec": tree["spec"] | {"kubernetesVersion": "1.34"}} for tree in fleet.record[:1]]
+    other = [tree | {"metadata": tree["metadata"] | {"namespace": "others"}} for tree in fleet.record]
     with pytest.raises(Unfit, match="the repository has another cluster laptop"):
-        await fleet.install(replace(fleet.installation(), manifest=[*other, *fleet.record[1:]]))
+        await fleet.install(replace(fleet.installation(), manifest=other))
     assert fleet.server.head() == pushed.commit
+
+
+async def a_mended_installation(fleet: Fleet) -> None:
+    """What Flux can't apply of the cluster itself ends it; once somebody mended it in Git, it goes on with that."""
+    await fleet.read_record()
+    record, *others = fleet.record
+    spec = record["spec"] | {"eksaVersion": "nonsense"}
+    wrong = replace(fleet.installation(), manifest=[record | {"spec": spec}, *others])
+    with pytest.raises(NotFollowed, match=r"Kustomization laptop is not ready .*eksaVersion"):
+        await fleet.install(wrong, patience=30)
+    fleet.replace("laptop", "eksaVersion: nonsense", f"eksaVersion: {record['spec']['eksaVersion']}  # mended")
+    mended = fleet.server.head()
+    with pytest.raises(Unfit, match="the repository has another cluster laptop"):
+        wrong.files(fleet.repository.read())
+    again = await fleet.install(wrong)
+    assert (again.commit, again.is_changed) == (mended, False)
+    own = await fleet.env.client.get(KUSTOMIZATION, "laptop", NAMESPACE)
+    assert own.tree["status"]["lastAppliedRevision"] == f"main@sha1:{mended}"
 
 
 async def a_deleted_kustomization_of_flux(fleet: Fleet) -> None:
@@ -308,6 +330,7 @@ STORIES = {
         a_life_by_pushes,
         scenario_two,
         an_interrupted_installation,
+        a_mended_installation,
         a_deleted_kustomization_of_flux,
         an_adoption,
         hand_edits,

@@ -14,6 +14,7 @@ import yaml
 from espalier.api.eksa.gitops import FluxConfig
 from espalier.api.manifests import read_manifests
 from espalier.cli.clusters import documents, git_credentials
+from espalier.cli.kit.failures import Failure
 from espalier.cli.management import components, git_ops
 from espalier.gitops.hub import Hub, api_of
 from espalier.gitops.repository import GitError, Repository
@@ -23,7 +24,7 @@ from espalier.kube.errors import Unreachable
 from espalier.kube.http import HttpTransport
 from espalier.releases import Releases
 from tests.support.environments.managed_clusters import EXAMPLES
-from tests.support.servers.git_server import git, git_server
+from tests.support.servers.git_server import GitServer, git, git_server
 from tests.support.servers.github import GitHub, Token, github
 
 TOKEN = "ghp_t0ken"
@@ -234,7 +235,7 @@ def test_a_manifest_of_github_has_its_repository_made(tmp_path: Path, caplog: py
                 "GITHUB_API_URL": server.url,
             }
 
-            async def asked() -> git_ops.GitOps:
+            async def asked(*, goes_on: bool = False) -> git_ops.GitOps:
                 parsed = read_manifests(yaml.safe_dump_all(trees).encode(), source="manifest")
                 cluster = documents.cluster_of(parsed)
                 found = await git_ops.asked(
@@ -244,6 +245,7 @@ def test_a_manifest_of_github_has_its_repository_made(tmp_path: Path, caplog: py
                     None,
                     simulated=components.simulated_flux(release, "flux-system"),
                     environment=environment,
+                    goes_on=goes_on,
                 )
                 assert found is not None
                 return found
@@ -260,8 +262,17 @@ def test_a_manifest_of_github_has_its_repository_made(tmp_path: Path, caplog: py
             assert again.new is None
             target = again.installation.target
             with again.installation.credentials.access(target) as access:
-                files = await asyncio.to_thread(Repository(access, "main").read)
-            assert f"{target.base}/management/eksa-system/eksa-cluster.yaml" in files
+                repository = Repository(access, "main")
+                await asyncio.to_thread(
+                    repository.publish, again.installation.files, "files", again.installation.author
+                )
+                files = await asyncio.to_thread(repository.read)
+            path = f"{target.base}/management/eksa-system/eksa-cluster.yaml"
+            mended = files[path].decode() + "# mended\n"
+            GitServer(tmp_path / "garden" / "fleet.git", "").commit(path, mended)
+            with pytest.raises(Failure, match="the repository has another cluster management"):
+                await asked()
+            await asked(goes_on=True)
 
     served(story)
 

@@ -76,11 +76,11 @@ async def create(
     with all that is wrong.
     """
     elapsed = since_now()
-    bootstrap, wrong = await _bootstrap(
-        documents.cluster_of(documents_), flag, boot_seconds, bootstrap_kubeconfig, dry_run=dry_run
-    )
+    document = documents.cluster_of(documents_)
+    bootstrap, wrong = await _bootstrap(document, flag, boot_seconds, bootstrap_kubeconfig, dry_run=dry_run)
     try:
-        asked = await _asked(documents_, problems, flag.namespace or _DEFAULT, flux_manifests)
+        goes_on = await bootstrap.has_begun(Key(document.namespace or flag.namespace or _DEFAULT, document.name))
+        asked = await _asked(documents_, problems, flag.namespace or _DEFAULT, flux_manifests, goes_on=goes_on)
     except ManifestError as error:
         if not wrong:
             raise
@@ -117,7 +117,12 @@ async def create(
 
 
 async def _asked(
-    documents_: Sequence[Document], problems: Sequence[Problem], namespace: str, flux_manifests: Path | None
+    documents_: Sequence[Document],
+    problems: Sequence[Problem],
+    namespace: str,
+    flux_manifests: Path | None,
+    *,
+    goes_on: bool,
 ) -> Asked:
     """Raises `ManifestError` with everything that is wrong with the manifest by itself, `Failure` with what is wrong
     with the repository that it names."""
@@ -142,7 +147,9 @@ async def _asked(
     chosen_release.choose(cluster, None, chosen_release.own_version())
     release, name = cluster["spec"]["eksaVersion"], cluster["metadata"]["name"]
     simulated = components.simulated_flux(release, git_ops.namespace_of(reference, prepared))
-    handed_over = await git_ops.asked(document, reference, prepared, flux_manifests, simulated=simulated)
+    handed_over = await git_ops.asked(
+        document, reference, prepared, flux_manifests, simulated=simulated, goes_on=goes_on
+    )
     return Asked(Key(cluster["metadata"]["namespace"], name), prepared, documents_, handed_over)
 
 

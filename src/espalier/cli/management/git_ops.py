@@ -92,11 +92,13 @@ async def asked(
     manifests: Path | None,
     *,
     simulated: Sequence[Tree],
+    goes_on: bool = False,
     environment: Mapping[str, str] = os.environ,
 ) -> GitOps | None:
     """The GitOps that a manifest asks for; None without a reference. The repository is read first.
 
-    `manifests` are Flux's; None for `simulated`. Raises `ManifestError` and `Failure`.
+    `manifests` are Flux's; None for `simulated`. A creation that `goes_on` may have pushed its files before.
+    Raises `ManifestError` and `Failure`.
     """
     if reference is None:
         return None
@@ -120,7 +122,7 @@ async def asked(
 
     def look() -> None:
         with credentials.access(target) as access:
-            installation.files(Repository(access, target.branch).read())
+            installation.files(Repository(access, target.branch).read(), goes_on=goes_on)
 
     hub = git_credentials.hub(config, credentials.password, environment)
     try:
