@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 from espalier.api.etcd.timing import Timing
 from espalier.apiserver.server import Server
@@ -66,12 +67,14 @@ async def garden(
     with_cloud: bool = False,
     has_clients: bool = False,
     clock_skew: float = 0.0,
+    clock_ahead: Mapping[str, float] = MappingProxyType({}),
 ) -> AsyncIterator[World]:
-    """A garden with these seeds, all running. Nothing is left running afterwards."""
+    """A garden with these seeds, all running. Nothing is left running afterwards. Clocks of seeds are ahead by seconds,
+    or at random within a skew."""
     before = asyncio.all_tasks()
     config = GardenletConfig("", timing=timing or Timing(), dns_type=PROVIDER)
     settings = Settings(gardenlet=config, random_keys=False)
-    shared = Shared(delay, with_cloud, has_clients, clock_skew)
+    shared = Shared(delay, with_cloud, has_clients, clock_skew, clock_ahead)
     world = World(simulation, settings, shared, wrap=wrap)
     try:
         await world.garden.start([PROJECT])
