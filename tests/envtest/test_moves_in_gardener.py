@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,12 +14,15 @@ from espalier.cli.local.environment.migration_scenario import GARDEN_NAMESPACE, 
 from espalier.kube.client import PatchType
 from espalier.kube.errors import NotFound
 from espalier.shoots.secrets.names import PERSISTED
-from tests.support.gardens.garden_processes import process_garden
+from tests.support.environments.gardener import SERVER
+from tests.support.gardens.garden_processes import ProcessGarden, process_garden
 from tests.support.gardens.real_shoots import CUT, SEEDS, RealShoot
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.envtest]
 
+AWAY = 8.0
+"""Seconds: longer than a gardenlet waits for an answer of its Lease, shorter than after which a seed is given up."""
 CONFIRMED = {"metadata": {"annotations": {"confirmation.gardener.cloud/deletion": "true"}}}
 
 
@@ -26,11 +32,36 @@ async def test_a_shoot_lives_in_a_garden_of_gardener(tmp_path: Path) -> None:
         with_source = await shoot.scenario.move(west, "with its source")
         without = await shoot.scenario.move(east, "without its source", destroy_source=True, give_up_source=True)
         assert await shoot.scenario.returned(west) == 0
-        for move in (with_source, without):
+        interrupted: list[asyncio.Task[None]] = []
+
+        async def trouble() -> None:
+            interrupted.append(asyncio.create_task(go_away(shoot)))
+
+        meanwhile = await shoot.scenario.move(west, "while Gardener goes away", trouble=trouble)
+        await interrupted[0]
+        assert isinstance(shoot.garden, ProcessGarden)
+        shoot.garden.check()
+        for move in (with_source, without, meanwhile):
             assert (move.creates, move.deletes) == (0, 0)
             assert (move.nodes_kept, move.secrets_kept) == (NODES, len(PERSISTED))
-        assert with_source.lost == 0
+        assert (with_source.lost, meanwhile.lost) == (0, 0)
         await delete(shoot)
+
+
+async def go_away(shoot: RealShoot) -> None:
+    """Have gardener-apiserver answer nothing for a while once the move is under way, and then end."""
+    assert isinstance(shoot.garden, ProcessGarden)
+
+    def is_leaving(live: Shoot) -> bool:
+        last = live.status.last_operation
+        return last is not None and last.type == "Migrate"
+
+    await eventually(shoot.scenario.shoot, is_leaving, within=60)
+    (pid,) = [report.pid for report in shoot.garden.control_plane.supervisor.reports if report.name == SERVER]
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    await asyncio.sleep(AWAY)
+    os.kill(pid, signal.SIGKILL)  # the supervisor starts it again
 
 
 async def delete(shoot: RealShoot) -> None:

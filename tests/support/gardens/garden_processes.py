@@ -90,7 +90,7 @@ class ProcessGarden(Garden):
         self.is_gardener = is_gardener
         self._api = ApiServer(control_plane.authority, SystemClock())
         self._api.port = urlsplit(control_plane.url).port or 0
-        self._cluster = control_plane
+        self.control_plane = control_plane
         self._webhooks_at = f"{HOST}:{free_port()}"
         self.folder = folder
         self.processes: dict[str, ChildProcess] = {}
@@ -138,7 +138,7 @@ class ProcessGarden(Garden):
         """A file with access to the garden for a user."""
         file = self.folder / f"{user.rpartition(':')[2]}-in-garden.kubeconfig"
         if not file.exists():
-            file.write_bytes(self._cluster.kubeconfig_of(user, self.clock, groups).to_bytes())
+            file.write_bytes(self.control_plane.kubeconfig_of(user, self.clock, groups).to_bytes())
         return file
 
     def run_process(self, name: str, *words: str, places: garden_program.Places | None = None) -> None:

@@ -25,7 +25,7 @@ from espalier.etcdbackup.agent.backups import Settings as BackupSettings
 from espalier.etcdbackup.snapshotter.collection import Retention
 from espalier.etcdbackup.snapshotter.schedule import Schedule
 from espalier.kube.client import PatchType
-from espalier.kube.errors import AlreadyExists, KubeError
+from espalier.kube.errors import AlreadyExists, KubeError, ServerFailure
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.secrets.names import PERSISTED
@@ -205,7 +205,10 @@ class MigrationScenario:
         """Wait until the shoot is healthy on a seed."""
 
         async def is_settled() -> bool:
-            shoot = await self.shoot()
+            try:
+                shoot = await self.shoot()
+            except ServerFailure:  # the garden's API server may go away meanwhile
+                return False
             last = shoot.status.last_operation
             if last is not None and (shoot.status.seed_name != seed or not last.finished):
                 self._tell(f"{last.type} {last.progress} %: {last.description.partition('; ')[0]}")
