@@ -7,9 +7,8 @@ import msgspec
 from msgspec import Meta
 
 from espalier.api.gardener.operations import RawExtension
-from espalier.api.gardener.shoot import GROUP, VERSION
+from espalier.api.gardener.shoot import GROUP, VERSION, SeedSelector
 from espalier.api.kinds import AGE, ATOMIC, Column, KubeObject, kind, listing
-from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import ABSENT, Part
 from espalier.api.resource import Resource
 
@@ -40,12 +39,6 @@ class Region(Part):
 
     name: str
     zones: Annotated[list[dict[str, Any]], Meta(extra_json_schema=ATOMIC)] = []
-
-
-class SeedSelector(LabelSelector):
-    """Seeds that shoots of the profile may have."""
-
-    provider_types: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
 
 
 class CloudProfileSpec(Part):

@@ -183,6 +183,12 @@ class Extension(Part):
     disabled: bool | None = None
 
 
+class SeedSelector(LabelSelector):
+    """Seeds that a shoot, or the shoots of a profile, may have."""
+
+    provider_types: Annotated[list[str], Meta(extra_json_schema=ATOMIC)] = []
+
+
 class CloudProfileReference(Part):
     """The CloudProfile of a shoot."""
 
@@ -203,7 +209,7 @@ class ShootSpec(Part):
         str | None,
         Meta(description="Seed of the control plane. To move the shoot, name another seed."),
     ] = None
-    seed_selector: LabelSelector | None = None
+    seed_selector: SeedSelector | None = None
     secret_binding_name: str = ""
     credentials_binding_name: str = ""
     purpose: str = ""

@@ -58,9 +58,9 @@ def _unselected(shoot: Shoot, name: str, seed: Seed, profile: CloudProfile | Non
     for selector in chosen:
         if selector is not None and not selector.selects(seed.metadata.labels):
             yield Violation(FIELD, name, shown(msgspec.to_builtins(selector)), messages.NOT_SELECTED)
-    types = profile.spec.seed_selector.provider_types if profile is not None and profile.spec.seed_selector else []
-    if types and "*" not in types and seed.spec.provider.type not in types:
-        yield Violation(FIELD, f"{name} of {seed.spec.provider.type}", ", ".join(types), messages.WRONG_PROVIDER)
+        types = selector.provider_types if selector is not None else []
+        if types and "*" not in types and seed.spec.provider.type not in types:
+            yield Violation(FIELD, f"{name} of {seed.spec.provider.type}", ", ".join(types), messages.WRONG_PROVIDER)
 
 
 def _overlapping(shoot: Shoot, name: str, seed: Seed) -> Iterator[Violation]:

@@ -12,12 +12,11 @@ from espalier.api.gardener.cloud_profile import (
     CloudProfileSpec,
     OfferedKubernetes,
     OfferedVersion,
-    SeedSelector,
 )
 from espalier.api.gardener.operations import Condition
 from espalier.api.gardener.ownership import Ownership
 from espalier.api.gardener.seed import Seed, SeedBackup, SeedNetworks, SeedProvider, SeedSpec, SeedStatus, SeedTaint
-from espalier.api.gardener.shoot import Shoot
+from espalier.api.gardener.shoot import SeedSelector, Shoot
 from espalier.api.meta import ObjectMeta, Tree
 from espalier.kube.objects import Object
 from espalier.kube.wire import ADMIN, User
@@ -509,4 +508,12 @@ def test_a_profile_names_the_providers_of_its_seeds(types: list[str], is_refused
     )
     garden = msgspec.structs.replace(GARDEN, profile=lambda _name: profile)
     refusals = [violation.message for violation in unmovable(moved(SETTLED, "b").decode(Shoot), garden)]
+    assert refusals == ([messages.WRONG_PROVIDER] if is_refused else [])
+
+
+@pytest.mark.parametrize(("types", "is_refused"), [(["other"], True), (["local"], False), (["*"], False), ([], False)])
+def test_a_shoot_names_the_providers_of_its_seeds(types: list[str], is_refused: bool) -> None:
+    moving = moved(SETTLED, "b").decode(Shoot)
+    spec = msgspec.structs.replace(moving.spec, seed_selector=SeedSelector(provider_types=types))
+    refusals = [problem.message for problem in unmovable(msgspec.structs.replace(moving, spec=spec), GARDEN)]
     assert refusals == ([messages.WRONG_PROVIDER] if is_refused else [])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from espalier.api.core import LEASE, NAMESPACE
 from espalier.api.gardener.backups import BackupBucket
-from espalier.api.gardener.cloud_profile import CloudProfile, CloudProfileSpec, SeedSelector
+from espalier.api.gardener.cloud_profile import CloudProfile, CloudProfileSpec
 from espalier.api.gardener.names import SEED_LEASES
 from espalier.api.gardener.operations import Condition, LastOperation
 from espalier.api.gardener.seed import (
@@ -32,6 +32,7 @@ from espalier.api.gardener.shoot import (
     READY_FOR_MIGRATION,
     Networking,
     Provider,
+    SeedSelector,
     Shoot,
     ShootSpec,
     ShootStatus,
@@ -115,7 +116,7 @@ def test_a_seed_that_admission_would_refuse_is_not_chosen_by_scheduler_or_evacua
     chosen, why = choose(apple, [near, far], {}, profile)
     assert chosen is None
     assert "b: its pods are 10.0.0.0/16, the shoot's pods 10.0.0.0/24: the networks of the seed" in why
-    assert "c of local: the cloud profile does not allow seeds of this provider" in why
+    assert "c of local: the shoot, or its cloud profile, does not allow seeds of this provider" in why
 
 
 def test_a_shoot_whose_move_is_refused_takes_no_place_of_others_that_leave_a_seed() -> None:
