@@ -7,16 +7,19 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from espalier.api import core
-from espalier.api.gardener.differences import CASES, Case
+from espalier.api import core, json_trees
+from espalier.api.gardener import GARDEN_KINDS
+from espalier.api.gardener.differences import CASES, KEPT, Case
 from espalier.api.meta import Tree
 from espalier.cli.local.environment.gardens import RESOURCES
 from espalier.kube.client import Client
 from espalier.kube.errors import AlreadyExists, KubeError
+from espalier.kube.wire import Request
 from espalier.shoots.gardener_api.transport import GardenTransport
 from tests.support.environments.control_plane import find_assets, why_no_assets
 from tests.support.environments.gardener import RealGarden, real_garden, why_no_gardener
 from tests.support.gardens.demo_objects import objects_of_a_garden
+from tests.support.gardens.gardener_fields import undeclared
 from tests.support.gardens.judged_objects import judged, objects, prepare
 from tests.support.left_files import folder_of_a_fixture
 
@@ -73,3 +76,10 @@ async def test_gardener_judges_as_its_page_says(case: Case, prepared: Client) ->
 async def test_gardener_accepts_what_is_changed(prepared: Client) -> None:
     refusals = [await judged(prepared, Case(kind, "", {}, True, True)) for kind in await objects(prepared)]
     assert refusals == [""] * len(refusals)
+
+
+async def test_fields_that_gardener_alone_has_are_listed(garden: RealGarden) -> None:
+    answer = await garden.client.raw(Request("GET", "/openapi/v3/apis/core.gardener.cloud/v1beta1"))
+    schemas = json_trees.decode(answer.body)["components"]["schemas"]
+    kinds = {kind.resource.kind: kind for kind in GARDEN_KINDS}
+    assert {kind: tuple(undeclared(kinds[kind], schemas)) for kind in KEPT} == KEPT

@@ -538,6 +538,18 @@ def differences_from_gardener() -> Iterator[str]:
     for case in differences.CASES:
         if not case.here and not case.gardener:
             yield f"| {case.kind} | {case.what} |"
+    yield from (
+        "",
+        "## Kept, and read by nothing here",
+        "",
+        "Fields that Gardener has, and our kinds do not declare. They are stored as they are; a Shoot or a Seed with "
+        "one gets a warning.",
+        "",
+        "| kind | fields |",
+        "|---|---|",
+    )
+    for kind, fields in differences.KEPT.items():
+        yield f"| {kind} | {', '.join(f'`{field}`' for field in fields)} |"
 
 
 PAGES: Mapping[str, Callable[[], Iterable[str]]] = {

@@ -5,6 +5,7 @@ Each case is a change to an object that both accept. A test has both judge it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from espalier.api.meta import Tree
@@ -507,3 +508,92 @@ OTHERS = (
 )
 
 CASES = (*SEEDS, *SHOOTS, *OTHERS)
+
+KEPT: Mapping[str, tuple[str, ...]] = {
+    "Shoot": (
+        "spec.accessRestrictions",
+        "spec.addons",
+        "spec.controlPlane.zones",
+        "spec.dns.providers[].credentialsRef",
+        "spec.dns.providers[].domains",
+        "spec.dns.providers[].zones",
+        "spec.exposureClassName",
+        "spec.hibernation.schedules",
+        "spec.kubernetes.clusterAutoscaler",
+        "spec.kubernetes.etcd",
+        "spec.kubernetes.kubeAPIServer",
+        "spec.kubernetes.kubeControllerManager",
+        "spec.kubernetes.kubeProxy",
+        "spec.kubernetes.kubeScheduler",
+        "spec.kubernetes.kubelet",
+        "spec.kubernetes.verticalPodAutoscaler",
+        "spec.maintenance",
+        "spec.monitoring",
+        "spec.provider.workersSettings",
+        "spec.provider.workers[].caBundle",
+        "spec.provider.workers[].clusterAutoscaler",
+        "spec.provider.workers[].controlPlane",
+        "spec.provider.workers[].cri",
+        "spec.provider.workers[].dataVolumes",
+        "spec.provider.workers[].kubeletDataVolumeName",
+        "spec.provider.workers[].kubernetes",
+        "spec.provider.workers[].machine.image.providerConfig",
+        "spec.provider.workers[].machineControllerManager",
+        "spec.provider.workers[].priority",
+        "spec.provider.workers[].sysctls",
+        "spec.provider.workers[].systemComponents",
+        "spec.provider.workers[].updateStrategy",
+        "spec.schedulerName",
+        "spec.systemComponents",
+    ),
+    "Seed": (
+        "spec.accessRestrictions",
+        "spec.dns",
+        "spec.extensions",
+        "spec.ingress",
+        "spec.networks.blockCIDRs",
+        "spec.networks.ipFamilies",
+        "spec.networks.shootDefaults",
+        "spec.resources",
+        "spec.settings.dependencyWatchdog",
+        "spec.settings.excessCapacityReservation",
+        "spec.settings.loadBalancerServices",
+        "spec.settings.persistentVolumeClaimAutoscaler",
+        "spec.settings.topologyAwareRouting",
+        "spec.settings.verticalPodAutoscaler",
+        "spec.settings.zoneSelection",
+        "spec.volume",
+    ),
+    "Project": (
+        "spec.dualApprovalForDeletion",
+        "spec.tolerations",
+    ),
+    "CloudProfile": (
+        "spec.bastion",
+        "spec.caBundle",
+        "spec.controlPlane",
+        "spec.kubernetes.versions[].lifecycle",
+        "spec.limits",
+        "spec.machineCapabilities",
+        "spec.machineImages[].updateStrategy",
+        "spec.machineImages[].versions[].architectures",
+        "spec.machineImages[].versions[].capabilityFlavors",
+        "spec.machineImages[].versions[].cri",
+        "spec.machineImages[].versions[].inPlaceUpdates",
+        "spec.machineImages[].versions[].kubeletVersionConstraint",
+        "spec.machineImages[].versions[].lifecycle",
+        "spec.regions[].accessRestrictions",
+        "spec.regions[].labels",
+    ),
+    "BackupBucket": ("spec.shootRef",),
+    "BackupEntry": ("spec.shootRef",),
+    "ControllerRegistration": (
+        "spec.deployment",
+        "spec.resources[].autoEnable",
+        "spec.resources[].clusterCompatibility",
+        "spec.resources[].continuousEndpointUpdate",
+        "spec.resources[].reconcileTimeout",
+        "spec.resources[].workerlessSupported",
+    ),
+}
+"""Fields that Gardener has and our kinds do not declare, by kind: they are kept, and nothing here reads them."""
