@@ -17,6 +17,7 @@ from espalier.api import json_trees
 from espalier.api.gardener.shoot import GROUP, Shoot
 from espalier.api.gardener.shoot import VERSION as SHOOT_VERSION
 from espalier.api.gardener.shoot_state import VERSION, ShootState
+from espalier.api.meta import Observed
 from espalier.kube.objects import encode_json
 from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.shoots.gardener_api.shoot_states import from_gardener, to_gardener
@@ -27,6 +28,22 @@ _OURS = f"/apis/{GROUP}/{VERSION}/"
 _MERGE_PATCH = "application/merge-patch+json"
 _parts: Callable[[bytes], dict[str, Raw]] = json_trees.decoder(dict[str, Raw])
 _items: Callable[[bytes], list[Raw]] = json_trees.decoder(list[Raw])
+
+
+class _Name(Observed, frozen=True):
+    name: str = ""
+
+
+class _Listed(Observed, frozen=True):
+    resources: tuple[_Name, ...] = ()
+
+
+class _Placed(Observed, frozen=True):
+    seed_name: str = ""
+
+
+class _Bound(Observed, frozen=True):
+    spec: _Placed = _Placed()
 
 
 class GardenTransport:
@@ -76,8 +93,8 @@ class GardenTransport:
             return None
         if answer.status != HTTPStatus.OK:
             return answer
-        listed = json_trees.decode(answer.body)["resources"]
-        self._is_gardener = f"{Shoot.resource.plural}/{BINDING}" in {entry["name"] for entry in listed}
+        listed = json_trees.decode(answer.body, _Listed).resources
+        self._is_gardener = f"{Shoot.resource.plural}/{BINDING}" in {entry.name for entry in listed}
         return None
 
     async def _bind(self, request: Request, patch: dict[str, Any]) -> Response:
@@ -99,7 +116,11 @@ class GardenTransport:
             sent = encode_json({**body, "metadata": given} if given else body)
             answer = await self._transport.request(replace(request, path=path, body=sent))
             if answer.status >= HTTPStatus.BAD_REQUEST:
-                return answer
+                # Gardener refuses to bind a Shoot to the seed that it has: the patch may be sent again.
+                bound = await self._transport.request(Request("GET", request.path)) if path != request.path else answer
+                if not _has_seed(bound, seed["seedName"]):
+                    return answer
+                answer = bound
             preconditions.pop("resourceVersion", None)  # it has just changed
         return answer
 
@@ -118,6 +139,12 @@ class _States:
     async def close(self) -> None:
         """See `Stream`."""
         await self._stream.close()
+
+
+def _has_seed(answer: Response, seed: str) -> bool:
+    if answer.status != HTTPStatus.OK:
+        return False
+    return json_trees.decode(answer.body, _Bound).spec.seed_name == seed
 
 
 def _of_states(request: Request) -> bool:

@@ -13,7 +13,7 @@ from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.meta import Tree
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import ServerFailure
+from espalier.kube.errors import Forbidden, ServerFailure
 from espalier.kube.retry import Retry
 from espalier.kube.wire import Request, Response, Stream
 from espalier.shoots.gardener_api.transport import GROUP_VERSION, GardenTransport
@@ -158,3 +158,31 @@ async def test_nothing_is_sent_while_gardener_is_away(act: Callable[[Client], An
     server.status = 200
     await act(client)
     assert [path.startswith(GROUP_VERSION) for _, path, _ in server.sent] == [True]
+
+
+@dataclass
+class Bound(Server):
+    """Refuses to bind a Shoot to the seed that it has, as Gardener does."""
+
+    seed: str = "west"
+
+    async def request(self, request: Request) -> Response:
+        answer = await super().request(request)
+        if request.method == "GET" and request.path == SHOOT:
+            return Response(200, json.dumps({"kind": "Shoot", "spec": {"seedName": self.seed}}).encode())
+        return Response(403, b'{"kind":"Status"}') if request.path.endswith("/binding") else answer
+
+
+async def test_a_patch_of_a_bound_shoot_may_be_repeated() -> None:
+    server = Bound(stored=b'{"kind":"Shoot","metadata":{"name":"apple"}}')
+    patch = {"metadata": FORCED, "spec": WEST}
+    await client_of(server).patch(Shoot.resource, "apple", "garden-dev", patch=patch, type=MERGE)
+    assert server.sent[-1] == ("PATCH", SHOOT, {"metadata": FORCED})
+
+
+async def test_a_refused_seed_leaves_the_rest_alone() -> None:
+    server = Bound(stored=b'{"kind":"Shoot","metadata":{"name":"apple"}}', seed="east")
+    patch = {"metadata": FORCED, "spec": WEST}
+    with pytest.raises(Forbidden):
+        await client_of(server).patch(Shoot.resource, "apple", "garden-dev", patch=patch, type=MERGE)
+    assert [path for method, path, _ in server.sent if method == "PATCH"] == [f"{SHOOT}/binding"]
