@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from espalier.api import core, json_trees
 from espalier.api.gardener import GARDEN_KINDS
-from espalier.api.gardener.differences import CASES, KEPT, Case
+from espalier.api.gardener.differences import CASES, UNREAD_FIELDS, Case
 from espalier.api.meta import Tree
 from espalier.cli.local.environment.gardens import RESOURCES
 from espalier.kube.client import Client
@@ -82,4 +82,4 @@ async def test_fields_that_gardener_alone_has_are_listed(garden: RealGarden) -> 
     answer = await garden.client.raw(Request("GET", "/openapi/v3/apis/core.gardener.cloud/v1beta1"))
     schemas = json_trees.decode(answer.body)["components"]["schemas"]
     kinds = {kind.resource.kind: kind for kind in GARDEN_KINDS}
-    assert {kind: tuple(undeclared(kinds[kind], schemas)) for kind in KEPT} == KEPT
+    assert {kind: tuple(undeclared(kinds[kind], schemas)) for kind in UNREAD_FIELDS} == UNREAD_FIELDS

@@ -509,7 +509,7 @@ OTHERS = (
 
 CASES = (*SEEDS, *SHOOTS, *OTHERS)
 
-KEPT: Mapping[str, tuple[str, ...]] = {
+UNREAD_FIELDS: Mapping[str, tuple[str, ...]] = {
     "Shoot": (
         "spec.accessRestrictions",
         "spec.addons",
