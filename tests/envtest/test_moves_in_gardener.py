@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,13 @@ CONFIRMED = {"metadata": {"annotations": {"confirmation.gardener.cloud/deletion"
 async def test_a_shoot_lives_in_a_garden_of_gardener(tmp_path: Path) -> None:
     east, west = SEEDS
     async with process_garden(tmp_path, CUT, SEEDS, is_gardener=True) as shoot:
+        for command in (
+            ("shoots", "plan", NAME, "--to", west),
+            ("shoots", "describe", NAME),
+            ("shoots", "events", NAME),
+        ):
+            await espalier(shoot, *command)
+        assert "client-certificate-data" in await espalier(shoot, "kubeconfig", "--shoot", NAME)
         with_source = await shoot.scenario.move(west, "with its source")
         without = await shoot.scenario.move(east, "without its source", destroy_source=True, give_up_source=True)
         assert await shoot.scenario.returned(west) == 0
@@ -46,6 +54,17 @@ async def test_a_shoot_lives_in_a_garden_of_gardener(tmp_path: Path) -> None:
             assert (move.nodes_kept, move.secrets_kept) == (NODES, len(PERSISTED))
         assert (with_source.lost, meanwhile.lost) == (0, 0)
         await delete(shoot)
+
+
+async def espalier(shoot: RealShoot, *command: str) -> str:
+    """The output of a command of an owner."""
+    assert isinstance(shoot.garden, ProcessGarden)
+    access = ("--kubeconfig", str(shoot.garden.control_plane.kubeconfig), "-n", GARDEN_NAMESPACE)
+    words = (sys.executable, "-m", "espalier.cli", *command, *access)
+    process = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
+    output, _ = await process.communicate()
+    assert process.returncode == 0, command
+    return output.decode()
 
 
 async def go_away(shoot: RealShoot) -> None:

@@ -25,7 +25,7 @@ from espalier.etcdbackup.agent.backups import Settings as BackupSettings
 from espalier.etcdbackup.snapshotter.collection import Retention
 from espalier.etcdbackup.snapshotter.schedule import Schedule
 from espalier.kube.client import PatchType
-from espalier.kube.errors import AlreadyExists, KubeError, ServerFailure
+from espalier.kube.errors import AlreadyExists, KubeError
 from espalier.shoots.garden.config import GardenConfig
 from espalier.shoots.gardenlet.config import GardenletConfig
 from espalier.shoots.secrets.names import PERSISTED
@@ -207,7 +207,7 @@ class MigrationScenario:
         async def is_settled() -> bool:
             try:
                 shoot = await self.shoot()
-            except ServerFailure:  # the garden's API server may go away meanwhile
+            except KubeError:  # the garden's API server may go away; Gardener's knows no user when it starts
                 return False
             last = shoot.status.last_operation
             if last is not None and (shoot.status.seed_name != seed or not last.finished):
