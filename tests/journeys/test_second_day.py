@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.support.environments.environment import LocalEnvironment
 
@@ -101,3 +102,26 @@ def test_certificates_are_renewed_with_their_machines(garden: LocalEnvironment) 
     assert not after["garden"] & before["garden"]
     assert after["garden-md-0"] == before["garden-md-0"]
     assert garden.espalier("kubeconfig", "garden").out != old
+
+
+def test_kubeconfig_is_merged_and_acts_as_a_user(garden: LocalEnvironment, tmp_path: Path) -> None:
+    file, own = tmp_path / "config", str(garden.home / "kubeconfig")
+    for _ in range(2):
+        done = garden.espalier("kubeconfig", "garden", "--merge", "--kubeconfig", own, KUBECONFIG=str(file))
+        assert (done.code, done.out) == (0, ""), done.err
+    assert f"context garden-admin@garden is in {file}" in done.err
+    assert file.stat().st_mode & 0o777 == 0o600
+    acting = garden.espalier("kubeconfig", "garden", "--as", "jane", "--as-group", "dev").out
+    user = yaml.safe_load(acting)["users"][0]["user"]
+    assert (user["as"], user["as-groups"]) == ("jane", ["dev"])
+    refused = garden.espalier("kubeconfig", "garden", "--as", "jane", "--user", "joe")
+    assert (refused.code, "--as: found it beside --user" in refused.err) == (2, True)
+
+
+def test_fleet_is_on_one_screen(garden: LocalEnvironment) -> None:
+    shown = garden.espalier("top")
+    assert (shown.code, shown.out.splitlines()[0]) == (0, "2 clusters: 2 ready")
+    (facts,) = (
+        row for row in json.loads(garden.espalier("top", "-o", "json").out)["clusters"] if row["name"] == "garden"
+    )
+    assert facts["machines"] == {"wanted": 3, "ready": 3, "outdated": 0}

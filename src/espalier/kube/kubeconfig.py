@@ -115,6 +115,51 @@ class Kubeconfig:
         config._entries["cluster", cluster.name] = cluster
         return config
 
+    def impersonating(self, user: str, groups: Sequence[str]) -> Kubeconfig:
+        """The same, whose current context acts as another user, with these groups. Raises `KubeconfigError`."""
+        self.context()
+        fields = self._entries["context", self.current_context].read(ContextFields)
+        own = self._entries["user", fields.user]
+        config = Kubeconfig()
+        config._entries, config._rest = dict(self._entries), self._rest
+        config.sources, config.current_context = list(self.sources), self.current_context
+        acting = {**own.fields, "as": user} | ({"as-groups": list(groups)} if groups else {})
+        config._entries["user", own.name] = Entry("user", own.name, acting, own.source, own.folder)
+        return config
+
+    def for_merge(self, file: Path) -> Kubeconfig:
+        """The current context alone, under names that take nothing away in a file: its user is named as the context.
+
+        Raises `KubeconfigError` if the file has a cluster or context of its name with another address.
+        """
+        context = self._entries["context", self.current_context]
+        fields = context.read(ContextFields)
+        cluster = self._referred(context, "cluster", fields.cluster)
+        server = cluster.fields.get("server")
+        present = Kubeconfig.load([file]) if file.exists() else Kubeconfig()
+        named = present._entries.get(("context", context.name))
+        others: list[tuple[Kind, str]] = [("cluster", cluster.name)]
+        if named is not None:
+            others.append(("context", named.read(ContextFields).cluster))
+        for kind, name in others:
+            other = present._entries.get(("cluster", name))
+            if other is not None and other.fields.get("server") != server:
+                which = cluster.name if kind == "cluster" else context.name
+                raise KubeconfigError(
+                    f"{file}: found {kind} {which} with server {other.fields.get('server')}, allowed is {server}: "
+                    f"remove it (`kubectl config delete-{kind} {which}`), or name another file in $KUBECONFIG"
+                )
+        config = Kubeconfig()
+        config.sources, config.current_context = list(self.sources), context.name
+        config._entries["cluster", cluster.name] = cluster
+        part = dict(context.fields)
+        if fields.user:
+            user = self._referred(context, "user", fields.user)
+            config._entries["user", context.name] = Entry("user", context.name, user.fields, user.source, None)
+            part["user"] = context.name
+        config._entries["context", context.name] = Entry("context", context.name, part, context.source, None)
+        return config
+
     def alone(self) -> Kubeconfig:
         """A kubeconfig of the current context alone, with the content of the files that it names: for who is not on
         this machine. Raises `KubeconfigError` if that would not be enough, as with an exec plugin or a token file.

@@ -409,3 +409,74 @@ def test_a_command_finds_its_server_as_kubectl_does(tmp_path: Path, monkeypatch:
     (tmp_path / ".kube").mkdir()
     write(tmp_path / ".kube" / "config", config(cluster={"server": "https://home"}))
     assert find_access(environment={}).server == "https://home"
+
+
+def of_garden(server: str = "https://garden:6443", user: str = "jane") -> Kubeconfig:
+    return Kubeconfig.of_cluster(
+        "garden", server=server, certificate_authority=b"ca", user=user, credentials=f"token-of-{user}"
+    )
+
+
+def test_merged_context_takes_nothing_away(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    orchard = Kubeconfig.of_cluster(
+        "orchard",
+        server="https://orchard:6443",
+        certificate_authority=b"ca",
+        user="jane",
+        credentials="other",
+    )
+    orchard.merge_into(file)
+    of_garden().for_merge(file).merge_into(file, switch=False)
+    merged = Kubeconfig.load([file])
+    assert merged.current_context == "jane@orchard"
+    assert merged.context("jane@orchard").token == "other"
+    assert merged.context("jane@garden").token == "token-of-jane"
+    assert merged.context("jane@garden").server == "https://garden:6443"
+
+
+def test_a_merge_is_repeated_with_new_credentials(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    for token in ("first", "second"):
+        made = Kubeconfig.of_cluster(
+            "garden", server="https://garden:6443", certificate_authority=b"ca", user="jane", credentials=token
+        )
+        made.for_merge(file).merge_into(file, switch=False)
+    merged = Kubeconfig.load([file])
+    assert (merged.contexts, merged.context("jane@garden").token) == (["jane@garden"], "second")
+
+
+def test_another_cluster_of_that_name_is_kept(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    of_garden("https://elsewhere:6443").merge_into(file)
+    before = file.read_bytes()
+    with pytest.raises(KubeconfigError, match="found cluster garden with server https://elsewhere:6443, allowed is"):
+        of_garden().for_merge(file)
+    assert file.read_bytes() == before
+
+
+def test_another_context_of_that_name_is_kept(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    tree = yaml.safe_load(of_garden("https://elsewhere:6443").to_bytes())
+    tree["clusters"][0]["name"] = tree["contexts"][0]["context"]["cluster"] = "other"
+    file.write_text(yaml.safe_dump(tree))
+    with pytest.raises(KubeconfigError, match="found context jane@garden with server https://elsewhere:6443"):
+        of_garden().for_merge(file)
+
+
+def test_an_exec_plugin_is_merged(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "espalier", "args": []}
+    made = Kubeconfig.of_cluster(
+        "garden", server="https://garden:6443", certificate_authority=b"ca", user="jane", credentials=plugin
+    )
+    made.for_merge(file).merge_into(file, switch=False)
+    assert yaml.safe_load(file.read_bytes())["users"][0]["user"]["exec"]["command"] == "espalier"
+
+
+def test_an_administrator_acts_as_somebody() -> None:
+    made = Kubeconfig.parse(of_garden().impersonating("joe", ["dev"]).to_bytes())
+    acting = made.context().impersonation
+    assert acting is not None
+    assert dict(acting.headers()) == {"Impersonate-User": "joe", "Impersonate-Group": "dev"}
+    assert made.context().token == "token-of-jane"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from espalier.api.capi import cluster as capi
@@ -17,6 +19,7 @@ from espalier.clusters.design import names
 from espalier.clusters.design.render import authenticator
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
+from espalier.kube.kubeconfig import Kubeconfig, kubeconfig_files
 from espalier.kube.objects import Object
 
 
@@ -29,6 +32,9 @@ from espalier.kube.objects import Object
 @click.option("--ttl", default="", metavar="TIME", help="Validity for --user or --shoot, 10m to 24h. Default: 1h.")
 @click.option("--exec", "by_plugin", is_flag=True, help="For --user: kubectl calls espalier for certificates.")
 @click.option("--credential", is_flag=True, hidden=True, help="Print what kubectl reads from --exec.")
+@click.option("--as", "acting_as", default="", metavar="USER", help="As the administrator acting as this user.")
+@click.option("--as-group", "acting_groups", multiple=True, metavar="NAME", help="Group of --as; may be repeated.")
+@click.option("--merge", is_flag=True, help="Add it to $KUBECONFIG or ~/.kube/config instead of printing it.")
 @click.option("--server", default="", metavar="URL", help="Address for --shoot, if you can't resolve its DNS name.")
 @flags.connection
 async def kubeconfig(
@@ -41,6 +47,9 @@ async def kubeconfig(
     ttl: str,
     by_plugin: bool,
     credential: bool,
+    acting_as: str,
+    acting_groups: tuple[str, ...],
+    merge: bool,
     server: str,
     connect: flags.Connection,
 ) -> None:
@@ -55,6 +64,10 @@ async def kubeconfig(
     permission to read the administrator's kubeconfig. With --exec, it has no certificate: kubectl calls espalier for
     a new one whenever it needs one.
 
+    With --as, it has the administrator's certificate and acts as another user, to try what that user may do.
+
+    With --merge, it becomes a context of your kubeconfig; the current context and all others stay as they are.
+
     That of a shoot has a new certificate of the shoot's own authority, for an administrator, which expires after --ttl
     and can't be revoked before. It needs permission to read the Shoot and its ShootState. Its address is the DNS name
     of the shoot's API server. Where that does not resolve, as in the garden of `espalier demo garden`, which has no
@@ -64,9 +77,18 @@ async def kubeconfig(
     Examples:
       espalier kubeconfig garden > garden.kubeconfig
       espalier kubeconfig garden --user jane --group dev --ttl 8h > jane.yaml
+      espalier kubeconfig garden --merge
+      espalier kubeconfig garden --as jane --as-group dev > try.yaml
       espalier kubeconfig --shoot apple -n garden-dev --ttl 30m > apple.kubeconfig
     """
     _check_flags(name, shoot, user, ttl=ttl, server=server, aws_iam=aws_iam)
+    if acting_groups and not acting_as:
+        raise Usage("--as-group: found it without --as USER, for which it is; give both, or omit it")
+    for flag, has_own in (("--user", user is not None), ("--exec", by_plugin), ("--aws-iam", aws_iam)):
+        if has_own and acting_as:
+            raise Usage(f"--as: found it beside {flag}, which has a user of its own; omit one of them")
+    if merge and credential:
+        raise Usage("--merge: found it beside --credential, which is no kubeconfig; omit one of them")
     for flag, given in (("--group", groups), ("--exec", by_plugin), ("--credential", credential)):
         if given and user is None:
             raise Usage(f"{flag}: found it without --user NAME, for which it is; give both, or omit it")
@@ -77,7 +99,8 @@ async def kubeconfig(
 
         request = shoot_kubeconfig.Request.of(shoot, ttl, server)
         async with connection.connect(connect, GardenTransport) as connected:
-            output.write_data((await request.send(connected.client, connected.namespace)).decode())
+            content = await request.send(connected.client, connected.namespace)
+        _give(_acting(content, acting_as, acting_groups), merge=merge)
         return
     if name is None:
         raise Usage("NAME must be given: the name of a cluster, or --shoot NAME; see `espalier kubeconfig --help`")
@@ -91,7 +114,22 @@ async def kubeconfig(
             content = await person.content(await read(connected.client, key), key, form, connect)
         else:
             content = await (read_for_aws if aws_iam else read)(connected.client, key)
-    output.write_data(content.decode())
+    _give(_acting(content, acting_as, acting_groups), merge=merge)
+
+
+def _acting(content: bytes, user: str, groups: tuple[str, ...]) -> bytes:
+    return Kubeconfig.parse(content).impersonating(user, groups).to_bytes() if user else content
+
+
+def _give(content: bytes, *, merge: bool) -> None:
+    """Print a kubeconfig, or add it to the file that kubectl writes to."""
+    if not merge:
+        output.write_data(content.decode())
+        return
+    file = kubeconfig_files(None, os.environ)[0]
+    config = Kubeconfig.parse(content).for_merge(file)
+    config.merge_into(file, switch=False)
+    output.say(f"context {config.current_context} is in {file}", stderr=True)
 
 
 def _check_flags(name: str | None, shoot: str, user: str | None, *, ttl: str, server: str, aws_iam: bool) -> None:

@@ -76,6 +76,7 @@ COMMANDS: Mapping[str, Entry] = {
     "seeds": Entry("shoots.seeds", "Show seeds of a garden, and move all shoots away from one."),
     "shoots": Entry("shoots.shoots", "Show shoots of a garden, and move their control planes between seeds."),
     "status": Entry("local.up", "Show the status of the local environment."),
+    "top": Entry("clusters.top", "Show all clusters on one screen, those that need attention most first."),
     "up": Entry(
         "local.up",
         "Run the local environment: a management cluster with all controllers, and simulated machines or real nodes.",

@@ -1,0 +1,112 @@
+"""A fleet in the order in which its clusters need attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import MachineDeployment
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import MOVE_ANNOTATION, PAUSED_ANNOTATION
+from espalier.api.identity import ClusterIdentity
+from espalier.api.resource import Key
+from espalier.cli.clusters import fleet, top
+from espalier.cli.clusters.fleet import Attention, Machines
+from espalier.kube.objects import Object, to_bytes
+
+
+def condition(type_: str, status: str, reason: str = "Why", since: str = "2026-01-01T00:00:00Z") -> dict[str, str]:
+    return {"type": type_, "status": status, "reason": reason, "message": f"{type_} tells", "lastTransitionTime": since}
+
+
+READY = condition("Ready", "True")
+
+
+def cluster(
+    name: str, *conditions: dict[str, str], annotations: dict[str, str] | None = None, **status: Any
+) -> Cluster:
+    metadata = {"name": name, "namespace": "default", "annotations": annotations or {}}
+    spec = {"kubernetesVersion": "1.35", "managementCluster": {"name": "management"}}
+    tree = {"metadata": metadata, "spec": spec, "status": {"conditions": conditions, **status}}
+    return msgspec.convert(tree, Cluster)
+
+
+@pytest.mark.parametrize(
+    ("made", "expected", "reason"),
+    [
+        (cluster("a", READY), Attention.READY, ""),
+        (cluster("a"), Attention.UNKNOWN, ""),
+        (cluster("a", condition("Ready", "False")), Attention.WAITING, "Why"),
+        (cluster("a", condition("Ready", "False"), failureReason="X", failureMessage="x"), Attention.FAILING, "Why"),
+        (cluster("a", condition("Ready", "False"), condition("Stalled", "True", "S")), Attention.FAILING, "S"),
+        (
+            cluster("a", READY, condition("CertificatesValid", "False", "CertificatesExpired")),
+            Attention.FAILING,
+            "CertificatesExpired",
+        ),
+        (
+            cluster("a", READY, condition("Synced", "False", "D"), condition("CertificatesValid", "False", "C")),
+            Attention.WARNED,
+            "C",
+        ),
+        (cluster("a", READY, condition("Synced", "Unknown")), Attention.READY, ""),
+        (cluster("a", READY, annotations={PAUSED_ANNOTATION: "true"}), Attention.HELD, "Paused"),
+        (cluster("a", READY, annotations={MOVE_ANNOTATION: "x"}), Attention.HELD, "Moving"),
+        (cluster("management", READY, annotations={PAUSED_ANNOTATION: "true"}), Attention.READY, ""),
+    ],
+)
+def test_a_state_follows_from_conditions(made: Cluster, expected: Attention, reason: str) -> None:
+    (row,) = fleet.rows([made], {})
+    assert (row.attention, row.reason) == (expected, reason)
+
+
+def test_the_longest_trouble_stands_first() -> None:
+    waiting = [
+        cluster(name, condition("Ready", "False", since=f"2026-01-0{day}T00:00:00Z"))
+        for name, day in (("b", 3), ("c", 2))
+    ]
+    failing = cluster("z", condition("Ready", "False", since="2026-01-04T00:00:00Z"), condition("Stalled", "True"))
+    rows = fleet.rows([cluster("a", READY), *waiting, failing], None)
+    assert [row.key.name for row in rows] == ["z", "c", "b", "a"]
+    assert fleet.summary(rows) == "4 clusters: 1 failing, 2 waiting, 1 ready"
+
+
+def test_machines_are_counted_by_their_cluster() -> None:
+    labels = ClusterIdentity.of(Key("default", "garden")).labels
+
+    def owner(kind: type, wanted: int, labels: dict[str, str], **status: int) -> Object:
+        reference = {"apiGroup": "x", "kind": "X", "name": "x"}
+        machine = {"clusterName": "garden", "bootstrap": {}, "infrastructureRef": reference}
+        spec = {
+            "replicas": wanted,
+            "version": "v1",
+            "clusterName": "garden",
+            "machineTemplate": {"spec": {"infrastructureRef": reference}},
+            "template": {"spec": machine},
+        }
+        tree = {"apiVersion": "x/v1", "kind": kind.__name__, "metadata": {"name": "x", "labels": labels}}
+        return Object(to_bytes({**tree, "spec": spec, "status": status}))
+
+    counted = fleet.machines_of(
+        [owner(KubeadmControlPlane, 3, labels, replicas=4, readyReplicas=3, upToDateReplicas=2)],
+        [
+            owner(MachineDeployment, 2, labels, replicas=2, readyReplicas=2, upToDateReplicas=2),
+            owner(MachineDeployment, 9, {}, replicas=9),
+        ],
+    )
+    assert counted == {Key("default", "garden"): Machines(5, 5, 2)}
+    assert str(counted[Key("default", "garden")]) == "5/5 (2 old)"
+
+
+def test_a_screen_has_room_for_the_first() -> None:
+    rows = fleet.rows([cluster(f"c{number:02}", condition("Ready", "False")) for number in range(50)], None)
+    assert len(top._on_screen(rows, 24)) == 9
+    ready = fleet.rows([cluster(f"c{number:02}", READY) for number in range(50)], None)
+    assert len(top._on_screen(ready, 24)) == 18
+
+
+def test_a_fleet_of_none_is_told() -> None:
+    assert fleet.summary([]) == "no clusters"
