@@ -31,7 +31,7 @@ FACTS = {
     "providers/docker/render.py": "kubelets know failCgroupV1 since 1.31",
     "releases/catalog.py": "an example in a message",
     "simulator/etcd/core.py": "the protocol and the format of data that the simulated etcd has",
-    "upgrades/node/cluster_configuration.py": "the version in which kubeadm lost a feature gate",
+    "upgrades/node/cluster_configuration.py": "versions in which kubeadm lost feature gates",
 }
 """Files with versions of their own, below `src/espalier`."""
 

@@ -60,6 +60,29 @@ def test_alone_the_tag_of_etcd_is_set_and_a_gate_that_kubeadm_does_not_know_any_
     assert version_of(configuration) == OLD, "kubeadm writes it"
 
 
+@pytest.mark.parametrize(("version", "kept"), [("v1.36.3", True), ("v1.37.2", False), ("v1.38.0", False)])
+@pytest.mark.parametrize("gate", ["NodeLocalCRISocket", "PublicKeysECDSA"])
+def test_gates_go_that_kubeadm_1_37_does_not_know(gate: str, version: str, kept: bool) -> None:
+    tree = TREE | {"kubernetesVersion": "v1.36.3", "featureGates": {gate: True, "RootlessControlPlane": True}}
+    gates = {gate: True} if kept else {}
+    assert wanted(tree, WantedConfiguration(version))["featureGates"] == gates | {"RootlessControlPlane": True}
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"featureGates": {"PublicKeysECDSA": True}}, "ECDSA-P256"),
+        ({"featureGates": {"PublicKeysECDSA": False}}, None),
+        ({"featureGates": {"PublicKeysECDSA": True}, "encryptionAlgorithm": "RSA-3072"}, "RSA-3072"),
+        ({"featureGates": {}}, None),
+    ],
+)
+def test_keys_stay_ecdsa_without_their_gate(fields: Tree, expected: str | None) -> None:
+    tree = TREE | {"kubernetesVersion": "v1.36.3", **fields}
+    assert wanted(tree, WantedConfiguration("v1.37.2")).get("encryptionAlgorithm") == expected
+    assert wanted(tree, WantedConfiguration("v1.36.3")).get("encryptionAlgorithm") == fields.get("encryptionAlgorithm")
+
+
 def test_a_configuration_that_needs_no_change_stays_as_it_is() -> None:
     assert wanted(TREE, WantedConfiguration(OLD)) == TREE
     assert wanted(TREE, WantedConfiguration(OLD, "3.6.6-0")) == TREE

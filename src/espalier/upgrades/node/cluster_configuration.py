@@ -26,7 +26,12 @@ MAX_CHARACTERS = 256 * 1024
 """The longest accepted text; kubeadm writes a few thousand characters."""
 LONGEST_PROBLEM = 300
 """The most characters of untrusted text in a message."""
-_REMOVED_GATES = {"ControlPlaneKubeletLocalMode": minor("1.36")}
+_ECDSA_GATE = "PublicKeysECDSA"
+_REMOVED_GATES = {
+    "ControlPlaneKubeletLocalMode": minor("1.36"),
+    "NodeLocalCRISocket": minor("1.37"),
+    _ECDSA_GATE: minor("1.37"),
+}
 """Feature gate -> the minor of Kubernetes whose kubeadm no longer knows it."""
 
 
@@ -58,7 +63,8 @@ def read(config_map: Tree) -> Tree:
         raise ValueError("its ClusterConfiguration is not a map")
     if tree.get("apiVersion") != API_VERSION:
         shown = in_one_line(str(tree.get("apiVersion", "missing")))[:LONGEST_PROBLEM]
-        raise ValueError(f"its apiVersion is {shown}, allowed: {API_VERSION}; migrate it with kubeadm config migrate")
+        advice = "migrate it with kubeadm config migrate, of 1.36 or earlier from v1beta3"
+        raise ValueError(f"its apiVersion is {shown}, allowed: {API_VERSION}; {advice}")
     return tree
 
 
@@ -109,6 +115,9 @@ def wanted(configuration: Tree, requested: WantedConfiguration) -> Tree:
         for gate, on in _inner(result, "featureGates").items()
         if gate not in _REMOVED_GATES or minor(requested.version) < _REMOVED_GATES[gate]
     }
+    if _ECDSA_GATE not in gates and _inner(result, "featureGates").get(_ECDSA_GATE) is True:
+        # What replaces the gate: without it, kubeadm would make RSA keys from now on.
+        result["encryptionAlgorithm"] = result.get("encryptionAlgorithm") or "ECDSA-P256"
     result = _with(result, {"featureGates": gates})
     etcd = _etcd(requested)
     if etcd and not has_external_etcd(configuration):
