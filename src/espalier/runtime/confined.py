@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 from pathlib import Path
 
@@ -133,4 +132,6 @@ def remove(folder: Path, name: str) -> None:
     if entry.is_symlink() or not entry.is_dir():
         entry.unlink(missing_ok=True)
     else:
+        import shutil  # noqa: PLC0415 - programs of simulated nodes, which start often, need it rarely
+
         shutil.rmtree(entry, ignore_errors=True)

@@ -5,7 +5,6 @@ Standard library, `runtime/confined.py` and `static_pods.py` only: it runs as a 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -245,6 +244,8 @@ class Host:
     def _manifest_hashes(self) -> dict[str, str]:
         names = [path.name for path in self._glob(MANIFESTS, "[!.]*.yaml")]
         texts = {name.removesuffix(".yaml"): self._text(f"{MANIFESTS}/{name}") for name in names}
+        import hashlib  # noqa: PLC0415 - as in `api_of`
+
         return {name: hashlib.sha256(text.encode()).hexdigest()[:32] for name, text in texts.items()}
 
     def _replace_mirror(self, name: str, manifest: str, hash_: str) -> None:
@@ -374,13 +375,13 @@ def api_of(root: Path) -> SendRequest | None:
     """A function that sends requests to the API server of the node's cluster; None without `ACCESS` to one."""
     if not confined.is_file(root, ACCESS):
         return None
-    import http.client  # noqa: PLC0415 - only some stand-ins send requests, and all start often
-    import ssl  # noqa: PLC0415
-    import tempfile  # noqa: PLC0415
-
     access = json.loads(confined.text(root, ACCESS))
 
     def send_request(method: str, path: str, body: Any) -> tuple[int, Any]:
+        import http.client  # noqa: PLC0415 - only some stand-ins send requests, and all start often
+        import ssl  # noqa: PLC0415
+        import tempfile  # noqa: PLC0415
+
         context = ssl.create_default_context(cadata=access["authority"])
         with tempfile.NamedTemporaryFile("w") as pair:
             pair.write(access["certificate"] + access["key"])

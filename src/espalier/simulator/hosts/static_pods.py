@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 MIRROR = "kubernetes.io/config.mirror"
 """The annotation of a mirror pod: the kubelet recreates it when somebody deletes it."""
@@ -21,8 +20,7 @@ COMPONENTS = {
 """Parts of kubeadm's ClusterConfiguration by component."""
 
 
-@dataclass(frozen=True)
-class StaticPod:
+class StaticPod(NamedTuple):
     """The static pod of one component."""
 
     name: str

@@ -84,8 +84,9 @@ class Disks:
         }
         confined.write(root, programs.ACCESS, json.dumps(access))
         script = (
-            f"#!{sys.executable} -IS\nimport runpy\nimport sys\nsys.path[:0] = {[str(SOURCES), LIBRARIES]!r}\n"
-            f"runpy.run_path({programs.__file__!r}, run_name='__main__')\n"
+            # Imported, not run as a script, which would be compiled at each of its many starts.
+            f"#!{sys.executable} -IS\nimport sys\nsys.path[:0] = {[str(SOURCES), LIBRARIES]!r}\n"
+            f"from {programs.__name__} import main\nsys.exit(main())\n"
         )
         confined.write(root, f"{TOOLS}/nsenter", script, 0o755)
 
