@@ -157,6 +157,8 @@ class IndexedObjects:
             del self._namespaces[key.namespace]
         for postings in self._indexes.values():
             postings.remove(key)
+        if not self._objects:
+            self._packing = _Packing()  # its dictionary is a copy of an object
         return old
 
     def get(self, key: Key) -> Object | None:
