@@ -19,6 +19,7 @@ SOURCES = Path(espalier.__path__[0])
 _VERSION = re.compile(r"v?(1\.(2[89]|3\d|4\d)|3\.[4-9]|1\.1[1-9]|2\.[234])(\.\d+)*(-\S*)?")
 
 FACTS = {
+    "api/gardener/differences.py": "the versions in cases that Gardener's API server judges",
     "apiserver/builtin/builtin.py": "the minor version whose definitions are complete, and what later ones added",
     "assets/recipes.py": "programs that belong to no row, and the newest etcd whose databases etcdbrctl reads",
     "cli/install/chart.py": "API servers have ValidatingAdmissionPolicies since 1.30",

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck, MachineSet
+from espalier.api.listing import first
 from espalier.api.meta import Tree
 from espalier.api.version_matrix import (
     CLUSTER_API,
@@ -97,7 +98,7 @@ def _gone(name: str, definition: Tree) -> Iterator[str]:
 
 
 def warnings(version: str, definitions: Sequence[Tree], infrastructure_kinds: Iterable[str]) -> Iterator[str]:
-    """What ends in later versions of Cluster API and is used here: its objects, providers, and kinds of machines.
+    """The parts of Cluster API in use here that end in later versions: its objects, providers, and kinds of machines.
 
     `infrastructure_kinds` are those of the clusters that are asked about. Nothing is said of an unknown version.
     """
@@ -119,11 +120,10 @@ def warnings(version: str, definitions: Sequence[Tree], infrastructure_kinds: It
 
 
 def _sentence(ending: Ending, names: Sequence[str]) -> str:
-    shown = ", ".join(sorted(names)[:_MOST_NAMES])
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    shown = first(sorted(names), _MOST_NAMES)
     announced = f", announced for {ending.date}" if ending.date else ""
     gone = f"Cluster API {ending.release}{announced} does not have it"
-    return f"{ending.subject}: found {shown}{more}; {gone}: use {ending.instead}"
+    return f"{ending.subject}: found {shown}; {gone}: use {ending.instead}"
 
 
 def _is_docker(definition: Tree) -> bool:

@@ -27,6 +27,7 @@ from espalier.api.core import (
     VALIDATING_WEBHOOK_CONFIGURATION,
     Secret,
 )
+from espalier.api.listing import first
 from espalier.api.meta import ObjectMeta
 from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client, PatchType
@@ -182,7 +183,7 @@ class ServingCertificate:
         if key.public_key() != serving.x509.public_key():
             raise CertificateUnusable(f"{name}: found a tls.key that is not of tls.crt; replace one of them")
         if self._names[0] not in names:
-            named = ", ".join(names[:5])
+            named = first(names, 5)
             raise CertificateUnusable(f"{name}: found a certificate for {named}; needed is one for {self._names[0]}")
         if not_after <= now:
             raise CertificateUnusable(f"{name}: found a certificate that ended {not_after.isoformat()}; renew it")

@@ -88,7 +88,7 @@ async def an_interrupted_installation(fleet: Fleet) -> None:
 
 
 async def a_mended_installation(fleet: Fleet) -> None:
-    """What Flux can't apply of the cluster itself ends it; once somebody mended it in Git, it goes on with that."""
+    """An error of the cluster's own files ends the command; it goes on with what somebody corrects in Git."""
     await fleet.read_record()
     record, *others = fleet.record
     spec = record["spec"] | {"eksaVersion": "nonsense"}

@@ -140,6 +140,7 @@ def test_every_flag_of_pods_has_a_value_of_the_chart() -> None:
         "--of",
         "--format",
         "--output-dir",
+        "--beside-gardener",
         "--webhook-url",
         "--kubeconfig-copies",
         "--seed",

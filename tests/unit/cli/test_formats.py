@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -15,7 +16,7 @@ def printing() -> Iterator[tuple[str, flags.OutputFormat]]:
     """The commands with `-o FORMAT`; that of others names the file to write."""
     for context in shown():
         for parameter in context.command.params:
-            if "-o" not in parameter.opts or "FILE" in parameter.make_metavar(context):
+            if "-o" not in parameter.opts or re.search("FILE|FOLDER", parameter.make_metavar(context)):
                 continue
             assert isinstance(parameter.type, flags.OutputFormat), f"{context.command_path}: use flags.output"
             yield context.command_path, parameter.type

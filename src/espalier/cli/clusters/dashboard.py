@@ -16,7 +16,6 @@ from pathlib import Path
 import click
 
 from espalier.api.printable import in_one_line
-from espalier.cli.clusters.dashboard_plans import plan_of
 from espalier.cli.kit import connection, flags, interrupts, output
 from espalier.cli.kit.commands import Command
 from espalier.cli.kit.failures import Failure
@@ -73,6 +72,8 @@ async def dashboard(
     try:
         served = await Discovery(client).resources()
         observation = Observation(client, SystemClock(), (namespace,) if namespace else (), served)
+        from espalier.cli.clusters.dashboard_plans import plan_of  # noqa: PLC0415  with all that plans need
+
         shown = Dashboard(observation, server=in_one_line(transport.host), planner=plan_of)
         try:
             async with shown.running(port):

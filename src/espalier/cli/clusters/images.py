@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import os
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -12,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+import msgspec
 
+from espalier.api import json_trees
 from espalier.api.listing import counted
 from espalier.cli.clusters import documents, mirror_authority
 from espalier.cli.kit import flags, output
@@ -301,9 +302,9 @@ def account(host: str, environment: Mapping[str, str], *, is_mirror: bool) -> Ac
         return Account(name, password)
     folder = Path(environment.get("DOCKER_CONFIG") or Path(environment.get("HOME", "/")) / ".docker")
     try:
-        entry = json.loads((folder / "config.json").read_bytes())["auths"][host]
+        entry = json_trees.decode((folder / "config.json").read_bytes())["auths"][host]
         decoded = base64.b64decode(entry["auth"]).decode()
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, msgspec.MsgspecError, ValueError, KeyError, TypeError):
         return None
     name, _, password = decoded.partition(":")
     return Account(name, password) if name and password else None

@@ -1,4 +1,4 @@
-"""Whether clusters can be managed with the Cluster API that is installed: before anything is written."""
+"""The check of the Cluster API that is installed, before anything is written: clusters must be manageable with it."""
 
 from __future__ import annotations
 

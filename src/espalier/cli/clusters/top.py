@@ -13,11 +13,11 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.api.spans import span
 from espalier.cli.clusters import fleet
 from espalier.cli.kit import connection, flags, output
 from espalier.cli.kit.commands import Command
 from espalier.cli.kit.layout import Table
-from espalier.cli.kit.spans import span
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import readable
@@ -55,7 +55,7 @@ async def top(*, connect: flags.Connection, show_all: bool, output_format: str) 
     if shown:
         output.write_table(FLEET, [_cells(row, datetime.now(UTC)) for row in shown])
     if len(shown) < len(rows):
-        output.say(f"and {len(rows) - len(shown)} more, which need less attention: --all shows them")
+        output.say(f"--all shows {len(rows) - len(shown)} others, which need less attention")
 
 
 def _on_screen(rows: list[fleet.Row], lines: int) -> list[fleet.Row]:

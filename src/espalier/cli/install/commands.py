@@ -123,7 +123,7 @@ def manifests(
       espalier manifests --format clusterctl --output-dir repo --image e.io/e:v1
       espalier manifests --kubeconfig-copies -n team-a | kubectl apply -f -
       espalier manifests --of garden --webhook-url https://10.0.0.5:9443
-      espalier manifests --of garden --beside-gardener --webhook-url https://10.0.0.5:9443
+      espalier manifests --of garden --beside-gardener --image e.io/e:v1
       espalier manifests --of seed --seed west --image example.com/espalier:v1
     """
     _check_format(format, output_dir, _given())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from espalier.api.listing import first
 from espalier.api.meta import Tree
 from espalier.cli.kit import output
 from espalier.cli.kit.failures import Usage
@@ -27,10 +28,9 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
         if path.is_file() and (name := path.relative_to(folder).as_posix()) not in files
     )
     if others:
-        listed = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
         raise Usage(
-            f"--output-dir: found {listed} in {folder}, allowed is a folder with nothing but what this command writes; "
-            "remove them, or name another folder"
+            f"--output-dir: found {first(others, 3)} in {folder}, allowed is a folder with nothing but what this command "
+            "writes; remove them, or name another folder"
         )
     for name, text in files.items():
         path = folder / name

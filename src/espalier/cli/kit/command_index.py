@@ -31,8 +31,8 @@ COMMANDS: Mapping[str, Entry] = {
         "Demonstrate the life of a cluster, or a migration, in a temporary local environment, or run a garden there.",
     ),
     "describe": Entry("clusters.describe", "Show the objects of a cluster, and what it waits for."),
-    "download": Entry("clusters.images", "Download what a release needs."),
     "down": Entry("local.up", "Stop the local environment."),
+    "download": Entry("clusters.images", "Download what a release needs."),
     "etcd-agent": Entry("backups.etcd_agent", "Back up an etcd; list, verify, copy and restore its backups."),
     "etcd-guard": Entry(
         "backups.etcd_guard",

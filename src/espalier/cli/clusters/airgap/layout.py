@@ -13,6 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from espalier.api import json_trees
 from espalier.cli.clusters.airgap.registries import Blob, Manifest, RegistryError
 from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.home import naming
@@ -47,9 +50,9 @@ class ImageLayout:
         if not self._index.exists():
             return {}
         try:
-            tree = json.loads(self._index.read_bytes())
+            tree = json_trees.decode(self._index.read_bytes())
             return {entry["annotations"][NAME]: Blob.of(entry) for entry in tree["manifests"]}
-        except (ValueError, KeyError, TypeError) as error:
+        except (msgspec.MsgspecError, ValueError, KeyError, TypeError) as error:
             raise Failure(f"{self._index}: it can't be read ({error}): remove it; the content is found again") from None
 
     def path(self, digest: str) -> Path:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -20,7 +19,9 @@ from typing import IO, Any, Protocol, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 import aiohttp
+import msgspec
 
+from espalier.api import json_trees
 from espalier.api.listing import counted
 
 A = TypeVar("A")
@@ -58,13 +59,13 @@ class Manifest:
     def parts(self) -> tuple[list[Blob], list[Blob]]:
         """The manifests and the blobs that it names. Raises `RegistryError` for content of another format."""
         try:
-            tree = json.loads(self.content)
+            tree = json_trees.decode(self.content)
             if self.media_type in INDEXES:
                 return [Blob.of(part) for part in tree["manifests"]], []
             if self.media_type in MANIFESTS:
                 parts = [Blob.of(part) for part in (tree["config"], *tree["layers"])]
                 return [], [part for part in parts if not part.is_elsewhere]
-        except (ValueError, KeyError, TypeError) as error:
+        except (msgspec.MsgspecError, ValueError, KeyError, TypeError) as error:
             raise RegistryError(f"a manifest of type {self.media_type} can't be read: {error}") from None
         raise RegistryError(f"found a manifest of type {self.media_type or 'none'}, allowed is one of OCI or Docker v2")
 
@@ -297,17 +298,17 @@ class HttpRegistry:
             if answer.status >= 300:
                 raise await self._refusal(answer, scope)
             try:
-                tree = json.loads(await answer.content.read(_PIECE))
+                tree = json_trees.decode(await answer.content.read(_PIECE))
                 return f"Bearer {tree.get('token') or tree['access_token']}"
-            except (ValueError, KeyError, AttributeError):
+            except (msgspec.MsgspecError, KeyError, AttributeError, TypeError):
                 raise RegistryError(f"{self.host}: the login at {realm} gave no token") from None
 
     async def _refusal(self, answer: aiohttp.ClientResponse, repository: str) -> RegistryError | _Again:
         body = (await answer.content.read(4096)).decode(errors="replace")
         try:
-            error = json.loads(body)["errors"][0]
+            error = json_trees.decode(body)["errors"][0]
             said_by_it = f"{error.get('code', '')} {error.get('message', '')}".strip()
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+        except (msgspec.MsgspecError, KeyError, IndexError, TypeError, AttributeError):
             said_by_it = " ".join(body.split())[:200]
         text = f"{self._at(repository)}: {answer.status} {said_by_it or answer.reason or ''}".rstrip()
         if answer.status in _AGAIN:

@@ -65,7 +65,7 @@ class Masks:
 
     def _line(self, text: str) -> str:
         if len(text) > _LONGEST:
-            text = f"{text[:_LONGEST]} ({len(text) - _LONGEST} more characters)"
+            text = f"{text[:_LONGEST]} (and {len(text) - _LONGEST} characters)"
         text = _ASSIGNED.sub(_assigned, text)
         text = _FLAG.sub(rf"\1{HIDDEN}", text)
         text = _SCHEME.sub(rf"\1 {HIDDEN}", text)
