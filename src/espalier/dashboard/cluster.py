@@ -34,7 +34,7 @@ CONTROL_PLANE = "control plane"
 ETCD = "etcd"
 
 
-class NodeStep(NamedTuple):
+class UpgradeStep(NamedTuple):
     """A step of an upgrade in place."""
 
     text: str
@@ -54,7 +54,7 @@ class MachineRow(msgspec.Struct, frozen=True):
     since: str = ""
     created: str = ""
     node: str = ""
-    steps: tuple[NodeStep, ...] = ()
+    steps: tuple[UpgradeStep, ...] = ()
     message: str = ""
 
 
@@ -226,7 +226,7 @@ def _state_of_machine(machine: Machine, ready: str, sentence: str, upgrade: Node
     return State(Health.FAILING if ready == "False" else Health.UNKNOWN, "Not ready"), sentence
 
 
-def _steps(upgrade: NodeUpgrade) -> Iterator[NodeStep]:
+def _steps(upgrade: NodeUpgrade) -> Iterator[UpgradeStep]:
     """The steps, as `espalier upgrades describe` lists them."""
     ready = conditions.get(upgrade.status.conditions, "Ready")
     reported = {condition.type: condition for condition in upgrade.status.conditions}
@@ -235,13 +235,13 @@ def _steps(upgrade: NodeUpgrade) -> Iterator[NodeStep]:
         condition = reported.get(step.condition)
         text = STEP_NAMES.get(step.doing, step.meaning)
         if condition is not None and condition.status == "True":
-            yield NodeStep(text, "done")
+            yield UpgradeStep(text, "done")
         elif reason == step.doing:
-            yield NodeStep(text, "current")
+            yield UpgradeStep(text, "current")
         elif reason == f"{step.doing}Failed":
-            yield NodeStep(text, "failed")
+            yield UpgradeStep(text, "failed")
         else:
-            yield NodeStep(text, "open")
+            yield UpgradeStep(text, "open")
 
 
 # Progress

@@ -56,7 +56,7 @@ class ShootRow(msgspec.Struct, frozen=True):
     operation: str = ""
     progress: int = 100
     disaster: State | None = None
-    """True if it could be restored elsewhere; None before its gardenlet has reported."""
+    """The answer to whether it could be restored elsewhere; None before its gardenlet has reported."""
     backups: str = ""
     """The message about that."""
     checked: str = ""

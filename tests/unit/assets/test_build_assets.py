@@ -241,8 +241,7 @@ def test_an_unknown_component_is_answered_with_those_there_are(machine: Machine)
     code, output = machine.run("kubernetse")
     assert code == 2
     assert (
-        "unknown component kubernetse; known: tests, flux, helm, gardener, nodes, etcd, kubernetes, etcdutl, "
-        in output
+        "unknown component kubernetse; known: tests, flux, helm, gardener, nodes, etcd, kubernetes, etcdutl, " in output
     )
     assert "for one version: node-base-1.34.4, node-base-1.35.4, node-base-1.36.3" in output
 

@@ -23,7 +23,19 @@ LENGTHS = (20, 90, 400, 2000)
 NAME = "a-name-of-63-characters-" + "x" * 38 + "z"
 PATH = "/home/gardener/.espalier/clusters/" + NAME
 VERSIONS = "1.31, 1.32, 1.33, 1.34, 1.35, 1.36"
-SENTENCES = {"Message", "Description", "Event", "Stays Because", "Reason", "Step", "For", "Started", "Renewed", "Why", ""}
+SENTENCES = {
+    "Message",
+    "Description",
+    "Event",
+    "Stays Because",
+    "Reason",
+    "Step",
+    "For",
+    "Started",
+    "Renewed",
+    "Why",
+    "",
+}
 """Titles of columns that may give way (without a title: values in descriptions of one object)."""
 
 

@@ -62,6 +62,9 @@ async def dashboard(
     Example:
       espalier dashboard
     """
+    # Plans validate and render, with all that these need.
+    from espalier.cli.clusters.dashboard_plans import plan_of  # noqa: PLC0415
+
     logs.setup(level="error")
     access = connection.access_of(flags.Connection(kubeconfig, context, namespace))
     transport = HttpTransport(access)

@@ -14,10 +14,10 @@ from espalier.dashboard.cluster import (
     ConditionRow,
     EventRow,
     MachineRow,
-    NodeStep,
     ObjectRow,
     Obstacle,
     Progress,
+    UpgradeStep,
     health_of,
 )
 from espalier.dashboard.feed import Feed
@@ -154,7 +154,7 @@ def _machine(row: MachineRow, now: datetime) -> Node:
     ]
 
 
-def _steps(steps: Sequence[NodeStep]) -> Node:
+def _steps(steps: Sequence[UpgradeStep]) -> Node:
     done = sum(step.state == "done" for step in steps)
     return h.ol(".steps", aria_label=f"{done} of {len(steps)} steps are done")[
         (
@@ -195,7 +195,7 @@ def _condition(row: ConditionRow, now: datetime) -> Node:
 
 
 def plan(shown: Plan | None) -> str:
-    """The findings of `espalier plan` for the cluster as it is."""
+    """The plan of the cluster as it is, as `espalier plan` writes it."""
     if shown is None:
         return section("plan", "Plan", h.p(".muted")["The plan is being made."])
     if shown.problem:
