@@ -48,6 +48,7 @@ class ClusterView(View):
         self._planned = ""
         self._shown: dict[str, object] = {}
         self._progress: cluster.Progress | None = None
+        self._notices: list[str] = []
         for cache in (watch.cluster, watch.events, *watch.parts):
             cache.subscribe(lambda _old, _new, _first: self.mark())
 
@@ -97,6 +98,10 @@ class ClusterView(View):
     async def render(self) -> None:
         """Render the sections whose content has changed."""
         object_, now = self._watch.object, self._watched.clock.now()
+        notices = [self._watch.notice(cache) for cache in (*self._watch.parts, self._watch.events, self._watch.cluster)]
+        if not self._was_stale() and notices == self._notices and self._progress is None:
+            return  # estimates alone move with time
+        self._notices = notices
         if object_ is None:
             self._shown.clear()
             self.feed.put(frames.notice(self._absent(), id_=html.id_of("head"), place=html.PLACE))
@@ -111,9 +116,8 @@ class ClusterView(View):
         progress = self._steady(page.progress)
         if self._is_new("progress", progress):
             self._put("progress", progress, html.progress(progress, now))
-        notices = [self._watch.notice(cache) for cache in self._watch.parts]
         kinds = [cache.source.resource for cache in self._watch.parts]
-        of_machines = dict(zip(kinds, notices, strict=True)).get(Machine.resource, "")
+        of_machines = dict(zip(kinds, notices, strict=False)).get(Machine.resource, "")
         machines = (page.machines, page.more_machines, of_machines)
         if self._is_new("machines", machines):
             self._put("machines", machines, html.machines(*machines, now))
@@ -125,7 +129,11 @@ class ClusterView(View):
         events = (page.events, self._watch.notice(self._watch.events))
         if self._is_new("events", events):
             self._put("events", events, html.events(*events, now))
-        objects = (page.objects, page.more_objects, [text for text in notices if text and text != of_machines])
+        objects = (
+            page.objects,
+            page.more_objects,
+            [text for text in notices[: len(kinds)] if text and text != of_machines],
+        )
         if self._is_new("objects", objects):
             self._put("objects", objects, html.objects(*objects, now))
 

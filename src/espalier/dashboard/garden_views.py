@@ -60,6 +60,9 @@ class GardenView(View):
     async def render(self) -> None:
         """Render the rows of changed shoots, and of all seeds that have changed."""
         observed, now, root = self._observation, self._watched.clock.now(), self.frame.root
+        if not self._was_stale():
+            self._put_notices()
+            return
         changed, self._changed = self._changed, {}
         for key in changed:
             object_ = observed.shoots.get(key)
@@ -73,6 +76,10 @@ class GardenView(View):
                 self.feed.put(html.shoot(row, root, now))
         self._render_seeds()
         self.feed.put(Fragment("summary", "summary-place", html.summary(list(self._shoots.values()))))
+        self._put_notices()
+
+    def _put_notices(self) -> None:
+        observed = self._observation
         sentences = [observed.notice(observed.shoots)]
         if observed.shoots.synced and not self._shoots and not sentences[0]:
             sentences.append("There are no shoots.")
@@ -136,6 +143,8 @@ class ShootView(View):
     async def render(self) -> None:
         """Render the sections whose content has changed."""
         object_, now = self._observation.shoots.get(self._key), self._watched.clock.now()
+        if not self._was_stale():
+            return
         if object_ is None:
             self._shown.clear()
             text = f"There is no shoot {self._key.name} in namespace {self._key.namespace} (any more)."

@@ -37,12 +37,20 @@ class View(ABC):
         self.frame = frame
         self._watched = watched
         self._wake = asyncio.Event()
+        self._is_stale = True
+        self._failure = ""
         self._subscriptions: list[Callable[[], None]] = []
         """Of caches that outlive it."""
 
     def mark(self) -> None:
-        """Have it rendered again soon."""
+        """Have it rendered again soon, as objects have changed."""
+        self._is_stale = True
         self._wake.set()
+
+    def _was_stale(self) -> bool:
+        """True if objects have changed since this was asked last."""
+        was, self._is_stale = self._is_stale, False
+        return was
 
     async def run(self) -> None:
         """Keep the fragments up to date until cancelled."""
@@ -52,16 +60,19 @@ class View(ABC):
                 await self.update()
             except Exception as error:  # an object that nobody expected does not end the page
                 structlog.get_logger("espalier.dashboard").exception("a page could not be rendered")
-                self.feed.put(frames.banner(f"This page could not be rendered, and shows what was before: {error!r}"))
+                self._failure = f"This page could not be rendered, and shows what was before: {error!r}"
             await asyncio.sleep(PAUSE)
             with suppress(TimeoutError):
                 async with asyncio.timeout(AGAIN):
                     await self._wake.wait()
 
     async def update(self) -> None:
-        """Render what has changed."""
-        self.feed.put(frames.banner(self._watched.banner()))
+        """Render what has changed. A failure is shown until rendering a later change succeeds."""
+        self.feed.put(frames.banner(self._watched.banner() or self._failure))
+        was_stale = self._is_stale
         await self.render()
+        if was_stale:
+            self._failure = ""
 
     def works(self) -> list[Coroutine[None, None, None]]:
         """All that keeps it up to date, each until cancelled."""
@@ -118,6 +129,9 @@ class FleetView(View):
 
     async def render(self) -> None:
         """Render the rows of changed clusters; all, if what they have in common has changed."""
+        if not self._was_stale() and self._day == self._today():
+            self.feed.put(frames.notice(self._notice()))
+            return
         changed, self._changed = self._changed, {}
         if self._learn(changed):
             changed = dict.fromkeys([*self._rows, *changed])
@@ -131,7 +145,7 @@ class FleetView(View):
 
     def _learn(self, changed: dict[Key, None]) -> bool:
         """Read what all rows have in common; True if it has changed."""
-        observed, day = self._observation, self._watched.clock.now().date().isoformat()
+        observed, day = self._observation, self._today()
         is_new = self._releases_changed or day != self._day  # support ends by date
         if self._releases_changed:
             self._releases_changed = False
@@ -150,6 +164,9 @@ class FleetView(View):
                 else:
                     self._managers[key.name] = version
         return is_new
+
+    def _today(self) -> str:
+        return self._watched.clock.now().date().isoformat()
 
     def _is_manager_elsewhere(self, key: Key) -> bool:
         """True if another Cluster of the name manages clusters."""
