@@ -13,7 +13,7 @@ COMPILE := uv pip compile -q --generate-hashes --universal --no-header --no-emit
 .DEFAULT_GOAL := help
 # Without cached bytecode each of the many programs that tests start compiles all it imports: a second of CPU each.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test smoke check bench soak real-assets real real-matrix test-real sizes pages election messages lock base-packages release docs chart
+.PHONY: help demo test smoke check bench soak real-assets real real-matrix test-real sizes pages election messages lock base-packages release docs chart dist
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -101,3 +101,6 @@ lock: ## Compile the locked requirements anew (needs uv)
 
 base-packages: $(VENV)/.installed ## Lock the newest Debian packages of the images' base (on a Debian; verified by its keyring)
 	@$(BIN)/python -m espalier.cli.local.images.base_lock
+
+dist: $(VENV)/.installed ## What a release consists of, in dist/: wheels, image and digests, charts, notes, checksums
+	@$(BIN)/python packaging/dist.py dist

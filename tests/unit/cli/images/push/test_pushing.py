@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tarfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import aiohttp
@@ -345,3 +345,25 @@ async def test_damaged_archive_is_not_tagged(
         await pushed(registry, bad)
     assert str(bad) in str(failure.value)
     assert registry.tags == {}
+
+
+async def test_push_that_ends_anywhere_goes_on(registry: ImageRegistry, archive: Path) -> None:
+    await pushed(registry, archive)
+    total = len(registry.requests)
+    older = b'{"manifests":[]}'
+    for number in range(total - 1):  # the last one only asks what the tag leads to
+        registry.blobs.clear()
+        registry.manifests = {"older": (INDEX, older)}
+        registry.tags = {"v1": "older"}
+        left = iter(range(number))
+
+        async def end(_: web.Request, left: Iterator[int] = left) -> web.StreamResponse | None:
+            return None if next(left, None) is not None else refused(403, "DENIED", "over")
+
+        registry.faults = [end]
+        await refusal(registry, archive)
+        registry.faults = []
+        stored = len(registry.blobs)
+        done = await pushed(registry, archive)
+        assert done.there == stored
+        assert registry.tags["v1"] == done.digest
