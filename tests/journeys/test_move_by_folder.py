@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from espalier.api import conditions as condition_list
 from espalier.api.capi.machine import MachineDeployment
+from espalier.api.core import SECRET
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import MOVE_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import MOVE_ANNOTATION, MOVED_FROM_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.resource import Key
+from espalier.clusterapi import names
 from espalier.kube.client import PatchType
-from espalier.kube.errors import Unreachable
-from espalier.moving.copies import Refused
+from espalier.kube.errors import NotFound, Unreachable
+from espalier.moving.copies import Refused, mark_of, record_of
+from espalier.moving.objects import CLUSTER
+from espalier.moving.record import Record
 from tests.support.environments.managed_environment import CALM, GARDEN, NAMESPACE, ManagedEnvironment
 from tests.support.environments.mortal_commands import is_active, mortal
-from tests.support.environments.two_management_clusters import back_up, between, mover, objects, restoring
+from tests.support.environments.two_management_clusters import back_up, between, mover, objects, restoring, side
 from tests.support.servers.clusterctl import node_versions
 from tests.support.servers.dying import Dying
 
@@ -231,3 +236,45 @@ def test_what_the_target_has_is_not_overwritten(tmp_path: Path) -> None:
             await (await restoring(tmp_path / "saved", target.client)).restore([Key(NAMESPACE, "nobody")])
 
     between(story)
+
+
+def test_a_killed_move_taken_back_deletes_nothing_restored(tmp_path: Path) -> None:
+    """The move left a Secret with the content that a restore wants, and nothing else."""
+
+    async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+        await back_up(source.client, tmp_path / "saved")
+        await killed_in_the_copy(source, target)
+        (left,) = await copies_of_secrets(target)
+        await (await restoring(tmp_path / "saved", target.client)).restore([GARDEN])
+        await target.until_ready()
+        before = await objects(target)
+        with pytest.raises(Refused, match="is at the target, and not by this move"):
+            await (await mover(source.client, target.client)).take_back([GARDEN])
+        assert await objects(target) == before
+        here = await side(source.client)
+        moved = Record(1, here.uid, (await side(target.client)).uid)
+        there = await (await side(target.client)).read()
+        assert [item.name for item in there.items if mark_of(item.object) == moved.mark] == [], left
+
+    between(story)
+
+
+async def killed_in_the_copy(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
+    """A move that died when it had written one Secret."""
+    dying = Dying(3)
+    with pytest.raises(Unreachable):
+        await (await mover(mortal(source, dying), mortal(target, dying))).move([GARDEN])
+    record = record_of(await source.client.get(CLUSTER, GARDEN.name, NAMESPACE))
+    assert record is not None
+    (secret, *_) = (await source.client.list(SECRET, SYSTEM_NAMESPACE, labels=f"{names.CLUSTER}=garden")).items
+    with suppress(NotFound):
+        await target.client.delete(CLUSTER, GARDEN.name, NAMESPACE)
+    metadata = {"name": secret.name, "namespace": secret.namespace, "labels": secret.metadata.labels}
+    metadata["annotations"] = {MOVED_FROM_ANNOTATION: record.mark}
+    body = {name: value for name, value in secret.tree.items() if name != "metadata"}
+    await target.client.apply(SECRET, body | {"metadata": metadata})
+
+
+async def copies_of_secrets(env: ManagedEnvironment) -> list[str]:
+    found = (await env.client.list(SECRET, SYSTEM_NAMESPACE, labels=f"{names.CLUSTER}=garden")).items
+    return [secret.name for secret in found if mark_of(secret)]

@@ -227,6 +227,12 @@ class Copies:
                 return uid, present.metadata.uid
         if not self._is_copy(present):
             return uid, present.metadata.uid  # shared: it was there, with this content
+        if record.is_restore and mark_of(present) == record.mark_of_move and not objects.is_shared(item, {}):
+            # Of a move that was killed: who takes that back must not delete what is restored.
+            marked = {"annotations": {MOVED_FROM_ANNOTATION: record.mark}, "uid": present.metadata.uid}
+            name, namespace = present.name, present.namespace or None
+            patch = {"metadata": marked}
+            present = await client.patch(item.resource, name, namespace, patch=patch, type=PatchType.MERGE)
         if objects.differences(item, present, uids, self.judge.stamps):
             # Owners that moved earlier are not at the source any more, and stay.
             owners = [owner for owner in objects.owners(present.tree) if owner["uid"] not in uids.values()]

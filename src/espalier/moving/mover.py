@@ -88,7 +88,9 @@ class Mover:
         """Delete the copies at the target, and let the source act again. Raises `Refused` after the hand-over."""
         here, there = await self.source.read(), await self.target.read()
         items = here.index.by_place
-        problems = [text for key in keys if (text := self._cannot_return(items, key))]
+        problems = [
+            text for key in keys if (text := self._cannot_return(items, key) or self._is_elsewhere(items, there, key))
+        ]
         if problems:
             raise Refused(problems)
         for key in keys:
@@ -213,6 +215,16 @@ class Mover:
         if record.state == HANDED_OVER:
             return f"Cluster {key} is handed over: let the move finish, then move it back from the target"
         return ""
+
+    def _is_elsewhere(self, items: Mapping[Place, Item], there: Inventory, key: Key) -> str:
+        """The reason not to let the source act again: the target has the cluster, and not by this move."""
+        record, copy = self._record(items, key), there.index.by_place.get(place_of(CLUSTER, key))
+        if record is None or copy is None or copies.mark_of(copy.object) == record.mark:
+            return ""
+        return (
+            f"Cluster {key} is at the target, and not by this move: it was restored there from a folder, or created. "
+            "Two management clusters would act on it: leave it paused here"
+        )
 
     def _record(self, items: Mapping[Place, Item], key: Key) -> Record | None:
         item = items.get(place_of(CLUSTER, key))
