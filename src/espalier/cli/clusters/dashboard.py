@@ -75,8 +75,6 @@ async def dashboard(
     try:
         served = await Discovery(client).resources()
         observation = Observation(client, SystemClock(), (namespace,) if namespace else (), served)
-        from espalier.cli.clusters.dashboard_plans import plan_of  # noqa: PLC0415  with all that plans need
-
         shown = Dashboard(observation, server=in_one_line(transport.host), planner=plan_of)
         try:
             async with shown.running(port):

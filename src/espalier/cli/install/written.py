@@ -29,8 +29,8 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
     )
     if others:
         raise Usage(
-            f"--output-dir: found {first(others, 3)} in {folder}, allowed is a folder with nothing but what this command "
-            "writes; remove them, or name another folder"
+            f"--output-dir: found {first(others, 3)} in {folder}, allowed is a folder with nothing but what this "
+            "command writes; remove them, or name another folder"
         )
     for name, text in files.items():
         path = folder / name
