@@ -174,9 +174,9 @@ async def decide(attempt: Attempt) -> Outcome:
 
 async def pass_on_request(attempt: Attempt) -> Outcome:
     """Pass a requested operation on to extension resources: to those that failed, and to all of a settled shoot. The
-    flow waits for them as for any change."""
+    flow waits for them as for any change. Gardener's API server turns a requested retry into a new generation."""
     live, tools = attempt.live, attempt.tools
-    if not requested_operation(live.shoot.metadata, REQUESTS):
+    if not requested_operation(live.shoot.metadata, REQUESTS) and not _has_failed(live.shoot):
         return Continue()
     now = tools.clock.now()
     live.shoot = await tools.garden.status(
@@ -317,10 +317,15 @@ def _is_lost(scope: Scope) -> bool:
 def _is_over(shoot: Object, operation: OperationType) -> bool:
     """True if the operation has failed and nobody has changed anything since."""
     last = shoot.decode(Shoot).status.last_operation
-    if last is None or last.state != OperationState.FAILED or last.type != operation:
+    if last is None or not _has_failed(shoot) or last.type != operation:
         return False
     is_seen = shoot.decode(Shoot).status.observed_generation == shoot.metadata.generation
     return is_seen and not requested_operation(shoot.metadata, REQUESTS)
+
+
+def _has_failed(shoot: Object) -> bool:
+    last = shoot.decode(Shoot).status.last_operation
+    return last is not None and last.state == OperationState.FAILED
 
 
 async def _run_leave(attempt: Attempt) -> Outcome:

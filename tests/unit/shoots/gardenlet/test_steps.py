@@ -92,6 +92,11 @@ def infrastructure(last: str, **metadata: Any) -> ExtensionResource:
     return ExtensionResource(Infrastructure, live)
 
 
+def changed_since(live: Object) -> Object:
+    """A Shoot of a generation that no gardenlet has seen: Gardener's API server makes a requested retry one."""
+    return Object(encode_json({**live.tree, "metadata": {**live.tree["metadata"], "generation": 2}}))
+
+
 DELETED: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a"]}
 
 
@@ -112,6 +117,19 @@ async def test_an_order_wakes_no_extension_that_has_released_what_another_seed_r
     for step in (candidate for candidate in steps.STEPS if candidate in (steps.decide, steps.pass_on_request)):
         assert isinstance(await step(attempt), Continue)
     assert ("merge Infrastructure reconcile" in place.log) is is_told
+
+
+@pytest.mark.parametrize(
+    ("last", "state", "is_told"),
+    [("Failed", "Failed", True), ("Failed", "Succeeded", False), ("Error", "Failed", False)],
+)
+async def test_a_new_generation_of_a_failed_shoot_is_a_retry(last: str, state: str, is_told: bool) -> None:
+    failed = infrastructure(f"Reconcile {state}")
+    attempt, place = attempted(changed_since(shoot(last=f"Reconcile {last}")), extensions=(failed,))
+    for step in (steps.decide, steps.pass_on_request):
+        assert isinstance(await step(attempt), Continue)
+    assert ("merge Infrastructure reconcile" in place.log) is is_told
+    assert ("status" in place.log) is (last == "Failed")
 
 
 @pytest.mark.parametrize(("wanted", "has", "renews"), [("a", "a", True), ("b", "a", False), ("b", "b", False)])
