@@ -435,6 +435,7 @@ def test_a_shoot_whose_project_was_lost_says_so_and_goes_on_when_it_is_back() ->
     fruit = {"metadata": {"name": "fruit"}, "spec": {"namespace": NAMESPACE}}
 
     async def story(world: World) -> None:
+        await world.client.delete(Project.resource, "dev")
         await world.client.create(Project.resource, fruit)
         await world.create_shoot()
         await world.healthy("a")
