@@ -5,20 +5,23 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from espalier.api.core import NAMESPACE
+from espalier.api.gardener.cloud_profile import CloudProfile
 from espalier.api.gardener.seed import Seed
 from espalier.cli.local.demo_garden import run_command, served
 from espalier.cli.local.environment.gardens import Garden
-from espalier.cli.local.environment.migration_scenario import quick_settings
+from espalier.cli.local.environment.migration_scenario import MigrationScenario, quick_settings
 from espalier.kube.client import Client
 from espalier.kube.errors import ServerFailure
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.retry import Retry
+from espalier.runtime import virtual
 from espalier.runtime.clock import SystemClock
 
 pytestmark = pytest.mark.embedded
@@ -53,3 +56,18 @@ async def test_a_garden_and_its_seeds_are_served_until_a_seed_loses_its_power(tm
         assert await in_garden.get(Seed.resource, "east")
         await run_command(garden, "on east")
         assert await in_seed.get(NAMESPACE, "default")
+
+
+def test_a_shoot_of_any_version_gets_its_offer() -> None:
+    """Real programs of a machine may have another version than the ones that are tested."""
+
+    async def main(simulation: virtual.Simulation) -> None:
+        settings = quick_settings(random_keys=False)
+        async with (
+            Garden.run_with(simulation.clock, simulation.random, ["east"], settings) as garden,
+            MigrationScenario(garden, version="1.30.1").begun("east"),
+        ):
+            profile = (await garden.client.get(CloudProfile.resource, "local")).decode(CloudProfile)
+            assert "1.30.1" in [offer.version for offer in profile.spec.kubernetes.versions]
+
+    virtual.run(main, epoch=datetime(2026, 1, 1, tzinfo=UTC), seed=1)

@@ -62,8 +62,8 @@ def cloud_account(namespace: str, account: dict[str, str]) -> list[Tree]:
     ]
 
 
-def cloud_profile() -> Tree:
-    """The offer of the simulated cloud."""
+def cloud_profile(*versions: str) -> Tree:
+    """The offer of the simulated cloud: with further `versions` of Kubernetes."""
     machine = {"name": MACHINE_TYPE, "cpu": "2", "gpu": "0", "memory": "4Gi", "architecture": "amd64"}
     image = {
         "version": IMAGE_VERSION,
@@ -72,7 +72,7 @@ def cloud_profile() -> Tree:
     }
     spec = {
         "type": PROVIDER,
-        "kubernetes": {"versions": [{"version": version} for version in dict.fromkeys(VERSIONS)]},
+        "kubernetes": {"versions": [{"version": version} for version in dict.fromkeys((*VERSIONS, *versions))]},
         "machineImages": [{"name": PROVIDER, "updateStrategy": "major", "versions": [image]}],
         "machineTypes": [machine],
         "regions": [{"name": REGION}],

@@ -12,6 +12,7 @@ from espalier.api.cloud import Create, Delete
 from espalier.api.core import NAMESPACE, NODE, POD, SECRET
 from espalier.api.etcd.timing import Timing
 from espalier.api.gardener import extension_backups, metadata_keys, names
+from espalier.api.gardener.cloud_profile import CloudProfile
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.operations import OperationType
 from espalier.api.gardener.shoot import Shoot
@@ -125,6 +126,9 @@ class MigrationScenario:
     @asynccontextmanager
     async def begun(self, seed: str) -> AsyncIterator[None]:
         """Create the shoot, wait for its nodes, put a pod on each, and let the writer write within the block."""
+        if self._version not in garden_objects.VERSIONS:  # that of the programs of this machine
+            offer = {"spec": garden_objects.cloud_profile(self._version)["spec"]}
+            await self._garden.client.patch(CloudProfile.resource, PROVIDER, patch=offer, type=PatchType.MERGE)
         nodes = (self._node_count, self._node_count)
         body = garden_objects.shoot(NAME, GARDEN_NAMESPACE, version=self._version, nodes=nodes, seedName=seed)
         await self._garden.client.create(Shoot.resource, body)
