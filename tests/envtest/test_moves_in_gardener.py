@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from espalier.api.gardener.shoot import Shoot
+from espalier.cli.local.environment import garden_objects
 from espalier.cli.local.environment.migration_scenario import GARDEN_NAMESPACE, NAME, NODES
 from espalier.kube.client import PatchType
-from espalier.kube.errors import NotFound
+from espalier.kube.errors import Forbidden, NotFound
 from espalier.shoots.secrets.names import PERSISTED
 from tests.support.environments.gardener import SERVER
 from tests.support.gardens.garden_processes import ProcessGarden, process_garden
@@ -37,6 +38,7 @@ async def test_a_shoot_lives_in_a_garden_of_gardener(tmp_path: Path) -> None:
         ):
             await espalier(shoot, *command)
         assert "client-certificate-data" in await espalier(shoot, "kubeconfig", "--shoot", NAME)
+        await is_refused_by_ours(shoot)
         with_source = await shoot.scenario.move(west, "with its source")
         without = await shoot.scenario.move(east, "without its source", destroy_source=True, give_up_source=True)
         assert await shoot.scenario.returned(west) == 0
@@ -65,6 +67,17 @@ async def espalier(shoot: RealShoot, *command: str) -> str:
     output, _ = await process.communicate()
     assert process.returncode == 0, command
     return output.decode()
+
+
+async def is_refused_by_ours(shoot: RealShoot) -> None:
+    """Our admission judges what Gardener accepts: a seed whose networks overlap with the shoot's."""
+    client = shoot.garden.client
+    north = garden_objects.seed("north", shoot.garden.settings.gardenlet.domain)
+    north[-1]["spec"]["networks"] = {"pods": garden_objects.PODS, "services": garden_objects.SERVICES}
+    await shoot.garden.make(*north)
+    patch = {"spec": {"seedName": "north"}}
+    with pytest.raises(Forbidden, match="the networks of the seed and the shoot overlap"):
+        await client.patch(Shoot.resource, NAME, GARDEN_NAMESPACE, patch=patch, type=PatchType.MERGE)
 
 
 async def go_away(shoot: RealShoot) -> None:
