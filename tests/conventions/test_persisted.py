@@ -83,11 +83,12 @@ def written() -> set[str]:
             await patch(MachineDeployment.resource, Key(SYSTEM_NAMESPACE, "garden-md-0"), edit)
             await (await env.workload()).delete(DAEMON_SET, "kindnet", "kube-system")
             await asyncio.sleep(CALM)
+            measured = {*of_metrics(env.manager.metrics.registry)}  # while there are machines
             await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
             await env.until_gone()
             await env.apply(datacenterRef={"kind": "DockerDatacenterConfig", "name": "nobody"})
             await asyncio.sleep(CALM)
-            return {*seen.lines(), *of_metrics(env.manager.metrics.registry)}
+            return {*seen.lines(), *measured, *of_metrics(env.manager.metrics.registry)}
 
     return run(main, epoch=EPOCH, seed=1)
 

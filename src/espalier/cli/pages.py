@@ -30,6 +30,7 @@ from espalier.api.reference import (
 from espalier.assets import recipes
 from espalier.clusters.design import names as of_clusters
 from espalier.clusters.observe.rules.releases import MAXIMUM_SKEW
+from espalier.clusters.report import measures as clusters
 from espalier.etcdbackup.snapshotter import measures as backups
 from espalier.kube import metrics as requests
 from espalier.kube.measures import Measure
@@ -288,7 +289,7 @@ def metrics() -> Iterator[str]:
                 measure.help,
                 measure.to_do,
             )
-            for measure in (*managers.MEASURES, *requests.MEASURES)
+            for measure in (*managers.MEASURES, *requests.MEASURES, *clusters.MEASURES)
         ),
     )
     yield from (

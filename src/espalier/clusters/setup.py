@@ -19,6 +19,7 @@ from espalier.clusters.observe.flux import FluxKustomizations
 from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.observe.reference_grace import ReferenceGrace
 from espalier.clusters.observe.settling import SETTLE_TIME, Settling
+from espalier.clusters.report.measures import ClusterCollector
 from espalier.releases import Uninstalled
 from espalier.runtime.component import Component, Host
 from espalier.runtime.controller import RESYNC
@@ -60,6 +61,7 @@ def component(
             grace=ReferenceGrace(manager.clock.now),
         )
         manager.notices["management"] = lambda: observer.management_cluster.trouble
+        manager.metrics.registry.register(ClusterCollector(observer, manager.leading.is_set))
         tools = ClusterTools(
             observer,
             observer.writer(host.client),

@@ -3,6 +3,7 @@ bundles."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -209,6 +210,41 @@ async def support_bundle(
             f"NAME: found {both if name else 'neither'}; allowed is the name of a cluster, or --all; give one of them"
         )
     await bundle.generate(name, connect, output_to, bundle.size_limit(max_size))
+
+
+@generate.command(name="prometheus-rules")
+@click.option("--docs", default="", metavar="URL", help="Where the documentation is served, for links in alerts.")
+@click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="Of the object, for your Prometheus.")
+def prometheus_rules(*, docs: str, labels: Sequence[str]) -> None:
+    """Print a PrometheusRule with alerts about clusters, certificates, backups and the manager.
+
+    \b
+    Example:
+      espalier generate prometheus-rules | kubectl apply -f -
+    """
+    from espalier.cli.clusters import monitoring  # noqa: PLC0415  other commands need not load it
+
+    pairs = [label.partition("=") for label in labels]
+    for label, (name, equals, value) in zip(labels, pairs, strict=True):
+        if not (name and equals and value):
+            raise Usage(f"--label: found {label!r}, allowed is NAME=VALUE, such as release=prometheus")
+    if docs and not docs.startswith(("https://", "http://")):
+        raise Usage(f"--docs: found {docs!r}, allowed is an address that begins with https:// or http://")
+    rule = monitoring.prometheus_rule(docs, {name: value for name, _, value in pairs})
+    output.write_data(output.to_yaml(rule))
+
+
+@generate.command(name="grafana-dashboard")
+def grafana_dashboard() -> None:
+    """Print a dashboard of clusters for Grafana, as its import reads it.
+
+    \b
+    Example:
+      espalier generate grafana-dashboard > espalier.json
+    """
+    from espalier.cli.clusters import monitoring  # noqa: PLC0415
+
+    output.write_data(json.dumps(monitoring.dashboard(), indent=2) + "\n")
 
 
 def _write(trees: Sequence[Tree], output_format: str) -> None:

@@ -1,0 +1,248 @@
+"""Alerts and a dashboard for the metrics of clusters: a PrometheusRule, and a dashboard of Grafana. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.meta import Tree
+from espalier.clusters.report import measures
+from espalier.etcdbackup.snapshotter.measures import LATEST_TIMESTAMP
+from espalier.kube.measures import Measure
+from espalier.runtime import metrics
+
+NAME = "espalier"
+_CONDITIONS, _METRICS, _SECOND_DAY = "reference/conditions.md", "reference/metrics.md", "second-day.md"
+_BY = "by (cluster_namespace, cluster)"
+_SENTENCE = "{{ $labels.cluster_namespace }}/{{ $labels.cluster }}"
+
+
+@dataclass(frozen=True)
+class Alert:
+    """One alert."""
+
+    name: str
+    expression: str
+    lasts: str
+    severity: str
+    summary: str
+    page: str
+    """The page of the documentation that says what to do."""
+    uses: Sequence[Measure] = field(default=())
+
+
+def _of(measure: Measure) -> str:
+    return f"{measure.name}_total" if measure.type == "counter" else measure.name
+
+
+def alerts() -> list[Alert]:
+    """All alerts, the most urgent first."""
+    condition, since, expiry = map(_of, (measures.CONDITION, measures.SINCE, measures.CERTIFICATES))
+    not_ready = f'max {_BY[:-1]}, reason) ({condition}{{type="Ready",status!="True"}})'
+    return [
+        Alert(
+            "EspalierClusterNeedsSomebody",
+            f'max {_BY[:-1]}, reason) ({condition}{{type="Stalled",status="True"}}) > 0',
+            "5m",
+            "critical",
+            f"cluster {_SENTENCE} makes no progress until somebody acts: {{{{ $labels.reason }}}}",
+            _CONDITIONS,
+            [measures.CONDITION],
+        ),
+        Alert(
+            "EspalierClusterNotReady",
+            f"{not_ready} > 0 and on (cluster_namespace, cluster) (time() - max {_BY} ({since})) > 3600",
+            "5m",
+            "warning",
+            f"cluster {_SENTENCE} has not been Ready for an hour: {{{{ $labels.reason }}}}",
+            _CONDITIONS,
+            [measures.CONDITION, measures.SINCE],
+        ),
+        Alert(
+            "EspalierClusterCertificatesExpireSoon",
+            f"min {_BY} ({expiry}) - time() < 30 * 86400",
+            "1h",
+            "warning",
+            f"certificates of cluster {_SENTENCE} end in {{{{ $value | humanizeDuration }}}}",
+            f"{_SECOND_DAY}#certificates",
+            [measures.CERTIFICATES],
+        ),
+        Alert(
+            "EspalierClusterDrifted",
+            f"max {_BY} ({_of(measures.DRIFTED)}) > 0",
+            "1h",
+            "warning",
+            f"objects of cluster {_SENTENCE} were changed by somebody: condition Synced names them",
+            _CONDITIONS,
+            [measures.DRIFTED],
+        ),
+        Alert(
+            "EspalierClusterMachinesMissing",
+            f'max {_BY} ({_of(measures.MACHINES)}{{state="wanted"}}) > '
+            f'max {_BY} ({_of(measures.MACHINES)}{{state="ready"}})',
+            "30m",
+            "warning",
+            f"machines of cluster {_SENTENCE} are missing or not ready: `espalier describe cluster` says which",
+            _CONDITIONS,
+            [measures.MACHINES],
+        ),
+        Alert(
+            "EspalierEtcdBackupOld",
+            f"time() - max by (namespace, pod) ({_of(LATEST_TIMESTAMP)}) > 2 * 86400",
+            "15m",
+            "critical",
+            "the newest snapshot of etcd beside {{ $labels.namespace }}/{{ $labels.pod }} is older than two days",
+            "etcd-backup.md",
+            [LATEST_TIMESTAMP],
+        ),
+        Alert(
+            "EspalierNoLeader",
+            f"absent({_of(metrics.LEADER)} == 1)",
+            "5m",
+            "critical",
+            "no replica of Espalier's manager acts",
+            _METRICS,
+            [metrics.LEADER],
+        ),
+        Alert(
+            "EspalierReconcilesFail",
+            f"sum by (controller) (rate({_of(metrics.RECONCILE_ERRORS)}[15m])) > 0.1",
+            "15m",
+            "warning",
+            "reconciles of controller {{ $labels.controller }} keep failing: the log names the objects",
+            _METRICS,
+            [metrics.RECONCILE_ERRORS],
+        ),
+    ]
+
+
+def prometheus_rule(docs: str = "", labels: dict[str, str] | None = None) -> Tree:
+    """A PrometheusRule of the Prometheus operator. `docs` is where the documentation is served; without it, alerts name
+    the file of the documentation."""
+    rules = [
+        {
+            "alert": alert.name,
+            "expr": alert.expression,
+            "for": alert.lasts,
+            "labels": {"severity": alert.severity},
+            "annotations": {"summary": alert.summary} | _runbook(docs, alert.page),
+        }
+        for alert in alerts()
+    ]
+    metadata = {"name": NAME, "namespace": SYSTEM_NAMESPACE} | ({"labels": labels} if labels else {})
+    return {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": metadata,
+        "spec": {"groups": [{"name": NAME, "rules": rules}]},
+    }
+
+
+def _runbook(docs: str, page: str) -> Tree:
+    return {"runbook_url": f"{docs.rstrip('/')}/{page}"} if docs else {"runbook": f"docs/{page}"}
+
+
+@dataclass(frozen=True)
+class _Panel:
+    title: str
+    kind: str
+    expression: str
+    legend: str = ""
+    unit: str = "short"
+    width: int = 12
+    height: int = 8
+    uses: Sequence[Measure] = ()
+
+
+def panels() -> list[_Panel]:
+    """The panels of the dashboard."""
+    ready, machines, info = (_of(measure) for measure in (measures.READY, measures.MACHINES, measures.INFO))
+    chosen = 'cluster_namespace=~"$namespace",cluster=~"$cluster"'
+    of_one = f"{{{chosen}}}"
+    name = "{{cluster_namespace}}/{{cluster}}"
+    not_ready = f"count(max {_BY} ({ready}{of_one}) == 0) or vector(0)"
+    drifted = f"sum(max {_BY} ({_of(measures.DRIFTED)}{of_one}))"
+    expiry, since = _of(measures.CERTIFICATES), _of(measures.SINCE)
+    return [
+        _Panel("Clusters", "stat", f"sum({_of(measures.CLUSTERS)})", width=6, height=4, uses=[measures.CLUSTERS]),
+        _Panel("Not ready", "stat", not_ready, width=6, height=4, uses=[measures.READY]),
+        _Panel("Drifted", "stat", drifted, width=6, height=4, uses=[measures.DRIFTED]),
+        _Panel("First certificate ends in", "stat", f"min({expiry}{of_one}) - time()", "", "s", 6, 4,
+               [measures.CERTIFICATES]),
+        _Panel("Ready", "timeseries", f"max {_BY} ({ready}{of_one})", name, uses=[measures.READY]),
+        _Panel("Clusters by phase", "timeseries", f"sum by (phase) ({_of(measures.CLUSTERS)})", "{{phase}}",
+               uses=[measures.CLUSTERS]),
+        _Panel("Machines", "timeseries", f"sum by (state) ({machines}{of_one})", "{{state}}", uses=[measures.MACHINES]),
+        _Panel("Kubernetes versions", "timeseries", f"count by (kubernetes_version) ({info}{of_one})",
+               "{{kubernetes_version}}", uses=[measures.INFO]),
+        _Panel("Releases", "timeseries", f"count by (eksa_version) ({info}{of_one})", "{{eksa_version}}",
+               uses=[measures.INFO]),
+        _Panel("Time in the present state", "bargauge", f"time() - max {_BY} ({since}{of_one})", name, "s",
+               uses=[measures.SINCE]),
+        _Panel("Certificates end in", "bargauge", f"min {_BY} ({expiry}{of_one}) - time()", name, "s",
+               uses=[measures.CERTIFICATES]),
+        _Panel("Age of the newest etcd snapshot", "bargauge",
+               f"time() - max by (namespace, pod) ({_of(LATEST_TIMESTAMP)})", "{{namespace}}/{{pod}}", "s",
+               uses=[LATEST_TIMESTAMP]),
+        _Panel("Reasons of clusters that are not ready", "timeseries",
+               f'count by (reason) ({_of(measures.CONDITION)}{{type="Ready",status!="True",{chosen}}})', "{{reason}}",
+               uses=[measures.CONDITION]),
+        _Panel("Reconciles per second", "timeseries",
+               f"sum by (controller, result) (rate({_of(metrics.RECONCILES)}[5m]))", "{{controller}} {{result}}", "ops",
+               uses=[metrics.RECONCILES]),
+    ]  # fmt: skip
+
+
+def dashboard() -> Tree:
+    """A dashboard for Grafana's import, with variables for data source, namespace and cluster."""
+    source = {"type": "prometheus", "uid": "${datasource}"}
+    placed, x, y, row = [], 0, 0, 0
+    for number, panel in enumerate(panels(), 1):
+        if x + panel.width > 24:
+            x, y, row = 0, y + row, 0
+        placed.append(
+            {
+                "id": number,
+                "title": panel.title,
+                "type": panel.kind,
+                "datasource": source,
+                "gridPos": {"x": x, "y": y, "w": panel.width, "h": panel.height},
+                "fieldConfig": {"defaults": {"unit": panel.unit}, "overrides": []},
+                "targets": [
+                    {"refId": "A", "expr": panel.expression, "legendFormat": panel.legend, "datasource": source}
+                ],
+            }
+        )
+        x, row = x + panel.width, max(row, panel.height)
+    return {
+        "title": "Espalier: clusters",
+        "uid": "espalier-clusters",
+        "schemaVersion": 39,
+        "version": 1,
+        "editable": True,
+        "refresh": "1m",
+        "time": {"from": "now-6h", "to": "now"},
+        "tags": [NAME],
+        "templating": {
+            "list": [
+                {"name": "datasource", "type": "datasource", "query": "prometheus"},
+                _variable("namespace", "cluster_namespace", ""),
+                _variable("cluster", "cluster", 'cluster_namespace=~"$namespace"'),
+            ]
+        },
+        "panels": placed,
+    }
+
+
+def _variable(name: str, label: str, where: str) -> Tree:
+    return {
+        "name": name,
+        "type": "query",
+        "datasource": {"type": "prometheus", "uid": "${datasource}"},
+        "query": f"label_values({_of(measures.READY)}{{{where}}}, {label})",
+        "includeAll": True,
+        "multi": True,
+        "current": {"text": "All", "value": "$__all"},
+        "refresh": 2,
+    }
