@@ -125,3 +125,12 @@ def test_fleet_is_on_one_screen(garden: LocalEnvironment) -> None:
         row for row in json.loads(garden.espalier("top", "-o", "json").out)["clusters"] if row["name"] == "garden"
     )
     assert facts["machines"] == {"wanted": 3, "ready": 3, "outdated": 0}
+
+
+def test_components_without_deployments_are_told(garden: LocalEnvironment) -> None:
+    shown = garden.espalier("upgrade", "plan", "management-components")
+    assert shown.code == 0, shown.err
+    assert "the local environment has it in one process" in " ".join(shown.err.split())
+    assert "Cluster API" in shown.out
+    refused = garden.espalier("upgrade", "plan", "management-components", "--release", "v9")
+    assert (refused.code, "--release: there is no release v9; this build has" in refused.err) == (1, True)

@@ -8,11 +8,13 @@ from pathlib import Path
 import click
 
 from espalier.cli.clusters import documents, lifecycle, other_kinds
-from espalier.cli.kit import flags
+from espalier.cli.kit import connection, flags, output
 from espalier.cli.kit.commands import Group
-from espalier.cli.kit.failures import Usage
+from espalier.cli.kit.failures import Failure, Usage
+from espalier.cli.kit.layout import Table
 from espalier.cli.management import self_managed
 
+COMPONENTS = Table(("Component", "Found", "Wanted", "Change"))
 MANIFEST = "Manifest file, or a folder of them; - for standard input. Repeatable."
 
 timeout_ = click.option(
@@ -213,6 +215,52 @@ def _check_push(push: bool, output_format: str, *, all_kinds: bool) -> None:
         raise Usage("--output: with --push, Flux writes the objects: omit the flag")
     if push and all_kinds:
         raise Usage("--all-kinds: --push commits the objects of the cluster alone: omit either")
+
+
+@upgrade.group(cls=Group)
+def plan() -> None:
+    """Show what an upgrade would change."""
+
+
+@plan.command("management-components")
+@flags.connection
+@click.option("--release", default="", metavar="VERSION", help="eksaVersion. Default: the newest of this build.")
+@flags.releases
+@flags.output()
+async def plan_components(
+    *, connect: flags.Connection, release: str, releases: Path | None, output_format: str
+) -> None:
+    """Show the versions of Cluster API, its providers, cert-manager and Espalier: those that run, and a release's.
+
+    \b
+    Example:
+      espalier upgrade plan management-components
+    """
+    from espalier.cli.management import component_versions  # noqa: PLC0415  not for help
+    from espalier.releases import Releases, UnknownRelease  # noqa: PLC0415
+
+    offered = Releases.load(releases)
+    try:
+        chosen = offered.release(release) if release else offered.newest()
+    except UnknownRelease as error:
+        raise Failure(f"--release: {error}") from None
+    async with connection.connect(connect) as connected:
+        deployments = await component_versions.read(connected.client)
+    rows = component_versions.compared(deployments, chosen.bundles.spec.versions_bundles[-1])
+    if output_format:
+        facts = [{"component": row.title, "found": row.present, "wanted": row.wanted} for row in rows]
+        output.write_facts({"release": chosen.version, "components": facts}, output_format, rows="components")
+        return
+    output.write_table(
+        COMPONENTS.named("Component", "Found", chosen.version, "Change"),
+        [(row.title, row.present or "nothing", row.wanted or "not said", row.change) for row in rows],
+    )
+    if not any(row.present for row in rows):
+        output.say_wrapped(
+            "\nNothing of it runs as a Deployment: the local environment has it in one process. Elsewhere, install it "
+            "(docs/install.md).",
+            stderr=True,
+        )
 
 
 @upgrade.command("management-components")

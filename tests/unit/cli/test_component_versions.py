@@ -1,0 +1,56 @@
+"""Versions of what runs in a management cluster, beside those of a release."""
+
+from __future__ import annotations
+
+import pytest
+
+from espalier.cli.management.component_versions import Versions, compared
+from espalier.kube.objects import Object, to_bytes
+from espalier.releases import Releases
+
+BUNDLE = Releases.load().newest().bundles.spec.versions_bundles[-1]
+
+
+def deployment(namespace: str, name: str, image: str, provider: str = "") -> Object:
+    labels = {"cluster.x-k8s.io/provider": provider} if provider else {}
+    metadata = {"namespace": namespace, "name": name, "labels": labels}
+    spec = {"template": {"spec": {"containers": [{"name": "manager", "image": image}]}}}
+    return Object(to_bytes({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}))
+
+
+def test_what_runs_stands_beside_what_a_release_has() -> None:
+    rows = compared(
+        [
+            deployment("capi-system", "capi-controller-manager", "registry.k8s.io/cluster-api/x:v1.12.0"),
+            deployment("anywhere", "any-name", "localhost:5000/x:v1.16.0", "infrastructure-vsphere"),
+            deployment("eksa-system", "espalier-controller-manager", "e/espalier:v0.26.0"),
+            deployment("default", "capd-controller-manager", "somebody/else:v1"),
+        ],
+        BUNDLE,
+    )
+    assert {row.title: (row.present, row.change) for row in rows} == {
+        "Espalier": ("v0.26.0", "stays"),
+        "Cluster API": ("v1.12.0", "changes"),
+        "kubeadm bootstrap": ("", "missing"),
+        "kubeadm control plane": ("", "missing"),
+        "vSphere": ("v1.16.0", "changes"),
+    }
+    assert next(row.wanted for row in rows if row.title == "Cluster API").startswith("v1.13")
+
+
+@pytest.mark.parametrize(
+    ("image", "present"),
+    [
+        ("localhost:5000/x:v1", "v1"),
+        (f"r.io/x@sha256:{'a' * 64}", f"sha256:{'a' * 64}"),
+        (f"r.io/x:v2@sha256:{'a' * 64}", "v2"),
+        ("localhost:5000/x", "localhost:5000/x"),
+    ],
+)
+def test_a_version_is_that_of_the_image(image: str, present: str) -> None:
+    (row, *_) = compared([deployment("eksa-system", "espalier-controller-manager", image)], BUNDLE)
+    assert row.present == present
+
+
+def test_a_release_without_a_version_changes_nothing() -> None:
+    assert Versions("x", "v1", "").change == "stays"
