@@ -438,6 +438,13 @@ def test_an_archive_is_private_and_whole(tmp_path: Path, monkeypatch: pytest.Mon
     assert [file.name for file in tmp_path.iterdir()] == ["b.tar.gz"]
 
 
+def test_hostile_names_stay_in_the_folder(tmp_path: Path) -> None:
+    path = tmp_path / "b.tar.gz"
+    archive.write(path, {"logs/../../etc/passwd": b"x", "/root/\x1b[31m.log": b"x", "logs/./a": b"x"}, NOW)
+    with tarfile.open(path) as opened:
+        assert opened.getnames() == ["b/logs/etc/passwd", "b/root/__31m.log", "b/logs/a"]
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

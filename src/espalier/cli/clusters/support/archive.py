@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import re
 import tarfile
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -70,7 +71,7 @@ def write(path: Path, files: Mapping[str, bytes], now: datetime) -> int:
                 tarfile.open(fileobj=packed, mode="w") as archive,
             ):
                 for name, content in files.items():
-                    member = tarfile.TarInfo(f"{folder}/{name}")
+                    member = tarfile.TarInfo(f"{folder}/{_safe(name)}")
                     member.size, member.mtime, member.mode = len(content), int(now.timestamp()), 0o600
                     archive.addfile(member, io.BytesIO(content))
             file.flush()
@@ -80,6 +81,12 @@ def write(path: Path, files: Mapping[str, bytes], now: datetime) -> int:
     finally:
         partial.unlink(missing_ok=True)
     return size
+
+
+def _safe(name: str) -> str:
+    """A path that stays below the folder it is unpacked in, whatever an API server says that things are called."""
+    parts = (re.sub(r"[^A-Za-z0-9._\-]", "_", part) for part in name.split("/"))
+    return "/".join(part for part in parts if part.strip("."))
 
 
 def _end_of(log: Log, share: int) -> str:

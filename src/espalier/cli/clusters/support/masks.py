@@ -22,6 +22,8 @@ _NAME = (
     r"[\w.\-]{0,60}(?:passw|passphrase|token|secret|credential|private[_\-]?key|api[_\-]?key|access[_\-]?key"
     r"|authorization)[\w.\-]{0,60}"
 )
+_KEYWORDS = ("passw", "passphrase", "token", "secret", "credential", "key", "authorization")
+"""In lower case, one of these is in every name of `_NAME`."""
 _HARMLESS = re.compile(r"(?i)(name|namespace|ref|ttl|expiration|timeout)$")
 _ASSIGNED = re.compile(
     rf"(?i)(?P<name>{_NAME})(?P<sign>\\*[\"']?\s*[:=]\s*(?:(?:bearer|basic)\s+)?)"
@@ -66,10 +68,14 @@ class Masks:
     def _line(self, text: str) -> str:
         if len(text) > _LONGEST:
             text = f"{text[:_LONGEST]} (and {len(text) - _LONGEST} characters)"
-        text = _ASSIGNED.sub(_assigned, text)
-        text = _FLAG.sub(rf"\1{HIDDEN}", text)
-        text = _SCHEME.sub(rf"\1 {HIDDEN}", text)
-        text = _USER_OF_URL.sub(f"{HIDDEN}@", text)
+        lowered = text.lower()
+        if any(word in lowered for word in _KEYWORDS):  # few lines have one, and these patterns take their time
+            text = _ASSIGNED.sub(_assigned, text)
+            text = _FLAG.sub(rf"\1{HIDDEN}", text)
+        if "bearer " in lowered or "basic " in lowered:
+            text = _SCHEME.sub(rf"\1 {HIDDEN}", text)
+        if "@" in text:
+            text = _USER_OF_URL.sub(f"{HIDDEN}@", text)
         for pattern in (_JWT, _BOOTSTRAP_TOKEN, _AWS_KEY):
             text = pattern.sub(HIDDEN, text)
         text = _WORD.sub(lambda word: HIDDEN if word[0] in self._words else word[0], text)
