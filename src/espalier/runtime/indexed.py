@@ -7,9 +7,10 @@ manager with thousands of settled clusters holds a fifth of their wire size, and
 
 from __future__ import annotations
 
+import struct
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from sys import intern
 from typing import Final, TypeAlias
 
@@ -25,10 +26,11 @@ from espalier.runtime.mapping import Index
 READY = 256
 """The number of objects of a set that are not packed."""
 
-Packed: TypeAlias = tuple[bytes, int]
-"""Compressed JSON of an object, followed by its managedFields, as they may have been cut out of the JSON; and the
-length of the JSON."""
+Packed: TypeAlias = bytes
+"""The length of an object's JSON, and compressed: the JSON, and its managedFields, as they may have been cut out of it.
+"""
 
+_LENGTH = struct.Struct("<I")
 _LEVEL, _RAW_DEFLATE = 1, -zlib.MAX_WBITS
 _LONGEST_DICTIONARY = 1 << zlib.MAX_WBITS
 
@@ -48,13 +50,13 @@ class _Packing:
             # A Secret is not to be remembered longer than it exists.
             self._dictionary = content[:_LONGEST_DICTIONARY] if object_.kind != SECRET.kind else b""
         packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _RAW_DEFLATE, zdict=self._dictionary)
-        return packer.compress(content) + packer.flush(), len(object_.raw)
+        return _LENGTH.pack(len(object_.raw)) + packer.compress(content) + packer.flush()
 
     def unpack(self, packed: Packed) -> Object:
         """The object: equal to the one that was packed."""
-        compressed, length = packed
+        (length,) = _LENGTH.unpack_from(packed)
         unpacker = zlib.decompressobj(_RAW_DEFLATE, zdict=self._dictionary or b"")
-        content = unpacker.decompress(compressed)
+        content = unpacker.decompress(memoryview(packed)[_LENGTH.size :])
         object_ = Object(content[:length])
         if length < len(content):
             object_.metadata.managed_fields = Raw(content[length:])
@@ -64,15 +66,16 @@ class _Packing:
 class _Postings:
     """One index: the keys of each value, and the values of each key."""
 
-    __slots__ = ("index", "keys", "values")
+    __slots__ = ("_keys", "index", "values")
 
     def __init__(self, index: Index) -> None:
         self.index: Final = index
-        self.keys: dict[str, dict[Key, None]] = {}
+        self._keys: dict[str, Key | dict[Key, None]] = {}  # most values have one key
         self.values: dict[Key, tuple[str, ...]] = {}
 
     def put(self, key: Key, object_: Object) -> None:
-        values = tuple(self.index(object_))
+        # Interned, as the caches of several kinds have the same values: a cluster's name.
+        values = tuple(intern(str(value)) for value in self.index(object_))
         old = self.values.get(key, ())
         if values == old:
             return
@@ -80,15 +83,24 @@ class _Postings:
         if values:
             self.values[key] = values
             for value in values:
-                self.keys.setdefault(value, {})[key] = None
+                present = self._keys.setdefault(value, key)
+                if isinstance(present, dict):
+                    present[key] = None
+                elif present != key:
+                    self._keys[value] = {present: None, key: None}
 
     def remove(self, key: Key) -> None:
         for value in self.values.pop(key, ()):
-            keys = self.keys.get(value)
-            if keys is not None:
-                keys.pop(key, None)
-                if not keys:
-                    del self.keys[value]
+            present = self._keys.get(value)
+            if isinstance(present, dict):
+                present.pop(key, None)
+            if present == key or not present:
+                self._keys.pop(value, None)
+
+    def of(self, value: str) -> Sequence[Key]:
+        """The keys of a value, oldest first."""
+        present = self._keys.get(value, ())
+        return (*present,) if isinstance(present, dict) else (present,) if isinstance(present, Key) else ()
 
 
 class IndexedObjects:
@@ -164,7 +176,7 @@ class IndexedObjects:
     def get(self, key: Key) -> Object | None:
         """The object, or None if it is not in the set."""
         object_ = self._objects.get(key)
-        if isinstance(object_, tuple):
+        if isinstance(object_, bytes):
             unpacked = self._objects[key] = self._packing.unpack(object_)
             _share_words(unpacked.head)
             self._used[key] = object_
@@ -176,8 +188,7 @@ class IndexedObjects:
 
     def by_index(self, name: str, value: str) -> list[Object]:
         """Objects with this value. Raises `KeyError` for an unknown index."""
-        keys = self._indexes[name].keys.get(value, ())
-        return [object_ for key in keys if (object_ := self.get(key)) is not None]
+        return [object_ for key in self._indexes[name].of(value) if (object_ := self.get(key)) is not None]
 
     def list(self, namespace: str | None = None, labels: str = "") -> list[Object]:
         """Objects of a namespace (or of all) that a label selector selects, oldest first."""
@@ -191,13 +202,13 @@ class IndexedObjects:
     def _read(self, key: Key) -> Object:
         """An object of the set, which does not count as used."""
         object_ = self._objects[key]
-        return self._packing.unpack(object_) if isinstance(object_, tuple) else object_
+        return self._packing.unpack(object_) if isinstance(object_, bytes) else object_
 
     def _pack_unused(self) -> None:
         while len(self._used) > self._ready:
             key, packed = self._used.popitem(last=False)
             object_ = self._objects[key]
-            if not isinstance(object_, tuple):
+            if not isinstance(object_, bytes):
                 self._objects[key] = packed or self._packing.pack(object_)
 
 
