@@ -216,6 +216,8 @@ class Dashboard:
 
     async def _stream(self, request: web.Request, view: View) -> web.StreamResponse:
         """Send what changes on a page until the browser leaves."""
+        if request.method == "HEAD":
+            return web.Response(content_type="text/event-stream")
         if self._streams >= MOST_STREAMS:
             return web.Response(status=503, text=f"{MOST_STREAMS} pages are open already: close some\n")
         since = request.headers.get("Last-Event-ID") or request.query.get("since", "")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import htpy as h
 import pytest
 
 from espalier.api.capi.machine import Machine
@@ -21,6 +22,7 @@ from espalier.clusters.effects.diff import FieldChange, ObjectChange
 from espalier.dashboard.cluster import MOST_MACHINES, ClusterPage, MachineRow, Parts, health_of, page_of
 from espalier.dashboard.health import Health
 from espalier.dashboard.html import cluster as html
+from espalier.dashboard.html import parts
 from espalier.dashboard.plans import Plan
 from espalier.kube.objects import Object, to_bytes
 from espalier.upgrades.node.containers import STEPS
@@ -292,6 +294,10 @@ def test_no_section_has_an_element_of_a_tenant() -> None:
         parser.feed(text)
         assert not re.search("[\u202e\x1b]", text)
     assert parser.active == set()
+
+
+def test_html_steers_no_direction_and_no_terminal() -> None:
+    assert parts.html(h.p(title="\u202e")["a\x1b[2J\u2067b"]) == '<p title="\\u202e">a\\x1b[2J\\u2067b</p>'
 
 
 def test_drift_has_both_values_of_each_field() -> None:

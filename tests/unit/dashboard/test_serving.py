@@ -201,6 +201,7 @@ async def test_method_that_could_write_is_refused(method: str) -> None:
         await env.open()
         async with env.session.request(method, f"{env.origin}{env.root}", data=b"x") as response:
             assert response.status == 405
+            assert "this page changes nothing" in await response.text()
 
 
 async def test_every_answer_has_the_policies() -> None:
@@ -242,6 +243,13 @@ async def test_reader_of_an_unknown_state_is_told_to_reload() -> None:
         await env.open()
         async with env.session.get(f"{env.origin}{env.root}events/fleet?since=999999") as response:
             assert b"event: reload" in await response.read()
+
+
+async def test_head_of_a_stream_has_an_end() -> None:
+    async with served() as env:
+        await env.open()
+        async with asyncio.timeout(10), env.session.head(f"{env.origin}{env.root}events/fleet") as response:
+            assert response.status == 200
 
 
 async def test_more_readers_than_allowed_are_refused() -> None:
