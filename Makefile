@@ -98,6 +98,7 @@ lock: ## Compile the locked requirements anew (needs uv)
 	$(COMPILE) --extra local --extra etcd --extra gitops --group dev -c requirements.txt pyproject.toml -o requirements-dev.txt
 	$(COMPILE) --group docs -o requirements-docs.txt
 	$(COMPILE) -c requirements.txt pyproject.toml -o src/espalier/cli/local/images/requirements-manager.txt
+	$(COMPILE) --extra etcd -c requirements.txt pyproject.toml -o src/espalier/cli/local/images/requirements-seed.txt
 
 base-packages: $(VENV)/.installed ## Lock the newest Debian packages of the images' base (on a Debian; verified by its keyring)
 	@$(BIN)/python -m espalier.cli.local.images.base_lock

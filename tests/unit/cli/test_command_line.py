@@ -91,7 +91,7 @@ REFUSED = [
     ),
     (
         "image build lower",
-        "NAME: found 'lower', allowed are manager, upgrader; see `espalier image build --help`",
+        "NAME: found 'lower', allowed are manager, seed, upgrader; see `espalier image build --help`",
     ),
     (
         "up --port 70000",

@@ -139,14 +139,19 @@ def locked(name: str) -> dict[str, set[str]]:
     return hashes
 
 
-def test_the_managers_locked_requirements_are_the_same_versions_without_those_of_extras() -> None:
-    everything, manager = locked("requirements.txt"), locked("src/espalier/cli/local/images/requirements-manager.txt")
-    assert manager.items() <= everything.items()
-    only = {name.partition("==")[0] for name in everything.keys() - manager.keys()}
-    extras = {one.partition(">")[0] for libraries in EXTRAS.values() for one in libraries}
-    assert extras == only
+@pytest.mark.parametrize(("image", "extras"), [("manager", ()), ("seed", ("etcd",))])
+def test_images_have_the_lock_without_other_extras(image: str, extras: tuple[str, ...]) -> None:
+    everything, own = (
+        locked("requirements.txt"),
+        locked(f"src/espalier/cli/local/images/requirements-{image}.txt"),
+    )
+    assert own.items() <= everything.items()
+    only = {name.partition("==")[0] for name in everything.keys() - own.keys()}
+    assert only == {
+        re.split("[<>=]", requirement)[0] for extra in EXTRAS.keys() - set(extras) for requirement in EXTRAS[extra]
+    }
     needed = {requirement.partition(">")[0] for requirement in PROJECT["dependencies"]}
-    assert needed <= {name.partition("==")[0] for name in manager}
+    assert needed <= {name.partition("==")[0] for name in own}
 
 
 def imported() -> set[str]:

@@ -21,7 +21,7 @@ from espalier.cli.kit.commands import Group
 from espalier.cli.kit.failures import Failure, Usage
 from espalier.cli.kit.output import say
 from espalier.cli.kit.progress import Progress
-from espalier.cli.local.images import manager_image
+from espalier.cli.local.images import program_images
 from espalier.cli.local.images.architectures import ARCHITECTURES
 from espalier.cli.local.images.push.archive import BadArchive, opened
 from espalier.cli.local.images.push.credentials import CredentialsFailed, credentials_for
@@ -58,7 +58,10 @@ def pushing(command: Callable[..., Result]) -> Callable[..., Result]:
 
 @image.command()
 @click.argument(
-    "name", type=flags.OneOf(("manager", "upgrader")), metavar="NAME", help="Image to build: manager or upgrader."
+    "name",
+    type=flags.OneOf((*program_images.PROGRAMS, "upgrader")),
+    metavar="NAME",
+    help="Image to build: manager, seed or upgrader.",
 )
 @click.option(
     "--kubernetes-version",
@@ -72,7 +75,7 @@ def pushing(command: Callable[..., Result]) -> Callable[..., Result]:
     multiple=True,
     type=flags.OneOf(tuple(f"linux/{name}" for name in ARCHITECTURES)),
     metavar="PLATFORM",
-    help="Platform of the manager: linux/amd64 or linux/arm64. Repeat the flag for several.",
+    help="Platform of manager or seed: linux/amd64 or linux/arm64. Repeat the flag for several.",
     show_default="both",
 )
 @click.option("--output", "-o", type=flags.FILE, metavar="FILE", help="The archive to write; not needed with --push.")
@@ -96,17 +99,19 @@ async def build(
     plain_http: bool,
     statements: bool,
 ) -> None:
-    """Build the image of the manager, or the one that upgrades nodes in place to a Kubernetes version.
+    """Build the image of the manager, of what runs in seeds, or the one that upgrades nodes in place to a Kubernetes
+    version.
 
     The manager image is what `espalier manifests --image` deploys: Python, the libraries of requirements-manager.txt
     and Espalier without its local environment. It runs as non-root. Debian's packages come from a mirror that apt or
     ESPALIER_DEBIAN_MIRROR names, libraries from pip; both are locked by hash. Neither root nor Docker is needed. A bill
-    of materials (SPDX) and a statement of provenance (SLSA) for each platform are in the archive.
+    of materials (SPDX) and a statement of provenance (SLSA) for each platform are in the archive. The seed image is the
+    same with the libraries of requirements-seed.txt: for gardenlets, and for the agent and the guard of etcds.
 
     The upgrader image contains Python with the modules in use, nsenter, the upgrader, and kubeadm, kubelet, kubectl,
     containerd and CNI plugins from `espalier assets build node-base-VERSION`.
 
-    Neither contains a shell. `ctr images import` (OCI) and `docker load` accept the archive; the same input gives the
+    None contains a shell. `ctr images import` (OCI) and `docker load` accept the archive; the same input gives the
     same bytes.
 
     \b
@@ -117,10 +122,10 @@ async def build(
     """
     if output is None and not is_pushed:
         raise Usage("--output: found nothing, needed unless the image is pushed (--push)")
-    if name == "manager" and kubernetes_version:
+    if name != "upgrader" and kubernetes_version:
         raise Usage(f"--kubernetes-version: found {kubernetes_version}, allowed only for the upgrader")
     if name == "upgrader" and platforms:
-        raise Usage("--platform: allowed only for the manager; the upgrader is built for this machine's")
+        raise Usage("--platform: allowed only for manager and seed; the upgrader is built for this machine's")
     if name == "upgrader" and not kubernetes_version:
         raise Usage("--kubernetes-version: found nothing, needed for the upgrader: the version that it upgrades to")
     if is_pushed:
@@ -130,8 +135,8 @@ async def build(
             raise Usage(f"--tag: {error}") from None
     with tempfile.TemporaryDirectory(prefix="espalier-image-") as folder:
         archive = output or Path(folder, "image.tar")
-        if name == "manager":
-            _build_manager(tag or f"espalier.local/manager:v{distribution.version()}", platforms, archive)
+        if program := program_images.PROGRAMS.get(name):
+            _build_program(program, tag or f"espalier.local/{name}:v{distribution.version()}", platforms, archive)
         else:
             _build_upgrader(tag or f"espalier.local/upgrader:{kubernetes_version}", kubernetes_version, archive)
         if is_pushed:
@@ -150,11 +155,11 @@ def _build_upgrader(tag: str, kubernetes_version: str, output: Path) -> None:
     _say(output, tag, digest, sizes)
 
 
-def _build_manager(tag: str, platforms: Sequence[str], output: Path) -> None:
+def _build_program(program: program_images.Program, tag: str, platforms: Sequence[str], output: Path) -> None:
     architectures = list(dict.fromkeys(name.removeprefix("linux/") for name in platforms)) or list(ARCHITECTURES)
     try:
         with Progress() as progress:
-            built = manager_image.write(tag, architectures, output, progress.wait)
+            built = program_images.write(program, tag, architectures, output, progress.wait)
     except (BuildFailed, OSError) as error:
         raise Failure(f"the image could not be built: {error}") from None
     say(f"{output}: {tag}\n{built.digest}")

@@ -63,9 +63,14 @@ async def test_refusal_is_one_sentence_without_a_tag(tmp_path: Path) -> None:
         (("push", "program"), 1, "program is not an OCI archive of an image"),
         (("build", "manager"), 2, "--output: found nothing"),
         (("build", "manager", "--push", "--tag", "espalier:1"), 2, "--tag: found espalier:1, without a registry"),
-        (("build", "manager", "--push"), 2, "--tag: found , without a registry"),
+        (("build", "manager", "--push"), 2, "--tag: found nothing; allowed"),
         (("build", "manager", "-o", "x", "--platform", "linux/riscv64"), 2, "linux/amd64"),
-        (("build", "upgrader", "-o", "x", "--platform", "linux/amd64"), 2, "--platform: allowed only for the manager"),
+        (
+            ("build", "upgrader", "-o", "x", "--platform", "linux/amd64"),
+            2,
+            "--platform: allowed only for manager and seed",
+        ),
+        (("build", "seed", "-o", "x", "--kubernetes-version", "v1"), 2, "allowed only for the upgrader"),
     ],
 )
 async def test_wrong_words_are_refused(

@@ -26,7 +26,7 @@ def test_name_has_registry_repository_and_tag(text: str, parts: tuple[str, str, 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "without a registry"),
+        ("", "found nothing"),
         ("espalier:v1", "without a registry"),
         ("team/espalier:v1", "without a registry"),
         ("registry.example/espalier", "without a tag"),

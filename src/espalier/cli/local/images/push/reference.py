@@ -28,6 +28,8 @@ class Reference:
     @classmethod
     def parse(cls, text: str) -> Reference:
         """Raises `ValueError`, which says what is allowed: a name without a registry is Docker's to complete."""
+        if not text:
+            raise ValueError(f"found nothing; {ALLOWED}")
         registry, slash, rest = text.partition("/")
         if "@" in text:
             raise ValueError(f"found {quoted(text, 300)}, a digest: what is pushed has its own; {ALLOWED}")

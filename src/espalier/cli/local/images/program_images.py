@@ -18,19 +18,51 @@ from espalier.cli.local.images.layout import INDEX, Descriptor, Layout, PackedLa
 from espalier.cli.local.images.shared_libraries import closure
 from espalier.cli.local.images.wheels import Library, download, unpack
 
-PROGRAM = "usr/local/bin/espalier"
+START = "usr/local/bin/espalier"
 LIBRARY = "usr/lib/espalier"
 """Directory of Espalier and its libraries in the image."""
-REQUIREMENTS = Path(__file__).with_name("requirements-manager.txt")
-"""The locked requirements of Espalier without its extras."""
-TRIED = (
-    "espalier.cli.main",
-    "espalier.cli.programs.manager",
-    "espalier.cli.install.commands",
-    "espalier.cli.clusters.plan",
-    "jsonpatch",
+
+
+@dataclass(frozen=True)
+class Program:
+    """An image of Espalier for some of its programs."""
+
+    name: str
+    tried: tuple[str, ...]
+    """Modules that the image's Python imports before the image is written, to report missing ones at once."""
+
+    @property
+    def requirements(self) -> Path:
+        """The locked requirements of these programs."""
+        return Path(__file__).with_name(f"requirements-{self.name}.txt")
+
+
+MANAGER = Program(
+    "manager",
+    (
+        "espalier.cli.main",
+        "espalier.cli.programs.manager",
+        "espalier.cli.install.commands",
+        "espalier.cli.clusters.plan",
+        "jsonpatch",
+    ),
 )
-"""Imported by the image's Python before the image is written, to report missing modules at once."""
+SEED = Program(
+    "seed",
+    (
+        "espalier.cli.main",
+        "espalier.cli.programs.gardenlet",
+        "espalier.cli.programs.garden",
+        "espalier.cli.backups.etcd_agent",
+        "espalier.cli.backups.etcd_agent_run",
+        "espalier.cli.backups.etcd_guard",
+        "grpc",
+        "obstore",
+        "cronsim",
+    ),
+)
+"""Of what runs in seeds: the gardenlet, and the agent and the guard beside an etcd."""
+PROGRAMS = {program.name: program for program in (MANAGER, SEED)}
 
 
 @dataclass(frozen=True)
@@ -43,8 +75,8 @@ class Built:
     """Digest and layers by architecture."""
 
 
-def write(tag: str, architectures: Sequence[str], output: Path, show: Callable[[str], None]) -> Built:
-    """Write the archive of the manager's image for some architectures, with a statement on what each consists of, and
+def write(program: Program, tag: str, architectures: Sequence[str], output: Path, show: Callable[[str], None]) -> Built:
+    """Write the archive of an image for some architectures, with a statement on what each consists of, and
     one on how it was built. `show` gets the progress. Raises `BuildFailed` and `OSError`."""
     with tempfile.TemporaryDirectory(prefix="espalier-image-") as made:
         work_folder = Path(made)
@@ -57,9 +89,9 @@ def write(tag: str, architectures: Sequence[str], output: Path, show: Callable[[
             folder = work_folder / name
             show(f"assemble the image for {name}")
             unpacked = tools if name == mine.name else base.unpacked(ARCHITECTURES[name], folder / "base", show)
-            layers, libraries = _layers(unpacked, interpreter, folder, show)
+            layers, libraries = _layers(program, unpacked, interpreter, folder, show)
             packed = [layout.layer(content, layer) for content, layer in layers.items()]
-            settings = {"Entrypoint": [f"/{PROGRAM}"], "User": f"{USER}:{USER}", "WorkingDir": "/"}
+            settings = {"Entrypoint": [f"/{START}"], "User": f"{USER}:{USER}", "WorkingDir": "/"}
             described[name] = layout.image(name, packed, settings)
             images[name] = (str(described[name]["digest"]), packed)
             parts = statements.Parts(tag, name, packed[-1].diff_id, unpacked.packages, libraries)
@@ -78,12 +110,12 @@ def _statements(layout: Layout, image: Descriptor, parts: statements.Parts) -> l
 
 
 def _layers(
-    unpacked: base.Base, interpreter: Interpreter, folder: Path, show: Callable[[str], None]
+    program: Program, unpacked: base.Base, interpreter: Interpreter, folder: Path, show: Callable[[str], None]
 ) -> tuple[dict[str, Layer], list[Library]]:
     """The layers by their content, the one that changes most often last; and the libraries in them."""
     staged = folder / "image"
     show(f"download libraries for {unpacked.architecture.name}")
-    wheels = download(interpreter, unpacked.architecture, REQUIREMENTS, folder / "wheels")
+    wheels = download(interpreter, unpacked.architecture, program.requirements, folder / "wheels")
     libraries = [unpack(wheel, staged / LIBRARY) for wheel in wheels]
     theirs = sorted(path for path in (staged / LIBRARY).rglob("*") if path.is_file())
     runtime = unpacked.layer(interpreter, folder / "python")
@@ -91,7 +123,7 @@ def _layers(
     closure(extensions, lambda name: _beside(name, extensions), there=[Path(path).name for path in runtime.files])
     ours = _program(interpreter, staged)
     if unpacked.architecture == own():
-        interpreter.run(f"import {', '.join(TRIED)}", paths=[staged / LIBRARY])
+        interpreter.run(f"import {', '.join(program.tried)}", paths=[staged / LIBRARY])
     return {
         "Python": runtime,
         "libraries": Layer(_with_compiled(interpreter, staged, theirs, folder / "pyc")),
@@ -118,7 +150,7 @@ def _program(interpreter: Interpreter, staged: Path) -> list[Path]:
             f"{LIBRARY}/{distribution.NAME.replace('-', '_')}-{number}.dist-info/METADATA",
             metadata.encode(),
         ),
-        base.put(staged, PROGRAM, start.encode(), 0o755),
+        base.put(staged, START, start.encode(), 0o755),
     ]
     for path in sorted(package.rglob("*")):
         parts = path.relative_to(package).parts
