@@ -13,7 +13,7 @@ import yaml
 
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
-from espalier.cli.install import chart, chart_values, commands
+from espalier.cli.install import chart, chart_values, commands, manifests
 from espalier.cli.install.templates import Template
 from espalier.cli.main import run
 from espalier.cli.programs.webhook_configurations import SERVICE_NAMES
@@ -45,6 +45,16 @@ def test_values_have_defaults_that_the_schema_allows() -> None:
         for part in value.path.split("."):
             place = place[part]
         assert place == value.default
+
+
+def test_labels_of_objects_are_not_overridden() -> None:
+    schema = json.loads(chart_values.schema())
+    trees = manifests.everything(image="a")
+    metadata = [*(tree["metadata"] for tree in trees), *(tree["spec"]["template"]["metadata"] for tree in trees[-1:])]
+    keys = {key for one in metadata for key in one.get("labels", ())}
+    assert len(keys) == 4
+    assert jsonschema_rs.is_valid(schema, {"commonLabels": {"team": "a"}})
+    assert [key for key in keys if jsonschema_rs.is_valid(schema, {"commonLabels": {key: "a"}})] == []
 
 
 def test_text_like_a_template_stays_text() -> None:
@@ -283,6 +293,8 @@ WRONG: list[tuple[Tree, str]] = [
     ({"resources.limits.memory": "512m"}, "/resources/limits/memory"),
     ({"resources.limits.memory": 512}, "/resources/limits/memory"),
     ({"commonLabels": {"app.kubernetes.io/name": "a"}}, "/commonLabels/app.kubernetes.io~1name"),
+    ({"commonLabels": {"clusterctl.cluster.x-k8s.io/move": "a"}}, "clusterctl.cluster.x-k8s.io~1move"),
+    ({"metrics.serviceMonitor.labels": {"app.kubernetes.io/name": "a"}}, "app.kubernetes.io~1name"),
     ({"nodeSelector": {"a": 1}}, "/nodeSelector/a"),
     ({"inPlace": "never"}, "'annotations', 'hooks'"),
     ({"webhooks.secretName": "A_B"}, "/webhooks/secretName"),

@@ -18,6 +18,8 @@ from espalier.cli.kit import output
 NAMESPACE = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 OBJECT_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 WEBHOOK_SECRET = "espalier-webhook-certificate"  # noqa: S105  the name of a Secret
+OF_MOVES = r"^clusterctl\.cluster\.x-k8s\.io"
+"""Labels of CRDs, by which clusterctl finds objects to be moved."""
 POD_LABEL = "app.kubernetes.io/name"
 
 _QUANTITY = {"type": ["string", "number"], "pattern": f"^{QUANTITY.pattern}$"}
@@ -182,7 +184,12 @@ VALUES = (
         "Have a ServiceMonitor of the Prometheus operator, and its Service. Needs `metrics.enabled`.",
         _BOOLEAN,
     ),
-    Value("metrics.serviceMonitor.labels", {}, "Labels by which Prometheus selects it.", _LABELS),
+    Value(
+        "metrics.serviceMonitor.labels",
+        {},
+        "Labels by which Prometheus selects it.",
+        {**_LABELS, "properties": {POD_LABEL: False}},
+    ),
     Value(
         "metrics.serviceMonitor.interval",
         "",
@@ -199,7 +206,7 @@ VALUES = (
         "commonLabels",
         {},
         "Labels of all objects, and of the pods.",
-        {**_LABELS, "properties": {POD_LABEL: False}},
+        {**_LABELS, "properties": {POD_LABEL: False}, "patternProperties": {OF_MOVES: False}},
     ),
     Value(
         "crds.enabled",
