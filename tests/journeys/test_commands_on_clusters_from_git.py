@@ -53,6 +53,10 @@ async def suspend(client: Client, *, suspended: bool = True) -> None:
     await client.patch(KUSTOMIZATION, "garden", FLUX, patch=patch, type=PatchType.MERGE)
 
 
+async def remove_repository(client: Client) -> None:
+    await client.delete(GIT_REPOSITORY, FLUX, FLUX)
+
+
 async def remove_kustomization(client: Client) -> None:
     await client.delete(KUSTOMIZATION, "garden", FLUX)
 
@@ -63,7 +67,12 @@ def told(result: CommandResult) -> str:
 
 def test_a_cluster_from_git_is_changed_there(env: LocalEnvironment) -> None:
     assert env.apply(EXAMPLE, "create", "--timeout", "60s").code == 0
+    nowhere = env.apply(SCALED, "upgrade", "--push")
+    assert "--push: cluster default/garden does not come from Git: omit the flag" in told(nowhere)
+    nowhere = env.apply(EXAMPLE.replace("garden", "orchard"), "create", "--push")
+    assert "--push: the management cluster has no Git repository" in told(nowhere)
     by(env, put_under_git)
+    assert "found no private key and no known hosts: set EKSA" in told(env.apply(SCALED, "upgrade", "--push"))
     for command, words in (("upgrade", FILE), ("delete", "remove clusters/laptop/garden/eksa-system and the")):
         refused = env.apply(SCALED, command)
         assert refused.code == 1
@@ -77,8 +86,11 @@ def test_a_cluster_from_git_is_changed_there(env: LocalEnvironment) -> None:
         assert f"and not before, take {FOLDER} and the Kustomization out of" in told(refused)
     by(env, suspend)
     assert "the target is the source itself" in told(env.espalier(*move))
+    assert "is suspended, so nobody would apply the commit" in told(env.apply(SCALED, "upgrade", "--push"))
     assert env.apply(SCALED, "upgrade", "--timeout", "60s").code == 0
     by(env, lambda client: suspend(client, suspended=False))
     assert env.apply(EXAMPLE, "upgrade").code == 1
+    by(env, remove_repository)
+    assert "whose repository can't be read (GitRepository flux-system)" in told(env.apply(SCALED, "upgrade", "--push"))
     by(env, remove_kustomization)
     assert env.espalier("delete", "cluster", "garden").code == 0

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 from rich.console import Console
 
+from espalier.api.eksa.gitops import FluxConfig
 from espalier.api.flux import GitReference, GitRepositorySpec
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
@@ -19,6 +21,7 @@ from espalier.cli.clusters.from_git import Owner
 from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.progress import Progress
 from espalier.gitops.repository import ATTEMPTS
+from espalier.management import record as records
 from tests.support.servers.git_server import GitServer, git_server
 
 FLUX = Key("flux-system", "flux-system")
@@ -164,3 +167,41 @@ def test_missing_credentials_of_a_push_are_said(server: GitServer, monkeypatch: 
     monkeypatch.delenv("EKSA_GITHUB_TOKEN")
     with pytest.raises(Failure, match="found no token or password: set EKSA_GITHUB_TOKEN"):
         commit(server, cluster())
+
+
+def creation(server: GitServer, monkeypatch: pytest.MonkeyPatch, *trees: Tree) -> git_pushes.Commit:
+    """The commit that creates a cluster, where the management cluster names a repository."""
+
+    async def managed(_client: object) -> tuple[Key, str]:
+        return Key("default", "laptop"), ""
+
+    async def configuration(_client: object, _record: Key) -> FluxConfig:
+        return msgspec.convert(
+            {"metadata": {"name": "fleet"}, "spec": {"git": {"repositoryUrl": server.url}}}, FluxConfig
+        )
+
+    monkeypatch.setattr(records, "managed", managed)
+    monkeypatch.setattr(git_pushes, "_configuration", configuration)
+    return asyncio.run(git_pushes.of_creation(None, Key("default", "garden"), trees))  # type: ignore[arg-type]
+
+
+def test_a_created_cluster_has_its_files(server: GitServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = creation(server, monkeypatch, cluster())
+    assert (made.source, made.kustomizations) == (FLUX, [FLUX, Key("flux-system", "garden")])
+    looked = look(made)
+    assert f"{FILE}: new" in looked.lines()
+    push(made, looked)
+    head = server.head()
+    assert look(creation(server, monkeypatch, cluster())).lines() == [], "the same command goes on"
+    with pytest.raises(Failure, match="the repository has another cluster garden; change that one with"):
+        look(creation(server, monkeypatch, cluster("1.36")))
+    assert server.head() == head
+
+
+def test_a_listing_of_others_keeps_their_entries(server: GitServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    listing = "clusters/laptop/flux-system/kustomization.yaml"
+    server.commit(listing, "resources: [gotk-sync.yaml]\n")
+    made = creation(server, monkeypatch, cluster())
+    assert f'{listing}: object: resources[1]: nothing -> "garden.yaml"' in look(made).lines()
+    push(made)
+    assert yaml.safe_load(server.text(listing))["resources"] == ["gotk-sync.yaml", "garden.yaml"]

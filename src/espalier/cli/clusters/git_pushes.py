@@ -203,4 +203,6 @@ async def _configuration(client: Client, record: Key) -> Any:
 
 
 def _named(trees: Sequence[Tree]) -> dict[str, Tree]:
-    return {f"{tree.get('kind')} {tree.get('metadata', {}).get('name', '')}".strip(): tree for tree in trees}
+    return {
+        f"{tree.get('kind') or 'object'} {tree.get('metadata', {}).get('name', '')}".strip(): tree for tree in trees
+    }
