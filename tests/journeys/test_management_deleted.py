@@ -21,6 +21,7 @@ from espalier.management import record as records
 from espalier.management.creation import moved
 from espalier.management.steps import Refused
 from espalier.moving.condition import BY_MOVE
+from espalier.moving.record import COPYING, HANDED_OVER, record_of
 from espalier.providers.kinds import CLUSTER_API_KINDS
 from espalier.providers.registry import SIMULATED
 from espalier.runtime.virtual import Simulation, run
@@ -37,6 +38,7 @@ from tests.support.environments.bootstraps import (
 )
 from tests.support.environments.cluster_lives import EPOCH
 from tests.support.servers.dying import Dying
+from tests.support.servers.faults import Interceptor
 
 pytestmark = pytest.mark.embedded
 
@@ -117,6 +119,45 @@ def test_a_half_created_cluster_leaves_nothing(step: str, seconds: float) -> Non
         async with machines(simulation.clock, stores=MemoryStores()) as hosts, bootstrap(hosts) as env:
             await until_step(env.create, env, step, seconds)
             await asyncio.sleep(30)
+            await env.delete()
+            await is_gone(env)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+class DyingIn(Interceptor):
+    """The command dies some writes after one that has these words."""
+
+    def __init__(self, words: bytes, more: int) -> None:
+        self.words, self.left, self.is_near = words, more, False
+
+    async def request(self, transport: Transport, request: Request) -> Response:
+        if self.left < 0:
+            raise Unreachable("dead", sent=False)
+        response = await transport.request(request)
+        self.is_near |= self.words in (request.body or b"").replace(b"\\", b"")
+        self.left -= self.is_near and request.method != "GET"
+        if self.left < 0:
+            raise Unreachable("died")
+        return response
+
+
+@pytest.mark.parametrize(
+    ("state", "more"),
+    [(COPYING, 3), (COPYING, 12), (HANDED_OVER, 0), pytest.param(HANDED_OVER, 4, marks=pytest.mark.soak)],
+)
+def test_a_half_moved_cluster_leaves_nothing(state: str, more: int) -> None:
+    """Its creation died in the middle of the move; the deletion takes that back, or ends it first."""
+
+    async def main(simulation: Simulation) -> None:
+        async with machines(simulation.clock, stores=MemoryStores()) as hosts, bootstrap(hosts) as env:
+            env.wrap = DyingIn(f'"state":"{state}"'.encode() if state == HANDED_OVER else b'"epoch":1', more)
+            with pytest.raises(Unreachable):
+                await env.create()
+            begun = record_of(await env.client().get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace))
+            assert begun is not None
+            assert begun.state == state
+            env.wrap = lambda transport: transport
             await env.delete()
             await is_gone(env)
 
