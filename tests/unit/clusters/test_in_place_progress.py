@@ -28,6 +28,7 @@ from espalier.clusters.design import names
 from espalier.clusters.design.render.layered import rendered
 from espalier.clusters.observe import in_place_progress
 from espalier.clusters.plan import in_place, plan
+from espalier.clusters.report import readiness
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
 from tests.support.objects.made_clusters import made, objects
@@ -342,3 +343,30 @@ def test_an_edit_by_others_of_what_is_held_is_brought_back(is_upgrading: bool, e
     assert scope.render_input is not None
     (found,) = decisions_of(scope).owner_changes
     assert found.classified.effect is effect
+
+
+def test_a_refused_change_is_said_before_anything_is_done() -> None:
+    """In the conditions of both, whichever of the two is refused: nothing of either is written."""
+    strategy: Tree = {"upgradeRolloutStrategy": {"type": "InPlace"}}
+    group: Tree = {"name": "md-0", "count": 2, **strategy}
+    plane: Tree = {"count": 1, **strategy}
+    live = objects(controlPlaneConfiguration=plane, workerNodeGroupConfigurations=[group])
+
+    def reasons(control_plane: Tree, workers: Tree, version: str = "1.36") -> dict[str, str]:
+        groups = [group | workers]
+        wanted: Tree = {"controlPlaneConfiguration": plane | control_plane, "workerNodeGroupConfigurations": groups}
+        scope = made(objects=live, kubernetesVersion=version, **wanted)
+        return {condition.type: condition.reason for condition in readiness.conditions(scope)}
+
+    plane_changes: Tree = {"certSans": ["a.example.com"]}
+    group_changes: Tree = {"labels": {"a": "b"}}
+    types = ("ControlPlaneReady", "WorkersReady")
+
+    def refused(found: dict[str, str]) -> list[str]:
+        return [type_ for type_ in types if found[type_] == Reason.IN_PLACE_UPGRADE_REFUSED]
+
+    assert refused(reasons(plane_changes, {})) == [*types]
+    assert refused(reasons({}, group_changes)) == [*types]
+    assert refused(reasons(plane_changes, {}, "1.35")) == ["ControlPlaneReady"], "the workers do not change"
+    assert refused(reasons({}, group_changes, "1.35")) == ["WorkersReady"]
+    assert refused(reasons({}, {})) == []
