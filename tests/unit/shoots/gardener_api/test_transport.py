@@ -186,3 +186,15 @@ async def test_a_refused_seed_leaves_the_rest_alone() -> None:
     with pytest.raises(Forbidden):
         await client_of(server).patch(Shoot.resource, "apple", "garden-dev", patch=patch, type=MERGE)
     assert [path for method, path, _ in server.sent if method == "PATCH"] == [f"{SHOOT}/binding"]
+
+
+async def test_without_the_kinds_requests_go_as_they_are() -> None:
+    """Its own answer says which kind is missing; and it is asked again, as the kinds may come."""
+    server = Server(status=404)
+    client = client_of(server)
+    for _ in range(2):
+        await client.replace(ShootState.resource, OURS)
+    assert [(method, path) for method, path, _ in server.sent] == [
+        ("PUT", f"/apis/core.gardener.cloud/v1alpha1{PATH}")
+    ] * 2
+    assert server.asked == 2
