@@ -124,7 +124,7 @@ def test_a_reconcile_renews_the_lease_before_it_does_anything_else() -> None:
             await asyncio.sleep(world.timing.lease_renewal / 2)
             writes.made.clear()
             asked = world.now()
-            await world.patch({"spec": {"kubernetes": {"version": "1.35.5"}}})
+            await world.patch({"spec": {"kubernetes": {"version": "1.35.4"}}})
             await world.until(lambda _shoot: any("deployments" in one for one in writes.made), every=0.05)
             first = next(one for one in writes.made if "/leases/" not in one)
             assert "clusters/shoot--dev--apple" in first, writes.made
