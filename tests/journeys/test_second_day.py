@@ -40,6 +40,10 @@ def test_support_bundle_of_a_cluster_is_packed(garden: LocalEnvironment, tmp_pat
             (bundle.extractfile(member) or pytest.fail("no file")).read() for member in bundle.getmembers()
         )
     assert b"PRIVATE KEY" not in everything
+    by_file = garden.espalier("generate", "support-bundle", "-f", "-", "-o", str(tmp_path / "f.tar.gz"), stdin=EXAMPLE)
+    assert by_file.code == 0, by_file.err
+    both = garden.espalier("generate", "support-bundle", "garden", "--all")
+    assert (both.code, "NAME: found garden and --all; allowed is" in both.err) == (2, True)
     again = garden.espalier("generate", "support-bundle", "garden", "-o", str(file))
     assert (again.code, "which exists" in again.err) == (1, True)
 

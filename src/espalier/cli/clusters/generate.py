@@ -181,7 +181,8 @@ def hardware(*, csv: str, output_to: str) -> None:
 
 
 @generate.command(name="support-bundle")
-@click.argument("name", required=False, help="Name of the cluster, unless --all is given.")
+@click.argument("name", required=False, help="Name of the cluster, unless -f or --all is given.")
+@flags.filename(help="Manifest of the cluster; - for standard input.")
 @flags.connection
 @click.option("--all", "all_clusters", is_flag=True, help="All clusters of all namespaces.")
 @click.option("--output", "-o", "output_to", type=flags.FILE, metavar="FILE", help="File. Default: one with the time.")
@@ -189,7 +190,13 @@ def hardware(*, csv: str, output_to: str) -> None:
     "--max-size", default="100Mi", metavar="SIZE", show_default=True, help="Content at most; logs are shortened first."
 )
 async def support_bundle(
-    *, name: str | None, connect: flags.Connection, all_clusters: bool, output_to: Path | None, max_size: str
+    *,
+    name: str | None,
+    filename: Sequence[str],
+    connect: flags.Connection,
+    all_clusters: bool,
+    output_to: Path | None,
+    max_size: str,
 ) -> None:
     """Collect what explains the state of a cluster, or of all, into an archive to send to somebody.
 
@@ -204,11 +211,14 @@ async def support_bundle(
     """
     from espalier.cli.clusters.support import bundle  # noqa: PLC0415  other commands need not load it
 
-    if (name is None) != all_clusters:
-        both = f"{name} and --all"
-        raise Usage(
-            f"NAME: found {both if name else 'neither'}; allowed is the name of a cluster, or --all; give one of them"
-        )
+    given = [word for word, is_given in ((name, name), ("-f", filename), ("--all", all_clusters)) if is_given]
+    if len(given) != 1:
+        words = " and ".join(map(str, given)) or "nothing"
+        raise Usage(f"NAME: found {words}; allowed is the name of a cluster, -f FILE or --all; give one of them")
+    if filename:
+        document = documents.cluster_of(documents.read(filename))
+        name, namespace = document.name, (document.tree.get("metadata") or {}).get("namespace")
+        connect = msgspec.structs.replace(connect, namespace=namespace or connect.namespace)
     await bundle.generate(name, connect, output_to, bundle.size_limit(max_size))
 
 
