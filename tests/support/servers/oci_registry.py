@@ -41,6 +41,11 @@ class OciRegistry:
     failing: dict[str, int] = field(default_factory=dict)
     """How often requests of a method and path are answered with 503."""
     corrupt: bool = False
+    has_ranges: bool = True
+    uploads_at: str = ""
+    """Address of another server that takes what is uploaded."""
+    accounts: set[str] = field(default_factory=set)
+    """Headers with which blobs were uploaded."""
     host: str = ""
 
     def add_image(self, repository: str, tag: str, *, layers: int = 2, platforms: int = 2) -> str:
@@ -119,8 +124,11 @@ class OciRegistry:
 
     async def _upload(self, request: web.Request, repository: str, name: str) -> web.Response:
         if request.method == "POST":
-            return web.Response(status=202, headers={"location": f"/v2/{repository}/blobs/uploads/1?state=x"})
+            return web.Response(
+                status=202, headers={"location": f"{self.uploads_at}/v2/{repository}/blobs/uploads/1?state=x"}
+            )
         content = await request.read()
+        self.accounts.add(request.headers.get("authorization", ""))
         if request.query.get("state") != "x" or digest_of(content) != request.query["digest"]:
             return _error(400, "DIGEST_INVALID", "the content has another digest")
         self.blobs[repository, request.query["digest"]] = content
@@ -132,7 +140,7 @@ class OciRegistry:
         content, begin = self.blobs[repository, name], 0
         if request.method == "HEAD":
             return web.Response(headers={"content-length": str(len(content))})
-        if asked := re.fullmatch(r"bytes=(\d+)-", request.headers.get("range", "")):
+        if self.has_ranges and (asked := re.fullmatch(r"bytes=(\d+)-", request.headers.get("range", ""))):
             begin = int(asked[1])
         rest = content[begin:]
         if self.corrupt:

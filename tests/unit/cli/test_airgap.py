@@ -210,6 +210,44 @@ async def test_an_account_is_used_for_a_token(site: Site) -> None:
     assert (await site.check()).failed == {}
 
 
+async def test_a_manifest_of_another_digest_is_refused(site: Site) -> None:
+    index = json.loads(site.source.manifests["c", "v1"][0])
+    digest = index["manifests"][0]["digest"]
+    content, type_ = site.source.manifests["c", digest]
+    site.source.manifests["c", digest] = (content + b" ", type_)
+    copied = await site.download()
+    assert f"asked for {digest}, got content of sha256:" in copied.failed[f"{SOURCE}/c:v1"]
+
+
+async def test_a_registry_without_ranges_sends_all_again(site: Site) -> None:
+    site.source.has_ranges, site.source.cut_after = False, 100
+    (image, *_) = site.wanted()
+    assert (await site.download([image])).failed
+    assert list((site.layout.folder / "blobs" / "sha256").glob(".*.partial"))
+    site.source.cut_after = None
+    assert (await site.download([image])).failed == {}
+
+
+async def test_another_image_in_the_mirror_is_found(site: Site) -> None:
+    await site.download()
+    await site.upload()
+    site.mirror.add_image("mirror/c", "v1", layers=1)
+    checked = await site.check(with_folder=True)
+    assert list(checked.failed) == [f"{SOURCE}/c:v1"]
+    assert "allowed is" in checked.failed[f"{SOURCE}/c:v1"]
+
+
+async def test_an_account_is_sent_to_nobody_else(site: Site) -> None:
+    """Registries have uploads go to storage of others."""
+    await site.download(site.wanted()[:1])
+    site.mirror.authorization, site.account = Account("me", "secret").basic, Account("me", "secret")
+    other = OciRegistry()
+    async with other.serving() as host:
+        site.mirror.uploads_at = f"http://{host}"
+        await site.upload([str(site.wanted()[0].reference)])
+    assert other.accounts == {""}
+
+
 async def test_a_closed_port_is_named(site: Site) -> None:
     registry = site.registry("127.0.0.1:1")
     with pytest.raises(RegistryError, match=r"127.0.0.1:1: .*5 attempts"):
