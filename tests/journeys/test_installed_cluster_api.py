@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, NAMESPACE
 from espalier.cli.kit import connection, flags
 from espalier.kube.client import PatchType
 from tests.support.environments.environment import LocalEnvironment, local_environment
@@ -30,17 +30,18 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
         yield running
 
 
-def install(env: LocalEnvironment, version: str, stored: list[str]) -> None:
+def install(env: LocalEnvironment, version: str, stored: list[str], namespace: str = "capi-system") -> None:
     """The objects of an installation of Cluster API: its manager, and the versions in which objects are stored."""
     template = {
         "metadata": {"labels": LABELS},
         "spec": {"containers": [{"name": "manager", "image": f"registry.example/cluster-api:v{version}"}]},
     }
     spec = {"replicas": 0, "selector": {"matchLabels": LABELS}, "template": template}
-    deployment = {"metadata": {"name": MANAGER, "namespace": "default", "labels": LABELS}, "spec": spec}
+    deployment = {"metadata": {"name": MANAGER, "namespace": namespace, "labels": LABELS}, "spec": spec}
 
     async def write() -> None:
         async with connection.connect(flags.Connection(env.home / "kubeconfig")) as connected:
+            await connected.client.apply(NAMESPACE, {"metadata": {"name": namespace}})
             await connected.client.apply(DEPLOYMENT, deployment, force=True)
             patch: dict[str, Any] = {"status": {"storedVersions": stored}}
             await connected.client.patch(
@@ -67,6 +68,13 @@ def test_what_does_not_work_is_refused(env: LocalEnvironment, version: str, stor
         assert text.endswith(". Nothing was changed")
         assert text.count("error: ") == 1
     assert [name for name in env.names("get", "clusters") if name.endswith("/garden")] == []
+
+
+def test_deployments_of_others_refuse_nothing(env: LocalEnvironment) -> None:
+    install(env, "1.14.2", ["v1beta2"])
+    install(env, "1.15.0", ["v1beta2"], "default")
+    planned = env.espalier("plan", "-f", "-", stdin=EXAMPLE)
+    assert (planned.code, planned.err) == (1, "")
 
 
 def test_what_ends_is_warned_of(env: LocalEnvironment) -> None:

@@ -24,6 +24,8 @@ from espalier.api.version_matrix import (
 )
 
 PROVIDER_LABEL = "cluster.x-k8s.io/provider"
+NAMESPACE = "capi-system"
+"""Where clusterctl and EKS Anywhere install Cluster API. Others' Deployments say nothing, whatever their labels are."""
 CORE = "cluster-api"
 """The value of `PROVIDER_LABEL` on the Deployment of Cluster API's own manager."""
 NEEDED = (

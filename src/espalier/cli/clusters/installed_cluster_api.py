@@ -23,7 +23,8 @@ async def check(
     Cluster API is about to be installed. Whoever may not read
     Deployments or definitions learns nothing here.
     """
-    deployments = await _trees(client, DEPLOYMENT, f"{installed.PROVIDER_LABEL}={installed.CORE}")
+    labels = f"{installed.PROVIDER_LABEL}={installed.CORE}"
+    deployments = await _trees(client, DEPLOYMENT, installed.NAMESPACE, labels)
     definitions = await _trees(client, CUSTOM_RESOURCE_DEFINITION)
     version = installed.version_of(deployments)
     if problems := list(installed.problems(version, definitions, is_upgraded=is_upgraded)):
@@ -39,8 +40,8 @@ def datacenters_of(trees: Iterable[Tree]) -> set[str]:
     return {str(reference.get("kind", "")) for reference in references if isinstance(reference, dict)}
 
 
-async def _trees(client: Client, resource: Resource, labels: str = "") -> list[Tree]:
+async def _trees(client: Client, resource: Resource, namespace: str | None = None, labels: str = "") -> list[Tree]:
     try:
-        return [item.tree for item in (await client.list(resource, labels=labels)).items]
+        return [item.tree for item in (await client.list(resource, namespace, labels=labels)).items]
     except (Forbidden, NotFound):
         return []
