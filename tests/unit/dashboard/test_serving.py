@@ -15,10 +15,12 @@ import msgspec
 import pytest
 from yarl import URL
 
-from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
+from espalier.api.capi.machine import Machine
+from espalier.api.core import CUSTOM_RESOURCE_DEFINITION, ROLE, ROLE_BINDING
 from espalier.api.crd import crd_of
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.release import Bundles, EKSARelease
+from espalier.api.eksa.upgrades import NodeUpgrade
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
@@ -449,3 +451,33 @@ async def test_seeds_that_may_not_be_listed_leave_the_rest() -> None:
         page = await eventually(env.page, lambda page: page.count("you may not list") == 3)
         assert "Seeds are not shown: you may not list seeds.core.gardener.cloud" in page
         assert "Leases of seeds are not shown" in page
+
+
+async def test_page_of_a_cluster_names_each_kind_that_may_not_be_listed() -> None:
+    """Somebody who may read Clusters of a namespace, and nothing of the system's."""
+    async with served(user=NOBODY, namespaces=["default"], kinds=(Cluster, Machine, NodeUpgrade)) as env:
+        group = "rbac.authorization.k8s.io"
+        rules = [{"apiGroups": [Cluster.resource.group], "resources": ["clusters"], "verbs": ["get", "list", "watch"]}]
+        metadata = {"name": "reader", "namespace": "default"}
+        await env.admin.create(
+            ROLE,
+            {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": metadata, "rules": rules},
+        )
+        await env.admin.create(
+            ROLE_BINDING,
+            {
+                "apiVersion": f"{group}/v1",
+                "kind": "RoleBinding",
+                "metadata": metadata,
+                "roleRef": {"apiGroup": group, "kind": "Role", "name": "reader"},
+                "subjects": [{"kind": "User", "apiGroup": group, "name": NOBODY.name}],
+            },
+        )
+        await env.admin.create(Cluster.resource, body("garden"))
+        await env.open()
+        page = await eventually(
+            lambda: env.page("clusters/default/garden"), lambda page: page.count("you may not list") == 3
+        )
+        assert "<h1>garden</h1>" in page
+        for sentence in ("Machines are not shown", "NodeUpgrades are not shown", "Events are not shown"):
+            assert f"{sentence}: you may not list" in page
