@@ -102,6 +102,7 @@ class ClusterView(View):
         if not self._was_stale() and notices == self._notices and self._progress is None:
             return  # estimates alone move with time
         self._notices = notices
+        self._watch.follow_links(self.mark)
         if object_ is None:
             self._shown.clear()
             self.feed.put(frames.notice(self._absent(), id_=html.id_of("head"), place=html.PLACE))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from espalier.api.core import CORE_EVENT
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE, VERSION
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
@@ -14,9 +14,14 @@ from espalier.dashboard.observation import Watched
 from espalier.kube.client import Client
 from espalier.kube.discovery import ServedResource
 from espalier.kube.objects import Object
+from espalier.providers import links
+from espalier.providers.kinds import CATALOG
+from espalier.runtime.cache import Cache
 from espalier.runtime.clock import Clock
 
 CATEGORY = "cluster-api"
+MOST_LINKS = 64
+"""Objects that a Cluster names, and that are watched for its page."""
 UPGRADES = (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource, NodeUpgrade.resource)
 
 
@@ -41,6 +46,7 @@ class ClusterWatch(Watched):
         of, labels = self.caches.of, f"{CLUSTER_NAME_LABEL}={key.name}"
         self.cluster = of(Cluster.resource, key.namespace, fields=f"metadata.name={key.name}")
         self.parts = [of(kind, SYSTEM_NAMESPACE, labels, optional=True) for kind in kinds]
+        self._linked: dict[tuple[str, str], Cache] = {}
         about = f"involvedObject.name={key.name},involvedObject.kind=Cluster"
         self.events = of(CORE_EVENT, key.namespace, fields=about)
 
@@ -51,5 +57,26 @@ class ClusterWatch(Watched):
 
     @property
     def objects(self) -> list[Object]:
-        """Its objects."""
-        return [object_ for cache in self.parts for object_ in cache.list()]
+        """Its objects, and those that it names."""
+        return [object_ for cache in (*self.parts, *self._linked.values()) for object_ in cache.list()]
+
+    def follow_links(self, changed: Callable[[], None]) -> None:
+        """Watch what the Cluster names, and what that names, as far as it is not watched yet."""
+        object_ = self.object
+        spec = object_.tree.get("spec") if object_ is not None else None
+        if not isinstance(spec, dict):
+            return
+        named = [*links.references(spec)]
+        for cache in self._linked.values():
+            named += [each for linked in cache.list() for each in links.further(linked.tree.get("spec"))]
+        for reference in named:
+            kind, name = str(reference.get("kind", "")), str(reference.get("name", ""))
+            if (kind, name) in self._linked or not name or len(self._linked) >= MOST_LINKS:
+                continue
+            try:
+                resource = CATALOG.resource_of(f"{GROUP}/{VERSION}", kind)
+            except KeyError:
+                continue
+            cache = self.caches.of(resource, self.key.namespace, fields=f"metadata.name={name}", optional=True)
+            cache.subscribe(lambda _old, _new, _first: changed())
+            self._linked[kind, name] = cache

@@ -37,6 +37,7 @@ from espalier.kube.discovery import Discovery
 from espalier.kube.errors import Unreachable
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.wire import ADMIN, Request, Response, Stream, Transport, User
+from espalier.providers.vsphere.kinds import VSphereDatacenterConfig
 from espalier.runtime.clock import SystemClock
 from tests.support.waiting import eventually
 
@@ -481,3 +482,22 @@ async def test_page_of_a_cluster_names_each_kind_that_may_not_be_listed() -> Non
         assert "<h1>garden</h1>" in page
         for sentence in ("Machines are not shown", "NodeUpgrades are not shown", "Events are not shown"):
             assert f"{sentence}: you may not list" in page
+
+
+async def test_object_that_a_cluster_names_is_its_obstacle() -> None:
+    """As `espalier describe cluster` says it: a datacenter config whose check has failed."""
+    async with served(kinds=(Cluster, VSphereDatacenterConfig)) as env:
+        tree = body("garden")
+        tree["spec"]["datacenterRef"]["kind"] = "VSphereDatacenterConfig"
+        await env.admin.create(Cluster.resource, tree)
+        await env.open()
+        await eventually(lambda: env.page("clusters/default/garden"), lambda page: "1 object" in page)
+        metadata = {"name": "garden", "namespace": "default"}
+        kind = VSphereDatacenterConfig.resource
+        spec = {"datacenter": "dc", "network": "/dc/network/a", "server": "vcenter", "insecure": True}
+        tree = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
+        await env.admin.create(kind, tree)
+        status = {"status": {"specValid": False, "failureReason": "NoSuchThing", "failureMessage": "it has no network"}}
+        await env.admin.patch(kind, "garden", "default", patch=status, type=PatchType.MERGE, subresource="status")
+        page = await eventually(lambda: env.page("clusters/default/garden"), lambda page: "it has no network" in page)
+        assert "Blocked by <b>VSphereDatacenterConfig garden</b>: NoSuchThing: it has no network" in page

@@ -38,6 +38,7 @@ from espalier.kube.client import Client
 from espalier.kube.discovery import Discovery
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import Object
+from espalier.providers import links
 from espalier.providers.kinds import CATALOG
 from espalier.releases import UnknownKubernetesVersion, release_name, resolve
 from espalier.releases.contents import support_text
@@ -153,24 +154,8 @@ async def _linked(client: Client, root: Tree) -> list[Tree]:
         lists = await asyncio.gather(*(read(*reference) for reference in named))
         return [tree for trees in lists for tree in trees]
 
-    linked = await read_all(_references(root["spec"]))
-    return [*linked, *await read_all(reference for tree in linked for reference in _further(tree.get("spec")))]
-
-
-def _further(part: Any) -> Iterator[Tree]:
-    """The references within a machine config."""
-    if isinstance(part, dict) and part.get("kind") in CATALOG.further:
-        yield part
-    elif isinstance(part, dict | list):
-        for value in part.values() if isinstance(part, dict) else part:
-            yield from _further(value)
-
-
-def _references(spec: Tree) -> Iterator[Tree]:
-    yield spec.get("datacenterRef") or {}
-    groups = (spec.get("controlPlaneConfiguration"), spec.get("externalEtcdConfiguration"))
-    for group in (*groups, *(spec.get("workerNodeGroupConfigurations") or ())):
-        yield (group or {}).get("machineGroupRef") or {}
+    linked = await read_all(links.references(root["spec"]))
+    return [*linked, *await read_all(reference for tree in linked for reference in links.further(tree.get("spec")))]
 
 
 async def _events(client: Client, root: Tree) -> list[Tree]:
