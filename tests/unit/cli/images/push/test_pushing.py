@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import ssl
 import tarfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -13,13 +15,14 @@ from aiohttp import web
 
 from espalier.cli.local.images.layout import INDEX
 from espalier.cli.local.images.push import registry as protocol
-from espalier.cli.local.images.push.archive import BadArchive, opened
+from espalier.cli.local.images.push.archive import PIECE, BadArchive, opened
 from espalier.cli.local.images.push.credentials import Credentials
 from espalier.cli.local.images.push.pushing import Pushed, push
 from espalier.cli.local.images.push.reference import Reference
 from espalier.cli.local.images.push.registry import PushFailed, Registry
 from tests.support.objects.image_archives import small_archive
-from tests.support.servers.image_registry import PASSWORD, USER, ImageRegistry, image_registry, refused
+from tests.support.servers.https_server import authority
+from tests.support.servers.image_registry import PASSWORD, TOKEN, USER, ImageRegistry, image_registry, refused
 
 RIGHT = Credentials(USER, PASSWORD, source="config.json")
 WRONG = Credentials(USER, "battery staple", source="config.json")
@@ -40,7 +43,13 @@ pauses: list[float] = []
 
 
 async def pushed(
-    to: ImageRegistry, archive: Path, credentials: Credentials = RIGHT, *, statements: bool = True, http: bool = True
+    to: ImageRegistry,
+    archive: Path,
+    credentials: Credentials = RIGHT,
+    *,
+    statements: bool = True,
+    http: bool = True,
+    connector: aiohttp.TCPConnector | None = None,
 ) -> Pushed:
     pauses.clear()
 
@@ -49,16 +58,23 @@ async def pushed(
 
     reference = Reference(to.address, "team/espalier", "v1")
     with opened(archive) as images:
-        async with aiohttp.ClientSession() as session:
+        async with aiohttp.ClientSession(connector=connector) as session:
             place = Registry(reference, credentials, session, http, sleep)
             return await push(images, images.contents(), place, statements=statements, show=lambda _: None)
 
 
-async def refusal(to: ImageRegistry, archive: Path, credentials: Credentials = RIGHT, *, http: bool = True) -> str:
+async def refusal(
+    to: ImageRegistry,
+    archive: Path,
+    credentials: Credentials = RIGHT,
+    *,
+    http: bool = True,
+    connector: aiohttp.TCPConnector | None = None,
+) -> str:
     """The message of a push that fails; it must leave no tag, be one sentence, and have no secret."""
     before = dict(to.tags)
     with pytest.raises(PushFailed) as failure:
-        await pushed(to, archive, credentials, http=http)
+        await pushed(to, archive, credentials, http=http, connector=connector)
     assert to.tags == before
     message = str(failure.value)
     assert "\n" not in message
@@ -367,3 +383,84 @@ async def test_push_that_ends_anywhere_goes_on(registry: ImageRegistry, archive:
         done = await pushed(registry, archive)
         assert done.there == stored
         assert registry.tags["v1"] == done.digest
+
+
+def trusting() -> aiohttp.TCPConnector:
+    """Connections that trust the certificates of servers of tests."""
+    context = ssl.create_default_context(cadata=authority().certificate.decode())
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return aiohttp.TCPConnector(ssl=context)
+
+
+async def test_registry_with_tls_takes_a_push(archive: Path) -> None:
+    async with image_registry(tls=True) as registry:
+        registry.authentication = "token"
+        done = await pushed(registry, archive, http=False, connector=trusting())
+    assert registry.tags == {"v1": done.digest}
+
+
+async def test_other_host_gets_no_credentials_of_registry(registry: ImageRegistry, archive: Path) -> None:
+    shown: list[str | None] = []
+
+    async def record(request: web.Request) -> web.StreamResponse | None:
+        shown.append(request.headers.get("Authorization"))
+        return refused(403, "DENIED", "not yours")
+
+    async with image_registry() as other:
+        other.faults.append(record)
+
+        async def elsewhere(request: web.Request) -> web.StreamResponse | None:
+            place = f"http://{other.address}/v2/x/blobs/uploads/1"
+            is_begun = request.method == "POST" and "Authorization" in request.headers
+            return web.Response(status=202, headers={"Location": place}) if is_begun else None
+
+        registry.authentication = "basic"
+        registry.faults.append(elsewhere)
+        await refusal(registry, archive)
+    assert shown == [None]
+
+
+async def test_upload_is_not_sent_without_tls(archive: Path) -> None:
+    async with image_registry() as other, image_registry(tls=True) as registry:
+
+        async def elsewhere(_: web.Request) -> web.StreamResponse:
+            return web.Response(status=202, headers={"Location": f"http://{other.address}/v2/x/blobs/uploads/1"})
+
+        registry.faults.append(answer("POST", "/uploads/", elsewhere))
+        message = await refusal(registry, archive, http=False, connector=trusting())
+        assert "wants uploads without TLS" in message
+        assert other.requests == []
+
+
+@pytest.mark.parametrize("credentials", [RIGHT, Credentials(identity_token="secret", source="config.json")])
+async def test_credentials_are_not_sent_without_tls(archive: Path, credentials: Credentials) -> None:
+    async with image_registry() as other, image_registry(tls=True) as registry:
+        challenge = f'Bearer realm="http://{other.address}/token"'
+        registry.faults.append(answer("HEAD", "", status(401, WWW_Authenticate=challenge)))
+        message = await refusal(registry, archive, credentials, http=False, connector=trusting())
+        assert "wants credentials sent without TLS" in message
+        assert other.requests == []
+
+
+async def test_identity_token_is_exchanged(registry: ImageRegistry, archive: Path) -> None:
+    forms: list[str] = []
+
+    async def exchange(request: web.Request) -> web.StreamResponse:
+        forms.append((await request.content.read()).decode())
+        return web.json_response({"access_token": TOKEN})
+
+    registry.authentication = "token"
+    registry.faults.append(answer("POST", "/token", exchange))
+    done = await pushed(registry, archive, Credentials(identity_token="secret", source="config.json"))
+    assert registry.tags == {"v1": done.digest}
+    assert "grant_type=refresh_token" in forms[0]
+    assert "refresh_token=secret" in forms[0]
+
+
+async def test_each_piece_puts_the_limit_of_silence_off() -> None:
+    async with asyncio.timeout(protocol.SILENCE) as limit:
+        limits = [limit.when() or 0.0]
+        async for _ in protocol._pieces(io.BytesIO(bytes(2 * PIECE)), limit):
+            limits.append(limit.when() or 0.0)
+        limits.append(limit.when() or 0.0)
+    assert limits[0] == limits[1] < limits[2] < limits[3]
