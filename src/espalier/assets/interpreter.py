@@ -57,6 +57,7 @@ class Interpreter:
         paths: Sequence[Path] = (),
         environment: Mapping[str, str] | None = None,
         stdin: str = "",
+        shown: str = "",
     ) -> str:
         """The output of a program. Of this process's environment it sees `environment` only. Raises `BuildFailed`."""
         folder = self.root / self.libraries
@@ -68,12 +69,15 @@ class Interpreter:
             "PYTHONHASHSEED": "0",
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        return run([*interpreter, "-S", "-c", code, *arguments], f"Python of {self.label}", settings, stdin=stdin)
+        shown = shown or self.python.rpartition("/")[2]
+        command = [*interpreter, "-S", "-c", code, *arguments]
+        return run(command, f"Python of {self.label}", settings, stdin=stdin, shown=shown)
 
     def run_module(self, module: str, arguments: Sequence[str], *paths: Path) -> str:
         """The output of a module that is run as a program, with this process's environment. Raises `BuildFailed`."""
         code = f"import runpy, sys; sys.argv[0] = {module!r}; runpy.run_module({module!r}, run_name='__main__')"
-        return self.run(code, *arguments, paths=paths, environment=os.environ)
+        shown = f"{module} {arguments[0]}"
+        return self.run(code, *arguments, paths=paths, environment=os.environ, shown=shown)
 
     def compile(
         self, sources: Mapping[str, Path], work_folder: Path, names: Mapping[str, str] | None = None

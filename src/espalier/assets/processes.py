@@ -91,13 +91,21 @@ def _signals_deferred() -> Iterator[None]:
 
 
 def run(
-    command: Sequence[str | Path], label: str, environment: Mapping[str, str] | None = None, *, stdin: str = ""
+    command: Sequence[str | Path],
+    label: str,
+    environment: Mapping[str, str] | None = None,
+    *,
+    stdin: str = "",
+    shown: str = "",
 ) -> str:
-    """Run a short program and return its output. Raises `BuildFailed` with the output if it fails."""
+    """Run a short program and return its output. Raises `BuildFailed` with the output if it fails.
+
+    `shown` stands for the command in the message, where that one is long.
+    """
     done = subprocess.run(command, capture_output=True, text=True, input=stdin, check=False, env=environment)
     if done.returncode != 0:
         output = (done.stderr or done.stdout).strip()[-2000:]
-        raise BuildFailed(f"{label}: {' '.join(map(str, command))}: exit code {done.returncode}:\n  {output}")
+        raise BuildFailed(f"{label}: {shown or ' '.join(map(str, command))}: exit code {done.returncode}:\n  {output}")
     return done.stdout
 
 
