@@ -18,10 +18,12 @@ from espalier.cli.clusters import certificates
 from espalier.cli.clusters.certificates import Certificate
 from espalier.cli.kit.failures import Failure, Overdue
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import NotFound
+from espalier.kube.errors import Conflict, NotFound
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
+from espalier.kube.wire import Request, Response, Transport
 from tests.support.objects.capi_site import LABELS, Site
+from tests.support.servers.faults import Interceptor
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KEY = Key(SYSTEM_NAMESPACE, "garden-kubeconfig")
@@ -101,6 +103,30 @@ async def test_a_command_that_is_ended_puts_it_back() -> None:
     renewing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await renewing
+    await site.client.get(SECRET, KEY.name, KEY.namespace)
+
+
+class Overtaken(Interceptor):
+    """Somebody else replaces the Secret just before it is deleted."""
+
+    def __init__(self, site: Site, owner: str) -> None:
+        self._site, self._owner = site, owner
+
+    async def request(self, transport: Transport, request: Request) -> Response:
+        if request.method == "DELETE":
+            await self._site.client.delete(SECRET, KEY.name, KEY.namespace)
+            await self._site.client.create(SECRET, secret(self._owner, days=99))
+        return await transport.request(request)
+
+
+async def test_a_kubeconfig_that_was_replaced_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certificates, "REISSUED_WITHIN", 0.1)
+    site = await Site.made()
+    owner = await control_plane(site.client)
+    await site.client.create(SECRET, secret(owner, days=10))
+    client = Client(Overtaken(site, owner)(site.client.transport))
+    with pytest.raises(Conflict):
+        await certificates.renew_kubeconfig(client, CAPI)
     await site.client.get(SECRET, KEY.name, KEY.namespace)
 
 

@@ -21,7 +21,7 @@ from espalier.api.resource import Key, Resource
 from espalier.cli.clusters.support import archive, bundle, fields, masks, reading
 from espalier.cli.clusters.support.reading import Findings, Log, Reader
 from espalier.cli.kit.failures import Failure, Usage
-from espalier.kube.client import Client
+from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden, Unreachable
 from espalier.kube.inprocess import InProcessTransport
 from espalier.kube.retry import Retry
@@ -327,15 +327,29 @@ async def test_other_clusters_stay_out_of_a_bundle_of_one(tmp_path: Path) -> Non
     site = Site()
     other = {"cluster.x-k8s.io/cluster-name": "orchard"}
     await site.fill(
-        of("Cluster", GROUP),
+        of(
+            "Cluster",
+            GROUP,
+            spec={"controlPlaneConfiguration": {"machineGroupRef": {"kind": "VSphereMachineConfig", "name": "cp"}}},
+        ),
         of("Cluster", GROUP, name="orchard", spec={}),
+        of("VSphereMachineConfig", name="cp"),
         of("VSphereMachineConfig", name="orchard-cp"),
+        (
+            core.CORE_EVENT,
+            {
+                "metadata": {"name": "a", "namespace": "default"},
+                "involvedObject": {"kind": "Cluster", "name": "orchard", "namespace": "default"},
+                "message": "about orchard",
+            },
+        ),
         of("Machine", name="orchard-1", metadata={"labels": other}),
         of("Machine", name="garden-1", metadata={"labels": OF_GARDEN}),
     )
     files = await packed(await site.read(), tmp_path)
     assert "orchard" not in "".join([*files, *files.values()])
     assert "garden-1" in files["objects/machines.cluster.x-k8s.io.json"]
+    assert '"cp"' in files[f"objects/vspheremachineconfigs.{GROUP}.json"]
     files = await packed(await site.read(None), tmp_path)
     assert "orchard-1" in files["objects/machines.cluster.x-k8s.io.json"]
 
@@ -402,6 +416,25 @@ async def test_a_read_that_hangs_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     await site.fill(of("Cluster", GROUP))
     findings = await site.read(client=site.as_seen_by(Hanging()))
     assert [read.what for read in findings.unread] == ["machines.cluster.x-k8s.io"]
+
+
+async def test_a_container_that_restarted_has_two_logs() -> None:
+    site, canary = Site(), Canaries()
+    await site.fill(*garden(canary))
+    statuses = [{"name": "manager", "restartCount": 1, "ready": True, "image": "x", "imageID": "x"}]
+    await site.client.patch(
+        core.POD,
+        "manager",
+        SYSTEM_NAMESPACE,
+        patch={"status": {"containerStatuses": statuses}},
+        type=PatchType.MERGE,
+        subresource="status",
+    )
+    findings = await site.read()
+    assert [log.name.rpartition("/")[2] for log in findings.logs] == ["manager.log"]
+    (unread,) = findings.unread  # the embedded server has none of before
+    assert unread.what == f"log previous of container manager of pod {SYSTEM_NAMESPACE}/manager"
+    assert "previous terminated container" in unread.error
 
 
 async def test_an_absent_cluster_is_refused() -> None:
