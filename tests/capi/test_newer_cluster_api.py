@@ -11,6 +11,7 @@ from espalier.api.capi.cluster import Cluster
 from espalier.api.capi.kubeadm import KubeadmConfig, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import CUSTOM_RESOURCE_DEFINITION
+from espalier.api.resource import Key
 from espalier.api.version_matrix import ROWS
 from espalier.assets.cache import assets_folder, is_finished
 from espalier.assets.recipes import cluster_api as recipe
@@ -77,12 +78,13 @@ async def is_reported(env: RealClusterApi) -> bool:
     programs.find_control_plane() is None or not (is_finished(BEFORE) and is_finished(AFTER)),
     reason="two versions of Cluster API are not built: run make real-matrix",
 )
-async def test_the_next_cluster_api_rolls_no_machine(tmp_path: Path) -> None:
+@pytest.mark.parametrize("clusters", [2, pytest.param(50, marks=pytest.mark.soak)])
+async def test_the_next_cluster_api_rolls_no_machine(tmp_path: Path, clusters: int) -> None:
     async with real_cluster_api(tmp_path, Making(cluster_api=BEFORE)) as env:
-        keys = []
+        keys: list[Key] = []
         for version in STORED:
             await store_as(env, version)
-            keys.append(await env.make(f"stored-as-{version}"))
+            keys += [await env.make(f"stored-as-{version}-{number}") for number in range(clusters // len(STORED))]
         before, written = await state(env), len(env.written)
         await env.supervisor.stop()
         clock = SystemClock()
@@ -91,7 +93,7 @@ async def test_the_next_cluster_api_rolls_no_machine(tmp_path: Path) -> None:
             await cluster_api.run_cluster_api(
                 supervisor, AFTER, folder, env.control_plane, env.client, clock, gates=GATES
             )
-            await eventually(lambda: is_reported(env), within=PATIENCE, every=0.5)
+            await eventually(lambda: is_reported(env), within=PATIENCE + clusters * 5, every=0.5)
             for key in keys:
                 await env.until_ready(key)
             after = await state(env)
@@ -106,3 +108,6 @@ async def test_the_next_cluster_api_rolls_no_machine(tmp_path: Path) -> None:
     assert ours == []
     written_since = {(name[0], *writer) for name, found in after.items() for writer in writers(before[name], found)}
     assert written_since == ITS_OWN
+    machines = sum(kind == Machine.resource.kind for kind, _ in after)
+    assert machines >= 2 * clusters
+    print(f"{clusters} clusters with {machines} machines: none was replaced, we wrote {len(ours)} times")
