@@ -31,7 +31,7 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
 
 
 def install(env: LocalEnvironment, version: str, stored: list[str], namespace: str = "capi-system") -> None:
-    """The objects of an installation of Cluster API: its manager, and the versions in which objects are stored."""
+    """Traces of an installation of Cluster API: its manager, and the versions in which objects are stored."""
     template = {
         "metadata": {"labels": LABELS},
         "spec": {"containers": [{"name": "manager", "image": f"registry.example/cluster-api:v{version}"}]},

@@ -25,7 +25,10 @@ from espalier.api.version_matrix import (
 
 PROVIDER_LABEL = "cluster.x-k8s.io/provider"
 NAMESPACE = "capi-system"
-"""Where clusterctl and EKS Anywhere install Cluster API. Others' Deployments say nothing, whatever their labels are."""
+"""The namespace in which clusterctl and EKS Anywhere install Cluster API.
+
+Deployments of other namespaces say nothing, whatever their labels are.
+"""
 CORE = "cluster-api"
 """The value of `PROVIDER_LABEL` on the Deployment of Cluster API's own manager."""
 NEEDED = (
@@ -100,7 +103,7 @@ def _gone(name: str, definition: Tree) -> Iterator[str]:
 
 
 def warnings(version: str, definitions: Sequence[Tree], infrastructure_kinds: Iterable[str]) -> Iterator[str]:
-    """The parts of Cluster API in use here that end in later versions: its objects, providers, and kinds of machines.
+    """Warnings about what later versions of Cluster API do not have: API versions, contracts, and kinds of machines.
 
     `infrastructure_kinds` are those of the clusters that are asked about. Nothing is said of an unknown version.
     """

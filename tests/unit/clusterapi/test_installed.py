@@ -52,7 +52,7 @@ def test_the_version_is_that_of_the_managers_image(image: str, version: str) -> 
     assert version_of([deployment("example.org/x:v9.9.9", "other"), deployment(image)]) == version
 
 
-def test_deployments_without_containers_tell_no_version() -> None:
+def test_no_containers_tell_no_version() -> None:
     labels = {"labels": {"cluster.x-k8s.io/provider": "cluster-api"}}
     assert version_of([{"metadata": {}}, {"metadata": labels}, {"metadata": labels, "spec": {"template": None}}]) == ""
 
@@ -67,7 +67,7 @@ def test_an_older_cluster_api_is_to_be_upgraded() -> None:
     assert problem == "Cluster API: found 1.12.4, allowed are versions 1.13, 1.14; upgrade it to 1.14.2"
 
 
-def test_an_older_cluster_api_is_taken_where_it_is_upgraded() -> None:
+def test_an_older_one_that_is_upgraded_is_taken() -> None:
     old = definition(versions=("v1beta1",), stored=("v1beta1",))
     assert list(problems("1.12.4", [old], is_upgraded=True)) == []
     assert len(list(problems("1.15.0", [old], is_upgraded=True))) == 1
@@ -78,7 +78,7 @@ def test_a_newer_cluster_api_needs_another_espalier() -> None:
     assert problem.endswith("allowed are versions 1.13, 1.14; install 1.14.2, or a release of Espalier that has it")
 
 
-def test_objects_in_a_version_that_is_gone_are_a_problem() -> None:
+def test_objects_in_a_gone_version_are_a_problem() -> None:
     (problem,) = problems("1.14.2", [definition(versions=("v1beta2",), stored=("v1alpha4", "v1beta2"))])
     assert problem.startswith("CustomResourceDefinition clusters.cluster.x-k8s.io: found objects stored as v1alpha4")
     others = definition("things.example.org", versions=("v2",), stored=("v1",))
@@ -128,7 +128,7 @@ def test_providers_of_the_old_contract_are_warned_of() -> None:
     assert f"contract v1beta1 of providers: found olds.{GROUP}; Cluster API 1.16" in warning
 
 
-def test_docker_kinds_are_warned_of_where_they_are_used() -> None:
+def test_docker_kinds_in_use_are_warned_of() -> None:
     docker = definition(f"dockerclusters.{GROUP}", "DockerCluster")
     assert list(warnings("1.14.2", [docker], {"VSphereCluster"})) == []
     (warning,) = warnings("1.14.2", [docker], {"DockerCluster"})

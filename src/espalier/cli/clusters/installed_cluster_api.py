@@ -1,4 +1,4 @@
-"""The check of the Cluster API that is installed, before anything is written: clusters must be manageable with it."""
+"""The check of the Cluster API that is installed, before anything is written."""
 
 from __future__ import annotations
 
