@@ -401,6 +401,18 @@ async def test_a_dead_api_server_is_asked_once(tmp_path: Path) -> None:
     assert all("not tried" in read["error"] for read in json.loads(files["report.json"])["notRead"][1:])
 
 
+class Nonsense(Interceptor):
+    """A proxy answers instead of the API server."""
+
+    async def request(self, transport: Transport, request: Request) -> Response:
+        return Response(200, b"<html>" if "/version" in request.path else b"[" * 9999)
+
+
+async def test_nonsense_is_listed(tmp_path: Path) -> None:
+    files = await packed(await Site().read(None, Site().as_seen_by(Nonsense())), tmp_path)
+    assert len(json.loads(files["report.json"])["notRead"]) > 10
+
+
 class Hanging(Interceptor):
     """Never answers for one kind."""
 

@@ -55,7 +55,7 @@ def _transport(command: Decorated) -> Decorated:
     return command
 
 
-@click.group(cls=Group)
+@click.group("list", cls=Group)
 def list_() -> None:
     """List what a release needs."""
 
@@ -65,7 +65,7 @@ def download() -> None:
     """Download what a release needs."""
 
 
-@click.group(cls=Group)
+@click.group("import", cls=Group)
 def import_() -> None:
     """Import what a release needs into a registry."""
 
@@ -223,8 +223,6 @@ def _wanted(
         groups = [group.get("kubernetesVersion") for group in spec.get("workerNodeGroupConfigurations") or ()]
         of_manifest = {str(minor) for minor in (spec.get("kubernetesVersion"), *groups) if minor}
         if spec.get("registryMirrorConfiguration"):
-            import msgspec  # noqa: PLC0415
-
             from espalier.api.eksa.network import RegistryMirrorConfiguration  # noqa: PLC0415
 
             configured = msgspec.convert(spec["registryMirrorConfiguration"], RegistryMirrorConfiguration)

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from espalier.api import core
+from msgspec import MsgspecError
+
+from espalier.api import core, json_trees
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
@@ -135,8 +137,8 @@ class Reader:
         return SYSTEM_NAMESPACE, f"{CLUSTER_NAME_LABEL}={self._cluster.name}"
 
     async def _read_version(self) -> None:
-        async for response in self._reading("version of the API server", _once(lambda: self._raw("/version"))):
-            self.findings.version = _json(response)
+        async for response in self._reading("version of the API server", _once(self._version)):
+            self.findings.version = response
 
     async def _clusters(self) -> list[Object]:
         key = self._cluster
@@ -202,7 +204,7 @@ class Reader:
                     self.findings.public.update((secret.namespace, secret.name))
 
     async def _read_events(self, namespaces: Sequence[str]) -> None:
-        names = {tree["metadata"]["name"] for trees in self.findings.objects.values() for tree in trees}
+        names = {(tree.get("metadata") or {}).get("name") for trees in self.findings.objects.values() for tree in trees}
         for namespace in namespaces:
             async for event in self._listed(f"events of namespace {namespace}", core.CORE_EVENT, namespace, ""):
                 about = (event.tree.get("involvedObject") or {}).get("name")
@@ -281,7 +283,7 @@ class Reader:
                     raise
                 await self._failed(what, error)
                 return
-            except (KubeError, ValueError) as error:
+            except (KubeError, MsgspecError, ValueError) as error:
                 await self._failed(what, error)
                 return
             yield part
@@ -308,20 +310,17 @@ class Reader:
             raise error_of(response.status, response.body)
         return response.body
 
+    async def _version(self) -> Tree:
+        tree = json_trees.decode(await self._raw("/version"))
+        names = ("gitVersion", "platform", "buildDate")
+        return {name: tree[name] for name in names if isinstance(tree.get(name), str)} if isinstance(tree, dict) else {}
+
     async def _get(self, resource: Resource, key: Key) -> Object:
         return await self._client.get(resource, key.name, key.namespace)
 
 
 async def _once(read: Callable[[], Awaitable[Any]]) -> AsyncIterator[Any]:
     yield await read()
-
-
-def _json(body: bytes) -> Tree:
-    from espalier.api import json_trees  # noqa: PLC0415
-
-    tree = json_trees.decode(body)
-    names = ("gitVersion", "platform", "buildDate")
-    return {name: tree[name] for name in names if isinstance(tree.get(name), str)}
 
 
 def _cluster_api(served: Iterable[Resource]) -> Iterator[Resource]:
