@@ -178,7 +178,6 @@ class IndexedObjects:
         object_ = self._objects.get(key)
         if isinstance(object_, bytes):
             unpacked = self._objects[key] = self._packing.unpack(object_)
-            _share_words(unpacked.head)
             self._used[key] = object_
             self._pack_unused()
             return unpacked
