@@ -500,7 +500,7 @@ def test_hostile_names_stay_in_the_folder(tmp_path: Path) -> None:
         ("/apis/anywhere.eks.amazonaws.com/v1alpha1/namespaces/default", None),
         ("2026-01-01T00:00:00Z v1.35.1 10.0.0.1", None),
         ("eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJr.c2ln", "(hidden)"),
-        ("x" * 5000, "x" * 4096 + " (904 more characters)"),
+        ("x" * 5000, "x" * 4096 + " (and 904 characters)"),
     ],
 )
 def test_a_text_keeps_what_tells_nothing(text: str, shown: str | None) -> None:
