@@ -119,6 +119,7 @@ def test_release_is_whole_and_the_same_again(dist: ModuleType, tmp_path: Path, m
     assert {line.split("  ")[1] for line in sums[0].splitlines()} == {
         "NOTES.md",
         "images.json",
+        f"espalier-{version}.tgz",
         f"espalier-manager-{version}.tar",
         f"espalier_control_plane-{version}-py3-none-any.whl",
         f"espalier_control_plane_local-{version}-py3-none-any.whl",
