@@ -186,7 +186,7 @@ async def test_a_failure_domain_stays_as_it_is(vineyard: Vineyard) -> None:
 
 
 @pytest.mark.demand(L3="virtual machines of a vCenter")
-async def test_a_deleted_cluster_takes_its_virtual_machines_along(vineyard: Vineyard) -> None:
+async def test_deleted_cluster_deletes_its_virtual_machines(vineyard: Vineyard) -> None:
     env = vineyard.env
     await env.client.delete(Cluster.resource, KEY.name, KEY.namespace)
     await env.until_gone(KEY)

@@ -95,7 +95,7 @@ def condition(cluster: Cluster, type_: str) -> tuple[str, str]:
 
 @pytest.mark.demand("U26")
 @pytest.mark.soak
-async def test_a_change_impossible_in_place_is_refused_by_name_and_nothing_is_replaced(
+async def test_impossible_change_in_place_replaces_nothing(
     real: RealClusterApi, hedge: Key, upgraders: Upgraders
 ) -> None:
     """A Cluster is refused at once; an edit of its control plane by hand, when Cluster API asks."""
@@ -125,7 +125,7 @@ async def set_time_servers(env: RealClusterApi, key: Key, ntp: Tree | None) -> N
 
 @pytest.mark.demand("U1", "U11")
 @pytest.mark.soak
-async def test_without_that_three_control_plane_machines_and_two_workers_are_upgraded_in_place(
+async def test_two_workers_are_upgraded_in_place_without_it(
     real: RealClusterApi, hedge: Key, upgraders: Upgraders, seen: list[Object]
 ) -> None:
     before = await identities(real, hedge)
@@ -153,9 +153,7 @@ async def test_without_that_three_control_plane_machines_and_two_workers_are_upg
 
 
 @pytest.mark.demand("U71")
-async def test_with_the_fallback_workers_are_replaced_where_a_change_can_not_be_made_in_place(
-    real: RealClusterApi, hedge: Key
-) -> None:
+async def test_fallback_replaces_workers_for_such_a_change(real: RealClusterApi, hedge: Key) -> None:
     before = await identities(real, hedge)
     tainted: dict[str, object] = {"taints": [{"key": "a", "value": "b", "effect": "PreferNoSchedule"}]}
     with pytest.raises(ApiError, match=r"nodeRegistration\.taints of worker node group md-0"):

@@ -106,9 +106,7 @@ async def machines_of(real: RealClusterApi, target: rollouts.Target) -> set[str]
     return {machine.name for machine in listed.items}
 
 
-async def test_a_manager_of_cluster_api_that_is_killed_is_started_again_and_goes_on(
-    real: RealClusterApi, orchard: Key
-) -> None:
+async def test_killed_cluster_api_manager_is_started_again(real: RealClusterApi, orchard: Key) -> None:
     (core,) = (report for report in real.supervisor.reports if report.name == "cluster-api-core")
     assert core.pid is not None
     os.kill(core.pid, signal.SIGKILL)
@@ -122,13 +120,13 @@ async def test_a_manager_of_cluster_api_that_is_killed_is_started_again_and_goes
 
 
 @pytest.mark.demand("L10")
-async def test_a_manifest_becomes_a_cluster_that_grows_shrinks_is_upgraded_and_goes(
+async def test_manifest_becomes_cluster_with_a_whole_life(
     stories: dict[str, asyncio.Task[None]],
 ) -> None:
     await stories[live.__name__]
 
 
-async def test_recreated_infrastructure_keeps_its_endpoint_and_a_lost_control_plane_is_reported(
+async def test_recreated_infrastructure_keeps_its_endpoint(
     stories: dict[str, asyncio.Task[None]],
 ) -> None:
     await stories[infrastructure_and_control_plane_are_lost.__name__]
@@ -136,17 +134,15 @@ async def test_recreated_infrastructure_keeps_its_endpoint_and_a_lost_control_pl
 
 @pytest.mark.demand(V32="back only while no control plane machine runs the new version, and then made")
 @pytest.mark.soak
-async def test_an_upgrade_that_hangs_is_taken_back_and_one_that_has_begun_is_not(
+async def test_hanging_upgrade_is_reverted_until_it_begins(
     stories: dict[str, asyncio.Task[None]],
 ) -> None:
     await stories[both_go_back.__name__]
 
 
 STORIES = {
-    live: test_a_manifest_becomes_a_cluster_that_grows_shrinks_is_upgraded_and_goes,
-    infrastructure_and_control_plane_are_lost: (
-        test_recreated_infrastructure_keeps_its_endpoint_and_a_lost_control_plane_is_reported
-    ),
-    both_go_back: test_an_upgrade_that_hangs_is_taken_back_and_one_that_has_begun_is_not,
+    live: test_manifest_becomes_cluster_with_a_whole_life,
+    infrastructure_and_control_plane_are_lost: (test_recreated_infrastructure_keeps_its_endpoint),
+    both_go_back: test_hanging_upgrade_is_reverted_until_it_begins,
 }
 """Each with the test that has its result: of those that were left out nothing is begun."""

@@ -47,7 +47,7 @@ def ask(
     return asyncio.run(VCenters(center.resolve)(asked, ACCOUNT))
 
 
-def test_objects_are_found_by_path_by_name_and_by_pattern(center: VCenter) -> None:
+def test_objects_resolve_by_path_name_and_pattern(center: VCenter) -> None:
     asked = {
         Question(ObjectType.DATACENTER, "DC0", "DC0"): ("/DC0",),
         Question(ObjectType.DATACENTER, "DC1", "DC1"): (),
@@ -100,7 +100,7 @@ def test_privileges_that_the_account_lacks_are_named(center: VCenter) -> None:
             content.authorizationManager.RemoveEntityPermission(entity, ACCOUNT.username, False)
 
 
-def test_tags_and_storage_policies_that_are_not_there_are_reported(center: VCenter) -> None:
+def test_missing_tags_and_policies_are_reported(center: VCenter) -> None:
     there = tag(center, "/DC0/vm/DC0_H0_VM1", "team:garden")
     gone = "urn:vmomi:InventoryServiceTag:00000000-0000-0000-0000-000000000000:GLOBAL"
     found = ask(
@@ -131,13 +131,13 @@ def refusal(center: VCenter, account: Credentials = ACCOUNT, **server: object) -
 
 
 @pytest.mark.demand(L21="against govmomi's simulator")
-def test_another_thumbprint_is_reported_with_the_one_that_was_found(center: VCenter) -> None:
+def test_other_thumbprint_is_reported_with_the_actual(center: VCenter) -> None:
     reason, message = refusal(center, thumbprint=":".join(["AA"] * 20))
     assert reason == "CertificateNotVerified"
     assert f"has thumbprint {center.thumbprint}, but spec.thumbprint is AA:AA" in message
 
 
-def test_a_certificate_of_no_known_authority_is_not_trusted(center: VCenter) -> None:
+def test_certificate_of_unknown_authority_is_refused(center: VCenter) -> None:
     reason, message = refusal(center, thumbprint="")
     assert reason == "CertificateNotVerified"
     assert "set spec.thumbprint" in message
@@ -147,14 +147,12 @@ def test_any_certificate_is_trusted_on_request(center: VCenter) -> None:
     ask(center, thumbprint="", insecure=True)
 
 
-def test_a_thumbprint_counts_even_if_the_server_is_called_insecure(center: VCenter) -> None:
+def test_thumbprint_counts_for_an_insecure_server(center: VCenter) -> None:
     assert refusal(center, thumbprint=":".join(["AA"] * 20), insecure=True)[0] == "CertificateNotVerified"
 
 
 @pytest.mark.parametrize("expired", [False, True])
-def test_a_trusted_authority_needs_no_thumbprint_and_an_expired_certificate_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expired: bool
-) -> None:
+def test_trusted_authority_needs_no_thumbprint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expired: bool) -> None:
     cert, key = certificate(tmp_path, expired=expired)
     monkeypatch.setenv("SSL_CERT_FILE", str(cert))
     with vcenter("-cert", str(cert), "-key", str(key)) as center:
@@ -166,7 +164,7 @@ def test_a_trusted_authority_needs_no_thumbprint_and_an_expired_certificate_is_n
             ask(center, thumbprint="")
 
 
-def test_a_wrong_password_is_reported_and_counts_as_refused(center: VCenter) -> None:
+def test_wrong_password_is_reported_as_refused(center: VCenter) -> None:
     reason, message = refusal(center, Credentials(ACCOUNT.username, "plum"))
     assert (reason, message) == (
         "LoginRefused",
@@ -221,9 +219,7 @@ def test_one_that_gives_no_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -
     assert "did not answer" in message
 
 
-def test_in_a_place_with_more_objects_than_are_gone_through_none_is_said_to_be_missing(
-    center: VCenter, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_missing_beyond_the_search_limit(center: VCenter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "MOST_OBJECTS", 1)
     with pytest.raises(
         LookUpError, match=r"datacenter DC0 has \d+ objects, .*give template DC0_H0_VM0 as a path: /DC0/vm"

@@ -38,7 +38,7 @@ async def test_applied_fields_belong_to_their_manager(client: Client, widgets: s
     assert (await client.apply(WIDGET, body, field_manager="first")).resource_version == applied.resource_version
 
 
-async def test_an_apply_with_a_version_that_nothing_has_only_creates(client: Client, widgets: str) -> None:
+async def test_apply_with_an_unused_version_only_creates(client: Client, widgets: str) -> None:
     """Such a write never overwrites what the writer has not seen, forced or not."""
     unseen = {"resourceVersion": "1"}
     body = widget(widgets, "a", labels={"l": "1"})
@@ -51,7 +51,7 @@ async def test_an_apply_with_a_version_that_nothing_has_only_creates(client: Cli
     assert (await client.get(WIDGET, "a", widgets)).resource_version == made.resource_version
 
 
-async def test_an_apply_with_a_uid_changes_that_object_and_no_other(client: Client, widgets: str) -> None:
+async def test_apply_with_a_uid_changes_that_object_only(client: Client, widgets: str) -> None:
     body = widget(widgets, "a")
     made = await client.apply(WIDGET, body, field_manager="first")
     named = {**body["metadata"], "uid": made.metadata.uid}
@@ -83,7 +83,7 @@ async def test_a_secret_is_replaced_only_by_one_of_its_type(client: Client, name
     assert replaced.tree["data"] == {"value": "Yw=="}
 
 
-async def test_a_field_of_another_manager_is_a_conflict_until_forced(client: Client, widgets: str) -> None:
+async def test_field_of_other_manager_conflicts_if_unforced(client: Client, widgets: str) -> None:
     body = widget(widgets, "a", {"parts": [{"id": "a", "weight": 1}]}, labels={"l": "1"})
     await client.apply(WIDGET, body, field_manager="first")
     other = widget(widgets, "a", {"size": "large", "parts": [{"id": "a", "weight": 2}]}, labels={"l": "2"})
@@ -103,7 +103,7 @@ async def test_a_field_of_another_manager_is_a_conflict_until_forced(client: Cli
         await client.apply(WIDGET, widget(widgets, "a"), field_manager="third", force=False)
 
 
-async def test_equal_values_are_shared_and_go_with_their_last_owner(client: Client, widgets: str) -> None:
+async def test_equal_values_go_with_their_last_owner(client: Client, widgets: str) -> None:
     tags = {"tags": ["both"]}
     await client.apply(WIDGET, widget(widgets, "a", tags), field_manager="first", force=False)
     await client.apply(WIDGET, widget(widgets, "a", tags), field_manager="second", force=False)
@@ -113,7 +113,7 @@ async def test_equal_values_are_shared_and_go_with_their_last_owner(client: Clie
     assert "tags" not in left.tree["spec"]
 
 
-async def test_a_list_item_stays_as_long_as_anybody_owns_part_of_it(client: Client, widgets: str) -> None:
+async def test_list_item_stays_while_any_part_is_owned(client: Client, widgets: str) -> None:
     await client.apply(WIDGET, widget(widgets, "a", {"parts": [{"id": "x", "weight": 1}]}), field_manager="first")
     noted = widget(widgets, "a", {"parts": [{"id": "x", "note": "n"}, {"id": "y"}]})
     await client.apply(WIDGET, noted, field_manager="second")
@@ -158,7 +158,7 @@ async def test_only_known_fields_can_be_applied(client: Client, widgets: str) ->
     assert "fieldManager: Required value: is required for apply patch" in response.body.decode()
 
 
-async def test_lists_of_built_in_kinds_are_applied_by_their_keys(client: Client, namespace: str) -> None:
+async def test_lists_of_built_in_kinds_merge_by_their_keys(client: Client, namespace: str) -> None:
     await client.apply(DEPLOYMENT, {"apiVersion": "apps/v1", "kind": "Deployment", **deployment(namespace)})
     added = {"name": "extra", "image": "extra:1"}
     body = {

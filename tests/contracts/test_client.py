@@ -249,7 +249,7 @@ async def test_a_dry_run_writes_nothing(client: Client, namespace: str) -> None:
     assert await client.get(CONFIG_MAP, "a", namespace)
 
 
-async def test_a_finalizer_holds_an_object_and_preconditions_protect_it(client: Client, namespace: str) -> None:
+async def test_finalizer_and_preconditions_protect_an_object(client: Client, namespace: str) -> None:
     created = await client.create(CONFIG_MAP, config_map(namespace, "a", finalizers=["example.test/hold"]))
     with pytest.raises(Conflict):
         await client.delete(CONFIG_MAP, "a", namespace, uid="00000000-0000-0000-0000-000000000000")
@@ -272,7 +272,7 @@ async def test_an_unknown_field_and_a_wrong_name_are_refused(client: Client, nam
     assert (await client.list(CONFIG_MAP, namespace, labels="!other", fields="metadata.name=a")).items == []
 
 
-async def test_kinds_plurals_and_short_names_resolve_to_resources(client: Client) -> None:
+async def test_kinds_plurals_and_short_names_resolve(client: Client) -> None:
     discovery = Discovery(client)
     assert await discovery.resolve("cm") == CONFIG_MAP
     assert await discovery.resolve("Namespace") == NAMESPACE

@@ -32,7 +32,7 @@ def comparable(answers: dict[str, Answer]) -> dict[str, tuple[int, dict[str, obj
 
 @pytest.mark.soak
 @pytest.mark.embedded
-async def test_the_embedded_server_answers_strange_requests_as_kube_apiserver() -> None:
+async def test_embedded_server_answers_as_kube_apiserver() -> None:
     async with embedded() as (url, context), asking(url, context) as server:
         found = comparable(await server.answers())
     wanted = recorded()
@@ -48,7 +48,7 @@ async def test_the_embedded_server_answers_strange_requests_as_kube_apiserver() 
 
 @pytest.mark.soak
 @pytest.mark.envtest
-async def test_kube_apiserver_answers_strange_requests_as_recorded(control_plane: ControlPlane) -> None:
+async def test_kube_apiserver_answers_as_recorded(control_plane: ControlPlane) -> None:
     client = control_plane.authority.issue_client("admin", groups=["system:masters"], now=datetime.now(UTC))
     context = trusting(control_plane.ca, client)
     async with asking(control_plane.url, context) as server:

@@ -36,7 +36,7 @@ async def create(client: Client, namespace: str, replicas: int = 1, **backup: An
 @pytest.mark.parametrize(
     ("replicas", "backup"), [(1, {"store": STORE}), (0, {"store": STORE}), (1, {"store": STORE, "sourceStore": SOURCE})]
 )
-async def test_an_etcd_of_one_member_and_a_copy_to_another_prefix_are_allowed(
+async def test_single_member_and_copy_to_prefix_are_allowed(
     client: Client, seed: str, replicas: int, backup: dict[str, Any]
 ) -> None:
     await create(client, seed, replicas, **backup)
@@ -56,7 +56,7 @@ async def test_an_etcd_of_one_member_and_a_copy_to_another_prefix_are_allowed(
         (1, {"store": {"container": "c"}, "sourceStore": {"container": "c"}}, r"spec.backup.sourceStore: .*same"),
     ],
 )
-async def test_an_etcd_that_can_not_be_run_is_refused_with_the_field(
+async def test_unusable_etcd_is_refused_with_the_field(
     client: Client, seed: str, replicas: int, backup: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(Invalid, match=message):

@@ -47,7 +47,7 @@ async def made_shoot(client: Client, namespace: str) -> Object:
 
 @pytest.mark.demand(G16="also on kube-apiserver")
 @pytest.mark.usefixtures("definitions")
-async def test_state_goes_from_a_seed_to_the_garden_and_back_as_the_value_it_is(client: Client, namespace: str) -> None:
+async def test_state_keeps_its_value_between_seed_and_garden(client: Client, namespace: str) -> None:
     """G16: also nulls in maps and lists, which patches would drop."""
     shoot, states = await made_shoot(client, namespace), ShootStates(client, "a")
     await states.persist(shoot, [PersistedSecret(name="ca", data={"ca.crt": "Yw=="})], 1)

@@ -90,7 +90,7 @@ def test_it_says_its_version_in_one_line(plane: Subject) -> None:
 
 
 @pytest.mark.demand(U39="on the stand-in and on a real node")
-def test_a_follower_renders_the_version_of_kubeadm_config_not_its_own(followed: Followed) -> None:
+def test_follower_renders_version_of_kubeadm_config(followed: Followed) -> None:
     repository = followed.configuration.get("imageRepository") or "registry.k8s.io"
 
     assert followed.result.code == 0
@@ -106,7 +106,7 @@ def test_etcd_has_the_image_of_kubeadm_config(followed: Followed) -> None:
     assert "--data-dir=/var/lib/etcd\n" in followed.manifests["etcd.yaml"]
 
 
-def test_flags_and_volumes_of_kubeadm_config_are_in_the_static_pod(followed: Followed) -> None:
+def test_static_pod_has_flags_and_volumes_of_kubeadm(followed: Followed) -> None:
     manifest = followed.manifests["kube-apiserver.yaml"]
 
     assert f"    - --audit-policy-file={POLICY}\n" in manifest
@@ -138,7 +138,7 @@ def test_run_again_it_changes_no_manifest(plane: Subject, followed: Followed) ->
     assert manifests(plane.node) == followed.manifests
 
 
-def test_a_worker_has_no_manifests_afterwards_and_what_is_left_has_kubeadms_name(worker: Subject) -> None:
+def test_worker_has_no_manifests_afterwards(worker: Subject) -> None:
     assert worker.kubeadm("upgrade", "node").code == 0
     assert manifests(worker.node) == {}
     left = worker.node.files.names(BACKUPS_OF_KUBEADM)
@@ -183,7 +183,7 @@ def test_two_minors_at_once_are_refused(plane: Subject, version: str) -> None:
     assert version in result.output
 
 
-def test_an_older_minor_is_not_refused_so_that_others_have_to(plane: Subject) -> None:
+def test_older_minor_is_left_to_others_to_refuse(plane: Subject) -> None:
     """Our own check of kubeadm-config keeps a control plane from a downgrade."""
     assert apply(plane, "v1.34.4").code == 0
 

@@ -27,7 +27,7 @@ async def test_apply_says_what_it_did(with_things: Kubectl) -> None:
     assert "labels" not in thing["metadata"]
 
 
-async def test_apply_of_built_in_kinds_merges_lists_by_their_keys(kubectl: Kubectl) -> None:
+async def test_apply_of_built_in_kinds_merges_by_keys(kubectl: Kubectl) -> None:
     assert await kubectl("apply", "-f", "-", stdin=DEPLOYMENT) == "deployment.apps/web created\n"
     assert await kubectl("apply", "-f", "-", stdin=DEPLOYMENT) == "deployment.apps/web unchanged\n"
     # Somebody else adds a container: what apply never said is left alone.
@@ -121,7 +121,7 @@ async def test_a_dry_run_leaves_nothing(with_things: Kubectl) -> None:
     assert (await kubectl.tree("thing", "one"))["spec"]["size"] == "small"
 
 
-async def test_client_side_applied_fields_move_to_server_side_apply(kubectl: Kubectl) -> None:
+async def test_client_side_fields_move_to_server_side_apply(kubectl: Kubectl) -> None:
     await kubectl("apply", "-f", "-", stdin=CONFIG_MAP)
     code, said, complaint = await kubectl.finish("apply", "--server-side", "-f", "-", stdin=CONFIG_MAP)
     assert (code, said) == (0, "configmap/settings serverside-applied\n")
@@ -132,7 +132,7 @@ async def test_client_side_applied_fields_move_to_server_side_apply(kubectl: Kub
     assert not any(manager == "kubectl-client-side-apply" for manager, _ in owners)
 
 
-async def test_kubectl_takes_over_what_it_applied_by_itself_and_nothing_else(with_things: Kubectl) -> None:
+async def test_kubectl_adopts_only_what_it_applied_itself(with_things: Kubectl) -> None:
     kubectl = with_things
     changed = THING.replace("size: small", "size: large")
     assert "applied" in await kubectl("apply", "--server-side", "-f", "-", stdin=changed)

@@ -81,7 +81,7 @@ async def test_an_edit_that_breaks_the_object_is_not_saved(kubectl: Kubectl) -> 
     assert (await kubectl.tree("configmap", "settings"))["data"] == {"a": "1", "b": "2"}
 
 
-async def test_scaling_below_zero_and_beyond_what_is_there_is_refused(with_things: Kubectl) -> None:
+async def test_scaling_beyond_the_limits_is_refused(with_things: Kubectl) -> None:
     kubectl = with_things
     assert "--replicas=COUNT" in await kubectl.refused("scale", "thing/one", "--replicas=-1")
     assert "not found" in await kubectl.refused("scale", "thing/absent", "--replicas=1")

@@ -88,7 +88,7 @@ async def causes(client: Client, resource: Any, body: Tree) -> list[tuple[str, s
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-async def test_a_pod_with_names_or_paths_that_lead_elsewhere_is_refused(
+async def test_pod_with_paths_that_lead_elsewhere_is_refused(
     client: Client, namespace: str, what: str, in_memory: Any
 ) -> None:
     body: Tree = {
@@ -103,7 +103,7 @@ async def test_a_pod_with_names_or_paths_that_lead_elsewhere_is_refused(
         assert found == said
 
 
-async def test_workloads_that_would_make_such_pods_are_refused_as_well(client: Client, namespace: str) -> None:
+async def test_workloads_with_such_pods_are_refused(client: Client, namespace: str) -> None:
     labels = {"app": "a"}
     template = {"metadata": {"labels": labels}, "spec": HOSTILE["item above"]}
     body = {

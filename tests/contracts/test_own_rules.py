@@ -214,7 +214,7 @@ def agree(by_definition: dict[str, str], by_webhook: list[tuple[str, str]], fiel
     assert any(by_definition[named].endswith(f": {text}") for text in within), (by_definition, within)
 
 
-async def test_a_new_cluster_is_refused_with_the_same_messages_when_no_manager_runs(client: Client, place: str) -> None:
+async def test_new_cluster_is_refused_without_a_manager(client: Client, place: str) -> None:
     for edits, field in NEW:
         new = stored(edited(edits), place)
         with pytest.raises(Invalid) as refused:
@@ -223,7 +223,7 @@ async def test_a_new_cluster_is_refused_with_the_same_messages_when_no_manager_r
 
 
 @pytest.mark.parametrize(("before", "edits", "field"), CHANGED)
-async def test_a_change_is_refused_with_the_same_messages_when_no_manager_runs(
+async def test_change_is_refused_without_a_manager(
     client: Client, place: str, before: dict[str, Any], edits: dict[str, Any], field: str
 ) -> None:
     old = stored(edited(before), place)
@@ -265,7 +265,7 @@ async def until_created(client: Client, tree: Tree) -> str:
     return created.resource_version
 
 
-async def test_a_release_is_refused_with_the_same_messages_when_no_manager_runs(client: Client, place: str) -> None:
+async def test_release_is_refused_without_a_manager(client: Client, place: str) -> None:
     release = next(one for one in RELEASES.objects() if isinstance(one, EKSARelease))
     tree: Tree = msgspec.to_builtins(release)
     tree["metadata"] = {"name": "other"}
@@ -277,7 +277,7 @@ async def test_a_release_is_refused_with_the_same_messages_when_no_manager_runs(
         agree(said(refused.value), by_webhook, field)
 
 
-async def test_bundles_are_refused_with_the_same_messages_when_no_manager_runs(client: Client, place: str) -> None:
+async def test_bundles_are_refused_without_a_manager(client: Client, place: str) -> None:
     bundles = next(one for one in RELEASES.objects() if isinstance(one, Bundles))
     tree: Tree = msgspec.to_builtins(bundles)
     tree["metadata"] = {"name": bundles.metadata.name, "namespace": place}
@@ -333,7 +333,7 @@ async def test_releases_can_not_be_edited(
     assert sentence in by_webhook[0][1]
 
 
-async def test_a_release_of_eks_distro_without_an_image_that_nodes_need_is_refused(client: Client, place: str) -> None:
+async def test_eks_distro_without_a_needed_image_is_refused(client: Client, place: str) -> None:
     release = next(one for one in RELEASES.objects() if isinstance(one, DistroRelease))
     tree: Tree = msgspec.json.decode(msgspec.json.encode(release))
     tree["status"]["components"] = [one for one in tree["status"]["components"] if one["name"] != "coredns"]
@@ -347,7 +347,7 @@ def request(tree: Tree, old: Tree | None = None) -> AdmissionRequest:
     return AdmissionRequest("UPDATE" if old else "CREATE", kind, namespace, name, ADMIN, as_object(tree), before)
 
 
-async def test_the_record_of_a_self_managed_cluster_may_have_fewer_fields(client: Client, place: str) -> None:
+async def test_record_of_management_cluster_has_less_fields(client: Client, place: str) -> None:
     tree: Tree = {
         "metadata": {"name": "alone", "namespace": place},
         "spec": {"managementCluster": {"name": "alone"}, "eksaVersion": "v0.26.0"},
@@ -373,7 +373,7 @@ def rules(value: Any) -> Iterator[str]:
 
 
 @pytest.mark.often("real")
-async def test_a_cluster_may_have_as_much_of_everything_as_its_schema_says(client: Client, place: str) -> None:
+async def test_cluster_may_be_as_large_as_its_schema_allows(client: Client, place: str) -> None:
     """The rules about it stay within what servers allow rules to cost."""
     tree = largest_cluster()
     tree["metadata"] = {"name": "largest", "namespace": place}
@@ -408,7 +408,7 @@ async def test_a_hundred_groups_are_compared_with_each_other(client: Client, pla
     await client.replace(Cluster.resource, new)
 
 
-async def test_bundles_may_have_as_many_versions_as_their_schema_says(client: Client, place: str) -> None:
+async def test_bundles_may_be_as_large_as_the_schema_allows(client: Client, place: str) -> None:
     bundles = next(one for one in RELEASES.objects() if isinstance(one, Bundles))
     tree: Tree = msgspec.to_builtins(bundles)
     tree["metadata"] = {"name": "many", "namespace": place}

@@ -23,7 +23,7 @@ def life(*seeds: int, hash_seed: int) -> str:
 
 @pytest.mark.soak
 @pytest.mark.embedded
-def test_the_same_seeds_give_the_same_environment_in_every_process() -> None:
+def test_same_seeds_give_the_same_environment() -> None:
     first, again = life(1, 2, 3, 4, hash_seed=1), life(1, 2, 3, 4, hash_seed=2)
     assert first == again
     for part in (" lost\n", " answer lost\n", '"holderIdentity":"two"', "Ending.STOPPED"):

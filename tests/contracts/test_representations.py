@@ -230,14 +230,14 @@ async def compare_tables(client: Client, resource: Resource, path: str, columns:
         assert our_row["object"]["metadata"]["name"] == their_row["object"]["metadata"]["name"]
 
 
-async def test_built_in_kinds_are_printed_as_kube_apiserver_prints_them(client: Client, namespace: str) -> None:
+async def test_built_in_kinds_print_as_by_kube_apiserver(client: Client, namespace: str) -> None:
     for resource in dict.fromkeys(resource for resource, *_ in OBJECTS):
         await compare_tables(client, resource, resource.path(namespace), None)
     for resource in (core.NAMESPACE, core.EVENT, core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING):
         await compare_tables(client, resource, resource.path(), None)
 
 
-async def test_custom_columns_are_printed_as_kube_apiserver_prints_them(client: Client) -> None:
+async def test_custom_columns_print_as_by_kube_apiserver(client: Client) -> None:
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     definition = {
         "metadata": {"name": THING.group_resource},

@@ -246,7 +246,7 @@ async def test_objects_that_keep_them_are_created(client: Client, namespace: str
         ({"set": ["a", "b"]}, {"set": ["b", "c"]}, [(INVALID, "spec.set", "Invalid value: the same ones")]),
     ],
 )
-async def test_transition_rules_compare_with_the_old_value_of_the_same_field(
+async def test_transition_rules_compare_with_the_old_value(
     client: Client, namespace: str, before: Fields, after: Fields, expected: list[tuple[str, str, str]]
 ) -> None:
     rules = await defined(client, SPEC, "judged")
@@ -307,7 +307,7 @@ async def test_an_accepted_value_stays_until_it_is_changed(
     assert await patched({"list": ["b", "ab"]}) == [(INVALID, "spec.list[0]", 'Invalid value: "b": begin with a')]
 
 
-async def test_an_unchanged_invalid_value_is_warned_of_at_every_write(client: Client, namespace: str) -> None:
+async def test_unchanged_invalid_value_warns_at_every_write(client: Client, namespace: str) -> None:
     plural = f"warned{namespace.removeprefix('contract-')}"
     rules = await defined(client, LOOSE, plural)
     await client.create(rules, body(namespace, plural, {"less": 7, "list": ["b"]}))
@@ -422,7 +422,7 @@ def undeclared(text: str, column: int, name: str) -> str:
         ),
     ],
 )
-async def test_definitions_whose_rules_do_not_compile_are_refused(
+async def test_definitions_with_broken_rules_are_refused(
     client: Client, rules: list[Fields], expected: tuple[str, str, str]
 ) -> None:
     spec: Fields = {"a": NAME, "l": keyed()}
@@ -432,7 +432,7 @@ async def test_definitions_whose_rules_do_not_compile_are_refused(
 
 
 @pytest.mark.parametrize("kind", ["atomic", "set"])
-async def test_rules_about_changes_need_a_place_that_has_a_predecessor(client: Client, kind: str) -> None:
+async def test_transition_rules_need_a_place_with_old_values(client: Client, kind: str) -> None:
     items = {**COUNT, RULES: rule("self == oldSelf")}
     spec = {"l": {"type": "array", "maxItems": 3, "x-kubernetes-list-type": kind, "items": items}}
     with pytest.raises(Invalid) as refused:
@@ -440,7 +440,7 @@ async def test_rules_about_changes_need_a_place_that_has_a_predecessor(client: C
     assert causes(refused.value) == [(INVALID, f"{ITEMS}.rule", f'Invalid value: "self == oldSelf": {LOST}')]
 
 
-async def test_a_rule_blames_the_name_of_an_object_when_its_schema_declares_it(client: Client) -> None:
+async def test_rule_blames_name_if_its_schema_declares_it(client: Client) -> None:
     tree = definition({"a": NAME}, "refused")
     schema = tree["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     schema[RULES] = rule("self.metadata.name == 'x'", fieldPath=".metadata.name")

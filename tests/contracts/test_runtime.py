@@ -111,7 +111,7 @@ async def test_a_cache_follows_what_happens(client: Client, namespace: str) -> N
         assert all(found.metadata.managed_fields is None and b"managedFields" not in found.raw for found in kept)
 
 
-async def test_own_writes_are_read_back_at_once_and_never_taken_back(client: Client, namespace: str) -> None:
+async def test_own_writes_are_read_back_at_once(client: Client, namespace: str) -> None:
     caches = Caches(client)
     cache = caches.of(CONFIG_MAP, namespace)
     key = Key(namespace, "a")
@@ -128,7 +128,7 @@ async def test_own_writes_are_read_back_at_once_and_never_taken_back(client: Cli
     assert [*range(100)] == [step for step in story if 0 <= step < 1000]
 
 
-async def test_an_object_that_was_freed_and_is_gone_does_not_stay_in_the_cache(client: Client, namespace: str) -> None:
+async def test_freed_and_deleted_object_leaves_the_cache(client: Client, namespace: str) -> None:
     caches = Caches(client)
     cache = caches.of(CONFIG_MAP, namespace)
     writer = Writer(client, {CONFIG_MAP: cache})
@@ -259,7 +259,7 @@ def configuration(name: str, namespace: str, port: int) -> dict[str, Any]:
     return {"metadata": {"name": name}, "webhooks": [webhook]}
 
 
-async def test_a_manager_makes_the_environment_as_desired_and_then_is_quiet(client: Client, namespace: str) -> None:
+async def test_manager_reaches_the_desired_state_and_rests(client: Client, namespace: str) -> None:
     """A copy of each ConfigMap labelled so, whatever happens to it."""
     manager = Manager(client, clock=SystemClock())
     cache = manager.caches.of(CONFIG_MAP, namespace)

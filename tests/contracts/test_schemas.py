@@ -91,7 +91,7 @@ async def test_a_missing_spec_is_named(client: Client, widgets: str) -> None:
         await client.create(WIDGET, {"metadata": {"name": "a", "namespace": widgets}})
 
 
-async def test_unknown_fields_are_dropped_warned_of_or_refused(client: Client, widgets: str) -> None:
+async def test_unknown_fields_are_dropped_warned_or_refused(client: Client, widgets: str) -> None:
     body = {**widget(widgets, "a", {"colour": "red", "parts": [{"id": "x", "y": 1}]}), "extra": 1}
 
     async def create(level: str) -> tuple[int, Fields, str]:
@@ -134,7 +134,7 @@ async def test_both_versions_show_the_same_object(client: Client, widgets: str) 
     assert [(each.tree["apiVersion"], each.tree["spec"]["replicas"]) for each in listed.items] == [(f"{GROUP}/v1", 5)]
 
 
-async def test_a_changed_schema_counts_and_a_deleted_kind_goes_with_its_objects(client: Client, namespace: str) -> None:
+async def test_deleted_kind_goes_with_its_objects(client: Client, namespace: str) -> None:
     name, resource = f"gadgets.{GROUP}", Resource(GROUP, "v1", "gadgets", "Gadget")
     body = definition("gadgets", "Gadget")
     await client.apply(CUSTOM_RESOURCE_DEFINITION, body)
@@ -155,7 +155,7 @@ async def test_a_changed_schema_counts_and_a_deleted_kind_goes_with_its_objects(
         await client.get(resource, created.name, namespace)
 
 
-async def test_a_changed_schema_counts_for_what_a_write_leaves_as_it_was(client: Client, namespace: str) -> None:
+async def test_changed_schema_counts_for_unchanged_values(client: Client, namespace: str) -> None:
     name, resource = f"gizmos.{GROUP}", Resource(GROUP, "v1", "gizmos", "Gizmo")
     body = definition("gizmos", "Gizmo")
     await client.apply(CUSTOM_RESOURCE_DEFINITION, body)
@@ -194,7 +194,7 @@ async def test_a_changed_schema_counts_for_what_a_write_leaves_as_it_was(client:
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, True), ([1, 0], [True, False])])
-async def test_no_value_is_as_it_was_that_python_alone_holds_for_equal(
+async def test_equal_values_of_python_differ_by_type(
     client: Client, widgets: str, before: object, after: object
 ) -> None:
     field = "replicas" if before == 1 else "atoms"
@@ -203,7 +203,7 @@ async def test_no_value_is_as_it_was_that_python_alone_holds_for_equal(
         await client.patch(WIDGET, "a", widgets, patch={"spec": {field: after}}, type=PatchType.MERGE)
 
 
-async def test_a_number_that_becomes_true_is_a_change_of_who_wrote_it(client: Client, widgets: str) -> None:
+async def test_number_that_becomes_true_changes_its_owner(client: Client, widgets: str) -> None:
     before = await client.create(WIDGET, widget(widgets, "a", {"size": "small", "free": {"one": 1, "list": [0]}}))
     body = widget(widgets, "a", {"size": "small", "free": {"one": True, "list": [False]}})
     after = await client.apply(WIDGET, body, field_manager="another", force=True)

@@ -130,7 +130,7 @@ async def test_an_object_is_replaced_by_who_read_it_last(store: Store) -> None:
     assert (await store.read("sync", most=9)).data == b"4"
 
 
-async def test_a_deleted_object_is_neither_replaced_nor_revived(store: Store) -> None:
+async def test_deleted_object_is_not_replaced_nor_revived(store: Store) -> None:
     first = await store.create("sync", b"1")
     await store.delete("sync")
     with pytest.raises(Conflict):
@@ -192,7 +192,7 @@ async def test_an_upload_that_is_cancelled_leaves_nothing(store: Store, size: in
     assert await keys_of(store) == []
 
 
-async def test_a_listing_has_what_is_below_a_folder_and_nothing_beside_it(store: Store) -> None:
+async def test_listing_has_what_is_below_a_folder_only(store: Store) -> None:
     keys = ["v2/Full-1", "v2/Full-0/0000000001", "v1/Backup-1/Full-2", "v22/Full-3", "sync.json", "v2/ü &<b>"]
     for key in keys:
         await store.put(key, b"x")
@@ -238,7 +238,7 @@ async def test_a_reader_may_leave_in_the_middle(store: Store) -> None:
     assert (await store.head("a")).size == 3 * CHUNK
 
 
-async def test_keys_that_some_store_does_not_take_are_taken_by_none(store: Store) -> None:
+async def test_keys_that_a_store_refuses_are_refused_by_all(store: Store) -> None:
     for key in ("", "/a", "a/", "a//b", "a/../b", ".", "a\nb", "a\\b", "a" * 1025):
         with pytest.raises(ValueError, match="found"):
             await store.put(key, b"1")

@@ -184,7 +184,7 @@ async def test_the_causes_of_a_denial_are_passed_on(env: Environment) -> None:
     assert denial.value.status.details.causes[0].field == "data.count"
 
 
-async def test_a_webhook_of_a_subresource_is_asked_about_writes_of_it_alone(env: Environment) -> None:
+async def test_webhook_of_a_subresource_sees_its_writes_only(env: Environment) -> None:
     rules = [
         {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]},
         {"operations": ["UPDATE"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments/status"]},
@@ -239,7 +239,7 @@ async def test_a_mutating_webhook_changes_what_is_stored(env: Environment) -> No
     assert (await env.get("x"))["data"] == {"a": "1", "b": "2"}
 
 
-async def test_validating_webhooks_see_what_mutating_ones_made(env: Environment) -> None:
+async def test_validating_webhooks_see_mutated_objects(env: Environment) -> None:
     await env.install(MUTATING_WEBHOOK_CONFIGURATION)
     await env.install(VALIDATING_WEBHOOK_CONFIGURATION)
     change = patch({"op": "add", "path": "/data/b", "value": "2"})
@@ -248,7 +248,7 @@ async def test_validating_webhooks_see_what_mutating_ones_made(env: Environment)
     assert [request["object"]["data"] for request in env.hook.requests] == [{"a": "1"}, {"a": "1", "b": "2"}]
 
 
-async def test_webhooks_see_that_a_request_is_a_dry_run_and_side_effects_refuse_it(env: Environment) -> None:
+async def test_webhooks_see_dry_runs_and_side_effects_refuse(env: Environment) -> None:
     await env.install(VALIDATING_WEBHOOK_CONFIGURATION)
     await env.create("x", dry_run=True)
     assert [request["dryRun"] for request in env.hook.requests] == [True]

@@ -155,7 +155,7 @@ async def prepared(env: Environment) -> Object:
 
 
 @pytest.mark.parametrize("act", MERGES.values(), ids=MERGES)
-async def test_an_object_that_lacks_nothing_is_not_written_and_comes_back(env: Environment, act: Act) -> None:
+async def test_complete_object_is_returned_unwritten(env: Environment, act: Act) -> None:
     found = await env.make(gone="1")
     written = await act(env, found)
     assert written is not None
@@ -170,7 +170,7 @@ async def test_an_object_that_lacks_nothing_is_not_written_and_comes_back(env: E
 
 
 @pytest.mark.parametrize("act", REMOVALS.values(), ids=REMOVALS)
-async def test_a_field_is_removed_once_and_not_from_a_deleted_object(env: Environment, act: Act) -> None:
+async def test_field_is_removed_once_and_not_while_deleted(env: Environment, act: Act) -> None:
     found = await prepared(env)
     await act(env, found)
     left = await env.stored(CONFIG_MAP)
@@ -204,7 +204,7 @@ async def test_by_uid_what_another_changed_meanwhile_stays(env: Environment) -> 
 
 
 @pytest.mark.parametrize("act", MERGES.values(), ids=MERGES)
-async def test_an_object_made_anew_is_a_conflict_and_a_gone_one_is_not_found(env: Environment, act: Act) -> None:
+async def test_recreated_object_conflicts_and_missing_is_404(env: Environment, act: Act) -> None:
     found = await env.make(gone="1")
     other = await env.anew(CONFIG_MAP, env.make)
     with pytest.raises(Conflict):
@@ -274,7 +274,7 @@ async def test_a_replaced_object_keeps_nothing_of_the_former(env: Environment) -
     assert (await env.writer.replace(CONFIG_MAP, body(env, x="ours"))).tree["data"] == {"x": "ours"}
 
 
-async def test_an_apply_makes_what_is_not_there_and_owns_what_is(env: Environment) -> None:
+async def test_apply_creates_the_missing_and_owns_the_rest(env: Environment) -> None:
     made = await env.writer.apply(CONFIG_MAP, body(env, x="1", y="1"), ours)
     assert made.tree["data"] == {"x": "1", "y": "1"}
     await env.edit(CONFIG_MAP)  # which the cache does not need to know of
@@ -286,7 +286,7 @@ async def test_an_apply_makes_what_is_not_there_and_owns_what_is(env: Environmen
     assert shown.resource_version == applied.resource_version
 
 
-async def test_an_apply_over_what_the_cache_does_not_show_is_a_conflict(env: Environment) -> None:
+async def test_apply_over_what_the_cache_lacks_conflicts(env: Environment) -> None:
     """Or shows as another object than it is."""
     unseen = Writer(env.client, {CONFIG_MAP: Caches(env.client).of(CONFIG_MAP)}, "ours")
     there = await env.make(x="theirs")
@@ -302,7 +302,7 @@ async def test_an_apply_over_what_the_cache_does_not_show_is_a_conflict(env: Env
     assert await env.stored(CONFIG_MAP) == other
 
 
-async def test_an_object_of_another_is_neither_applied_nor_deleted(env: Environment) -> None:
+async def test_object_of_another_is_not_applied_nor_deleted(env: Environment) -> None:
     found = await env.make()
     edited = await env.edit(CONFIG_MAP)
     env.caches.of(CONFIG_MAP).wrote(edited)
@@ -316,7 +316,7 @@ async def test_an_object_of_another_is_neither_applied_nor_deleted(env: Environm
 
 
 @pytest.mark.parametrize("belongs", [ours, found_by_owner])
-async def test_a_deletion_is_of_exactly_one_object_and_asked_for_once(env: Environment, belongs: Any) -> None:
+async def test_deletion_is_of_one_object_and_requested_once(env: Environment, belongs: Any) -> None:
     found = await env.make()
     other = await env.anew(CONFIG_MAP, env.make)
     with pytest.raises(Conflict):
@@ -334,7 +334,7 @@ async def test_a_deletion_is_of_exactly_one_object_and_asked_for_once(env: Envir
     await env.writer.delete(CONFIG_MAP, held, belongs)
 
 
-async def test_by_version_what_another_changed_meanwhile_is_not_deleted(env: Environment) -> None:
+async def test_object_changed_meanwhile_is_not_deleted(env: Environment) -> None:
     seen = await env.make(kept="no")
     patch = {"data": {"kept": "yes"}}
     changed = await env.client.patch(CONFIG_MAP, "a", env.namespace, patch=patch, type=PatchType.MERGE)
@@ -350,7 +350,7 @@ async def test_invalid_write_is_reported_with_servers_reason(env: Environment) -
         await env.writer.merge(CONFIG_MAP, await env.make(), {"metadata": {"labels": {"a": "no value: a space"}}})
 
 
-async def test_caches_show_what_was_written_before_any_event_of_it(env: Environment) -> None:
+async def test_caches_show_writes_before_their_events(env: Environment) -> None:
     caches = Caches(env.client)  # which are not kept true
     cache, writer = caches.of(CONFIG_MAP), Writer(env.client, {}).with_caches({CONFIG_MAP: caches.of(CONFIG_MAP)})
     made = await writer.create(CONFIG_MAP, body(env))

@@ -61,6 +61,6 @@ def ours() -> Iterator[str]:
                     yield name
 
 
-def test_each_annotation_is_a_wish_or_state_that_knows_of_whom() -> None:
+def test_annotation_is_a_wish_or_the_state_of_an_owner() -> None:
     """When this fails: if it is state on an object that people make, let it say of which one it tells, by uid."""
     assert set(ours()) - WITH_UIDS - OF_WHAT_WE_MAKE == set()

@@ -65,7 +65,7 @@ def real() -> dict[tuple[str, str, str], Tree]:
     }
 
 
-def test_each_list_and_map_is_merged_as_the_golden_file_says() -> None:
+def test_lists_and_maps_merge_as_the_golden_file_says() -> None:
     found = [
         f"{kind.resource.group}/{kind.resource.version} {path}: {how}"
         for kind in FOREIGN
@@ -76,7 +76,7 @@ def test_each_list_and_map_is_merged_as_the_golden_file_says() -> None:
 
 
 @pytest.mark.parametrize("kind", FOREIGN, ids=lambda one: one.resource.kind)
-def test_each_list_and_map_is_merged_as_the_real_definition_says(kind: type[KubeObject]) -> None:
+def test_lists_and_maps_merge_as_the_definition_says(kind: type[KubeObject]) -> None:
     resource = kind.resource
     schema = real().get((resource.group, resource.kind, resource.version))
     if schema is None:

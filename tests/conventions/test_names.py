@@ -104,3 +104,20 @@ def test_use_of_a_banned_name_is_no_binding() -> None:
 @pytest.mark.parametrize("code", ["class Step: pass", "Step = int", "Step: TypeAlias = int"])
 def test_each_way_to_define_a_noun_is_seen(code: str) -> None:
     assert [*defined(ast.parse(code))] == ["Step"]
+
+
+LONGEST = 50
+"""Characters of a test's name: a subject and what happens. More is a story, whose place is the docstring."""
+
+
+def names_of_tests() -> Iterator[tuple[str, str]]:
+    """The tests of all folders, with their files."""
+    tests = Path(__file__).parents[1]
+    for path in sorted(tests.rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+                yield str(path.relative_to(tests)), node.name
+
+
+def test_names_of_tests_are_short() -> None:
+    assert [(path, name) for path, name in names_of_tests() if len(name) > LONGEST] == []

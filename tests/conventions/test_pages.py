@@ -74,7 +74,7 @@ def test_each_key_of_our_own_is_in_table_of_metadata() -> None:
 
 
 @pytest.mark.parametrize("metadata_field", KEYS)
-def test_annotations_and_labels_of_a_cluster_are_in_the_table_under_their_sort(metadata_field: str) -> None:
+def test_annotations_and_labels_of_cluster_are_listed(metadata_field: str) -> None:
     written = {line.split()[1] for line in golden(metadata_field)}
     ours = {key for key in written if "anywhere.eks.amazonaws.com" in key or key == "eks-d-upgrader"}
     assert ours - KEYS[metadata_field] == set()
@@ -182,14 +182,14 @@ def test_each_condition_of_gardeners_kinds_is_in_table() -> None:
                 assert value in types | {"type", "condition.type", "names.LEASE_VALID"}, path
 
 
-def test_each_column_of_gardeners_kinds_that_shows_a_condition_can_be_filled() -> None:
+def test_condition_columns_of_gardener_can_be_filled() -> None:
     """When this fails: nothing sets the condition; remove the column."""
     columns = str([crd_of(kind) for kind in (*GARDEN_KINDS, *SEED_KINDS)])
     shown = set(re.findall(r'conditions\[\?\(@\.type=="(\w+)"', columns))
     assert shown <= {name for kind in of_gardener.WHERE for name in pages.conditions_of_gardeners(kind)}
 
 
-def test_each_reason_of_a_true_condition_of_gardeners_kinds_is_in_the_table() -> None:
+def test_true_reasons_of_gardener_are_in_the_table() -> None:
     """When this fails: add a constant to Satisfied in `espalier/api/gardener/condition_types.py`."""
     code = "\n".join(path.read_text() for path in (SOURCE / "shoots").rglob("*.py"))
     assert set(re.findall(r'"True", "([A-Z]\w+)"', code)) <= {"False"}
@@ -219,7 +219,7 @@ def strings_of_gardener() -> Iterator[str]:
                     yield node.value
 
 
-def test_each_key_on_gardeners_kinds_is_in_the_table_and_used() -> None:
+def test_keys_on_gardener_kinds_are_listed_and_used() -> None:
     """When this fails: annotate the constant with its prose (`espalier/api/reference.py`), or remove it."""
     used = set(strings_of_gardener())
     told = {key for rows in pages.metadata_of_shoots() for key, _ in rows}

@@ -24,7 +24,7 @@ def loaded(module: str) -> set[str]:
     )
 
 
-def test_the_manager_loads_neither_the_local_environment_nor_the_embedded_api_server() -> None:
+def test_manager_loads_no_part_of_local_environments() -> None:
     packages = {".".join(name.split(".")[:2]) for name in loaded("espalier.cli.programs.manager")}
     assert "espalier.clusters" in packages
     assert not packages & LOCAL
@@ -69,7 +69,7 @@ def test_to_complete_the_name_of_a_command_loads_none(monkeypatch: pytest.Monkey
     assert not {f"espalier.cli.{module}" for module in MODULES} & whole
 
 
-def test_every_command_is_found_by_its_name_and_listed_by_its_first_sentence() -> None:
+def test_command_is_listed_by_name_and_first_sentence() -> None:
     context = click.Context(program)
     names = program.list_commands(context)
     assert names == sorted(COMMANDS)

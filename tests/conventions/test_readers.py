@@ -65,7 +65,7 @@ def test_nobody_else_reads_yaml() -> None:
     assert others == [], f"read it with {YAML}"
 
 
-def test_untrusted_json_is_decoded_with_a_depth_limit_everywhere() -> None:
+def test_untrusted_json_has_a_depth_limit_everywhere() -> None:
     readers = ("msgspec.json.decode", "msgspec.json.Decoder", "json.loads", "json.load", "msgspec.yaml.decode")
     others = [
         f"{file}: {name}"

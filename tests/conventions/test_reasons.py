@@ -199,7 +199,7 @@ def sections_of(path: Path) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("path", list(modules("shoots", "etcdbackup")), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_reason_for_gardener_is_in_a_section_of_its_module(path: Path) -> None:
+def test_reason_for_gardener_is_in_its_module_section(path: Path) -> None:
     """When this fails: add a constant to `espalier/api/gardener/reasons.py`, for a section that SECTIONS has for it."""
     others = {*gardener_conditions.Satisfied, outcome.PLAN_OUTDATED}
     outcomes = OUTCOMES_OF_GARDENER if path.is_relative_to(SOURCE / "shoots") else OUTCOMES
@@ -258,7 +258,7 @@ def test_each_reason_has_one_row_and_a_meaning() -> None:
     assert all(CAMEL_CASE.match(one.name) and one.meaning for one in reasons.REASONS)
 
 
-def test_each_reason_that_ends_by_itself_has_a_limit_or_says_why_not() -> None:
+def test_passing_reason_has_a_limit_or_says_why_not() -> None:
     wrong = [
         one.name
         for one in reasons.REASONS
@@ -267,7 +267,7 @@ def test_each_reason_that_ends_by_itself_has_a_limit_or_says_why_not() -> None:
     assert wrong == []
 
 
-def test_each_reason_for_gardener_has_one_row_in_a_section() -> None:
+def test_reason_for_gardener_has_one_row_in_a_section() -> None:
     rows = [(one.name, kind) for one in of_gardener.REASONS for kind in one.kinds]
     assert len(set(rows)) == len(rows)
     assert {kind for _, kind in rows} == of_gardener.WHERE.keys()

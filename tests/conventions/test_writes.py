@@ -40,6 +40,6 @@ def test_direct_writes_for_shoots_are_listed() -> None:
     assert {name for name, text in sources("shoots").items() if DIRECT.search(text)} == OF_SHOOTS.keys()
 
 
-def test_objects_of_clusters_are_never_written_without_a_check_of_their_owner() -> None:
+def test_objects_are_written_after_a_check_of_owners() -> None:
     """Its names are made of those of Clusters, which can mean the same."""
     assert [name for name, text in sources("clusters").items() if "found_by_owner" in text] == []

@@ -39,9 +39,7 @@ async def test_kubectl_reads_and_writes(control_plane: ControlPlane) -> None:
         await control_plane.run_kubectl("get", "configmap", "nobody-made-this")
 
 
-async def test_token_of_a_service_account_is_accepted_with_its_permissions_only(
-    control_plane: ControlPlane, admin: Client
-) -> None:
+async def test_token_of_service_account_has_its_rights_only(control_plane: ControlPlane, admin: Client) -> None:
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot", "namespace": "default"}}
     await admin.create(SERVICE_ACCOUNT, account)
     path = "/api/v1/namespaces/default/serviceaccounts/robot/token"
@@ -103,7 +101,7 @@ async def test_nothing_is_left_when_it_stops(tmp_path: Path) -> None:
         pass
 
 
-async def test_it_goes_on_in_the_same_folder_with_the_same_objects_and_credentials(tmp_path: Path) -> None:
+async def test_same_folder_gives_the_same_objects_again(tmp_path: Path) -> None:
     assets = find_assets()
     if assets is None:
         pytest.skip(why_no_assets())

@@ -97,7 +97,7 @@ async def guard(admin: Client) -> None:
 
 
 @pytest.mark.demand("U41", "U43")
-async def test_a_budget_that_a_real_api_server_keeps_is_named_and_waited_for(admin: Client, cordon: Cordon) -> None:
+async def test_budget_of_a_real_api_server_is_waited_for(admin: Client, cordon: Cordon) -> None:
     name = await running_pod(admin)
     await guard(admin)
 
@@ -132,9 +132,7 @@ async def test_the_holder_of_a_nodes_role_goes_with_it(admin: Client) -> None:
 
 
 @pytest.mark.demand("U44")
-async def test_the_role_permits_its_own_node_evictions_and_nothing_else(
-    control_plane: ControlPlane, admin: Client
-) -> None:
+async def test_role_permits_evictions_of_its_own_node_only(control_plane: ControlPlane, admin: Client) -> None:
     account, _ = await create_rbac(admin, "ruled-node")
     subject = f"--as=system:serviceaccount:{SYSTEM_NAMESPACE}:{account}"
     listed = await control_plane.run_kubectl("auth", "can-i", "--list", subject, "--no-headers")
@@ -147,7 +145,7 @@ async def test_the_role_permits_its_own_node_evictions_and_nothing_else(
     ]
 
 
-async def test_where_pod_security_enforces_the_baseline_the_namespace_needs_its_label(admin: Client) -> None:
+async def test_baseline_pod_security_needs_a_namespace_label(admin: Client) -> None:
     """The controller makes the namespace with it, and names it where the namespace was there before."""
     upgrader = pod.Upgrader("eksa-system/one", "node-1", "example.org/upgrader", "worker", "v1.36.3", "default")
     body = pod.pod(upgrader)

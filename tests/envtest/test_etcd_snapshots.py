@@ -62,7 +62,7 @@ def saved(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("compression", [Compression.GZIP, Compression.ZLIB, Compression.NONE])
-async def test_a_snapshot_of_etcd_goes_through_stores_unchanged(tmp_path: Path, compression: Compression) -> None:
+async def test_etcd_snapshot_passes_stores_unchanged(tmp_path: Path, compression: Compression) -> None:
     path = saved(tmp_path)
     data = path.read_bytes()
     source, target = LocalStore(tmp_path / "source"), LocalStore(tmp_path / "target")

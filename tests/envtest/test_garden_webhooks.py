@@ -12,9 +12,7 @@ pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
 
 
 @pytest.mark.parametrize("url", ["https://garden.example.com", ""])
-async def test_a_real_api_server_stores_the_webhooks_of_a_garden_unchanged(
-    control_plane: ControlPlane, url: str
-) -> None:
+async def test_real_api_server_stores_webhooks_unchanged(control_plane: ControlPlane, url: str) -> None:
     client = control_plane.client()
     wanted = webhook_configuration(url)
     stored = await client.create(VALIDATING_WEBHOOK_CONFIGURATION, wanted, dry_run=True)

@@ -109,7 +109,7 @@ async def test_generated_hardware_is_accepted_strictly(providers: ControlPlane) 
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
-async def test_objects_written_for_snow_are_read_back_in_each_version(providers: ControlPlane, version: str) -> None:
+async def test_objects_for_snow_are_readable_in_each_version(providers: ControlPlane, version: str) -> None:
     """It is written as v1beta1 and stored as v1beta2; fields that the latter lacks would vanish."""
     skip_without("snow")
     written = [one for one in PROVIDERS["snow"].stories["everything"]() if one["kind"].startswith("AWSSnow")]

@@ -30,7 +30,7 @@ REPLICAS = 2
 @pytest.mark.parametrize(
     "etcd", [pytest.param(None, id="etcd"), pytest.param(ETCD_BEFORE, id="etcd-before", marks=pytest.mark.soak)]
 )
-async def test_a_real_control_plane_moves_with_its_source_and_without_it(
+async def test_real_control_plane_moves_in_both_ways(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, etcd: Component | None
 ) -> None:
     codes = exit_codes(monkeypatch)
@@ -66,7 +66,7 @@ async def test_a_real_control_plane_moves_with_its_source_and_without_it(
 
 
 @pytest.mark.soak
-async def test_a_source_that_is_cut_from_its_bucket_ends_what_it_serves_caches_included(tmp_path: Path) -> None:
+async def test_source_without_its_bucket_stops_serving(tmp_path: Path) -> None:
     async with real_shoot(tmp_path, CUT) as shoot:
         await asyncio.sleep(DELTA_PERIOD)
         shoot.seed("east").links.bucket.cut()

@@ -50,9 +50,7 @@ KILLS = [
 
 
 @pytest.mark.parametrize(("seed", "what", "task"), KILLS)
-async def test_a_process_that_is_killed_in_a_move_changes_nothing(
-    tmp_path: Path, seed: str, what: str, task: str
-) -> None:
+async def test_process_killed_in_a_move_changes_nothing(tmp_path: Path, seed: str, what: str, task: str) -> None:
     async with real_shoot(tmp_path, CUT) as shoot:
         since, began = datetime.now(UTC), time.monotonic()
         killing = asyncio.create_task(killed(shoot, seed, what, task))

@@ -171,9 +171,7 @@ def _status(etcdutl: Path, file: Path) -> dict[str, object]:
     return found
 
 
-async def test_a_real_etcd_starts_from_our_snapshot_with_every_number(
-    programs: Path, etcdutl: Path, folder: Path
-) -> None:
+async def test_real_etcd_starts_from_our_snapshot(programs: Path, etcdutl: Path, folder: Path) -> None:
     file = folder / "snapshot"
     async with ours() as client:
         await _filled(client)
@@ -189,7 +187,7 @@ async def test_a_real_etcd_starts_from_our_snapshot_with_every_number(
         assert (await client.do(EVERYTHING)).header.revision == hashed.revision + 1
 
 
-async def test_we_start_from_a_snapshot_and_from_the_file_of_a_real_etcd(programs: Path, folder: Path) -> None:
+async def test_simulated_etcd_starts_from_a_real_one(programs: Path, folder: Path) -> None:
     async with real_etcd(programs, folder) as etcd, etcd.client() as client:
         await _filled(client)
         expected = await said(client)
@@ -211,7 +209,7 @@ async def test_we_start_from_a_snapshot_and_from_the_file_of_a_real_etcd(program
 
 
 @pytest.mark.parametrize("split", [1, 150, 299])
-async def test_a_real_etcd_starts_from_a_file_that_records_were_appended_to(
+async def test_real_etcd_starts_from_a_file_with_appendices(
     programs: Path, etcdutl: Path, folder: Path, split: int
 ) -> None:
     """As a restore does with deltas: the records from some revision on go into the restored file."""
@@ -243,9 +241,7 @@ async def test_a_real_etcd_starts_from_a_file_that_records_were_appended_to(
         assert (await said(client))[0] == expected[0]
 
 
-async def test_a_real_etcd_takes_bumped_revisions_and_leases_that_were_put_into_its_file(
-    programs: Path, folder: Path
-) -> None:
+async def test_real_etcd_takes_bumped_revisions_and_leases(programs: Path, folder: Path) -> None:
     """A restore that may have lost something: later revisions, all before compacted; and lost leases back."""
     async with real_etcd(programs, folder) as etcd:
         async with etcd.client() as client:

@@ -177,7 +177,7 @@ async def seed() -> AsyncIterator[Seed]:
         await made.destroy()
 
 
-async def test_a_stateful_set_of_a_seed_lives_as_on_kube_controller_manager(control_plane: ControlPlane) -> None:
+async def test_stateful_set_of_a_seed_lives_as_on_a_real_one(control_plane: ControlPlane) -> None:
     real = control_plane.client()
     try:
         async with controlled(control_plane):

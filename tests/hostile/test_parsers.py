@@ -45,7 +45,7 @@ NESTED = {
 
 @pytest.mark.parametrize("lenient", [False, True])
 @pytest.mark.parametrize("name", NESTED)
-def test_nested_yaml_is_refused_before_the_composer_runs_out_of_stack(name: str, lenient: bool) -> None:
+def test_nested_yaml_is_refused_before_the_stack_ends(name: str, lenient: bool) -> None:
     """In a process of its own: without the depth check the C composer ends it with a segmentation fault."""
     program = (
         "import sys\n"

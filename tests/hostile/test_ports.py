@@ -126,9 +126,7 @@ async def test_half_a_body_is_not_waited_for(connect: Connect, monkeypatch: pyte
 
 
 @pytest.mark.soak
-async def test_a_connection_that_is_idle_between_requests_is_left_alone(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_connection_idle_between_requests_stays(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "HEADERS_WITHIN", SECOND)
     reader, writer = await connect()
     for _ in range(2):
@@ -165,9 +163,7 @@ async def test_nothing_of_a_malformed_request_is_logged(
     assert "Traceback" not in shown
 
 
-async def test_a_client_that_does_not_read_its_answer_is_cut_off(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_client_that_reads_no_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(serving, "ANSWER_WITHIN", SECOND)
     aborted, abort = asyncio.Event(), serving.Connection.abort
 
@@ -225,7 +221,7 @@ async def watch_that_nobody_reads() -> AsyncIterator[None]:
         await server.close()
 
 
-async def test_a_watch_that_nobody_reads_keeps_little_more_than_the_event_that_it_sends(
+async def test_unread_watch_keeps_little_more_than_one_event(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of every watch: with thousands of them and large objects the server would be out of memory within seconds."""
@@ -250,7 +246,7 @@ async def test_a_watch_that_nobody_reads_keeps_little_more_than_the_event_that_i
     assert kept[0] < 4 * http.WRITE_BUFFER
 
 
-async def test_a_client_that_does_not_read_its_watch_is_cut_off_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_client_that_reads_no_watch_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not given the same time again for the end of the answer."""
     monkeypatch.setattr(serving, "ANSWER_WITHIN", SECOND)
     told: list[str] = []

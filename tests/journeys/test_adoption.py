@@ -56,7 +56,7 @@ async def patch(env: Environment, name: str, **metadata: object) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", sampled(SELECTING, 0))
-def test_a_machine_without_owners_is_adopted_and_none_is_made_in_its_place(kind: str) -> None:
+def test_machine_without_owners_is_adopted(kind: str) -> None:
     async def story(env: Environment) -> None:
         before = controllers(env)
         await patch(env, of_kind(env, kind).metadata.name, ownerReferences=None)
@@ -67,7 +67,7 @@ def test_a_machine_without_owners_is_adopted_and_none_is_made_in_its_place(kind:
 
 
 @pytest.mark.parametrize("kind", sampled(SELECTING, 0))
-def test_a_machine_that_is_not_selected_is_adopted_only_once_it_is(kind: str) -> None:
+def test_unselected_machine_is_adopted_once_selected(kind: str) -> None:
     async def story(env: Environment) -> None:
         before, machine = controllers(env), of_kind(env, kind)
         name, label = machine.metadata.name, SELECTING[kind]

@@ -73,7 +73,7 @@ def basic(text: str) -> str:
 
 
 @pytest.mark.soak
-def test_users_of_an_oidc_provider_are_known_once_it_is_described() -> None:
+def test_users_of_a_described_oidc_provider_are_known() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(identityProviderRefs=[{"kind": "OIDCConfig", "name": "company"}])
         waiting = await env.until(lambda one: one.status.failure_reason == Reason.CREDENTIALS_NOT_PERMITTED)
@@ -107,7 +107,7 @@ def test_users_of_an_oidc_provider_are_known_once_it_is_described() -> None:
 
 
 @pytest.mark.soak
-def test_a_new_password_of_a_mirror_reaches_new_machines_and_replaces_none() -> None:
+def test_new_mirror_password_reaches_new_machines_only() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(registryMirrorConfiguration=MIRROR)
         await env.until(lambda one: one.status.failure_reason == Reason.CREDENTIALS_NOT_PERMITTED)
@@ -130,7 +130,7 @@ def test_a_new_password_of_a_mirror_reaches_new_machines_and_replaces_none() -> 
 
 
 @pytest.mark.soak
-def test_credentials_of_a_mirror_go_where_their_secret_permits() -> None:
+def test_mirror_credentials_go_where_permitted() -> None:
     async def refused(env: ManagedEnvironment, server: str) -> None:
         sentence = f"annotation {credentials.SERVERS} with {server}"
         await env.until(lambda one: sentence in (one.status.failure_message or ""))
@@ -210,7 +210,7 @@ def test_a_proxy_and_an_issuer_reach_every_machine() -> None:
 
 
 @pytest.mark.soak
-def test_other_credentials_of_a_proxy_reach_new_machines_and_replace_none() -> None:
+def test_new_proxy_credentials_reach_new_machines_only() -> None:
     def proxy(credentials: str, host: str = "proxy") -> Tree:
         return dict.fromkeys(("httpProxy", "httpsProxy"), f"http://{credentials}@{host}:3128")
 
@@ -244,7 +244,7 @@ IAM: dict[str, Any] = {
 
 
 @pytest.mark.demand("L17")
-def test_users_of_aws_log_in_and_others_are_let_in_without_another_machine() -> None:
+def test_aws_users_log_in_without_another_machine() -> None:
     async def iam(env: ManagedEnvironment, **spec: object) -> None:
         body: Tree = {"metadata": {"name": "amazon", "namespace": "default"}, "spec": IAM | spec}
         await env.client.apply(AWSIamConfig.resource, body)
@@ -305,7 +305,7 @@ def test_users_of_aws_log_in_and_others_are_let_in_without_another_machine() -> 
 
 
 @pytest.mark.soak
-def test_lost_keys_of_the_authenticator_are_made_again_and_not_an_empty_secret() -> None:
+def test_lost_keys_of_the_authenticator_are_made_again() -> None:
     name = "garden-aws-iam-authenticator-ca"
 
     async def keys(env: ManagedEnvironment) -> dict[str, bytes]:

@@ -118,7 +118,7 @@ def test_a_cluster_with_bottlerocket_lives_and_ends(place: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("place", sampled(PLACES, 1))
-def test_machines_with_bottlerocket_have_an_etcd_of_their_own(place: str) -> None:
+def test_bottlerocket_machines_have_their_own_etcd(place: str) -> None:
     async def life(env: ManagedEnvironment) -> None:
         make, _ = PLACES[place]
         steps = make(env)
@@ -136,7 +136,7 @@ def test_machines_with_bottlerocket_have_an_etcd_of_their_own(place: str) -> Non
 
 
 @pytest.mark.soak
-def test_stock_cluster_api_makes_no_bottlerocket_until_the_other_build_is_there() -> None:
+def test_bottlerocket_waits_for_the_other_build() -> None:
     async def life(env: ManagedEnvironment) -> None:
         whole = crd_of(capi.Cluster)
         stock = copy.deepcopy(whole)
@@ -159,7 +159,7 @@ def test_stock_cluster_api_makes_no_bottlerocket_until_the_other_build_is_there(
 
 @pytest.mark.demand(U72="machines with Bottlerocket")
 @pytest.mark.soak
-def test_an_upgrade_in_place_of_bottlerocket_is_refused_by_name_and_replaces_nothing() -> None:
+def test_bottlerocket_in_place_is_refused_by_name() -> None:
     async def life(env: ManagedEnvironment) -> None:
         steps = vineyard(env)
         await steps.make()
@@ -178,7 +178,7 @@ def test_an_upgrade_in_place_of_bottlerocket_is_refused_by_name_and_replaces_not
 
 
 @pytest.mark.soak
-def test_a_mirrors_password_is_permitted_before_machines_are_made() -> None:
+def test_mirror_password_is_permitted_before_machines() -> None:
     """The Secret may come after the manifest, and permits nothing until it says so."""
 
     async def life(env: ManagedEnvironment) -> None:

@@ -125,7 +125,7 @@ def test_a_broken_database_is_named_and_left_alone(
 
 
 @pytest.mark.soak
-def test_an_environment_whose_database_is_lost_is_deleted_as_the_error_says(env: LocalEnvironment) -> None:
+def test_environment_with_a_lost_database_is_deleted(env: LocalEnvironment) -> None:
     garbage(Home(env.home).database)
     assert env.espalier("up", *FLAGS).code == 2
     assert env.espalier("down", "--delete-data").code == 0
@@ -135,7 +135,7 @@ def test_an_environment_whose_database_is_lost_is_deleted_as_the_error_says(env:
 @pytest.mark.soak
 @pytest.mark.parametrize("name", ["ca.crt", "ca.key"])
 @pytest.mark.parametrize("spoil", [garbage, empty, Path.unlink], ids=lambda spoil: spoil.__name__)
-def test_a_broken_file_of_the_authority_is_named_and_left_alone(
+def test_broken_file_of_the_authority_is_only_named(
     env: LocalEnvironment, name: str, spoil: Callable[[Path], None]
 ) -> None:
     folder = Home(env.home).authority
@@ -157,7 +157,7 @@ def test_a_key_of_another_certificate_is_named(env: LocalEnvironment, kept: Path
 
 
 @pytest.mark.soak
-def test_a_broken_kubeconfig_is_named_and_one_that_is_gone_is_written_again(env: LocalEnvironment) -> None:
+def test_broken_kubeconfig_is_named_lost_one_rewritten(env: LocalEnvironment) -> None:
     kubeconfig = Home(env.home).kubeconfig
     kubeconfig.write_text("clusters: {")
     refused(env, kubeconfig, "Move the file away, and `espalier up` writes a new one")
@@ -357,7 +357,7 @@ def test_workload_cluster_of_lost_objects_is_recreated(
 
 
 @pytest.mark.soak
-def test_a_workload_cluster_whose_port_is_taken_says_so_and_goes_on_once_it_is_free(garden: LocalEnvironment) -> None:
+def test_taken_port_of_cluster_is_named_and_waited_for(garden: LocalEnvironment) -> None:
     database = Home(garden.home).database
     with closing(sqlite3.connect(database)) as connection:
         rows = connection.execute("SELECT body FROM log WHERE \"table\" LIKE 'dockerclusters%' ORDER BY revision")

@@ -123,7 +123,7 @@ def test_shoot_cut_from_bucket_is_unready_for_disaster() -> None:
     told(story, "a", "b", care=60, bucket_check=600)
 
 
-def test_one_of_two_other_seeds_is_enough_and_both_are_named_while_both_reach_it() -> None:
+def test_single_reachable_seed_of_two_is_enough() -> None:
     async def story(user: GardenUser) -> None:
         await user.until(lambda shoot: ready(shoot).message.endswith("seeds b, c reach it"), seconds=30)
         user.garden.seeds["b"].links.bucket.cut()
@@ -175,7 +175,7 @@ def test_false_bucket_address_is_not_connected_to() -> None:
 
 
 @pytest.mark.soak
-def test_an_endpoint_that_operators_name_later_is_what_others_try_and_what_agents_get() -> None:
+def test_endpoint_named_later_reaches_agents() -> None:
     named = "https://store.a.example"
 
     async def story(user: GardenUser) -> None:
@@ -227,7 +227,7 @@ def written(world: World, agent: str = GARDENLET) -> int:
 
 
 @pytest.mark.soak
-def test_seeds_are_written_to_once_for_each_change_and_not_while_nothing_changes() -> None:
+def test_seeds_are_written_once_for_each_change() -> None:
     async def main(simulation: virtual.Simulation) -> None:
         async with garden(simulation, "a", "b", "c") as world:
             await asyncio.sleep(60)
@@ -244,7 +244,7 @@ def test_seeds_are_written_to_once_for_each_change_and_not_while_nothing_changes
     virtual.run(main, epoch=EPOCH, seed=1)
 
 
-def test_conditions_of_a_seed_that_is_gone_go_and_those_of_others_stay() -> None:
+def test_conditions_of_a_deleted_seed_go_alone() -> None:
     async def main(simulation: virtual.Simulation) -> None:
         async with garden(simulation, "a", "b", "c") as world:
             await asyncio.sleep(60)
@@ -279,7 +279,7 @@ NEEDED = (
 
 
 @pytest.mark.parametrize(("name", "namespace", "what"), NEEDED)
-def test_nothing_is_stopped_while_the_destination_lacks_a_secret(name: str, namespace: str, what: str) -> None:
+def test_missing_secret_at_destination_stops_nothing(name: str, namespace: str, what: str) -> None:
     async def story(user: GardenUser) -> None:
         await user.healthy("a")
         secret = await user.client.get(SECRET, name, namespace)
@@ -354,7 +354,7 @@ def test_move_waits_for_extensions_at_destination() -> None:
 
 
 @pytest.mark.soak
-def test_a_shoot_of_a_lost_seed_names_the_secret_that_its_backups_are_read_with() -> None:
+def test_shoot_of_a_lost_seed_names_its_backup_secret() -> None:
     async def story(user: GardenUser) -> None:
         await user.healthy("a")
         secret = await user.client.get(SECRET, BACKUP, names.GARDEN_NAMESPACE)

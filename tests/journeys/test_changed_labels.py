@@ -55,7 +55,7 @@ async def messages(env: ManagedEnvironment) -> list[str]:
 
 
 @pytest.mark.parametrize("what", sampled([*FOLLOWED], 2))
-def test_an_upgrade_in_place_goes_on_once_the_label_is_set_back(what: str) -> None:
+def test_upgrade_goes_on_once_the_label_is_set_back(what: str) -> None:
     resource, prefix = FOLLOWED[what]
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:

@@ -77,7 +77,7 @@ def told_as(simulate: Callable[[ManagedEnvironment], Any]) -> None:
 
 
 @pytest.mark.soak
-def test_disks_links_and_a_zone_are_added_and_new_keys_replace_no_machine() -> None:
+def test_new_disks_and_keys_replace_no_machine() -> None:
     async def life(env: ManagedEnvironment) -> None:
         harbor = harbor_of(env)
         await harbor.make()
@@ -90,7 +90,7 @@ def test_disks_links_and_a_zone_are_added_and_new_keys_replace_no_machine() -> N
     told_as(life)
 
 
-def test_a_cluster_waits_for_keys_and_goes_on_when_they_come() -> None:
+def test_cluster_waits_for_its_keys() -> None:
     async def main(simulation: Simulation) -> None:
         async with managed_environment(simulation.clock) as env:
             harbor = harbor_of(env)

@@ -213,7 +213,7 @@ FAULTS: dict[str, tuple[Callable[[Clouds], object], str, str]] = {
 @pytest.mark.demand(L25="CloudStack, in each availability zone")
 @pytest.mark.soak
 @pytest.mark.parametrize("fault", sampled(FAULTS, 0, 7, 9, 10))
-def test_a_fault_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: str) -> None:
+def test_fault_is_named_and_the_cluster_then_goes_on(fault: str) -> None:
     break_, reason, message = FAULTS[fault]
 
     async def story(env: ManagedEnvironment, clouds: Clouds, harbor: PlannedSteps) -> None:
@@ -237,7 +237,7 @@ def test_a_fault_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: st
 
 
 @pytest.mark.soak
-def test_a_loss_of_a_settled_cluster_is_named_within_a_period_and_its_machines_stay() -> None:
+def test_loss_of_a_settled_cluster_is_named() -> None:
     async def story(env: ManagedEnvironment, clouds: Clouds, harbor: PlannedSteps) -> None:
         await apply(harbor)
         await env.until_ready(HARBOR)
@@ -257,7 +257,7 @@ def test_a_loss_of_a_settled_cluster_is_named_within_a_period_and_its_machines_s
 
 
 @pytest.mark.demand(L25="CloudStack, in each availability zone")
-def test_one_that_is_away_does_not_hide_what_another_lacks() -> None:
+def test_unreachable_server_hides_no_fault_of_others() -> None:
     async def story(env: ManagedEnvironment, clouds: Clouds, harbor: PlannedSteps) -> None:
         away(SERVER)(clouds)
         clouds.take(ObjectType.TEMPLATE, NORTH)
@@ -271,7 +271,7 @@ def test_one_that_is_away_does_not_hide_what_another_lacks() -> None:
 
 
 @pytest.mark.soak
-def test_cloudstacks_that_go_away_stop_nothing_that_is_settled_nor_a_cluster_of_another() -> None:
+def test_lost_cloudstacks_stop_nothing_settled() -> None:
     async def story(env: ManagedEnvironment, clouds: Clouds, harbor: PlannedSteps) -> None:
         await apply(harbor)
         await env.until_ready(HARBOR)
@@ -310,7 +310,7 @@ def other_cluster(harbor: PlannedSteps) -> dict[Any, Any]:
 
 
 @pytest.mark.demand(L25="CloudStack, in each availability zone")
-def test_machine_configs_are_checked_in_a_zone_that_is_added_before_machines_are_there() -> None:
+def test_machine_configs_are_checked_in_an_added_zone() -> None:
     async def story(env: ManagedEnvironment, clouds: Clouds, harbor: PlannedSteps) -> None:
         await apply(harbor)
         await env.until_ready(HARBOR)
@@ -333,7 +333,7 @@ def test_machine_configs_are_checked_in_a_zone_that_is_added_before_machines_are
 
 
 @pytest.mark.soak
-def test_while_a_zone_that_is_added_is_away_the_cluster_waits_for_the_check() -> None:
+def test_cluster_waits_for_the_check_of_an_added_zone() -> None:
     async def story(env: ManagedEnvironment, clouds: Clouds, harbor: PlannedSteps) -> None:
         await apply(harbor)
         await env.until_ready(HARBOR)
@@ -350,7 +350,7 @@ def test_while_a_zone_that_is_added_is_away_the_cluster_waits_for_the_check() ->
 
 
 @pytest.mark.soak
-def test_machines_go_to_no_zone_in_which_their_config_is_yet_to_be_checked() -> None:
+def test_machines_go_to_no_unchecked_zone() -> None:
     async def story(env: ManagedEnvironment, clouds: Clouds, harbor: PlannedSteps) -> None:
         await apply(harbor)
         await env.until_ready(HARBOR)
@@ -385,7 +385,7 @@ def test_an_address_is_free_when_all_zones_say_so() -> None:
 
 
 @pytest.mark.soak
-def test_each_api_is_asked_by_its_own_keys_and_new_ones_are_used_by_the_next_check() -> None:
+def test_api_is_asked_by_its_own_and_newest_keys() -> None:
     async def story(env: ManagedEnvironment, clouds: Clouds, harbor: PlannedSteps) -> None:
         await apply(harbor)
         await env.until_ready(HARBOR)
@@ -416,7 +416,7 @@ def test_each_api_is_asked_by_its_own_keys_and_new_ones_are_used_by_the_next_che
         1,
     ),
 )
-def test_keys_go_to_no_server_that_their_secret_does_not_permit(annotations: dict[str, str]) -> None:
+def test_keys_go_to_no_server_without_permission(annotations: dict[str, str]) -> None:
     async def story(env: ManagedEnvironment, clouds: Clouds, harbor: PlannedSteps) -> None:
         await put_credentials(env, **annotations)
         await apply(harbor)
@@ -470,7 +470,7 @@ def test_settled_objects_are_asked_for_seldom() -> None:
 
 
 @pytest.mark.soak
-def test_clusters_in_other_zones_need_another_machine_config() -> None:
+def test_clusters_in_other_zones_need_another_config() -> None:
     async def story(env: ManagedEnvironment, _clouds: Clouds, harbor: PlannedSteps) -> None:
         await apply(harbor)
         await env.until_ready(HARBOR)

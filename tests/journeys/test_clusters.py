@@ -32,7 +32,7 @@ pytestmark = pytest.mark.embedded
 @pytest.mark.demand(
     "L2", "L10", "L55", "V10", L4="another client, with server-side apply as Flux has it, and merge patches"
 )
-def test_a_manifest_becomes_a_cluster_that_grows_shrinks_is_upgraded_and_goes() -> None:
+def test_manifest_becomes_cluster_with_a_whole_life() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
         cluster = await env.until_ready()
@@ -63,7 +63,7 @@ def test_a_manifest_becomes_a_cluster_that_grows_shrinks_is_upgraded_and_goes() 
 
 
 @pytest.mark.soak
-def test_workers_of_a_new_cluster_wait_beside_its_control_plane() -> None:
+def test_new_workers_wait_beside_their_control_plane() -> None:
     async def story(env: ManagedEnvironment) -> None:
         seen: list[bool] = []
 
@@ -82,7 +82,7 @@ def test_workers_of_a_new_cluster_wait_beside_its_control_plane() -> None:
 
 
 @pytest.mark.soak
-def test_no_worker_of_a_new_cluster_is_ahead_of_its_control_plane() -> None:
+def test_new_worker_is_never_ahead_of_control_plane() -> None:
     async def story(env: ManagedEnvironment) -> None:
         def look(_old: Object | None, new: Object | None, _first: bool) -> None:
             if new is None or "-md-" not in new.name:
@@ -135,7 +135,7 @@ def test_control_plane_is_upgraded_before_any_worker() -> None:
 
 @pytest.mark.demand("L10")
 @pytest.mark.soak
-def test_groups_come_and_go_and_may_lag_behind_the_control_plane() -> None:
+def test_groups_come_go_and_lag_behind_control_plane() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply(workerNodeGroupConfigurations=[*groups(1), {"name": "old", "count": 2}])
         await env.until_ready()
@@ -155,7 +155,7 @@ def test_groups_come_and_go_and_may_lag_behind_the_control_plane() -> None:
 
 
 @pytest.mark.demand("L15")
-def test_taints_of_a_group_are_those_of_its_nodes_and_follow_it() -> None:
+def test_taints_of_nodes_follow_their_group() -> None:
     def taint(value: str) -> dict[str, str]:
         return {"key": "dedicated", "value": value, "effect": "NoSchedule"}
 
@@ -193,7 +193,7 @@ def test_workload_cluster_has_cni_that_was_asked_for(example: str, daemon_set: s
 
 
 @pytest.mark.demand("L5", "L31", L23="a datacenter that is not there", L24="a datacenter that is not there")
-def test_a_cluster_waits_for_its_datacenter_and_goes_on_when_it_comes() -> None:
+def test_cluster_waits_for_its_datacenter() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
         await env.client.delete(Cluster.resource, "garden", NAMESPACE)
@@ -214,7 +214,7 @@ def test_a_cluster_waits_for_its_datacenter_and_goes_on_when_it_comes() -> None:
 
 
 @pytest.mark.demand("L59")
-def test_a_datacenter_of_another_namespace_is_not_that_of_the_cluster() -> None:
+def test_datacenter_of_other_namespace_does_not_count() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.client.create(NAMESPACES, {"metadata": {"name": "other"}})
         await env.allow_copies("other")
@@ -248,7 +248,7 @@ def test_a_refused_cluster_is_not_half_made() -> None:
 
 
 @pytest.mark.soak
-def test_a_paused_cluster_is_left_alone_and_its_status_is_true() -> None:
+def test_paused_cluster_is_left_alone_with_true_status() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
         await env.until_ready()
@@ -271,7 +271,7 @@ def test_a_paused_cluster_is_left_alone_and_its_status_is_true() -> None:
 
 
 @pytest.mark.demand("L33", "L37")
-def test_the_status_shows_the_phases_of_a_cluster_and_what_it_waits_for() -> None:
+def test_status_shows_phases_and_what_is_waited_for() -> None:
     async def story(env: ManagedEnvironment) -> None:
         phases: list[str | None] = []
         unsaid: list[Cluster] = []
@@ -303,7 +303,7 @@ def is_reported(is_ready: bool, cluster: Cluster) -> bool:
 
 
 @pytest.mark.demand("L13", "L35")
-def test_changes_of_cluster_apis_status_are_reported_within_a_second() -> None:
+def test_changes_of_cluster_api_status_show_at_once() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
         await env.until_ready()

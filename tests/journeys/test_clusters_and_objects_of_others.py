@@ -31,7 +31,7 @@ pytestmark = pytest.mark.embedded
 
 @pytest.mark.demand(L58="names are unique in all namespaces, so a second one of a name is refused")
 @pytest.mark.soak
-def test_a_second_cluster_of_the_name_waits_until_the_first_is_gone() -> None:
+def test_second_cluster_of_the_name_waits_for_first() -> None:
     """Admission refuses it; who came past admission (webhooks were away) is held by the controller."""
 
     async def story(env: ManagedEnvironment) -> None:
@@ -56,7 +56,7 @@ def test_a_second_cluster_of_the_name_waits_until_the_first_is_gone() -> None:
 
 
 @pytest.mark.soak
-def test_objects_being_deleted_do_not_become_ready_again() -> None:
+def test_objects_being_deleted_stay_unready() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
         await env.until_ready()
@@ -79,7 +79,7 @@ def test_objects_being_deleted_do_not_become_ready_again() -> None:
 
 
 @pytest.mark.soak
-def test_a_cluster_goes_when_the_last_secret_of_its_cluster_api_objects_is_gone() -> None:
+def test_cluster_goes_with_its_last_secret() -> None:
     """One that comes again at once under the name would take the Secrets for its own, until they are collected."""
 
     async def main(simulation: Simulation) -> None:
@@ -100,7 +100,7 @@ def test_a_cluster_goes_when_the_last_secret_of_its_cluster_api_objects_is_gone(
     run(main, epoch=EPOCH, seed=1)
 
 
-def test_objects_of_others_are_not_taken_over_nor_deleted() -> None:
+def test_objects_of_others_are_not_adopted_nor_deleted() -> None:
     async def story(env: ManagedEnvironment) -> None:
         theirs = {"metadata": {"name": "garden", "namespace": SYSTEM_NAMESPACE}, "spec": {"paused": True}}
         await env.client.create(capi_cluster.Cluster.resource, theirs)
@@ -131,7 +131,7 @@ def test_a_finalizer_that_was_taken_away_is_put_back() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", ["garden-md-0", "garden-md-0-1"])
-def test_once_an_object_of_others_is_gone_the_cluster_that_needs_its_name_goes_on(name: str) -> None:
+def test_cluster_goes_on_once_the_taken_name_is_free(name: str) -> None:
     """Of any kind: whoever waits for a name is told when it is free."""
     resource = MachineDeployment.resource if name == "garden-md-0" else DockerMachineTemplate.resource
     machines = {"apiGroup": DockerMachineTemplate.resource.group, "kind": "DockerMachineTemplate", "name": "x"}

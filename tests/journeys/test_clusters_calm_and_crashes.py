@@ -64,7 +64,7 @@ def test_a_settled_environment_is_quiet() -> None:
 
 
 @pytest.mark.demand("L18")
-def test_scaling_a_group_writes_one_object_of_cluster_api() -> None:
+def test_scaling_a_group_writes_one_cluster_api_object() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
         await env.until_ready()
@@ -88,7 +88,7 @@ def applies(env: ManagedEnvironment) -> Counter[str]:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("writes", sampled([1, 3, 7, 11, 18, 40, 80], 2, 4))
-def test_a_manager_that_died_after_any_write_goes_on_to_the_same_end(writes: int) -> None:
+def test_manager_killed_after_a_write_reaches_the_end(writes: int) -> None:
     async def main(simulation: Simulation) -> None:
         store, stores = MemoryStore(), MemoryStores()
         crash = Crash(writes)

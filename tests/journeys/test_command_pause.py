@@ -112,7 +112,7 @@ WAY_OUT = (
 
 
 @pytest.mark.parametrize("last", sampled(range(1, 7), 4))
-def test_a_command_that_is_killed_in_the_middle_goes_on_when_it_is_run_again(last: int) -> None:
+def test_killed_command_goes_on_when_run_again(last: int) -> None:
     """Its writes are the pause, five objects, and the end of the pause."""
 
     async def story(env: ManagedEnvironment, made: Made, trees: list[Tree]) -> None:
@@ -279,7 +279,7 @@ def test_a_change_of_one_object_needs_no_pause() -> None:
 
 
 @pytest.mark.soak
-def test_the_pause_of_a_command_permits_no_change_of_a_fixed_field() -> None:
+def test_pause_of_a_command_permits_no_fixed_field() -> None:
     """A user's own pause does: he may move the record of a cluster."""
 
     async def story(env: ManagedEnvironment, _made: Made, trees: list[Tree]) -> None:
@@ -293,7 +293,7 @@ def test_the_pause_of_a_command_permits_no_change_of_a_fixed_field() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", sampled(range(4), 0))
-def test_what_was_planned_is_made_however_slow_the_command_is(seed: int) -> None:
+def test_plan_is_carried_out_by_a_slow_command(seed: int) -> None:
     """Changes of one to five objects; some commands die at one of their writes, and are run again much later."""
     rng = random.Random(seed)
 

@@ -61,7 +61,7 @@ def test_command_reports_timeout_and_cluster_goes_on(env: LocalEnvironment) -> N
 
 
 @pytest.mark.demand("L51")
-def test_an_invalid_manifest_is_not_sent_and_all_problems_are_reported_at_once(env: LocalEnvironment) -> None:
+def test_invalid_manifest_is_not_sent_and_fully_judged(env: LocalEnvironment) -> None:
     wrong = EXAMPLE.replace("name: garden", "name: orchard").replace('"1.35"', '"1.29"')
     wrong = wrong.replace("controlPlaneConfiguration:\n    count: 1", "controlPlaneConfiguration:\n    count: 2")
     told = env.apply(wrong)
@@ -88,7 +88,7 @@ def test_cluster_with_address_of_another_is_not_sent(env: LocalEnvironment) -> N
     assert env.espalier("delete", "cluster", name).code == 0
 
 
-def test_an_environment_shows_its_address_and_refuses_a_second_one(env: LocalEnvironment) -> None:
+def test_environment_shows_its_address_and_is_single(env: LocalEnvironment) -> None:
     facts = yaml.safe_load(env.espalier("status", "-o", "yaml").out)
     assert facts["kubeconfig"] == str(env.home / "kubeconfig")
     assert stat.S_IMODE(Path(facts["kubeconfig"]).stat().st_mode) == 0o600
@@ -96,7 +96,7 @@ def test_an_environment_shows_its_address_and_refuses_a_second_one(env: LocalEnv
     assert (second.code, f"process {facts['pid']}" in second.err, "espalier down" in second.err) == (1, True, True)
 
 
-def test_without_an_environment_commands_say_how_to_get_one(tmp_path: Path) -> None:
+def test_commands_without_an_environment_say_the_way(tmp_path: Path) -> None:
     nobody = LocalEnvironment(tmp_path)
     assert nobody.espalier("status").code == 3
     away = nobody.espalier("get", "clusters")
@@ -120,7 +120,7 @@ def test_the_version_is_the_release_of_this_build(env: LocalEnvironment) -> None
         ("create", "shed", "cluster default/laptop already exists"),
     ],
 )
-def test_an_impossible_change_of_a_self_managed_cluster_is_reported_and_not_written(
+def test_impossible_change_of_a_record_is_not_written(
     env: LocalEnvironment, verb: str, manager: str | None, said: str
 ) -> None:
     live = ("get", "clusters", "laptop", "-o", "json")
@@ -135,7 +135,7 @@ def test_an_impossible_change_of_a_self_managed_cluster_is_reported_and_not_writ
     assert env.espalier(*live).out == before
 
 
-def test_an_upgrade_does_not_create_a_cluster_deleted_meanwhile(
+def test_upgrade_recreates_no_deleted_cluster(
     env: LocalEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The command has read it, and decided by what it read."""

@@ -84,7 +84,7 @@ def test_a_garden_says_what_to_use_instead_of_clusters(
     virtual.run(story, epoch=EPOCH, seed=1)
 
 
-async def test_a_management_cluster_says_that_shoots_are_in_a_garden(
+async def test_management_cluster_names_gardens_for_shoots(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server = new_server()
@@ -144,7 +144,7 @@ def right(*verbs: str, resources: str) -> Tree:
     return {"apiGroups": ["core.gardener.cloud"], "resources": [resources], "verbs": list(verbs)}
 
 
-def test_a_kubeconfig_of_a_shoot_is_for_who_may_read_its_keys(
+def test_kubeconfig_of_shoot_needs_rights_on_its_keys(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def story(simulation: virtual.Simulation) -> None:

@@ -23,7 +23,7 @@ NAMES = [one.name for one in components.of_manager(PROVIDERS) if one.rights.kind
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", NAMES)
-def test_with_runtime_hooks_a_component_starts_by_the_rights_that_it_declares(name: str) -> None:
+def test_component_starts_with_its_declared_rights(name: str) -> None:
     async def main(simulation: Simulation) -> None:
         async with managed_environment(simulation.clock, accounts=[name], front_end=FrontEnd.HOOKS) as env:
             await env.apply()
@@ -34,7 +34,7 @@ def test_with_runtime_hooks_a_component_starts_by_the_rights_that_it_declares(na
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", NAMES)
-def test_a_component_needs_no_right_that_it_does_not_declare(name: str) -> None:
+def test_component_needs_no_undeclared_right(name: str) -> None:
     """A cluster is made, upgraded in place and deleted while this component has no other rights than its own."""
 
     async def main(simulation: Simulation) -> None:

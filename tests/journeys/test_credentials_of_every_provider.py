@@ -219,13 +219,13 @@ async def spoil(env: ManagedEnvironment) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_is_listed_which_objects_of_each_provider_need_credentials(kind: str) -> None:
+def test_credentials_objects_are_listed_by_provider(kind: str) -> None:
     assert kind in NEEDED
 
 
 @pytest.mark.demand(L64="the credentials of providers", L67="which objects have any, for every registered provider")
 @pytest.mark.soak
-def test_credentials_are_in_the_objects_that_need_them_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_are_in_those_objects_only(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main(simulation: Simulation) -> None:
         stores = MemoryStores()
         tenants = (ALICE, BOB)

@@ -104,7 +104,7 @@ def test_recreated_infrastructure_has_same_endpoint(how: str) -> None:
 
 
 @pytest.mark.soak
-def test_infrastructure_that_somebody_makes_again_by_hand_loses_nothing_that_was_stored() -> None:
+def test_infrastructure_made_by_hand_loses_no_data() -> None:
     async def story(env: ManagedEnvironment) -> None:
         nodes = {one.name: one.metadata.uid for one in (await (await env.workload()).list(NODE)).items}
         await lose_infrastructure(env)
@@ -160,7 +160,7 @@ def test_cluster_of_deleted_control_plane_is_recreated() -> None:
 
 
 @pytest.mark.soak
-def test_nothing_is_changed_in_a_cluster_whose_control_plane_is_lost() -> None:
+def test_lost_control_plane_stops_every_change() -> None:
     async def story(env: ManagedEnvironment) -> None:
         where = (KubeadmControlPlane.resource, GARDEN.name, SYSTEM_NAMESPACE)
         await env.client.delete(*where)

@@ -37,7 +37,7 @@ async def client_of(kubeconfig: Path, name: str) -> AsyncIterator[Client]:
         await client.close()
 
 
-async def test_a_garden_and_its_seeds_are_served_until_a_seed_loses_its_power(tmp_path: Path) -> None:
+async def test_garden_serves_until_a_seed_loses_power(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     settings = quick_settings()
     async with (

@@ -48,7 +48,7 @@ IN_NAMESPACE = ("-n", "garden-dev")
     G47="copies with them",
     G48="with the Secret of the BackupEntry",
 )
-def test_a_shoot_survives_the_loss_of_its_seed_and_moves_back() -> None:
+def test_shoot_survives_a_lost_seed_and_moves_back() -> None:
     settings = quick_settings(random_keys=False)
 
     async def story(simulation: virtual.Simulation) -> None:
@@ -84,7 +84,7 @@ def test_a_shoot_survives_the_loss_of_its_seed_and_moves_back() -> None:
 
 
 @pytest.mark.soak
-def test_a_shoot_falls_asleep_without_machines_and_wakes_up_with_its_data() -> None:
+def test_shoot_hibernates_and_wakes_up_with_its_data() -> None:
     async def story(simulation: virtual.Simulation) -> None:
         settings = quick_settings(random_keys=False)
         async with Garden.run_with(simulation.clock, simulation.random, ["east", "west"], settings) as garden:

@@ -35,7 +35,7 @@ def watching(env: LocalEnvironment, *arguments: str) -> Iterator[Iterator[str]]:
 
 
 @pytest.mark.soak
-def test_the_tree_of_a_cluster_that_is_well_is_short_and_can_be_long(env: LocalEnvironment) -> None:
+def test_tree_of_a_healthy_cluster_is_short(env: LocalEnvironment) -> None:
     assert env.apply(EXAMPLE).code == 0
     result = env.espalier("describe", "cluster", "garden").out
     first, release, ready = result.splitlines()[:3]
@@ -74,7 +74,7 @@ def test_blocking_problem_of_cluster_stands_on_top(env: LocalEnvironment) -> Non
 
 @pytest.mark.demand("L37")
 @pytest.mark.soak
-def test_a_watch_prints_a_line_for_each_change_and_none_for_getting_older(env: LocalEnvironment) -> None:
+def test_watch_prints_changes_but_no_ageing(env: LocalEnvironment) -> None:
     with (
         watching(env, "get", "clusters", "-w") as lines,
         watching(env, "get", "clusters", "-w", "-o", "json") as documents,
@@ -99,7 +99,7 @@ def test_one_object_is_of_one_namespace(env: LocalEnvironment) -> None:
 
 
 @pytest.mark.soak
-def test_each_step_of_an_in_place_upgrade_is_shown_while_it_lasts(env: LocalEnvironment, tmp_path: Path) -> None:
+def test_steps_of_an_in_place_upgrade_are_shown(env: LocalEnvironment, tmp_path: Path) -> None:
     in_place = "upgradeRolloutStrategy:\n      type: InPlace"
     old = EXAMPLE.replace("garden", "terrace").replace("count: 1\n", f"count: 1\n    {in_place}\n")
     old = old.replace("- count: 2\n", f"- count: 2\n    {in_place}\n")

@@ -71,7 +71,7 @@ def of(conditions: Sequence[Condition], type_: str) -> tuple[str, str, str]:
     return found.status, found.reason, found.message
 
 
-def test_an_upgrade_waits_for_a_budget_names_it_and_goes_on_without_it() -> None:
+def test_upgrade_names_the_budget_that_it_waits_for() -> None:
     async def story(env: ManagedEnvironment, workload: Client) -> None:
         await forbid(workload)
         await env.change(kubernetesVersion="1.36")
@@ -116,7 +116,7 @@ def test_a_drain_that_lasts_too_long_is_given_up() -> None:
 
 
 @pytest.mark.soak
-def test_pods_move_before_their_node_goes_and_never_fall_below_their_budget() -> None:
+def test_pods_move_ahead_and_keep_their_budget() -> None:
     async def story(env: ManagedEnvironment, workload: Client) -> None:
         spec = {"maxUnavailable": 1, "selector": {"matchLabels": LABELS}}
         await workload.create(POD_DISRUPTION_BUDGET, made("PodDisruptionBudget", "policy/v1", spec))

@@ -111,7 +111,7 @@ async def until_said(env: ManagedEnvironment, *, status: str, text: str = "", se
 
 @pytest.mark.demand("I33")
 @pytest.mark.soak
-def test_whatever_is_edited_is_named_by_object_and_field_and_brought_back_on_demand() -> None:
+def test_edits_are_named_by_field_reverted_on_demand() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         before = await machines(env.client)
         assert said_of(await env.until_ready()).status == "True"
@@ -148,7 +148,7 @@ def _contains(live: object, part: object) -> bool:
 
 
 @pytest.mark.soak
-def test_a_deleted_object_is_missing_and_comes_back_while_drift_is_corrected() -> None:
+def test_deleted_object_is_missing_until_corrected() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         before = await machines(env.client)
         await env.client.delete(MachineHealthCheck.resource, "garden-kcp-unhealthy", SYSTEM_NAMESPACE)
@@ -166,7 +166,7 @@ def test_a_deleted_object_is_missing_and_comes_back_while_drift_is_corrected() -
 
 @pytest.mark.demand("I17")
 @pytest.mark.soak
-def test_edited_machine_templates_are_reverted_only_on_request() -> None:
+def test_edited_templates_are_reverted_on_request_only() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         changed = {"spec": {"kubeadmConfigSpec": {"clusterConfiguration": {"imageRepository": "example.com/mine"}}}}
         await edit(env, KubeadmControlPlane.resource, "garden", changed)
@@ -191,7 +191,7 @@ def test_edited_machine_templates_are_reverted_only_on_request() -> None:
 
 
 @pytest.mark.demand("I33")
-def test_an_edit_of_the_cni_in_the_workload_cluster_is_corrected_at_the_next_comparison() -> None:
+def test_edited_cni_is_corrected_at_next_comparison() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         workload = await env.workload()
         image = {"name": "kindnet-cni", "image": "example.com/mine:1"}
@@ -247,7 +247,7 @@ def test_patch_is_offered_and_applied_by_consent_alone() -> None:
 
 
 @pytest.mark.soak
-def test_without_layers_nothing_is_compared_and_nothing_is_said() -> None:
+def test_nothing_is_compared_without_layers() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         cluster = await env.until_ready()
         assert names.SYNCED not in {one.type for one in cluster.status.conditions}
@@ -264,7 +264,7 @@ def test_without_layers_nothing_is_compared_and_nothing_is_said() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("varies", sampled([False, True], 1), ids=["one value", "another value each time"])
-def test_repeated_edits_are_corrected_less_and_less_often_and_reported(varies: bool) -> None:
+def test_repeated_edits_are_corrected_less_often(varies: bool) -> None:
     """Two programs that each want their way would else write as fast as they can, and for ever."""
 
     async def tell(env: ManagedEnvironment) -> None:

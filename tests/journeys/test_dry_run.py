@@ -58,7 +58,7 @@ async def machines(management: Management) -> set[str]:
 
 @pytest.mark.demand(L56="nothing differs afterwards")
 @pytest.mark.soak
-async def test_a_server_side_dry_run_warns_of_the_effects_of_a_change(
+async def test_dry_run_warns_of_the_effects_of_a_change(
     starting: AbstractAsyncContextManager[Management], tmp_path: Path
 ) -> None:
     async with starting as management:
@@ -106,7 +106,7 @@ async def test_a_server_side_dry_run_warns_of_the_effects_of_a_change(
 
 @pytest.mark.soak
 @pytest.mark.embedded
-def test_a_review_that_somebody_made_up_learns_nothing_of_a_cluster() -> None:
+def test_forged_review_learns_nothing_of_a_cluster() -> None:
     """The webhooks' port answers whoever reaches it; who is none of the API servers doesn't know the Cluster's uid."""
 
     async def main(simulation: Simulation) -> None:

@@ -28,7 +28,7 @@ ARCHIVES = sorted((Path(__file__).parents[1] / "stored" / "every_provider").glob
 
 @pytest.mark.soak
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda archive: archive.name.partition(".")[0])
-def test_an_earlier_builds_clusters_of_every_provider_are_left_as_they_are(archive: Path, tmp_path: Path) -> None:
+def test_clusters_of_earlier_builds_stay_as_they_are(archive: Path, tmp_path: Path) -> None:
     stored = unpack(archive, tmp_path)
 
     async def main(simulation: Simulation) -> None:

@@ -81,7 +81,7 @@ async def test_a_demo_removes_its_keys(tmp_path: Path, demo: str, number: signal
 
 
 @pytest.mark.parametrize("demo", sampled(DEMOS, 1))
-async def test_a_demo_whose_terminal_is_closed_removes_its_keys(tmp_path: Path, demo: str) -> None:
+async def test_closed_terminal_removes_the_keys_of_a_demo(tmp_path: Path, demo: str) -> None:
     ours, theirs = pty.openpty()
     process = begin(tmp_path, DEMOS[demo], theirs)
     os.close(theirs)

@@ -31,7 +31,7 @@ NAMES = sorted(path.stem for path in EXAMPLES.glob("*.yaml") if MANAGED in path.
 
 
 @pytest.mark.parametrize("name", sampled(NAMES, 7))
-def test_an_example_becomes_a_cluster_that_can_be_described_and_deleted(env: LocalEnvironment, name: str) -> None:
+def test_example_becomes_a_cluster_and_is_deleted(env: LocalEnvironment, name: str) -> None:
     text = (EXAMPLES / f"{name}.yaml").read_text()
     asyncio.run(put_hardware(env))
     made = env.espalier(

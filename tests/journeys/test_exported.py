@@ -29,7 +29,7 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 @pytest.mark.soak
 @pytest.mark.parametrize("when", sampled(["settled", "upgrading", "creating"], 1))
-def test_a_cluster_exported_at_any_time_can_be_created_again_after_its_deletion(when: str) -> None:
+def test_exported_cluster_can_be_created_again(when: str) -> None:
     async def main(simulation: Simulation) -> None:
         async with managed_environment(simulation.clock) as env:
             await env.apply(kubernetesVersion="1.35")
@@ -51,7 +51,7 @@ def test_a_cluster_exported_at_any_time_can_be_created_again_after_its_deletion(
 
 
 @pytest.mark.soak
-def test_a_cluster_of_another_management_cluster_is_not_made_a_second_time() -> None:
+def test_cluster_of_another_manager_is_made_once() -> None:
     """Its machines may be running there."""
 
     async def main(simulation: Simulation) -> None:
@@ -72,7 +72,7 @@ def test_a_cluster_of_another_management_cluster_is_not_made_a_second_time() -> 
     run(main, epoch=EPOCH, seed=1)
 
 
-def test_a_cluster_whose_objects_were_left_behind_takes_them_over_again() -> None:
+def test_cluster_adopts_its_remaining_objects() -> None:
     """Somebody took the finalizer away: all that was made is there, and the exported Cluster fits it."""
 
     async def main(simulation: Simulation) -> None:
@@ -95,7 +95,7 @@ def test_a_cluster_whose_objects_were_left_behind_takes_them_over_again() -> Non
 
 
 @pytest.mark.soak
-def test_a_cluster_that_is_none_says_so_and_goes_on_once_it_is_one() -> None:
+def test_invalid_cluster_says_so_until_it_is_valid() -> None:
     """Another schema than ours let it pass: that of an earlier or later manager, or of somebody's hand."""
 
     async def main(simulation: Simulation) -> None:

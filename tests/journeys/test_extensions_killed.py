@@ -29,7 +29,7 @@ PLACES = [(first, after) for first in range(1, FAR + 1) for after in (False, Tru
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("first", "after"), sampled(PLACES, 9))
-def test_programs_killed_throughout_the_life_of_a_shoot_go_on(first: int, after: bool) -> None:
+def test_killed_programs_of_a_shoot_go_on(first: int, after: bool) -> None:
     async def main(simulation: virtual.Simulation) -> None:
         killer = Killer()
         async with garden(simulation, wrap=killer, delay=0.5, with_cloud=True, has_clients=True) as world:

@@ -59,7 +59,7 @@ def reason(cluster: Cluster, type_: str) -> str:
 
 
 @pytest.mark.soak
-def test_etcd_is_made_before_the_control_plane_which_gets_its_endpoints() -> None:
+def test_etcd_precedes_the_control_plane() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(externalEtcdConfiguration=THREE)
         waiting = await env.until(lambda one: "waiting for external etcd" in str(one.status.conditions))
@@ -81,7 +81,7 @@ def test_etcd_is_made_before_the_control_plane_which_gets_its_endpoints() -> Non
 
 
 @pytest.mark.soak
-def test_another_etcd_is_there_before_the_control_plane_is_replaced() -> None:
+def test_new_etcd_precedes_a_new_control_plane() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(externalEtcdConfiguration=THREE, kubernetesVersion="1.34")
         await env.until_ready()
@@ -107,7 +107,7 @@ def test_another_etcd_is_there_before_the_control_plane_is_replaced() -> None:
 
 
 @pytest.mark.soak
-def test_a_cluster_goes_with_its_etcd_after_its_control_plane() -> None:
+def test_cluster_goes_with_its_etcd() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(externalEtcdConfiguration={"count": 1})
         await env.until_ready()
@@ -122,7 +122,7 @@ def test_a_cluster_goes_with_its_etcd_after_its_control_plane() -> None:
     journey(tell)
 
 
-def test_stock_cluster_api_is_refused_by_name_until_the_other_build_is_there() -> None:
+def test_etcd_on_stock_cluster_api_is_refused_by_name() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         whole = crd_of(capi.Cluster)
         definition = copy.deepcopy(whole)
@@ -141,7 +141,7 @@ def test_stock_cluster_api_is_refused_by_name_until_the_other_build_is_there() -
 
 
 @pytest.mark.soak
-def test_a_plan_says_that_another_etcd_replaces_the_control_plane() -> None:
+def test_plan_tells_that_etcd_replaces_control_planes() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(externalEtcdConfiguration=THREE)
         await env.until_ready()
@@ -184,7 +184,7 @@ async def until_etcd_changes(env: ManagedEnvironment) -> None:
 
 
 @pytest.mark.soak
-def test_a_pause_that_somebody_sets_while_etcd_changes_stays() -> None:
+def test_users_pause_stays_while_etcd_changes() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(externalEtcdConfiguration=THREE, kubernetesVersion="1.34")
         await env.until_ready()
@@ -219,7 +219,7 @@ def test_a_cluster_is_deleted_while_its_etcd_changes() -> None:
 
 
 @pytest.mark.soak
-def test_a_change_that_is_taken_back_before_etcd_was_written_leaves_nothing_behind() -> None:
+def test_change_reverted_before_etcd_leaves_nothing() -> None:
     async def main(simulation: Simulation) -> None:
         faults = NoEtcd()
         async with managed_environment(simulation.clock, wrap=faults) as env:
@@ -244,7 +244,7 @@ def test_a_change_that_is_taken_back_before_etcd_was_written_leaves_nothing_behi
 
 
 @pytest.mark.soak
-def test_a_plan_counts_machines_of_etcd_and_they_are_those_that_go() -> None:
+def test_plan_counts_the_machines_of_etcd_that_go() -> None:
     async def warnings_of(env: ManagedEnvironment, manifest: Tree) -> list[str]:
         said: list[str] = []
         asking = Client(InProcessTransport(env.server), user_agent="dry-run", on_warning=said.append)

@@ -208,7 +208,7 @@ def test_these_are_all_kinds_that_the_manager_writes(written: list[Kind]) -> Non
         if kind[1] not in ONCE
     ],
 )
-def test_a_writer_who_undoes_what_we_write_makes_few_writes_a_minute_and_no_harm(kind: Kind) -> None:
+def test_opposing_writer_causes_few_writes_a_minute(kind: Kind) -> None:
     async def main(simulation: Simulation) -> None:
         fighter = Fighter(kind)
         loop = asyncio.get_running_loop()

@@ -114,7 +114,7 @@ async def refused(client: Client, attempts: dict[str, Attempt], kinds: tuple[typ
 
 @pytest.mark.demand(L62="what it can't do")
 @pytest.mark.parametrize("namespaces", sampled([((),), (("default",),)], 0), ids=["all", "one"])
-async def test_the_managers_account_reads_no_secret_of_others_and_catches_nothing(
+async def test_account_of_the_manager_reads_no_other_secrets(
     control_plane: ControlPlane, tmp_path: Path, namespaces: tuple[str, ...]
 ) -> None:
     async with production(control_plane, tmp_path, namespaces) as management, manager(management) as thief:

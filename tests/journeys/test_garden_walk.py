@@ -45,6 +45,6 @@ def test_a_garden_survives_its_users_and_its_faults() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("number", range(1, 4))
-def test_a_garden_survives_its_users_and_its_faults_for_200_hours(number: int) -> None:
+def test_garden_survives_200_hours_of_users_and_faults(number: int) -> None:
     walk = walked(number, FULL)
     assert walk.done["move"] > 100

@@ -50,7 +50,7 @@ def tell(story: Callable[[World], Awaitable[None]], *seeds: str) -> None:
 
 
 @pytest.mark.soak
-def test_a_new_shoot_that_the_first_seed_can_not_have_gets_another_one() -> None:
+def test_new_shoot_gets_another_seed_after_a_failure() -> None:
     async def story(world: World) -> None:
         await world.patch_seed("a", OVERLAPPING)
         await world.create_shoot(seed=None)
@@ -60,7 +60,7 @@ def test_a_new_shoot_that_the_first_seed_can_not_have_gets_another_one() -> None
 
 
 @pytest.mark.soak
-def test_a_shoot_that_was_deleted_when_its_seed_was_lost_is_moved_to_be_deleted() -> None:
+def test_shoot_deleted_with_lost_seed_moves_to_delete() -> None:
     """Its gardenlet is to delete it, and never will; another one can, once it has the shoot."""
 
     async def story(world: World) -> None:
@@ -108,7 +108,7 @@ def test_seed_deleted_past_admission_loses_no_etcd(
     tell(story)
 
 
-def test_a_seed_is_deleted_once_its_cluster_is_rid_of_moved_shoots(
+def test_seed_is_deleted_once_moved_shoots_are_gone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its gardenlet loses its rights with the Seed, and could never remove them."""
@@ -234,7 +234,7 @@ async def replaced_states(user: GardenUser, states: dict[str, Any]) -> dict[str,
     return before
 
 
-def test_a_seed_whose_gardenlet_never_came_is_not_said_to_have_stopped() -> None:
+def test_seed_without_a_gardenlet_has_not_stopped() -> None:
     async def story(world: World) -> None:
         spec = (await world.client.get(Seed.resource, "a")).tree["spec"]
         await world.client.create(Seed.resource, {"metadata": {"name": "typo"}, "spec": spec})
@@ -304,7 +304,7 @@ MOMENTS = (
 
 @pytest.mark.often("backups are gone")
 @pytest.mark.parametrize("moment", MOMENTS, ids=lambda one: one.name)
-def test_a_shoot_that_was_half_deleted_when_its_seed_was_lost_is_deleted_by_the_next(moment: Moment) -> None:
+def test_half_deleted_shoot_is_deleted_by_next_seed(moment: Moment) -> None:
     """With real agents and extensions: the next seed neither waits for what the first one has deleted, nor creates
     it."""
 
@@ -389,7 +389,7 @@ def test_lost_destination_leaves_source_entry_to_next() -> None:
 
 
 @pytest.mark.parametrize("way_out", sampled(["migrate", "move"], 1))
-def test_an_infrastructure_deleted_in_its_seed_is_released_and_its_network_kept(way_out: str) -> None:
+def test_infrastructure_deleted_in_a_seed_is_released(way_out: str) -> None:
     async def main(simulation: virtual.Simulation) -> None:
         settings = quick_settings(random_keys=False)
         async with Garden.run_with(simulation.clock, simulation.random, ("a", "b"), settings) as made:
@@ -430,7 +430,7 @@ def creations(made: Garden) -> list[str]:
     return [str(one) for one in made.cloud.log.writes() if isinstance(one.call, Create)]
 
 
-def test_a_shoot_whose_project_was_lost_says_so_and_goes_on_when_it_is_back() -> None:
+def test_shoot_of_a_lost_project_waits_and_goes_on() -> None:
     """The Shoot does not change by any of it, and must not wait for the resync."""
     fruit = {"metadata": {"name": "fruit"}, "spec": {"namespace": NAMESPACE}}
 

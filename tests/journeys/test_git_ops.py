@@ -59,7 +59,7 @@ async def generations(env: ManagedEnvironment) -> int:
 @pytest.mark.demand(
     L43="that a cluster can be put under GitOps later, and no machine changes", I12="with the GitOps configuration"
 )
-def test_a_cluster_is_put_under_gitops_later_and_nothing_of_it_changes() -> None:
+def test_cluster_is_put_under_gitops_later_unchanged() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply()
         await env.until_ready()
@@ -169,7 +169,7 @@ def test_gitops_of_its_own_with_same_content_is_taken() -> None:
     journey(tell)
 
 
-def test_a_command_sends_nothing_of_a_cluster_with_other_gitops() -> None:
+def test_command_sends_no_cluster_with_other_gitops() -> None:
     """Its configuration would be written first, and the Cluster refused then."""
 
     async def tell(env: ManagedEnvironment) -> None:

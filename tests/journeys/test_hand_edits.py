@@ -260,7 +260,7 @@ ALWAYS: list[tuple[str, Moment]] = [
 ]
 
 
-def test_the_sweep_has_each_annotation_and_each_field_of_a_status() -> None:
+def test_sweep_has_every_annotation_and_status_field() -> None:
     assert {key for key, _, _ in ANNOTATIONS} == {key for key, _ in pages.metadata_of_shoots()[0]} - UNREAD
     for _, kind, fields in STATUSES:
         status = next(one for one in msgspec.structs.fields(kind) if one.name == "status").type
@@ -368,7 +368,7 @@ def test_an_edit_by_hand_ends_whole_or_with_its_remedy(what: str, moment: Moment
     assert end in ("whole", "not there, or refused") or (edit.annotation or edit.field) in end
 
 
-def test_lost_provider_status_is_restored_by_its_remedy() -> None:
+def test_lost_provider_status_is_restored_by_a_remedy() -> None:
     async def main(simulation: virtual.Simulation) -> None:
         async with garden(simulation, delay=0.5, with_cloud=True, has_clients=True) as world:
             await world.create_shoot(seed="a")

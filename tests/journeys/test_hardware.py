@@ -55,7 +55,7 @@ async def is_made(env: ManagedEnvironment) -> bool:
 
 
 @pytest.mark.soak
-def test_machines_take_hardware_and_others_take_what_they_release() -> None:
+def test_machines_take_released_hardware() -> None:
     async def story(env: ManagedEnvironment, forge: Forge) -> None:
         await forge.make()
         held = await hardware.holders(env.client)
@@ -72,7 +72,7 @@ def test_machines_take_hardware_and_others_take_what_they_release() -> None:
 
 
 @pytest.mark.soak
-def test_a_cluster_that_is_being_deleted_keeps_no_hardware_from_others() -> None:
+def test_deleting_cluster_keeps_no_hardware_for_itself() -> None:
     """Something else keeps the Cluster, which would be served first."""
 
     async def story(env: ManagedEnvironment, forge: Forge) -> None:
@@ -93,7 +93,7 @@ def test_a_cluster_that_is_being_deleted_keeps_no_hardware_from_others() -> None
 
 @pytest.mark.demand(L23="hardware")
 @pytest.mark.soak
-def test_a_cluster_without_enough_hardware_is_not_begun_and_goes_on_when_there_is() -> None:
+def test_cluster_waits_for_enough_hardware() -> None:
     async def story(env: ManagedEnvironment, forge: Forge) -> None:
         forge.spec["workerNodeGroupConfigurations"][0]["count"] = 2
         await apply(forge)
@@ -114,7 +114,7 @@ def test_a_cluster_without_enough_hardware_is_not_begun_and_goes_on_when_there_i
 
 
 @pytest.mark.soak
-def test_a_cluster_is_not_scaled_beyond_the_hardware_and_runs_on() -> None:
+def test_cluster_is_not_scaled_beyond_its_hardware() -> None:
     async def story(env: ManagedEnvironment, forge: Forge) -> None:
         await forge.make()
         before = await env.machine_names("forge")
@@ -136,7 +136,7 @@ def test_a_cluster_is_not_scaled_beyond_the_hardware_and_runs_on() -> None:
 
 @pytest.mark.demand(U3="on bare metal a rolling upgrade asks for spare hardware and one in place does not")
 @pytest.mark.soak
-def test_a_rolling_upgrade_needs_spare_hardware_and_one_in_place_none() -> None:
+def test_only_rolling_upgrades_need_spare_hardware() -> None:
     async def story(env: ManagedEnvironment, forge: Forge) -> None:
         await forge.make()
         before = await env.machine_names("forge")
@@ -180,7 +180,7 @@ FAULTS: dict[str, tuple[str, Tree, str]] = {
 @pytest.mark.demand(L24="Hardware")
 @pytest.mark.soak
 @pytest.mark.parametrize("fault", sampled(FAULTS, 0, 3))
-def test_a_fault_of_hardware_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: str) -> None:
+def test_fault_of_hardware_is_named_then_it_goes_on(fault: str) -> None:
     name, spec, message = FAULTS[fault]
 
     async def story(env: ManagedEnvironment, forge: Forge) -> None:
@@ -226,7 +226,7 @@ def test_bmc_without_password_or_out_of_reach_is_named() -> None:
     tell(story, hardware.rack())
 
 
-def test_addresses_of_clusters_are_not_those_of_hardware() -> None:
+def test_addresses_of_clusters_differ_from_hardware() -> None:
     async def story(env: ManagedEnvironment, forge: Forge) -> None:
         forge.spec["controlPlaneConfiguration"]["endpoint"]["host"] = "10.9.2.1"
         await apply(forge)
@@ -242,7 +242,7 @@ def test_addresses_of_clusters_are_not_those_of_hardware() -> None:
 
 
 @pytest.mark.soak
-def test_a_tenant_gets_no_hardware_of_others_and_reads_no_names_of_it() -> None:
+def test_tenant_gets_and_reads_no_hardware_of_others() -> None:
     async def story(env: ManagedEnvironment, forge: Forge) -> None:
         await forge.make()
         theirs = Forge(env)
@@ -277,7 +277,7 @@ def test_a_tenant_gets_no_hardware_of_others_and_reads_no_names_of_it() -> None:
     tell(story, hardware.rack())
 
 
-def test_two_machine_configs_of_a_cluster_share_no_hardware_by_chance() -> None:
+def test_two_configs_of_a_cluster_share_no_hardware() -> None:
     async def story(env: ManagedEnvironment, forge: Forge) -> None:
         config = of(forge.trees, MACHINES, "forge")
         del config["hardwareSelector"]
@@ -292,7 +292,7 @@ def test_two_machine_configs_of_a_cluster_share_no_hardware_by_chance() -> None:
 
 
 @pytest.mark.soak
-def test_without_tinkerbell_its_clusters_wait_and_say_so() -> None:
+def test_clusters_wait_without_tinkerbell() -> None:
     name = "hardware.tinkerbell.org"
 
     async def story(env: ManagedEnvironment, forge: Forge) -> None:
@@ -311,7 +311,7 @@ def test_without_tinkerbell_its_clusters_wait_and_say_so() -> None:
 
 
 @pytest.mark.soak
-def test_a_settled_cluster_makes_no_write_and_no_fault_holds_it_up() -> None:
+def test_settled_cluster_writes_nothing_despite_faults() -> None:
     async def story(env: ManagedEnvironment, forge: Forge) -> None:
         await forge.make()
         await asyncio.sleep(CALM)

@@ -23,9 +23,7 @@ pytestmark = pytest.mark.envtest
 FORBIDDEN = 403
 
 
-async def test_a_manager_registers_its_hooks_with_the_rights_that_it_was_given_and_answers(
-    control_plane: ControlPlane, tmp_path: Path
-) -> None:
+async def test_manager_registers_hooks_with_its_given_rights(control_plane: ControlPlane, tmp_path: Path) -> None:
     since = control_plane.audit_log.stat().st_size
     async with production(control_plane, tmp_path, in_place=FrontEnd.HOOKS) as management:
         extensions = management.caches.of(ExtensionConfig.resource)

@@ -76,7 +76,7 @@ OFTEN = CASES.index((KINDS[1], "status", "null"))
 
 
 @pytest.mark.parametrize(("kind", "field", "value"), sampled(CASES, OFTEN))
-def test_nothing_in_a_cluster_s_objects_makes_a_reconcile_panic(kind: str, field: str, value: str) -> None:
+def test_object_of_a_cluster_makes_no_reconcile_panic(kind: str, field: str, value: str) -> None:
     key, taken = key_of(kind), 0
     made = settled(kind)
     store, stores = made.opened()

@@ -33,7 +33,7 @@ async def claim(world: World, status: Tree) -> None:
     )
 
 
-def test_a_seed_that_was_never_heard_is_not_made_to_look_alive_by_another_one() -> None:
+def test_silent_seed_is_not_shown_alive_by_another() -> None:
     """RBAC has no names for creations: a Lease of the name would also keep the seed's own gardenlet from taking it."""
 
     async def main(simulation: virtual.Simulation) -> None:
@@ -58,7 +58,7 @@ async def settled(world: World) -> Shoot:
 
 
 @pytest.mark.soak
-def test_a_shoot_that_claims_to_be_another_one_moves_nothing_of_it() -> None:
+def test_forged_identity_of_a_shoot_moves_nothing() -> None:
     """Its status is its gardenlet's to write: name and identity in it may be those of another seed's shoot."""
 
     async def story(world: World) -> None:
@@ -91,7 +91,7 @@ def test_a_shoot_that_claims_to_be_another_one_moves_nothing_of_it() -> None:
 @pytest.mark.parametrize(
     ("seed", "status"), sampled([("b", {}), ("a", {"technicalID": "shoot--dev--apple", "uid": "twin"})], 1)
 )
-def test_two_shoots_with_one_technical_id_do_not_touch_each_others_objects(seed: str, status: Tree) -> None:
+def test_equal_technical_ids_keep_shoots_apart(seed: str, status: Tree) -> None:
     """Project `dev` has namespace `garden-dev`, and a namespace `dev` without any Project is taken for the same one."""
 
     async def story(world: World) -> None:

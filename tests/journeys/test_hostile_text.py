@@ -197,7 +197,7 @@ def test_a_program_that_reads_gets_what_is_there(
     assert told == HOSTILE
 
 
-def test_progress_prints_markup_literally_and_no_control_characters() -> None:
+def test_progress_prints_markup_literally() -> None:
     paper = io.StringIO()
     with Progress(Console(file=paper, width=4000)) as progress:
         progress.wait(HOSTILE)

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.embedded
 
 
 @pytest.mark.demand("U1", "U3", "U5", "U8", "U9", "U13", "U23", "U28", "U29")
-def test_a_cluster_without_spare_hardware_is_upgraded_in_place() -> None:
+def test_cluster_without_spare_hardware_is_upgraded() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
         sets = [one.metadata.uid for one in (await env.client.list(MachineSet.resource, SYSTEM_NAMESPACE)).items]
@@ -60,7 +60,7 @@ def test_a_cluster_without_spare_hardware_is_upgraded_in_place() -> None:
 
 
 @pytest.mark.demand("U19", "U20", "U21", "U22", "U31")
-def test_objects_of_cluster_api_say_afterwards_what_was_reached() -> None:
+def test_objects_of_cluster_api_tell_what_was_reached() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         await env.change(kubernetesVersion="1.36")
         await env.until_ready()
@@ -93,7 +93,7 @@ def test_objects_of_cluster_api_say_afterwards_what_was_reached() -> None:
 
 
 @pytest.mark.demand("U15", "U16", "U17", "U30", "U33", "U39", U74="one node after the other")
-def test_control_plane_nodes_go_one_by_one_and_before_all_workers() -> None:
+def test_control_plane_nodes_precede_workers_singly() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         planes = [one.name for one in await machines(env, control_plane=True)]
         workers = {one.name for one in await machines(env, control_plane=False)}
@@ -114,7 +114,7 @@ def test_control_plane_nodes_go_one_by_one_and_before_all_workers() -> None:
 
 @pytest.mark.demand("U56")
 @pytest.mark.soak
-def test_workers_that_wait_for_the_control_plane_are_not_told_to_be_replaced() -> None:
+def test_waiting_workers_are_not_marked_for_removal() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         upgraders.hanging.add(((await machines(env, control_plane=True))[0].name, "kubeadm-upgrader"))
         await env.change(kubernetesVersion="1.36")

@@ -184,7 +184,7 @@ def test_the_cluster_is_deleted(where: tuple[str, Moment], *, worker: bool) -> N
 @pytest.mark.demand("U15")
 @pytest.mark.soak
 @pytest.mark.parametrize("where", MOMENTS, ids=str)
-def test_somebody_writes_node_upgrades_for_the_other_control_plane_nodes(where: tuple[str, Moment]) -> None:
+def test_node_upgrades_for_other_nodes_can_be_written(where: tuple[str, Moment]) -> None:
     """Both writers want the same; the watcher sees to it that never two nodes are in work."""
 
     async def write(env: ManagedEnvironment, _upgraders: Upgraders, node: str) -> None:
@@ -257,7 +257,7 @@ def test_its_annotation_is_removed(where: tuple[str, Moment], *, worker: bool) -
 
 @pytest.mark.soak
 @pytest.mark.parametrize("worker", sampled([False, True], 0))
-def test_its_annotation_is_removed_and_its_machines_are_to_be_replaced_then(*, worker: bool) -> None:
+def test_its_removed_annotation_marks_for_replacement(*, worker: bool) -> None:
     """Annotations that were written anew stand in nobody's way."""
 
     async def remove(env: ManagedEnvironment, upgraders: Upgraders, node: str) -> None:

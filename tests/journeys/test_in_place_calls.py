@@ -30,7 +30,7 @@ WORKLOAD = {
 
 
 @pytest.mark.soak
-def test_each_node_that_is_upgraded_costs_these_calls_and_no_others() -> None:
+def test_upgraded_node_costs_these_calls_only() -> None:
     """But for pods nothing is read: watches tell the rest, and they are the same for one node and for a hundred."""
     found = bill()
     both = {**MANAGEMENT, **WORKLOAD}

@@ -47,7 +47,7 @@ def reasons(*names: str) -> Callable[[Tree], bool]:
 
 
 @pytest.mark.soak
-def test_a_pod_that_can_not_pull_its_image_gets_the_corrected_one() -> None:
+def test_pod_without_its_image_gets_the_corrected_one() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await in_place.machines(env, control_plane=False))[0].name
         pulling = await stuck_in_pulling(env, upgraders, worker)
@@ -79,7 +79,7 @@ async def stuck_in_pulling(env: ManagedEnvironment, upgraders: Upgraders, worker
 
 
 @pytest.mark.soak
-def test_a_step_that_failed_is_begun_anew_with_the_corrected_image() -> None:
+def test_failed_step_restarts_with_a_corrected_image() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await in_place.machines(env, control_plane=False))[0].name
         upgraders.failing[worker, "components-copier"] = "the upgrader image has Kubernetes v1.30.0"
@@ -151,7 +151,7 @@ def test_new_node_is_noted_despite_edited_spec(container: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("when", sampled(["while a step runs", "after a step failed"], 0))
-def test_no_right_stays_in_a_cluster_when_a_machine_goes_in_the_middle(when: str) -> None:
+def test_no_right_stays_when_a_machine_goes_midway(when: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await in_place.machines(env, control_plane=False))[0].name
         if when == "while a step runs":
@@ -241,7 +241,7 @@ def test_upgrade_by_hand_is_taken_up_without_conflict(kind: str) -> None:
 
 
 @pytest.mark.soak
-def test_a_retry_makes_a_pod_anew_that_can_not_begin_its_next_step() -> None:
+def test_retry_replaces_a_pod_that_can_not_continue() -> None:
     """Steps before it have run; what it needs, a Secret for example, is made with the next pod."""
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:

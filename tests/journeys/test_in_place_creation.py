@@ -43,9 +43,7 @@ def creation(
     ("seconds", "control_planes"),
     sampled([(0.05, 1), (0.5, 1), (0.8, 1), (1.0, 1), (1.5, 1), (0.2, 3), (1.2, 3)], 3),
 )
-def test_a_version_that_is_changed_during_the_creation_is_brought_in_place_after_it(
-    seconds: float, control_planes: int
-) -> None:
+def test_version_changed_in_creation_follows_in_place(seconds: float, control_planes: int) -> None:
     async def story(env: ManagedEnvironment) -> None:
         await asyncio.sleep(seconds)
         before = {one.name for one in await machines(env)}
@@ -58,7 +56,7 @@ def test_a_version_that_is_changed_during_the_creation_is_brought_in_place_after
     creation(story, control_planes=control_planes)
 
 
-def test_the_cluster_says_that_the_new_version_waits_for_its_creation() -> None:
+def test_cluster_tells_that_its_new_version_waits() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await asyncio.sleep(0.5)
         await env.change(kubernetesVersion="1.36")
@@ -73,7 +71,7 @@ def test_the_cluster_says_that_the_new_version_waits_for_its_creation() -> None:
 
 
 @pytest.mark.soak
-def test_a_version_that_was_changed_during_the_creation_can_be_taken_back_before_its_end() -> None:
+def test_version_changed_in_creation_can_be_reverted() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await asyncio.sleep(0.5)
         await env.change(kubernetesVersion="1.36")
@@ -101,7 +99,7 @@ def test_a_rollout_by_replacement_need_not_wait() -> None:
 
 
 @pytest.mark.soak
-def test_a_creation_paused_by_an_earlier_manager_goes_on_when_the_version_is_reverted() -> None:
+def test_paused_creation_goes_on_when_reverted() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await asyncio.sleep(0.5)
         await env.change(kubernetesVersion="1.36")

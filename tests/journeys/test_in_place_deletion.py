@@ -80,9 +80,7 @@ MOMENTS = [
     sampled([(*moment, owners) for owners in ("in order", "at once") for moment in MOMENTS], 1),
     ids=lambda one: getattr(one, "value", one),
 )
-def test_a_cluster_that_is_deleted_in_the_middle_is_not_asked_after_once_it_is_gone(
-    node: str, container: str, moment: Moment, owners: str
-) -> None:
+def test_deleted_cluster_is_not_asked_any_more(node: str, container: str, moment: Moment, owners: str) -> None:
     """Control plane and worker node groups go when Cluster API is done with them; or before anybody saw them go."""
     asked = Asked()
 
@@ -113,7 +111,7 @@ def test_a_cluster_that_is_deleted_in_the_middle_is_not_asked_after_once_it_is_g
 
 
 @pytest.mark.soak
-def test_a_cluster_is_not_followed_once_its_upgrade_is_over() -> None:
+def test_cluster_is_not_followed_after_its_upgrade() -> None:
     async def story(env: ManagedEnvironment, _: Upgraders) -> None:
         await env.change(kubernetesVersion="1.36")
         await env.until(lambda one: bool(followed()))
@@ -125,7 +123,7 @@ def test_a_cluster_is_not_followed_once_its_upgrade_is_over() -> None:
 
 
 @pytest.mark.soak
-def test_an_owner_deleted_before_its_upgrade_began_is_not_followed() -> None:
+def test_deleted_owner_is_not_followed() -> None:
     async def story(env: ManagedEnvironment, _: Upgraders) -> None:
         live = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
         for name in ("lost", "other"):
@@ -144,7 +142,7 @@ def test_an_owner_deleted_before_its_upgrade_began_is_not_followed() -> None:
     in_place.journey(story)
 
 
-def test_an_upgrade_that_is_said_to_be_of_another_cluster_has_the_first_one_left() -> None:
+def test_upgrade_of_a_wrong_cluster_leaves_the_first() -> None:
     async def story(env: ManagedEnvironment, _: Upgraders) -> None:
         spec = {"machine": {"name": "nobody"}, "kubernetesVersion": in_place.NEW, "nodeType": "Worker"}
         metadata = {"name": "by-hand", "namespace": SYSTEM_NAMESPACE, "labels": {CLUSTER_NAME_LABEL: "one"}}

@@ -58,7 +58,7 @@ def each_goes_on(recording: Recording, chosen: Iterable[int], *, outage: float =
 @pytest.mark.demand("U15", "U68")
 @pytest.mark.soak
 @pytest.mark.parametrize("share", [0, *(pytest.param(share, marks=pytest.mark.soak) for share in range(1, SHARES))])
-def test_a_manager_that_died_after_any_write_is_followed_by_one_that_ends_the_upgrade(share: int) -> None:
+def test_killed_manager_is_succeeded_in_an_upgrade(share: int) -> None:
     recording = undisturbed(1, 1)
     assert len(moments(recording)) > 60
     each_goes_on(recording, moments(recording)[share::SHARES])
@@ -66,14 +66,14 @@ def test_a_manager_that_died_after_any_write_is_followed_by_one_that_ends_the_up
 
 @pytest.mark.soak
 @pytest.mark.parametrize("first", sampled([0, 30, 60], 0))
-def test_the_same_holds_for_three_control_plane_nodes_and_two_workers(first: int) -> None:
+def test_the_same_for_three_nodes_and_two_workers(first: int) -> None:
     recording = undisturbed(3, 2)
     each_goes_on(recording, moments(recording)[first :: 1 if EXPLORES else 90])
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("first", sampled([0, 12, 24], 0))
-def test_the_same_holds_when_the_next_manager_can_not_reach_the_workload_cluster(first: int) -> None:
+def test_the_same_without_reaching_workload_cluster(first: int) -> None:
     recording = undisturbed(1, 1)
     each_goes_on(recording, moments(recording)[first :: 1 if EXPLORES else 36], outage=OUTAGE)
 
@@ -82,9 +82,7 @@ def test_the_same_holds_when_the_next_manager_can_not_reach_the_workload_cluster
 @pytest.mark.soak
 @pytest.mark.parametrize("loss", Loss)
 @pytest.mark.parametrize(("machines", "begins"), sampled([((1, 1), 1), ((1, 1), 2), ((3, 2), 1)], 0))
-def test_a_write_that_is_lost_or_whose_answer_is_lost_is_made_good(
-    machines: tuple[int, int], begins: int, loss: Loss
-) -> None:
+def test_lost_write_or_answer_is_made_good(machines: tuple[int, int], begins: int, loss: Loss) -> None:
     """Of each upgrade every so manieth, beginning with another one each time; exploring, one alone."""
     kept, count = ready_cluster(*machines), len(undisturbed(*machines).marked)
     every, step = (6, 2) if machines == (1, 1) else (40, 40)

@@ -55,7 +55,7 @@ async def outdated_worker(env: ManagedEnvironment) -> Object:
 
 
 @pytest.mark.soak
-def test_machines_are_annotated_for_the_hooks_and_never_more_than_requested() -> None:
+def test_machines_are_annotated_for_hooks_as_requested() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         control_plane = (await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)).tree
         group = (await env.client.get(MachineDeployment.resource, "garden-md-0", SYSTEM_NAMESPACE)).tree
@@ -67,7 +67,7 @@ def test_machines_are_annotated_for_the_hooks_and_never_more_than_requested() ->
 
 
 @pytest.mark.soak
-def test_every_machine_is_updated_by_a_node_upgrade_that_goes_when_cluster_api_took_note() -> None:
+def test_node_upgrade_for_hooks_goes_once_noted() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
         seen = await everything(env, kubernetesVersion="1.36")
@@ -84,7 +84,7 @@ def test_every_machine_is_updated_by_a_node_upgrade_that_goes_when_cluster_api_t
 
 @pytest.mark.demand("U11")
 @pytest.mark.parametrize("resource", sampled([(KubeadmControlPlane.resource,), (MachineDeployment.resource,)], 0))
-def test_the_annotation_of_the_other_way_set_by_hand_begins_nothing_and_an_event_says_why(resource: Resource) -> None:
+def test_annotation_of_the_other_way_begins_nothing(resource: Resource) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         (owner,) = (await env.client.list(resource, SYSTEM_NAMESPACE)).items
         name = IN_PLACE_CONTROL_PLANE if resource is KubeadmControlPlane.resource else IN_PLACE_DEPLOYMENT
@@ -113,7 +113,7 @@ def test_the_annotation_of_the_other_way_set_by_hand_begins_nothing_and_an_event
 
 
 @pytest.mark.soak
-def test_a_step_that_fails_is_reported_to_cluster_api_and_goes_on_when_it_is_repaired() -> None:
+def test_failed_step_is_reported_to_cluster_api() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = await outdated_worker(env)
         upgraders.failing[worker.name, "kubeadm-upgrader"] = "no space left on device"
@@ -134,7 +134,7 @@ def test_a_step_that_fails_is_reported_to_cluster_api_and_goes_on_when_it_is_rep
 
 
 @pytest.mark.soak
-def test_nothing_is_asked_of_cluster_api_before_it_knows_the_hooks() -> None:
+def test_nothing_is_asked_before_the_hooks_are_known() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
         await env.change(kubernetesVersion="1.36")
@@ -158,7 +158,7 @@ def test_nothing_is_asked_of_cluster_api_before_it_knows_the_hooks() -> None:
 
 
 @pytest.mark.soak
-def test_a_control_plane_of_one_is_refused_with_what_helps() -> None:
+def test_control_plane_of_one_is_refused_with_advice() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
         await env.change(kubernetesVersion="1.36")
@@ -174,7 +174,7 @@ def test_a_control_plane_of_one_is_refused_with_what_helps() -> None:
 
 
 @pytest.mark.soak
-def test_every_right_that_hooks_need_beside_the_others_is_used() -> None:
+def test_rights_that_hooks_need_are_all_used() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         await everything(env, kubernetesVersion="1.36")
         url = {"url": "https://127.0.0.1:9444"}
@@ -212,7 +212,7 @@ def updated() -> Recording:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("share", sampled(range(4), 1))
-def test_a_manager_that_died_after_any_write_is_followed_by_one_that_cluster_api_asks(share: int) -> None:
+def test_killed_manager_is_succeeded_with_hooks(share: int) -> None:
     assert len(updated().marked) > 15
     for number in [*updated().marked][share::4]:
         kept = updated().after(number)

@@ -47,7 +47,7 @@ def manifest(version: str) -> str:
 
 
 @pytest.mark.soak
-def test_an_upgrade_goes_on_after_its_environment_was_killed_in_the_middle_of_a_step(env: LocalEnvironment) -> None:
+def test_upgrade_survives_a_killed_environment(env: LocalEnvironment) -> None:
     told = env.apply(manifest("1.36"), "upgrade", "--no-wait")
     assert told.code == 0, told
     for _ in range(2):

@@ -46,7 +46,7 @@ async def delete_once_failed(management: Management, pod: str) -> None:
 
 @pytest.mark.demand("U8", "U10", "U64", "U65")
 @pytest.mark.soak
-async def test_an_upgrade_in_place_goes_on_when_its_manager_was_killed(
+async def test_upgrade_goes_on_after_its_manager_was_killed(
     starting: AbstractAsyncContextManager[Management],
 ) -> None:
     async with starting as management:

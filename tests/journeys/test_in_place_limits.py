@@ -55,7 +55,7 @@ def group(strategy: Tree, **more: object) -> list[Tree]:
 @pytest.mark.demand("U25")
 @pytest.mark.soak
 @pytest.mark.parametrize("with_version", [False, True])
-def test_a_change_impossible_in_place_is_refused_with_its_field_and_alternatives(with_version: bool) -> None:
+def test_impossible_change_in_place_names_alternatives(with_version: bool) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         version: Tree = {"kubernetesVersion": "1.36"} if with_version else {}
         cases = [
@@ -83,7 +83,7 @@ def test_a_change_impossible_in_place_is_refused_with_its_field_and_alternatives
 
 
 @pytest.mark.soak
-def test_everything_that_can_not_be_changed_in_place_is_reported_at_once() -> None:
+def test_impossible_changes_are_all_reported_at_once() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         with pytest.raises(ApiError) as refused:
             await env.change(
@@ -191,7 +191,7 @@ def test_a_change_that_falls_back_is_never_paused() -> None:
 
 
 @pytest.mark.demand("U26", "U53", "U71")
-def test_with_the_fallback_machines_are_replaced_when_a_change_can_not_be_made_in_place() -> None:
+def test_fallback_replaces_machines_for_such_a_change() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = {one.name for one in await machines(env)}
         changed = control_plane(FALLS_BACK, labels={"tier": "front"})
@@ -209,7 +209,7 @@ def test_with_the_fallback_machines_are_replaced_when_a_change_can_not_be_made_i
 
 
 @pytest.mark.demand("U27")
-def test_a_machine_that_is_replaced_later_comes_up_with_the_new_version() -> None:
+def test_later_replacement_has_the_new_version() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         await env.change(kubernetesVersion="1.36")
         await env.until_ready()
@@ -227,7 +227,7 @@ def test_a_machine_that_is_replaced_later_comes_up_with_the_new_version() -> Non
 
 
 @pytest.mark.soak
-def test_a_worker_that_is_replaced_meanwhile_is_upgraded_as_well() -> None:
+def test_worker_replaced_meanwhile_is_upgraded() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         first, second = await machines(env, control_plane=False)
         upgraders.hanging.add((first.name, "kubeadm-upgrader"))
@@ -284,7 +284,7 @@ def test_somebody_may_pause_between_two_nodes() -> None:
 
 @pytest.mark.demand(U41="left out where nothing can move")
 @pytest.mark.soak
-def test_pods_that_hold_a_drain_are_named_at_all_levels_while_they_do() -> None:
+def test_pods_that_block_a_drain_are_named() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0].name
         upgraders.hanging.add((worker, "drainer"))
@@ -336,7 +336,7 @@ async def pause_cluster(env: ManagedEnvironment, value: str | None) -> None:
 
 
 @pytest.mark.demand("U7")
-def test_a_control_plane_whose_etcd_is_elsewhere_is_not_upgraded_by_hand_either() -> None:
+def test_external_etcd_excludes_upgrades_by_hand() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0]
         etcd = {"endpoints": ["https://10.0.0.9:2379"], "caFile": "/a", "certFile": "/b", "keyFile": "/c"}
@@ -366,7 +366,7 @@ def test_a_control_plane_whose_etcd_is_elsewhere_is_not_upgraded_by_hand_either(
 
 
 @pytest.mark.demand("U12", "U14")
-def test_a_control_plane_upgrade_by_hand_for_what_it_does_not_fit_touches_nothing() -> None:
+def test_unfit_control_plane_upgrade_touches_nothing() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0]
         plane = (await machines(env, control_plane=True))[0]
@@ -418,7 +418,7 @@ def test_a_control_plane_upgrade_by_hand_for_what_it_does_not_fit_touches_nothin
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seconds", sampled([0.0, 5.0, 60.0, 300.0], 0))
-def test_a_group_whose_pause_was_removed_by_hand_goes_on_when_its_change_is_taken_back(seconds: float) -> None:
+def test_unpaused_group_goes_on_when_reverted(seconds: float) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await unpaused_by_hand(env)
         await asyncio.sleep(seconds)
@@ -431,7 +431,7 @@ def test_a_group_whose_pause_was_removed_by_hand_goes_on_when_its_change_is_take
 
 
 @pytest.mark.soak
-def test_a_group_that_is_rolled_out_although_it_was_held_says_what_helps_and_that_does() -> None:
+def test_group_rolled_out_while_held_says_what_helps() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         await unpaused_by_hand(env)
         cluster = await env.until(lambda one: "is being rolled out" in told(one, "WorkersReady"))

@@ -67,7 +67,7 @@ def test_the_first_machine_fails_and_is_deleted(step: str) -> None:
 
 
 @pytest.mark.soak
-def test_a_machine_that_is_deleted_by_hand_is_replaced_before_the_next_node_is_touched() -> None:
+def test_deleted_machine_is_replaced_before_the_next() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
         planes = [one.name for one in await machines(env, control_plane=True)]
@@ -98,7 +98,7 @@ def test_a_machine_that_is_deleted_by_hand_is_replaced_before_the_next_node_is_t
 
 
 @pytest.mark.soak
-def test_a_false_report_of_a_replaced_machine_replaces_none() -> None:
+def test_false_report_of_a_replacement_replaces_none() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
 
@@ -123,7 +123,7 @@ def test_a_false_report_of_a_replaced_machine_replaces_none() -> None:
 
 
 @pytest.mark.soak
-def test_machines_are_replaced_after_all_once_a_lost_one_was() -> None:
+def test_lost_machine_leads_to_replacement_of_the_rest() -> None:
     """The pause that came back for the upgrade goes with it."""
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
@@ -145,7 +145,7 @@ def test_machines_are_replaced_after_all_once_a_lost_one_was() -> None:
 
 
 @pytest.mark.soak
-def test_a_machine_that_was_lost_just_before_is_replaced_first() -> None:
+def test_machine_lost_just_before_is_replaced_first() -> None:
     async def story(env: ManagedEnvironment, _upgraders: Upgraders) -> None:
         planes = [one.name for one in await machines(env, control_plane=True)]
         await env.client.delete(Machine.resource, planes[0], SYSTEM_NAMESPACE)
@@ -158,7 +158,7 @@ def test_a_machine_that_was_lost_just_before_is_replaced_first() -> None:
 
 
 @pytest.mark.soak
-def test_a_node_that_dies_is_replaced_by_its_health_check_and_the_upgrade_goes_on() -> None:
+def test_dead_node_is_replaced_and_the_upgrade_goes_on() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
         planes = [one.name for one in await machines(env, control_plane=True)]
@@ -176,7 +176,7 @@ def test_a_node_that_dies_is_replaced_by_its_health_check_and_the_upgrade_goes_o
 
 
 @pytest.mark.soak
-def test_a_control_plane_that_is_to_be_smaller_is_upgraded_first() -> None:
+def test_shrinking_control_plane_is_upgraded_first() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         planes = [one.name for one in await machines(env, control_plane=True)]
 
@@ -216,7 +216,7 @@ def test_machine_added_without_pause_is_reported() -> None:
 
 
 @pytest.mark.soak
-def test_groups_that_are_to_be_larger_are_upgraded_first() -> None:
+def test_growing_groups_are_upgraded_first() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
         planes = [one.name for one in await machines(env, control_plane=True)]
@@ -241,7 +241,7 @@ def test_groups_that_are_to_be_larger_are_upgraded_first() -> None:
 
 
 @pytest.mark.soak
-def test_the_next_worker_waits_for_one_that_was_deleted_in_the_middle() -> None:
+def test_next_worker_waits_for_a_deleted_one() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         workers = [one.name for one in await machines(env, control_plane=False)]
         begun: list[bool] = []

@@ -37,7 +37,7 @@ CONTAINERS = [step.container for step in (COPY, KUBEADM, DONE)]
 
 @pytest.mark.demand("U30")
 @pytest.mark.soak
-def test_no_worker_is_touched_while_another_of_its_group_is_not_ready() -> None:
+def test_unready_worker_stops_the_next_of_its_group() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders, watcher: Watcher) -> None:
         await asyncio.sleep(CALM)
         last = (await in_place.machines(env, control_plane=False))[-1].name
@@ -54,7 +54,7 @@ def test_no_worker_is_touched_while_another_of_its_group_is_not_ready() -> None:
 
 @pytest.mark.demand("U30")
 @pytest.mark.soak
-def test_nodes_that_are_not_ready_count_among_those_that_may_be_missing() -> None:
+def test_unready_nodes_count_as_unavailable() -> None:
     many = {"type": "InPlace", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 2}}
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
@@ -94,7 +94,7 @@ def test_worker_never_ready_again_is_replaced() -> None:
 
 @pytest.mark.demand("U58")
 @pytest.mark.parametrize("step", sampled(CONTAINERS, 1))
-def test_a_kubelet_that_stays_silent_is_reported_at_all_levels_with_the_step(step: str) -> None:
+def test_silent_kubelet_is_reported_with_its_step(step: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders, _watcher: Watcher) -> None:
         async def silence(workload: WorkloadCluster, node: str, container: str, moment: Moment) -> None:
             if (container, moment) == (step, Moment.RUNS):
@@ -171,7 +171,7 @@ async def told_everywhere(env: ManagedEnvironment, node: str, said: str) -> None
 
 
 @pytest.mark.soak
-def test_static_pods_that_somebody_deletes_are_shown_again_and_hold_nothing_up() -> None:
+def test_deleted_static_pods_hold_nothing_up() -> None:
     async def story(env: ManagedEnvironment, _upgraders: Upgraders, watcher: Watcher) -> None:
         await asyncio.sleep(CALM)
         workload = in_place.reach(env)

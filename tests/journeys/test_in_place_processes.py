@@ -56,7 +56,7 @@ async def garden(home: Path) -> AsyncIterator[ManagedEnvironment]:
 
 @pytest.mark.demand("U46")
 @pytest.mark.soak
-async def test_a_cluster_is_upgraded_by_the_program_even_when_that_is_killed(tmp_path: Path) -> None:
+async def test_killed_program_still_upgrades_the_cluster(tmp_path: Path) -> None:
     async with garden(tmp_path) as env:
         before = await identities(env)
         plane = (await machines(env, control_plane=True))[0].name
@@ -85,7 +85,7 @@ async def test_a_cluster_is_upgraded_by_the_program_even_when_that_is_killed(tmp
 
 
 @pytest.mark.soak
-async def test_nodes_and_pods_are_shown_after_each_operation_as_after_their_creation(tmp_path: Path) -> None:
+async def test_nodes_and_pods_are_shown_as_after_creation(tmp_path: Path) -> None:
     async with garden(tmp_path) as env:
         workload = reach(env).client
         created = await settled(workload)
@@ -132,7 +132,7 @@ async def settled(workload: Client) -> dict[str, Any]:
 
 
 @pytest.mark.soak
-async def test_a_release_that_changes_flags_and_an_audit_policy_are_in_force_on_the_nodes(tmp_path: Path) -> None:
+async def test_flags_and_audit_policy_are_in_force_on_nodes(tmp_path: Path) -> None:
     async with managed_environment(SystemClock(), disks=tmp_path, timing=Timing(boot=0.05)) as env:
         await env.apply(**spec(1, 1, eksaVersion="v0.24.2"))
         await env.until_ready()
@@ -206,7 +206,7 @@ async def test_worker_failing_at_kubeadm_is_reported_at_once(
 
 
 @pytest.mark.demand("U52")
-async def test_an_upgrader_image_for_another_version_touches_nothing(tmp_path: Path) -> None:
+async def test_upgrader_image_of_other_version_does_nothing(tmp_path: Path) -> None:
     async with garden(tmp_path) as env:
         worker = (await machines(env, control_plane=False))[0].name
         images = (await env.client.get(CONFIG_MAP, "in-place-upgrade", SYSTEM_NAMESPACE)).tree["data"]

@@ -57,7 +57,7 @@ async def kubeadm_config(env: ManagedEnvironment) -> Any:
 @pytest.mark.demand("U17", U6="releases that change flags")
 @pytest.mark.soak
 @pytest.mark.parametrize(("control_planes", "workers"), sampled([(1, 1), (3, 2)], 0))
-def test_releases_of_this_build_are_upgraded_in_place_one_after_the_other(control_planes: int, workers: int) -> None:
+def test_releases_of_this_build_upgrade_in_sequence(control_planes: int, workers: int) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
         planes = [one.name for one in await machines(env, control_plane=True)]
@@ -98,7 +98,7 @@ def test_audit_policy_reaches_every_control_plane_node() -> None:
 
 
 @pytest.mark.soak
-def test_settings_of_the_kubelet_reach_the_workers_of_a_group_and_what_their_machines_say() -> None:
+def test_kubelet_settings_reach_workers_and_machines() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
         planes = {one.name for one in await machines(env, control_plane=True)}
@@ -128,7 +128,7 @@ def test_settings_of_the_kubelet_reach_the_workers_of_a_group_and_what_their_mac
 
 
 @pytest.mark.demand("U25")
-def test_the_image_of_etcd_and_a_feature_gate_of_kubeadm_arrive() -> None:
+def test_etcd_image_and_feature_gate_arrive() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         [plane] = (await env.client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)).items
         spec: Tree = plane.tree["spec"]["kubeadmConfigSpec"]

@@ -81,7 +81,7 @@ EXPLORED = ALL_STEPS if EXPLORE in os.environ else []
 @pytest.mark.demand("U42", "U46")
 @pytest.mark.soak
 @pytest.mark.parametrize(("machines", "step"), SAMPLE + ALL_STEPS)
-def test_a_pod_that_somebody_deletes_at_any_step_is_made_anew(machines: tuple[int, int], step: str) -> None:
+def test_deleted_pod_is_made_anew_at_any_step(machines: tuple[int, int], step: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders, watcher: Watcher) -> None:
         async def delete(workload: WorkloadCluster, node: str) -> None:
             await workload.client.delete(POD, upgrader(node), SYSTEM_NAMESPACE)
@@ -94,7 +94,7 @@ def test_a_pod_that_somebody_deletes_at_any_step_is_made_anew(machines: tuple[in
 @pytest.mark.demand("U46")
 @pytest.mark.soak
 @pytest.mark.parametrize(("machines", "step"), SAMPLE + EXPLORED)
-def test_a_kubelet_that_is_silent_for_long_at_any_step_is_waited_for(machines: tuple[int, int], step: str) -> None:
+def test_silent_kubelet_is_waited_for_at_any_step(machines: tuple[int, int], step: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders, watcher: Watcher) -> None:
         waking: list[asyncio.Task[None]] = []
 
@@ -115,7 +115,7 @@ def test_a_kubelet_that_is_silent_for_long_at_any_step_is_waited_for(machines: t
 
 @pytest.mark.demand("U42")
 @pytest.mark.parametrize(("machines", "step"), SAMPLE + EXPLORED)
-def test_a_workload_cluster_that_is_cut_off_at_any_step_is_found_again(machines: tuple[int, int], step: str) -> None:
+def test_cut_off_cluster_is_reached_again_at_any_step(machines: tuple[int, int], step: str) -> None:
     far = Far()
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders, watcher: Watcher) -> None:

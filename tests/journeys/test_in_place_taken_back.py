@@ -72,7 +72,7 @@ def test_upgrade_without_upgrader_image_is_reverted() -> None:
 
 
 @pytest.mark.parametrize("step", sampled(["components-copier", "cni-plugins-upgrader"], 0))
-def test_an_upgrade_that_failed_before_kubeadm_is_reverted(step: str) -> None:
+def test_upgrade_failed_before_kubeadm_is_reverted(step: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
         plane = (await machines(env, control_plane=True))[0].name
@@ -86,7 +86,7 @@ def test_an_upgrade_that_failed_before_kubeadm_is_reverted(step: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("kubernetes", "claim"), sampled([("1.35", ""), ("1.36", ""), ("1.35", "somebody 1")], 0, 2))
-def test_the_earlier_kubeadm_config_is_restored_for_machines_that_join(kubernetes: str, claim: str) -> None:
+def test_joining_machines_get_the_earlier_config(kubernetes: str, claim: str) -> None:
     """Whatever somebody writes into the claim."""
 
     async def configuration(env: ManagedEnvironment) -> Any:
@@ -137,7 +137,7 @@ def paths(changes: Tree) -> set[str]:
 @pytest.mark.soak
 @pytest.mark.parametrize("is_deleted", sampled([False, True], 1))
 @pytest.mark.parametrize("step", sampled(["drainer", "kubelet-kubectl-upgrader", "done"], 2))
-def test_reverted_flags_and_files_are_removed_from_the_node_after_kubeadm_ran(step: str, *, is_deleted: bool) -> None:
+def test_reverted_flags_and_files_leave_the_node(step: str, *, is_deleted: bool) -> None:
     """Also when its NodeUpgrade is deleted by hand just before."""
 
     async def configuration(env: ManagedEnvironment) -> Any:
@@ -165,7 +165,7 @@ def test_reverted_flags_and_files_are_removed_from_the_node_after_kubeadm_ran(st
 
 
 @pytest.mark.parametrize("kind", sampled([ControlPlaneUpgrade, NodeUpgrade], 0))
-def test_an_aborted_upgrade_is_repeated_when_its_upgrade_object_is_deleted(
+def test_aborted_upgrade_repeats_when_deleted(
     kind: type[ControlPlaneUpgrade | NodeUpgrade],
 ) -> None:
     """The file is there, but the kubelet has not read it."""
@@ -185,7 +185,7 @@ def test_an_aborted_upgrade_is_repeated_when_its_upgrade_object_is_deleted(
 
 
 @pytest.mark.soak
-def test_an_aborted_upgrade_is_repeated_when_more_is_requested() -> None:
+def test_aborted_upgrade_repeats_on_a_further_request() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         asked: Tree = {"kubeletConfiguration": {"maxPods": 50}}
         plane, brought = await breaks_off(env, upgraders, "kubelet-kubectl-upgrader", asked)
@@ -198,7 +198,7 @@ def test_an_aborted_upgrade_is_repeated_when_more_is_requested() -> None:
     journey(story)
 
 
-def test_a_partly_installed_version_must_be_requested_again() -> None:
+def test_partly_installed_version_is_requested_again() -> None:
     """Its NodeUpgrade was deleted by hand, so that nobody refused to take the change back."""
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
@@ -256,7 +256,7 @@ def test_upgrade_is_reverted_while_first_node_starts() -> None:
 
 
 @pytest.mark.soak
-def test_an_upgrade_that_waits_for_an_unhealthy_node_is_reverted() -> None:
+def test_upgrade_waiting_for_a_node_is_reverted() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
         planes = [one.name for one in await machines(env, control_plane=True)]

@@ -91,7 +91,7 @@ def test_each_minor_becomes_the_next_in_place(release: str, before: str, after: 
 
 
 @pytest.mark.soak
-def test_the_next_upgrade_waits_for_what_garbage_collection_has_left_of_the_one_before() -> None:
+def test_next_upgrade_waits_for_garbage_collection() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name
         name, resource = f"{plane}-node-upgrader", NodeUpgrade.resource
@@ -165,7 +165,7 @@ def with_next_patch(channel: str, folder: Path) -> tuple[Releases, str]:
 
 
 @pytest.mark.demand("U6")
-def test_a_release_that_changes_no_machine_touches_no_node() -> None:
+def test_release_without_machine_changes_touches_none() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         found = await identities(env)
         await env.change(eksaVersion="v0.25.1")
@@ -195,7 +195,7 @@ def test_release_and_version_are_changed_in_one_write(tmp_path: Path) -> None:
 
 @pytest.mark.demand(U6="one that changes more is refused by name, and can be taken back")
 @pytest.mark.soak
-def test_a_release_that_changes_more_than_can_be_done_in_place_is_refused_and_named() -> None:
+def test_release_beyond_in_place_is_refused_by_field() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         more = {"certSans": ["garden.example"]}
         with pytest.raises(ApiError, match=r"bootstrap\.clusterConfiguration\.apiServer\.certSANs") as refused:
@@ -211,7 +211,7 @@ def test_a_release_that_changes_more_than_can_be_done_in_place_is_refused_and_na
 @pytest.mark.demand(U6="one that changes more is refused by name, and can be taken back")
 @pytest.mark.soak
 @pytest.mark.parametrize("is_exact", [True, False])
-def test_a_release_with_which_nothing_was_made_can_be_taken_back(is_exact: bool) -> None:
+def test_unused_release_can_be_reverted(is_exact: bool) -> None:
     """Taking it back works if the rest is as it was before, and also if something else is requested as well."""
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
@@ -231,7 +231,7 @@ def test_a_release_with_which_nothing_was_made_can_be_taken_back(is_exact: bool)
 
 
 @pytest.mark.soak
-def test_a_release_with_which_anything_was_made_can_not_be_taken_back() -> None:
+def test_used_release_can_not_be_reverted() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         await env.change(eksaVersion="v0.26.0")
         await asyncio.sleep(5)
@@ -255,7 +255,7 @@ def test_a_release_with_which_anything_was_made_can_not_be_taken_back() -> None:
         ("1.36", "1.35", "can't be downgraded"),
     ],
 )
-def test_other_steps_are_refused_before_anything_is_touched(at_first: str, then: str, said: str) -> None:
+def test_other_version_steps_are_refused_untouched(at_first: str, then: str, said: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         with pytest.raises(ApiError, match=said) as refused:
             await env.change(kubernetesVersion=then)
@@ -279,7 +279,7 @@ def test_etcd_on_machines_of_its_own_is_refused() -> None:
 
 @pytest.mark.demand("U53")
 @pytest.mark.soak
-def test_groups_may_be_upgraded_in_other_ways_than_the_control_plane() -> None:
+def test_groups_may_differ_from_the_control_plane() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
         await env.change(kubernetesVersion="1.36")

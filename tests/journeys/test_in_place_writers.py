@@ -50,7 +50,7 @@ async def completed(env: ManagedEnvironment, name: str) -> None:
 
 @pytest.mark.demand("U15")
 @pytest.mark.soak
-def test_three_node_upgrades_by_hand_are_made_one_after_the_other() -> None:
+def test_three_node_upgrades_by_hand_run_in_sequence() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         planes = [one.name for one in await machines(env, control_plane=True)]
         await asyncio.gather(*(env.client.create(NodeUpgrade.resource, node_upgrade(name)) for name in planes))
@@ -116,7 +116,7 @@ def test_three_upgrades_touch_nodes_one_by_one() -> None:
 
 @pytest.mark.demand("U15")
 @pytest.mark.soak
-def test_a_node_upgrade_by_hand_waits_for_the_other_members_to_be_well() -> None:
+def test_node_upgrade_by_hand_waits_for_other_members() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         planes = [one.name for one in await machines(env, control_plane=True)]
         await say_ready(env, reach(env), planes[2], "False")
@@ -130,7 +130,7 @@ def test_a_node_upgrade_by_hand_waits_for_the_other_members_to_be_well() -> None
 
 
 @pytest.mark.soak
-def test_a_holder_of_the_control_planes_claim_that_is_deleted_makes_way() -> None:
+def test_deleted_holder_of_a_claim_makes_way() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         planes = [one.name for one in await machines(env, control_plane=True)]
         upgraders.failing[planes[0], "components-copier"] = "the disk is full"
@@ -146,7 +146,7 @@ def test_a_holder_of_the_control_planes_claim_that_is_deleted_makes_way() -> Non
     journey(story, control_planes=3)
 
 
-def test_a_node_upgrade_of_another_machine_of_the_name_touches_nothing() -> None:
+def test_node_upgrade_of_another_machine_does_nothing() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name
         await env.client.create(NodeUpgrade.resource, node_upgrade(plane, uid="0"))
@@ -166,7 +166,7 @@ WRONG = [
 
 @pytest.mark.demand("U14")
 @pytest.mark.soak
-def test_an_upgrade_that_nobody_would_carry_out_is_refused() -> None:
+def test_upgrade_without_an_executor_is_refused() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name
         for reference, field, message in WRONG:
@@ -187,7 +187,7 @@ def test_an_upgrade_that_nobody_would_carry_out_is_refused() -> None:
 
 
 @pytest.mark.soak
-def test_a_node_upgrade_that_somebody_calls_completed_is_not_believed() -> None:
+def test_forged_completion_of_a_node_is_not_believed() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name
         upgraders.failing[plane, "components-copier"] = "the disk is full"
@@ -251,7 +251,7 @@ def test_an_upgrade_that_somebody_calls_ready_goes_on(when: str) -> None:
 
 @pytest.mark.demand("U14")
 @pytest.mark.soak
-def test_a_control_plane_upgrade_that_does_not_say_what_is_so_touches_nothing() -> None:
+def test_untrue_control_plane_upgrade_touches_nothing() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0]
         data = await held(env)
@@ -276,7 +276,7 @@ def test_a_control_plane_upgrade_that_does_not_say_what_is_so_touches_nothing() 
 
 
 @pytest.mark.soak
-def test_a_node_upgrade_in_the_way_makes_way_as_soon_as_it_is_deleted() -> None:
+def test_deleted_node_upgrade_makes_way_at_once() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name
         body = node_upgrade(plane)
@@ -293,7 +293,7 @@ def test_a_node_upgrade_in_the_way_makes_way_as_soon_as_it_is_deleted() -> None:
 
 
 @pytest.mark.soak
-def test_an_upgrade_that_somebody_else_made_under_the_managers_name_is_named() -> None:
+def test_upgrade_under_the_managers_name_is_named() -> None:
     """It asks for something else, so nothing comes of it; deleted, the manager makes its own."""
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
@@ -316,7 +316,7 @@ def test_an_upgrade_that_somebody_else_made_under_the_managers_name_is_named() -
 
 
 @pytest.mark.soak
-def test_an_upgrade_that_somebody_made_his_own_and_deleted_is_made_anew() -> None:
+def test_seized_and_deleted_upgrade_is_made_anew() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name
         upgraders.failing[plane, "components-copier"] = "the disk is full"
@@ -336,7 +336,7 @@ def test_an_upgrade_that_somebody_made_his_own_and_deleted_is_made_anew() -> Non
 
 
 @pytest.mark.soak
-def test_somebody_who_takes_the_claim_away_has_no_second_node_upgraded() -> None:
+def test_removed_claim_upgrades_no_second_node() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         planes = [one.name for one in await machines(env, control_plane=True)]
         upgraders.hanging.add((planes[0], "kubeadm-upgrader"))
@@ -372,7 +372,7 @@ async def until_claimed(env: ManagedEnvironment, claim: str | None) -> None:
 
 
 @pytest.mark.soak
-def test_a_claim_that_somebody_edits_is_written_again_and_not_left_behind() -> None:
+def test_edited_claim_is_written_again() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         plane = (await machines(env, control_plane=True))[0].name
         upgraders.hanging.add((plane, "kubeadm-upgrader"))

@@ -134,7 +134,7 @@ def upgrade_of_the_manager(
 
 
 @pytest.mark.demand("I1", "I2", "I6", "I7", "I20", "I23", "I27", "I33")
-def test_a_later_manager_writes_nothing_but_statuses_to_many_steady_clusters(many: Steady) -> None:
+def test_later_manager_writes_statuses_only(many: Steady) -> None:
     """On two releases; and it says of each cluster that it is as its own release renders it."""
 
     async def then(env: ManagedEnvironment) -> None:
@@ -148,7 +148,7 @@ def test_a_later_manager_writes_nothing_but_statuses_to_many_steady_clusters(man
 
 @pytest.mark.demand("I19", "I20", "I29")
 @pytest.mark.soak
-def test_the_same_holds_with_the_gate_alone_until_a_cluster_is_changed(many: Steady) -> None:
+def test_gate_alone_holds_until_a_cluster_changes(many: Steady) -> None:
     upgrade_of_the_manager(many, Isolation.GATE, scaling_replaces_all_of_its_machines_and_no_others)
 
 
@@ -186,7 +186,7 @@ garden = Garden(partial(managed_environment, isolation=Isolation.GATE), plant, b
 @pytest.mark.demand("I6", "I13")
 @pytest.mark.soak
 @pytest.mark.parametrize("name", sampled(STORIES, 2))
-def test_changes_made_without_a_manager_are_seen_by_the_next_one(name: str) -> None:
+def test_changes_without_a_manager_are_seen_by_next(name: str) -> None:
     garden.tell(STORIES[name]())
 
 
@@ -264,7 +264,7 @@ def test_restore_into_empty_api_server_opens_no_gate() -> None:
 
 
 @pytest.mark.soak
-def test_a_restore_without_managed_fields_is_reported_as_drift_and_corrected_on_demand() -> None:
+def test_restore_without_managed_fields_is_drift() -> None:
     """Nothing but ownership changes: no generation, and no machine."""
 
     async def main(simulation: Simulation) -> None:
@@ -339,7 +339,7 @@ def test_objects_deleted_in_change_are_reported() -> None:
 
 
 @pytest.mark.demand("I9")
-def test_the_generations_are_written_when_all_is_done_and_not_before() -> None:
+def test_generations_are_written_at_the_end() -> None:
     async def main(simulation: Simulation) -> None:
         async with managed_environment(simulation.clock) as env:
             seen: list[tuple[bool, int, str | None]] = []
@@ -364,7 +364,7 @@ def test_the_generations_are_written_when_all_is_done_and_not_before() -> None:
 
 
 @pytest.mark.demand("I4")
-def test_a_gate_that_is_opened_by_hand_undoes_what_was_done_to_the_cluster_api_objects() -> None:
+def test_gate_opened_by_hand_undoes_other_writes() -> None:
     """Also what was deleted there; what is as it should be keeps its uid."""
 
     async def main(simulation: Simulation) -> None:

@@ -43,7 +43,7 @@ async def stores(control_plane: ControlPlane) -> AsyncIterator[MemoryStores]:
 @pytest.mark.demand("I6", "I13")
 @pytest.mark.soak
 @pytest.mark.parametrize("name", sampled(isolation_stories.STORIES, 0))
-async def test_changes_made_without_a_manager_are_seen_by_the_next_one(
+async def test_changes_without_a_manager_are_seen_by_next(
     control_plane: ControlPlane, stores: MemoryStores, name: str
 ) -> None:
     story = isolation_stories.STORIES[name]()
@@ -73,7 +73,7 @@ async def uprooted(control_plane: ControlPlane, stores: MemoryStores) -> AsyncIt
 @pytest.mark.soak
 @pytest.mark.usefixtures("uprooted")
 @pytest.mark.parametrize("name", sampled(linked_stories.STORIES, 0))
-async def test_changes_of_linked_objects_without_a_manager_are_seen_by_the_next_one(
+async def test_linked_changes_without_a_manager_are_seen(
     control_plane: ControlPlane, stores: MemoryStores, name: str
 ) -> None:
     story = linked_stories.STORIES[name]()
@@ -99,7 +99,7 @@ async def test_restore_into_empty_api_server_opens_no_gate(
 
 @pytest.mark.soak
 @pytest.mark.usefixtures("uprooted")
-async def test_a_restore_with_linked_objects_and_a_secret_opens_no_gate(
+async def test_restore_with_linked_objects_opens_no_gate(
     control_plane: ControlPlane, stores: MemoryStores, tmp_path: Path
 ) -> None:
     async with asyncio.timeout(PATIENCE):

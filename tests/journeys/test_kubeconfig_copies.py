@@ -51,7 +51,7 @@ def value(text: bytes) -> Tree:
 
 
 @pytest.mark.soak
-def test_the_copy_follows_its_source_also_in_a_settled_cluster() -> None:
+def test_copy_follows_its_source_in_a_settled_cluster() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
         cluster = await env.until_ready()
@@ -79,7 +79,7 @@ def test_a_copy_that_is_deleted_comes_back() -> None:
 
 
 @pytest.mark.soak
-def test_a_copy_comes_back_at_once_for_who_takes_the_note_of_it_away() -> None:
+def test_deleted_copy_returns_despite_a_lost_note() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
         await env.until_ready()
@@ -123,7 +123,7 @@ def test_own_secret_of_user_stops_only_the_copy(content: Tree) -> None:
 
 
 @pytest.mark.soak
-def test_a_secret_of_the_users_own_is_not_handed_out_whatever_its_labels_say() -> None:
+def test_secret_of_a_user_is_never_handed_out() -> None:
     async def story(env: ManagedEnvironment) -> None:
         labels = {CLUSTER_NAME_LABEL: "garden", "cluster.x-k8s.io/cluster-name": "garden"}
         theirs = {"metadata": {"name": NAME, "namespace": NAMESPACE, "labels": labels}, **value(b"mine")}
@@ -152,7 +152,7 @@ def test_once_users_own_secret_is_gone_copy_is_made() -> None:
 
 
 @pytest.mark.demand(L66="once the owner of the namespace lets kubeconfigs be copied there")
-def test_without_the_right_a_condition_names_what_grants_it_and_the_cluster_is_ready() -> None:
+def test_missing_right_is_named_by_a_condition() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
         cluster = await env.until_ready()
@@ -173,7 +173,7 @@ def test_without_the_right_a_condition_names_what_grants_it_and_the_cluster_is_r
 
 
 @pytest.mark.soak
-def test_a_copy_made_by_a_version_before_stays_until_its_content_is_another() -> None:
+def test_copy_of_earlier_version_stays_until_changed() -> None:
     """Then it is no copy of ours, as far as anybody can tell without reading it."""
 
     async def story(env: ManagedEnvironment) -> None:
@@ -213,7 +213,7 @@ class LosesAnswers(Interceptor):
 
 
 @pytest.mark.soak
-def test_a_copy_whose_write_was_unanswered_is_recognized_as_ours() -> None:
+def test_copy_after_an_unanswered_write_is_ours() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
         cluster = await env.until_ready()
@@ -249,7 +249,7 @@ def test_left_over_secret_stops_cluster(labels: dict[str, str], purpose: str) ->
 
 
 @pytest.mark.soak
-def test_a_kubeconfig_that_is_not_of_this_cluster_is_neither_copied_nor_used() -> None:
+def test_kubeconfig_of_another_cluster_is_not_used() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
         await env.until_ready()

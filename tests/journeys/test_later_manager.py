@@ -40,9 +40,7 @@ async def machines(client: Client) -> set[str]:
 
 
 @pytest.mark.demand("L6", "I1", "I28")
-async def test_a_later_manager_writes_nothing_but_statuses_on_a_real_api_server(
-    control_plane: ControlPlane, tmp_path: Path
-) -> None:
+async def test_later_manager_writes_statuses_only(control_plane: ControlPlane, tmp_path: Path) -> None:
     """`ESPALIER_QUIET_CLUSTERS` says how many clusters there are."""
     async with production(control_plane, tmp_path) as management, following(control_plane.audit_log) as requests:
         clusters = management.caches.of(Cluster.resource)

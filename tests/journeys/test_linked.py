@@ -54,18 +54,18 @@ garden = Garden(gated, plant, back_up)
 
 @pytest.mark.demand("I3", "I14", "I15", I13="with content in the children")
 @pytest.mark.parametrize("name", sampled(STORIES, 3))
-def test_changes_of_linked_objects_without_a_manager_are_seen_by_the_next_one(name: str) -> None:
+def test_linked_changes_without_a_manager_are_seen(name: str) -> None:
     garden.tell(STORIES[name]())
 
 
 @pytest.mark.soak
-def test_with_layers_a_changed_secret_is_written_to_its_carriers_alone_as_well() -> None:
+def test_layered_secret_change_reaches_carriers_only() -> None:
     garden.tell(STORIES["a secret is changed"](), Isolation.LAYERS)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("namespaces", sampled([((),), (("default",),)], 0), ids=["all namespaces", "one namespace"])
-def test_a_provider_with_credentials_needs_rights_on_its_kinds_and_uses_them(namespaces: Sequence[str]) -> None:
+def test_provider_with_credentials_uses_its_rights(namespaces: Sequence[str]) -> None:
     """That it needs no others, the environment says at its end. ConfigMaps of the system are read in any case."""
 
     async def main(simulation: Simulation) -> None:
@@ -90,7 +90,7 @@ def test_a_provider_with_credentials_needs_rights_on_its_kinds_and_uses_them(nam
 
 
 @pytest.mark.soak
-def test_an_invalid_gate_key_is_reported_and_created_anew_once_it_is_deleted() -> None:
+def test_invalid_gate_key_is_reported_until_deleted() -> None:
     async def main(simulation: Simulation) -> None:
         async with gated(simulation.clock) as env:
             await put(env, SECRET, names.GATE_KEY.name, data={})
@@ -111,7 +111,7 @@ def reasons(cluster: Cluster) -> dict[str, str]:
 
 
 @pytest.mark.soak
-def test_a_restore_of_everything_into_an_empty_api_server_opens_no_gate() -> None:
+def test_restore_to_an_empty_server_opens_no_gate() -> None:
     async def main(simulation: Simulation) -> None:
         async with garden.restored(simulation) as (env, backup):
             await backup.is_left_alone(env)
@@ -142,7 +142,7 @@ def test_manager_without_key_rewrites_credentials_only() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("writes", sampled([1, 2, 3], 1))
-def test_credentials_that_were_half_written_are_finished_without_anything_else(writes: int) -> None:
+def test_half_written_credentials_are_finished_alone(writes: int) -> None:
     """The manager died after so many writes, and the next one would make machines of something else."""
 
     async def main(simulation: Simulation) -> None:
@@ -172,7 +172,7 @@ def test_credentials_that_were_half_written_are_finished_without_anything_else(w
 
 @pytest.mark.demand(I3="Secrets too")
 @pytest.mark.soak
-def test_credentials_and_a_change_together_are_reconciled_as_a_change() -> None:
+def test_credentials_with_a_change_are_a_change() -> None:
     async def main(simulation: Simulation) -> None:
         async with gated(simulation.clock) as env:
             await plant(env)
@@ -185,7 +185,7 @@ def test_credentials_and_a_change_together_are_reconciled_as_a_change() -> None:
 
 
 @pytest.mark.soak
-def test_a_plan_says_that_a_changed_secret_changes_what_carries_it_alone() -> None:
+def test_plan_tells_that_secret_changes_carriers_only() -> None:
     async def main(simulation: Simulation) -> None:
         async with gated(simulation.clock) as env:
             await plant(env)

@@ -35,7 +35,7 @@ def warnings(text: str) -> list[str]:
 
 
 @pytest.mark.soak
-def test_a_forbidden_machine_config_is_refused_by_every_command(env: LocalEnvironment) -> None:
+def test_forbidden_machine_config_is_always_refused(env: LocalEnvironment) -> None:
     manifest = OTHER.replace("name: capv", "name: a b")
     said = "spec.users[0].name: not a Linux user name; found a b; allowed: at most 32 lower-case letters"
     assert [one.split(", digits")[0] for one in refusals(env, manifest)] == [
@@ -51,7 +51,7 @@ def test_a_forbidden_machine_config_is_refused_by_every_command(env: LocalEnviro
 
 
 @pytest.mark.soak
-def test_a_field_that_never_changes_is_refused_by_plan_as_by_the_api_server(env: LocalEnvironment) -> None:
+def test_immutable_field_is_refused_by_plan_as_well(env: LocalEnvironment) -> None:
     manifest = EXAMPLE.replace("vcenter.example.com", "other.example.com").replace(
         "osFamily: ubuntu", "osFamily: redhat"
     )
@@ -73,7 +73,7 @@ def test_a_field_that_never_changes_is_refused_by_plan_as_by_the_api_server(env:
 
 
 @pytest.mark.soak
-def test_the_address_of_another_cluster_is_seen_whatever_else_is_missing(env: LocalEnvironment) -> None:
+def test_address_of_another_cluster_is_always_seen(env: LocalEnvironment) -> None:
     result = env.espalier("plan", "-f", "-", "-o", "json", stdin=OTHER)
     (cluster,) = json.loads(result.out)["clusters"]
     assert cluster["stops"].startswith("ControlPlaneAddressTaken: spec.controlPlaneConfiguration.endpoint")
@@ -84,7 +84,7 @@ def test_the_address_of_another_cluster_is_seen_whatever_else_is_missing(env: Lo
 
 
 @pytest.mark.soak
-def test_warnings_are_about_what_is_done_and_reported_once(env: LocalEnvironment) -> None:
+def test_warnings_are_about_actions_and_reported_once(env: LocalEnvironment) -> None:
     manifest = EXAMPLE.replace("count: 2", "count: 3")
     tried = env.espalier("upgrade", "cluster", "-f", "-", "--dry-run", "server", "--keep-release", stdin=manifest)
     plan, *others = warnings(tried.err)

@@ -98,9 +98,7 @@ async def said_of(env: ManagedEnvironment) -> Tree:
 @pytest.mark.soak
 @pytest.mark.parametrize("labels", sampled([{names.CLUSTER: "garden"}, None], 0), ids=["labels", "no labels"])
 @pytest.mark.parametrize("gone", sampled([["ca"], ["etcd"], ["proxy"], ["sa"], [*PURPOSES]], 4), ids="-".join)
-def test_a_lost_certificate_is_named_and_not_made_anew_and_works_once_restored(
-    gone: list[str], labels: Tree | None
-) -> None:
+def test_lost_certificate_is_named_until_restored(gone: list[str], labels: Tree | None) -> None:
     before: dict[str, Tree] = {}
 
     async def lost(env: ManagedEnvironment) -> None:
@@ -163,7 +161,7 @@ def test_no_machine_joins_while_the_authority_is_gone() -> None:
 
 
 @pytest.mark.soak
-def test_a_label_and_an_owner_that_are_lost_do_no_harm_and_the_label_is_named() -> None:
+def test_lost_label_and_owner_do_no_harm() -> None:
     async def stripped(env: ManagedEnvironment) -> None:
         await env.until_ready()
         bare = {"metadata": {"labels": None, "ownerReferences": None}}

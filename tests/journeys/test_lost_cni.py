@@ -83,9 +83,7 @@ async def ready_again(env: ManagedEnvironment, seconds: float = SOON) -> Cluster
     ],
     ids=["scaled", "upgraded", "changed-otherwise", "mid-change"],
 )
-def test_a_lost_cni_is_there_again_after_any_change_of_the_cluster(
-    change: dict[str, Any], isolation: Isolation
-) -> None:
+def test_lost_cni_returns_after_any_change(change: dict[str, Any], isolation: Isolation) -> None:
     async def tell(env: ManagedEnvironment) -> None:
         if change != {"eksaVersion": None}:
             await lose_cni(env)
@@ -102,7 +100,7 @@ def test_a_lost_cni_is_there_again_after_any_change_of_the_cluster(
 
 
 @pytest.mark.soak
-def test_a_cluster_that_eks_anywhere_made_gets_a_lost_cni_back_as_well() -> None:
+def test_lost_cni_returns_to_clusters_of_eks_anywhere() -> None:
     """It wrote no mark of what it installed."""
 
     async def tell(env: ManagedEnvironment) -> None:
@@ -118,7 +116,7 @@ def test_a_cluster_that_eks_anywhere_made_gets_a_lost_cni_back_as_well() -> None
 
 
 @pytest.mark.demand(L34="a CNI that was lost")
-def test_a_settled_cluster_says_that_its_cni_is_gone_and_what_helps_and_that_helps() -> None:
+def test_settled_cluster_names_its_lost_cni() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await lose_cni(env)
         cluster = await env.until(lambda one: of_cni(one).status == "False", seconds=1.3 * RESYNC)
@@ -171,7 +169,7 @@ class Mirroring(Interceptor):
 
 
 @pytest.mark.soak
-def test_a_webhook_that_changes_our_cni_holds_up_no_change_and_is_not_fought() -> None:
+def test_webhook_on_our_cni_holds_up_nothing() -> None:
     async def main(simulation: Simulation) -> None:
         mirroring = Mirroring()
         async with managed_environment(simulation.clock, wrap=mirroring, resync=RESYNC) as env:
@@ -192,7 +190,7 @@ def test_a_webhook_that_changes_our_cni_holds_up_no_change_and_is_not_fought() -
 
 
 @pytest.mark.soak
-def test_while_no_cni_can_be_installed_no_machine_is_replaced_for_that() -> None:
+def test_impossible_cni_replaces_no_machine() -> None:
     """Without one no node is ever ready: health checks would replace machines for ever."""
 
     async def main(simulation: Simulation) -> None:
@@ -216,7 +214,7 @@ def test_while_no_cni_can_be_installed_no_machine_is_replaced_for_that() -> None
 
 
 @pytest.mark.soak
-def test_control_plane_machines_that_never_get_healthy_are_not_replaced_for_ever() -> None:
+def test_unhealthy_control_planes_are_not_replaced() -> None:
     """A machine is lost while there is no CNI: whatever takes its place is unhealthy, too."""
 
     async def main(simulation: Simulation) -> None:

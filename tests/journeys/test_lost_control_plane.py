@@ -97,7 +97,7 @@ def garden() -> Kept:
         9,
     ),
 )
-def test_after_any_write_of_its_replacement_a_process_that_died_goes_on(writes: int, workers_too: bool) -> None:
+def test_killed_process_goes_on_after_any_write(writes: int, workers_too: bool) -> None:
     async def story(simulation: Simulation) -> None:
         (store, stores), crash = garden().opened(), Crash(writes, counts=False)
         async with environment(simulation.clock, store=store, stores=stores, wrap=crash) as env:
@@ -115,7 +115,7 @@ def test_after_any_write_of_its_replacement_a_process_that_died_goes_on(writes: 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seconds", sampled([0.0, 0.5, 1.5, 3.0], 1))
-def test_a_process_that_stopped_while_the_replacement_boots_goes_on(seconds: float) -> None:
+def test_process_stopped_during_a_boot_goes_on(seconds: float) -> None:
     async def story(simulation: Simulation) -> None:
         store, stores = garden().opened()
         async with environment(simulation.clock, store=store, stores=stores) as env:
@@ -128,7 +128,7 @@ def test_a_process_that_stopped_while_the_replacement_boots_goes_on(seconds: flo
     virtual.run(story, epoch=garden().at, seed=1)
 
 
-def test_a_replacement_does_not_serve_an_empty_cluster_when_what_was_stored_is_lost() -> None:
+def test_replacement_never_serves_an_empty_cluster() -> None:
     async def story(simulation: Simulation) -> None:
         store, stores = garden().opened()
         async with environment(simulation.clock, store=store, stores=stores) as env:
@@ -178,7 +178,7 @@ async def refuses(env: Environment) -> None:
     [({}, 10.0), ({"nodeDeletionTimeoutSeconds": 40}, 40.0), ({"nodeDeletionTimeoutSeconds": 0}, None)],
     ids=["10 seconds unless asked otherwise", "as long as is asked", "for ever"],
 )
-def test_a_machine_waits_for_the_deletion_of_its_node_as_long_as_its_timeout_says(
+def test_machine_waits_for_its_node_until_the_timeout(
     deletion: Tree, gone_after: float | None, happens: Callable[[Environment], Awaitable[None]]
 ) -> None:
     async def story(simulation: Simulation) -> None:
@@ -205,7 +205,7 @@ def test_a_machine_waits_for_the_deletion_of_its_node_as_long_as_its_timeout_say
 
 
 @pytest.mark.soak
-def test_a_node_that_can_not_be_drained_keeps_its_machine_until_the_drain_times_out() -> None:
+def test_undrainable_node_keeps_machine_until_timeout() -> None:
     async def story(simulation: Simulation) -> None:
         store, stores = garden().opened()
         async with environment(simulation.clock, store=store, stores=stores) as env:

@@ -30,7 +30,7 @@ def test_machines_live_as_under_the_real_controllers() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("count", sampled([1, 3], 0))
-def test_an_upgrade_that_hangs_is_taken_back_and_one_that_has_begun_is_not(count: int) -> None:
+def test_hanging_upgrade_is_reverted_until_it_begins(count: int) -> None:
     images = BrokenImages()
 
     async def main(simulation: Simulation) -> None:

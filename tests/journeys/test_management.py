@@ -89,7 +89,7 @@ async def pause(env: ManagedEnvironment, key: Key, value: str | None = "true") -
 @pytest.mark.demand(L58="a second record of a management cluster, too")
 @pytest.mark.soak
 @pytest.mark.parametrize("webhooks", [True, False], ids=["webhooks", "no webhooks"])
-def test_a_users_own_record_changes_nothing_for_others_and_gives_him_nothing(webhooks: bool) -> None:
+def test_record_of_a_user_gives_and_changes_nothing(webhooks: bool) -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.client.create(NAMESPACE, {"metadata": {"name": TEAM}})
         await env.apply()
@@ -126,7 +126,7 @@ def test_a_users_own_record_changes_nothing_for_others_and_gives_him_nothing(web
 
 
 @pytest.mark.soak
-def test_without_the_configmap_the_oldest_record_counts_and_no_other_is_accepted() -> None:
+def test_oldest_record_counts_without_the_configmap() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         notice = env.manager.notices["management"]
         assert notice() == ""
@@ -146,7 +146,7 @@ def test_without_the_configmap_the_oldest_record_counts_and_no_other_is_accepted
 
 
 @pytest.mark.soak
-def test_a_configmap_that_names_nobody_leaves_clusters_as_they_are_and_makes_none() -> None:
+def test_configmap_without_a_cluster_creates_nothing() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply()
         await env.until_ready()
@@ -222,7 +222,7 @@ def test_a_configmap_whose_cluster_goes_says_so_itself() -> None:
     ],
     ids=["release", "what it links"],
 )
-def test_a_wrong_record_says_so_itself_as_long_as_it_is_wrong(wrong: Tree, why: str) -> None:
+def test_wrong_record_says_so_itself(wrong: Tree, why: str) -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply()
         await env.until_ready()
@@ -256,9 +256,7 @@ LATE = (
 
 @pytest.mark.demand(V13="whoever came first, and without webhooks")
 @pytest.mark.parametrize(("version", "managed_by", "sentence"), LATE, ids=["ahead", "behind"])
-def test_the_record_that_comes_later_is_judged_as_one_that_was_there(
-    version: str, managed_by: str, sentence: str
-) -> None:
+def test_later_record_is_judged_as_an_earlier_one(version: str, managed_by: str, sentence: str) -> None:
     """The workload cluster first, then its management cluster; nobody asks a webhook."""
 
     async def tell(env: ManagedEnvironment) -> None:
@@ -281,9 +279,7 @@ def test_the_record_that_comes_later_is_judged_as_one_that_was_there(
 @pytest.mark.demand(V13="whoever came first, and without webhooks")
 @pytest.mark.soak
 @pytest.mark.parametrize(("version", "managed_by", "sentence"), LATE, ids=["ahead", "behind"])
-def test_a_made_cluster_goes_on_under_a_record_that_does_not_fit_and_says_so(
-    version: str, managed_by: str, sentence: str
-) -> None:
+def test_created_cluster_goes_on_under_an_unfit_record(version: str, managed_by: str, sentence: str) -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply(eksaVersion=version, kubernetesVersion="1.34")
         await env.until_ready()
@@ -340,7 +336,7 @@ def test_recreated_record_leaves_no_cluster_behind() -> None:
 @pytest.mark.demand(L49="the record is not deleted while it manages clusters")
 @pytest.mark.soak
 @pytest.mark.parametrize("webhooks", [True, False], ids=["webhooks", "no webhooks"])
-def test_the_record_stays_while_it_manages_clusters_and_goes_afterwards(webhooks: bool) -> None:
+def test_record_stays_while_it_manages_clusters(webhooks: bool) -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply()
         await env.until_ready()
@@ -367,7 +363,7 @@ def test_the_record_stays_while_it_manages_clusters_and_goes_afterwards(webhooks
 
 
 @pytest.mark.soak
-def test_a_workload_cluster_with_the_finalizer_of_a_record_goes_all_the_same() -> None:
+def test_workload_cluster_with_the_finalizer_goes() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply()
         await env.until_ready()
@@ -386,7 +382,7 @@ def test_a_workload_cluster_with_the_finalizer_of_a_record_goes_all_the_same() -
 
 @pytest.mark.soak
 @pytest.mark.parametrize("others", [[], [CLUSTER_FINALIZER]], ids=["alone", "beside that of Clusters"])
-def test_the_finalizer_of_a_record_that_was_taken_away_is_put_back(others: list[str]) -> None:
+def test_removed_finalizer_of_a_record_is_put_back(others: list[str]) -> None:
     """Records of EKS Anywhere have the finalizer of Clusters as well."""
 
     async def tell(env: ManagedEnvironment) -> None:
@@ -403,7 +399,7 @@ def test_the_finalizer_of_a_record_that_was_taken_away_is_put_back(others: list[
 
 
 @pytest.mark.soak
-def test_a_deleted_cluster_without_our_finalizer_says_at_once_who_else_holds_it() -> None:
+def test_deleted_cluster_names_foreign_finalizers() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply()
         await env.until_ready()
@@ -420,7 +416,7 @@ def test_a_deleted_cluster_without_our_finalizer_says_at_once_who_else_holds_it(
     L9="objects of the management cluster are shared with nobody, those of workload clusters within their namespace"
 )
 @pytest.mark.parametrize("webhooks", [True, False], ids=["webhooks", "no webhooks"])
-def test_objects_linked_by_the_management_cluster_belong_to_no_other(webhooks: bool) -> None:
+def test_objects_of_the_record_belong_to_no_other(webhooks: bool) -> None:
     async def tell(env: ManagedEnvironment) -> None:
         lent = {"kind": "DockerDatacenterConfig", "name": "laptop"}
         if webhooks:
@@ -443,7 +439,7 @@ def test_objects_linked_by_the_management_cluster_belong_to_no_other(webhooks: b
 
 
 @pytest.mark.soak
-def test_an_environment_does_not_warn_of_the_record_that_it_makes_of_itself() -> None:
+def test_environment_gives_no_warning_of_its_record() -> None:
     """That a paused self-managed Cluster is only a record is told to people who create one."""
 
     async def tell(env: ManagedEnvironment) -> None:
@@ -485,7 +481,7 @@ def test_accepted_datacenter_is_given_back() -> None:
 )
 @pytest.mark.soak
 @pytest.mark.parametrize("paused", [False, True], ids=["both look after it", "one is paused"])
-def test_clusters_of_a_namespace_share_a_datacenter_and_it_goes_with_the_last_of_them(paused: bool) -> None:
+def test_clusters_share_a_datacenter_until_the_last(paused: bool) -> None:
     async def tell(env: ManagedEnvironment) -> None:
         meadow = Key("default", "meadow")
         await env.apply()

@@ -92,7 +92,7 @@ def manifest(server: GitServer, **spec: object) -> Path:
 
 
 @pytest.mark.demand("L39", L71="as a user calls it, on a laptop")
-def test_scenario_2_by_pushes_and_one_management_cluster(machine: Machine, server: GitServer) -> None:
+def test_scenario_2_with_one_management_cluster(machine: Machine, server: GitServer) -> None:
     """L71: create management; create, upgrade and delete a workload cluster by pushes; delete management."""
     made = machine.create(manifest(server))
     assert made.code == 0, made.err

@@ -61,7 +61,7 @@ async def create(client: Client, text: str) -> None:
 
 
 @pytest.mark.soak
-def test_a_change_does_not_move_a_cluster_to_another_release_unasked(env: LocalEnvironment) -> None:
+def test_change_keeps_the_release_unless_asked(env: LocalEnvironment) -> None:
     grown = EXAMPLE.replace("count: 2", "count: 3")
     assert grown != EXAMPLE
     result = env.apply(grown, "upgrade", "--no-wait")
@@ -95,7 +95,7 @@ def planned(env: LocalEnvironment, text: str, *flags: str) -> Tree:
 
 
 @pytest.mark.soak
-def test_a_release_that_kubectl_would_take_away_is_refused_by_plan_and_server(env: LocalEnvironment) -> None:
+def test_release_removed_by_kubectl_is_refused(env: LocalEnvironment) -> None:
     """kubectl sends null for a field that its last manifest had, and this one has not."""
     (cluster,) = (one.tree for one in read_manifests(EXAMPLE, source="test") if one.kind == "Cluster")
     release = env.espalier(*RELEASE).out
@@ -154,7 +154,7 @@ def test_an_upgrade_of_what_is_not_there_is_no_plan(env: LocalEnvironment, flag:
 
 
 @pytest.mark.demand(L49="the record is not deleted while it manages clusters")
-def test_the_record_is_not_deleted_while_it_manages_clusters(env: LocalEnvironment) -> None:
+def test_record_is_not_deleted_while_it_manages(env: LocalEnvironment) -> None:
     result = env.espalier("delete", "cluster", "laptop", "--timeout", "5s")
     assert result.code == 1
     assert "which manages clusters: default/garden; delete those first" in " ".join(result.err.split())
@@ -162,7 +162,7 @@ def test_the_record_is_not_deleted_while_it_manages_clusters(env: LocalEnvironme
 
 
 @pytest.mark.soak
-def test_an_environment_that_lost_its_record_starts_and_has_it_again(env: LocalEnvironment) -> None:
+def test_environment_without_its_record_makes_it_again(env: LocalEnvironment) -> None:
     async def lose(client: Client) -> None:
         async with unasked(client):
             await client.delete(Cluster.resource, "laptop", "default")

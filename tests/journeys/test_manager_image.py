@@ -134,7 +134,7 @@ def normal(name: str) -> str:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: chroot")
-async def test_one_of_two_replicas_from_the_image_goes_on_when_the_leader_is_killed(
+async def test_replica_goes_on_when_the_leader_is_killed(
     control_plane: ControlPlane, unpacked: tuple[Path, list[str]], tmp_path: Path
 ) -> None:
     root, _ = unpacked

@@ -135,7 +135,7 @@ def test_there_is_a_settled_cluster_of_each_provider(kind: str) -> None:
 
 @pytest.mark.demand(I28="for every registered provider, with external etcd, failure domains and credentials")
 @pytest.mark.soak
-def test_a_later_manager_writes_nothing_but_statuses_to_clusters_of_every_provider() -> None:
+def test_later_manager_writes_statuses_only() -> None:
     upgrade(Isolation.LAYERS)
 
 
@@ -146,7 +146,7 @@ def test_later_manager_with_gate_writes_statuses_only() -> None:
 
 @pytest.mark.demand(I28="for every registered provider, with external etcd, failure domains and credentials")
 @pytest.mark.soak
-def test_without_isolation_the_same_fails_for_every_provider() -> None:
+def test_without_isolation_the_same_fails() -> None:
     """The proof that the tests above can fail, for each provider."""
 
     async def main(simulation: Simulation) -> None:

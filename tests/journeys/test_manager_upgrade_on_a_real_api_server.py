@@ -138,9 +138,7 @@ async def test_layers_keep_all_of_them_as_they_are(control_plane: ControlPlane, 
 
 
 @pytest.mark.demand("I19", "I28")
-async def test_with_the_gate_alone_the_first_change_replaces_exactly_the_machines_foreseen(
-    control_plane: ControlPlane, restored: MemoryStores
-) -> None:
+async def test_first_change_replaces_the_foreseen_machines(control_plane: ControlPlane, restored: MemoryStores) -> None:
     then = partial(scaling_replaces_all_of_its_machines_and_no_others, first=2)
     await upgrade_of_the_manager(control_plane, restored, Isolation.GATE, then)
 

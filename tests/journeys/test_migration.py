@@ -122,7 +122,7 @@ def test_a_settled_shoot_makes_no_write_but_leases() -> None:
     told(story)
 
 
-def test_a_settled_shoot_renews_its_lease_as_often_as_docs_say() -> None:
+def test_settled_shoot_renews_leases_as_docs_say() -> None:
     """Of all programs: gardenlets, extensions and the garden."""
     minutes, figures = 20, (Path(__file__).parents[2] / "docs" / "figures.md").read_text()
 
@@ -198,7 +198,7 @@ async def lease(world: World, seed: str) -> float:
 
 
 @pytest.mark.soak
-def test_reconciles_in_quick_succession_renew_the_lease_once() -> None:
+def test_quick_reconciles_renew_the_lease_once() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
@@ -213,7 +213,7 @@ def test_reconciles_in_quick_succession_renew_the_lease_once() -> None:
 
 
 @pytest.mark.demand("G77")
-def test_a_gardenlet_that_is_cut_from_the_garden_lets_the_lease_run_out() -> None:
+def test_gardenlet_without_garden_lets_lease_expire() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
@@ -228,7 +228,7 @@ def test_a_gardenlet_that_is_cut_from_the_garden_lets_the_lease_run_out() -> Non
 
 
 @pytest.mark.demand("G2", "G17", G40="the source's API is away", G43="dead")
-def test_a_dead_source_is_given_up_after_the_grace_and_not_before() -> None:
+def test_dead_source_is_given_up_after_the_grace() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
@@ -247,7 +247,7 @@ def test_a_dead_source_is_given_up_after_the_grace_and_not_before() -> None:
 
 
 @pytest.mark.demand("G62", G43="cut from the garden")
-def test_in_the_bad_case_nothing_acts_before_the_lease_of_the_source_is_over() -> None:
+def test_bad_case_waits_for_the_lease_of_the_source() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
@@ -271,7 +271,7 @@ def test_in_the_bad_case_nothing_acts_before_the_lease_of_the_source_is_over() -
 
 
 @pytest.mark.demand("G5", "G81")
-def test_a_source_that_comes_back_cleans_up_without_a_call_to_the_provider() -> None:
+def test_returning_source_cleans_up_without_provider() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
@@ -295,7 +295,7 @@ def test_a_source_that_comes_back_cleans_up_without_a_call_to_the_provider() -> 
 
 @pytest.mark.demand(G5="a Seed that is deleted and registered again (twenty shoots in `make soak`)")
 @pytest.mark.parametrize("count", sampled([1, 20], 0))
-def test_a_seed_is_emptied_registered_anew_and_gets_its_shoots_back(count: int) -> None:
+def test_emptied_seed_registers_anew_and_gets_shoots(count: int) -> None:
     async def story(world: World) -> None:
         shoots = [f"shoot-{number}" for number in range(count)]
 
@@ -327,7 +327,7 @@ def test_a_seed_is_emptied_registered_anew_and_gets_its_shoots_back(count: int) 
 
 
 @pytest.mark.demand(G18="a search of the garden's objects, events and logs of two moves, not of seeds")
-def test_no_key_or_token_of_a_shoot_is_in_the_garden_or_in_logs_but_in_its_shoot_state() -> None:
+def test_keys_of_a_shoot_are_in_its_state_only() -> None:
     """G18: in a whole life, with a move and a source that is given up."""
 
     async def story(world: World) -> None:
@@ -404,7 +404,7 @@ def test_outage_of_garden_is_no_silence_of_seeds() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("link", sampled(["garden", "seed"], 1))
-def test_how_shoots_of_a_silent_seed_are_is_unknown_until_it_is_heard_again(link: str) -> None:
+def test_shoots_of_a_silent_seed_are_unknown(link: str) -> None:
     async def story(world: World) -> None:
         async def said() -> tuple[str, str | None]:
             shoot = await world.shoot()
@@ -429,7 +429,7 @@ def test_how_shoots_of_a_silent_seed_are_is_unknown_until_it_is_heard_again(link
 
 
 @pytest.mark.demand("G80")
-def test_a_gardenlet_that_is_cut_from_its_seed_begins_nothing_and_says_so() -> None:
+def test_gardenlet_without_its_seed_begins_nothing() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
@@ -467,7 +467,7 @@ def test_seed_cut_from_gardenlet_is_given_up() -> None:
     G67="without `Ready`, it waits up to `copyTimeout`, and the namespace stays until the next seed has started"
 )
 @pytest.mark.soak
-def test_a_source_without_its_bucket_passes_the_shoot_on_after_its_time() -> None:
+def test_source_without_its_bucket_hands_over_in_time() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
@@ -503,7 +503,7 @@ def test_shoot_of_which_state_is_lost_is_not_made_anew() -> None:
 
 
 @pytest.mark.soak
-def test_a_destination_that_dies_is_given_up_for_another_one() -> None:
+def test_dead_destination_is_given_up_for_another() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
@@ -542,7 +542,7 @@ class OneLook(Interceptor):
 
 
 @pytest.mark.soak
-def test_no_task_of_a_source_acts_by_what_was_read_before_the_task() -> None:
+def test_task_of_a_source_acts_on_fresh_reads() -> None:
     look = OneLook()
 
     async def main(simulation: virtual.Simulation) -> None:
@@ -562,7 +562,7 @@ def test_no_task_of_a_source_acts_by_what_was_read_before_the_task() -> None:
 
 
 @pytest.mark.soak
-def test_two_shoots_move_at_once_in_opposite_directions() -> None:
+def test_two_shoots_move_in_opposite_directions() -> None:
     async def story(world: World) -> None:
         await world.create_shoot("apple", "a")
         await world.create_shoot("pear", "b")
@@ -580,7 +580,7 @@ def test_two_shoots_move_at_once_in_opposite_directions() -> None:
 
 
 @pytest.mark.demand("G74")
-def test_a_hibernated_shoot_moves_asleep_and_wakes_up_whole() -> None:
+def test_hibernated_shoot_moves_asleep_and_wakes_up() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
@@ -601,7 +601,7 @@ def test_a_hibernated_shoot_moves_asleep_and_wakes_up_whole() -> None:
 
 
 @pytest.mark.demand(G35="it can be taken back")
-def test_a_move_is_taken_back_while_it_waits_for_its_destination() -> None:
+def test_move_is_reverted_while_it_waits() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
@@ -619,7 +619,7 @@ def test_a_move_is_taken_back_while_it_waits_for_its_destination() -> None:
 
 
 @pytest.mark.soak
-def test_a_destination_that_never_started_is_skipped_on_return() -> None:
+def test_unstarted_destination_is_skipped_on_return() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
@@ -638,7 +638,7 @@ def test_a_destination_that_never_started_is_skipped_on_return() -> None:
 
 
 @pytest.mark.soak
-def test_a_move_that_has_begun_is_restored_where_it_came_from_if_nothing_was_handed_over() -> None:
+def test_begun_move_is_restored_if_nothing_was_given() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
@@ -701,7 +701,7 @@ def test_a_shoot_that_is_deleted_leaves_nothing() -> None:
 
 
 @pytest.mark.soak
-def test_a_shoot_that_is_deleted_in_the_middle_of_a_move_leaves_nothing_in_either_seed() -> None:
+def test_shoot_deleted_in_a_move_leaves_nothing() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
@@ -718,7 +718,7 @@ def test_a_shoot_that_is_deleted_in_the_middle_of_a_move_leaves_nothing_in_eithe
 
 
 @pytest.mark.soak
-def test_a_new_shoot_gets_a_seed_and_waits_where_there_is_none() -> None:
+def test_new_shoot_waits_for_a_seed() -> None:
     async def story(world: World) -> None:
         await asyncio.sleep(30)  # seeds get ready
         await world.patch_seed("a", {"spec": {"settings": {"scheduling": {"visible": False}}}})
@@ -738,7 +738,7 @@ def test_a_new_shoot_gets_a_seed_and_waits_where_there_is_none() -> None:
 
 
 @pytest.mark.soak
-def test_a_source_that_comes_back_after_its_shoot_was_deleted_cleans_up() -> None:
+def test_returning_source_of_a_deleted_shoot_cleans_up() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")
@@ -776,7 +776,7 @@ def test_permanent_error_waits_for_requested_retry() -> None:
 
 
 @pytest.mark.soak
-def test_a_failing_extension_is_reported_with_its_task_and_goes_away_with_it() -> None:
+def test_failing_extension_is_reported_with_its_task() -> None:
     async def story(world: World) -> None:
         await world.create_shoot()
         await world.healthy("a")

@@ -190,7 +190,7 @@ ALWAYS = ("the namespaces lose their marks", False, 6.0), ("the Roles of the gar
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("what", "bad", "moment"), sampled(VARIANTS, *map(VARIANTS.index, ALWAYS)))
-def test_a_move_in_which_something_is_edited_by_hand_ends_as_undisturbed(what: str, bad: bool, moment: float) -> None:
+def test_move_with_an_edit_ends_as_undisturbed(what: str, bad: bool, moment: float) -> None:
     async def main(simulation: virtual.Simulation) -> None:
         async with garden(simulation, delay=0.5) as world:
             await world.create_shoot()
@@ -234,7 +234,7 @@ async def authorities(world: World, seed: str) -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.soak
-def test_a_person_who_takes_a_move_back_too_late_is_told_to_finish_it_and_that_works() -> None:
+def test_late_revert_of_a_move_says_to_finish_it() -> None:
     """Past the webhooks; admission would have refused it."""
 
     async def main(simulation: virtual.Simulation) -> None:

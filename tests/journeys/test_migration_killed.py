@@ -93,7 +93,7 @@ async def last_epoch(world: World) -> tuple[str, bool]:
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("first", "after"), sampled(PLACES, 13))
-def test_a_program_killed_in_creation_or_deletion_goes_on(first: int, after: bool) -> None:
+def test_program_killed_in_create_or_delete_goes_on(first: int, after: bool) -> None:
     async def main(simulation: virtual.Simulation) -> None:
         killer = Killer()
         async with garden(simulation, wrap=killer, delay=0.5) as world:

@@ -57,7 +57,7 @@ class Writes(Interceptor):
 @pytest.mark.demand(G43="each migrate task failing by itself, then given up")
 @pytest.mark.soak
 @pytest.mark.parametrize("task", TASKS)
-def test_a_source_that_fails_at_a_task_for_good_is_left_behind_when_that_is_ordered(task: str) -> None:
+def test_failing_source_is_left_behind_when_ordered(task: str) -> None:
     """G43: and cleans up as soon as the task works again, without a call to the infrastructure."""
     writes = Writes()
 
@@ -82,7 +82,7 @@ def test_a_source_that_fails_at_a_task_for_good_is_left_behind_when_that_is_orde
 
 
 @pytest.mark.demand(G74="a crash after the scale-up, machines counted")
-def test_a_gardenlet_that_dies_after_it_has_woken_an_etcd_goes_on_and_makes_no_machine() -> None:
+def test_gardenlet_dead_after_waking_etcd_goes_on() -> None:
     """G74."""
 
     async def main(simulation: virtual.Simulation) -> None:
@@ -113,7 +113,7 @@ def is_woken(world: World) -> bool:
 
 
 @pytest.mark.demand(G76="at a reconcile, before all else")
-def test_a_reconcile_renews_the_lease_before_it_does_anything_else() -> None:
+def test_reconcile_renews_the_lease_first() -> None:
     """G76: extensions may act on what comes next for the whole validity."""
     writes = Writes()
 

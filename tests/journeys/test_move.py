@@ -242,7 +242,7 @@ def test_a_move_that_stops_says_why_in_a_condition() -> None:
     between(story)
 
 
-def test_bad_moves_are_refused_before_anything_is_written() -> None:
+def test_bad_moves_are_refused_before_any_write() -> None:
     async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
         written = dict(source.server.requests), dict(target.server.requests)
         await refused(source, source, GARDEN, "the target is the source itself")

@@ -154,7 +154,7 @@ def test_copies_of_a_move_are_not_taken_by_a_restore(tmp_path: Path) -> None:
     between(story)
 
 
-def test_interrupted_restore_is_named_by_other_commands(tmp_path: Path) -> None:
+def test_interrupted_restore_is_named_by_commands(tmp_path: Path) -> None:
     async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
         await back_up(source.client, tmp_path / "saved")
         dying = Dying(80)
@@ -238,7 +238,7 @@ def test_what_the_target_has_is_not_overwritten(tmp_path: Path) -> None:
     between(story)
 
 
-def test_a_killed_move_taken_back_deletes_nothing_restored(tmp_path: Path) -> None:
+def test_reverted_killed_move_deletes_nothing_restored(tmp_path: Path) -> None:
     """The move left a Secret with the content that a restore wants, and nothing else."""
 
     async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:

@@ -105,7 +105,7 @@ async def leftovers(env: ManagedEnvironment) -> list[str]:
 
 
 @pytest.mark.demand("U10", "U32", "U34", "U36", "U60", "U65")
-def test_a_node_upgrade_written_by_hand_is_carried_out_and_leaves_nothing_behind() -> None:
+def test_node_upgrade_by_hand_leaves_nothing_behind() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0]
         before = await node(env, worker.name)
@@ -133,7 +133,7 @@ def test_a_node_upgrade_written_by_hand_is_carried_out_and_leaves_nothing_behind
 
 
 @pytest.mark.soak
-def test_a_node_upgrade_that_was_completed_leaves_the_pod_of_the_next_one_alone() -> None:
+def test_completed_node_upgrade_leaves_the_next_pod() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0]
         await until_so(env, await begin(env, worker.name), lambda upgrade: upgrade.status.completed)
@@ -146,7 +146,7 @@ def test_a_node_upgrade_that_was_completed_leaves_the_pod_of_the_next_one_alone(
 
 
 @pytest.mark.soak
-def test_a_node_upgrade_ignores_the_pod_of_an_earlier_one_of_its_name() -> None:
+def test_node_upgrade_ignores_the_pod_of_earlier_one() -> None:
     """Somebody removed the finalizer of the first, and asks for something else by the same name."""
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
@@ -219,7 +219,7 @@ def test_upgrade_pod_is_bound_to_node_and_privileged() -> None:
 
 
 @pytest.mark.demand("U39")
-def test_kubeadm_is_told_what_it_was_told_when_the_machine_was_made() -> None:
+def test_kubeadm_is_told_the_same_as_at_creation() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0]
         told = {
@@ -249,7 +249,7 @@ def test_kubeadm_is_told_what_it_was_told_when_the_machine_was_made() -> None:
 
 
 @pytest.mark.demand("U46", "U59", "U62", "U68")
-def test_a_step_that_fails_is_named_and_goes_on_from_there_when_the_pod_is_deleted() -> None:
+def test_failed_step_goes_on_when_its_pod_is_deleted() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0]
         upgraders.failing[worker.name, "kubelet-kubectl-upgrader"] = "the new kubelet does not come up"
@@ -280,7 +280,7 @@ def test_a_step_that_fails_is_named_and_goes_on_from_there_when_the_pod_is_delet
 
 
 @pytest.mark.soak
-def test_a_node_upgrade_that_is_deleted_lets_the_running_step_end_and_gives_the_node_back() -> None:
+def test_deleted_node_upgrade_ends_its_running_step() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0]
         name = await begin(env, worker.name)
@@ -302,7 +302,7 @@ def test_a_node_upgrade_that_is_deleted_lets_the_running_step_end_and_gives_the_
 
 @pytest.mark.demand("U42")
 @pytest.mark.soak
-def test_a_failed_node_upgrade_that_is_deleted_leaves_no_cordoned_node() -> None:
+def test_deleted_failed_upgrade_leaves_no_cordon() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0]
         upgraders.failing[worker.name, "kubelet-kubectl-upgrader"] = "no"
@@ -329,7 +329,7 @@ def test_a_failed_node_upgrade_that_is_deleted_leaves_no_cordoned_node() -> None
         ({"kubernetesVersion": "v1.36.9-eks-1-36-7"}, "UpgraderImageMissing", "no upgrader image for v1.36.9"),
     ],
 )
-def test_an_impossible_upgrade_is_reported_and_the_node_is_not_touched(change: Tree, reason: str, message: str) -> None:
+def test_impossible_upgrade_is_reported_untouched(change: Tree, reason: str, message: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0]
         spec = {"machine": {"name": worker.name}, "kubernetesVersion": NEW, "nodeType": "Worker"} | change
@@ -364,7 +364,7 @@ def test_machine_without_node_is_named_and_waited_for() -> None:
 
 
 @pytest.mark.soak
-def test_a_node_that_is_not_ready_is_left_alone_until_it_is() -> None:
+def test_unready_node_is_left_alone() -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         worker = (await machines(env, control_plane=False))[0].name
 
@@ -417,7 +417,7 @@ class PodSecurity(Interceptor):
 
 
 @pytest.mark.soak
-def test_a_pod_that_pod_security_refuses_says_which_label_its_namespace_lacks() -> None:
+def test_pod_security_refusal_names_the_label() -> None:
     enforced = PodSecurity()
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:

@@ -83,7 +83,7 @@ def test_machines_are_upgraded_in_place_without_alarm(life: ProviderLife) -> Non
 
 
 @pytest.mark.parametrize("comes", [True, False], ids=["comes", "never comes"])
-def test_the_record_of_the_management_cluster_comes_after_its_name(comes: bool) -> None:
+def test_record_comes_after_configmap_that_names_it(comes: bool) -> None:
     async def main(simulation: Simulation) -> None:
         async with managed_environment(simulation.clock) as env:
             name, namespace = MANAGEMENT_CLUSTER.name, MANAGEMENT_CLUSTER.namespace

@@ -130,7 +130,7 @@ def told_as(simulate: Callable[[ManagedEnvironment], Any]) -> None:
 
 
 @pytest.mark.demand(L67="Nutanix")
-def test_a_trust_bundle_and_new_passwords_replace_no_machine(capfd: pytest.CaptureFixture[str]) -> None:
+def test_trust_bundle_and_passwords_replace_no_machine(capfd: pytest.CaptureFixture[str]) -> None:
     async def life(env: ManagedEnvironment) -> None:
         quarry = quarry_of(env)
         await quarry.make()
@@ -150,7 +150,7 @@ def test_a_trust_bundle_and_new_passwords_replace_no_machine(capfd: pytest.Captu
 
 
 @pytest.mark.soak
-def test_machines_on_nutanix_are_spread_over_failure_domains() -> None:
+def test_nutanix_machines_spread_over_failure_domains() -> None:
     async def life(env: ManagedEnvironment) -> None:
         quarry = quarry_of(env)
         await quarry.make()

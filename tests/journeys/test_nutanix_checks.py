@@ -120,7 +120,7 @@ FAULTS: dict[str, tuple[Callable[[Prism], object], str, str]] = {
 @pytest.mark.demand(L25="Nutanix")
 @pytest.mark.soak
 @pytest.mark.parametrize("fault", sampled(FAULTS, 0, 1, 5))
-def test_a_fault_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: str) -> None:
+def test_fault_is_named_and_the_cluster_then_goes_on(fault: str) -> None:
     break_, reason, message = FAULTS[fault]
 
     async def story(env: ManagedEnvironment, prism: Prism, quarry: PlannedSteps) -> None:
@@ -145,7 +145,7 @@ def test_a_fault_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: st
 
 
 @pytest.mark.soak
-def test_a_prism_central_that_goes_away_stops_nothing_that_is_settled() -> None:
+def test_lost_prism_central_stops_nothing_settled() -> None:
     async def story(env: ManagedEnvironment, prism: Prism, quarry: PlannedSteps) -> None:
         await apply(quarry)
         await env.until_ready(QUARRY)
@@ -183,7 +183,7 @@ def test_a_new_password_is_used_by_the_next_login() -> None:
         1,
     ),
 )
-def test_credentials_go_to_no_server_that_their_secret_does_not_permit(annotations: dict[str, str]) -> None:
+def test_credentials_go_to_no_server_unpermitted(annotations: dict[str, str]) -> None:
     async def story(env: ManagedEnvironment, prism: Prism, quarry: PlannedSteps) -> None:
         secret = credentials(CREDENTIALS, NAMESPACE, **annotations)
         await env.client.apply(SECRET, secret, field_manager="administrator")

@@ -311,7 +311,7 @@ async def delete(env: ManagedEnvironment) -> None:
     assert gone.index("OrchardCluster") < gone.index("OrchardZone")
 
 
-def test_a_cluster_of_a_provider_of_its_own_is_made_and_ends() -> None:
+def test_cluster_of_a_foreign_provider_lives_and_ends() -> None:
     async def main(simulation: Simulation) -> None:
         async with managed_environment(simulation.clock, providers=ORCHARD, kinds=KINDS) as env:
             await prepare(env, "east")

@@ -36,7 +36,7 @@ async def state(world: World, seed: str, name: str) -> tuple[Any, str | None]:
     return live.tree.get("status", {}).get("state"), live.metadata.annotations.get(metadata_keys.OPERATION)
 
 
-def test_the_state_of_another_kind_is_given_to_a_resource_that_waits_for_it() -> None:
+def test_state_of_another_kind_is_given_to_the_waiting() -> None:
     async def main(simulation: virtual.Simulation) -> None:
         async with garden(simulation, delay=0.5) as world:
             for seed in world.seeds.values():
@@ -59,7 +59,7 @@ def test_the_state_of_another_kind_is_given_to_a_resource_that_waits_for_it() ->
     virtual.run(main, epoch=EPOCH, seed=1)
 
 
-def test_the_state_of_another_kind_is_given_only_where_the_shoot_has_started() -> None:
+def test_state_is_given_only_where_the_shoot_started() -> None:
     """Before, its extension at the source may still act."""
 
     async def main(simulation: virtual.Simulation) -> None:

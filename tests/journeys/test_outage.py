@@ -50,7 +50,7 @@ class Outage(Interceptor):
     sampled([_away, *map(_refused, (ServerFailure, Forbidden, Conflict, Invalid, TooManyRequests))], 3),
     ids=["away", "500", "403", "409", "422", "429"],
 )
-def test_after_an_hour_of_failed_writes_a_cluster_is_ready_within_minutes(failing: Failing) -> None:
+def test_cluster_is_ready_soon_after_an_hour_of_outage(failing: Failing) -> None:
     async def main(simulation: Simulation) -> None:
         outage = Outage(failing)
         async with managed_environment(simulation.clock, wrap=outage) as env:

@@ -305,9 +305,7 @@ SETTINGS: Tree = {
     ),
     ids=["release", "settings"],
 )
-def test_flags_and_files_are_applied_by_hooks_to_the_machines_that_the_plan_names(
-    change: Tree, flag: str, brought: str
-) -> None:
+def test_hooks_apply_flags_and_files_as_planned(change: Tree, flag: str, brought: str) -> None:
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:
         before = await identities(env)
         preview = await env.preview(GARDEN, await changed_to(env, change), front_end=FrontEnd.HOOKS)

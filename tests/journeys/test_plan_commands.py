@@ -90,7 +90,7 @@ def test_nothing_is_done_by_asking(env: LocalEnvironment) -> None:
     assert "cluster.anywhere.eks.amazonaws.com/orchard" not in env.names("get", "clusters", "-A")
 
 
-def test_several_clusters_are_planned_at_once_and_a_new_one_is_made_of_everything(env: LocalEnvironment) -> None:
+def test_several_clusters_are_planned_at_once(env: LocalEnvironment) -> None:
     code, (garden, orchard) = of(env, f"{UPGRADED}---\n{ORCHARD}")
     assert code == 1
     assert [garden["name"], orchard["name"]] == ["garden", "orchard"]
@@ -139,7 +139,7 @@ def test_a_release_is_asked_for_without_a_manifest(env: LocalEnvironment) -> Non
 
 
 @pytest.mark.soak
-def test_a_manager_of_this_build_leaves_all_clusters_alone(env: LocalEnvironment) -> None:
+def test_manager_of_this_build_leaves_clusters_alone(env: LocalEnvironment) -> None:
     for isolation in ("layers", "gate", "off"):
         result = env.espalier("plan", "--manager", "-A", "--isolation", isolation)
         assert (result.code, "Nothing would change." in result.out) == (0, True), result.out
@@ -158,7 +158,7 @@ def test_a_manager_of_this_build_leaves_all_clusters_alone(env: LocalEnvironment
         3,
     ),
 )
-def test_exit_codes_of_a_plan_distinguish_errors_from_changes(
+def test_exit_codes_tell_errors_from_changes(
     env: LocalEnvironment, tmp_path: Path, arguments: tuple[str, ...], code: int, complaint: str
 ) -> None:
     (tmp_path / "away").write_text(AWAY)
@@ -194,14 +194,14 @@ def test_reader_who_left_does_not_make_change_nothing(env: LocalEnvironment, fla
 
 
 @pytest.mark.soak
-def test_output_that_can_not_be_written_is_an_error_and_no_change(env: LocalEnvironment) -> None:
+def test_unwritable_output_is_an_error(env: LocalEnvironment) -> None:
     with Path("/dev/full").open("wb") as full:
         result = env.into(full.fileno(), "plan", "-f", "-", stdin=EXAMPLE)
     assert result == CommandResult(2, "", "error: the output could not be written: No space left on device\n")
 
 
 @pytest.mark.soak
-def test_the_objects_of_a_manifest_are_made_without_any_cluster(tmp_path: Path, env: LocalEnvironment) -> None:
+def test_objects_of_a_manifest_need_no_cluster(tmp_path: Path, env: LocalEnvironment) -> None:
     objects = generated(tmp_path, ORCHARD)
     _, (planned,) = of(env, ORCHARD)
     assert [(one["kind"], one["metadata"]["name"]) for one in objects] == [
@@ -249,7 +249,7 @@ def test_objects_with_a_pattern_are_not_made(tmp_path: Path) -> None:
     assert "write the value itself" in result.err
 
 
-def test_objects_of_clusters_under_several_management_clusters_are_generated_together(tmp_path: Path) -> None:
+def test_objects_of_several_managers_are_generated(tmp_path: Path) -> None:
     example = (Path(__file__).parents[2] / "examples" / "docker.yaml").read_text()
     other = example.replace("name: laptop", "name: hub").replace("name: garden", "name: plot")
     made = generated(tmp_path, f"{example}\n---\n{other}")

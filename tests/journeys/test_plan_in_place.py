@@ -60,7 +60,7 @@ CHANGES: dict[str, tuple[Tree, Tree]] = {
 @pytest.mark.demand("U26")
 @pytest.mark.soak
 @pytest.mark.parametrize("change", sampled(CHANGES, 0, 1, 4))
-def test_machines_are_upgraded_in_place_or_replaced_as_planned(change: str) -> None:
+def test_machines_change_in_place_or_not_as_planned(change: str) -> None:
     strategy, wanted = CHANGES[change]
 
     async def story(env: ManagedEnvironment, upgraders: Upgraders) -> None:

@@ -33,7 +33,7 @@ def going(preview: Preview) -> set[str]:
 
 @pytest.mark.demand("I19", "I20")
 @pytest.mark.parametrize("isolation", sampled([Isolation.GATE, Isolation.LAYERS], 1))
-def test_the_first_change_under_a_later_manager_does_what_was_planned_before_it_came(isolation: Isolation) -> None:
+def test_first_change_under_later_manager_is_planned(isolation: Isolation) -> None:
     later: dict[str, Any] = {"isolation": isolation, "layers": NEXT}
     manifest = manifest_of_the_example()
     scaled = copy.deepcopy(manifest)

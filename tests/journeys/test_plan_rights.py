@@ -95,7 +95,7 @@ async def flux(env: ManagedEnvironment) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("git_ops", sampled([False, True], 1), ids=["plain", "GitOps"])
-def test_the_example_role_of_administrators_suffices_for_a_whole_plan(git_ops: bool) -> None:
+def test_example_role_suffices_for_a_whole_plan(git_ops: bool) -> None:
     async def tell(env: ManagedEnvironment, jane: Client) -> None:
         if git_ops:
             await flux(env)
@@ -108,7 +108,7 @@ def test_the_example_role_of_administrators_suffices_for_a_whole_plan(git_ops: b
 
 
 @pytest.mark.soak
-def test_a_tenant_is_told_which_rights_a_plan_needs_and_to_ask_for_a_dry_run() -> None:
+def test_tenant_is_told_the_rights_that_a_plan_needs() -> None:
     async def main(simulation: Simulation) -> None:
         async with managed_environment(simulation.clock) as env:
             await env.apply()
@@ -124,7 +124,7 @@ def test_a_tenant_is_told_which_rights_a_plan_needs_and_to_ask_for_a_dry_run() -
 
 
 @pytest.mark.soak
-def test_without_the_right_to_read_which_cluster_manages_a_plan_says_so() -> None:
+def test_plan_tells_that_the_manager_is_unreadable() -> None:
     async def tell(env: ManagedEnvironment, jane: Client) -> None:
         (warning,) = (await plan(jane)).now.warnings
         assert warning.startswith(f"not allowed to read {CONFIG_MAP}, which names the management cluster")
@@ -136,7 +136,7 @@ def test_without_the_right_to_read_which_cluster_manages_a_plan_says_so() -> Non
 
 
 @pytest.mark.soak
-def test_without_the_right_to_read_a_gitops_configuration_a_plan_says_so() -> None:
+def test_plan_tells_that_gitops_is_unreadable() -> None:
     async def tell(env: ManagedEnvironment, jane: Client) -> None:
         await flux(env)
         role = (await env.client.get(CLUSTER_ROLE, ADMINS)).tree
@@ -150,7 +150,7 @@ def test_without_the_right_to_read_a_gitops_configuration_a_plan_says_so() -> No
     story(tell)
 
 
-def test_without_rights_a_manifest_is_judged_by_itself_with_a_notice() -> None:
+def test_manifest_without_rights_is_judged_with_notice() -> None:
     async def tell(env: ManagedEnvironment, _jane: Client) -> None:
         nobody = Client(InProcessTransport(env.server, User("nobody", ("system:authenticated",))))
         stored = await env.client.get(Cluster.resource, GARDEN.name, GARDEN.namespace)
@@ -174,7 +174,7 @@ async def lose_releases(env: ManagedEnvironment) -> None:
 
 
 @pytest.mark.soak
-def test_a_missing_right_to_install_the_needed_release_is_named() -> None:
+def test_missing_right_to_install_a_release_is_named() -> None:
     async def tell(env: ManagedEnvironment, jane: Client) -> None:
         await lose_releases(env)
         await limit(env, {"eksareleases": ["list"]})
@@ -192,7 +192,7 @@ def test_a_missing_right_to_install_the_needed_release_is_named() -> None:
 
 
 @pytest.mark.soak
-def test_without_the_right_to_read_releases_a_notice_says_so_and_the_command_continues() -> None:
+def test_unreadable_releases_are_a_notice() -> None:
     async def tell(env: ManagedEnvironment, jane: Client) -> None:
         assert await preflight.install_releases(jane, "v0.26.0") == ()
         await limit(env, {"eksareleases": ["list"]})  # and none of EKS Distro: what a manager brings is there
@@ -207,7 +207,7 @@ def test_without_the_right_to_read_releases_a_notice_says_so_and_the_command_con
 
 @pytest.mark.soak
 @pytest.mark.parametrize("reads_map", sampled([True, False], 0), ids=["all", "all but the ConfigMap"])
-def test_a_record_is_not_deleted_by_who_may_not_see_what_it_manages(reads_map: bool) -> None:
+def test_record_is_kept_from_who_can_not_see_clusters(reads_map: bool) -> None:
     async def tell(env: ManagedEnvironment, jane: Client) -> None:
         laptop = Key("default", "laptop")
         with pytest.raises(Failure, match="which manages clusters: default/garden") as told:

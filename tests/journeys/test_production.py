@@ -67,7 +67,7 @@ OTHERS = ("vsphere", "tinkerbell", "nutanix", "cloudstack", "snow", "awssnow", "
 
 @pytest.mark.demand("L62", L27="one process with all there are", L64="its ServiceAccount and Secrets")
 @pytest.mark.parametrize("namespaces", sampled([((),), (("default",),)], 0), ids=["all", "one"])
-async def test_the_service_account_has_every_right_that_a_journey_needs_and_no_other(
+async def test_service_account_has_exactly_the_needed_rights(
     control_plane: ControlPlane, tmp_path: Path, namespaces: tuple[str, ...]
 ) -> None:
     since = control_plane.audit_log.stat().st_size

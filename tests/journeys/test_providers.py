@@ -63,7 +63,7 @@ def test_a_cluster_lives_and_ends(life: ProviderLife) -> None:
 
 @pytest.mark.soak
 @told_of(LIVES, *range(len(LIVES)))
-def test_a_cluster_that_waits_for_what_an_administrator_brings_takes_its_objects_along(life: ProviderLife) -> None:
+def test_waiting_cluster_is_deleted_with_its_objects(life: ProviderLife) -> None:
     """Also those that it names: another attempt would meet them, and be refused for what can't be changed in them."""
 
     async def main(simulation: Simulation) -> None:
@@ -83,7 +83,7 @@ def test_a_cluster_that_waits_for_what_an_administrator_brings_takes_its_objects
 @pytest.mark.demand(U55="on each provider")
 @pytest.mark.soak
 @told_of(LIVES, 1)
-def test_machines_are_upgraded_in_place_and_refuse_what_cant_be(life: ProviderLife) -> None:
+def test_machines_are_upgraded_in_place_or_refuse(life: ProviderLife) -> None:
     async def story(steps: PlannedSteps) -> None:
         await steps.make()
         await steps.in_place()
@@ -121,7 +121,7 @@ def test_a_cluster_has_an_etcd_of_its_own(life: ProviderLife) -> None:
 
 @pytest.mark.soak
 @told_of(LIVES, 0)
-def test_a_cluster_waits_for_cluster_apis_provider_and_goes_on_when_it_comes(life: ProviderLife) -> None:
+def test_cluster_waits_for_its_provider(life: ProviderLife) -> None:
     kind = PROVIDERS[life.datacenter].infrastructure.cluster
     name = f"{kind.plural}.{kind.group}"
 

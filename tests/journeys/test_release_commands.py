@@ -43,7 +43,7 @@ def mirror(folder: Path, version: str, *, commit: str = "c", bundles: str = "bun
 
 @pytest.mark.demand("V25")
 @pytest.mark.soak
-def test_releases_of_a_folder_are_created_and_never_overwritten(env: LocalEnvironment, tmp_path: Path) -> None:
+def test_releases_of_a_folder_are_never_overwritten(env: LocalEnvironment, tmp_path: Path) -> None:
     first = mirror(tmp_path / "first", "v0.25.7", bundles="bundles-2.yaml")
     result = env.espalier("releases", "import", first)
     assert (result.code, result.out.splitlines()) == (
@@ -70,7 +70,7 @@ def test_releases_of_a_folder_are_created_and_never_overwritten(env: LocalEnviro
 
 
 @pytest.mark.demand(V28="its own EKS Distro as well")
-def test_a_release_of_ones_own_is_imported_with_its_own_eks_distro(env: LocalEnvironment, tmp_path: Path) -> None:
+def test_own_release_is_imported_with_its_eks_distro(env: LocalEnvironment, tmp_path: Path) -> None:
     folder = Path(mirror(tmp_path / "own", "v0.26.0+own.1", bundles="bundles-9.yaml"))
     old, new = "kubernetes-1-36-eks-1", "kubernetes-1-36-eks-9"
     bundles = (folder / "bundles-1.yaml").read_text().replace("name: bundles-1\n", "name: bundles-9\n")
@@ -92,7 +92,7 @@ def test_a_release_of_ones_own_is_imported_with_its_own_eks_distro(env: LocalEnv
 
 
 @pytest.mark.demand("V25")
-def test_the_list_says_what_is_installed_and_what_this_build_brings(env: LocalEnvironment) -> None:
+def test_list_tells_the_installed_and_the_built_in(env: LocalEnvironment) -> None:
     rows = json.loads(env.espalier("releases", "list", "-o", "json").out)["releases"]
     by_version = {row["version"]: (row["offered"], row["installed"]) for row in rows}
     embedded = ("v0.26.0", "v0.25.1", "v0.25.0", "v0.24.2")
@@ -110,7 +110,7 @@ def test_without_cluster_releases_of_build_are_listed(tmp_path: Path) -> None:
 
 
 @pytest.mark.demand("V15")
-def test_a_manifest_of_another_release_is_refused_before_anything_is_written(env: LocalEnvironment) -> None:
+def test_manifest_of_another_release_is_refused(env: LocalEnvironment) -> None:
     result = env.apply(EXAMPLE.replace("spec:\n  cluster", "spec:\n  eksaVersion: v0.25.1\n  cluster", 1))
     assert result.code == 1
     assert "standard input:7: spec.eksaVersion: this espalier is of release v0.26.0" in result.err
@@ -130,7 +130,7 @@ def test_command_line_gives_clusters_its_own_release(env: LocalEnvironment) -> N
 
 
 @pytest.mark.demand("V25")
-def test_creating_a_cluster_brings_the_releases_that_are_missing(env: LocalEnvironment) -> None:
+def test_creation_installs_missing_releases(env: LocalEnvironment) -> None:
     name = "eksa-v0-26-0"
     asyncio.run(deleted(env, name))
     assert f"eksarelease.anywhere.eks.amazonaws.com/{name}" not in installed(env)
@@ -183,7 +183,7 @@ def test_environment_lives_on_releases_of_folder(tmp_path: Path) -> None:
         assert "upgrade to a release of v0.27 first" in (home / "world.log").read_text()
 
 
-def test_a_folder_that_can_not_be_used_is_said_before_anything_starts(tmp_path: Path) -> None:
+def test_unusable_folder_is_told_before_the_start(tmp_path: Path) -> None:
     env = LocalEnvironment(tmp_path)
     result = env.espalier("up", "--releases", mirror(tmp_path / "bad", "next"))
     assert result.code == 1

@@ -128,7 +128,7 @@ def distro(name: str, *, etcd: str) -> Tree:
 
 @pytest.mark.demand(V22="nor do its Bundles and their EKS Distro")
 @pytest.mark.soak
-def test_a_manager_with_other_files_under_the_same_names_moves_nobody(tmp_path: Path) -> None:
+def test_files_of_equal_names_move_no_cluster(tmp_path: Path) -> None:
     other = folder(tmp_path / "other", (FILE, "etcd:v3.6.6-eks-1-35-1", "etcd:v3.6.7-eks-1-35-1"))
     store, stores = MemoryStore(), MemoryStores()
 
@@ -159,7 +159,7 @@ def test_a_manager_with_other_files_under_the_same_names_moves_nobody(tmp_path: 
 
 
 @pytest.mark.soak
-def test_a_manager_brings_what_an_earlier_one_had_in_its_files_alone() -> None:
+def test_manager_installs_what_only_an_earlier_had() -> None:
     store, stores = MemoryStore(), MemoryStores()
 
     async def main(simulation: Simulation) -> None:
@@ -185,7 +185,7 @@ def test_a_manager_brings_what_an_earlier_one_had_in_its_files_alone() -> None:
     run(main, epoch=EPOCH, seed=1)
 
 
-def test_releases_applied_at_start_are_known_before_controllers_begin() -> None:
+def test_releases_are_known_before_controllers_begin() -> None:
     """A reconcile that doesn't find what its cluster is made of says so; of a steady cluster that would be a lie."""
     seen: list[int] = []
 
@@ -203,7 +203,7 @@ def test_releases_applied_at_start_are_known_before_controllers_begin() -> None:
     assert seen == [0, 5]
 
 
-def test_a_manager_waits_with_its_releases_until_its_webhooks_can_be_called() -> None:
+def test_releases_wait_for_callable_webhooks() -> None:
     resource, nowhere = VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS
 
     async def tell(env: ManagedEnvironment) -> None:
@@ -228,7 +228,7 @@ def test_a_manager_waits_with_its_releases_until_its_webhooks_can_be_called() ->
 
 
 @pytest.mark.demand(V28="its own EKS Distro as well")
-def test_a_release_of_ones_own_may_have_its_own_eks_distro() -> None:
+def test_own_release_may_have_its_own_eks_distro() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await bring(
             env,
@@ -245,7 +245,7 @@ def test_a_release_of_ones_own_may_have_its_own_eks_distro() -> None:
 
 
 @pytest.mark.demand(V30="what can't be made of them is said")
-def test_bundles_that_name_what_is_not_there_are_said_and_nothing_is_made() -> None:
+def test_bundles_without_their_release_create_nothing() -> None:
     name = "kubernetes-1-35-eks-7"
 
     async def tell(env: ManagedEnvironment) -> None:
@@ -271,7 +271,7 @@ def test_bundles_that_name_what_is_not_there_are_said_and_nothing_is_made() -> N
 
 
 @pytest.mark.soak
-def test_a_release_whose_bundles_come_later_is_named_until_they_do() -> None:
+def test_release_is_named_until_its_bundles_exist() -> None:
     """With every field that nothing is made of odd: that keeps nobody from anything, and moves nobody."""
     bundles = odd_bundles()
     bundles["metadata"]["name"] = "bundles-debug"
@@ -318,7 +318,7 @@ INVALID = {
 
 
 @pytest.mark.parametrize("what", sampled(INVALID, 0))
-def test_bundles_with_an_invalid_image_are_refused_or_named_by_their_clusters_alone(what: str) -> None:
+def test_invalid_image_concerns_its_clusters_only(what: str) -> None:
     """By the latter where no webhook was asked, until they are corrected."""
     field, uri, allowed = INVALID[what]
     part, name = field.split(".")
@@ -356,7 +356,7 @@ def test_bundles_with_an_invalid_image_are_refused_or_named_by_their_clusters_al
 
 
 @pytest.mark.soak
-def test_a_steady_cluster_whose_release_was_deleted_reports_it_and_is_left_alone() -> None:
+def test_deleted_release_is_reported_by_its_clusters() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply()
         await env.until_ready()
@@ -383,7 +383,7 @@ def test_a_steady_cluster_whose_release_was_deleted_reports_it_and_is_left_alone
 
 
 @pytest.mark.demand(V30="what can't be made of them is said")
-def test_nothing_is_made_of_an_entry_that_names_a_release_of_another_kubernetes_version() -> None:
+def test_release_of_another_kubernetes_creates_nothing() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await bring(env, debug_bundles("kubernetes-1-34-eks-2"))
         await env.apply(eksaVersion=DEBUG)
@@ -399,7 +399,7 @@ def test_nothing_is_made_of_an_entry_that_names_a_release_of_another_kubernetes_
 
 
 @pytest.mark.soak
-def test_bundles_can_not_be_edited_under_their_clusters() -> None:
+def test_bundles_in_use_can_not_be_edited() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply()
         await env.until_ready()
@@ -474,7 +474,7 @@ def test_releases_in_use_can_not_be_deleted(what: str) -> None:
 
 @pytest.mark.demand(V22="nor deleted in use, nor replaced unnoticed")
 @pytest.mark.parametrize("what", sampled(KINDS_OF_RELEASES, 1))
-def test_one_that_came_again_with_other_content_is_recognized_and_nothing_is_made_of_it(what: str) -> None:
+def test_changed_release_is_recognized_and_unused(what: str) -> None:
     """Deleted and created again while nobody asked a webhook, under a cluster whose drift is corrected."""
     resource, name, namespace = KINDS_OF_RELEASES[what]
 
@@ -525,7 +525,7 @@ def test_one_that_came_again_with_other_content_is_recognized_and_nothing_is_mad
 
 
 @pytest.mark.soak
-def test_a_cluster_of_an_earlier_manager_is_taken_over_with_what_it_is_made_of() -> None:
+def test_cluster_of_an_earlier_manager_keeps_releases() -> None:
     async def tell(env: ManagedEnvironment) -> None:
         await env.apply()
         await env.until_ready()

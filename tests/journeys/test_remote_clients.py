@@ -18,7 +18,7 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.soak
-def test_a_cluster_that_is_upgraded_in_place_has_one_client_and_none_when_it_is_gone() -> None:
+def test_cluster_has_one_client_until_it_is_gone() -> None:
     async def main(simulation: Simulation) -> None:
         async with managed_environment(simulation.clock, seed=1) as env:
             await env.apply(**spec(1, 1))

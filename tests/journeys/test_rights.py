@@ -249,7 +249,7 @@ def test_every_right_in_workload_clusters_is_used() -> None:
 
 @pytest.mark.demand("L68")
 @pytest.mark.soak
-def test_with_namespaces_nothing_of_all_namespaces_is_asked_but_kinds_that_have_none() -> None:
+def test_namespaced_manager_reads_no_other_namespace() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await everything(env)
         asked = {grant.resource for grant in env.ledger.asked if not grant.namespace}
@@ -293,7 +293,7 @@ def test_rights_on_own_kinds_suffice_for_cluster_life() -> None:
 
 
 @pytest.mark.demand("L58", "L68")
-def test_clusters_of_other_namespaces_are_left_to_other_managers() -> None:
+def test_clusters_of_other_namespaces_are_left_alone() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.client.apply(NAMESPACES, {"metadata": {"name": "team-c"}})
         await env.apply(namespace="team-c", kubernetesVersion="1.20")  # no webhook of this manager judges it
@@ -310,7 +310,7 @@ def test_clusters_of_other_namespaces_are_left_to_other_managers() -> None:
 
 
 @pytest.mark.soak
-def test_a_name_that_is_taken_in_a_namespace_that_is_not_watched_is_refused() -> None:
+def test_taken_name_in_an_unwatched_place_is_refused() -> None:
     async def story(env: ManagedEnvironment) -> None:
         labels = {CLUSTER_NAME_LABEL: "garden", CLUSTER_NAMESPACE_LABEL: "team-c"}
         theirs = {"metadata": {"name": "garden", "namespace": SYSTEM_NAMESPACE, "labels": labels}, "spec": {}}

@@ -21,7 +21,7 @@ from tests.support.gardens.seeds import SHOOT, is_ready
 ETCD_POD = Key(SHOOT, "etcd-main-0")
 
 
-def test_writes_survive_the_end_of_every_container_and_of_the_seed() -> None:
+def test_writes_survive_the_end_of_every_container() -> None:
     async def story(plane: Plane) -> None:
         await plane.start_etcd(1)
         await plane.start_api_server()
@@ -54,7 +54,7 @@ def test_writes_survive_the_end_of_every_container_and_of_the_seed() -> None:
 
 
 @pytest.mark.demand("G57")
-def test_an_api_server_without_etcd_ends_and_comes_back_with_it() -> None:
+def test_api_server_ends_and_returns_with_its_etcd() -> None:
     async def story(plane: Plane) -> None:
         await plane.start_etcd(1)
         await plane.start_api_server()
@@ -83,7 +83,7 @@ def test_an_api_server_without_etcd_ends_and_comes_back_with_it() -> None:
 
 
 @pytest.mark.demand("G57")
-def test_controllers_are_not_healthy_without_the_api_server_of_their_shoot() -> None:
+def test_controllers_are_unhealthy_without_api_server() -> None:
     async def story(plane: Plane) -> None:
         await plane.start_etcd(1)
         await plane.start_api_server()
@@ -100,7 +100,7 @@ def test_controllers_are_not_healthy_without_the_api_server_of_their_shoot() -> 
 @pytest.mark.demand(
     "G37", "G39", "G49", "G57", "G60", "G67", G1="with etcd and API server", G44="two API servers as witnesses"
 )
-def test_a_control_plane_moves_to_another_seed_with_all_that_was_written() -> None:
+def test_control_plane_moves_with_all_written_data() -> None:
     async def story(source: Plane, destination: Plane) -> None:
         await source.start_etcd(1)
         await source.start_api_server()
@@ -131,7 +131,7 @@ def test_a_control_plane_moves_to_another_seed_with_all_that_was_written() -> No
 
 
 @pytest.mark.demand("G2", "G53", G65="seed anew")
-def test_a_source_that_has_no_power_loses_the_shoot_to_a_destination_that_waits_for_it() -> None:
+def test_waiting_destination_takes_powerless_source() -> None:
     async def story(source: Plane, destination: Plane) -> None:
         await source.start_etcd(1)
         await source.start_api_server()
@@ -175,7 +175,7 @@ async def pods_of_api_server(plane: Plane) -> list[Key]:
 
 
 @pytest.mark.demand("G42")
-def test_a_namespace_takes_its_control_plane_and_its_data_with_it() -> None:
+def test_namespace_takes_its_control_plane_and_data() -> None:
     async def story(plane: Plane) -> None:
         await plane.start_etcd(1)
         await plane.start_api_server()

@@ -67,7 +67,7 @@ async def planned_and_made(
 @pytest.mark.parametrize(
     ("seed", "changes"), [(0, 5), *(pytest.param(seed, 60, marks=pytest.mark.soak) for seed in range(1, 9))]
 )
-def test_what_was_planned_is_made_however_it_is_written(seed: int, changes: int, etcd: bool) -> None:
+def test_planned_change_is_the_same_however_written(seed: int, changes: int, etcd: bool) -> None:
     """Changes of one to five objects, in any order, with any pause in between that is shorter than the settle time."""
     rng = random.Random(seed)
 
@@ -112,7 +112,7 @@ async def message(env: ManagedEnvironment) -> str:
 
 
 @pytest.mark.soak
-def test_an_endless_trickle_of_edits_does_not_starve_a_change() -> None:
+def test_endless_edits_do_not_starve_a_change() -> None:
     async def story(env: ManagedEnvironment, made: Made, trees: list[Tree]) -> None:
         loop = asyncio.get_running_loop()
         before, began = await warnings(env), loop.time()
@@ -153,7 +153,7 @@ def test_a_change_that_is_taken_back_in_time_was_none() -> None:
 
 
 @pytest.mark.soak
-def test_what_is_changed_in_the_middle_of_a_rollout_settles_too() -> None:
+def test_change_in_a_rollout_settles_too() -> None:
     async def story(env: ManagedEnvironment, made: Made, trees: list[Tree]) -> None:
         await change(env, trees, 2, 0)  # rolls the control plane
         await asyncio.sleep(SETTLE_TIME + 5)
@@ -230,7 +230,7 @@ def _reasons(found: Object | None) -> set[str]:
     return {one.reason for one in found.decode(Cluster).status.conditions} if found is not None else set()
 
 
-def test_a_cluster_is_not_created_from_what_an_earlier_one_left() -> None:
+def test_cluster_is_not_created_from_leftovers() -> None:
     """The objects of a manifest are applied again, the Cluster first; others still have their earlier content."""
 
     async def main(simulation: Simulation) -> None:
@@ -282,7 +282,7 @@ def test_upgrade_of_several_objects_warns_of_nothing(life: ProviderLife, is_firs
 
 
 @pytest.mark.parametrize(("first", "second"), sampled([(3, 0), (0, 3)], 0))
-def test_in_place_is_not_begun_when_machines_are_to_be_replaced(first: int, second: int) -> None:
+def test_in_place_does_not_begin_before_a_replacement(first: int, second: int) -> None:
     async def story(env: ManagedEnvironment, made: Made, trees: list[Tree]) -> None:
         spec = trees[0]["spec"]
         groups = spec["workerNodeGroupConfigurations"]

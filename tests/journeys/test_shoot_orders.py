@@ -17,7 +17,7 @@ from tests.support.sampling import sampled
 
 @pytest.mark.soak
 @pytest.mark.parametrize("key", sampled([OPERATION, OLDER_OPERATION], 1))
-def test_reconcile_reconciles_the_shoot_with_its_extensions_once_and_goes(key: str) -> None:
+def test_reconcile_order_reconciles_once_and_goes(key: str) -> None:
     async def main(simulation: virtual.Simulation) -> None:
         async with garden(simulation, "a") as world:
             await world.create_shoot()

@@ -59,7 +59,7 @@ async def versions(workload: Client) -> dict[str, str]:
 
 @pytest.mark.soak
 @pytest.mark.embedded
-def test_a_cluster_comes_up_with_nodes_that_are_ready_and_pods_that_run() -> None:
+def test_cluster_comes_up_with_ready_nodes_and_pods() -> None:
     async def story(simulation: Simulation) -> None:
         async with environment(simulation.clock) as env:
             workload = await env.create("garden")
@@ -95,7 +95,7 @@ def test_a_cluster_comes_up_with_nodes_that_are_ready_and_pods_that_run() -> Non
 
 @pytest.mark.soak
 @pytest.mark.embedded
-def test_a_node_waits_for_its_network_and_the_machine_says_so() -> None:
+def test_node_waits_for_its_network_and_tells_so() -> None:
     async def story(simulation: Simulation) -> None:
         async with environment(simulation.clock) as env:
             await create_without_network(env, "garden")
@@ -150,7 +150,7 @@ def test_workers_are_scaled_out_and_in() -> None:
 
 @pytest.mark.soak
 @pytest.mark.embedded
-def test_an_upgrade_replaces_machine_by_machine_and_never_lacks_one() -> None:
+def test_upgrade_replaces_machines_without_a_gap() -> None:
     async def story(simulation: Simulation) -> None:
         async with environment(simulation.clock) as env:
             workload = await env.create("garden", control_planes=3, workers=3)
@@ -191,7 +191,7 @@ def test_an_upgrade_replaces_machine_by_machine_and_never_lacks_one() -> None:
 
 @pytest.mark.soak
 @pytest.mark.embedded
-def test_without_surge_a_control_plane_machine_goes_before_its_successor_comes() -> None:
+def test_machine_precedes_no_successor_without_surge() -> None:
     async def story(simulation: Simulation) -> None:
         async with environment(simulation.clock) as env:
             await env.create("garden", control_planes=3, workers=0, max_surge=0)
@@ -251,7 +251,7 @@ def test_a_deleted_cluster_leaves_nothing_behind() -> None:
 
 @pytest.mark.soak
 @pytest.mark.embedded
-def test_deletion_goes_in_order_workers_control_plane_infrastructure() -> None:
+def test_deletion_takes_workers_before_control_plane() -> None:
     async def story(simulation: Simulation) -> None:
         async with environment(simulation.clock) as env:
             await env.create("garden")
@@ -303,7 +303,7 @@ def test_a_paused_cluster_is_left_alone() -> None:
 
 @pytest.mark.soak
 @pytest.mark.embedded
-def test_changes_of_a_machine_during_a_pause_are_made_afterwards() -> None:
+def test_changes_in_a_pause_are_made_afterwards() -> None:
     async def story(simulation: Simulation) -> None:
         async with environment(simulation.clock) as env:
             await env.create("garden")
@@ -349,7 +349,7 @@ def test_same_seed_gives_same_environment_bit_by_bit() -> None:
 @pytest.mark.soak
 @pytest.mark.embedded
 @pytest.mark.parametrize("writes", sampled([1, 4, 9, 14, 20, 27, 35, 44, 54, 65, 77, 90], 7))
-def test_an_environment_that_died_after_any_write_goes_on_to_the_same_end(writes: int) -> None:
+def test_environment_killed_after_a_write_reaches_end(writes: int) -> None:
     async def story(simulation: Simulation) -> None:
         store, stores = MemoryStore(), MemoryStores()
         crash = Crash(writes)
@@ -383,7 +383,7 @@ def test_an_environment_that_died_after_any_write_goes_on_to_the_same_end(writes
 
 @pytest.mark.soak
 @pytest.mark.embedded
-def test_an_environment_that_stopped_goes_on_with_the_clusters_it_had() -> None:
+def test_stopped_environment_goes_on_with_its_clusters() -> None:
     async def story(simulation: Simulation) -> None:
         store, stores = MemoryStore(), MemoryStores()
         async with environment(simulation.clock, store=store, stores=stores) as env:
@@ -409,7 +409,7 @@ def test_an_environment_that_stopped_goes_on_with_the_clusters_it_had() -> None:
 
 @pytest.mark.soak
 @pytest.mark.embedded
-def test_a_mirror_pod_whose_environment_stopped_before_it_came_back_comes_with_the_next() -> None:
+def test_mirror_pod_returns_with_the_next_environment() -> None:
     """The static pod runs all the while: its kubelet shows it."""
     key = Key(SYSTEM_NAMESPACE, "garden")
 
@@ -440,7 +440,7 @@ def test_a_mirror_pod_whose_environment_stopped_before_it_came_back_comes_with_t
 
 @pytest.mark.soak
 @pytest.mark.embedded
-def test_an_unhealthy_worker_is_replaced_when_a_health_check_asks_for_it() -> None:
+def test_unhealthy_worker_is_replaced_by_health_check() -> None:
     async def story(simulation: Simulation) -> None:
         async with environment(simulation.clock) as env:
             workload = await env.create("garden", workers=3)

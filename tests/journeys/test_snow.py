@@ -100,7 +100,7 @@ def test_new_device_or_credentials_replace_no_machine() -> None:
 
 
 @pytest.mark.soak
-def test_credentials_are_sent_to_no_device_that_the_secret_does_not_permit() -> None:
+def test_credentials_go_to_no_device_unpermitted() -> None:
     async def life(env: ManagedEnvironment) -> None:
         await put_credentials(env, servers=OTHER_DEVICE)
         glacier = Glacier(env)
@@ -150,7 +150,7 @@ async def no_cluster(env: ManagedEnvironment) -> None:
 
 
 @pytest.mark.parametrize("free", [other_pool, no_cluster])
-def test_a_cluster_goes_on_as_soon_as_addresses_of_its_machines_are_free(
+def test_cluster_goes_on_once_addresses_are_free(
     free: Callable[[ManagedEnvironment], Awaitable[None]],
 ) -> None:
     """Not when it is asked for again: nothing asks."""

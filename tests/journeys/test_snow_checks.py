@@ -154,7 +154,7 @@ FAULTS: dict[str, tuple[Answers | LookUpError, str]] = {
 @pytest.mark.demand("L26")
 @pytest.mark.soak
 @pytest.mark.parametrize("fault", sampled(FAULTS, 0, 3, 5, 8))
-def test_a_fault_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: str) -> None:
+def test_fault_is_named_and_the_cluster_then_goes_on(fault: str) -> None:
     answer, message = FAULTS[fault]
 
     async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
@@ -178,7 +178,7 @@ def test_a_fault_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: st
     tell(story)
 
 
-def test_the_gaps_of_one_device_are_named_while_another_is_away() -> None:
+def test_gaps_of_a_device_show_while_another_is_away() -> None:
     async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
         await put_credentials(env, CREDENTIALS | {"credentials": BOTH})
         of(glacier.trees, MACHINES)["devices"].append(OTHER_DEVICE)
@@ -200,7 +200,7 @@ def test_the_gaps_of_one_device_are_named_while_another_is_away() -> None:
 
 @pytest.mark.demand("L26")
 @pytest.mark.soak
-def test_a_device_that_goes_away_stops_nothing_that_is_settled() -> None:
+def test_lost_device_stops_nothing_settled() -> None:
     async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
         await glacier.make()
         before = await env.machine_names("glacier")
@@ -221,7 +221,7 @@ def test_a_device_that_goes_away_stops_nothing_that_is_settled() -> None:
 
 
 @pytest.mark.soak
-def test_a_device_that_hangs_holds_up_no_cluster_on_another() -> None:
+def test_hanging_device_holds_up_no_other_cluster() -> None:
     async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
         devices.hangs.add(DEVICE)
         await glacier.apply()
@@ -240,7 +240,7 @@ def test_a_device_that_hangs_holds_up_no_cluster_on_another() -> None:
 
 
 @pytest.mark.soak
-def test_an_image_that_is_deleted_under_way_is_named_and_replaces_nothing() -> None:
+def test_image_deleted_midway_is_named() -> None:
     async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
         await glacier.make()
         before = await env.machine_names("glacier")
@@ -279,7 +279,7 @@ def test_an_upgrade_waits_for_the_image_of_its_version() -> None:
 
 
 @pytest.mark.soak
-def test_each_device_gets_the_keys_of_its_profile_and_new_ones_at_once() -> None:
+def test_device_gets_the_keys_of_its_profile_at_once() -> None:
     async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
         await put_credentials(env, CREDENTIALS | {"credentials": BOTH})
         of(glacier.trees, MACHINES)["devices"].append(OTHER_DEVICE)
@@ -297,7 +297,7 @@ def test_each_device_gets_the_keys_of_its_profile_and_new_ones_at_once() -> None
     tell(story)
 
 
-def test_a_device_without_a_profile_is_named_and_nothing_is_sent_to_it() -> None:
+def test_device_without_a_profile_is_sent_nothing() -> None:
     async def story(env: ManagedEnvironment, _devices: Devices, glacier: Glacier) -> None:
         await put_credentials(env, CREDENTIALS | {"credentials": PROFILES.replace(DEVICE, OTHER_DEVICE)})
         await apply(glacier)
@@ -315,7 +315,7 @@ def test_a_device_without_a_profile_is_named_and_nothing_is_sent_to_it() -> None
     "annotations",
     sampled([{permissions.SERVERS: OTHER_DEVICE}, {permissions.NAMESPACES: "team-b"}, {permissions.NAMESPACES: ""}], 1),
 )
-def test_keys_go_to_no_device_that_their_secret_does_not_permit(annotations: dict[str, str]) -> None:
+def test_keys_go_to_no_device_without_permission(annotations: dict[str, str]) -> None:
     async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
         secret = credentials(CREDENTIALS, NAMESPACE, DEVICE)
         secret["metadata"]["annotations"] |= annotations
@@ -335,7 +335,7 @@ def test_keys_go_to_no_device_that_their_secret_does_not_permit(annotations: dic
 
 @pytest.mark.soak
 @pytest.mark.parametrize("reason", sampled(["CertificateNotVerified", "LoginRefused"], 1))
-def test_a_secret_that_is_not_right_holds_up_no_cluster_with_another_on_the_same_device(reason: str) -> None:
+def test_wrong_secret_holds_up_no_other_cluster(reason: str) -> None:
     async def story(env: ManagedEnvironment, devices: Devices, glacier: Glacier) -> None:
         devices.refused["wrong"] = LookUpError(reason, "it is not right", refused=True)
         wrong = credentials(CREDENTIALS | {"credentials": PROFILES.replace("maker", "wrong")}, NAMESPACE)

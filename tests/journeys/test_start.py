@@ -190,7 +190,7 @@ UNLISTED = {
 @pytest.mark.demand(L6="where the management cluster is not ready for a manager")
 @pytest.mark.soak
 @pytest.mark.parametrize("case", sampled(UNLISTED, 2))
-def test_a_kind_that_can_not_be_listed_is_waited_for_and_named(case: str) -> None:
+def test_unlistable_kind_is_waited_for_and_named(case: str) -> None:
     """Nobody is managed from half of what there is: the manager does not even stand for election."""
     unlisted = UNLISTED[case]
 
@@ -340,7 +340,7 @@ REFUSED = {
 @pytest.mark.demand(V25="one that is refused keeps nobody else from being managed")
 @pytest.mark.soak
 @pytest.mark.parametrize("case", sampled(REFUSED, 0))
-def test_a_release_that_is_refused_holds_up_nobody_who_is_not_made_of_it(case: str) -> None:
+def test_refused_release_holds_up_its_users_only(case: str) -> None:
     """Those who are, are told which object is missing and why, and left alone; and all goes on once it is taken."""
     refused = REFUSED[case]
     DENIED.denies = True
@@ -383,7 +383,7 @@ def test_a_release_that_is_refused_holds_up_nobody_who_is_not_made_of_it(case: s
 
 
 @pytest.mark.soak
-def test_a_cluster_whose_release_could_not_be_installed_reports_it() -> None:
+def test_missing_release_is_reported_by_its_cluster() -> None:
     async def before_start(client: Client) -> None:
         await no_releases(client)
         await no_right(CLUSTER_ROLE, EKSARelease.resource, "create", client)

@@ -61,9 +61,7 @@ spec: {{channel: 1-35, number: 1}}
 
 
 @pytest.mark.demand(L6="where the management cluster is not ready for a manager")
-async def test_a_manager_that_finds_less_than_it_needs_goes_on_without_being_started_again(
-    control_plane: ControlPlane, tmp_path: Path
-) -> None:
+async def test_manager_that_lacks_something_goes_on_later(control_plane: ControlPlane, tmp_path: Path) -> None:
     async with production(control_plane, tmp_path) as management:
         port, metrics = free_port(), free_port()
         flags = ("--health-address", f"127.0.0.1:{port}", "--metrics-address", f"127.0.0.1:{metrics}")

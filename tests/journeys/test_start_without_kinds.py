@@ -82,7 +82,7 @@ def test_the_manager_starts_with_these_providers(installed: str) -> None:
 
 
 @pytest.mark.parametrize("installed", sampled(ALL, 0))
-def test_a_cluster_becomes_ready_where_only_its_provider_is(installed: str) -> None:
+def test_cluster_becomes_ready_with_its_provider_alone(installed: str) -> None:
     absent = [name for kind in ALL if kind != installed for name in kinds_of(kind)]
     life = next(one for one in LIVES if one.datacenter == installed)
 
@@ -96,7 +96,7 @@ def test_a_cluster_becomes_ready_where_only_its_provider_is(installed: str) -> N
     story(tell, without=absent)
 
 
-def test_without_cluster_api_the_webhook_says_what_readyz_says() -> None:
+def test_webhook_says_what_readyz_says_without_capi() -> None:
     """And the log says it once, in one line, until somebody installs Cluster API."""
     kept: dict[str, Tree] = {}
 

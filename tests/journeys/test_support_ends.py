@@ -37,7 +37,7 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
 
 
 @pytest.mark.soak
-def test_a_version_near_or_past_the_end_of_support_is_warned_of(env: LocalEnvironment) -> None:
+def test_version_near_the_end_of_support_warns(env: LocalEnvironment) -> None:
     created = env.apply(EXAMPLE, "create", "--timeout", "60s")
     assert (created.code, created.err.splitlines().count(f"Warning: {ENDED}")) == (0, 1), created.err
 

@@ -51,12 +51,12 @@ def test_a_random_history_is_the_same_in_each_run() -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("act", [*USERS, *HANDS])
 @pytest.mark.parametrize("in_place", [False, True], ids=["replaced", "in place"])
-def test_after_each_single_act_the_end_is_the_undisturbed_one_or_what_is_said_helps(act: str, in_place: bool) -> None:
+def test_single_edit_ends_undisturbed_or_with_a_remedy(act: str, in_place: bool) -> None:
     tell(1, [act], in_place=in_place)
 
 
 @pytest.mark.soak
-def test_thousands_of_random_histories_become_ready_or_report_a_remedy() -> None:
+def test_random_histories_end_ready_or_with_a_remedy() -> None:
     until = time.monotonic() + float(os.environ.get("ESPALIER_SOAK_SECONDS", "60"))
     for seed in itertools.count(MANY):
         tell(seed)

@@ -86,7 +86,7 @@ def test_upgrade_in_place_is_ended_with_same_machines(stored: Stored) -> None:
 
 
 @pytest.mark.soak
-def test_the_same_holds_when_all_reports_of_it_had_other_reasons(stored: Stored) -> None:
+def test_the_same_holds_for_reports_with_other_reasons(stored: Stored) -> None:
     """No reason in a status is state: they are renamed between versions."""
     for resource in (ControlPlaneUpgrade.resource, MachineDeploymentUpgrade.resource, NodeUpgrade.resource):
         table = stored.management.table(resource.group_resource)
@@ -118,7 +118,7 @@ def test_a_rollout_is_ended(stored: Stored) -> None:
 
 
 @pytest.mark.soak
-def test_a_cluster_of_which_nothing_is_asked_gets_no_write_but_of_statuses(stored: Stored) -> None:
+def test_unchanged_cluster_gets_status_writes_only(stored: Stored) -> None:
     before = machines(stored, SETTLED)
 
     async def story(env: ManagedEnvironment) -> None:

@@ -266,7 +266,7 @@ def on_her_cluster(kind: str, story: Callable[[ManagedEnvironment, Client], Awai
 
 
 @pytest.mark.parametrize("kind", sampled(KINDS, 1))
-def test_a_tenant_harms_no_cluster_of_another_whatever_its_provider(kind: str) -> None:
+def test_tenant_harms_no_cluster_of_another(kind: str) -> None:
     async def story(env: ManagedEnvironment, bob: Client) -> None:
         scene = Scene(env, bob, kind)
         await tell(scene, *ATTEMPTS)

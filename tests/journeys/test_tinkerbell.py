@@ -61,7 +61,7 @@ def told_as(simulate: Callable[[ManagedEnvironment], Any], *, planes: int = 1, w
 
 
 @pytest.mark.soak
-def test_machines_are_made_by_a_workflow_and_carry_their_pool() -> None:
+def test_machines_of_a_workflow_carry_their_pool() -> None:
     async def life(env: ManagedEnvironment) -> None:
         forge = Forge(env)
         await forge.make()
@@ -79,7 +79,7 @@ def test_machines_are_made_by_a_workflow_and_carry_their_pool() -> None:
 
 
 @pytest.mark.demand(U3="on bare metal", U55="on bare metal")
-def test_without_spare_hardware_machines_are_upgraded_in_place() -> None:
+def test_machines_without_spare_hardware_are_upgraded() -> None:
     async def life(env: ManagedEnvironment) -> None:
         forge = Forge(env)
         await forge.make()
@@ -99,7 +99,7 @@ def test_without_spare_hardware_machines_are_upgraded_in_place() -> None:
 
 @pytest.mark.demand(U5="on bare metal")
 @pytest.mark.soak
-def test_a_single_machine_is_a_cluster_and_is_upgraded_in_place() -> None:
+def test_single_machine_cluster_is_upgraded_in_place() -> None:
     async def life(env: ManagedEnvironment) -> None:
         forge = Forge(env)
         forge.spec["workerNodeGroupConfigurations"] = []

@@ -63,7 +63,7 @@ def test_a_resource_deleted_by_hand_is_restored(kind: type[Extended]) -> None:
 
 
 @pytest.mark.parametrize("moves", [False, True])
-def test_a_namespace_deleted_by_hand_comes_back_with_all_in_it(moves: bool) -> None:
+def test_namespace_deleted_by_hand_returns_complete(moves: bool) -> None:
     async def main(simulation: virtual.Simulation) -> None:
         async with garden(simulation, with_cloud=True, delay=0.5) as world:
             await world.create_shoot()

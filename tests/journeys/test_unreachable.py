@@ -64,7 +64,7 @@ async def stored(env: ManagedEnvironment, key: Key) -> Cluster:
 
 @pytest.mark.demand("L12")
 @pytest.mark.soak
-def test_a_new_cluster_is_ready_in_its_usual_time_while_thirty_others_do_not_answer() -> None:
+def test_new_cluster_is_not_slowed_by_silent_ones() -> None:
     """While they are tried for the first time, and after that."""
 
     async def main(simulation: Simulation) -> None:
@@ -83,7 +83,7 @@ def test_a_new_cluster_is_ready_in_its_usual_time_while_thirty_others_do_not_ans
 
 
 @pytest.mark.soak
-def test_a_cluster_that_does_not_answer_says_so_and_goes_on_when_it_does() -> None:
+def test_silent_cluster_says_so_and_goes_on_later() -> None:
     async def main(simulation: Simulation) -> None:
         mute = Mute()
         async with managed_environment(simulation.clock, wrap=mute) as env:
@@ -118,7 +118,7 @@ def test_a_cluster_that_does_not_answer_says_so_and_goes_on_when_it_does() -> No
 
 
 @pytest.mark.soak
-def test_a_change_of_the_cni_that_is_taken_back_half_way_leaves_nothing_of_it() -> None:
+def test_cni_change_reverted_midway_leaves_nothing() -> None:
     """Nor is the gate closed while the objects of the change may still be written."""
 
     async def main(simulation: Simulation) -> None:
@@ -158,7 +158,7 @@ class Slow(Interceptor):
         return await transport.request(request)
 
 
-def test_a_cluster_that_answers_slowly_is_installed_and_brought_back_as_any_other() -> None:
+def test_slow_cluster_is_installed_like_any_other() -> None:
     async def main(simulation: Simulation) -> None:
         async with managed_environment(simulation.clock, wrap=Slow()) as env:
             await env.apply()

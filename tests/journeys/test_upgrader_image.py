@@ -81,7 +81,7 @@ def test_image_can_be_built_again_with_same_bytes(base: Base, archive: Path, tmp
 
 
 @pytest.mark.demand("U4", "U47", "U49", "U63")
-def test_there_is_no_shell_and_no_program_but_those_that_the_steps_need(archive: Path) -> None:
+def test_image_has_no_shell_and_only_needed_programs(archive: Path) -> None:
     found = names(archive)
 
     assert not [name for name in found if Path(name).name in SHELLS]
@@ -95,7 +95,7 @@ def test_there_is_no_shell_and_no_program_but_those_that_the_steps_need(archive:
     }
 
 
-def test_without_the_components_it_is_smaller_than_sixty_megabytes(archive: Path) -> None:
+def test_image_without_components_is_below_60_mb(archive: Path) -> None:
     with tarfile.open(archive) as tar:
         layers = json.load(tar.extractfile("manifest.json"))[0]["Layers"]  # type: ignore[arg-type]
         python, program, _ = (tar.getmember(layer).size for layer in layers)
@@ -114,7 +114,7 @@ def test_program_runs_with_nothing_but_image_around_it(unpacked: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="chroot needs root")
-def test_the_program_finds_all_it_needs_to_ask_an_api_server_and_leaves_its_sentence(unpacked: Path) -> None:
+def test_program_reaches_an_api_server_and_reports(unpacked: Path) -> None:
     secrets = unpacked / "var/run/secrets/kubernetes.io/serviceaccount"
     secrets.mkdir(parents=True)
     (secrets / "token").write_text("token")
@@ -134,7 +134,7 @@ def test_the_program_finds_all_it_needs_to_ask_an_api_server_and_leaves_its_sent
 
 
 @pytest.mark.demand("U4")
-def test_an_environment_of_real_nodes_makes_the_image_once_when_a_node_asks_for_it(base: Base, tmp_path: Path) -> None:
+def test_image_is_built_once_when_a_node_asks_for_it(base: Base, tmp_path: Path) -> None:
     releases = Releases.load()
     names = {version: name for name, version in versions_by_image(releases).items()}
     version, name = next((of, name) for of, name in names.items() if of.startswith(f"v{base.version}-"))

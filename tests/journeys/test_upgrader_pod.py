@@ -162,7 +162,7 @@ async def test_a_node_is_upgraded_by_the_program_in_a_pod(tmp_path: Path) -> Non
 
 
 @pytest.mark.demand("U46", "U59", "U61")
-async def test_a_cause_is_removed_the_pod_deleted_and_the_next_one_finishes(tmp_path: Path) -> None:
+async def test_next_pod_finishes_once_the_cause_is_removed(tmp_path: Path) -> None:
     async with node(tmp_path) as here:
         await here.make(
             "first", [], container("components-copier", "copy"), serviceAccountName=ACCOUNT, volumes=VOLUMES
@@ -185,7 +185,7 @@ async def test_a_cause_is_removed_the_pod_deleted_and_the_next_one_finishes(tmp_
 
 
 @pytest.mark.soak
-async def test_processes_that_are_killed_at_any_time_leave_a_node_that_the_next_pod_upgrades(tmp_path: Path) -> None:
+async def test_killed_processes_leave_an_upgradable_node(tmp_path: Path) -> None:
     """Each step is shot at once, a random while after its start, until it is done."""
     chance = random.Random(7)
     async with node(tmp_path) as here:
@@ -210,7 +210,7 @@ def said_main(status: Tree) -> str:
 
 
 @pytest.mark.demand("U43", "U44")
-async def test_a_drain_has_no_more_rights_than_its_own_node_and_evictions(tmp_path: Path) -> None:
+async def test_drain_has_rights_on_its_node_and_evictions(tmp_path: Path) -> None:
     async with node(tmp_path) as here:
         await here.workload.client.delete(CLUSTER_ROLE_BINDING, ACCOUNT)
         await here.make("drain", [], container("drainer", "drain --timeout 1"), serviceAccountName=ACCOUNT)

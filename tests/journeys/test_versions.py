@@ -105,7 +105,7 @@ def without_rules(value: Any) -> Any:
 
 
 @pytest.mark.demand("L16", "V2", "V3", "V11")
-def test_a_cluster_is_upgraded_release_by_release_apart_from_its_management_cluster() -> None:
+def test_cluster_is_upgraded_apart_from_its_manager() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply(eksaVersion="v0.24.2")
         await env.until_ready()
@@ -124,7 +124,7 @@ def test_a_cluster_is_upgraded_release_by_release_apart_from_its_management_clus
 
 @pytest.mark.demand("V30")
 @pytest.mark.soak
-def test_each_of_two_clusters_has_the_components_of_its_own_release() -> None:
+def test_clusters_have_components_of_their_own_release() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply(eksaVersion="v0.25.1")
         other = [document.tree for document in read_manifests((EXAMPLES / "docker.yaml").read_bytes(), source="other")]
@@ -143,7 +143,7 @@ def test_each_of_two_clusters_has_the_components_of_its_own_release() -> None:
 
 
 @pytest.mark.demand("V29")
-def test_releases_that_share_bundles_have_the_same_machines() -> None:
+def test_releases_with_shared_bundles_equal_machines() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply(eksaVersion="v0.25.0")
         await env.until_ready()
@@ -178,7 +178,7 @@ async def _creation_refused(env: ManagedEnvironment, **spec: Any) -> str:
 
 
 @pytest.mark.demand("V6", "V16")
-def test_a_cluster_that_names_bundles_goes_on_and_moves_to_a_release_in_one_write() -> None:
+def test_cluster_moves_from_bundles_to_release_at_once() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await born_before_releases(env)
         await env.change(workerNodeGroupConfigurations=groups(3))
@@ -200,7 +200,7 @@ def test_a_cluster_that_names_bundles_goes_on_and_moves_to_a_release_in_one_writ
 
 
 @pytest.mark.demand("V7")
-def test_the_command_line_exchanges_bundles_for_its_own_release_in_one_write() -> None:
+def test_command_replaces_bundles_by_its_release() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await born_before_releases(env)
         before = await env.client.get(Cluster.resource, "garden", NAMESPACE)
@@ -230,7 +230,7 @@ def test_a_new_cluster_can_not_name_bundles() -> None:
 
 @pytest.mark.demand("V14", I23="to another release")
 @pytest.mark.soak
-def test_a_management_cluster_is_not_upgraded_past_the_clusters_that_it_manages() -> None:
+def test_manager_is_not_upgraded_past_its_clusters() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await bring(env, "v0.27.0")
         await env.apply(eksaVersion="v0.24.2")
@@ -266,7 +266,7 @@ def test_gitops_without_release_is_refused_with_advice() -> None:
 
 
 @pytest.mark.soak
-def test_an_upgrade_of_kubernetes_is_taken_back_before_any_machine_has_it() -> None:
+def test_upgrade_is_reverted_before_a_machine_has_it() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply()
         await env.until_ready()
@@ -289,7 +289,7 @@ def test_an_upgrade_of_kubernetes_is_taken_back_before_any_machine_has_it() -> N
 
 @pytest.mark.demand(V32="each step from a finished one, machines included")
 @pytest.mark.soak
-def test_a_hasty_operator_waits_for_machines_and_for_releases() -> None:
+def test_hasty_operator_waits_for_machines_and_release() -> None:
     """Three upgrades in a row, while machines take their time: each begins where the one before it ended."""
 
     async def story(env: ManagedEnvironment) -> None:
@@ -315,7 +315,7 @@ def test_a_hasty_operator_waits_for_machines_and_for_releases() -> None:
 
 @pytest.mark.demand(V32="each step from a finished one, machines included")
 @pytest.mark.soak
-def test_kubernetes_goes_a_minor_further_when_all_machines_have_the_one_before() -> None:
+def test_kubernetes_goes_on_when_all_machines_have_it() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply(kubernetesVersion="1.34")
         await env.until_ready()
@@ -334,7 +334,7 @@ def test_kubernetes_goes_a_minor_further_when_all_machines_have_the_one_before()
 
 
 @pytest.mark.demand(V32="each step from a finished one, machines included")
-def test_a_version_too_far_that_nobody_could_refuse_is_not_made() -> None:
+def test_unrefused_version_too_far_is_not_rendered() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.apply(kubernetesVersion="1.34")
         await env.until_ready()

@@ -81,7 +81,7 @@ def told_as(simulate: Callable[[ManagedEnvironment], Any]) -> None:
 
 
 @pytest.mark.demand("L28", "L67")
-def test_workers_get_into_a_failure_domain_and_new_passwords_replace_no_machine() -> None:
+def test_new_failure_domain_replaces_no_machine() -> None:
     async def life(env: ManagedEnvironment) -> None:
         vineyard = Vineyard(env)
         vineyard.spec["workerNodeGroupConfigurations"][0]["count"] = 1

@@ -160,7 +160,7 @@ FAULTS: dict[str, tuple[Callable[[VCenter], object], str, str]] = {
 @pytest.mark.demand("L21", "L22", "L23", "L24", "L25", "L38")
 @pytest.mark.often("tag", "privilege", "unreachable")
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: str) -> None:
+def test_fault_is_named_and_the_cluster_then_goes_on(fault: str) -> None:
     break_, reason, message = FAULTS[fault]
 
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
@@ -183,7 +183,7 @@ def test_a_fault_is_named_and_the_cluster_goes_on_once_it_is_put_right(fault: st
 
 
 @pytest.mark.soak
-def test_a_vcenter_that_goes_away_stops_nothing_that_is_settled() -> None:
+def test_lost_vcenter_stops_nothing_settled() -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
         await apply(vineyard)
         await env.until_ready(VINEYARD)
@@ -207,7 +207,7 @@ def test_a_vcenter_that_goes_away_stops_nothing_that_is_settled() -> None:
 
 
 @pytest.mark.demand(L28="the next login uses a new one")
-def test_a_new_password_is_used_by_the_next_login_and_replaces_no_machine() -> None:
+def test_new_password_is_used_by_the_next_login() -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
         await apply(vineyard)
         await env.until_ready(VINEYARD)
@@ -231,7 +231,7 @@ def test_a_new_password_is_used_by_the_next_login_and_replaces_no_machine() -> N
         1,
     ),
 )
-def test_credentials_go_to_no_server_that_their_secret_does_not_permit(annotations: dict[str, str]) -> None:
+def test_credentials_go_to_no_server_unpermitted(annotations: dict[str, str]) -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
         await put_credentials(env, CREDENTIALS, **annotations)
         await apply(vineyard)
@@ -250,7 +250,7 @@ def test_credentials_go_to_no_server_that_their_secret_does_not_permit(annotatio
 
 
 @pytest.mark.soak
-def test_unused_objects_are_not_checked_and_settled_ones_seldom() -> None:
+def test_unused_objects_are_not_checked_again() -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
         of_machines = [tree for tree in vineyard.trees if tree["kind"] == MACHINES.kind]
         for tree in of_machines:
@@ -297,7 +297,7 @@ def test_two_datacenters_need_two_machine_configs() -> None:
 
 
 @pytest.mark.soak
-def test_a_second_cluster_waits_until_its_own_address_was_asked_for() -> None:
+def test_second_cluster_waits_for_its_own_address() -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
         await apply(vineyard)
         await env.until_ready(VINEYARD)
@@ -367,7 +367,7 @@ def test_a_template_that_is_left_out_is_looked_up() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("is_named", sampled([False, True], 1), ids=["left out", "a pattern"])
-def test_neither_another_template_nor_a_lost_status_replaces_machines(is_named: bool) -> None:
+def test_other_template_or_lost_status_changes_nothing(is_named: bool) -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
         for tree in (one for one in vineyard.trees if one["kind"] == MACHINES.kind):
             tree["spec"] |= {"template": "Templates/*"}
@@ -400,7 +400,7 @@ def test_neither_another_template_nor_a_lost_status_replaces_machines(is_named: 
 
 
 @pytest.mark.soak
-def test_an_object_that_fell_out_of_use_is_checked_again_before_it_is_used() -> None:
+def test_unused_object_is_checked_before_its_next_use() -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
         plane = vineyard.spec["controlPlaneConfiguration"]
         own, other = plane["machineGroupRef"], {"kind": MACHINES.kind, "name": "vineyard"}
@@ -421,7 +421,7 @@ def test_an_object_that_fell_out_of_use_is_checked_again_before_it_is_used() -> 
 
 
 @pytest.mark.soak
-def test_a_status_that_is_lost_or_written_by_hand_is_corrected() -> None:
+def test_lost_or_edited_status_is_corrected() -> None:
     async def story(env: ManagedEnvironment, center: VCenter, vineyard: Vineyard) -> None:
         center.missing.add(ObjectType.NETWORK)
         await apply(vineyard)
@@ -434,7 +434,7 @@ def test_a_status_that_is_lost_or_written_by_hand_is_corrected() -> None:
 
 
 @pytest.mark.soak
-def test_a_config_that_is_being_deleted_is_named_as_the_reason() -> None:
+def test_deleted_config_is_named_as_the_reason() -> None:
     """Whoever applies what `kubectl get -o yaml` printed names an owner that is gone: Kubernetes deletes it again."""
 
     async def story(env: ManagedEnvironment, _center: VCenter, vineyard: Vineyard) -> None:

@@ -102,7 +102,7 @@ async def made(env: Environment, objects: Iterable[tuple[Resource, Tree]]) -> No
 @pytest.mark.soak
 @pytest.mark.embedded
 @pytest.mark.parametrize("first", sampled(range(8), 0, 3, 6))
-def test_whatever_of_a_cluster_is_missing_those_that_are_there_have_done_what_they_can(first: int) -> None:
+def test_incomplete_cluster_does_all_it_can(first: int) -> None:
     async def story(env: Environment) -> None:
         objects = objects_of("garden")
         for one in objects[first:] + objects[:first]:
@@ -119,7 +119,7 @@ def test_whatever_of_a_cluster_is_missing_those_that_are_there_have_done_what_th
 
 @pytest.mark.soak
 @pytest.mark.embedded
-def test_nobody_sleeps_through_an_upgrade_a_scaling_or_a_pause() -> None:
+def test_upgrade_scaling_and_pause_wake_up_all() -> None:
     async def story(env: Environment) -> None:
         await env.create("garden", workers=2)
         await nobody_slept(env)
@@ -141,7 +141,7 @@ def test_nobody_sleeps_through_an_upgrade_a_scaling_or_a_pause() -> None:
 @pytest.mark.soak
 @pytest.mark.embedded
 @pytest.mark.parametrize("resource", [KubeadmConfig.resource, DockerMachine.resource], ids=lambda one: str(one.kind))
-def test_the_parts_of_a_waiting_machine_come_back_when_somebody_removes_them(resource: Resource) -> None:
+def test_removed_parts_of_a_waiting_machine_return(resource: Resource) -> None:
     async def story(env: Environment) -> None:
         await made(env, [one for one in objects_of("garden") if one[0] != KubeadmControlPlane.resource])
         await asyncio.sleep(60)
@@ -157,7 +157,7 @@ def test_the_parts_of_a_waiting_machine_come_back_when_somebody_removes_them(res
 
 
 @pytest.mark.embedded
-def test_an_api_server_has_the_version_of_its_machine_also_when_that_changes_in_place() -> None:
+def test_api_server_has_the_version_of_its_machine() -> None:
     async def story(env: Environment) -> None:
         await env.create("garden")
         await env.change(KubeadmControlPlane.resource, "garden", PAUSE)

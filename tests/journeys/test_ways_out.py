@@ -64,7 +64,7 @@ async def ask_to_go(env: ManagedEnvironment) -> None:
 
 
 @pytest.mark.soak
-def test_a_cluster_that_others_hold_says_who_and_gives_no_advice_for_one_that_stays() -> None:
+def test_cluster_held_by_others_names_them() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await hold(env, "example.com/backup")
         await ask_to_go(env)
@@ -80,7 +80,7 @@ def test_a_cluster_that_others_hold_says_who_and_gives_no_advice_for_one_that_st
 
 @pytest.mark.soak
 @pytest.mark.parametrize("owner", sampled([KubeadmControlPlane, MachineDeployment, DockerCluster], 0))
-def test_a_deletion_that_somebody_paused_says_what_is_paused_and_doing_it_ends_it(
+def test_paused_deletion_names_the_pause(
     owner: type[KubeadmControlPlane | MachineDeployment | DockerCluster],
 ) -> None:
     kind = owner.resource
@@ -106,7 +106,7 @@ def test_a_deletion_that_somebody_paused_says_what_is_paused_and_doing_it_ends_i
 
 
 @pytest.mark.soak
-def test_machines_are_not_replaced_for_ever_while_a_linked_object_is_missing_either() -> None:
+def test_missing_linked_object_replaces_no_machines() -> None:
     async def story(env: ManagedEnvironment) -> None:
         await env.change(controlPlaneConfiguration={"count": 3})
         await env.until_ready()
@@ -122,7 +122,7 @@ def test_machines_are_not_replaced_for_ever_while_a_linked_object_is_missing_eit
 
 
 @pytest.mark.soak
-def test_a_copy_of_the_kubeconfig_that_may_not_be_made_again_is_said_to_be_missing() -> None:
+def test_uncopyable_kubeconfig_is_reported_missing() -> None:
     async def story(env: ManagedEnvironment) -> None:
         for binding in (await env.client.list(ROLE_BINDING, NAMESPACE)).items:
             await env.client.delete(ROLE_BINDING, binding.name, NAMESPACE)

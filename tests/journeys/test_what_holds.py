@@ -83,7 +83,7 @@ PAUSED = {
 
 
 @pytest.mark.parametrize("what", sampled([*PAUSED], 1))
-def test_an_upgrade_that_a_pause_holds_names_it_and_resumes_after_it(what: str) -> None:
+def test_upgrade_held_by_a_pause_names_it_and_resumes(what: str) -> None:
     resource, is_worker, pause, resume = PAUSED[what]
 
     async def story(env: ManagedEnvironment) -> None:
@@ -137,7 +137,7 @@ def test_upgrade_that_edited_label_holds_names_it(what: str) -> None:
 
 
 @pytest.mark.soak
-def test_a_scale_up_whose_machines_never_boot_says_so_after_half_an_hour() -> None:
+def test_scale_up_without_boots_says_so_in_half_hour() -> None:
     """Their MachineHealthCheck replaces them again and again, so that none of them is old."""
     images = BrokenImages()
 
@@ -158,7 +158,7 @@ def test_a_scale_up_whose_machines_never_boot_says_so_after_half_an_hour() -> No
     journey(story, Timing(boots=images.boots))
 
 
-def test_a_change_that_waits_for_ever_is_neither_polled_nor_written() -> None:
+def test_change_that_waits_for_ever_is_not_polled() -> None:
     async def story(env: ManagedEnvironment) -> None:
         for one in await those(env, Machine.resource):
             await edit(env, one, Machine.resource, {"metadata": {"finalizers": [*one.metadata.finalizers, "a.com/b"]}})

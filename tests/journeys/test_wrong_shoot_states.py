@@ -67,7 +67,7 @@ async def content(world: World) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("what", sampled(EDITS, 0, 2, 4))
-def test_a_wrong_shoot_state_of_a_settled_shoot_is_repaired(what: str) -> None:
+def test_wrong_state_of_a_settled_shoot_is_repaired(what: str) -> None:
     async def main(simulation: virtual.Simulation) -> None:
         async with garden(simulation, delay=0.2) as world:
             await world.create_shoot()

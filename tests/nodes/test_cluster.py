@@ -20,9 +20,7 @@ MANY = why_not("1.35.4", watchers=256)
 pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
 
-async def test_an_environment_that_is_killed_while_it_makes_a_cluster_goes_on_and_finishes(
-    home: Path, clean: Footprint
-) -> None:
+async def test_environment_killed_in_a_creation_finishes(home: Path, clean: Footprint) -> None:
     async with real_environment(home) as env:
         await env.apply(manifest(1))
         await env.until("dockerclusters", lambda found: "status" in found)
@@ -41,7 +39,7 @@ async def test_an_environment_that_is_killed_while_it_makes_a_cluster_goes_on_an
 
 
 @pytest.mark.skipif(bool(UPGRADED), reason=UPGRADED)
-async def test_an_environment_that_is_killed_while_it_upgrades_goes_on_and_the_service_answers(home: Path) -> None:
+async def test_environment_killed_in_an_upgrade_finishes(home: Path) -> None:
     async with real_environment(home) as env:
         workload = await ready_garden(env, kubernetes="1.34", version="v1.34.4")
         async with asked_throughout(env):
@@ -58,7 +56,7 @@ async def test_an_environment_that_is_killed_while_it_upgrades_goes_on_and_the_s
 
 
 @pytest.mark.skipif(bool(MANY), reason=MANY)
-async def test_a_control_plane_node_that_breaks_is_replaced_and_the_api_stays(home: Path) -> None:
+async def test_broken_control_plane_node_is_replaced(home: Path) -> None:
     async with real_environment(home) as env:
         await env.apply(manifest(1, 3, impatient=True))
         await env.ready("garden")

@@ -64,7 +64,7 @@ STEPS = (
     "U70",
     "U73",
 )
-async def test_a_cluster_without_spare_hardware_is_upgraded_in_place(tmp_path: Path) -> None:
+async def test_cluster_without_spare_hardware_is_upgraded(tmp_path: Path) -> None:
     async with real_environment(tmp_path) as env:
         await env.management("apply", "-f", "-", stdin=manifest(1, in_place=True))
         await env.ready("garden")
@@ -117,7 +117,7 @@ async def test_a_cluster_without_spare_hardware_is_upgraded_in_place(tmp_path: P
 
 
 @pytest.mark.demand(U38="another build of containerd, the same Kubernetes")
-async def test_a_release_that_changes_flags_is_in_force_where_the_nodes_stand(tmp_path: Path) -> None:
+async def test_release_with_flags_is_in_force_on_nodes(tmp_path: Path) -> None:
     """v0.25.1 -> v0.26.0: a flag of the API server; then an audit policy: no other machine, no other version."""
     async with real_environment(tmp_path) as env:
         older = manifest(1, in_place=True).replace("\nspec:\n", "\nspec:\n  eksaVersion: v0.25.1\n", 1)

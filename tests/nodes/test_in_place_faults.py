@@ -36,7 +36,7 @@ CUT = 20.0
 
 
 @pytest.mark.demand("U38", "U45", "U46", "U59")
-async def test_whatever_breaks_meanwhile_both_nodes_are_upgraded_whole(tmp_path: Path) -> None:
+async def test_both_nodes_are_upgraded_whatever_breaks(tmp_path: Path) -> None:
     async with real_environment(tmp_path) as env:
         await env.apply(manifest(1, in_place=True))
         await env.ready("garden")

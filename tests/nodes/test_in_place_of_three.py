@@ -21,7 +21,7 @@ FAILOVER = 10.0
 
 @pytest.mark.demand(U74="by hooks and by annotations; the endpoint was silent for 4.6 s at most")
 @pytest.mark.parametrize("way", FrontEnd)
-async def test_three_control_plane_nodes_and_two_workers_are_upgraded_in_place(
+async def test_three_nodes_and_two_workers_are_upgraded(
     tmp_path_factory: pytest.TempPathFactory, way: FrontEnd
 ) -> None:
     async with real_environment(tmp_path_factory.mktemp("three"), "--in-place", way) as env:

@@ -23,9 +23,7 @@ pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(MISSING), reason=MISSIN
 @pytest.mark.demand(
     "L1", "L2", "L3", L4="`patch`", L11="pods on two real nodes reach each other", L61="made by kubectl, on real nodes"
 )
-async def test_the_example_becomes_a_real_cluster_that_is_used_scaled_upgraded_and_goes(
-    home: Path, clean: Footprint
-) -> None:
+async def test_example_becomes_a_real_cluster_with_a_life(home: Path, clean: Footprint) -> None:
     async with real_environment(home) as env:
         await env.management("apply", "-f", str(story.EXAMPLE))
         await env.ready("garden")

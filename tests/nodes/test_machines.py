@@ -102,7 +102,7 @@ async def before(tmp_path: Path) -> AsyncIterator[Footprint]:
     await remove_everything(State(tmp_path / "nodes"))
 
 
-async def test_a_machine_becomes_a_node_and_leaves_nothing_when_it_goes(tmp_path: Path, before: Footprint) -> None:
+async def test_machine_becomes_a_node_and_leaves_nothing(tmp_path: Path, before: Footprint) -> None:
     async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as env:
         await env.make_cluster()
         await env.make_machine("garden-a", GOOD)
@@ -137,7 +137,7 @@ async def test_nodes_reach_each_other_by_address_and_host(tmp_path: Path, before
             await env.inside("garden-a", "ping", "-c", "1", "-W", "5", address)
 
 
-async def test_the_last_output_of_failed_bootstrap_data_is_in_the_condition(tmp_path: Path, before: Footprint) -> None:
+async def test_failed_bootstrap_shows_its_last_output(tmp_path: Path, before: Footprint) -> None:
     async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as env:
         await env.make_cluster()
         await env.make_machine("garden-a", BAD)
@@ -149,7 +149,7 @@ async def test_the_last_output_of_failed_bootstrap_data_is_in_the_condition(tmp_
         assert footprint(tmp_path) == before
 
 
-async def test_nodes_go_on_without_their_provider_and_are_taken_over(tmp_path: Path, before: Footprint) -> None:
+async def test_nodes_outlive_their_provider_and_are_adopted(tmp_path: Path, before: Footprint) -> None:
     store = MemoryStore()
     async with provider(tmp_path / "nodes", store, Bases()) as env:
         await env.make_cluster()
@@ -167,7 +167,7 @@ async def test_nodes_go_on_without_their_provider_and_are_taken_over(tmp_path: P
         assert footprint(tmp_path) == before
 
 
-async def test_a_node_whose_processes_died_is_switched_on_again(tmp_path: Path, before: Footprint) -> None:
+async def test_node_with_dead_processes_is_switched_on_again(tmp_path: Path, before: Footprint) -> None:
     async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as env:
         await env.make_cluster()
         await env.make_machine("garden-a", GOOD)
@@ -182,9 +182,7 @@ async def test_a_node_whose_processes_died_is_switched_on_again(tmp_path: Path, 
         await env.inside("garden-a", "test", "-e", "/etc/planted")
 
 
-async def test_a_node_whose_object_is_gone_is_taken_away_by_the_next_provider(
-    tmp_path: Path, before: Footprint
-) -> None:
+async def test_node_without_its_object_is_removed_later(tmp_path: Path, before: Footprint) -> None:
     async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as env:
         await env.make_cluster()
         await env.make_machine("garden-a", GOOD)
@@ -199,7 +197,7 @@ async def test_a_node_whose_object_is_gone_is_taken_away_by_the_next_provider(
         assert [record.name for record in env.state.nodes()] == ["garden-b"]
 
 
-async def test_an_environment_is_taken_away_without_its_provider(tmp_path: Path, before: Footprint) -> None:
+async def test_environment_is_removed_without_its_provider(tmp_path: Path, before: Footprint) -> None:
     async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as env:
         await env.make_cluster()
         await env.make_machine("garden-a", GOOD)
@@ -210,8 +208,8 @@ async def test_an_environment_is_taken_away_without_its_provider(tmp_path: Path,
     assert footprint(tmp_path) == before
 
 
-async def test_nodes_live_on_a_machine_that_has_cgroup_v2_alone() -> None:
-    story = "test_a_machine_becomes_a_node_and_leaves_nothing_when_it_goes"
+async def test_nodes_live_on_cgroup_v2_alone() -> None:
+    story = "test_machine_becomes_a_node_and_leaves_nothing"
     process = await asyncio.create_subprocess_exec(
         *("unshare", "--mount", "sh", "-c", ONLY_V2, "sh", sys.executable, "-m", "pytest", f"{__file__}::{story}"),
         stdout=asyncio.subprocess.PIPE,
@@ -221,9 +219,7 @@ async def test_nodes_live_on_a_machine_that_has_cgroup_v2_alone() -> None:
     assert "1 passed" in said.decode(), said.decode()
 
 
-async def test_a_second_environment_is_refused_and_changes_nothing_of_the_first(
-    tmp_path: Path, before: Footprint
-) -> None:
+async def test_second_environment_is_refused(tmp_path: Path, before: Footprint) -> None:
     async with (
         provider(tmp_path / "nodes", MemoryStore(), Bases()) as first,
         provider(tmp_path / "others", MemoryStore(), Bases()) as second,
@@ -241,7 +237,7 @@ async def test_a_second_environment_is_refused_and_changes_nothing_of_the_first(
         assert footprint(tmp_path) == before
 
 
-async def test_a_manifest_with_cilium_is_refused_with_the_missing_parts(tmp_path: Path, before: Footprint) -> None:
+async def test_cilium_is_refused_with_the_missing_parts(tmp_path: Path, before: Footprint) -> None:
     async with provider(tmp_path / "nodes", MemoryStore(), Bases()) as env:
         asked, _ = yaml.safe_load_all(CILIUM.read_text())
         asked["metadata"]["namespace"] = "default"

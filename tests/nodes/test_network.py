@@ -41,7 +41,7 @@ async def node_comes() -> None:
     await run("ip", "link", "set", INTERFACE, "master", BRIDGE)
 
 
-async def test_the_bridge_keeps_its_hardware_address_when_nodes_come_and_go(bridge: Bridge) -> None:
+async def test_bridge_keeps_its_hardware_address(bridge: Bridge) -> None:
     """Nodes remember it. With another one they lose the API server, and their Services the endpoints."""
     await bridge.ensure()
     before = hardware_address()
@@ -51,9 +51,7 @@ async def test_the_bridge_keeps_its_hardware_address_when_nodes_come_and_go(brid
     assert hardware_address() == before
 
 
-async def test_a_bridge_of_an_earlier_version_gets_a_hardware_address_that_stays(
-    bridge: Bridge, tmp_path: Path
-) -> None:
+async def test_earlier_bridge_gets_a_lasting_address(bridge: Bridge, tmp_path: Path) -> None:
     State(tmp_path).write_network(NetworkRecord(BRIDGE, "10.79.0.0/24"))
     await run("ip", "link", "add", BRIDGE, "type", "bridge")
     await node_comes()

@@ -62,7 +62,7 @@ AUDIT_LOG = "/var/log/kubernetes/api-audit.log"
 ISSUER = "https://tokens.example.com"
 
 
-async def test_every_option_that_kubeadm_carries_is_in_force_on_real_nodes(home: Path) -> None:
+async def test_options_of_kubeadm_are_in_force_on_real_nodes(home: Path) -> None:
     authority = Authority.create("mirrors", now=datetime.now(UTC))
     pair = authority.issue_server("mirror", names=[HOST], now=datetime.now(UTC))
     async with listening(home, pair) as mirror, listening(home) as proxy, real_environment(home) as env:

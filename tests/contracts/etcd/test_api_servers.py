@@ -86,7 +86,7 @@ async def test_object_lies_where_kube_apiserver_would_put_it(clients: Clients, k
     }
 
 
-async def test_a_write_answered_by_one_server_is_shown_by_the_other(one: Client, other: Client) -> None:
+async def test_write_to_one_server_is_shown_by_the_other(one: Client, other: Client) -> None:
     for number in range(20):
         made = await one.create(CONFIG_MAP, config_map(f"n{number}"))
         assert (await other.get(CONFIG_MAP, f"n{number}", "default")) == made
@@ -158,7 +158,7 @@ async def test_a_watch_reports_writes_by_both_in_their_order(one: Client, other:
     assert revisions[2] > revisions[1]
 
 
-async def test_a_namespace_is_emptied_by_whichever_server_and_once(one: Client, other: Client) -> None:
+async def test_namespace_is_emptied_once_by_either_server(one: Client, other: Client) -> None:
     await one.create(NAMESPACE, {"metadata": {"name": "n"}})
     for number in range(5):
         await other.create(CONFIG_MAP, {"metadata": {"name": f"c{number}", "namespace": "n"}})
@@ -170,7 +170,7 @@ async def test_a_namespace_is_emptied_by_whichever_server_and_once(one: Client, 
     assert (await other.list(CONFIG_MAP, "n")).items == []
 
 
-async def test_a_started_server_has_the_objects_and_their_last_changes(clients: Clients, keys: Keys) -> None:
+async def test_started_server_has_objects_and_last_changes(clients: Clients, keys: Keys) -> None:
     async with serving(clients, keys) as server:
         client = client_of(server)
         start = (await client.list(CONFIG_MAP)).resource_version

@@ -134,7 +134,7 @@ async def test_member_alone_answers_nothing_that_may_be_old(members: list[RealEt
         assert await one.get(prefix) is not None
 
 
-async def test_a_read_is_answered_by_another_member_than_one_that_froze(members: list[RealEtcd], prefix: bytes) -> None:
+async def test_read_is_answered_while_another_member_froze(members: list[RealEtcd], prefix: bytes) -> None:
     for member in members:
         async with connect(*(each.endpoint for each in members), timeout=6.0) as client:
             await client.get(prefix)

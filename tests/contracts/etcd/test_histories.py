@@ -102,7 +102,7 @@ async def serving(etcd: RealEtcd, seed: int) -> AsyncIterator[Client]:
 
 
 @pytest.mark.parametrize("seed", sampled(range(12), 0))
-async def test_no_acknowledged_write_is_lost_and_all_witnesses_tell_one_story(tmp_path: Path, seed: int) -> None:
+async def test_acknowledged_writes_survive_in_all_histories(tmp_path: Path, seed: int) -> None:
     programs = built(ETCD)
     if programs is None:
         pytest.skip(f"etcd {ETCD.version} was not built: run make real-assets")

@@ -199,7 +199,7 @@ async def test_either_goes_on_where_the_other_one_ended(tmp_path: Path) -> None:
 
 
 @pytest.mark.demand(G45="they are no snapshots")
-async def test_it_copies_our_backups_and_leaves_owners_where_they_are(tmp_path: Path) -> None:
+async def test_etcdbrctl_copies_our_backups_without_owners(tmp_path: Path) -> None:
     async with told(ETCD_3_5, tmp_path) as story:
         await story.is_backed_up_by_us()
         await story.snapshots.put("ownership/00000001-first-start.json", b"{}")
@@ -221,7 +221,7 @@ async def test_we_restore_what_it_compacted_of_ours(tmp_path: Path) -> None:
         await story.is_restored_by_us(leases=False)  # as its `restore`
 
 
-async def test_it_collects_garbage_among_our_backups_and_leaves_owners_alone(tmp_path: Path) -> None:
+async def test_etcdbrctl_collects_our_garbage_without_owners(tmp_path: Path) -> None:
     async with told(ETCD_3_5, tmp_path) as story:
         async with story.ours() as agent:
             for _ in range(4):
@@ -252,7 +252,7 @@ async def bucket(provider: str, folder: Path) -> AsyncIterator[SharedStore]:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("provider", ["S3", "ABS"])
-async def test_either_goes_on_in_a_bucket_with_uploads_in_parts(provider: str, tmp_path: Path) -> None:
+async def test_either_program_continues_multipart_buckets(provider: str, tmp_path: Path) -> None:
     async with told(ETCD_3_5, tmp_path) as story, bucket(provider, tmp_path / "credentials") as story.store:
         for _ in range(2):
             async with story.ours("--compression-policy", "none") as agent:

@@ -60,9 +60,7 @@ async def test_a_key_can_be_read_as_it_was(client: Client, prefix: bytes) -> Non
     assert await client.get(key) is None
 
 
-async def test_the_header_of_a_read_reports_the_newest_revision_whichever_was_asked(
-    client: Client, prefix: bytes
-) -> None:
+async def test_header_of_a_read_has_the_newest_revision(client: Client, prefix: bytes) -> None:
     first = await client.put(prefix + b"k", b"1")
     last = await client.put(prefix + b"k", b"2")
     assert (await client.do(Range(prefix + b"k", revision=first))).header.revision == last
@@ -206,7 +204,7 @@ async def test_a_range_needs_a_key(client: Client) -> None:
         await client.do(DeleteRange(b""))
 
 
-async def test_deleting_reports_how_many_there_were_and_which_if_asked(client: Client, prefix: bytes) -> None:
+async def test_deletion_reports_the_number_and_the_keys(client: Client, prefix: bytes) -> None:
     last = await filled(client, prefix, "a", "b", "c")
     one = await client.do(DeleteRange(prefix + b"a", prev_kv=True))
     assert (one.deleted, [item.key for item in one.previous]) == (1, [prefix + b"a"])
@@ -240,7 +238,7 @@ async def test_compacted_revisions_can_not_be_read(client: Client, prefix: bytes
     assert await client.get(key, revision=third) == KeyValue(key, b"3", first, third, 3, 0)
 
 
-async def test_compaction_goes_forward_only_and_never_into_the_future(client: Client, prefix: bytes) -> None:
+async def test_compaction_only_goes_forward_to_the_present(client: Client, prefix: bytes) -> None:
     await filled(client, prefix, "a", "b")
     last = await filled(client, prefix, "c")
     await client.compact(last - 1, physical=True)
@@ -252,7 +250,7 @@ async def test_compaction_goes_forward_only_and_never_into_the_future(client: Cl
     assert (await client.compact(last)).revision == last
 
 
-async def test_compaction_forgets_deleted_keys_and_keeps_what_is_there(client: Client, prefix: bytes) -> None:
+async def test_compaction_forgets_deleted_keys_only(client: Client, prefix: bytes) -> None:
     await filled(client, prefix, "a", "b", "a")
     await client.delete(prefix + b"b")
     last = await filled(client, prefix, "c")
@@ -274,7 +272,7 @@ async def test_a_request_that_is_too_large_is_refused(client: Client, prefix: by
     assert found.version == 1
 
 
-async def test_a_stale_read_answers_like_any_other_on_a_single_member(client: Client, prefix: bytes) -> None:
+async def test_stale_read_equals_any_on_a_single_member(client: Client, prefix: bytes) -> None:
     await filled(client, prefix, "a")
     assert names(await client.do(Range.of_prefix(prefix))) == ["a"]
     assert names(await client.do(Range(prefix, prefix_range_end(prefix), serializable=True))) == ["a"]

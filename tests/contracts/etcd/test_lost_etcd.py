@@ -82,7 +82,7 @@ async def ended(server: Server) -> str:
 
 
 @pytest.mark.parametrize("how", ["frozen", "killed"])
-async def test_without_its_etcd_watches_end_and_nothing_is_served_from_memory(etcd: RealEtcd, how: str) -> None:
+async def test_lost_etcd_ends_watches_and_serves_nothing(etcd: RealEtcd, how: str) -> None:
     async with serving(etcd) as (server, client):
         await client.create(CONFIG_MAP, config_map("a"))
         seen: list[str] = []

@@ -71,7 +71,7 @@ async def test_the_remaining_bytes_of_a_snapshot_count_down(client: Client, pref
     assert len(parts) > 2
 
 
-async def test_nothing_is_left_of_a_snapshot_that_was_broken_off(clients: Clients, prefix: bytes) -> None:
+async def test_aborted_snapshot_leaves_nothing(clients: Clients, prefix: bytes) -> None:
     before = asyncio.all_tasks()
     async with clients() as client:
         await client.put(prefix + b"a", b"x" * 1_000_000)
@@ -121,7 +121,7 @@ async def test_there_is_no_alarm_usually(client: Client) -> None:
     assert await client.alarms() == ()
 
 
-async def test_at_its_quota_only_reads_and_deletions_work_until_space_is_made(
+async def test_full_quota_allows_reads_and_deletions_only(
     implementation: Implementation, tmp_path: Path, prefix: bytes
 ) -> None:
     async with implementation.run(tmp_path, Limits(quota=2 * 1024 * 1024)) as clients, clients() as client:

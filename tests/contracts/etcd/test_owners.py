@@ -61,9 +61,7 @@ async def test_the_good_case_loses_nothing(tmp_path: Path, component: Component 
 
 @pytest.mark.demand(G44="as processes, with a real etcd", G53="SIGSTOP beside a real etcd")
 @pytest.mark.often("etcd")
-async def test_a_source_that_is_frozen_serves_nothing_when_it_is_thawed(
-    tmp_path: Path, component: Component | None
-) -> None:
+async def test_thawed_source_serves_nothing(tmp_path: Path, component: Component | None) -> None:
     async with seats(tmp_path, component) as moves:
         source = await moves.founded()
         thaw = source.freeze()
@@ -81,9 +79,7 @@ async def test_a_source_that_is_frozen_serves_nothing_when_it_is_thawed(
 
 @pytest.mark.demand(G63="beside a real etcd")
 @pytest.mark.often("etcd")
-async def test_a_source_whose_store_is_gone_closes_and_the_destination_goes_on(
-    tmp_path: Path, component: Component | None
-) -> None:
+async def test_lost_store_closes_source_and_not_destination(tmp_path: Path, component: Component | None) -> None:
     async with seats(tmp_path, component) as moves:
         store = tmp_path / "seen-by-the-source"
         real = tmp_path / "store-1"
@@ -108,9 +104,7 @@ async def test_a_source_whose_store_is_gone_closes_and_the_destination_goes_on(
 
 @pytest.mark.demand(G63="with the agent alone killed")
 @pytest.mark.often("etcd")
-async def test_an_agent_that_is_killed_alone_leaves_a_proxy_that_shuts(
-    tmp_path: Path, component: Component | None
-) -> None:
+async def test_killed_agent_leaves_a_proxy_that_shuts(tmp_path: Path, component: Component | None) -> None:
     async with seats(tmp_path, component) as moves:
         source = await moves.founded()
         await source.agent.kill()
@@ -180,9 +174,7 @@ async def test_a_torn_data_directory_is_replaced_and_kept(tmp_path: Path, compon
 @pytest.mark.demand(G44="as processes, with a real etcd")
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(30))
-async def test_whatever_dies_or_stops_while_it_moves_never_two_serve(
-    tmp_path: Path, component: Component | None, seed: int
-) -> None:
+async def test_failures_in_a_move_never_let_two_serve(tmp_path: Path, component: Component | None, seed: int) -> None:
     async with seats(tmp_path, component) as moves:
         chance = random.Random(seed)
         source = await moves.founded()

@@ -54,7 +54,7 @@ def server() -> Iterator[str]:
 
 @pytest.mark.demand(G47="a copy from S3 with its files")
 @pytest.mark.soak
-async def test_a_source_whose_bucket_comes_back_serves_again_and_then_loses_it_for_good(
+async def test_source_serves_until_its_bucket_is_lost_twice(
     tmp_path: Path, component: Component | None, server: str
 ) -> None:
     """Cut by a network: it closes within its validity, serves once it is back, and never again after a move."""
@@ -83,7 +83,7 @@ async def test_a_source_whose_bucket_comes_back_serves_again_and_then_loses_it_f
 
 
 @pytest.mark.soak
-async def test_clocks_that_are_moved_end_nothing_and_open_nothing(tmp_path: Path, component: Component | None) -> None:
+async def test_moved_clocks_end_nothing_and_open_nothing(tmp_path: Path, component: Component | None) -> None:
     """Deadlines count on the clock that nobody sets; the other one names snapshots, which are found all the same."""
     async with seats(tmp_path, component) as moves:
         source = moves.seat()
@@ -103,9 +103,7 @@ async def test_clocks_that_are_moved_end_nothing_and_open_nothing(tmp_path: Path
 
 
 @pytest.mark.soak
-async def test_a_frozen_source_does_not_serve_because_its_clock_was_set_back(
-    tmp_path: Path, component: Component | None
-) -> None:
+async def test_clock_set_back_lets_no_frozen_source_serve(tmp_path: Path, component: Component | None) -> None:
     async with seats(tmp_path, component) as moves:
         source = moves.seat()
         source.move_clock(0)

@@ -103,7 +103,7 @@ async def api_server(etcd: RealEtcd) -> AsyncIterator[Running]:
         await process.wait()
 
 
-async def test_a_server_without_its_etcd_ends_its_watches_and_itself(etcd: RealEtcd) -> None:
+async def test_server_without_etcd_ends_watches_and_itself(etcd: RealEtcd) -> None:
     async with api_server(etcd) as running:
         await running.client.create(CONFIG_MAP, {"metadata": {"name": "a", "namespace": "default"}})
         seen = asyncio.Event()

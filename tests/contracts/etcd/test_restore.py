@@ -34,9 +34,7 @@ VERSIONS = pytest.mark.parametrize("component", [ETCD, ETCD_BEFORE], ids=["etcd"
 
 
 @VERSIONS
-async def test_etcd_starts_with_what_was_restored_and_every_number_is_as_before(
-    component: Component, tmp_path: Path
-) -> None:
+async def test_restored_etcd_starts_with_the_same_numbers(component: Component, tmp_path: Path) -> None:
     async with source(component, tmp_path) as origin:
         await origin.play(BEFORE)
         middle = await origin.full()
@@ -64,7 +62,7 @@ async def test_etcd_starts_with_what_was_restored_and_every_number_is_as_before(
 
 
 @VERSIONS
-async def test_clients_of_a_restored_etcd_list_anew_if_writes_may_be_lost(component: Component, tmp_path: Path) -> None:
+async def test_clients_list_anew_if_writes_may_be_lost(component: Component, tmp_path: Path) -> None:
     async with source(component, tmp_path) as origin:
         await origin.play(BEFORE)
         revision = await origin.full()
@@ -149,7 +147,7 @@ def _content(database: Database) -> Iterator[bytes]:
             yield from entry
 
 
-async def test_a_full_snapshot_that_goes_past_the_first_delta_is_no_fault(tmp_path: Path) -> None:
+async def test_full_snapshot_past_the_first_delta_is_valid(tmp_path: Path) -> None:
     """etcd-backup-restore asks for the revision and then for the snapshot (its issue 1044)."""
     async with source(ETCD, tmp_path) as origin:
         await origin.play(BEFORE)

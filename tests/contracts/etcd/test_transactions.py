@@ -75,7 +75,7 @@ async def test_a_missing_key_has_zeros_and_no_value(client: Client, prefix: byte
         assert not await holds(client, value(key, relation, b""))
 
 
-async def test_a_comparison_of_a_range_holds_if_it_does_for_each_key(client: Client, prefix: bytes) -> None:
+async def test_comparison_of_a_range_holds_for_each_key(client: Client, prefix: bytes) -> None:
     end = prefix_range_end(prefix)
     assert not await holds(client, version(prefix, ">", 0, end))  # of no keys, it compares zeros
     assert await holds(client, version(prefix, "=", 0, end))
@@ -95,9 +95,7 @@ async def test_all_comparisons_must_hold(client: Client, prefix: bytes) -> None:
     assert not await holds(client, version(prefix + b"a", "=", 1), value(prefix + b"a", "=", b"2"))
 
 
-async def test_a_transaction_creates_updates_and_deletes_only_what_is_as_expected(
-    client: Client, prefix: bytes
-) -> None:
+async def test_transaction_changes_only_what_is_expected(client: Client, prefix: bytes) -> None:
     key = prefix + b"k"
     create = Txn((mod_revision(key, "=", 0),), (Put(key, b"1"),), (Range(key),))
     created = await client.do(create)
@@ -125,7 +123,7 @@ async def test_a_transaction_creates_updates_and_deletes_only_what_is_as_expecte
     assert gone.items == ()
 
 
-async def test_operations_see_those_before_them_and_share_a_revision(client: Client, prefix: bytes) -> None:
+async def test_operations_see_earlier_ones_at_one_revision(client: Client, prefix: bytes) -> None:
     before = await client.put(prefix + b"a", b"0")
     done = await client.do(
         Txn(
@@ -174,7 +172,7 @@ async def test_transactions_nest(client: Client, prefix: bytes) -> None:
     assert {item.mod_revision for item in read.items} == {before, before + 1}
 
 
-async def test_reads_at_a_revision_fail_the_transaction_and_nothing_is_written(client: Client, prefix: bytes) -> None:
+async def test_failing_read_at_a_revision_writes_nothing(client: Client, prefix: bytes) -> None:
     key = prefix + b"k"
     first = await client.put(key, b"1")
     second = await client.put(key, b"2")
@@ -210,7 +208,7 @@ async def test_a_key_may_be_written_once_in_a_transaction(client: Client, prefix
     assert (await client.do(Txn((), (DeleteRange(key), DeleteRange(key))))).succeeded
 
 
-async def test_a_transaction_has_at_most_128_operations_in_each_part(client: Client, prefix: bytes) -> None:
+async def test_transaction_part_has_at_most_128_operations(client: Client, prefix: bytes) -> None:
     puts = tuple(Put(prefix + str(number).encode()) for number in range(129))
     assert (await client.do(Txn((), puts[:128]))).succeeded
     with pytest.raises(RequestTooLarge, match="etcdserver: too many operations in txn request"):

@@ -82,9 +82,7 @@ async def test_a_watch_from_the_future_begins_there(client: Client, prefix: byte
         assert short(await events(watch, 2)) == [("PUT", "a", b"3"), ("PUT", "a", b"4")]
 
 
-async def test_a_transaction_comes_whole_and_its_keys_in_the_order_of_its_operations(
-    client: Client, prefix: bytes
-) -> None:
+async def test_transaction_arrives_complete_and_in_order(client: Client, prefix: bytes) -> None:
     async with client.watch(prefix, prefix_range_end(prefix)) as watch:
         keys = [f"{number:03}" for number in reversed(range(128))]
         await client.do(Txn((), tuple(Put(prefix + key.encode(), b"x" * 1000) for key in keys)))
@@ -133,7 +131,7 @@ async def test_watch_reports_what_was_there_before_if_asked(client: Client, pref
     assert [each.previous for each in found] == [None, one, two, None]
 
 
-async def test_the_previous_value_is_left_out_once_it_was_compacted(client: Client, prefix: bytes) -> None:
+async def test_compacted_previous_value_is_left_out(client: Client, prefix: bytes) -> None:
     await client.put(prefix + b"a", b"1")
     second = await client.put(prefix + b"a", b"2")
     third = await client.put(prefix + b"a", b"3")
@@ -158,7 +156,7 @@ async def test_filters_leave_out_puts_or_deletions(client: Client, prefix: bytes
         assert short(await events(deletions, 2)) == [("DELETE", "a", b""), ("DELETE", "b", b"")]
 
 
-async def test_a_watch_of_compacted_revisions_reports_the_oldest_that_is_left(client: Client, prefix: bytes) -> None:
+async def test_watch_of_compacted_revision_names_the_oldest(client: Client, prefix: bytes) -> None:
     first = await client.put(prefix + b"a", b"1")
     second = await client.put(prefix + b"a", b"2")
     third = await client.put(prefix + b"a", b"3")
@@ -172,7 +170,7 @@ async def test_a_watch_of_compacted_revisions_reports_the_oldest_that_is_left(cl
         assert short(await events(watch, 1)) == [("PUT", "a", b"3")]
 
 
-async def test_compaction_does_not_disturb_a_watch_that_is_up_to_date(client: Client, prefix: bytes) -> None:
+async def test_compaction_disturbs_no_current_watch(client: Client, prefix: bytes) -> None:
     async with client.watch(prefix, prefix_range_end(prefix)) as watch:
         await client.put(prefix + b"a", b"1")
         assert short(await events(watch, 1)) == [("PUT", "a", b"1")]
@@ -226,7 +224,7 @@ async def test_a_cancelled_wait_loses_nothing(client: Client, prefix: bytes) -> 
         assert short(await events(watch, 1)) == [("PUT", "a", b"1")]
 
 
-async def test_a_watch_that_is_opened_again_meanwhile_loses_nothing(client: Client, prefix: bytes) -> None:
+async def test_reopened_watch_loses_nothing(client: Client, prefix: bytes) -> None:
     async with client.watch(prefix, prefix_range_end(prefix)) as watch:
         waiting = asyncio.ensure_future(anext(watch))
         await asyncio.sleep(0)
@@ -266,7 +264,7 @@ async def test_closing_the_client_ends_its_watches(clients: Clients, prefix: byt
                 await waiting
 
 
-async def test_deletions_by_transactions_are_reported_like_any(client: Client, prefix: bytes) -> None:
+async def test_deletions_by_transactions_are_reported(client: Client, prefix: bytes) -> None:
     await client.put(prefix + b"a", b"1")
     async with client.watch(prefix, prefix_range_end(prefix)) as watch:
         await client.do(Txn((), (DeleteRange(prefix + b"a"), Put(prefix + b"b", b"1"))))

@@ -29,7 +29,7 @@ def condition(type: str, status: str, reason: str = "Because", message: str = ""
         ({"conditions": "Ready"}, False),
     ],
 )
-def test_a_status_that_anybody_may_have_written_is_read_without_harm(status: object, expected: bool) -> None:
+def test_status_written_by_anybody_is_read_unharmed(status: object, expected: bool) -> None:
     assert conditions.is_true_in(status, "Ready") is expected
 
 

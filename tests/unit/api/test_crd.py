@@ -132,7 +132,7 @@ def test_a_release_is_cluster_scoped_and_never_changes() -> None:
 
 
 @pytest.mark.parametrize("cls", CLUSTER_API_KINDS)
-def test_kinds_of_cluster_api_carry_the_contract_and_keep_what_we_do_not_know(cls: type[KubeObject]) -> None:
+def test_cluster_api_kinds_keep_unknown_fields(cls: type[KubeObject]) -> None:
     version = cls.resource.version
     early = ("Etcdadm", "Tinkerbell", "Nutanix", "CloudStack", "AWSSnow")
     contract = "v1beta1" if cls.resource.kind.startswith(early) else "v1beta2"

@@ -24,7 +24,7 @@ def test_there_is_a_page_for_each_kind_and_no_other(tmp_path: Path) -> None:
     assert {path.name for path in PAGES.iterdir()} == {path.name for path in tmp_path.iterdir()}
 
 
-def test_a_page_says_what_a_field_is_for_and_what_it_may_be() -> None:
+def test_page_tells_purpose_and_values_of_a_field() -> None:
     lines = page(eksa.cluster.Cluster).splitlines()
     assert "| `spec.controlPlaneConfiguration.count` | integer | **required**; Number of machines; odd when etcd" in (
         "\n".join(lines)

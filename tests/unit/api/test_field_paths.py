@@ -40,7 +40,7 @@ def test_text_that_is_no_path_is_refused_with_place(text: str) -> None:
         paths.parse(text)
 
 
-def test_trees_differ_where_they_have_other_values_and_lists_as_wholes() -> None:
+def test_trees_differ_by_values_and_complete_lists() -> None:
     before = {"a": {"b": 1, "c": 2}, "d": [1], "e": 0}
     after = {"a": {"b": 1, "f": 3}, "d": [1, 2], "e": 0}
     assert list(paths.differences(before, after, ("spec",))) == [
@@ -50,7 +50,7 @@ def test_trees_differ_where_they_have_other_values_and_lists_as_wholes() -> None
     ]
 
 
-def test_differences_tell_null_from_nothing_when_asked_to() -> None:
+def test_differences_tell_null_from_absent_if_asked() -> None:
     changes = paths.differences({"a": {"b": None}}, {"a": {}}, missing=UNSET)
     assert list(changes) == [(("a", "b"), None, UNSET)]
     assert not list(paths.differences({"a": {"b": None}}, {"a": {}}))

@@ -12,7 +12,7 @@ def labelled(labels: dict[str, str], *owners: OwnerReference) -> ObjectMeta:
     return ObjectMeta(name="garden", namespace="eksa-system", labels=labels, owner_references=list(owners))
 
 
-def test_requests_by_the_cluster_and_by_its_objects_mean_the_same() -> None:
+def test_requests_by_cluster_and_objects_are_equal() -> None:
     asked = ClusterIdentity.of(GARDEN)
     identity = ClusterIdentity.of_objects("garden", [labelled({}), labelled(asked.labels, CLUSTER)])
     assert identity == asked
@@ -22,12 +22,12 @@ def test_requests_by_the_cluster_and_by_its_objects_mean_the_same() -> None:
     assert identity.key("garden-md-0") == Key("eksa-system", "garden-md-0")
 
 
-def test_clusters_of_one_name_in_two_namespaces_are_two() -> None:
+def test_equal_names_in_two_namespaces_are_different() -> None:
     assert ClusterIdentity.of(GARDEN) != ClusterIdentity.of(Key("team-b", "garden"))
     assert ClusterIdentity.of(GARDEN).capi == ClusterIdentity.of(Key("team-b", "garden")).capi
 
 
-def test_objects_that_name_no_cluster_are_of_one_that_nobody_asked_for() -> None:
+def test_objects_without_a_cluster_belong_to_nobody() -> None:
     alone = ClusterIdentity.of_objects("garden", [labelled({"cluster.x-k8s.io/cluster-name": "garden"}, CLUSTER)])
     assert alone == ClusterIdentity.unowned("garden")
     assert alone.labels == {"cluster.x-k8s.io/cluster-name": "garden"}

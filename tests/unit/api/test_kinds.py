@@ -17,7 +17,7 @@ from espalier.providers.kinds import CATALOG, CLUSTER_API_KINDS, EKSA_KINDS
 KINDS = (*EKSA_KINDS, *CLUSTER_API_KINDS)
 
 
-def test_an_object_says_its_kind_and_leaves_out_what_nobody_set() -> None:
+def test_object_tells_its_kind_and_omits_unset_fields() -> None:
     config = DockerDatacenterConfig(metadata=ObjectMeta(name="garden", namespace="default"))
     assert msgspec.to_builtins(config) == {
         "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",
@@ -64,7 +64,7 @@ def test_an_absent_status_reads_as_an_empty_one() -> None:
     assert not machine.status.initialization.infrastructure_provisioned
 
 
-def test_fields_of_others_that_we_do_not_know_do_not_hinder_reading() -> None:
+def test_unknown_fields_do_not_hinder_reading() -> None:
     cluster = msgspec.convert({"spec": {"topology": {"classRef": {"name": "x"}}, "paused": True}}, capi.cluster.Cluster)
     assert cluster.spec.paused
 
@@ -82,7 +82,7 @@ def test_a_kind_is_found_by_its_name(cls: type[KubeObject]) -> None:
     assert CATALOG.resource_of(cls.resource.api_version, cls.resource.kind) == cls.resource
 
 
-def test_built_in_kinds_are_found_and_unknown_ones_are_not() -> None:
+def test_built_in_kinds_resolve_and_unknown_do_not() -> None:
     assert CATALOG.kind_of("v1", "ConfigMap") is ConfigMap
     assert CATALOG.kind_of("v1", "Cluster") is None
     assert NODE.path(name="garden-md-0") == "/api/v1/nodes/garden-md-0"

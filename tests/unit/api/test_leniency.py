@@ -41,7 +41,7 @@ def test_keys_of_maps_are_no_fields() -> None:
 
 
 @pytest.mark.parametrize("other", ["kubernetesversion: '1.34'", "kubernetesVersion: '1.34'"])
-def test_a_field_that_is_given_in_two_ways_is_not_guessed(other: str) -> None:
+def test_field_given_in_two_ways_is_not_guessed(other: str) -> None:
     spec, notes = read(f"  KubernetesVersion: '1.35'\n  {other}\n")
     assert "KubernetesVersion" in spec
     assert notes == ()
@@ -53,7 +53,7 @@ def test_a_version_is_the_text_that_is_written() -> None:
     assert notes[0] == ("spec.kubernetesVersion", 'read as text; kubectl requires quotes: "1.30"')
 
 
-def test_numbers_and_booleans_are_text_where_text_is_wanted() -> None:
+def test_numbers_and_booleans_become_text_where_needed() -> None:
     spec, _ = read(
         "  registryMirrorConfiguration: {port: 5000, authenticate: true}\n"
         "  workerNodeGroupConfigurations:\n  - {count: 2, labels: {gpu: true, row: 7, ratio: 1.5}}\n"
@@ -67,7 +67,7 @@ def test_numbers_and_booleans_are_text_where_text_is_wanted() -> None:
 
 
 @pytest.mark.parametrize("written", ["NO", "yes", "1.10", "0x10", "1_000", "1e3", "True"])
-def test_a_value_that_would_become_another_text_is_refused_as_by_the_schema(written: str) -> None:
+def test_value_that_becomes_another_text_is_refused(written: str) -> None:
     spec, notes = read(f"  workerNodeGroupConfigurations: [{{name: md-0, labels: {{country: {written}}}}}]\n")
     assert notes == ()
     tree: Tree = {"spec": spec}

@@ -73,7 +73,7 @@ def test_text_stays_what_was_written(version: str) -> None:
     assert cluster.tree["spec"]["kubernetesVersion"] == "1.30"
 
 
-def test_numbers_are_numbers_where_they_should_be_text_too() -> None:
+def test_numbers_in_text_fields_stay_numbers() -> None:
     (document,) = read("spec: {size: 1.30, kubernetesVersion: 1.30}")
     assert document.tree["spec"] == {"size": 1.3, "kubernetesVersion": 1.3}
 
@@ -83,7 +83,7 @@ def test_keys_are_text() -> None:
     assert document.tree == {"true": 1, "2": "two", "2.5": "half"}
 
 
-def test_anchors_and_merges_give_each_place_its_own_copy() -> None:
+def test_anchors_and_merges_give_separate_copies() -> None:
     (document,) = read("base: &b {count: 1, name: a}\nfirst: {<<: *b, name: b}\nsecond: {<<: [*b, {count: 9, x: 1}]}\n")
     assert document.tree["first"] == {"count": 1, "name": "b"}
     assert document.tree["second"] == {"count": 1, "name": "a", "x": 1}
@@ -155,7 +155,7 @@ def test_aliases_that_multiply_are_stopped() -> None:
     )
 
 
-def test_aliases_that_make_a_document_too_deep_are_found_where_they_are_followed() -> None:
+def test_too_deep_aliases_are_refused_where_followed() -> None:
     text = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 200))
     (sentence,) = refused(text)
     assert sentence.startswith("garden.yaml:128:7: this is nested more than 128 levels deep, its aliases followed")
@@ -251,11 +251,11 @@ def test_objects_that_no_cluster_has_are_not_looked_at(api_version: str, kind: s
     check(read(f"{DOCKER}---\napiVersion: {api_version}\nkind: {kind}\n"), CATALOG)
 
 
-def test_a_cluster_may_refer_to_a_datacenter_that_is_there_already() -> None:
+def test_cluster_may_name_an_existing_datacenter() -> None:
     check(read(CLUSTER), CATALOG)
 
 
-def test_a_datacenter_of_aws_is_taken_from_old_manifests_but_makes_no_cluster() -> None:
+def test_aws_datacenter_is_read_but_makes_no_cluster() -> None:
     aws = CONFIG.replace("DockerDatacenterConfig", "AWSDatacenterConfig")
     old = aws.replace("spec: {}", "spec: {region: us-west-2, amiID: ami-1}")
     assert old != aws
@@ -267,7 +267,7 @@ def test_a_datacenter_of_aws_is_taken_from_old_manifests_but_makes_no_cluster() 
     assert "AWSDatacenterConfig" not in CATALOG.datacenters
 
 
-def test_a_namespace_that_is_not_given_is_that_of_the_command() -> None:
+def test_missing_namespace_is_that_of_the_command() -> None:
     elsewhere = CONFIG.replace("  name: garden", "  name: garden\n  namespace: team-a")
     check(read(f"{CLUSTER}---\n{elsewhere}"), CATALOG)
     with_namespace = CLUSTER.replace("  name: garden\nspec", "  name: garden\n  namespace: team-b\nspec")

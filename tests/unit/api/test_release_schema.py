@@ -50,7 +50,7 @@ def test_a_release_has_all_its_facts(field: str, value: int | str | None) -> Non
     assert {violation.field for violation in violations(EKSARelease, release(**{field: value}))} == {f"spec.{field}"}
 
 
-def test_one_that_was_stored_with_an_empty_fact_can_still_be_read() -> None:
+def test_stored_release_with_an_empty_fact_is_readable() -> None:
     assert msgspec.convert(release(gitCommit="", bundleManifestUrl=""), EKSARelease).spec.git_commit == ""
 
 
@@ -61,7 +61,7 @@ def test_the_date_of_a_release_is_a_moment() -> None:
 
 
 @pytest.mark.demand("V2", "V4")
-def test_the_release_of_a_cluster_is_optional_text_that_replaces_the_bundles() -> None:
+def test_optional_release_replaces_the_bundles() -> None:
     spec = spec_schema(Cluster)
     assert spec["properties"]["eksaVersion"]["type"] == "string"
     assert not {"eksaVersion", "bundlesRef"} & set(spec.get("required", []))
@@ -69,7 +69,7 @@ def test_the_release_of_a_cluster_is_optional_text_that_replaces_the_bundles() -
 
 
 @pytest.mark.demand("V31")
-def test_the_other_fields_of_a_cluster_have_the_names_of_the_proposal() -> None:
+def test_other_fields_are_named_as_in_the_proposal() -> None:
     assert set(spec_schema(Cluster)["properties"]) >= {
         "kubernetesVersion",
         "controlPlaneConfiguration",

@@ -76,12 +76,12 @@ def cluster(**spec: Any) -> dict[str, Any]:
         ({"datacenterRef": {"kind": "", "name": "x"}}, 'spec.datacenterRef.kind: too short; found ""; allowed: 1'),
     ],
 )
-def test_a_violation_says_field_found_allowed_and_what_to_do(spec: dict[str, Any], sentence: str) -> None:
+def test_violation_tells_field_value_allowed_advice(spec: dict[str, Any], sentence: str) -> None:
     (violation,) = violations(Cluster, cluster(**spec))
     assert str(violation).startswith(sentence)
 
 
-def test_everything_wrong_is_said_at_once_in_the_order_of_fields() -> None:
+def test_violations_are_complete_in_order_of_fields() -> None:
     tree = cluster(
         controlPlaneConfiguration={"count": -1, "labels": {"a.b/c": 1}},
         workerNodeGroupConfigurations=[GROUP, {"count": -1, "surprise": True}],

@@ -16,9 +16,7 @@ TEXTS = st.text(alphabet=[*string.printable, "\x1b", "\x9b", "\u202e", "…", "�
 
 
 @given(TEXTS, TEXTS, TEXTS, TEXTS)
-def test_whatever_others_wrote_the_sentence_is_one_line_that_steers_no_terminal(
-    field: str, found: str, allowed: str, message: str
-) -> None:
+def test_sentence_is_one_line_of_printable_characters(field: str, found: str, allowed: str, message: str) -> None:
     text = str(Violation(field, found, allowed, message))
     assert printable(text) == text
     assert "\n" not in text
@@ -31,7 +29,7 @@ def test_values_of_a_megabyte_are_not_quoted_whole() -> None:
     assert "… (1000000 characters)" in text
 
 
-def test_a_quotation_that_ends_within_a_secret_shows_no_part_of_it() -> None:
+def test_cut_quotation_shows_no_part_of_a_secret() -> None:
     secret = "c4n4ry-" * 100
     sentence = Violation("spec.proxyConfiguration.httpProxy", f"proxy {secret}", "", "not an address").sentence
     assert "c4n4ry" in sentence

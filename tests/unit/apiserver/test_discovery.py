@@ -121,7 +121,7 @@ def test_everything_at_once_in_the_aggregated_form(discovery: Discovery) -> None
     assert core["versions"][0]["resources"][0]["resource"] == "pods"
 
 
-def test_an_aggregated_document_that_is_known_is_not_sent_again(discovery: Discovery, registry: Registry) -> None:
+def test_known_aggregated_document_is_not_sent_again(discovery: Discovery, registry: Registry) -> None:
     etag = ask(discovery, "/apis", accept=AGGREGATED).headers["etag"]
     again = ask(discovery, "/apis", accept=AGGREGATED, if_none_match=etag)
     assert (again.status, again.body) == (304, b"")
@@ -129,9 +129,7 @@ def test_an_aggregated_document_that_is_known_is_not_sent_again(discovery: Disco
     assert ask(discovery, "/apis", accept=AGGREGATED, if_none_match=etag).status == 200
 
 
-def test_custom_kinds_come_and_go_at_once_and_the_best_version_is_first(
-    discovery: Discovery, registry: Registry
-) -> None:
+def test_custom_kinds_come_and_go_best_version_first(discovery: Discovery, registry: Registry) -> None:
     assert ask(discovery, "/apis/example.org/v1").status == 404
     registry.define("things.example.org", THINGS)
     group = tree(ask(discovery, "/apis/example.org"))

@@ -74,7 +74,7 @@ def test_damaged_data_are_never_read_as_something_else(name: str, data: st.DataO
         encryption.decrypt("secrets", b"/a", bytes(stored))
 
 
-def test_an_object_in_the_place_of_another_is_not_accepted_by_gcm() -> None:
+def test_gcm_refuses_an_object_in_place_of_another() -> None:
     encryption = Encryption(configuration(provider("aesgcm", "one")))
     with pytest.raises(CannotDecrypt):
         encryption.decrypt("secrets", b"/b", encryption.encrypt("secrets", b"/a", b"x"))
@@ -129,7 +129,7 @@ def test_an_earlier_key_reads_and_the_first_one_writes() -> None:
         (configuration({"aesgcm": {"keys": [{**key("x"), "name": "a:b"}]}}), "has a colon"),
     ],
 )
-def test_a_configuration_that_can_not_be_used_is_refused_with_the_field(tree: dict[str, Any], message: str) -> None:
+def test_unusable_configuration_is_refused_by_field(tree: dict[str, Any], message: str) -> None:
     with pytest.raises(EncryptionError, match=message) as caught:
         Encryption(tree)
     assert key("x")["secret"] not in str(caught.value)
@@ -189,7 +189,7 @@ async def test_no_key_of_shoot_state_is_in_file_of_store(tmp_path: Path, name: s
 
 
 @pytest.mark.demand("G19")
-async def test_plain_data_are_encrypted_at_the_next_start_and_leave_nothing(tmp_path: Path) -> None:
+async def test_plain_data_are_encrypted_at_the_next_start(tmp_path: Path) -> None:
     path = tmp_path / "garden.db"
     async with opened(path) as client:
         await client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(ShootState))
@@ -220,9 +220,7 @@ async def test_keys_are_exchanged_by_a_start_with_both(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("providers", [(), ({"aesgcm": {"keys": [key("other")]}},)])
-async def test_without_the_key_nothing_starts_and_nothing_is_changed(
-    tmp_path: Path, providers: tuple[dict[str, Any], ...]
-) -> None:
+async def test_missing_key_starts_and_changes_nothing(tmp_path: Path, providers: tuple[dict[str, Any], ...]) -> None:
     path = tmp_path / "garden.db"
     async with opened(path, provider("aesgcm", "one")) as client:
         await client.create(

@@ -32,7 +32,7 @@ def told(story: Callable[[MemoryGuard, Server], Awaitable[None]]) -> None:
     virtual.run(main, epoch=datetime(2026, 1, 1, tzinfo=UTC), seed=1)
 
 
-def test_a_server_that_is_killed_while_it_closes_leaves_no_task() -> None:
+def test_server_killed_while_closing_leaves_no_task() -> None:
     async def story(_guard: MemoryGuard, server: Server) -> None:
         closing = asyncio.create_task(server.close())
         await asyncio.sleep(0)

@@ -125,9 +125,7 @@ async def test_a_bearer_token_says_who_asks(env: Environment) -> None:
 
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic YTpi"}])
-async def test_without_credentials_only_health_and_version_are_served(
-    env: Environment, headers: dict[str, str]
-) -> None:
+async def test_anonymous_requests_get_health_and_version(env: Environment, headers: dict[str, str]) -> None:
     async with env.client(None) as session:
         async with session.get("/api/v1/secrets", headers=headers) as response:
             assert response.status == 401
@@ -155,7 +153,7 @@ async def test_masters_may_impersonate_and_others_may_not(env: Environment) -> N
         assert 'User "bob" cannot impersonate resource "users"' in (await response.json())["message"]
 
 
-async def test_bodies_may_be_compressed_and_are_limited_after_decompression(env: Environment) -> None:
+async def test_compressed_bodies_are_limited_when_unpacked(env: Environment) -> None:
     plain = json.dumps({"kind": "ConfigMap"}).encode()
     headers = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
     async with env.client() as session:
@@ -176,9 +174,7 @@ async def test_bodies_may_be_compressed_and_are_limited_after_decompression(env:
         ("application/vnd.kubernetes.protobuf", 406),
     ],
 )
-async def test_clients_that_prefer_protobuf_get_json_if_they_take_it(
-    env: Environment, accept: str, status: int
-) -> None:
+async def test_protobuf_clients_get_json_if_they_take_it(env: Environment, accept: str, status: int) -> None:
     async with env.client() as session, session.get("/api", headers={"Accept": accept}) as response:
         assert response.status == status
 
@@ -194,7 +190,7 @@ async def test_a_watch_is_streamed_line_by_line(env: Environment) -> None:
     await env.endpoint.stream.closed.wait()
 
 
-async def test_a_watch_that_is_refused_answers_as_other_requests(env: Environment) -> None:
+async def test_refused_watch_answers_as_other_requests(env: Environment) -> None:
     async with env.client() as session, session.get("/gone?watch=1") as response:
         assert response.status == 410
 
@@ -263,7 +259,7 @@ async def test_many_shells_live_side_by_side(env: Environment) -> None:
         await shell.stop()
 
 
-async def test_public_paths_are_answered_without_reading_the_body(env: Environment) -> None:
+async def test_public_paths_are_answered_without_a_body(env: Environment) -> None:
     headers = {"Content-Type": "application/yaml"}
     async with env.client(None) as session:
         for method in ("GET", "POST"):
@@ -305,9 +301,7 @@ async def test_a_watch_whose_client_stops_reading_is_ended(env: Environment, mon
     writer.transport.abort()
 
 
-async def test_a_watch_in_which_nothing_happens_for_long_goes_on(
-    env: Environment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_quiet_watch_goes_on(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "ANSWER_WITHIN", 0.02)
     async with env.client() as session, session.get("/pods?watch=true") as response:
         with pytest.raises(TimeoutError):
@@ -316,7 +310,7 @@ async def test_a_watch_in_which_nothing_happens_for_long_goes_on(
         assert await response.content.readline() == b"1\n"
 
 
-def test_a_certificate_without_a_common_name_is_nobodys_whatever_groups_it_names() -> None:
+def test_certificate_without_a_common_name_is_nobody() -> None:
     masters = {"subject": ((("organizationName", "system:masters"),),)}
     assert http._user_of_certificate(masters) is None
     named = {"subject": (*masters["subject"], (("commonName", "admin"),))}

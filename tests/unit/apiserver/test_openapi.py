@@ -58,7 +58,7 @@ def tree(response: Response) -> Tree:
     return json.loads(response.body)  # type: ignore[no-any-return]
 
 
-def test_the_index_names_a_document_for_each_group_and_version(openapi: OpenApi) -> None:
+def test_index_names_a_document_per_group_and_version(openapi: OpenApi) -> None:
     paths = tree(ask(openapi, "/openapi/v3"))["paths"]
     assert {"api/v1", "apis/apps/v1", "apis/things.example.org/v1"} <= paths.keys()
     for path in paths.values():
@@ -67,7 +67,7 @@ def test_the_index_names_a_document_for_each_group_and_version(openapi: OpenApi)
         assert answer.headers["cache-control"] == "public, immutable"
 
 
-def test_the_address_of_a_document_changes_with_its_content_only(openapi: OpenApi, registry: Registry) -> None:
+def test_address_of_a_document_follows_its_content(openapi: OpenApi, registry: Registry) -> None:
     before = tree(ask(openapi, "/openapi/v3"))["paths"]
     registry.define("things.things.example.org", [THING])
     assert tree(ask(openapi, "/openapi/v3"))["paths"] == before

@@ -56,7 +56,7 @@ def test_lists_are_merged_by_their_key(patch: list[Any], containers: list[Any]) 
     assert patches.strategic({"containers": CONTAINERS}, {"containers": patch}, POD_SPEC) == {"containers": containers}
 
 
-def test_lists_of_values_are_merged_where_the_schema_says_so() -> None:
+def test_lists_of_values_merge_where_the_schema_says() -> None:
     assert patches.strategic({"finalizers": ["a"]}, {"finalizers": ["b", "a"]}, META) == {"finalizers": ["a", "b"]}
     dropped = {"$deleteFromPrimitiveList/finalizers": ["a"]}
     assert patches.strategic({"finalizers": ["a", "b"]}, dropped, META) == {"finalizers": ["b"]}
@@ -107,7 +107,7 @@ def test_a_json_patch_that_does_not_fit_is_invalid(operation: dict[str, Any]) ->
         patches.json_patch({"a": 1}, [operation])
 
 
-def test_a_json_patch_has_no_more_operations_than_kube_apiserver_takes() -> None:
+def test_json_patch_is_limited_as_by_kube_apiserver() -> None:
     operations = [{"op": "add", "path": "/a", "value": number} for number in range(10_000)]
     assert patches.json_patch({}, operations) == {"a": 9_999}
     with pytest.raises(BadRequest, match=r"maximum operations in a JSON patch is 10000, got 10001"):

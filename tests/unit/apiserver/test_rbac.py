@@ -109,7 +109,7 @@ async def test_stored_rules_count_at_once(server: Server) -> None:
         await robot.list(SECRET, "default")
 
 
-async def test_selecting_one_object_of_a_collection_by_name_asks_for_that_one() -> None:
+async def test_selecting_by_name_needs_rights_on_that_object() -> None:
     asked_for: list[Attributes] = []
 
     def note(attributes: Attributes, _user: User) -> bool:
@@ -248,7 +248,7 @@ async def test_rights_to_one_name_or_address_give_no_others(server: Server) -> N
         ("", "/metrics", False),
     ],
 )
-def test_an_address_is_covered_by_itself_and_by_what_begins_it(held: str, wanted: str, is_covered: bool) -> None:
+def test_address_covers_itself_and_what_it_begins(held: str, wanted: str, is_covered: bool) -> None:
     everything = PolicyRule(verbs=["*"], api_groups=["*"], resources=["*"])
     rules = [everything, PolicyRule(verbs=["get"], non_resource_urls=[held] if held else [])]
     uncovered = list(escalation._uncovered([PolicyRule(verbs=["get"], non_resource_urls=[wanted])], rules))
@@ -268,7 +268,7 @@ async def test_users_with_escalate_or_bind_may_grant_a_role(server: Server) -> N
     await alice.create(ROLE_BINDING, binding("all", "ClusterRole", "cluster-admin", "alice"))
 
 
-async def test_changes_that_leave_rights_alone_are_not_checked(server: Server) -> None:
+async def test_changes_without_new_rights_are_not_checked(server: Server) -> None:
     admin, alice = await environment_of(server, EDIT_ROLES)
     await admin.create(ROLE, role("more", READ_MAPS))
     labelled = {"metadata": {"name": "more", "namespace": "default", "labels": {"a": "b"}}}
@@ -278,7 +278,7 @@ async def test_changes_that_leave_rights_alone_are_not_checked(server: Server) -
         await alice.patch(ROLE, "more", "default", patch=more, type=PatchType.MERGE)
 
 
-async def test_a_rule_that_stands_for_billions_of_rights_is_not_counted_out(server: Server) -> None:
+async def test_huge_rule_is_not_enumerated(server: Server) -> None:
     _, alice = await environment_of(server, EDIT_ROLES)
     names = [str(number) for number in range(1000)]
     with pytest.raises(BadRequest, match="more than"):

@@ -117,7 +117,7 @@ async def test_writes_during_a_webhooks_call_are_not_lost() -> None:
     await server.close()
 
 
-async def test_a_webhook_that_fails_fails_the_write_unless_it_may_be_ignored() -> None:
+async def test_failing_webhook_fails_write_unless_ignored() -> None:
     async def call(asked: WebhookCall) -> bytes:
         raise CallFailed("failed to call webhook: nobody is there")
 

@@ -19,7 +19,7 @@ from tests.support.servers.embedded_server import THING, definition, raw
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 
-async def test_bodies_in_yaml_and_protobuf_are_read_as_json_is(server: Server) -> None:
+async def test_bodies_in_yaml_and_protobuf_equal_json(server: Server) -> None:
     yaml = b"kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\ndata: {a: 'b'}\n"
     made = await raw(server, "PATCH", f"{MAPS}/a", "application/apply-patch+yaml", yaml)
     assert made.status == 201
@@ -87,9 +87,7 @@ async def test_rules_of_one_object_have_a_budget(client: Client) -> None:
 
 @pytest.mark.parametrize("below", [{"properties": 5}, {"type": 1}, {"items": "x"}, {"allOf": [5]}, 5, [{}]])
 @pytest.mark.parametrize("where", ["items", "additionalProperties"])
-async def test_schemas_in_places_that_may_hold_something_else_are_schemas(
-    client: Client, below: Any, where: str
-) -> None:
+async def test_schemas_beside_booleans_are_schemas(client: Client, below: Any, where: str) -> None:
     inner = {"type": "array" if where == "items" else "object", where: below}
     with pytest.raises((BadRequest, Invalid)):
         await client.create(CUSTOM_RESOURCE_DEFINITION, definition(schema={"properties": {"l": inner}}))
@@ -97,7 +95,7 @@ async def test_schemas_in_places_that_may_hold_something_else_are_schemas(
 
 @pytest.mark.parametrize("spec", [5, "x", [], {"resourceAttributes": 5}, {"user": 5, "groups": "x"}, {"groups": [5]}])
 @pytest.mark.parametrize("plural", ["selfsubjectaccessreviews", "subjectaccessreviews", "selfsubjectrulesreviews"])
-async def test_access_reviews_of_other_types_are_bad_requests(server: Server, plural: str, spec: Any) -> None:
+async def test_access_reviews_of_other_types_are_refused(server: Server, plural: str, spec: Any) -> None:
     path = f"/apis/authorization.k8s.io/v1/{plural}"
     answer = await raw(server, "POST", path, "application/json", msgspec.json.encode({"spec": spec}))
     assert 400 <= answer.status < 500 or (plural, answer.status) == ("selfsubjectrulesreviews", 201)

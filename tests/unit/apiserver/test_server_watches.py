@@ -36,7 +36,7 @@ def simulated(story: Callable[[Client], Coroutine[Any, Any, None]]) -> None:
     run(main, epoch=EPOCH, seed=1)
 
 
-def test_a_quiet_watch_hears_each_minute_how_far_it_has_come() -> None:
+def test_quiet_watch_gets_a_bookmark_each_minute() -> None:
     async def story(client: Client) -> None:
         async with aclosing(client.watch(CONFIG_MAP, resource_version="5")) as events:
             time_formats = []
@@ -72,7 +72,7 @@ def test_changes_are_kept_for_some_minutes() -> None:
     simulated(story)
 
 
-def test_a_watcher_ahead_of_a_restored_store_hears_nothing_that_it_may_have_seen() -> None:
+def test_watcher_ahead_of_a_restored_store_starts_anew() -> None:
     """As kube-apiserver: a watch from the future waits in silence, without bookmarks, until the store is there."""
 
     async def story(client: Client) -> None:

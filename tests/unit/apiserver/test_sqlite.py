@@ -202,7 +202,7 @@ async def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> No
     assert path.read_bytes() == before
 
 
-async def test_a_file_that_lost_its_end_is_damaged_also_where_nothing_is_stored_there(tmp_path: Path) -> None:
+async def test_truncated_file_is_damaged_even_where_empty(tmp_path: Path) -> None:
     path = tmp_path / "objects.db"
     await written(path)
     connection = apsw.Connection(str(path))

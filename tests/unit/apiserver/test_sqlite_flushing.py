@@ -14,7 +14,7 @@ def write(store: SqliteStore, name: str) -> int:
     return store.put("configmaps", Key("default", name), Object(encode_json({"metadata": metadata}))).revision
 
 
-async def test_a_write_that_comes_just_as_the_last_flush_ends_is_flushed_too(tmp_path: Path) -> None:
+async def test_write_at_the_end_of_a_flush_is_flushed_too(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "objects.db")
     await store.start()
     loop = asyncio.get_running_loop()

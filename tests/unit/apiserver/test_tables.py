@@ -84,7 +84,7 @@ def test_rows_carry_as_much_of_object_as_was_asked_for(include: str, kind: str) 
     assert partial["metadata"] == {"resourceVersion": "7"}
 
 
-def test_rows_may_carry_no_object_and_other_options_are_refused() -> None:
+def test_rows_without_objects_are_allowed() -> None:
     form = form_of(TABLE, {"includeObject": "None"})
     assert form is not None
     table = json.loads(form.object(Kind(core.NAMESPACE), json.dumps({"metadata": created()}).encode(), NOW))
@@ -103,7 +103,7 @@ def test_metadata_alone() -> None:
     assert items["items"] == [partial]
 
 
-def test_custom_columns_show_each_type_as_kubernetes_does() -> None:
+def test_custom_columns_show_types_as_kubernetes_does() -> None:
     thing = {
         "metadata": created(labels={"a.b/c": "label"}),
         "spec": {"s": "text", "i": 5, "n": 1.5, "b": True, "d": "2026-11-20T00:00:00Z", "large": 3e6, "null": None},

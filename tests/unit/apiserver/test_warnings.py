@@ -13,18 +13,18 @@ LONGEST_LINE = 8190
 
 
 @given(st.lists(st.text(st.characters(), max_size=300), max_size=40))
-def test_a_header_of_warnings_can_be_sent_and_is_not_longer_than_clients_read(texts: list[str]) -> None:
+def test_warning_header_has_the_length_clients_read(texts: list[str]) -> None:
     line = header(texts)
     assert all(char.isprintable() for char in line)
     assert len(line.encode()) <= MAX_BYTES
     web.Response(headers={"warning": line})
 
 
-def test_unprintable_characters_are_written_as_their_number() -> None:
+def test_unprintable_characters_are_written_as_numbers() -> None:
     assert header(['say "\x1b[31m"\r\nX-Injected: é\\']) == r'299 - "say \"\\u001b[31m\"  X-Injected: é\\"'
 
 
-def test_the_first_of_many_long_warnings_are_sent_shortened() -> None:
+def test_first_of_many_long_warnings_are_shortened() -> None:
     line = header(["x" * 3000, "y" * 3000, *["z" * 3000] * 50])
     assert line.startswith(f'299 - "{"x" * 256}…", 299 - "{"y" * 256}…"')
     assert len(line.encode()) < LONGEST_LINE, "clients would refuse the whole answer"

@@ -165,12 +165,12 @@ def test_object_selector_also_matches_old_object() -> None:
     assert drive(validate([webhook(objectSelector=selector)], update, uids()))[1]
 
 
-def test_a_cluster_scoped_object_is_in_no_namespace_to_select() -> None:
+def test_cluster_scoped_object_matches_no_namespace() -> None:
     calls = validate([webhook(namespaceSelector={"matchLabels": {"a": "b"}})], admission(namespace_labels=None), uids())
     assert drive(calls)[1]
 
 
-def test_webhook_configurations_are_shown_to_no_webhook() -> None:
+def test_webhook_configurations_are_sent_to_no_webhook() -> None:
     own = Resource("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "M", namespaced=False)
     assert not drive(validate([webhook()], admission(resource=own), uids()))[1]
 
@@ -196,7 +196,7 @@ def test_a_webhook_receives_an_admission_review() -> None:
     }
 
 
-def test_an_equivalent_version_is_shown_as_the_version_that_the_rule_names() -> None:
+def test_equivalent_version_is_sent_as_the_rule_names() -> None:
     rules = [{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["v2"], "resources": ["clusters"]}]
     seen = admission(equivalents=[CLUSTERS_V2])
     change = patch({"op": "replace", "path": "/spec/count", "value": 5})
@@ -207,7 +207,7 @@ def test_an_equivalent_version_is_shown_as_the_version_that_the_rule_names() -> 
     assert not drive(mutate([webhook(rules=rules, matchPolicy="Exact")], seen, uids()))[1]
 
 
-def test_mutating_webhooks_see_what_those_before_changed() -> None:
+def test_mutating_webhooks_see_earlier_changes() -> None:
     first = patch({"op": "add", "path": "/spec/a", "value": 1})
     second = patch({"op": "add", "path": "/spec/b", "value": 2})
     admitted, made = drive(mutate([webhook(), webhook()], admission(), uids()), first, second)
@@ -215,7 +215,7 @@ def test_mutating_webhooks_see_what_those_before_changed() -> None:
     assert admitted.object == cluster(count=1, a=1, b=2)
 
 
-def test_a_webhook_that_wants_is_called_again_when_the_object_changed_after_its_turn() -> None:
+def test_reinvoked_webhook_sees_later_changes() -> None:
     curious, other = webhook(reinvocationPolicy="IfNeeded"), webhook()
     change = patch({"op": "add", "path": "/spec/b", "value": 2})
     _, made = drive(mutate([curious, other], admission(), uids()), allow, change, allow)
@@ -224,7 +224,7 @@ def test_a_webhook_that_wants_is_called_again_when_the_object_changed_after_its_
     assert len(made) == 2
 
 
-def test_validating_webhooks_are_called_together_and_all_their_warnings_are_kept() -> None:
+def test_validating_webhooks_run_together() -> None:
     calls = validate([webhook(), webhook()], admission(), uids())
     assert len(next(calls)) == 2
     with pytest.raises(StopIteration) as stop:
@@ -259,7 +259,7 @@ def test_the_causes_of_a_denial_reach_the_client() -> None:
     assert denial.value.status.details.causes[0].field == "spec.count"
 
 
-def test_the_first_webhook_in_order_that_denies_gives_the_answer() -> None:
+def test_first_denying_webhook_in_order_answers() -> None:
     with pytest.raises(ApiError, match="denied the request: first"):
         drive(validate([webhook(), webhook()], admission(), uids()), deny(message="first"), deny(message="second"))
 
@@ -315,13 +315,13 @@ def test_a_dry_run_refuses_webhooks_with_side_effects() -> None:
         ({"admissionReviewVersions": ["v1beta1"]}, "admissionReviewVersions", "must include"),
     ],
 )
-def test_a_configuration_that_could_not_be_honoured_is_refused(fields: Tree, field: str, word: str) -> None:
+def test_configuration_that_can_not_hold_is_refused(fields: Tree, field: str, word: str) -> None:
     (cause,) = problems_of(configuration(**fields))
     assert cause.field == f"webhooks[0].{field}"
     assert word in cause.message
 
 
-def test_a_configuration_that_can_be_honoured_is_accepted() -> None:
+def test_configuration_that_can_hold_is_accepted() -> None:
     assert problems_of(configuration()) == []
 
 

@@ -37,7 +37,7 @@ def _members(archive: Path) -> dict[str, bytes]:
         return {entry.name: file.read() for entry in tar if (file := tar.extractfile(entry)) is not None}
 
 
-def test_two_writers_at_other_times_and_places_write_the_same_bytes(tmp_path: Path) -> None:
+def test_archives_of_two_writers_are_byte_equal(tmp_path: Path) -> None:
     first, second = _program(tmp_path / "here", modified=0), _program(tmp_path / "there", modified=1e9)
     write_archive(_images(first), tmp_path / "one.tar")
     write_archive(_images(second), tmp_path / "other.tar")
@@ -74,7 +74,7 @@ def test_returned_digests_are_those_of_manifests(tmp_path: Path) -> None:
     }
 
 
-def test_a_layer_has_folders_before_files_and_everything_is_roots_without_a_time(tmp_path: Path) -> None:
+def test_layer_has_folders_first_and_no_times(tmp_path: Path) -> None:
     layer = io.BytesIO()
     _images(_program(tmp_path / "here", modified=5))[0].layers[0].write(layer)
     layer.seek(0)
@@ -87,7 +87,7 @@ def test_a_layer_has_folders_before_files_and_everything_is_roots_without_a_time
     assert entries["usr/bin/client"].linkname == "server"
 
 
-def test_a_file_that_is_not_there_leaves_no_scratch_behind(tmp_path: Path) -> None:
+def test_missing_file_leaves_no_scratch_behind(tmp_path: Path) -> None:
     image = Image(("a:1",), (Layer({"bin/server": tmp_path / "nowhere"}),), ("/bin/server",))
     with pytest.raises(FileNotFoundError, match="nowhere"):
         write_archive([image], tmp_path / "images.tar")

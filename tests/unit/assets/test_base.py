@@ -15,7 +15,7 @@ from espalier.assets.cache import SUMS
 from tests.support.asset_builds import make_base
 
 
-def test_a_base_is_found_by_its_kubernetes_version_however_it_is_written(tmp_path: Path) -> None:
+def test_base_is_found_by_any_spelling_of_its_version(tmp_path: Path) -> None:
     home = make_base(tmp_path, "1.35.4")
     make_base(tmp_path, "1.36.3")
     base = find_base("v1.35.4", assets=tmp_path)
@@ -27,7 +27,7 @@ def test_a_base_is_found_by_its_kubernetes_version_however_it_is_written(tmp_pat
     assert base.images == {"registry.k8s.io/pause:3": "sha256:1"}
 
 
-def test_a_missing_base_is_reported_with_existing_ones_and_the_command_that_builds_it(tmp_path: Path) -> None:
+def test_missing_base_is_reported_with_its_command(tmp_path: Path) -> None:
     with pytest.raises(MissingAssets, match=r"there is none\): run `espalier assets build node-base-1.35.4`$"):
         find_base("1.35.4", assets=tmp_path)
     make_base(tmp_path, "1.36.3")
@@ -36,7 +36,7 @@ def test_a_missing_base_is_reported_with_existing_ones_and_the_command_that_buil
         find_base("1.35.4", assets=tmp_path)
 
 
-def test_a_base_with_images_of_another_repository_is_another_base(tmp_path: Path) -> None:
+def test_other_image_repository_is_another_base(tmp_path: Path) -> None:
     make_base(tmp_path, "1.35.4")
     with pytest.raises(MissingAssets, match=r"--image-repository public.ecr.aws/eks-distro`$"):
         find_base("1.35.4", repository="public.ecr.aws/eks-distro", assets=tmp_path)
@@ -53,7 +53,7 @@ def test_an_unfinished_folder_is_no_base(tmp_path: Path, which: str) -> None:
     assert find_bases(assets=tmp_path) == []
 
 
-def test_clones_of_an_image_store_share_blobs_and_layers_but_no_database(tmp_path: Path) -> None:
+def test_clones_of_a_store_share_blobs_but_no_database(tmp_path: Path) -> None:
     make_base(tmp_path, "1.35.4")
     base = find_base("1.35.4", assets=tmp_path)
     clone = tmp_path / "node" / "containerd"
@@ -67,9 +67,7 @@ def test_clones_of_an_image_store_share_blobs_and_layers_but_no_database(tmp_pat
     assert [path.name for path in clone.parent.iterdir()] == ["containerd"]
 
 
-def test_files_are_shared_by_links_where_the_file_system_can_do_no_better(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_are_linked_where_cloning_is_impossible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_base(tmp_path, "1.35.4")
     base = find_base("1.35.4", assets=tmp_path)
     monkeypatch.setattr(base_module, "_sharing", lambda _source, _folder: "link")

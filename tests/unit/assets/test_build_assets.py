@@ -123,7 +123,7 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_everything_is_built_once_and_linked_by_its_usual_name(machine: Machine) -> None:
+def test_assets_are_built_once_and_linked_by_name(machine: Machine) -> None:
     machine.install_go(COMPILES)
     definition = Path("config", "crd", "bases", "clusters.yaml")
     (machine.home / "module" / definition).parent.mkdir(parents=True)
@@ -152,7 +152,7 @@ def test_everything_is_built_once_and_linked_by_its_usual_name(machine: Machine)
     assert ": built" not in output
 
 
-def test_definitions_of_providers_are_copied_and_nothing_else(machine: Machine) -> None:
+def test_definitions_of_providers_alone_are_copied(machine: Machine) -> None:
     machine.install_go(FAILS)
     machine.install_crds()
     code, output = machine.run("provider-crds")
@@ -194,7 +194,7 @@ def test_a_damaged_binary_is_built_anew(machine: Machine) -> None:
     assert binary.read_bytes() == good
 
 
-def test_a_failed_build_shows_the_compilers_output_and_leaves_nothing(machine: Machine) -> None:
+def test_failed_build_shows_the_output_of_the_compiler(machine: Machine) -> None:
     machine.install_go(FAILS)
     code, output = machine.run()
     assert code == 1
@@ -237,7 +237,7 @@ def test_an_old_go_is_not_tried(machine: Machine) -> None:
     assert "Go 1.26.0 or newer: 'go' on PATH is go1.25.4; install it" in output
 
 
-def test_an_unknown_component_is_answered_with_those_there_are(machine: Machine) -> None:
+def test_unknown_component_is_answered_with_the_known(machine: Machine) -> None:
     code, output = machine.run("kubernetse")
     assert code == 2
     assert (
@@ -268,7 +268,7 @@ threading.Thread.start = lambda thread: (setattr(threading.Condition, '_release_
 
 
 @pytest.mark.parametrize("moment", [COMPILER_STARTED, READER_STARTED], ids=["compiler", "reader"])
-def test_a_signal_while_a_compiler_is_started_leaves_none_behind(machine: Machine, moment: str) -> None:
+def test_signal_at_the_start_of_a_compiler_leaves_none(machine: Machine, moment: str) -> None:
     """Python runs a handler between any two of its own steps, also when a lock has been left for a moment."""
     machine.install_go(BLOCKS)
     os.mkfifo(machine.home / "never")

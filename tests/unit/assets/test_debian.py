@@ -31,7 +31,7 @@ def test_sources_in_the_new_form_are_read_as_well(apt: Path) -> None:
     assert debian.mirror(apt) == "http://two.example/debian"
 
 
-def test_a_machine_of_another_suite_leaves_it_to_debootstrap(apt: Path) -> None:
+def test_other_suite_leaves_it_to_debootstrap(apt: Path) -> None:
     (apt / "sources.list").write_text(OLD_FORM.format("noble"))
     assert debian.mirror(apt) is None
 
@@ -115,7 +115,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_an_image_takes_a_package_and_all_that_it_depends_on(root: Path) -> None:
+def test_image_takes_a_package_with_its_dependencies(root: Path) -> None:
     assert debian.package_files(root, ["proxy"]) == {
         "lib": "usr/lib",
         "usr/lib/libc.so.6": root / "usr/lib/libc.so.6",

@@ -30,7 +30,7 @@ def _listed(ctr: list[str | Path]) -> dict[str, str]:
     return {line.split()[0]: line.split()[2] for line in output.splitlines()[1:]}
 
 
-def test_containerd_has_the_written_images_under_the_returned_digests(programs: Path, tmp_path: Path) -> None:
+def test_containerd_has_images_under_given_digests(programs: Path, tmp_path: Path) -> None:
     (tmp_path / "hello").write_text("hello")
     shared = Layer({"usr/bin/hello": tmp_path / "hello", "bin": "usr/bin"}, {"tmp": 0o1777})
     own = Layer({"etc/own": tmp_path / "hello"})
@@ -55,9 +55,7 @@ def test_containerd_has_the_written_images_under_the_returned_digests(programs: 
     assert [path.read_text() for path in store.rglob("fs/etc/own")] == ["hello"]
 
 
-def test_nodes_do_not_share_the_identity_of_the_containerd_that_filled_the_store(
-    programs: Path, tmp_path: Path
-) -> None:
+def test_nodes_have_identities_of_their_own(programs: Path, tmp_path: Path) -> None:
     (tmp_path / "hello").write_text("hello")
     write_archive([Image(("a.example/b:1",), (Layer({"hello": tmp_path / "hello"}),), ("/hello",))], tmp_path / "a.tar")
     store = tmp_path / "store"
@@ -67,7 +65,7 @@ def test_nodes_do_not_share_the_identity_of_the_containerd_that_filled_the_store
     assert not (store / image_store.IDENTITY).exists()
 
 
-def test_a_program_that_is_in_the_node_and_in_its_images_is_one_file(programs: Path, tmp_path: Path) -> None:
+def test_program_in_node_and_images_is_one_file(programs: Path, tmp_path: Path) -> None:
     for name in ("server", "other"):
         (tmp_path / name).write_text(f"{name:>20}")
         (tmp_path / name).chmod(0o755)

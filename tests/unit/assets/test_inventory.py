@@ -29,7 +29,7 @@ def _states(assets: Path) -> dict[str, State]:
     return {f"{item.name}-{item.version}": item.state for item in inventory.inventory(assets)}
 
 
-def test_every_component_is_listed_whether_it_is_built_or_not(tmp_path: Path) -> None:
+def test_components_are_listed_built_or_not(tmp_path: Path) -> None:
     make_component(ETCD, tmp_path)
     states = _states(tmp_path)
     assert states.pop(ETCD.key) is State.BUILT
@@ -44,7 +44,7 @@ def test_an_empty_cache_has_nothing_to_prune(tmp_path: Path) -> None:
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_assets_without_a_recipe_are_listed_and_then_removed(tmp_path: Path) -> None:
+def test_assets_without_a_recipe_are_removed(tmp_path: Path) -> None:
     current = [
         make_component(ETCD, tmp_path),
         make_base(tmp_path, "1.35.4"),
@@ -91,7 +91,7 @@ def test_a_base_that_a_node_is_mounted_from_stays(tmp_path: Path, monkeypatch: p
     assert old.is_dir()
 
 
-def test_another_image_repository_makes_another_base_of_the_same_programs(tmp_path: Path) -> None:
+def test_other_repository_reuses_the_same_programs(tmp_path: Path) -> None:
     ours, theirs = chosen(["node-base-1.35.4"]), chosen(["node-base-1.35.4"], "public.ecr.aws/eks-distro")
     assert [component.home(tmp_path) for component in ours[:-1]] == [
         component.home(tmp_path) for component in theirs[:-1]
@@ -99,7 +99,7 @@ def test_another_image_repository_makes_another_base_of_the_same_programs(tmp_pa
     assert ours[-1].home(tmp_path) != theirs[-1].home(tmp_path)
 
 
-def test_assets_that_only_another_user_may_read_are_not_built_again() -> None:
+def test_unreadable_assets_are_not_built_again() -> None:
     with tempfile.TemporaryDirectory() as folder:  # where every user can look
         Path(folder).chmod(0o755)
         home = make_component(ETCD, Path(folder))

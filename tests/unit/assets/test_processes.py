@@ -19,7 +19,7 @@ child.wait()
 """
 
 
-def test_children_of_a_program_end_with_it_when_the_block_is_left_early(tmp_path: Path) -> None:
+def test_children_of_a_program_end_with_its_block(tmp_path: Path) -> None:
     """A compiler is a child of `go build`."""
     with (
         contextlib.suppress(KeyboardInterrupt),

@@ -69,7 +69,7 @@ def test_images_have_the_versions_of_what_is_in_them(base: NodeBase) -> None:
     assert names["kube-proxy"] == f"registry.k8s.io/kube-proxy:v{base.version}"
 
 
-def test_an_image_repository_of_ones_own_is_asked_as_kubeadm_asks_it() -> None:
+def test_own_repository_is_asked_as_kubeadm_asks_it() -> None:
     names = node_bases("example.org/images", ROWS["1.36"])[1].image_names
     assert names["coredns"].startswith("example.org/images/coredns:v")
     assert names["kube-apiserver"] == "example.org/images/kube-apiserver:v1.35.4"
@@ -83,7 +83,7 @@ def test_another_source_is_another_recipe(tmp_path: Path) -> None:
     assert replace(PROBE, minutes=2).recipe == PROBE.recipe  # what it costs does not decide what it is
 
 
-def test_assets_built_under_the_packages_former_name_are_still_used() -> None:
+def test_assets_of_the_former_name_are_still_used() -> None:
     base = node_bases()[0]
     digest = hashlib.sha256()
     for ingredient in base.ingredients:

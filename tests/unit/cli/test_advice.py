@@ -57,7 +57,7 @@ def test_each_allowed_value_is_accepted(example: str, kind: str, path: str, bad:
 
 
 @pytest.mark.parametrize("example", sampled(["vsphere", "tinkerbell", "snow"], 1))
-def test_settings_of_bottlerocket_advise_it_only_where_it_is_accepted(example: str) -> None:
+def test_bottlerocket_is_advised_where_it_is_accepted(example: str) -> None:
     kind = {"vsphere": "VSphere", "tinkerbell": "Tinkerbell", "snow": "Snow"}[example] + "MachineConfig"
     found = problems(example, kind, f"{HOST_OS}.certBundles", CERTIFICATES)
     assert found

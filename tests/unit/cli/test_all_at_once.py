@@ -140,7 +140,7 @@ def test_each_wrong_entry_of_a_part_is_an_error(
     assert all(one["violation"]["found"] and one["violation"]["allowed"] for one in found)
 
 
-def test_an_object_that_is_given_twice_is_no_change_of_the_first() -> None:
+def test_object_given_twice_is_no_change_of_the_first() -> None:
     text = (EXAMPLES / "vsphere.yaml").read_text()
     other = edited(
         {"spec.controlPlaneConfiguration.endpoint.host": "192.0.2.77", "spec.kubernetesVersion": "1.34"},

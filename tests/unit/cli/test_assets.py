@@ -19,9 +19,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return assets_folder()
 
 
-def test_the_list_shows_built_components_and_the_cost_of_others(
-    cache: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_list_shows_built_assets_and_cost_of_others(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_component(ETCD, cache)
     assert run(["assets", "list"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -43,7 +41,7 @@ def test_the_list_can_be_read_by_programs(cache: Path, capsys: pytest.CaptureFix
     assert result["assets"][1]["minutes"] == 5
 
 
-def test_a_dry_run_builds_nothing_and_says_what_is_lacking(
+def test_dry_run_builds_nothing_and_tells_what_lacks(
     cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")

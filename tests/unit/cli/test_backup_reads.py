@@ -32,7 +32,7 @@ async def test_a_store_that_nobody_knows_is_said_so() -> None:
     assert "swift" in await backup_reads.over_network(Named(provider="swift", container="a"), {}, KEY)
 
 
-async def test_a_store_of_this_process_is_opened_with_the_credentials() -> None:
+async def test_store_of_this_process_opens_by_credentials() -> None:
     store, given = MemoryStore(SystemClock()), []
 
     def opened(url: str, credentials: Mapping[str, bytes]) -> Store:
@@ -49,7 +49,7 @@ async def test_a_store_of_this_process_is_opened_with_the_credentials() -> None:
     assert given[-1] == (f"file:///bucket/{PREFIX}", {"account": b"east"})
 
 
-async def test_a_store_that_does_not_answer_is_not_one_that_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silent_store_is_not_readable(monkeypatch: pytest.MonkeyPatch) -> None:
     class Silent(MemoryStore):
         async def read(self, key: str, *, most: int) -> Content:
             never: asyncio.Future[Content] = asyncio.get_running_loop().create_future()

@@ -256,7 +256,7 @@ def issuing(folder: Path, values: Tree) -> tuple[list[Tree], list[str]]:
 
 
 @helm.NEEDED
-def test_cert_manager_issues_for_the_names_of_the_service(tmp_path: Path) -> None:
+def test_cert_manager_issues_for_names_of_the_service(tmp_path: Path) -> None:
     trees, arguments = issuing(tmp_path, {"webhooks.certManager.enabled": True})
     (serving,) = (tree for tree in trees if "dnsNames" in tree["spec"])
     assert serving["spec"]["dnsNames"] == SERVICE_NAMES.split(",")

@@ -130,7 +130,7 @@ def test_a_wrong_command_line_is_reported_in_one_line(
 @pytest.mark.parametrize(
     "line", ["", "create", "-h", "--help", "get -h", "get clusters --help", "nodes shell a --help"]
 )
-def test_help_is_shown_to_who_asks_for_it_or_for_nothing(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_is_shown_on_request_or_without_arguments(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(shlex.split(line)) == 0
     result = capsys.readouterr()
     assert result.out.startswith(f"Usage: espalier {line.rpartition('-h')[0].rstrip(' -').removesuffix(' a')}".rstrip())

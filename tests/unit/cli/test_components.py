@@ -22,7 +22,7 @@ def manager_of_nothing() -> Manager:
 
 
 @pytest.mark.parametrize("front_end", list(FrontEnd))
-async def test_a_component_keeps_caches_of_kinds_that_it_declares(front_end: FrontEnd) -> None:
+async def test_component_has_caches_of_its_declared_kinds(front_end: FrontEnd) -> None:
     for component in components.of_manager(PROVIDERS, front_end=front_end):
         manager = manager_of_nothing()
         assemble(manager, [component], webhooks=Webhooks(port=None))
@@ -30,19 +30,19 @@ async def test_a_component_keeps_caches_of_kinds_that_it_declares(front_end: Fro
         assert cached <= component.rights.kinds | component.shared.kinds, component.name
 
 
-async def test_every_webhook_that_is_answered_is_declared_by_its_component() -> None:
+async def test_answered_webhooks_are_declared() -> None:
     for component in components.of_manager(PROVIDERS):
         webhooks = Webhooks(port=None)
         assemble(manager_of_nothing(), [component], webhooks=webhooks)
         assert set(webhooks.paths) == {webhook.path for webhook in component.webhooks}
 
 
-async def test_a_declared_webhook_without_a_handler_is_an_error_at_start() -> None:
+async def test_declared_webhook_needs_a_handler() -> None:
     webhook = AdmissionWebhook("validate", CONFIG_MAP, "/validate-nothing")
     silent = Component("silent", webhooks=(webhook,))
     with pytest.raises(ValueError, match="component silent serves no webhook at /validate-nothing"):
         assemble(manager_of_nothing(), [silent], webhooks=Webhooks(port=None))
 
 
-def test_every_kind_of_this_build_is_defined_by_one_component() -> None:
+def test_kinds_of_this_build_have_one_component_each() -> None:
     assert kinds(components.of_manager(PROVIDERS)) == EKSA_KINDS

@@ -121,7 +121,7 @@ async def permitted(client: Client) -> dict[str, tuple[str, str]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_servers_of_deleted_clusters_do_not_block_new_passwords(kind: str, tmp_path: Path) -> None:
+def test_servers_of_deleted_clusters_block_no_password(kind: str, tmp_path: Path) -> None:
     async def act(client: Client) -> None:
         for number, namespace in ((1, "team-a"), (2, "team-b")):
             trees = manifest(kind, f"rot{number}", number, namespace)
@@ -190,7 +190,7 @@ def test_permissions_that_somebody_wrote_by_hand_stay(tmp_path: Path) -> None:
     story(VSPHERE, act)
 
 
-def test_permissions_that_somebody_applies_as_well_stay(tmp_path: Path) -> None:
+def test_permissions_applied_by_others_stay(tmp_path: Path) -> None:
     async def act(client: Client) -> None:
         await created(client, tmp_path, "garden")
         before = await permitted(client)
@@ -205,7 +205,7 @@ def test_permissions_that_somebody_applies_as_well_stay(tmp_path: Path) -> None:
     story(VSPHERE, act)
 
 
-def test_no_permission_is_taken_while_another_cluster_may_need_it(tmp_path: Path) -> None:
+def test_permission_stays_while_a_cluster_may_need_it(tmp_path: Path) -> None:
     async def act(client: Client) -> None:
         await created(client, tmp_path, "garden")
         await apply(client, [one for one in manifest(VSPHERE, "other", 2) if one["kind"] != VSPHERE])
@@ -217,7 +217,7 @@ def test_no_permission_is_taken_while_another_cluster_may_need_it(tmp_path: Path
 
 
 @pytest.mark.parametrize("is_permitted", [True, False])
-def test_a_cluster_created_while_another_is_deleted_keeps_its_permission(is_permitted: bool, tmp_path: Path) -> None:
+def test_cluster_created_in_deletion_keeps_permission(is_permitted: bool, tmp_path: Path) -> None:
     """`is_permitted`: it found its server permitted, and wrote no Secret; else it wrote a server of its own."""
 
     async def act(client: Client) -> None:
@@ -247,7 +247,7 @@ def test_a_cluster_created_while_another_is_deleted_keeps_its_permission(is_perm
     story(VSPHERE, act)
 
 
-def test_a_cluster_with_missing_objects_may_use_any_server(tmp_path: Path) -> None:
+def test_incomplete_cluster_may_use_any_server(tmp_path: Path) -> None:
     """Its servers are not known, so none is taken out; the message names it."""
 
     async def act(client: Client) -> None:

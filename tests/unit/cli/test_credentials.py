@@ -34,14 +34,12 @@ PAIRS = [
 ]
 
 
-def test_providers_with_accounts_in_several_variables_say_which_belong_together() -> None:
+def test_providers_tell_which_variables_go_together() -> None:
     assert {"VSphereDatacenterConfig", "NutanixDatacenterConfig", "SnowDatacenterConfig"} == TOGETHER
 
 
 @pytest.mark.parametrize(("kind", "group", "given"), PAIRS, ids=lambda one: one if isinstance(one, str) else "")
-def test_one_of_several_variables_is_refused_with_the_missing_ones(
-    kind: str, group: tuple[str, ...], given: str
-) -> None:
+def test_missing_variables_of_an_account_are_named(kind: str, group: tuple[str, ...], given: str) -> None:
     with pytest.raises(Failure) as caught:
         asyncio.run(bring_credentials(PROVIDERS, client_of(new_server()), [{"kind": kind}], {given: "canary"}))
     missing = [name for name in group if name != given]
@@ -49,7 +47,7 @@ def test_one_of_several_variables_is_refused_with_the_missing_ones(
 
 
 @pytest.mark.parametrize("kind", MANIFESTS)
-def test_an_account_that_is_not_given_stays_for_the_clusters_that_have_it(kind: str) -> None:
+def test_missing_account_stays_for_its_clusters(kind: str) -> None:
     """The second cluster is made from an environment without the account of cloud controllers."""
     manifest = MANIFESTS[kind]
     together = PROVIDERS[kind].joint_variables
@@ -73,7 +71,7 @@ def test_an_account_that_is_not_given_stays_for_the_clusters_that_have_it(kind: 
     asyncio.run(main())
 
 
-def test_credentials_are_written_only_once_the_manifest_was_taken() -> None:
+def test_credentials_are_written_after_the_manifest() -> None:
     async def main() -> None:
         running = new_server()
         await running.start()
@@ -116,9 +114,7 @@ def encoded(text: str) -> dict[str, str]:
         (encoded(f"[Global]\n{KEYS.replace('secret-key', 'key')}"), "profile [global] lacks secret-key"),
     ],
 )
-def test_a_variable_with_keys_of_cloudstack_that_cannot_be_read_is_refused(
-    environment: dict[str, str], said: str
-) -> None:
+def test_unreadable_cloudstack_keys_are_refused(environment: dict[str, str], said: str) -> None:
     assert brought_of(cloudstack.manifest(), environment).startswith(f"{CLOUDSTACK}: {said}")
 
 

@@ -28,7 +28,7 @@ FACT = "Ready     False for 3m: spec.workerNodeGroupConfigurations[0].failureDom
 
 
 @pytest.mark.parametrize("width", [70, 80, 100])
-def test_a_long_sentence_is_wrapped_between_words_below_its_beginning(width: int) -> None:
+def test_long_sentence_is_wrapped_below_its_beginning(width: int) -> None:
     first, *rest = within(FACT, width)
     assert max(map(len, (first, *rest))) <= width
     assert all(line.startswith(" " * 10) and line[10] != " " for line in rest)

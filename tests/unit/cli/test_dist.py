@@ -127,7 +127,7 @@ def test_release_is_whole_and_the_same_again(dist: ModuleType, tmp_path: Path, m
     subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=tmp_path / "dist", check=True)
 
 
-def test_failed_build_leaves_the_release_that_was_there(
+def test_failed_build_leaves_the_earlier_release(
     dist: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run(*command: str, folder: Path = ROOT) -> None:

@@ -26,7 +26,7 @@ def problems(folder: Path, manifest: str) -> dict[str, int]:
     return {problem.violation.field: problem.line for problem in refused.value.problems}
 
 
-def test_problems_of_the_schema_and_of_rules_are_reported_together(tmp_path: Path) -> None:
+def test_schema_and_rules_are_reported_together(tmp_path: Path) -> None:
     wrong = EXAMPLE.replace("count: 1", "count: 2\n    cuont: 1").replace("192.168.0.0/16", "banana")
     assert problems(tmp_path, wrong) == {
         "spec.controlPlaneConfiguration.cuont": 18,
@@ -35,7 +35,7 @@ def test_problems_of_the_schema_and_of_rules_are_reported_together(tmp_path: Pat
     }
 
 
-def test_a_field_that_schema_and_rules_refuse_is_reported_once(tmp_path: Path) -> None:
+def test_field_refused_twice_is_reported_once(tmp_path: Path) -> None:
     assert list(problems(tmp_path, EXAMPLE.replace("count: 1", "count: 1000001"))) == [
         "spec.controlPlaneConfiguration.count"
     ]
@@ -67,7 +67,7 @@ def test_a_reference_that_is_none_is_named(tmp_path: Path, wrong: str) -> None:
 
 
 @pytest.mark.parametrize("spec", ["", "spec:\n", "spec: null\n", "spec: 3\n"])
-def test_a_cluster_without_a_spec_is_prepared_like_any_other(spec: str, tmp_path: Path) -> None:
+def test_cluster_without_a_spec_is_prepared(spec: str, tmp_path: Path) -> None:
     text = f"apiVersion: anywhere.eks.amazonaws.com/v1alpha1\nkind: Cluster\nmetadata: {{name: xy}}\n{spec}"
     found = read_manifests(text.encode(), source="xy.yaml")
     [(_, tree)] = documents.in_namespace(found, "default")
@@ -81,7 +81,7 @@ def test_an_object_without_a_spec_is_sent_without_one() -> None:
     assert "spec" not in tree
 
 
-def test_identity_providers_and_machine_configs_belong_to_the_cluster_that_names_them() -> None:
+def test_named_objects_belong_to_the_cluster() -> None:
     meta = {"name": "garden", "namespace": "default"}
     groups = [{"machineGroupRef": {"kind": "OrchardMachineConfig", "name": "garden"}}]
     spec = {"identityProviderRefs": [{"kind": "OIDCConfig", "name": "garden"}], "workerNodeGroupConfigurations": groups}
@@ -92,7 +92,7 @@ def test_identity_providers_and_machine_configs_belong_to_the_cluster_that_names
     assert {"OIDCConfig", "AWSIamConfig"} <= set(manifests.kinds_of(CATALOG))
 
 
-def test_objects_that_a_machine_config_names_belong_to_the_cluster_as_well() -> None:
+def test_objects_of_a_machine_config_belong_to_it_too() -> None:
     cluster, *others = snow.manifest()
     *_, pool = others
     elsewhere, unnamed = snow.another_pool("team-b"), snow.another_pool()

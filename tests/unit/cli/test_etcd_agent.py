@@ -123,7 +123,7 @@ def test_damage_is_named_and_has_exit_code_of_its_own(folder: Path, capsys: Capt
     assert len(capsys.readouterr().out.splitlines()) == 5
 
 
-def test_a_backup_that_is_too_old_or_does_not_reach_fails(folder: Path, capsys: Captured) -> None:
+def test_old_or_incomplete_backup_fails(folder: Path, capsys: Captured) -> None:
     now = int(time.time()) - EPOCH
     store = filled(folder, full(10, now - 7200), delta(11, 20, now - 3600))
     assert run(["etcd-agent", "verify", store, "--max-age", "2h", "--revision", "20"]) == 0
@@ -134,7 +134,7 @@ def test_a_backup_that_is_too_old_or_does_not_reach_fails(folder: Path, capsys: 
     assert "revision 20 can be restored, 21 was asked for" in error
 
 
-def test_a_snapshot_of_the_future_does_not_make_old_backups_young(folder: Path, capsys: Captured) -> None:
+def test_future_snapshot_makes_no_backup_young(folder: Path, capsys: Captured) -> None:
     now = int(time.time()) - EPOCH
     store = filled(folder, full(10, now + 86400 * 365), delta(11, 20, now - 86400))
     assert run(["etcd-agent", "verify", store]) == 0
@@ -143,9 +143,7 @@ def test_a_snapshot_of_the_future_does_not_make_old_backups_young(folder: Path, 
 
 
 @pytest.mark.parametrize("command", ["show", "verify"])
-def test_an_empty_store_is_a_failure_that_says_where_backups_might_be(
-    folder: Path, command: str, capsys: Captured
-) -> None:
+def test_empty_store_tells_where_backups_might_be(folder: Path, command: str, capsys: Captured) -> None:
     code = {"show": 1, "verify": 5}[command]
     store = filled(folder / "shoot--a--b" / "etcd-main", full(10, 0)).removesuffix("/shoot--a--b/etcd-main")
     sentences = {
@@ -182,17 +180,13 @@ def test_a_set_is_copied_and_not_twice(folder: Path, tmp_path: Path, capsys: Cap
 
 
 @pytest.mark.demand("G59")
-def test_all_sets_are_copied_when_their_number_is_that_of_etcdbrctl(
-    folder: Path, tmp_path: Path, capsys: Captured
-) -> None:
+def test_sets_are_copied_by_the_count_of_etcdbrctl(folder: Path, tmp_path: Path, capsys: Captured) -> None:
     command = ["etcd-agent", "copy", filled(folder, *OLD, *NEW), f"file://{tmp_path}/copy"]
     assert run([*command, "--max-backups-to-copy", "-1", "--max-backup-age", "-1"]) == 0
     assert "copied 5 snapshots" in capsys.readouterr().out
 
 
-def test_a_final_snapshot_that_does_not_come_is_reported_after_the_copy(
-    folder: Path, tmp_path: Path, capsys: Captured
-) -> None:
+def test_missing_final_snapshot_is_reported_after_copy(folder: Path, tmp_path: Path, capsys: Captured) -> None:
     source, target = filled(folder, *NEW), f"file://{tmp_path}/copy"
     command = ["etcd-agent", "copy", source, target, "--wait-for-final-snapshot"]
     assert run([*command, "--wait-for-final-snapshot-timeout", "10ms"]) == 4
@@ -227,7 +221,7 @@ def test_a_wrong_command_line_is_reported(words: list[str], code: int, sentence:
     assert sentence in capsys.readouterr().err
 
 
-def test_a_store_that_does_not_answer_and_one_that_refuses_have_codes_of_their_own(
+def test_silent_and_refusing_stores_have_exit_codes(
     tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("accessKeyID", "secretAccessKey", "region"):

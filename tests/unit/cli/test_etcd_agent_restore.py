@@ -84,9 +84,7 @@ def test_a_restore_names_the_etcd_that_can_start(
     assert json.loads(capsys.readouterr().out)["etcd"] == etcd
 
 
-def test_each_failure_has_its_exit_code_and_leaves_the_folder_alone(
-    store: str, tmp_path: Path, capsys: Captured
-) -> None:
+def test_failure_has_its_exit_code_and_keeps_folder(store: str, tmp_path: Path, capsys: Captured) -> None:
     folder = tmp_path / "data"
     arguments = ["etcd-agent", "restore", store, "--data-dir", str(folder)]
     assert run([*arguments, "--initial-cluster", "other=http://a:1"]) == 2

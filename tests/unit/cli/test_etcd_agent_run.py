@@ -30,7 +30,7 @@ def refused(tmp_path: Path, capsys: Captured, *flags: str, code: int = 2) -> str
         ("a: 1\n" * 20000, ["found more than 65536 bytes"]),
     ],
 )
-def test_times_that_are_wrong_are_a_wrong_command_line_and_are_named(
+def test_wrong_times_are_named_as_a_wrong_command_line(
     tmp_path: Path, capsys: Captured, text: str, sentences: Sequence[str]
 ) -> None:
     times = tmp_path / "timing.yaml"
@@ -63,7 +63,7 @@ def test_an_authority_that_is_none_is_reported_at_once(tmp_path: Path, capsys: C
     assert f"{tmp_path}/ca.crt holds no PEM certificate" in refused(tmp_path, capsys, *flags, code=1)
 
 
-def test_a_folder_that_no_etcd_wrote_is_not_restored_into(tmp_path: Path, capsys: Captured) -> None:
+def test_foreign_folder_is_not_restored_into(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "data").write_text("")
     said = refused(tmp_path, capsys, "--data-dir", str(tmp_path / "precious"), code=1)

@@ -17,7 +17,7 @@ from espalier.cli.kit.failures import Usage
         ("/run/e", "/run/" + "g" * 110, "--control: found /run/g+, allowed are up to 107 bytes"),
     ],
 )
-def test_paths_that_can_not_be_sockets_of_their_own_are_refused(etcd_socket: str, control: str, said: str) -> None:
+def test_paths_unfit_for_sockets_are_refused(etcd_socket: str, control: str, said: str) -> None:
     arguments = ["--etcd-socket", etcd_socket, "--control", control, "--", sys.executable]
     with pytest.raises(Usage, match=said):
         etcd_guard.main(arguments, standalone_mode=False)

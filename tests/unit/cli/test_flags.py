@@ -37,6 +37,6 @@ def test_the_flag_is_named() -> None:
         (Number(0.0, 86400.0), "a number from 0 to 86400"),
     ],
 )
-def test_limits_of_numbers_are_written_so_that_they_can_be_given(number: Number, allowed: str) -> None:
+def test_limits_of_numbers_can_be_typed_as_shown(number: Number, allowed: str) -> None:
     with pytest.raises(click.BadParameter, match=f"found '-1', allowed is {allowed}$"):
         number.convert("-1", None, None)

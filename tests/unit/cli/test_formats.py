@@ -97,7 +97,7 @@ def test_custom_columns_are_those_of_kubectl(
     assert [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()] == lines
 
 
-def test_rows_of_data_are_printed_by_name_and_by_columns(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_are_printed_by_name_and_by_columns(capsys: pytest.CaptureFixture[str]) -> None:
     facts = {"nodes": [{"name": "a", "pid": 7}, {"name": "b", "pid": 8}]}
     output.write_facts(facts, "name", rows="nodes", kind="node")
     output.write_facts(facts, "custom-columns=PID:.pid", rows="nodes", kind="node")

@@ -7,14 +7,14 @@ from espalier.kube.wire import User
 from espalier.shoots.admission import users
 
 
-def test_the_account_that_is_installed_is_the_gardens_for_its_own_webhooks() -> None:
+def test_installed_account_is_that_of_garden_webhooks() -> None:
     """They would refuse its ownership epochs."""
     (account,) = (tree["metadata"] for tree in of_garden("") if tree["kind"] == "ServiceAccount")
     user = User(f"system:serviceaccount:{account['namespace']}:{account['name']}", ("system:authenticated",))
     assert users.is_garden(user)
 
 
-def test_writes_of_a_shoot_and_of_its_status_are_judged_by_webhooks_of_their_own() -> None:
+def test_shoot_and_its_status_have_separate_webhooks() -> None:
     (configuration,) = (tree for tree in of_garden("https://garden") if tree["kind"].startswith("Validating"))
     asked = {hook["name"]: (hook["rules"][0]["resources"], hook["failurePolicy"]) for hook in configuration["webhooks"]}
     assert asked["validate.shoots.core.gardener.cloud"] == (["shoots"], "Fail")

@@ -28,7 +28,7 @@ OPTIONS = [(provider, etcd) for provider in MANIFESTS for etcd in ETCD if not (e
 
 
 @pytest.mark.parametrize(("provider", "etcd"), OPTIONS)
-def test_a_generated_manifest_is_valid_and_becomes_objects(provider: str, etcd: bool) -> None:
+def test_generated_manifest_is_valid_and_renders(provider: str, etcd: bool) -> None:
     options = ["--external-etcd"] if etcd else []
     manifest = said("clusterconfig", "garden", "--provider", provider, "--management-cluster", "laptop", *options)
     documents = read_manifests(manifest.encode(), source="garden.yaml")
@@ -65,7 +65,7 @@ def test_the_first_lines_say_how_to_name_a_manager(provider: str) -> None:
 
 @pytest.mark.parametrize("provider", MANIFESTS)
 @pytest.mark.parametrize(("name", "manager"), [("yes", "no"), ("null", "on"), ("true", "off")])
-def test_a_name_is_quoted_that_yaml_would_read_as_something_else(provider: str, name: str, manager: str) -> None:
+def test_ambiguous_name_is_quoted(provider: str, name: str, manager: str) -> None:
     manifest = said("clusterconfig", name, "-p", provider, "--management-cluster", manager)
     cluster, *others = yaml.safe_load_all(manifest)
     assert cluster["metadata"] == {"name": name}
@@ -74,7 +74,7 @@ def test_a_name_is_quoted_that_yaml_would_read_as_something_else(provider: str, 
     assert all(isinstance(one["metadata"]["name"], str) for one in others)
 
 
-def test_without_another_the_cluster_is_its_own_management_cluster_as_in_eks_anywhere() -> None:
+def test_cluster_alone_is_its_own_management_cluster() -> None:
     documents = read_manifests(said("clusterconfig", "garden", "-p", "docker").encode(), source="garden.yaml")
     cluster, datacenter = (document.tree for document in documents)
     assert cluster["spec"]["managementCluster"] == {"name": "garden"}
@@ -91,7 +91,7 @@ def test_a_name_that_no_cluster_can_have_is_refused() -> None:
 
 
 @pytest.mark.parametrize("version", ["1.34", "1.35"])
-def test_a_group_called_like_the_control_plane_gets_templates_of_its_own(version: str, tmp_path: Path) -> None:
+def test_group_named_control_plane_has_own_templates(version: str, tmp_path: Path) -> None:
     """As from a manager: other content has the next name, the same content is one template."""
     documents = list(yaml.safe_load_all((EXAMPLES / "docker.yaml").read_text()))
     spec = next(one for one in documents if one["kind"] == "Cluster")["spec"]

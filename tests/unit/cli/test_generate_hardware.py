@@ -42,7 +42,7 @@ def test_a_file_gets_what_only_its_owner_may_read(tmp_path: Path) -> None:
     assert len(list(yaml.safe_load_all(file.read_text()))) == 3
 
 
-def test_every_wrong_cell_is_said_and_nothing_is_written(tmp_path: Path) -> None:
+def test_wrong_cells_are_all_told_without_a_write(tmp_path: Path) -> None:
     file = tmp_path / "hardware.yaml"
     done = generate("-z", "-", "-o", str(file), stdin=CSV.replace("/dev/sda", "sda").replace("192.0.2.2", "dns"))
     assert isinstance(done.exception, ManifestError)

@@ -27,7 +27,7 @@ def test_the_folder_is_for_its_owner_only(tmp_path: Path, there: bool) -> None:
     assert mode(home.root) == 0o700
 
 
-def test_files_that_an_earlier_release_left_readable_become_private(tmp_path: Path) -> None:
+def test_readable_earlier_files_become_private(tmp_path: Path) -> None:
     home = Home(tmp_path)
     files = [home.database, home.log, home.lock, tmp_path / "management.db-wal"]
     for file in files:
@@ -39,7 +39,7 @@ def test_files_that_an_earlier_release_left_readable_become_private(tmp_path: Pa
     assert {mode(file) for file in files if file != home.lock} == {0o600}
 
 
-def test_a_folder_of_other_things_is_left_as_it_is_and_refused(tmp_path: Path) -> None:
+def test_foreign_folder_is_refused_unchanged(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(
@@ -56,7 +56,7 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest
         Home(tmp_path).create()
 
 
-async def test_stores_and_logs_are_for_their_owner_only_wherever_they_lie(tmp_path: Path) -> None:
+async def test_stores_and_logs_are_private_everywhere(tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:
         before_this = SqliteStore(tmp_path / "old.db")

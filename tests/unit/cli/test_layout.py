@@ -230,7 +230,7 @@ def _needed(table: Table, rows: list[list[str]]) -> int:
 LIST = Table(("Name", "Ready", "Message", "Age"), sentences=(2,), most_lines=3)
 
 
-def test_a_sentence_is_wrapped_in_its_column_while_it_can_be_read_there() -> None:
+def test_sentence_is_wrapped_in_its_column_if_readable() -> None:
     lines = Layout(LIST, 80).lines([("garden", "False", sentence_of(100), "5m"), ("b", "True", "", "5m")])
     assert lines[1].startswith("garden   False   waiting")
     assert lines[1].endswith("   5m")

@@ -28,7 +28,7 @@ def test_holder_is_known_while_it_holds_and_not_after(tmp_path: Path) -> None:
     assert lock.holder(path) is None
 
 
-def test_a_second_environment_in_the_same_folder_is_refused_with_a_way_out(tmp_path: Path) -> None:
+def test_second_environment_is_refused_with_a_way_out(tmp_path: Path) -> None:
     path = tmp_path / "world.lock"
     with lock.hold(path), pytest.raises(Failure, match=r"process \d+.*espalier down"), lock.hold(path):
         pass
@@ -103,7 +103,7 @@ def test_whoever_else_has_number_in_file_is_let_be(
         assert other.poll() is None
 
 
-def test_an_environment_of_an_earlier_release_is_known_by_the_file_that_it_has_open(tmp_path: Path) -> None:
+def test_earlier_environment_is_known_by_its_open_file(tmp_path: Path) -> None:
     path = tmp_path / "world.lock"
     with program(ENVIRONMENT, str(path)) as env:
         path.write_text(json.dumps({"pid": env.pid, "url": ""}))

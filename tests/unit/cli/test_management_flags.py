@@ -64,7 +64,7 @@ def test_a_folder_without_manifests_of_flux_is_said(tmp_path: Path) -> None:
         git_ops._read(tmp_path)
 
 
-def test_the_earlier_form_of_the_configuration_is_known() -> None:
+def test_earlier_form_of_the_configuration_is_known() -> None:
     tree = {"kind": "GitOpsConfig", "metadata": {"name": "a"}, "spec": {"flux": {"github": {}}}}
     tree["spec"] = {"flux": {"github": {"owner": "o", "repository": "r", "fluxSystemNamespace": "flux"}}}
     prepared: Any = [(GitOpsConfig.resource, tree)]
@@ -94,7 +94,7 @@ def reached_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "of_management_cluster", nowhere)
 
 
-def test_a_cluster_without_a_kubeconfig_is_not_upgraded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cluster_without_a_kubeconfig_is_not_upgraded(monkeypatch: pytest.MonkeyPatch) -> None:
     reached_by_nobody(monkeypatch)
     with pytest.raises(Failure, match="management"):
         asyncio.run(changing.upgrade_components("management", flags.Connection(), timeout=1.0, dry_run=False))

@@ -9,7 +9,7 @@ import pytest
 from espalier.cli.main import run
 
 
-def test_hooks_are_served_beside_webhooks_or_not_at_all(capsys: pytest.CaptureFixture[str]) -> None:
+def test_hooks_are_served_beside_webhooks_or_not(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["manager", "--in-place", "hooks", "--webhook-address", "0"]) == 2
     assert re.search(r"--in-place hooks: .* give --webhook-address as well", capsys.readouterr().err)
 

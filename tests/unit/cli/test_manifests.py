@@ -22,7 +22,7 @@ from tests.support.sampling import sampled
 from tests.support.servers.audit import grants
 
 
-def test_with_namespaces_a_role_in_each_takes_the_place_of_rights_everywhere() -> None:
+def test_namespaces_have_roles_in_place_of_wide_rights() -> None:
     everywhere = set(grants(manifests.installed(PROVIDERS)))
     restricted = set(grants(manifests.installed(PROVIDERS, ("a", "b"))))
     assert {grant.resource for grant in restricted if not grant.namespace} == {
@@ -44,7 +44,7 @@ def test_roles_of_namespace_of_system_do_not_collide() -> None:
     assert len({(tree["metadata"]["namespace"], tree["metadata"]["name"]) for tree in trees}) == 2
 
 
-def test_clusters_of_other_namespaces_are_not_sent_to_the_webhooks() -> None:
+def test_clusters_of_other_namespaces_reach_no_webhook() -> None:
     webhooks = [hook for _, tree in manifests.webhook_configurations("", ("a",)) for hook in tree["webhooks"]]
     selected = {hook["name"].partition(".")[2].partition(".")[0] for hook in webhooks if "namespaceSelector" in hook}
     assert selected == {"clusters"}
@@ -56,7 +56,7 @@ def test_namespaces_are_named_by_comma_or_one_by_one() -> None:
         flags.namespaces(["Team_A"])
 
 
-def test_the_right_to_copy_kubeconfigs_is_printed_alone_for_each_namespace(capsys: pytest.CaptureFixture[str]) -> None:
+def test_right_to_copy_kubeconfigs_is_per_namespace(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["manifests", "--kubeconfig-copies", "-n", "team-a,team-b"]) == 0
     trees = list(yaml.safe_load_all(capsys.readouterr().out))
     assert trees == manifests.kubeconfig_copy_rights(["team-a", "team-b"])
@@ -70,7 +70,7 @@ def policies() -> dict[str, Tree]:
     return {tree["metadata"]["name"]: tree for tree in found}
 
 
-def test_the_policy_holds_everything_of_webhooks_but_the_authority() -> None:
+def test_policy_holds_webhooks_but_their_authority() -> None:
     """Whatever this build writes into a webhook is compared."""
     policy = policies()[manifests.NAME]
     same, _ = (one["expression"] for one in policy["spec"]["validations"])
@@ -97,7 +97,7 @@ ADDRESSES = [("", "service"), ("https://10.0.0.1:9443", "url")]
 
 
 @pytest.mark.parametrize(("url", "address"), sampled(ADDRESSES, 1), ids=["service", "url"])
-def test_the_manager_changes_nothing_of_a_webhook_but_its_authority(url: str, address: str) -> None:
+def test_manager_changes_only_authorities_of_webhooks(url: str, address: str) -> None:
     for _, installed in manifests.webhook_configurations(url):
         assert allowed(copy.deepcopy(installed), installed)
         trusting = copy.deepcopy(installed)
@@ -137,7 +137,7 @@ def printed(capsys: pytest.CaptureFixture[str], *flags_: str) -> dict[str, Tree]
 
 
 @pytest.mark.demand(L27="in one container", L64="its Deployment")
-def test_the_manager_runs_in_one_container_that_may_do_nothing_to_its_node(capsys: pytest.CaptureFixture[str]) -> None:
+def test_container_of_manager_can_not_touch_its_node(capsys: pytest.CaptureFixture[str]) -> None:
     found = printed(capsys)
     spec = found["Deployment"]["spec"]
     pod = spec["template"]["spec"]
@@ -160,7 +160,7 @@ def test_the_manager_runs_in_one_container_that_may_do_nothing_to_its_node(capsy
 
 
 @pytest.mark.soak
-def test_the_manager_serves_what_probes_and_webhooks_ask_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_manager_serves_what_probes_and_webhooks_ask(capsys: pytest.CaptureFixture[str]) -> None:
     found = printed(capsys)
     pod = found["Deployment"]["spec"]["template"]
     (container,) = pod["spec"]["containers"]
@@ -190,13 +190,13 @@ def test_the_manager_serves_what_probes_and_webhooks_ask_for(capsys: pytest.Capt
 
 
 @pytest.mark.soak
-def test_the_manager_watches_the_namespaces_of_its_rights_and_no_others(capsys: pytest.CaptureFixture[str]) -> None:
+def test_manager_watches_namespaces_of_its_rights_only(capsys: pytest.CaptureFixture[str]) -> None:
     for given, expected in (([], ()), (["--namespace", "team-a,team-b"], ("team-a", "team-b"))):
         (container,) = printed(capsys, *given)["Deployment"]["spec"]["template"]["spec"]["containers"]
         assert flags.namespaces(understood(container["args"])["namespace"]) == expected
 
 
-def test_hooks_need_one_kind_more_which_is_reached_by_name_once_it_is_there() -> None:
+def test_hooks_need_a_kind_that_is_reached_by_name() -> None:
     more = [
         tree
         for tree in manifests.installed(PROVIDERS, (), FrontEnd.HOOKS)
@@ -211,14 +211,14 @@ def test_hooks_need_one_kind_more_which_is_reached_by_name_once_it_is_there() ->
     ]
 
 
-def test_the_managers_deployment_has_the_front_end_of_in_place_upgrades() -> None:
+def test_deployment_has_the_front_end_of_in_place() -> None:
     (deployment,) = (tree for tree in manifests.deployed("i", (), FrontEnd.HOOKS) if tree["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert container["args"][-2:] == ["--in-place", "hooks"]
 
 
 @pytest.mark.soak
-def test_the_identity_of_the_management_cluster_can_be_part_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_management_identity_can_be_part_of_manifests(capsys: pytest.CaptureFixture[str]) -> None:
     assert "ConfigMap" not in printed(capsys)
     named = printed(capsys, "--management-cluster", "default/laptop")["ConfigMap"]
     assert named["metadata"] == {"name": "management-cluster", "namespace": SYSTEM_NAMESPACE}
@@ -228,7 +228,7 @@ def test_the_identity_of_the_management_cluster_can_be_part_of_them(capsys: pyte
         assert "allowed is NAMESPACE/NAME" in capsys.readouterr().err
 
 
-def test_clusters_are_deleted_without_a_manager_and_releases_are_not() -> None:
+def test_clusters_are_deleted_without_a_manager() -> None:
     hooks = [hook for _, tree in manifests.webhook_configurations() for hook in tree["webhooks"]]
     asked = {
         (hook["name"].split(".")[0], hook["rules"][0]["resources"][0]): hook["failurePolicy"]
@@ -244,7 +244,7 @@ def test_clusters_are_deleted_without_a_manager_and_releases_are_not() -> None:
 
 
 @pytest.mark.soak
-def test_nothing_but_the_webhooks_is_reached_from_other_pods(capsys: pytest.CaptureFixture[str]) -> None:
+def test_webhooks_alone_are_reached_from_other_pods(capsys: pytest.CaptureFixture[str]) -> None:
     found = printed(capsys)
     pod = found["Deployment"]["spec"]["template"]
     policy = found["NetworkPolicy"]["spec"]
@@ -270,7 +270,7 @@ def test_an_invalid_image_is_refused(image: str, capsys: pytest.CaptureFixture[s
     assert captured.out == ""
 
 
-def test_the_manager_changes_no_secret_but_those_that_it_makes() -> None:
+def test_manager_changes_its_own_secrets_only() -> None:
     label = {"cluster.anywhere.eks.amazonaws.com/cluster-name": "garden"}
     own, keys = ("Opaque", label), ("cluster.x-k8s.io/secret", label)
     verdicts = [

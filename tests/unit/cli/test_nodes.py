@@ -32,7 +32,7 @@ def test_the_log_of_the_bootstrap_data_is_shown(log: Path, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo", "nothing"])
-def test_a_log_that_is_none_is_neither_followed_nor_waited_for(
+def test_missing_log_is_not_followed_nor_awaited(
     log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
     (tmp_path / "secret").write_text("only for the host")

@@ -21,7 +21,7 @@ CLUSTER = {
 }
 
 
-def test_a_named_object_is_printed_alone_and_several_as_a_list(capsys: pytest.CaptureFixture[str]) -> None:
+def test_named_object_is_printed_alone_several_as_list(capsys: pytest.CaptureFixture[str]) -> None:
     output.write_objects([CLUSTER], "json", single=True)
     assert json.loads(capsys.readouterr().out)["metadata"] == {"name": "garden"}
     output.write_objects([CLUSTER], "yaml", single=False)
@@ -71,7 +71,7 @@ def test_an_unreadable_template_is_a_usage_error() -> None:
         ('{"\\q"}', '{"\\q"}: found no text'),
     ],
 )
-def test_a_jsonpath_template_that_has_no_end_is_refused_and_named(template: str, named: str) -> None:
+def test_unfinished_jsonpath_is_refused_and_named(template: str, named: str) -> None:
     with pytest.raises(Usage) as refused:
         output.json_path({"items": []}, template)
     assert f"-o jsonpath: can't read {named}" in str(refused.value)
@@ -86,12 +86,12 @@ def test_a_jsonpath_template_that_has_no_end_is_refused_and_named(template: str,
         ("x}", "x}"),
     ],
 )
-def test_jsonpath_templates_go_through_lists_as_those_of_kubectl_do(template: str, expected: str) -> None:
+def test_jsonpath_goes_through_lists_as_kubectl_does(template: str, expected: str) -> None:
     tree = {"items": [{"name": "a", "n": [1, 2]}, {"name": "b", "n": [3]}]}
     assert output.json_path(tree, template) == expected
 
 
-def test_tables_have_no_trailing_blanks_and_are_not_cut_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
+def test_piped_tables_are_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
     output.write_table(Table(("Name", "Message"), sentences=(1,)), [("garden", "x" * 300), ("b", "")])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["NAME", "MESSAGE"]

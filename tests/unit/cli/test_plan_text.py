@@ -24,7 +24,7 @@ HELD = Planned(Preview(Key("default", "orchard"), stops="ClusterInvalid: spec.x:
         ([UNKNOWN, HELD], "machines: unknown for 1 of 2 clusters"),
     ],
 )
-def test_machines_are_not_called_none_where_only_the_provider_knows(
+def test_machines_known_to_providers_are_not_none(
     planned: list[Planned], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(planned)

@@ -10,14 +10,14 @@ def threshold(program: str) -> int:
     return int(result.stdout)
 
 
-def test_short_commands_collect_garbage_less_often_than_long_processes() -> None:
+def test_short_commands_collect_garbage_less_often() -> None:
     of_python = threshold("pass")
     of_commands = threshold("import espalier.cli")
     of_what_lasts = threshold("from espalier.cli.kit import process_tuning; process_tuning.tune()")
     assert of_python < of_what_lasts == THRESHOLD < of_commands
 
 
-def test_a_process_that_lasts_takes_all_the_open_files_it_may_have() -> None:
+def test_lasting_process_raises_its_open_files() -> None:
     program = (
         "import resource as r; from espalier.cli.kit import process_tuning; most = r.getrlimit(r.RLIMIT_NOFILE)[1]; "
         "r.setrlimit(r.RLIMIT_NOFILE, (64, most)); process_tuning.tune(); "

@@ -21,7 +21,7 @@ from espalier.kube.objects import Object, to_bytes
 from espalier.releases import Releases
 
 
-async def test_a_release_whose_bundles_are_missing_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_release_without_bundles_is_named_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     offered = Releases.load()
     newest = offered.newest().eksa_release
     release = replace(newest, metadata=replace(newest.metadata, name="eksa-v0-26-3"))

@@ -49,7 +49,7 @@ async def shoot() -> Shoot:
     return shoot_
 
 
-async def test_a_lease_that_its_holder_did_not_release_is_held_by_nobody(shoot: Shoot) -> None:
+async def test_unreleased_lease_is_held_by_nobody(shoot: Shoot) -> None:
     metadata = {"name": "kube-controller-manager", "namespace": "kube-system"}
     await shoot.client.create(LEASE, {"metadata": metadata, "spec": HELD})
     await shoot.apis.release_leases("shoot--dev--apple", ["kube-controller-manager", "kube-scheduler"])
@@ -61,7 +61,7 @@ async def test_a_lease_that_its_holder_did_not_release_is_held_by_nobody(shoot: 
     assert again.metadata.resource_version == version, "there was nothing to release"
 
 
-async def test_nodes_and_system_components_that_are_not_ready_are_named(shoot: Shoot) -> None:
+async def test_unready_nodes_and_system_components_are_named(shoot: Shoot) -> None:
     for name, ready in (("b", "False"), ("a", "Unknown"), ("c", "True")):
         await shoot.node(name, ready)
     await shoot.deployment("coredns", 1, replicas=2)
@@ -71,7 +71,7 @@ async def test_nodes_and_system_components_that_are_not_ready_are_named(shoot: S
     assert health.unready_components == ("Deployment coredns",)
 
 
-async def test_an_api_server_that_does_not_answer_says_nothing_of_nodes() -> None:
+async def test_silent_api_server_tells_nothing_of_nodes() -> None:
     async def nowhere(_namespace: str) -> Client:
         raise Unreachable("connection refused", sent=False)
 

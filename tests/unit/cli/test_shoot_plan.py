@@ -49,7 +49,7 @@ def seen(destination: str, *seeds: Seed, of: Object | None = None) -> Seen:
     return Seen(of or shoot(), destination, {seed_.metadata.name: seed_ for seed_ in seeds}, (), {}, {})
 
 
-def test_a_source_that_lives_is_migrated_and_one_that_is_silent_is_not_waited_for() -> None:
+def test_silent_source_is_not_waited_for() -> None:
     alive = Plan.of(seen("west", seed("east"), seed("west")))
     silent = Plan.of(seen("west", seed("east", "Unknown"), seed("west")))
     assert {where for where, _ in alive.steps} == {"east", "west"}
@@ -58,14 +58,14 @@ def test_a_source_that_lives_is_migrated_and_one_that_is_silent_is_not_waited_fo
     assert "since the last delta snapshot" in silent.at_risk
 
 
-def test_a_destination_that_is_not_ready_is_no_refusal_but_is_seen() -> None:
+def test_unready_destination_is_shown_but_not_refused() -> None:
     planned = Plan.of(seen("west", seed("east"), seed("west", "Unknown")))
     assert planned.refusals == ()
     findings = {finding.what: (finding.ready, finding.message) for finding in planned.findings}
     assert findings["destination west is ready"] == (False, "seed west is not ready: it is silent")
 
 
-def test_the_bucket_of_a_source_is_that_of_its_data_also_when_its_seed_was_deleted() -> None:
+def test_bucket_of_a_source_is_that_of_its_data() -> None:
     owned = shoot().tree
     owned["metadata"]["annotations"] = {OWNERSHIP: Ownership().add("east", "uid-1").start(1, "east").render()}
     spec = BackupBucketSpec(
@@ -92,7 +92,7 @@ def test_unreported_facts_are_not_guessed() -> None:
 
 
 @pytest.mark.parametrize(("status", "ready"), [("True", True), ("False", False), ("Unknown", None)])
-def test_backups_are_as_the_gardenlet_of_the_source_has_said_last(status: str, ready: bool | None) -> None:
+def test_backups_are_as_last_reported_by_the_source(status: str, ready: bool | None) -> None:
     condition = {"type": "ReadyForDisaster", "status": status, "message": "so it is", "lastUpdateTime": "noon"}
     reported = shoot(conditions=[condition])
     findings = {
@@ -104,9 +104,7 @@ def test_backups_are_as_the_gardenlet_of_the_source_has_said_last(status: str, r
 
 
 @pytest.mark.parametrize(("status", "ready"), [("True", True), ("False", False), ("Unknown", None), ("", None)])
-def test_the_destination_has_said_whether_its_network_reaches_the_store_of_the_source(
-    status: str, ready: bool | None
-) -> None:
+def test_destination_reports_whether_it_reaches_store(status: str, ready: bool | None) -> None:
     west = seed("west")
     condition = Condition(f"{BUCKET_REACHABLE}east", status, message="so it is", last_update_time="noon")
     if status:
@@ -128,7 +126,7 @@ def test_times_are_those_with_which_destination_runs() -> None:
     assert differ.times_note.startswith("Seeds east and west run with different times")
 
 
-def test_times_that_a_lease_reports_are_read_back_and_others_are_none() -> None:
+def test_times_of_a_lease_are_read_back() -> None:
     slow = MoveTimes(Timing(lease_wait=1000), dns_ttl=7)
     assert move_times.parse(slow.render()) == slow
     for text in (None, "", "{", "[]", '{"timing": {"validity": 1}}', "[" * 3000, "{}" + " " * 5000):
@@ -187,7 +185,7 @@ def test_times_that_are_not_safe_are_refused_at_start(tmp_path: Path) -> None:
         config_of("40s", "30s")
 
 
-def test_programs_get_the_names_of_fields_as_in_all_other_output() -> None:
+def test_programs_get_names_of_fields_as_elsewhere() -> None:
     facts = Plan.of(seen("west", seed("east"), seed("west"))).facts()
     assert {"goodCase", "badCase", "isSourceAlive", "atRisk", "timesNote"} <= facts.keys()
     assert not [name for name in facts if "_" in name]

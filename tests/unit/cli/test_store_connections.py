@@ -33,7 +33,7 @@ async def server(tls: ssl.SSLContext | None = None, *, answers: bytes = b"") -> 
         yield made.sockets[0].getsockname()[1]
 
 
-async def test_a_server_is_reached_whoever_has_signed_its_certificate(tmp_path: Path) -> None:
+async def test_server_is_reached_whoever_signed_for_it(tmp_path: Path) -> None:
     files, _authority = certificates(tmp_path)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(files.certificate, files.key)
@@ -42,7 +42,7 @@ async def test_a_server_is_reached_whoever_has_signed_its_certificate(tmp_path: 
         assert await over_network(f"https://127.0.0.1:{secure}") == ""
 
 
-async def test_a_connection_failure_is_reported_without_its_changing_parts(
+async def test_connection_failure_is_told_without_noise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with server() as port:
@@ -62,7 +62,7 @@ async def test_a_connection_failure_is_reported_without_its_changing_parts(
         assert await over_network(f"https://{host}") == "its name can't be resolved"
 
 
-async def test_addresses_that_fail_in_different_ways_are_one_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_different_failures_of_addresses_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     async def fails(*_: object, **__: object) -> object:
         raise OSError("Multiple exceptions: [Errno 111] ('10.0.0.1', 80), [Errno 113] ('10.0.0.2', 80)")
 
@@ -70,9 +70,7 @@ async def test_addresses_that_fail_in_different_ways_are_one_problem(monkeypatch
     assert await over_network("http://store.example") == "no connection"
 
 
-async def test_a_folder_that_hangs_keeps_one_thread_whoever_asks_and_none_that_resolves_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_hanging_folder_keeps_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     goes_on, looks, is_dir = threading.Event(), [0], Path.is_dir
 
     def hanging(path: Path) -> bool:
@@ -95,7 +93,7 @@ async def test_a_folder_that_hangs_keeps_one_thread_whoever_asks_and_none_that_r
     assert await over_network(f"file://{tmp_path}") == ""
 
 
-async def test_only_urls_of_servers_and_folders_are_connected_to() -> None:
+async def test_urls_of_servers_and_folders_are_connected() -> None:
     for place in ("/backups", "ftp://store.example", "store.example"):
         assert await over_network(place) == "it is neither an http, an https nor a file URL"
 

@@ -19,7 +19,7 @@ NEXT: Tree = {
 }
 
 
-def test_columns_of_little_weight_are_shown_when_asked_for() -> None:
+def test_unimportant_columns_are_shown_when_asked_for() -> None:
     narrow, wide = Columns(wide=False, namespaces=True), Columns(wide=True, namespaces=False)
     for columns in (narrow, wide):
         columns.learn(FIRST)

@@ -119,7 +119,7 @@ def test_nodes_that_wait_for_their_group_are_counted() -> None:
     assert found.sentence(NOW + timedelta(seconds=30)).endswith("50s so far; about 6s left")
 
 
-def test_nodes_of_a_group_whose_upgrade_is_done_stay_counted() -> None:
+def test_nodes_of_a_finished_group_stay_counted() -> None:
     machines = [*(machine_tree(name, NEW, seconds="10") for name in FIVE[:3]), *map(machine_tree, FIVE[3:])]
     found = progress(machines, [node_tree("md-1", "step 1 of 8")], [])
     assert found is not None
@@ -134,7 +134,7 @@ def test_groups_that_are_replaced_are_not_counted() -> None:
     assert (found.done, found.total) == (0, 3)
 
 
-def test_a_change_of_the_same_version_is_done_when_its_node_is() -> None:
+def test_change_of_the_same_version_ends_with_its_node() -> None:
     machines = [machine_tree(name, NEW) for name in FIVE]
     found = progress(machines, [node_tree("a"), node_tree("b", "step 1 of 8")], [group_tree("a", "b", "c")])
     assert found is not None

@@ -47,7 +47,7 @@ def test_examples_are_valid(example: Path, capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.parametrize(("name", "manager"), [("garden", "laptop"), ("no", "on"), ("null", "true")])
 @pytest.mark.parametrize("provider", MANIFESTS)
-def test_the_manifest_to_begin_with_is_valid_once_it_is_filled_in(
+def test_first_manifest_is_valid_once_filled_in(
     provider: str, name: str, manager: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Also where the name of a cluster is no text to YAML."""
@@ -59,7 +59,7 @@ def test_the_manifest_to_begin_with_is_valid_once_it_is_filled_in(
     assert run(["validate", "-f", str(file)]) == 0, capsys.readouterr().err
 
 
-def test_everything_that_is_wrong_is_reported_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_problems_are_reported_with_their_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "bad.yaml"
     file.write_text(VSPHERE.replace('"1.35"', '"1.19"').replace('host: "192.0.2.10"', 'host: "127.0.0.1"'))
     assert run(["validate", "-f", str(file)]) == 1
@@ -124,9 +124,7 @@ def test_rules_that_read_a_wrong_field_say_nothing(
     assert [field for field, _ in problems_of(text.replace(right, wrong), tmp_path, capsys)] == fields
 
 
-def test_fields_that_only_a_provider_knows_are_named_and_not_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_fields_known_to_a_provider_alone_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "looked-up.yaml"
     file.write_text("".join(line for line in VSPHERE.splitlines(keepends=True) if "template:" not in line))
     assert run(["validate", "-f", str(file)]) == 0
@@ -175,7 +173,7 @@ def test_rules_about_linked_objects_hold_as_well(tmp_path: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_objects_named_by_a_machine_config_are_in_the_manifest(
+def test_objects_of_a_machine_config_are_in_manifest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], *, there: bool
 ) -> None:
     documents = (EXAMPLES / "snow.yaml").read_text().split("---\n")
@@ -200,9 +198,7 @@ def test_rules_of_crds_are_asked_as_well(tmp_path: Path, capsys: pytest.CaptureF
     assert told[1] == f"error: {file}:{line}: {said}", "in the order of lines"
 
 
-def test_a_field_that_is_null_is_absent_as_it_is_for_an_api_server(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_null_field_is_absent_as_for_an_api_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "bad.yaml"
     file.write_text((EXAMPLES / "nutanix.yaml").read_text().replace('name: "subnet-1"', "name:"))
     for command in (["generate", "objects"], ["validate"]):
@@ -210,9 +206,7 @@ def test_a_field_that_is_null_is_absent_as_it_is_for_an_api_server(
         assert "spec.subnet.name: type name requires a name" in capsys.readouterr().err
 
 
-def test_a_number_where_text_is_wanted_is_reported_once_with_the_types(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_number_in_a_text_field_is_reported_with_types(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = (EXAMPLES / "docker.yaml").read_text().replace("    name: garden\n", "    name: 1_2\n")
     path = tmp_path / "a.yaml"
     path.write_text(text.replace("kind: DockerDatacenterConfig\nmetadata:\n  name: garden", DATACENTER_OF_A_NUMBER))
@@ -227,9 +221,7 @@ def test_a_number_where_text_is_wanted_is_reported_once_with_the_types(
 DATACENTER_OF_A_NUMBER = "kind: DockerDatacenterConfig\nmetadata:\n  name: 1_2"
 
 
-def test_yaml_that_kubectl_reads_otherwise_than_eks_anywhere_is_valid_and_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_yaml_read_differently_is_valid_and_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = (EXAMPLES / "docker.yaml").read_text().replace('"1.35"', "1.35").replace("clusterNetwork", "ClusterNetwork")
     file = tmp_path / "a.yaml"
     file.write_text(f"{text}status: {{}}\n")
@@ -241,7 +233,7 @@ def test_yaml_that_kubectl_reads_otherwise_than_eks_anywhere_is_valid_and_report
 
 
 @pytest.mark.parametrize("version", ["v1.35.2", "1.99", "1.35.4"])
-def test_an_unknown_version_of_kubernetes_is_refused_with_those_there_are(
+def test_unknown_kubernetes_is_refused_with_the_known(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str
 ) -> None:
     path = tmp_path / "a.yaml"
@@ -280,7 +272,7 @@ ONLY_THERE: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("what", ONLY_THERE)
-def test_what_only_a_management_cluster_knows_is_left_open(
+def test_knowledge_of_management_cluster_is_left_open(
     what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is named, and the rest is checked: another error is found."""
@@ -355,7 +347,7 @@ UNRENDERABLE = {
 
 
 @pytest.mark.parametrize("what", UNRENDERABLE)
-def test_a_manifest_that_no_api_server_would_take_is_reported_and_not_rendered(
+def test_impossible_manifest_is_reported_unrendered(
     what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     provider, kind, path, value = UNRENDERABLE[what]

@@ -64,9 +64,7 @@ def command(tmp_path: Path, *words: str, without: str = ",".join(LOCAL)) -> subp
     ),
     ids=lambda words: words[0],
 )
-def test_programs_beside_a_real_cluster_need_neither_the_extra_nor_the_package(
-    tmp_path: Path, words: tuple[str, ...]
-) -> None:
+def test_programs_in_clusters_need_no_local_extra(tmp_path: Path, words: tuple[str, ...]) -> None:
     ended = command(tmp_path, *words, without=",".join(LOCAL))
     assert (ended.returncode, ended.stderr) == (0, "")
 
@@ -161,7 +159,7 @@ def imported() -> set[str]:
     return {name[:end] for name in names for end in range(1, len(name) + 1) if name[end : end + 1] in ("", ".")}
 
 
-def test_whichever_module_of_an_extra_is_missing_the_hint_installs_it() -> None:
+def test_missing_module_of_an_extra_hints_at_it() -> None:
     of_package = packages_distributions()
     hinted = set()
     for extra, requirements in EXTRAS.items():

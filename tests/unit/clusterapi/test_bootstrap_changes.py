@@ -50,7 +50,7 @@ def test_files_and_flags_are_added_changed_and_removed() -> None:
     assert list(only_new(before, after)) == []
 
 
-def test_the_init_section_counts_for_the_machine_that_initialized_the_cluster() -> None:
+def test_init_section_counts_for_the_first_machine() -> None:
     init = {"initConfiguration": flags(v="4")["joinConfiguration"]}
 
     assert bootstrap_changes(init, flags(v="4")) == {}
@@ -78,7 +78,7 @@ def test_a_folder_of_patches_is_added_and_removed() -> None:
         ({"path": PATH, "encoding": "base64", "content": "%"}, f"files[{PATH}].encoding"),
     ],
 )
-def test_a_file_without_effect_on_a_running_node_or_not_inline_is_named(file: Tree, field: str) -> None:
+def test_file_without_effect_on_a_node_is_named(file: Tree, field: str) -> None:
     assert list(only_new({}, files(file))) == [field]
     assert list(only_new(files(file), files(file))) == []
 
@@ -90,7 +90,7 @@ def test_static_pods_that_kubeadm_writes_are_refused(component: str) -> None:
 
 
 @pytest.mark.parametrize("change", [{"node_labels": "a=b"}, {"register_with_taints": "a"}, {"v": "4 x"}, {"v": 'a"'}])
-def test_a_flag_that_only_counts_at_registration_or_has_a_space_is_refused(change: dict[str, str]) -> None:
+def test_flag_that_can_not_take_effect_is_refused(change: dict[str, str]) -> None:
     [name] = change
     assert list(only_new({}, flags(**change))) == [
         f"joinConfiguration.nodeRegistration.kubeletExtraArgs[{name.replace('_', '-')}]"

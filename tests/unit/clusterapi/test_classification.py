@@ -38,7 +38,7 @@ NONE = templates(None, None)
 
 
 @pytest.mark.demand("U24")
-def test_the_version_its_images_and_the_template_with_the_image_are_changed_in_place() -> None:
+def test_versions_and_image_template_change_in_place() -> None:
     before = machine(
         "v1.35.4", "old", clusterConfiguration={"etcd": {"local": {"imageTag": "v3.6.6"}}, "dns": {"imageTag": "1"}}
     )
@@ -56,9 +56,7 @@ def test_the_version_its_images_and_the_template_with_the_image_are_changed_in_p
         (UpdateStrategy.ROLLING, MachineEffect.REPLACED),
     ],
 )
-def test_other_fields_are_refused_or_replaced_by_strategy(
-    update_strategy: UpdateStrategy, effect: MachineEffect
-) -> None:
+def test_other_fields_are_refused_or_replaced(update_strategy: UpdateStrategy, effect: MachineEffect) -> None:
     before = machine("v1.35.4", "old", ntp={"a": 1}, clusterConfiguration={"certificatesDir": "r"})
     after = machine(ntp={"a": 2}, clusterConfiguration={"certificatesDir": "other"})
     mounts = templates({"extraMounts": []}, {"extraMounts": [{"hostPath": "/x"}]})
@@ -87,7 +85,7 @@ def test_templates_of_another_kind_are_refused() -> None:
     assert classify(machine(), other, UpdateStrategy.IN_PLACE, KNOWN, NONE).refused == ("infrastructure.kind",)
 
 
-def test_a_deleted_infrastructure_template_is_not_compared() -> None:
+def test_deleted_infrastructure_template_is_skipped() -> None:
     result = classify(machine(template="old"), machine(), UpdateStrategy.IN_PLACE, KNOWN, NONE)
     assert result == Classification(MachineEffect.IN_PLACE, ("infrastructure",))
 
@@ -103,7 +101,7 @@ def test_bootstrap_templates_are_compared_by_content() -> None:
     assert (gone.effect, gone.refused) == (MachineEffect.REFUSED, ("bootstrap.configRef",))
 
 
-def test_provisioning_fields_make_no_difference_in_place() -> None:
+def test_provisioning_fields_do_not_differ_in_place() -> None:
     known = Infrastructures([replace(DOCKER, provisioning_fields=frozenset({"template.spec.bootstrapped"}))])
     change = templates({}, {"bootstrapped": True})
     assert (
@@ -116,7 +114,7 @@ def test_provisioning_fields_make_no_difference_in_place() -> None:
     )
 
 
-def test_images_flags_and_files_are_changed_in_place_and_others_are_named() -> None:
+def test_images_flags_and_files_change_in_place() -> None:
     policy: Tree = {"path": "/etc/kubernetes/audit-policy.yaml", "content": "x"}
     etcd = {"etcd": {"local": {"imageRepository": "a"}}, "apiServer": {"extraArgs": [{"name": "v", "value": "4"}]}}
     result = classify(
@@ -130,7 +128,7 @@ def test_images_flags_and_files_are_changed_in_place_and_others_are_named() -> N
     assert (elsewhere.effect, elsewhere.refused) == (MachineEffect.REFUSED, ("bootstrap.files[/etc/hosts]",))
 
 
-def test_a_machine_without_infrastructure_is_classified_by_its_other_parts() -> None:
+def test_machine_without_infrastructure_is_classified() -> None:
     known, unknown = machine("v1.35.4"), msgspec.structs.replace(machine(), infrastructure=None)
     assert classify(known, unknown, UpdateStrategy.IN_PLACE, KNOWN, NONE).refused == ()
     assert classify(unknown, known, UpdateStrategy.IN_PLACE, KNOWN, NONE).refused == ()

@@ -27,7 +27,7 @@ def test_image_of_provider_is_accepted_by_its_field() -> None:
     assert in_place_fields.refused(fields, (), DOCKER) == ("infrastructure.extraMounts",)
 
 
-def test_a_map_on_one_side_alone_is_compared_field_by_field() -> None:
+def test_map_on_one_side_is_compared_field_by_field() -> None:
     """A row below the map accepts what it names; what is beside that is refused by its own name."""
     before: Tree = {"featureGates": {"Known": True, "Other": True}}
     after: Tree = {"etcd": {}}
@@ -53,7 +53,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize("field", [f"{component}.{part}" for component, parts in PARTS.items() for part in parts])
-def test_each_part_of_kubeadm_config_that_changes_static_pods_is_accepted(
+def test_static_pod_parts_of_kubeadm_are_accepted(
     field: str,
 ) -> None:
     name = f"bootstrap.clusterConfiguration.{field}"

@@ -15,7 +15,7 @@ def secret(name: str, cluster: str, data: dict[str, str] | None = None) -> Objec
     return Object(json.dumps({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data or {}}).encode())
 
 
-def test_the_kubeconfig_of_a_cluster_is_found_by_name_and_label() -> None:
+def test_kubeconfig_of_cluster_has_its_name_and_label() -> None:
     assert kubeconfig.secret_key(Key("eksa-system", "garden")) == Key("eksa-system", "garden-kubeconfig")
     assert kubeconfig.cluster_of(secret("garden-kubeconfig", "garden")) == "garden"
     assert kubeconfig.cluster_of(secret("garden-ca", "garden")) is None

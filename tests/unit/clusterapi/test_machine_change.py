@@ -126,14 +126,14 @@ ONLY_TO_JOIN: dict[str, Any] = {
 }
 
 
-def test_the_machine_that_initialized_the_cluster_may_differ_from_joined_ones() -> None:
+def test_initializing_machine_may_differ_from_joined() -> None:
     """As in Cluster API, which compares it in both ways."""
     desired = control_plane(**ONLY_TO_JOIN)
     assert machine_change(machine(started()), desired).kind is ChangeKind.NOTHING
     assert machine_change(machine(joined()), desired).fields == ("bootstrap.joinConfiguration.nodeRegistration.name",)
 
 
-def test_differences_are_reported_without_fields_of_joining_machines() -> None:
+def test_differences_omit_fields_of_joining_machines() -> None:
     desired = control_plane(**ONLY_TO_JOIN, files=[])
     assert machine_change(machine(started()), desired).fields == ("bootstrap.files",)
 
@@ -157,9 +157,7 @@ def test_differences_are_reported_without_fields_of_joining_machines() -> None:
         ),
     ],
 )
-def test_another_version_config_or_template_replaces_the_machine(
-    desired: MachineParts, fields: tuple[str, ...]
-) -> None:
+def test_other_version_or_template_replaces_machine(desired: MachineParts, fields: tuple[str, ...]) -> None:
     change = machine_change(machine(), desired)
     assert change.kind is ChangeKind.REPLACE
     assert change.fields == fields
@@ -170,7 +168,7 @@ def test_another_coredns_replaces_no_machine() -> None:
     assert not machine_change(machine(), control_plane(clusterConfiguration=cluster))
 
 
-def test_labels_and_drain_timeouts_are_updated_in_place() -> None:
+def test_labels_and_drain_timeouts_change_in_place() -> None:
     change = machine_change(machine(drain=5, team="meadow"), control_plane())
     assert change.kind is ChangeKind.IN_PLACE
     assert change.fields == ("deletion.nodeDrainTimeoutSeconds", "labels.team")
@@ -199,7 +197,7 @@ def test_an_empty_field_equals_an_absent_one() -> None:
     assert machine_change(MachineParts(in_place=never), MachineParts()).kind is ChangeKind.IN_PLACE
 
 
-def test_a_worker_with_its_own_bootstrap_data_has_no_template() -> None:
+def test_worker_with_bootstrap_data_has_no_template() -> None:
     assert MachineParts(bootstrap={"dataSecretName": "s"}, is_of_group=True).bootstrap_template == ""
 
 
@@ -243,14 +241,14 @@ parts = st.builds(
 
 
 @given(parts, parts)
-def test_whether_a_machine_is_replaced_does_not_depend_on_the_direction(one: MachineParts, other: MachineParts) -> None:
+def test_replacement_does_not_depend_on_the_direction(one: MachineParts, other: MachineParts) -> None:
     assert machine_change(one, one).kind is ChangeKind.NOTHING
     there, back = machine_change(one, other), machine_change(other, one)
     assert (there.kind, there.fields) == (back.kind, back.fields)
 
 
 @pytest.mark.parametrize(("version", "gates"), [("v1.35.4", {LOCAL_MODE: True}), ("v1.36.0", {}), ("v1.30.9", {})])
-def test_additions_of_cluster_api_do_not_replace_a_control_plane_machine(version: str, gates: dict[str, bool]) -> None:
+def test_additions_of_cluster_api_replace_no_machine(version: str, gates: dict[str, bool]) -> None:
     """Seen on Cluster API 1.13: it asks kubeadm for a feature that later versions of it have anyway."""
     asked = control_plane(version)
     assert machine_change(machine(with_gates(gates), version=version), asked).kind is ChangeKind.NOTHING

@@ -54,7 +54,7 @@ def names(member: Member) -> list[Any]:
     return [f"{member.kind} {member.name}", *map(names, member.children)]
 
 
-def test_owners_stand_above_what_they_own_and_the_control_plane_before_workers() -> None:
+def test_owners_stand_above_what_they_own() -> None:
     assert names(tree_of(ROOT, [ILL, WELL, SET, DEPLOYMENT, CONTROL_PLANE, HEAD])) == [
         "Cluster garden",
         [
@@ -68,7 +68,7 @@ def test_owners_stand_above_what_they_own_and_the_control_plane_before_workers()
     ]
 
 
-def test_the_deepest_member_in_trouble_is_named_with_its_reason() -> None:
+def test_deepest_member_in_trouble_is_named() -> None:
     found = obstacle(tree_of(ROOT, [ILL, WELL, SET, DEPLOYMENT, CONTROL_PLANE, HEAD]))
     assert found is not None
     assert (found.kind, found.name) == ("Machine", "b")
@@ -97,7 +97,7 @@ def test_a_drain_says_who_blocks_it() -> None:
     )
 
 
-def test_a_cluster_that_is_well_has_no_obstacle_and_one_without_objects_is_its_own() -> None:
+def test_healthy_cluster_has_no_obstacle() -> None:
     well = made("Cluster", "garden", version="anywhere.eks.amazonaws.com/v1alpha1", Ready="True")
     assert obstacle(tree_of(well, [HEAD, CONTROL_PLANE])) is None
     alone = obstacle(tree_of(ROOT, []))
@@ -106,7 +106,7 @@ def test_a_cluster_that_is_well_has_no_obstacle_and_one_without_objects_is_its_o
 
 
 @given(st.lists(st.integers(0, 12), max_size=12))
-def test_every_object_stands_in_the_tree_once_whoever_owns_whom(owners: list[int]) -> None:
+def test_object_stands_in_the_tree_once(owners: list[int]) -> None:
     objects = [made("Machine", str(number)) for number in range(len(owners))]
     for one, owner in zip(objects, owners, strict=True):  # also circles, itself, and owners that are not there
         one["metadata"]["ownerReferences"] = [{"uid": f"Machine-{owner}"}]
@@ -114,7 +114,7 @@ def test_every_object_stands_in_the_tree_once_whoever_owns_whom(owners: list[int
     assert sorted(members) == sorted(one["metadata"]["uid"] for one in (ROOT, HEAD, *objects))
 
 
-def test_a_member_of_etcd_blocks_nothing_though_its_machine_never_is_a_node() -> None:
+def test_member_of_etcd_blocks_nothing_without_a_node() -> None:
     waiting = "False: NotReady: waiting for the machine to register its node"
     machine = made("Machine", "garden-etcd-1", ROOT, Ready=waiting, InfrastructureReady="True: Ready: ")
     machine["metadata"]["labels"] = {"cluster.x-k8s.io/etcd-cluster": "garden-etcd"}

@@ -31,13 +31,13 @@ def test_other_content_gets_the_next_name(referenced: str | None, existing: dict
     assert choose_name(control_plane_template("garden"), referenced, existing, existing.__getitem__) == chosen
 
 
-def test_a_template_left_over_by_a_reverted_change_is_not_changed() -> None:
+def test_template_of_a_reverted_change_is_unchanged() -> None:
     existing = {"garden-md-0-1": False, "garden-md-0-2": False}
     chosen = choose_name(worker_template("garden", "md-0"), "garden-md-0-1", existing, existing.__getitem__)
     assert chosen == "garden-md-0-3"
 
 
-def test_a_left_over_template_with_the_desired_content_is_used() -> None:
+def test_leftover_template_of_equal_content_is_used() -> None:
     existing = {"garden-md-0-1": False, "garden-md-0-2": True}
     chosen = choose_name(worker_template("garden", "md-0"), "garden-md-0-1", existing, existing.__getitem__)
     assert chosen == "garden-md-0-2"
@@ -58,5 +58,5 @@ def test_the_next_name_has_the_next_number(base: str, number: int) -> None:
         ("by-hand", False),
     ],
 )
-def test_templates_of_one_series_differ_only_in_their_number(other: str, expected: bool) -> None:
+def test_templates_of_one_series_differ_by_number(other: str, expected: bool) -> None:
     assert are_of_same_series("garden-control-plane-1", other) is expected

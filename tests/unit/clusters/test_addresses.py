@@ -38,11 +38,11 @@ def test_an_ipv6_address_is_the_same_in_every_spelling(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["api.example.com", "API.Example.COM", "api.example.com.", "api.example.com.:6443"])
-def test_names_have_small_letters_and_no_dot_at_their_end(text: str) -> None:
+def test_names_are_lowercase_without_a_last_dot(text: str) -> None:
     assert place(text) == Place("api.example.com", "6443")
 
 
-def test_ports_tell_places_apart_and_nothing_is_no_place() -> None:
+def test_ports_tell_places_apart() -> None:
     assert place("192.0.2.10:8443") == Place("192.0.2.10", "8443")
     assert [place(text) for text in ("", " ", "[]", ".")] == [None] * 4
 

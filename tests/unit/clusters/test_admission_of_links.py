@@ -35,7 +35,7 @@ def hub(git_ops: Tree | None) -> Tree:
     L43="that nothing is written to Git is warned of",
     L46="a warning says so",
 )
-def test_a_workload_cluster_names_the_gitops_of_its_management_cluster() -> None:
+def test_workload_cluster_names_gitops_of_its_manager() -> None:
     accepted = ask(edited({SPEC + "gitOpsRef": FLUX}), None, hub(FLUX))
     assert accepted.allowed, accepted.message
     assert [warning.partition(":")[0] for warning in accepted.warnings] == ["spec.gitOpsRef"]
@@ -88,7 +88,7 @@ def test_gitops_of_its_own_may_follow_its_cluster() -> None:
 
 
 @pytest.mark.demand("L45")
-def test_a_reference_to_gitops_that_stays_is_not_judged_again() -> None:
+def test_unchanged_gitops_reference_is_not_rejudged() -> None:
     old = edited({SPEC + "gitOpsRef": FLUX})
     assert ask(edited({SPEC + "kubernetesVersion": "1.36"}, old), old, laptop()).allowed
 
@@ -109,7 +109,7 @@ def test_a_workload_cluster_manages_no_other() -> None:
     assert ask(edited({GROUP + "count": 3}, stored), stored, orchard).allowed, "a name that stays is not judged again"
 
 
-def test_the_cluster_of_the_config_map_is_not_mistaken_for_the_named_one() -> None:
+def test_cluster_of_the_configmap_is_told_from_another() -> None:
     said = messages.no_management_cluster("garden", Key(NAMESPACE, "laptop"), names_others=False)
     assert said.startswith(
         '"garden" is not the management cluster; ConfigMap eksa-system/management-cluster names the management cluster '
@@ -129,7 +129,7 @@ CILIUM: Tree = {"cilium": {"policyEnforcementMode": "always"}}
         ({"cilium": {}}, {"cilium": {"skipUpgrade": True}}, True),
     ],
 )
-def test_the_plugin_of_the_network_stays_and_its_settings_may_change(old: Tree, new: Tree, allowed: bool) -> None:
+def test_network_plugin_stays_but_its_settings_change(old: Tree, new: Tree, allowed: bool) -> None:
     before = edited({NETWORK + "cniConfig": old})
     answer = ask(edited({NETWORK + "cniConfig": new}), before)
     assert answer.allowed == allowed
@@ -157,7 +157,7 @@ def test_kindnetd_is_for_machines_that_are_containers() -> None:
 
 
 @pytest.mark.parametrize("provider", ["vsphere", "tinkerbell", "nutanix", "cloudstack", "snow"])
-def test_a_new_cluster_of_other_machines_is_refused_with_kindnetd_and_says_what_to_set(provider: str) -> None:
+def test_kindnetd_on_other_machines_is_refused(provider: str) -> None:
     assert ask(of_provider(provider)).allowed
     for edits, field in ((KINDNETD, NETWORK + "cniConfig.kindnetd"), (NAMED, NETWORK + "cni")):
         answer = ask(edited(edits, of_provider(provider)))
@@ -166,7 +166,7 @@ def test_a_new_cluster_of_other_machines_is_refused_with_kindnetd_and_says_what_
 
 
 @pytest.mark.parametrize("edits", [KINDNETD, NAMED])
-def test_a_cluster_of_other_machines_that_has_kindnetd_may_be_changed(edits: Tree) -> None:
+def test_existing_cluster_with_kindnetd_may_change(edits: Tree) -> None:
     stored = edited(edits, of_provider("vsphere"))
     bigger = ask(edited({GROUP + "count": 3}, stored), stored)
     assert bigger.allowed, bigger.message
@@ -174,19 +174,19 @@ def test_a_cluster_of_other_machines_that_has_kindnetd_may_be_changed(edits: Tre
     assert rewritten.allowed, rewritten.message
 
 
-def test_a_cluster_of_other_machines_gets_kindnetd_in_no_pause_either() -> None:
+def test_kindnetd_is_refused_in_a_pause_as_well() -> None:
     stored = paused(of_provider("vsphere"))
     assert [cause.field for cause in ask(edited(KINDNETD, stored), stored).causes] == [NETWORK + "cniConfig.kindnetd"]
 
 
-def test_the_record_of_a_management_cluster_is_not_asked_for_its_plugin() -> None:
+def test_record_is_not_asked_for_its_plugin() -> None:
     record = edited(
         {SPEC + "clusterNetwork": edited(KINDNETD, of_provider("vsphere"))["spec"]["clusterNetwork"]}, laptop()
     )
     assert not [one for one in ask(record).causes if one.field.startswith(NETWORK)]
 
 
-def test_a_cluster_that_moved_here_with_its_cluster_api_objects_keeps_kindnetd() -> None:
+def test_moved_cluster_keeps_kindnetd() -> None:
     moved = edited(KINDNETD, of_provider("vsphere"))
     key = Key(NAMESPACE, moved["metadata"]["name"])
     there: Tree = {

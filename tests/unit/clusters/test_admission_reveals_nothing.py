@@ -119,7 +119,7 @@ def test_a_dry_run_does_not_either() -> None:
     assert SECRET not in str(in_a_dry_run(False).warnings)
 
 
-def test_a_dry_run_does_not_reveal_names_in_the_system_namespace() -> None:
+def test_dry_run_reveals_no_name_of_system_namespace() -> None:
     found = objects()
     for tree in found:
         if tree["kind"] == "KubeadmControlPlane":
@@ -130,7 +130,7 @@ def test_a_dry_run_does_not_reveal_names_in_the_system_namespace() -> None:
     assert SECRET not in str(response.warnings)
 
 
-def test_a_review_that_does_not_know_the_uid_is_told_no_effects() -> None:
+def test_review_without_the_uid_is_told_no_effects() -> None:
     """Whoever reaches the port may send one; the uid is known to API servers and to readers of the Cluster."""
     stored = edited({GROUP + "count": 1})
     asked = edited({GROUP + "count": 3}, stored)

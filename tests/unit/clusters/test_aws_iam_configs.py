@@ -37,6 +37,6 @@ def test_a_mapping_that_maps_nobody_is_refused(more: dict[str, Any]) -> None:
     assert f"spec.{field}: Invalid value: a mapping lacks its ARN or its username" in refusal(IAM | more)
 
 
-def test_a_partition_that_is_left_out_is_the_one_that_is_the_default() -> None:
+def test_missing_partition_is_the_default() -> None:
     assert refusal(IAM, IAM | {"partition": "aws"}, IAM | {"partition": ""}, IAM) == ""
     assert "spec.partition: Invalid value: it can't be changed" in refusal(IAM, IAM | {"partition": "aws-cn"})

@@ -80,7 +80,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_fields_that_bottlerocket_does_not_support_are_refused_by_name(name: str) -> None:
+def test_fields_unknown_to_bottlerocket_are_refused(name: str) -> None:
     fields, sentence = REFUSED[name]
     stopped = problem(seen(asked(**fields)))
     assert stopped is not None
@@ -93,7 +93,7 @@ def test_fields_that_bottlerocket_does_not_support_are_refused_by_name(name: str
     assert problem(seen(of_ubuntu)) is None, "other machines can be told"
 
 
-def test_certificates_that_are_none_are_refused_without_quoting_them() -> None:
+def test_invalid_certificates_are_refused_unquoted() -> None:
     data = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
     trees = on_bottlerocket(asked(), hostOSConfiguration={"certBundles": [{"name": "company", "data": data}]})
     stopped = problem(seen(trees))
@@ -135,7 +135,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_a_release_without_images_of_bottlerocket_is_refused(part: str) -> None:
+def test_release_without_bottlerocket_is_refused(part: str) -> None:
     trees = asked()
     vsphere.of(trees, "VSphereMachineConfig")["networks"] = ["Rows", "Barn"]
     stopped = problem(without(seen(trees), part))
@@ -167,7 +167,7 @@ def _field(name: str) -> str:
     return "".join(f"_{one.lower()}" if one.isupper() else one for one in name)
 
 
-def test_the_password_of_mirrors_reaches_no_mirror_that_its_secret_does_not_name() -> None:
+def test_mirror_password_reaches_permitted_mirrors() -> None:
     """EKS Anywhere's build gives it to machines that have a mirror, asked or not."""
     trees = asked(registryMirrorConfiguration=MIRROR)
     assert seen(trees).missing == ()
@@ -180,7 +180,7 @@ def test_the_password_of_mirrors_reaches_no_mirror_that_its_secret_does_not_name
     assert with_password(of_ubuntu).missing == (), "other machines are not given it"
 
 
-def test_files_with_passwords_are_made_for_machines_that_read_them() -> None:
+def test_files_with_passwords_are_for_their_readers() -> None:
     permitted = {SERVERS: "mirror.example.com:5000", NAMESPACES: "*"}
 
     def names(trees: list[Tree]) -> list[str]:
@@ -210,7 +210,7 @@ def control_plane(found: Rendered) -> KubeadmControlPlane:
         ),
     ],
 )
-def test_a_mirror_stands_in_for_the_registries_that_it_is_given(namespaces: dict[str, str], expected: Tree) -> None:
+def test_mirror_stands_in_for_its_given_registries(namespaces: dict[str, str], expected: Tree) -> None:
     given = [{"registry": registry, "namespace": name} for registry, name in namespaces.items()]
     found = made(asked(registryMirrorConfiguration=MIRROR | {"ociNamespaces": given}))
     config = control_plane(found).spec.kubeadm_config_spec

@@ -28,7 +28,7 @@ def without_release(**spec: Any) -> list[Tree]:
     return trees
 
 
-def test_a_new_cluster_gets_that_of_its_management_cluster_unless_somebody_was_faster() -> None:
+def test_new_cluster_gets_the_release_of_its_manager() -> None:
     trees = without_release()
     outcome, written, _ = chosen(*trees)
     assert isinstance(outcome, Wait)

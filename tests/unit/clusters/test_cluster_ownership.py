@@ -68,7 +68,7 @@ NAMED: list[tuple[Tree, str]] = [
 
 @pytest.mark.parametrize("uid", [UID, ""], ids=["with a Cluster", "without one"])
 @pytest.mark.parametrize("resource", WRITTEN, ids=[resource.kind for resource in WRITTEN])
-def test_an_object_is_ours_when_something_says_so_and_nothing_says_otherwise(resource: Resource, uid: str) -> None:
+def test_ownership_needs_a_proof_and_no_contradiction(resource: Resource, uid: str) -> None:
     belongs = ClusterOwnership(GARDEN, uid)
     specs = NAMED if resource in (MachineDeployment.resource, MachineHealthCheck.resource) else NAMED[:1]
     for (labels, by_label), (owners, by_owner), (spec, by_name) in itertools.product(LABELS, OWNERS, specs):
@@ -89,7 +89,7 @@ def needed(resource: Resource, known: Iterable[str] = ()) -> list[str]:
     return list(object_names.needed("garden", ["md-0", "md-1"], resource, known))
 
 
-def test_exactly_the_names_that_can_be_written_next_are_read() -> None:
+def test_next_writable_names_are_read() -> None:
     workers = ["garden-md-0-1", "garden-md-1-1"]
     assert [resource.kind for resource in OF_CLUSTER] == [
         *("Cluster", "DockerCluster", "VSphereCluster", "TinkerbellCluster", "NutanixCluster", "CloudStackCluster"),
@@ -107,7 +107,7 @@ def test_exactly_the_names_that_can_be_written_next_are_read() -> None:
     ]
 
 
-def test_the_clusters_that_could_need_a_name_are_all_that_begin_it() -> None:
+def test_clusters_that_could_need_a_name_are_all_found() -> None:
     assert list(object_names.prefixes("core-md-0-1")) == ["core", "core-md", "core-md-0", "core-md-0-1"]
     assert list(object_names.prefixes("core")) == ["core"]
 
@@ -143,7 +143,7 @@ def test_deletion_is_of_exactly_object_that_was_judged(seen: tuple[Tree, ...]) -
         delete(Server({"DELETE": conflict}), *seen)
 
 
-def test_no_deletion_leaves_for_an_object_of_others_whoever_shows_it() -> None:
+def test_deletion_is_never_sent_for_a_foreign_object() -> None:
     theirs, server = control_plane(labels=names.labels(OTHER)), Server()
     for seen, of in (((theirs,), control_plane()), ((), theirs), ((theirs,), theirs)):
         with pytest.raises(NameTaken, match=r"KubeadmControlPlane.* eksa-system/garden .made for Cluster team-b/other"):
@@ -156,7 +156,7 @@ def test_no_deletion_leaves_for_an_object_of_others_whoever_shows_it() -> None:
     [{}, {"details": {"causes": []}}, {"details": {"causes": [{"field": "spec.replicas"}]}}],
     ids=["without details", "without causes", "of another field"],
 )
-def test_a_refusal_for_another_reason_than_the_uid_is_reported_unchanged(details: Tree) -> None:
+def test_other_refusals_are_reported_unchanged(details: Tree) -> None:
     refusal = {"kind": "Status", "reason": "Invalid", "code": 422, **details}
     server = Server({"PATCH": Response(422, json.dumps(refusal).encode())})
     body: Tree = {"metadata": {"name": "garden", "namespace": "eksa-system"}}
@@ -193,9 +193,7 @@ def test_names_that_others_need_are_refused_when_new() -> None:
     ],
     ids=["of a cluster", "nobody's", "ours by label", "ours"],
 )
-def test_names_of_objects_that_clusters_have_out_of_sight_are_refused(
-    labels: Tree, owners: list[Tree], refused: bool
-) -> None:
+def test_names_of_invisible_objects_are_refused(labels: Tree, owners: list[Tree], refused: bool) -> None:
     """Their namespace is not watched. What was made for none is left to the controller: it may be gone by then."""
     for resource, name in (
         (KubeadmConfigTemplate.resource, "garden-md-0-1"),

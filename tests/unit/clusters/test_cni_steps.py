@@ -133,7 +133,7 @@ def test_a_cni_that_is_as_it_should_be_is_not_written() -> None:
 
 
 @pytest.mark.parametrize("step", [restore_cni, install_cni, compare_cni])
-def test_an_installed_cni_that_is_left_alone_is_not_compared(step: Step) -> None:
+def test_unmanaged_cni_is_not_compared(step: Step) -> None:
     async def tell(one: Story) -> None:
         for installed in (one.mark, "cilium-of-another-version"):
             one.installed = installed
@@ -145,7 +145,7 @@ def test_an_installed_cni_that_is_left_alone_is_not_compared(step: Step) -> None
     story(tell, ALONE)
 
 
-def test_one_that_is_to_be_left_alone_is_installed_all_the_same() -> None:
+def test_unmanaged_cni_is_installed_once() -> None:
     async def tell(one: Story) -> None:
         one.installed = ""
         one.lose()
@@ -157,7 +157,7 @@ def test_one_that_is_to_be_left_alone_is_installed_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("step", [restore_cni, compare_cni])
-def test_only_missing_objects_are_restored_and_after_a_rest_once_more(step: Step) -> None:
+def test_missing_objects_are_restored_after_a_rest(step: Step) -> None:
     async def tell(one: Story) -> None:
         one.lose(DAEMON_SET.kind)
         assert await one.do(step) == Continue()
@@ -183,7 +183,7 @@ def test_only_missing_objects_are_restored_and_after_a_rest_once_more(step: Step
     story(tell)
 
 
-def test_while_it_rests_what_is_no_loss_holds_nothing_up() -> None:
+def test_resting_cni_holds_nothing_up() -> None:
     async def tell(one: Story) -> None:
         for expected in ([SERVICE_ACCOUNT.kind], []):
             one.lose(SERVICE_ACCOUNT.kind)
@@ -203,7 +203,7 @@ def test_while_it_rests_what_is_no_loss_holds_nothing_up() -> None:
     ],
 )
 @pytest.mark.parametrize("step", [restore_cni, compare_cni, install_cni])
-def test_a_refusal_is_a_fault_where_the_cluster_is_without_its_cni(step: Step, answer: Response, reason: str) -> None:
+def test_refusal_is_a_fault_without_a_cni(step: Step, answer: Response, reason: str) -> None:
     async def tell(one: Story) -> None:
         one.workload.answers["PATCH"] = answer
         one.installed = "" if step is install_cni else one.mark
@@ -228,7 +228,7 @@ def test_a_refusal_of_what_is_no_loss_holds_nothing_up(step: Step) -> None:
 
 
 @pytest.mark.parametrize("step", [restore_cni, compare_cni])
-def test_a_workload_cluster_that_gives_no_answer_holds_nothing_up(step: Step) -> None:
+def test_silent_workload_cluster_holds_nothing_up(step: Step) -> None:
     async def tell(one: Story) -> None:
         one.lose()
         one.workload.answers["GET"] = status(409, "Conflict")
@@ -239,7 +239,7 @@ def test_a_workload_cluster_that_gives_no_answer_holds_nothing_up(step: Step) ->
     story(tell)
 
 
-def test_a_new_cluster_is_not_asked_for_its_cni_and_one_of_eks_anywhere_is() -> None:
+def test_cluster_of_eks_anywhere_is_asked_for_its_cni() -> None:
     async def tell(one: Story) -> None:
         one.installed, one.generation = "", 0
         one.lose()
@@ -254,7 +254,7 @@ def test_a_new_cluster_is_not_asked_for_its_cni_and_one_of_eks_anywhere_is() -> 
     story(tell)
 
 
-def test_one_that_is_lost_while_the_cluster_is_still_being_made_is_restored() -> None:
+def test_cni_lost_in_a_creation_is_restored() -> None:
     async def tell(one: Story) -> None:
         one.generation = 0
         one.lose(DAEMON_SET.kind)
@@ -264,7 +264,7 @@ def test_one_that_is_lost_while_the_cluster_is_still_being_made_is_restored() ->
     story(tell)
 
 
-def test_an_object_being_deleted_is_awaited_and_the_rest_is_restored() -> None:
+def test_object_being_deleted_is_awaited() -> None:
     """Nothing can be written over it: until then the cluster has no CNI."""
 
     async def tell(one: Story) -> None:
@@ -283,7 +283,7 @@ def test_an_object_being_deleted_is_awaited_and_the_rest_is_restored() -> None:
     story(tell)
 
 
-def test_a_workload_cluster_that_can_not_be_reached_is_said_to_be_that() -> None:
+def test_unreachable_workload_cluster_is_named() -> None:
     async def tell(one: Story) -> None:
         one.workload.away = True
         one.installed = ""
@@ -294,7 +294,7 @@ def test_a_workload_cluster_that_can_not_be_reached_is_said_to_be_that() -> None
     story(tell)
 
 
-def test_the_annotation_names_the_running_cni_and_is_absent_without_one() -> None:
+def test_annotation_names_the_running_cni() -> None:
     manifests = Story(KINDNET).manifests
     assert cni.content_hash([]) == ""
     account = next(one for one in manifests if one.resource == SERVICE_ACCOUNT)
@@ -303,7 +303,7 @@ def test_the_annotation_names_the_running_cni_and_is_absent_without_one() -> Non
     assert cni.content_hash([renamed]).startswith("cni-")
 
 
-def test_another_cni_waits_for_its_turn_unless_the_one_that_was_there_is_lost() -> None:
+def test_other_cni_waits_unless_the_first_is_lost() -> None:
     async def tell(one: Story) -> None:
         one.installed = "kindnet-of-before"
         one.lose(SERVICE_ACCOUNT.kind)
@@ -333,7 +333,7 @@ def test_a_change_is_noted_before_it_begins_and_once() -> None:
     story(tell)
 
 
-def test_without_a_kubeconfig_it_is_waited_for_to_install_and_nothing_is_compared() -> None:
+def test_missing_kubeconfig_compares_nothing() -> None:
     async def tell(one: Story) -> None:
         one.is_reachable = False
         one.installed = ""
@@ -350,7 +350,7 @@ def test_without_a_kubeconfig_it_is_waited_for_to_install_and_nothing_is_compare
 
 
 @pytest.mark.parametrize("step", [restore_cni, compare_cni, install_cni])
-def test_a_slow_workload_cluster_is_not_awaited_within_a_reconcile(step: Step) -> None:
+def test_slow_workload_cluster_is_not_awaited(step: Step) -> None:
     """The reconcile comes again; only the comparison at the end of a change has to have its answer."""
 
     async def tell(one: Story) -> None:
@@ -367,7 +367,7 @@ def test_a_slow_workload_cluster_is_not_awaited_within_a_reconcile(step: Step) -
     story(tell)
 
 
-def test_a_restore_under_way_is_awaited_before_the_comparison() -> None:
+def test_running_restore_is_awaited_before_comparing() -> None:
     async def tell(one: Story) -> None:
         one.lose(DAEMON_SET.kind)
         one.workload.slow_writes = 60.0
@@ -383,7 +383,7 @@ def lost(one: ClusterContext) -> Sequence[str] | None:
     return one.scope.lost_cni
 
 
-def test_missing_cni_objects_are_reported_until_they_are_restored() -> None:
+def test_missing_cni_objects_are_reported() -> None:
     async def tell(one: Story) -> None:
         one.lose(DAEMON_SET.kind)
         p = one.begin()

@@ -53,7 +53,7 @@ CASES = [
 ]
 
 
-def test_every_provider_depends_on_the_secrets_of_its_sample() -> None:
+def test_providers_depend_on_secrets_of_their_samples() -> None:
     for kind in KINDS:
         assert {one.name for one in dependencies(kind)} == brought(kind).keys(), kind
 

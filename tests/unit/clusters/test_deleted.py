@@ -80,7 +80,7 @@ def condition(scope: Scope, type_: str) -> Condition:
     ],
     ids=["no machine", "one that nobody controls", "one that goes", "one that goes with its control plane"],
 )
-def test_a_control_plane_is_lost_unless_a_machine_is_left_to_adopt(left: list[Tree], is_lost: bool) -> None:
+def test_control_plane_is_lost_unless_it_can_adopt(left: list[Tree], is_lost: bool) -> None:
     scope = settled_with([*without("KubeadmControlPlane"), *left])
     found = condition(scope, "ControlPlaneReady")
     assert found.reason == ("ControlPlaneLost" if is_lost else "ClusterAPIObjectDeleted")
@@ -112,7 +112,7 @@ def test_a_control_plane_is_lost_unless_a_machine_is_left_to_adopt(left: list[Tr
         "that of the one before",
     ],
 )
-def test_one_that_was_made_again_is_lost_unless_it_adopts(status: Tree, left: list[Tree], is_lost: bool) -> None:
+def test_remade_control_plane_is_lost_unless_it_adopts(status: Tree, left: list[Tree], is_lost: bool) -> None:
     trees = objects()
     of_kind(trees, "KubeadmControlPlane")["status"] = status
     assert bool(lost_control_plane(settled_with([*trees, *left]).capi_objects)) is is_lost
@@ -121,7 +121,7 @@ def test_one_that_was_made_again_is_lost_unless_it_adopts(status: Tree, left: li
 @pytest.mark.parametrize(
     ("reasons", "is_lost"), [(["Deleted"], True), (["Deleted"] * 3, True), (["Deleted", "Ready"], False), ([], False)]
 )
-def test_one_whose_machines_are_all_without_infrastructure_is_lost(reasons: list[str], is_lost: bool) -> None:
+def test_control_plane_without_infrastructure_is_lost(reasons: list[str], is_lost: bool) -> None:
     machines = [machine("uid-KubeadmControlPlane-garden") for _ in reasons]
     for number, (one, reason) in enumerate(zip(machines, reasons, strict=True)):
         one["metadata"]["name"] = f"garden-{number}"
@@ -133,7 +133,7 @@ def test_one_whose_machines_are_all_without_infrastructure_is_lost(reasons: list
     assert not is_lost or message.endswith("delete the Cluster and create it again")
 
 
-def test_a_control_plane_that_never_answered_has_nothing_to_lose() -> None:
+def test_silent_control_plane_has_nothing_to_lose() -> None:
     trees = without("KubeadmControlPlane")
     of_kind(trees, "Cluster")["status"]["initialization"]["controlPlaneInitialized"] = False
     assert lost_control_plane(settled_with(trees).capi_objects) == ""
@@ -151,7 +151,7 @@ def test_control_plane_being_deleted_promises_nothing() -> None:
     assert synced.message == "KubeadmControlPlane eksa-system/garden is being deleted"
 
 
-def test_a_change_of_a_cluster_whose_control_plane_is_lost_would_do_nothing() -> None:
+def test_change_of_a_lost_control_plane_does_nothing() -> None:
     scope = made(objects=without("KubeadmControlPlane"), workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
     found = simulate(scope)
     assert found.stops.startswith("ControlPlaneLost: ")
@@ -172,7 +172,7 @@ def test_a_change_of_a_cluster_whose_control_plane_is_lost_would_do_nothing() ->
     ids=["reported", "corrected", "paused"],
 )
 @pytest.mark.parametrize("is_going", [False, True], ids=["missing", "going"])
-def test_infrastructure_that_somebody_deletes_is_named_with_what_helps(
+def test_deleted_infrastructure_is_named_with_advice(
     annotations: Tree, reason: str, message: str, is_going: bool
 ) -> None:
     trees = objects()
@@ -188,14 +188,14 @@ def test_infrastructure_that_somebody_deletes_is_named_with_what_helps(
     assert ("example.com/held" in found.message) is is_going
 
 
-def test_a_change_that_was_asked_for_makes_infrastructure_again() -> None:
+def test_requested_change_makes_infrastructure_again() -> None:
     scope = made(objects=without("DockerCluster"), workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
     found = condition(scope, "ControlPlaneReady")
     assert found.reason == "ControlPlaneNotReady"
     assert "it is being recreated" in found.message
 
 
-def test_infrastructure_that_is_not_provisioned_again_yet_is_waited_for() -> None:
+def test_unprovisioned_infrastructure_is_waited_for() -> None:
     trees = objects()
     of_kind(trees, "DockerCluster")["status"] = {}
     found = condition(settled_with(trees), "ControlPlaneReady")
@@ -205,7 +205,7 @@ def test_infrastructure_that_is_not_provisioned_again_yet_is_waited_for() -> Non
 
 @pytest.mark.parametrize("known", [ENDPOINT, None, {"host": "", "port": 0}], ids=["known", "none", "empty"])
 @pytest.mark.parametrize("live", ["missing", "the provider's", "ours"])
-def test_infrastructure_that_is_made_again_gets_the_endpoint_of_the_cluster(live: str, known: Tree | None) -> None:
+def test_remade_infrastructure_gets_the_same_endpoint(live: str, known: Tree | None) -> None:
     trees = objects()
     of_kind(trees, "Cluster")["spec"]["controlPlaneEndpoint"] = known
     infrastructure = of_kind(trees, "DockerCluster")
@@ -231,7 +231,7 @@ def test_infrastructure_that_is_made_again_gets_the_endpoint_of_the_cluster(live
     assert ("DockerCluster" in str(changed)) is is_written
 
 
-def test_before_there_is_a_cluster_no_infrastructure_is_missing() -> None:
+def test_no_infrastructure_is_missing_before_a_cluster() -> None:
     assert ClusterAPIObjects().infrastructure is None
 
 
@@ -245,7 +245,7 @@ def test_before_there_is_a_cluster_no_infrastructure_is_missing() -> None:
         ([], "Cluster API deletes the control plane machines"),
     ],
 )
-def test_machines_of_a_control_plane_that_is_orphaned_are_not_said_to_be_lost(machines: list[Tree], said: str) -> None:
+def test_machines_of_an_orphan_are_not_called_lost(machines: list[Tree], said: str) -> None:
     """`kubectl delete kcp --cascade=orphan`: to delete the Cluster would destroy what is healthy."""
     trees = copy.deepcopy(objects())
     control_plane = of_kind(trees, "KubeadmControlPlane")

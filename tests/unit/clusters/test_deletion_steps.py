@@ -51,7 +51,7 @@ def of_kind(kind: str, trees: list[Tree]) -> Tree:
     return next(tree for tree in trees if tree["kind"] == kind)
 
 
-def test_cluster_api_is_asked_once_to_delete_its_cluster_and_its_end_is_waited_for() -> None:
+def test_cluster_api_is_asked_once_to_delete() -> None:
     there = objects()
     outcome, deleted = taken(delete_cluster, going(), datacenter(), *there)
     assert deleted == [("clusters/garden", "uid-Cluster-garden")]
@@ -68,7 +68,7 @@ def test_cluster_api_is_asked_once_to_delete_its_cluster_and_its_end_is_waited_f
     ("workers", "control_planes", "expected"),
     [(2, 1, "2 worker machines"), (1, 1, "1 worker machine "), (0, 1, "1 control plane machine "), (0, 0, "infra")],
 )
-def test_a_deletion_reports_remaining_objects_in_their_order(workers: int, control_planes: int, expected: str) -> None:
+def test_deletion_reports_remaining_objects_in_order(workers: int, control_planes: int, expected: str) -> None:
     there = objects(control_plane={"replicas": control_planes}, workers={"replicas": workers})
     outcome, _ = taken(delete_cluster, going(), datacenter(), *there)
     assert isinstance(outcome, Wait)
@@ -78,7 +78,7 @@ def test_a_deletion_reports_remaining_objects_in_their_order(workers: int, contr
 @pytest.mark.parametrize(
     ("status", "message", "told"), [("True", "drains", True), ("False", "no", False), ("True", "", False)]
 )
-def test_cluster_apis_message_about_its_deletion_is_passed_on(status: str, message: str, told: bool) -> None:
+def test_deletion_message_of_cluster_api_is_passed_on(status: str, message: str, told: bool) -> None:
     there = objects()
     condition = {"type": "Deleting", "status": status, "reason": "Deleting", "message": message}
     of_kind("Cluster", there)["status"]["conditions"] = [condition]
@@ -104,7 +104,7 @@ def secret(*owners: Tree) -> Tree:
 OWNER = {"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane", "name": "garden"}
 
 
-def test_objects_left_by_cluster_api_are_deleted_and_awaited() -> None:
+def test_objects_left_by_cluster_api_are_deleted() -> None:
     left = [one for one in objects() if one["kind"] in ("MachineHealthCheck", "KubeadmConfigTemplate")]
     outcome, deleted = taken(delete_leftovers, going(), datacenter(), *left)
     assert {path for path, _ in deleted} == {
@@ -116,7 +116,7 @@ def test_objects_left_by_cluster_api_are_deleted_and_awaited() -> None:
     assert all(name.split("/")[1] in outcome.message for name, _ in deleted)
 
 
-def test_secrets_are_waited_for_while_the_garbage_collector_has_them_and_others_stay() -> None:
+def test_secrets_of_the_garbage_collector_are_awaited() -> None:
     outcome, deleted = taken(delete_leftovers, going(), datacenter(), secret(OWNER | {"uid": "gone"}))
     assert isinstance(outcome, Wait)
     assert "Secret garden-ca" in outcome.message
@@ -125,7 +125,7 @@ def test_secrets_are_waited_for_while_the_garbage_collector_has_them_and_others_
     assert taken(delete_leftovers, going(), datacenter()) == (Continue(), [])
 
 
-def test_at_last_our_finalizer_goes_and_those_of_others_stay() -> None:
+def test_own_finalizer_goes_last() -> None:
     async def main(cluster: Tree) -> list[Tree]:
         server = Server()
         assert (
@@ -138,7 +138,7 @@ def test_at_last_our_finalizer_goes_and_those_of_others_stay() -> None:
     assert asyncio.run(main(going(finalizers=["example.com/backup"]))) == []
 
 
-def test_a_cluster_without_our_finalizer_goes_on_being_torn_down_while_others_hold_it() -> None:
+def test_cluster_held_by_others_is_still_torn_down() -> None:
     """A tenant who takes the finalizer away does not leave machines behind, nor is told that all is gone."""
 
     async def main(*there: Tree, finalizers: list[str]) -> Outcome:
@@ -152,7 +152,7 @@ def test_a_cluster_without_our_finalizer_goes_on_being_torn_down_while_others_ho
     assert asyncio.run(main(*objects(), finalizers=[])) == Done()
 
 
-def test_objects_of_a_paused_cluster_without_our_finalizer_stay() -> None:
+def test_objects_of_a_paused_cluster_stay() -> None:
     async def main(*there: Tree) -> Outcome:
         cluster = going(finalizers=["example.com/backup"], annotations={PAUSED: "true"})
         return deletion_obstacle(Environment(Server(), Workload(), Expiry()).begin(cluster, datacenter(), *there).scope)
@@ -162,7 +162,7 @@ def test_objects_of_a_paused_cluster_without_our_finalizer_stay() -> None:
     assert held.message.startswith("the objects of the cluster are kept; waiting for other controllers")
 
 
-def test_orphans_of_a_cluster_api_cluster_are_named_with_their_finalizers() -> None:
+def test_orphans_are_named_with_their_finalizers() -> None:
     there = [one for one in objects() if one["kind"] != "Cluster"]
     control_plane = of_kind("KubeadmControlPlane", there)
     control_plane["metadata"] |= {"deletionTimestamp": NOW, "finalizers": ["kubeadm.example.com/held"]}

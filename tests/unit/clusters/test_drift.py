@@ -127,7 +127,7 @@ def test_nothing_is_reported_about_a_cluster_in_order() -> None:
         ),
     ],
 )
-def test_an_edit_by_hand_is_named_with_its_field_and_with_its_price(
+def test_edit_is_named_with_field_and_consequence(
     kind: str, edit: Callable[[Tree], object], expected: str, replaces: bool
 ) -> None:
     (one,) = found(edited(kind, edit))
@@ -136,7 +136,7 @@ def test_an_edit_by_hand_is_named_with_its_field_and_with_its_price(
     assert isinstance(one.remedy, Change | InstalledCNI)
 
 
-def test_a_label_of_ours_that_was_taken_away_is_drift_and_one_that_was_added_is_not() -> None:
+def test_removed_own_label_is_drift_an_added_is_not() -> None:
     trees = objects()
     of_kind(trees, "MachineHealthCheck")["metadata"]["labels"]["mine"] = "too"
     assert said(made(objects=trees, status=settled())) == []
@@ -162,13 +162,13 @@ def test_a_label_of_ours_that_was_taken_away_is_drift_and_one_that_was_added_is_
         ),
     ],
 )
-def test_a_deleted_object_is_missing_and_created_again_under_its_name(kind: str, expected: list[str]) -> None:
+def test_deleted_object_is_missing_and_created_again(kind: str, expected: list[str]) -> None:
     scope = without(kind)
     assert said(scope) == expected
     assert not any(one.replaces_machines for one in found(scope))
 
 
-def test_a_moved_reference_is_distinguished_from_an_edited_template() -> None:
+def test_moved_reference_differs_from_an_edit() -> None:
     trees = objects()
     evil = copy.deepcopy(of_kind(trees, "DockerMachineTemplate", "control-plane-1"))
     evil["metadata"] |= {"name": "evil", "uid": "evil"}
@@ -182,7 +182,7 @@ def test_a_moved_reference_is_distinguished_from_an_edited_template() -> None:
     assert reference["name"] == "garden-control-plane-1"
 
 
-def test_a_template_with_the_content_of_another_part_is_not_taken_for_its_own() -> None:
+def test_template_of_another_part_is_not_its_own() -> None:
     """Machines of the control plane and workers may well be made of the same."""
     trees = objects()
     one, other = (of_kind(trees, "DockerMachineTemplate", name)["spec"] for name in ("control-plane-1", "md-0-1"))
@@ -206,13 +206,13 @@ def test_surplus_objects_are_reported_and_go_away() -> None:
     assert isinstance(other.remedy, Removal)
 
 
-def test_a_disappearing_object_is_reported_and_nothing_is_done_until_it_is_gone() -> None:
+def test_object_being_deleted_is_reported_and_awaited() -> None:
     moment = "2026-01-01T00:00:00Z"
     (one,) = found(edited("MachineDeployment", at("metadata.deletionTimestamp", moment)))
     assert (str(one), one.remedy) == (f"{GROUP} {BEING_DELETED}", None)
 
 
-def test_nothing_is_made_for_a_cluster_that_somebody_deletes_in_cluster_api() -> None:
+def test_deleted_cluster_api_cluster_gets_no_objects() -> None:
     trees = [tree for tree in objects() if tree["kind"] != "MachineDeployment"]
     of_kind(trees, "Cluster")["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     scope = made(objects=trees, status=settled())
@@ -285,13 +285,13 @@ def test_drift_is_named_and_what_helps_is_said() -> None:
     assert "allowed are report, correct, correct-machines" in condition([CHEAP], "please").message
 
 
-def test_a_workload_cluster_that_gives_no_answer_is_neither_in_nor_out_of_sync() -> None:
+def test_silent_workload_cluster_is_unknown() -> None:
     one = condition([], failure="Unreachable")
     assert (one.status, one.reason) == ("Unknown", Reason.WORKLOAD_CLUSTER_UNREACHABLE)
     assert condition([CHEAP], failure="Unreachable").status == "False"
 
 
-def test_a_patch_is_offered_to_clusters_of_older_releases() -> None:
+def test_patch_is_offered_to_older_clusters() -> None:
     assert "patch short-lived-tokens is available: " in condition([], version="v0.25.1").message
     assert "patch" not in condition([]).message
 
@@ -302,7 +302,7 @@ def test_a_long_list_is_cut_at_an_object() -> None:
     assert "more objects" in message
 
 
-def test_nothing_is_compared_with_objects_that_were_made_for_others() -> None:
+def test_objects_of_others_are_not_compared() -> None:
     """Their names are those that this cluster needs, so correcting would take them away."""
     trees = objects()
     labels = of_kind(trees, "KubeadmControlPlane")["metadata"]["labels"]
@@ -315,7 +315,7 @@ def test_nothing_is_compared_with_objects_that_were_made_for_others() -> None:
     assert (said.status, said.reason) == ("Unknown", Reason.NOT_COMPARABLE)
 
 
-def test_a_cluster_that_cannot_be_rendered_cannot_be_compared() -> None:
+def test_unrenderable_cluster_can_not_be_compared() -> None:
     scope = replace(
         made(objects=objects(), status=settled()), render_input=None, problem="Kubernetes 1.29 is not there"
     )

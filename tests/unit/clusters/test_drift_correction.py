@@ -75,7 +75,7 @@ async def corrected(
     return done, reported[-1]
 
 
-async def test_a_field_that_another_writer_changes_back_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_field_changed_back_by_another_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two writers that correct each other would write for ever; the rest is corrected."""
     assert await corrected(monkeypatch) == (["ConfigMap a", "ConfigMap b"], "")
     assert (await corrected(monkeypatch, disputed=("ConfigMap a: data",)))[0] == ["ConfigMap b"]
@@ -85,12 +85,12 @@ async def test_a_cluster_that_was_just_corrected_is_left(monkeypatch: pytest.Mon
     assert (await corrected(monkeypatch, limited=True))[0] == []
 
 
-async def test_objects_that_could_not_be_compared_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_uncompared_objects_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """A condition that says Synced would be wrong: nobody knows."""
     assert (await corrected(monkeypatch, failure="Unreachable"))[1] == "Unreachable"
 
 
-async def test_nothing_is_corrected_while_cluster_api_is_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_paused_cluster_api_is_not_corrected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Objects may be missing because they are being moved elsewhere."""
     assert (await corrected(monkeypatch, paused=True))[0] == []
 

@@ -26,7 +26,7 @@ def of_control_plane(made: Rendered) -> tuple[KubeadmConfigSpec, ApiServer]:
 
 
 @pytest.mark.parametrize("provider", ["nutanix", "vsphere"])
-def test_the_api_server_gets_the_configuration_from_its_machine(provider: str) -> None:
+def test_api_server_reads_encryption_from_its_machine(provider: str) -> None:
     more: dict[str, Any] = {"etcdEncryption": asked(PLUGIN | {"cachesize": 5, "timeout": "1s"})}
     if provider == "nutanix":
         made, path = nutanix.made(nutanix.manifest(**more)), MOUNTED
@@ -49,7 +49,7 @@ def test_the_api_server_gets_the_configuration_from_its_machine(provider: str) -
     ]
 
 
-def test_omitted_fields_have_eks_anywheres_defaults_and_own_feature_gates_stay() -> None:
+def test_missing_fields_have_defaults_of_eks_anywhere() -> None:
     trees = nutanix.manifest(etcdEncryption=asked(PLUGIN))
     trees[0]["spec"]["controlPlaneConfiguration"]["apiServerExtraArgs"] = {"feature-gates": "A=true"}
     config, server = of_control_plane(nutanix.made(trees))
@@ -84,7 +84,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_configuration_with_which_kube_apiserver_would_not_start_is_refused(name: str) -> None:
+def test_unstartable_encryption_is_refused(name: str) -> None:
     value, sentence = REFUSED[name]
     found = problem(nutanix.seen(nutanix.manifest(etcdEncryption=value)))
     assert found is not None

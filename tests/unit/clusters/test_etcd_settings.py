@@ -71,6 +71,6 @@ def test_a_control_plane_with_such_a_setting_waits() -> None:
     assert isinstance(check_etcd(scope(None, "3.7.0")), Continue)
 
 
-def test_settings_are_checked_before_anything_is_written() -> None:
+def test_settings_are_checked_before_any_write() -> None:
     names = [getattr(getattr(step, "decide", step), "__name__", "") for step in STEPS]
     assert names.index(check_etcd.__name__) == names.index(check_in_place.__name__) + 1

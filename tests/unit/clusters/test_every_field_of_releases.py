@@ -212,7 +212,7 @@ def shown(found: Scope) -> list[Any]:
 
 
 @pytest.mark.parametrize("image", sampled(USED, 0, 3))
-def test_a_field_shows_in_a_cluster_that_is_rendered_with_it(image: str) -> None:
+def test_field_shows_in_a_cluster_rendered_with_it(image: str) -> None:
     trees = clusters()[USED[image][0]]
     changes = {"uri": OTHER, **({"imageDigest": OTHER_DIGEST} if image in BY_DIGEST else {})}
     for last, value in changes.items():
@@ -337,7 +337,7 @@ def test_a_cluster_says_what_its_release_lacks(what: str) -> None:
 
 
 @pytest.mark.parametrize("what", LACKING)
-def test_a_settled_cluster_stays_settled_whatever_becomes_of_its_release(what: str) -> None:
+def test_settled_cluster_stays_whatever_its_release(what: str) -> None:
     kind, path, value, *_ = LACKING[what]
     cluster, *others = example()
     cluster["status"] = settled()
@@ -359,7 +359,7 @@ IMAGES_OF_KUBERNETES = Values(
 )
 
 
-def test_an_image_of_kubernetes_is_given_by_repository_and_tag_alone() -> None:
+def test_kubernetes_image_has_repository_and_tag_only() -> None:
     path = "status.components[].assets[].image.uri"
     for value in IMAGES_OF_KUBERNETES.accepted:
         assert webhook(DistroRelease, written(DistroRelease, path, value=value)) == []
@@ -377,7 +377,7 @@ OF_DISTRO = {
 """Fields of an EKS Distro Release that show, and names of assets, by which images are found."""
 
 
-def test_each_field_of_an_eks_distro_release_shows_or_does_nothing() -> None:
+def test_eks_distro_fields_show_or_do_nothing() -> None:
     known = clusters()
     before = shown(seen(known[DOCKER], bundles(), distro()))
     for path, value in OF_DISTRO.items():
@@ -407,7 +407,7 @@ FACTS = {
 """Of an EKSARelease. Immutable, so that a wrong fact is refused if it can be known."""
 
 
-def test_a_fact_of_a_release_is_taken_or_refused_by_its_name() -> None:
+def test_fact_of_a_release_is_taken_or_refused_by_name() -> None:
     for path, values in FACTS.items():
         accepted = [written(EKSARelease, f"spec.{path}", value=value) for value in values.accepted]
         assert refusals(EKSARelease, accepted) == [[]] * len(accepted)

@@ -35,7 +35,7 @@ from tests.support.providers.orchard_clusters import cluster, linked, made, scop
 DOMAINS = [{"name": "east"}, {"name": "west"}]
 
 
-def test_they_are_written_before_everything_that_may_name_them() -> None:
+def test_extras_are_written_before_their_users() -> None:
     found = scope_of(see(cluster("garden"), *linked(domains=DOMAINS)), "garden")
     assert [(tree["kind"], tree["metadata"]["name"]) for tree in made(found)][:4] == [
         ("Secret", "orchard-garden"),
@@ -46,7 +46,7 @@ def test_they_are_written_before_everything_that_may_name_them() -> None:
     assert "namespace" not in made(found)[1]["metadata"]
 
 
-def test_one_that_is_no_longer_rendered_goes_and_one_that_differs_is_drift() -> None:
+def test_unrendered_extra_goes_and_a_changed_is_drift() -> None:
     before = scope_of(see(cluster("garden"), *linked(domains=DOMAINS)), "garden")
     there = made(before)
     now = scope_of(see(cluster("garden"), *linked(domains=DOMAINS[1:]), *there), "garden")
@@ -103,7 +103,7 @@ def test_one_of_its_name_that_is_not_clusters_stops_it(place: int) -> None:
         assert found.capi_objects.of(SECRET if place == 0 else OrchardZone.resource) == {}
 
 
-def test_admission_refuses_a_cluster_that_would_share_an_extra_object() -> None:
+def test_shared_extra_object_is_refused() -> None:
     """Cluster `a` with datacenter `b-c`, and cluster `a-b` with datacenter `c`: both mean the zone `a-b-c-east`."""
     one = cluster("a", "team-a", datacenter="b-c")
     other = cluster("a-b", "team-b", "2026-01-02T00:00:00Z", datacenter="c")
@@ -136,7 +136,7 @@ def test_shared_names_of_clusters_are_refused(
     assert f"Secret orchard-garden of cluster {NAMESPACE}/garden-a" in stopped.message
 
 
-def test_an_extra_object_under_an_undeclared_name_is_not_rendered() -> None:
+def test_undeclared_extra_object_is_not_rendered() -> None:
     extras = Extras(kinds=(SECRET,), render=ORCHARD_PROVIDER.extras.render)
     known = {**ORCHARD, "OrchardDatacenterConfig": _with(extras)}
     found = scope_of(observer(cluster("garden"), *linked(), providers=known), "garden")
@@ -144,7 +144,7 @@ def test_an_extra_object_under_an_undeclared_name_is_not_rendered() -> None:
         made(found)
 
 
-def test_the_clusters_that_could_need_a_name_are_all_that_are_in_it() -> None:
+def test_clusters_with_an_extra_name_are_all_found() -> None:
     assert list(object_names.parts("capx-core-md")) == ["capx", "capx-core", "capx-core-md", "core", "core-md", "md"]
 
 
@@ -156,7 +156,7 @@ def grouped(*names_: str) -> list[Tree]:
     return [{"name": name, "count": 5, "machineGroupRef": config} for name in names_]
 
 
-def test_machines_of_a_group_are_spread_over_its_failure_domains() -> None:
+def test_group_spreads_over_its_failure_domains() -> None:
     domains = [{"name": name, "groups": ["md-0"]} for name in ("east", "west")]
     tree = cluster("garden")
     tree["spec"]["workerNodeGroupConfigurations"] = grouped("md-0", "md-1")
@@ -174,7 +174,7 @@ def test_machines_of_a_group_are_spread_over_its_failure_domains() -> None:
     assert groups == [{metadata_keys.GROUP_ANNOTATION: "md-0"}] * 2 + [{}]
 
 
-def test_a_group_in_failure_domains_has_the_version_of_the_last_of_its_machines() -> None:
+def test_group_has_the_version_of_its_last_machine() -> None:
     """So that its machines don't skip a minor."""
     domains = [{"name": name, "groups": ["md-0"]} for name in ("east", "west")]
     found = scope_of(see(cluster("garden"), *linked(domains=domains)), "garden")
@@ -187,7 +187,7 @@ def test_a_group_in_failure_domains_has_the_version_of_the_last_of_its_machines(
     assert running(seen.capi_objects).groups["garden-md-0"].desired == "1.34"
 
 
-def test_groups_whose_deployments_would_collide_by_failure_domain_are_refused() -> None:
+def test_colliding_groups_of_domains_are_refused() -> None:
     tree = cluster("garden")
     tree["spec"]["workerNodeGroupConfigurations"] = grouped("md", "md-east")
     found = problem(scope_of(see(tree, *linked(domains=[{"name": "east", "groups": ["md"]}])), "garden"))
@@ -196,7 +196,7 @@ def test_groups_whose_deployments_would_collide_by_failure_domain_are_refused() 
     assert "md-east" in found.message
 
 
-def test_an_object_of_another_under_a_name_in_a_failure_domain_stops_the_cluster() -> None:
+def test_foreign_object_in_a_domain_stops_the_cluster() -> None:
     """Cluster `garden` with group `md` in domain `a`, and cluster `garden-md` with group `a`."""
     theirs: Tree = {
         "apiVersion": MachineDeployment.resource.api_version,
@@ -218,7 +218,7 @@ def test_an_object_of_another_under_a_name_in_a_failure_domain_stops_the_cluster
     assert problem(scope_of(see(tree, *linked(), theirs), "garden")) is None
 
 
-def test_machines_of_a_group_stay_until_those_in_its_failure_domains_are_ready() -> None:
+def test_machines_stay_until_their_domains_are_ready() -> None:
     """And the other way round. A group that is no longer asked for goes at once."""
     domains = [{"name": name, "groups": ["md-0"]} for name in ("east", "west")]
     for before, after in (([], domains), (domains, [])):
@@ -251,7 +251,7 @@ def stored_workers(objects: Sequence[KubeObject], *, ready: bool) -> list[Tree]:
 # What a controller of the provider finds out.
 
 
-def test_a_cluster_waits_for_values_that_the_provider_has_not_resolved() -> None:
+def test_cluster_waits_for_unresolved_values() -> None:
     links = linked()
     links[1]["spec"]["variety"] = "pear"
     links[1]["metadata"]["generation"] = 2
@@ -269,7 +269,7 @@ def test_a_cluster_waits_for_values_that_the_provider_has_not_resolved() -> None
     assert made(found)[1]["spec"]["template"]["spec"]["rootstock"] == "Quince C"
 
 
-def test_resolved_values_are_content_only_where_there_are_any() -> None:
+def test_resolved_values_are_content_if_there_are_any() -> None:
     hashes = []
     for status in ({"rootstock": "M9", "observedGeneration": 1}, {"rootstock": "M27", "observedGeneration": 1}):
         links = linked()

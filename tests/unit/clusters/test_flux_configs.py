@@ -84,7 +84,7 @@ def test_the_repository_of_an_object_stays_what_it_is(kind: Kind, old: Tree, new
     assert f"{field}: Invalid value: it can't be changed; delete the object" in refusal(kind, old, new)
 
 
-def test_a_default_is_the_same_whether_it_is_given_or_left_out() -> None:
+def test_given_default_equals_a_missing_value() -> None:
     given = {"branch": "main", "systemNamespace": "flux-system", "clusterConfigPath": ""}
     hub = HUB | {"personal": False}
     assert refusal(FluxConfig, {"github": HUB}, {"github": hub} | given, {"github": HUB, "branch": ""}) == ""

@@ -50,14 +50,14 @@ def generations(*trees: Tree) -> int:
     return total
 
 
-def test_a_content_hash_has_its_format_and_nothing_of_the_content() -> None:
+def test_content_hash_reveals_nothing_of_the_content() -> None:
     found = mark(cluster(), datacenter())
     assert found.startswith("v1:")
     assert len(found) == 3 + 40
     assert int(found[3:], 16)
 
 
-def test_the_content_hash_of_a_cluster_without_credentials_is_that_of_earlier_managers() -> None:
+def test_hash_without_credentials_is_the_earlier_one() -> None:
     """Written down: a mark that another build computes otherwise opens the gates of all clusters at its upgrade."""
     tree = datacenter() | {
         "kind": "Cluster",
@@ -80,7 +80,7 @@ def test_the_content_hash_of_a_cluster_without_credentials_is_that_of_earlier_ma
         lambda tree: tree["spec"].update(proxyConfiguration=None),
     ],
 )
-def test_fields_outside_the_content_leave_the_content_hash_as_it_was(change: Callable[[Tree], None]) -> None:
+def test_fields_outside_the_content_keep_the_hash(change: Callable[[Tree], None]) -> None:
     """As after a restore, a move to another management cluster, or applying the same once more."""
     before, after = cluster(), cluster()
     change(after)
@@ -101,7 +101,7 @@ def test_fields_outside_the_content_leave_the_content_hash_as_it_was(change: Cal
         lambda tree: tree["metadata"].update(name="copy"),
     ],
 )
-def test_content_is_content_whether_or_not_anything_is_rendered_from_it(change: Callable[[Tree], None]) -> None:
+def test_content_counts_even_if_nothing_renders_it(change: Callable[[Tree], None]) -> None:
     before, after = cluster(), cluster()
     change(after)
     assert mark(after, datacenter()) != mark(before, datacenter())
@@ -118,7 +118,7 @@ def test_the_order_of_children_does_not_matter() -> None:
 
 
 @pytest.mark.demand("I14")
-def test_a_reference_to_a_child_whose_generation_is_one_lower_is_noticed() -> None:
+def test_child_with_a_lower_generation_is_noticed() -> None:
     """The Cluster's generation goes up by one: a single sum would stay as it was."""
     first, second = cluster(), cluster()
     second["spec"]["controlPlaneConfiguration"]["machineGroupRef"] = {"kind": "VSphereMachineConfig", "name": "b"}
@@ -129,7 +129,7 @@ def test_a_reference_to_a_child_whose_generation_is_one_lower_is_noticed() -> No
 
 
 @pytest.mark.demand("I13")
-def test_a_child_that_is_deleted_and_made_again_with_other_content_is_noticed() -> None:
+def test_recreated_child_with_other_content_is_noticed() -> None:
     before, again = child("a", generation=1, disk=20), child("a", generation=1, disk=40)
     assert generations(before) == generations(again)
     assert mark(cluster(), before) != mark(cluster(), again)
@@ -137,7 +137,7 @@ def test_a_child_that_is_deleted_and_made_again_with_other_content_is_noticed() 
 
 
 @pytest.mark.demand("I15")
-def test_two_children_whose_generations_move_in_opposite_directions_are_noticed() -> None:
+def test_children_with_opposite_changes_are_noticed() -> None:
     """One is made again, so it starts anew at 1, and its sibling is changed as often as the other had been."""
     before = child("a", generation=2, disk=20), child("b", generation=1, disk=20)
     after = child("a", generation=1, disk=20), child("b", generation=2, disk=40)
@@ -151,7 +151,7 @@ SECRET = "Secret eksa-system/credentials"
 ROSE, LILY = ({SECRET: {"user": b"gardener", "password": password}} for password in (b"rose", b"lily"))
 
 
-def test_a_changed_secret_is_noticed_and_an_equal_one_of_another_name_too() -> None:
+def test_changed_or_renamed_secret_is_noticed() -> None:
     """Secrets have no generation at all."""
     before = mark(cluster(), datacenter(), credentials=ROSE)
     assert before == mark(cluster(), datacenter(), credentials={SECRET: {"password": b"rose", "user": b"gardener"}})
@@ -175,7 +175,7 @@ def test_credentials_are_hashed_apart_from_content() -> None:
     assert gate.state_of(before, mark(cluster(), more, credentials=LILY), generations_match=True) is Gate.OPEN
 
 
-def test_without_the_key_no_password_can_be_tried_and_no_two_clusters_look_alike() -> None:
+def test_passwords_can_not_be_tried_without_the_key() -> None:
     found = mark(cluster(), datacenter(), credentials=ROSE)
     assert found != mark(cluster(), datacenter(), credentials=ROSE, key=b"guessed")
     other = cluster()
@@ -183,7 +183,7 @@ def test_without_the_key_no_password_can_be_tried_and_no_two_clusters_look_alike
     assert found.rpartition(":")[2] != mark(other, datacenter(), credentials=ROSE).rpartition(":")[2]
 
 
-def test_without_its_key_a_manager_compares_what_carries_credentials_and_rolls_nothing() -> None:
+def test_missing_key_rolls_nothing() -> None:
     """It was restored without the key, or moved here: the gate opens for credentials alone."""
     before = mark(cluster(), datacenter(), credentials=ROSE)
     for key in (b"", b"another"):
@@ -193,7 +193,7 @@ def test_without_its_key_a_manager_compares_what_carries_credentials_and_rolls_n
     assert gate.state_of(unknown, unknown, generations_match=True) is Gate.CREDENTIALS
 
 
-def test_finishing_a_write_of_credentials_writes_nothing_else() -> None:
+def test_finished_credentials_write_nothing_else() -> None:
     wanted = mark(cluster(), datacenter(), credentials=LILY)
     half_done = gate.opened(None, wanted, Gate.CREDENTIALS, exists=True)
     assert gate.state_of(half_done, wanted, generations_match=True) is Gate.CREDENTIALS
@@ -203,7 +203,7 @@ def test_finishing_a_write_of_credentials_writes_nothing_else() -> None:
     assert gate.state_of(half_done, more, generations_match=True) is Gate.OPEN
 
 
-def test_a_change_says_whether_the_cluster_had_been_made_when_it_began() -> None:
+def test_change_tells_whether_the_cluster_existed() -> None:
     wanted = mark(cluster(), datacenter())
     assert gate.opened(None, wanted, Gate.OPEN, exists=False) == gate.OPENED
     assert gate.opened(None, wanted, Gate.OPEN, exists=True) == gate.CHANGING, "one that is adopted"
@@ -214,7 +214,7 @@ def test_a_change_says_whether_the_cluster_had_been_made_when_it_began() -> None
         assert gate.state_of(begun, wanted, generations_match=True) is Gate.OPEN
 
 
-def test_a_manager_that_begins_or_ceases_to_read_credentials_adopts_clusters() -> None:
+def test_clusters_are_adopted_when_credentials_count() -> None:
     with_data, without = mark(cluster(), datacenter(), credentials=ROSE), mark(cluster(), datacenter())
     assert gate.state_of(without, with_data, generations_match=False) is Gate.ADOPTED
     assert gate.state_of(with_data, without, generations_match=False) is Gate.ADOPTED
@@ -233,7 +233,7 @@ def canonical(value: object) -> str:
 
 
 @given(st.dictionaries(KEYS, CONTENT, max_size=3), st.dictionaries(KEYS, CONTENT, max_size=3))
-def test_content_hashes_are_equal_exactly_when_the_content_is(one: Tree, other: Tree) -> None:
+def test_hashes_are_equal_exactly_for_equal_content(one: Tree, other: Tree) -> None:
     same = canonical(one) == canonical(other)
     assert (mark(cluster(), child("a", **one)) == mark(cluster(), child("a", **other))) == same
 
@@ -264,7 +264,7 @@ def consenting(patches: str) -> Tree:
     return tree
 
 
-def test_consent_to_a_patch_is_content_and_how_it_is_written_is_not() -> None:
+def test_consent_is_content_but_not_its_spelling() -> None:
     assert mark(consenting("a"), datacenter()) != mark(cluster(), datacenter())
     assert mark(consenting("a"), datacenter()) != mark(consenting("a,b"), datacenter())
     assert mark(consenting("b, a"), datacenter()) == mark(consenting("a,b,a"), datacenter())
@@ -288,7 +288,7 @@ def seen(value: str | None = None, *, isolation: Isolation = Isolation.GATE, the
     return replace(found, isolation=isolation)
 
 
-def test_a_cluster_is_left_alone_behind_a_closed_gate_only_if_there_is_one() -> None:
+def test_closed_gate_counts_only_if_there_is_one() -> None:
     assert seen(SAME).is_settled
     assert seen().is_settled
     assert not seen(gate.OPENED).is_settled

@@ -72,7 +72,7 @@ def upgrade(live: KubeadmControlPlane, **statuses: str) -> Tree:
 
 
 @pytest.mark.parametrize(("observed", "is_reported"), [(2, False), (1, True)])
-def test_counters_of_an_earlier_generation_hide_no_refusal(observed: int, is_reported: bool) -> None:
+def test_counters_of_earlier_generations_hide_nothing(observed: int, is_reported: bool) -> None:
     """Cluster API did not begin with the change that hooks have refused: all machines are as before it."""
     [tree] = [one for one in objects() if one["kind"] == "KubeadmControlPlane"]
     tree["metadata"] |= {"generation": 2, "annotations": {IN_PLACE_HOOKS: "Fail", IN_PLACE_REFUSED: refusal(2, "no")}}
@@ -143,7 +143,7 @@ def test_there_is_no_rollback_once_a_node_was_upgraded() -> None:
     assert not in_place_progress.is_untouched([as_object(tree)], [])
 
 
-def test_upgraded_workers_do_not_prevent_a_rollback_of_the_control_plane() -> None:
+def test_upgraded_workers_allow_a_rollback() -> None:
     tree = {
         "apiVersion": MachineDeploymentUpgrade.resource.api_version,
         "kind": MachineDeploymentUpgrade.resource.kind,
@@ -174,14 +174,14 @@ def asked(
     return found.reason if found else ""
 
 
-def test_a_control_plane_that_hooks_would_have_rolled_is_not_written() -> None:
+def test_control_plane_rolled_by_hooks_is_unwritten() -> None:
     assert asked(1) == Reason.TOO_FEW_MACHINES_FOR_HOOKS
     assert asked(1, fallback="RollingUpdate") == "", "it is to be rolled then"
     assert asked(3) == Reason.RUNTIME_HOOKS_NOT_DISCOVERED
     assert asked(3, fallback="RollingUpdate") == Reason.RUNTIME_HOOKS_NOT_DISCOVERED
 
 
-def test_an_owner_upgraded_by_annotations_already_does_not_wait_for_hooks() -> None:
+def test_owner_upgraded_by_annotation_skips_hooks() -> None:
     live = held()
     wanted = msgspec.structs.replace(live, spec=msgspec.structs.replace(live.spec, version="v1.36.3"))
     strategy = ControlPlaneUpgradeRolloutStrategy(type="InPlace")
@@ -192,7 +192,7 @@ def test_an_owner_upgraded_by_annotations_already_does_not_wait_for_hooks() -> N
     assert in_place.obstacle(new_one, FrontEnd.HOOKS, None) is None, "a new one is made as it is asked"
 
 
-def test_machines_that_are_held_already_are_compared_with_nothing() -> None:
+def test_held_machines_are_compared_with_nothing() -> None:
     def compare() -> Classification:
         raise AssertionError("nobody needs to know")
 
@@ -215,9 +215,7 @@ def test_machines_that_are_held_already_are_compared_with_nothing() -> None:
         ({REPLACING: "one is lost", PAUSED_ANNOTATION: PAUSED_FOR_UPGRADE}, PAUSED_FOR_UPGRADE),
     ],
 )
-def test_cluster_api_is_paused_unless_a_person_has_or_it_replaces_a_lost_machine(
-    annotations: Tree, paused: str | None
-) -> None:
+def test_cluster_api_is_paused_unless_it_is_needed(annotations: Tree, paused: str | None) -> None:
     mark = {IN_PLACE_CONTROL_PLANE: "true"}
     live, wanted = (
         msgspec.structs.replace(held(), metadata=msgspec.structs.replace(held().metadata, annotations=found))
@@ -252,7 +250,7 @@ def test_a_requested_upgrade_changes_nothing_rendered(front_end: FrontEnd) -> No
     assert msgspec.json.encode(rendered(scope.render_input)) == before
 
 
-def test_an_owner_not_upgraded_by_hooks_does_not_wait_for_them() -> None:
+def test_owner_without_hooks_does_not_wait_for_them() -> None:
     for replicas in (1, 3):
         assert asked(replicas, FrontEnd.ANNOTATIONS) == ""
         assert asked(replicas, kind="RollingUpdate") == ""
@@ -304,7 +302,7 @@ def test_all_that_is_refused_is_reported_at_once() -> None:
     assert "kubeletExtraArgs[node-labels] of worker node group md-0" in result.message
 
 
-def test_a_change_that_falls_back_is_annotated_and_paused_nowhere() -> None:
+def test_fallback_is_annotated_and_paused_nowhere() -> None:
     fallback: Tree = {"type": "InPlace", "fallback": "RollingUpdate"}
     found = changes(fallback, controlPlaneConfiguration=REFUSING, kubernetesVersion="1.36")
     control_plane, group = (one.wanted.metadata.annotations for one in found)
@@ -327,7 +325,7 @@ def test_defaults_of_the_api_server_are_no_change() -> None:
 
 
 @pytest.mark.parametrize(("is_upgrading", "effect"), [(True, MachineEffect.NOTHING), (False, MachineEffect.REFUSED)])
-def test_an_edit_by_others_of_what_is_held_is_brought_back(is_upgrading: bool, effect: MachineEffect) -> None:
+def test_edit_of_held_objects_is_reverted(is_upgrading: bool, effect: MachineEffect) -> None:
     """Its machines did not follow the edit; those of a control plane that is not paused did."""
     spec: Tree = {"controlPlaneConfiguration": {"count": 1, "upgradeRolloutStrategy": {"type": "InPlace"}}}
     live = objects(**spec)
@@ -345,7 +343,7 @@ def test_an_edit_by_others_of_what_is_held_is_brought_back(is_upgrading: bool, e
     assert found.classified.effect is effect
 
 
-def test_a_refused_change_is_said_before_anything_is_done() -> None:
+def test_refused_change_is_reported_before_any_action() -> None:
     """In the conditions of both, whichever of the two is refused: nothing of either is written."""
     strategy: Tree = {"upgradeRolloutStrategy": {"type": "InPlace"}}
     group: Tree = {"name": "md-0", "count": 2, **strategy}

@@ -127,7 +127,7 @@ def test_a_copy_that_is_none_is_no_secret_of_the_users() -> None:
     ],
     ids=["made", "ours", "not created", "not replaced", "of another type", "made anew", "gone meanwhile"],
 )
-def test_a_copy_is_recorded_and_an_obstacle_is_reported_and_tried_again(
+def test_copy_is_recorded_and_an_obstacle_is_reported(
     answers: Mapping[str, Response], reason: str | None, asked: list[str]
 ) -> None:
     async def tell(story: Story) -> None:
@@ -147,7 +147,7 @@ def test_a_copy_is_recorded_and_an_obstacle_is_reported_and_tried_again(
     story(tell, answers)
 
 
-def test_a_manager_that_has_just_started_asks_nothing_unless_something_was_in_the_way() -> None:
+def test_started_manager_asks_only_after_an_obstacle() -> None:
     async def quiet(story: Story) -> None:
         p = await story.keep(noted=digest())
         assert (said(p), story.asked()) == (None, [])
@@ -169,9 +169,7 @@ def test_a_manager_that_has_just_started_asks_nothing_unless_something_was_in_th
     ("answer", "reason", "pause"),
     [(EXISTS, None, CHECK_EVERY), (FORBIDDEN, Reason.KUBECONFIG_COPY_NOT_ALLOWED, TRY_EVERY)],
 )
-def test_a_copy_is_only_ever_created_again_and_never_overwritten(
-    answer: Response, reason: str | None, pause: float
-) -> None:
+def test_copy_is_created_again_but_never_overwritten(answer: Response, reason: str | None, pause: float) -> None:
     """The object there by now is the copy, or the user's own."""
 
     async def tell(story: Story) -> None:
@@ -185,7 +183,7 @@ def test_a_copy_is_only_ever_created_again_and_never_overwritten(
     story(tell, {"POST": answer})
 
 
-def test_a_renewed_kubeconfig_is_copied_at_once_though_the_copy_was_checked_lately() -> None:
+def test_renewed_kubeconfig_is_copied_at_once() -> None:
     async def tell(story: Story) -> None:
         await story.keep()
         assert story.asked() == ["POST", "PATCH"]
@@ -272,9 +270,7 @@ def test_only_the_kubeconfig_of_the_cluster_is_copied(
     ],
     ids=["ours", "of another namespace", "half of them"],
 )
-def test_a_kubeconfig_that_an_administrator_labelled_for_the_cluster_is_its_own(
-    labels: Mapping[str, str], copied: bool
-) -> None:
+def test_labelled_kubeconfig_is_that_of_the_cluster(labels: Mapping[str, str], copied: bool) -> None:
     async def tell(story: Story) -> None:
         p = await story.keep(owners=[], labels=labels)
         assert said(p) == (None if copied else Reason.KUBECONFIG_NOT_OF_THIS_CLUSTER)

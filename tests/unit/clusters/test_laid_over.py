@@ -22,7 +22,7 @@ def after(found: Object, spec: Tree) -> Any:
     return ownership.after_apply(found, {"metadata": {"name": "one"}, "spec": spec})["spec"]
 
 
-def test_fields_of_others_stay_and_ours_that_are_no_longer_rendered_go() -> None:
+def test_fields_of_others_stay_and_unrendered_ours_go() -> None:
     found = live({"ours": 1, "left": 2, "theirs": {"deep": 3}}, {"f:ours": {}, "f:left": {}})
     assert after(found, {"ours": 4}) == {"ours": 4, "theirs": {"deep": 3}}
 
@@ -32,7 +32,7 @@ def test_value_of_another_form_replaces_list_with_keys() -> None:
     assert after(found, {"items": "none"}) == {"items": "none"}
 
 
-def test_items_of_others_stay_in_a_list_with_keys_and_ours_are_told_apart_by_all_of_them() -> None:
+def test_list_items_of_others_stay_by_all_their_keys() -> None:
     tcp, udp = {"port": 53, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}
     theirs = {"port": 80, "protocol": "TCP"}
     keys = ['k:{"port":53,"protocol":"TCP"}', 'k:{"port":53,"protocol":"UDP"}']

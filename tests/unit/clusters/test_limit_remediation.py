@@ -77,5 +77,5 @@ def test_the_health_check_is_paused_and_resumed(annotations: Tree, status: Tree,
     ids=["no check", "no control plane", "check is being deleted"],
 )
 @pytest.mark.parametrize(("annotations", "status"), [({}, ONE_AWAY | remediated()), (PAUSES, READY)])
-def test_without_a_check_or_a_control_plane_nothing_is_written(annotations: Tree, status: Tree, gone: Tree) -> None:
+def test_nothing_is_written_without_a_health_check(annotations: Tree, status: Tree, gone: Tree) -> None:
     assert patches(annotations, status, **gone) == []

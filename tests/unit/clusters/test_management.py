@@ -95,18 +95,14 @@ RELATIONS: list[tuple[Tree, tuple[Tree, ...], bool]] = [
 
 
 @pytest.mark.parametrize(("new", "others", "valid"), RELATIONS)
-def test_admission_and_controller_agree_about_a_cluster_and_those_beside_it(
-    new: Tree, others: tuple[Tree, ...], valid: bool
-) -> None:
+def test_admission_and_controller_agree(new: Tree, others: tuple[Tree, ...], valid: bool) -> None:
     assert ask(new, None, *others).allowed is valid
     found = problem_of(new, *others)
     assert (found is None) is valid, found
 
 
 @pytest.mark.parametrize(("edits", "field", "sentence"), WRONG)
-def test_the_controller_finds_whatever_admission_refuses_of_a_cluster(
-    edits: dict[str, Any], field: str, sentence: str
-) -> None:
+def test_controller_refuses_what_admission_refuses(edits: dict[str, Any], field: str, sentence: str) -> None:
     wrong = edited(edits)
     try:
         found = problem_of(wrong)
@@ -147,7 +143,7 @@ def test_configmap_of_system_says_which_cluster_it_is(trees: tuple[Tree, ...], k
     assert bool(found.trouble) is (key != Key("default", "laptop"))
 
 
-def test_without_it_the_oldest_record_is_the_management_cluster_whatever_it_is_called() -> None:
+def test_oldest_record_is_the_management_cluster() -> None:
     nothing = naming(laptop())
     nothing["metadata"]["name"] = "something-else"
     first = record(edits={"metadata.creationTimestamp": "2026-01-01T00:00:00Z"})
@@ -158,7 +154,7 @@ def test_without_it_the_oldest_record_is_the_management_cluster_whatever_it_is_c
         assert "Cluster default/laptop, the oldest record, is used" in found.trouble
 
 
-def test_a_second_record_is_refused_and_so_is_a_workload_cluster_that_becomes_one() -> None:
+def test_second_record_is_refused() -> None:
     second = paused(edited({MANAGER: "garden"}))
     for old in (None, garden(), paused(garden())):
         message = ask(second, old).message
@@ -176,7 +172,7 @@ def test_workload_cluster_becomes_record_if_paused() -> None:
     assert ask(becomes, paused(garden()), naming(becomes)).allowed
 
 
-def test_a_record_is_not_created_below_or_above_its_clusters() -> None:
+def test_record_is_not_created_beyond_its_clusters() -> None:
     others = (under_hub("v0.25.1", "first"), release("v0.28.0"), naming(hub()))
     for version, sentence in (
         ("v0.24.2", "newer than their management cluster: team-a/first (v0.25.1)"),
@@ -186,7 +182,7 @@ def test_a_record_is_not_created_below_or_above_its_clusters() -> None:
     assert ask(hub("v0.26.0"), None, *others).allowed
 
 
-def test_a_record_may_come_nearer_to_clusters_that_are_out_of_its_reach() -> None:
+def test_record_may_come_nearer_to_its_clusters() -> None:
     """It was written while nobody judged; each of its steps is one minor version."""
     others = (under_hub("v0.26.0", "ahead"), release("v0.27.0"), release("v0.28.0"), naming(hub()))
     assert ask(hub("v0.25.0"), hub("v0.24.2"), *others).allowed
@@ -194,14 +190,14 @@ def test_a_record_may_come_nearer_to_clusters_that_are_out_of_its_reach() -> Non
     assert "more than 2 minor versions behind" in ask(hub("v0.28.0"), hub("v0.27.0"), *behind).message
 
 
-def test_a_record_takes_no_object_of_the_clusters_that_it_manages() -> None:
+def test_record_takes_no_object_of_its_clusters() -> None:
     workload = edited({SPEC + "datacenterRef": SHARED, "metadata.namespace": "default"})
     taking = record(edits={SPEC + "datacenterRef": SHARED})
     assert "belongs to workload clusters: default/garden" in ask(taking, record(), workload).message
     assert ask(taking, taking, workload).allowed, "what stays is not judged again"
 
 
-def test_only_new_parts_named_by_the_record_and_the_clusters_are_judged() -> None:
+def test_only_new_parts_of_a_record_are_judged() -> None:
     """A reference that stays does not keep its Cluster from any other change."""
     workload = edited({SPEC + "datacenterRef": SHARED, "metadata.namespace": "default"})
     apart = edited({"metadata.name": "apart", "metadata.uid": "apart", "metadata.namespace": "default"})
@@ -219,7 +215,7 @@ def test_only_new_parts_named_by_the_record_and_the_clusters_are_judged() -> Non
     assert "belongs to the management cluster" in ask(workload, paused(moved), there).message
 
 
-def test_without_the_configmap_no_record_is_created_though_one_of_its_name_was_seen() -> None:
+def test_record_is_not_created_without_the_configmap() -> None:
     """It may be gone by now: then this one would be the youngest."""
     nothing = naming(laptop())
     nothing["metadata"]["name"] = "something-else"
@@ -235,7 +231,7 @@ def without_records() -> ClusterObserver:
     return made
 
 
-def test_without_any_record_nobody_is_the_management_cluster() -> None:
+def test_nobody_manages_without_a_record() -> None:
     seen = without_records()
     known, cluster = seen.management_cluster, msgspec.convert(garden(), Cluster)
     assert (known.key, known.record, known.of(cluster), known.managed()) == (None, None, None, [])
@@ -252,14 +248,14 @@ def test_without_any_record_nobody_is_the_management_cluster() -> None:
         ({"namespace": "default", "name": 5}, "must have namespace and name"),
     ],
 )
-def test_a_configmap_that_leads_to_no_record_is_said_to_do_so(data: Tree, trouble: str) -> None:
+def test_configmap_without_its_record_is_reported(data: Tree, trouble: str) -> None:
     marker = naming(laptop()) | {"data": data}
     found = of(garden(), marker).management_cluster
     assert re.search(trouble, found.trouble)
     assert found.of(msgspec.convert(garden(), Cluster)) is None
 
 
-def test_only_the_record_that_manages_clusters_can_not_be_deleted() -> None:
+def test_record_that_manages_clusters_stays() -> None:
     refused = delete(laptop(), laptop(), garden("a"), garden("b"))
     assert not refused.allowed
     assert refused.message.startswith("Cluster default/laptop can't be deleted: this is the record of the management")
@@ -279,7 +275,7 @@ def with_record_of(digest: str) -> Tree:
     return edited({"metadata.annotations": {metadata_keys.RELEASE_ANNOTATION: f"Bundles/bundles-1={digest}"}})
 
 
-def test_a_replacement_can_be_deleted_and_the_original_can_not() -> None:
+def test_replacement_can_be_deleted_the_original_not() -> None:
     present = release_content.digest(as_object(bundles()))
     assert not delete(bundles(), with_record_of(present), kind="Bundles").allowed
     assert not delete(bundles(), garden(), kind="Bundles").allowed, "an earlier manager noted nothing"
@@ -300,7 +296,7 @@ def test_release_is_deleted_after_clusters_are_read() -> None:
     assert answers["Cluster"].allowed
 
 
-def test_while_the_configmap_was_not_read_no_record_is_refused_to_go() -> None:
+def test_unread_configmap_refuses_no_deletion() -> None:
     caches = Caches(Client(NoServer()))
     admission = Admission(ClusterObserver(caches, providers=PROVIDERS), lambda: NOW)
     objects = [as_object(tree) for tree in (hub(), under_hub("v0.26.0"))]
@@ -313,13 +309,13 @@ def test_while_the_configmap_was_not_read_no_record_is_refused_to_go() -> None:
     assert admission.validate(request).allowed
 
 
-def test_a_cluster_that_is_named_as_the_record_and_is_none_can_be_deleted() -> None:
+def test_cluster_named_as_the_record_can_be_deleted() -> None:
     workload = edited({"metadata.name": "middle", MANAGER: "laptop"})
     below = edited({MANAGER: "middle"})
     assert delete(workload, workload, below, naming(workload)).allowed
 
 
-def test_a_workload_cluster_manages_nobody_though_the_configmap_names_it() -> None:
+def test_workload_cluster_manages_nobody() -> None:
     workload = edited({"metadata.name": "middle", MANAGER: "laptop"})
     found = problem_of(edited({MANAGER: "middle"}), workload, naming(workload))
     assert found is not None
@@ -359,7 +355,7 @@ BEING_DELETED = {"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"}
         ({}, (garden(), naming(hub())), [GUARD, THEIRS], [THEIRS]),
     ],
 )
-def test_the_finalizer_of_the_record_is_there_while_it_manages_clusters(
+def test_record_has_its_finalizer_while_it_manages(
     edits: Tree, others: tuple[Tree, ...], there: list[str], expected: list[str] | None
 ) -> None:
     """API servers take none for what is being deleted: then nothing would be said of the record."""
@@ -368,7 +364,7 @@ def test_the_finalizer_of_the_record_is_there_while_it_manages_clusters(
     assert [patch["metadata"]["finalizers"] for patch in written] == ([] if expected is None else [expected])
 
 
-def test_a_workload_cluster_with_the_finalizer_of_a_record_loses_it() -> None:
+def test_workload_cluster_loses_a_record_finalizer() -> None:
     """Manifests are copied with their finalizers."""
     copied = edited({"metadata.finalizers": [GUARD, OURS]})
     _, written, _ = step(guard, (copied,))
@@ -385,7 +381,7 @@ def evil(digest: str, version: str = "v0.26.0", kind: str = "Bundles", name: str
     return edited({**edits, SPEC + "eksaVersion": version, SPEC + "kubernetesVersion": "1.35"})
 
 
-def test_one_clusters_note_about_a_release_decides_nothing_for_the_others() -> None:
+def test_note_about_a_release_decides_for_its_cluster() -> None:
     for other in (garden(), with_record_of(digest_of(bundles()))):
         refused = delete(bundles(), evil("0" * 20), other, kind="Bundles")
         assert "team-a/garden" in refused.message
@@ -431,7 +427,7 @@ def test_a_cluster_without_a_release_uses_none() -> None:
     assert delete(odd, edited({SPEC + "eksaVersion": None}), kind="EKSARelease").allowed
 
 
-def test_a_release_stays_for_clusters_that_name_its_bundles_and_note_nothing_of_it() -> None:
+def test_release_stays_for_clusters_with_its_bundles() -> None:
     """Clusters with Bundles of their own can do what these allow, so they note nothing, and speak for it."""
     there = release_of_bundles()
     replaced = evil("0" * 20, kind="EKSARelease", name=there["metadata"]["name"])
@@ -448,7 +444,7 @@ def test_replaced_distro_can_be_deleted() -> None:
     assert not delete(there, other, kind="Release").allowed
 
 
-def test_order_of_keys_and_nulls_are_no_content_of_a_release() -> None:
+def test_order_of_keys_and_nulls_are_no_content() -> None:
     tree = bundles()
     other = copy.deepcopy(tree)
     other["spec"] = dict(reversed(other["spec"].items())) | {"nothing": None}

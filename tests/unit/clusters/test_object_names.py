@@ -94,7 +94,7 @@ def made() -> Mapping[Name, list[Tree]]:
     return found
 
 
-def test_two_clusters_mean_the_same_objects_exactly_when_they_have_a_series_in_common(
+def test_clusters_collide_when_they_share_a_series(
     made: Mapping[Name, list[Tree]],
 ) -> None:
     """Secrets of Cluster API included."""
@@ -117,9 +117,7 @@ def test_every_rendered_name_is_observed(made: Mapping[Name, list[Tree]]) -> Non
 
 @pytest.mark.demand(L58="names of objects of different clusters")
 @pytest.mark.parametrize("victim_is_older", [True, False])
-def test_whose_objects_are_there_keeps_their_names_whoever_came_first(
-    made: Mapping[Name, list[Tree]], victim_is_older: bool
-) -> None:
+def test_existing_objects_keep_their_names(made: Mapping[Name, list[Tree]], victim_is_older: bool) -> None:
     ages = ["2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"]
     for one, other in itertools.permutations(NAMES, 2):
         if one[0] == other[0]:
@@ -140,7 +138,7 @@ def test_whose_objects_are_there_keeps_their_names_whoever_came_first(
 
 
 @pytest.mark.soak
-def test_where_nothing_is_made_yet_who_was_there_before_gets_the_names(made: Mapping[Name, list[Tree]]) -> None:
+def test_earlier_cluster_gets_the_free_names(made: Mapping[Name, list[Tree]]) -> None:
     for one, other in itertools.combinations(NAMES, 2):
         if one[0] == other[0]:
             continue
@@ -167,7 +165,7 @@ def test_where_nothing_is_made_yet_who_was_there_before_gets_the_names(made: Map
     ],
     ids=["nobody's", "labelled for Cluster API", "another's", "ours by label, of another Cluster of Cluster API"],
 )
-def test_an_object_of_others_under_any_name_stops_the_cluster_before_anything_is_written(foreign: Tree) -> None:
+def test_foreign_object_stops_the_cluster_unwritten(foreign: Tree) -> None:
     garden = cluster(("garden", "md-0"), "team-a")
     for tree in rendered(scope(observer(garden, *datacenters()), ("garden", "md-0"), "team-a")):
         theirs = {**tree, "metadata": {"name": tree["metadata"]["name"], "namespace": "eksa-system", "uid": "x"}}
@@ -181,7 +179,7 @@ def test_an_object_of_others_under_any_name_stops_the_cluster_before_anything_is
         assert found.capi_objects.of(resource_of(tree)) == {}
 
 
-def test_objects_that_cluster_api_would_take_for_the_clusters_own_stop_it_as_well() -> None:
+def test_objects_that_look_like_its_own_stop_a_cluster() -> None:
     garden = cluster(("garden", "md-0"), "team-a")
     for key in object_names.secrets("garden"):
         labels = {"cluster.x-k8s.io/cluster-name": "garden"}
@@ -211,7 +209,7 @@ class Recorder:
 
 
 @pytest.mark.soak
-def test_no_write_leaves_for_an_object_of_others_and_each_names_the_object_that_was_seen() -> None:
+def test_foreign_object_gets_no_write_and_is_named() -> None:
     """By whatever way a change comes to the writer."""
     garden, mine = cluster(("garden", "md-0"), "team-a"), ClusterOwnership(Key("team-a", "garden"), "")
     trees = rendered(scope(observer(garden, *datacenters()), ("garden", "md-0"), "team-a"))

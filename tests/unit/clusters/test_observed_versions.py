@@ -92,7 +92,7 @@ def test_a_report_that_is_not_current_allows_nothing() -> None:
 
 
 @pytest.mark.parametrize("nonsense", ["nonsense", "1", "v1.x.4", "-1"])
-def test_an_invalid_version_neither_allows_nor_breaks_anything(nonsense: str) -> None:
+def test_invalid_version_allows_and_breaks_nothing(nonsense: str) -> None:
     """Only a hand writes that there."""
     reported = made_at("1.35", {"version": nonsense})
     assert "its status is outdated" in refused(ask(at("1.36"), at("1.35"), *reported))["spec.kubernetesVersion"]
@@ -126,7 +126,7 @@ def test_group_with_version_of_its_own_is_judged_by_it() -> None:
     assert "group md-0 still has machines with Kubernetes 1.34" in blamed[own]
 
 
-def test_the_control_plane_does_not_leave_workers_behind_that_are_on_their_way() -> None:
+def test_control_plane_does_not_outrun_its_workers() -> None:
     own = {GROUP + "kubernetesVersion": "1.34"}
     old, new = at("1.35", **own), at("1.36", **own)
     objects = made_at("1.35", workerNodeGroupConfigurations=old["spec"]["workerNodeGroupConfigurations"])
@@ -145,7 +145,7 @@ def test_all_else_goes_on_in_the_middle_of_an_upgrade(edits: dict[str, Any]) -> 
     assert ask(edited(edits, at("1.36")), at("1.36"), *skipped).allowed
 
 
-def test_an_invalid_cluster_stored_without_webhooks_is_not_made_and_can_be_mended() -> None:
+def test_invalid_stored_cluster_waits_to_be_fixed() -> None:
     tree = at("1.36")
     found = problem(scope(tree, datacenter(), *made_at("1.34")))
     assert found is not None
@@ -162,7 +162,7 @@ def unfinished(version: str, **edits: Any) -> Tree:
     return tree
 
 
-def test_a_release_goes_a_minor_further_only_from_a_finished_change() -> None:
+def test_release_goes_a_minor_on_from_finished_change() -> None:
     half = unfinished("v0.25.0")
     assert refused(ask(edited({VERSION: "v0.26.0"}, half), half, *made_at("1.35"))) == {
         "spec.eksaVersion": "the last change of the cluster, with release v0.25.0, is still in progress; wait until it "
@@ -175,6 +175,6 @@ def test_a_release_goes_a_minor_further_only_from_a_finished_change() -> None:
     assert ask(edited({VERSION: "v0.26.0"}, done), done, *made_at("1.35")).allowed
 
 
-def test_a_cluster_for_which_nothing_was_made_may_have_another_release() -> None:
+def test_cluster_without_objects_may_change_release() -> None:
     half = unfinished("v0.25.0")
     assert ask(edited({VERSION: "v0.26.0"}, half), half).allowed

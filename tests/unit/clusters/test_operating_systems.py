@@ -65,7 +65,7 @@ def test_what_an_earlier_release_accepted_goes_on(provider: str) -> None:
 
 
 @pytest.mark.parametrize("provider", MANIFESTS)
-def test_an_update_to_in_place_is_refused_and_others_are_not(provider: str) -> None:
+def test_change_to_in_place_is_refused(provider: str) -> None:
     before, after = asked(provider, "redhat", in_place=False), asked(provider, "redhat")
     others = [*stored(asked(provider, "redhat")), SECRETS[provider](), FORK]
     assert SENTENCE in ask(after[0], before[0], *others).message

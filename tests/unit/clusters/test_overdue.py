@@ -50,7 +50,7 @@ def after(scope: Scope, seconds: float, reason: str = "ScalingUp") -> tuple[str,
 
 
 @pytest.mark.parametrize("reason", LIMITED, ids=lambda one: one.name)
-def test_each_reason_that_outlasts_its_limit_says_since_when_and_what_helps(reason: Prose) -> None:
+def test_lasting_reason_says_since_when_and_what_helps(reason: Prose) -> None:
     assert reason.limit is not None
     limit = reason.limit.seconds
     assert after(waiting(), limit - 10, reason.name) == ("1 of 2 exist", 10)
@@ -62,7 +62,7 @@ def test_each_reason_that_outlasts_its_limit_says_since_when_and_what_helps(reas
 @pytest.mark.parametrize(
     "reason", [one for one in reasons.REASONS if one.remedy is not Remedy.TIME], ids=lambda x: x[0]
 )
-def test_a_reason_that_needs_somebody_says_at_once_what_helps(reason: Prose) -> None:
+def test_reason_for_a_person_says_at_once_what_helps(reason: Prose) -> None:
     assert after(waiting(), 1_000_000, reason.name) == ("1 of 2 exist", None)
 
 
@@ -73,7 +73,7 @@ def at(seconds: float) -> str:
     return condition_list.timestamp(BEGAN + timedelta(seconds=seconds))
 
 
-def test_the_machines_that_hold_it_are_named_with_their_own_times() -> None:
+def test_holding_machines_are_named_with_their_times() -> None:
     scope = waiting(
         machine("old", NOT_READY | {"lastTransitionTime": at(60)}),
         machine("young", NOT_READY | {"lastTransitionTime": at(1000)}),
@@ -87,7 +87,7 @@ def test_the_machines_that_hold_it_are_named_with_their_own_times() -> None:
     assert again == 2800 - 1920
 
 
-def test_a_drain_is_named_after_two_minutes_with_its_own_advice() -> None:
+def test_drain_is_named_after_two_minutes_with_advice() -> None:
     budget = (
         "Drain not completed yet:\n* Pods with eviction failed:\n  * The disruption budget web needs 2: default/web-1"
     )
@@ -101,21 +101,21 @@ def test_a_drain_is_named_after_two_minutes_with_its_own_advice() -> None:
     )
 
 
-def test_a_machine_that_became_ready_is_progress_and_a_new_one_is_none() -> None:
+def test_ready_machine_is_progress_and_a_new_is_not() -> None:
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": at(900)}
     assert after(waiting(machine("a", ready)), 1800) == ("1 of 2 exist", 900)
     new = machine("a", NOT_READY | {"lastTransitionTime": at(1790)}, creationTimestamp=at(1790))
     assert "unchanged since" in after(waiting(new), 1800)[0]
 
 
-def test_a_message_names_three_machines_and_counts_the_others() -> None:
+def test_message_names_three_machines_and_the_number() -> None:
     many = [machine(f"m{one}", NOT_READY | {"lastTransitionTime": at(one)}) for one in range(7)]
     message, _ = after(waiting(*many), 3600)
     assert message.count("is not ready since") == 3
     assert "; and 4 more; `espalier" in message
 
 
-def test_what_another_controller_reports_is_cut_and_its_times_may_be_nonsense() -> None:
+def test_reports_of_other_controllers_are_cut() -> None:
     hostile = {"type": "Ready", "status": "False", "message": "x" * 100_000, "lastTransitionTime": "yesterday"}
     message, _ = after(waiting(machine("m", hostile)), 3600)
     assert len(message) < 1000
@@ -125,7 +125,7 @@ def test_what_another_controller_reports_is_cut_and_its_times_may_be_nonsense() 
     assert "..." in message
 
 
-def test_a_machine_of_the_control_plane_does_not_hold_the_workers() -> None:
+def test_control_plane_machine_does_not_hold_workers() -> None:
     scope = waiting(machine("cp", NOT_READY | {"lastTransitionTime": SINCE}, role="control-plane"))
     assert "unchanged since" in after(scope, 3600)[0]
 

@@ -38,7 +38,7 @@ def test_nothing_is_written_for_a_cluster_in_order() -> None:
     assert changes(made(objects=objects())) == []
 
 
-def test_everything_of_a_new_cluster_is_written_what_is_referred_to_first() -> None:
+def test_new_cluster_is_written_in_order_of_references() -> None:
     kinds = [kind for kind, _ in said(changes(made(objects=[])))]
     assert kinds == [
         "DockerMachineTemplate",
@@ -53,14 +53,14 @@ def test_everything_of_a_new_cluster_is_written_what_is_referred_to_first() -> N
     ]
 
 
-def test_scaling_a_group_writes_its_machine_deployment_alone() -> None:
+def test_scaling_a_group_writes_its_deployment_alone() -> None:
     (change,) = changes(made(objects=objects(), workerNodeGroupConfigurations=MORE_WORKERS))
     assert change.body["spec"]["replicas"] == 4
     assert change.fields == ("spec.replicas",)
     assert str(change) == "changed MachineDeployment eksa-system/garden-md-0"
 
 
-def test_an_upgrade_gives_templates_with_another_image_the_next_name() -> None:
+def test_templates_with_other_image_get_the_next_name() -> None:
     found = changes(made(objects=objects(), kubernetesVersion="1.36"))
     assert said(found) == [
         ("DockerMachineTemplate", "garden-control-plane-2"),
@@ -86,7 +86,7 @@ def test_rollback_lets_coredns_version_go_down_once() -> None:
     assert "annotations" not in again.body["metadata"]
 
 
-def test_a_control_plane_whose_coredns_somebody_else_manages_is_not_annotated() -> None:
+def test_coredns_of_others_is_not_annotated() -> None:
     kept = objects(version="1.36")
     control_plane = next(tree for tree in kept if tree["kind"] == "KubeadmControlPlane")
     control_plane["metadata"].setdefault("annotations", {})[SKIP_COREDNS_ANNOTATION] = "ours"
@@ -95,14 +95,14 @@ def test_a_control_plane_whose_coredns_somebody_else_manages_is_not_annotated() 
     assert SKIP_COREDNS_ANNOTATION not in change.body["metadata"].get("annotations", {})
 
 
-def test_other_taints_of_workers_give_their_config_the_next_name() -> None:
+def test_other_taints_give_a_config_the_next_name() -> None:
     taints = [{"key": "a", "effect": "PreferNoSchedule"}]
     groups = [{"name": "md-0", "count": 2, "taints": taints}]
     found = changes(made(objects=objects(), workerNodeGroupConfigurations=groups))
     assert said(found) == [("KubeadmConfigTemplate", "garden-md-0-2"), ("MachineDeployment", "garden-md-0")]
 
 
-def test_a_field_that_somebody_else_changed_is_brought_back() -> None:
+def test_field_changed_by_others_is_reverted() -> None:
     changed = objects()
     deployment = next(tree for tree in changed if tree["kind"] == "MachineDeployment")
     deployment["spec"]["replicas"] = 9
@@ -118,7 +118,7 @@ def test_fields_of_others_are_left_alone() -> None:
     assert changes(made(objects=changed)) == []
 
 
-def test_a_group_that_is_no_longer_asked_for_is_superfluous() -> None:
+def test_removed_group_is_superfluous() -> None:
     groups = [{"name": "md-0", "count": 2}, {"name": "old", "count": 1}]
     scope = made(objects=objects(workerNodeGroupConfigurations=groups))
     assert scope.render_input is not None
@@ -135,7 +135,7 @@ def test_templates_that_nothing_refers_to_are_unused() -> None:
     assert [removal.object.name for removal in plan.unused_templates(scope.capi_objects)] == ["garden-control-plane-0"]
 
 
-def test_planning_changes_neither_the_render_input_nor_what_is_there() -> None:
+def test_planning_changes_none_of_its_inputs() -> None:
     scope = made(objects=objects(), kubernetesVersion="1.36")
     before = msgspec.json.encode(scope.spec)
     assert changes(scope) == changes(scope)
@@ -158,7 +158,7 @@ def test_field_that_we_own_and_no_longer_want_differs() -> None:
     assert differences(thing(a=1), applied(thing(a=1, b={"c": 2}))) == ["spec.b"]
 
 
-def test_an_object_that_has_lost_all_its_labels_differs_in_them_alone() -> None:
+def test_object_without_labels_differs_in_them_alone() -> None:
     wanted = thing(a=1)
     wanted["metadata"]["labels"] = {"b": "2", "c": "3"}
     live = applied(wanted)
@@ -169,7 +169,7 @@ def test_an_object_that_has_lost_all_its_labels_differs_in_them_alone() -> None:
     assert differences(wanted, live) == ["metadata.labels.c"]
 
 
-def test_items_of_keyed_lists_are_compared_by_their_keys_in_any_order() -> None:
+def test_keyed_lists_are_compared_in_any_order() -> None:
     live = applied(thing(args=[{"name": "b", "value": "2"}, {"name": "a", "value": "1"}, {"name": "c", "value": "x"}]))
     item: Tree = {".": {}, "f:name": {}, "f:value": {}}
     keyed = {f'k:{{"name":"{name}"}}': item for name in ("a", "b")}
@@ -180,7 +180,7 @@ def test_items_of_keyed_lists_are_compared_by_their_keys_in_any_order() -> None:
     assert differences(thing(args=wanted[:1]), live) == ["spec.args"]
 
 
-def test_every_object_can_carry_the_label_by_which_managers_share_out_work() -> None:
+def test_object_can_carry_the_label_of_shares() -> None:
     scope = made(objects=[])
     assert scope.render_input is not None
     shared = msgspec.structs.replace(scope.render_input, watch_filter="blue")
@@ -188,7 +188,7 @@ def test_every_object_can_carry_the_label_by_which_managers_share_out_work() -> 
     assert {object_.metadata.labels.get("cluster.x-k8s.io/watch-filter") for object_ in wanted} == {"blue"}
 
 
-def test_entries_of_others_in_a_map_rendered_empty_are_no_difference() -> None:
+def test_entries_of_others_in_an_empty_map_are_equal() -> None:
     """As a spec into which the infrastructure provider alone writes."""
     wanted: Tree = {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {}}
     live = applied(wanted)

@@ -21,9 +21,7 @@ from espalier.providers.docker.cluster_api import DockerCluster
     ],
     ids=lambda value: value.kind if isinstance(value, Resource) else "",
 )
-def test_a_recreated_object_triggers_a_reconcile_when_it_is_provisioned(
-    resource: Resource, initialization: Tree
-) -> None:
+def test_recreated_object_triggers_once_provisioned(resource: Resource, initialization: Tree) -> None:
     def reported(status: Tree) -> Object:
         metadata = {"name": "garden", "namespace": "eksa-system", "uid": "1", "generation": 1}
         reference = {"apiGroup": "a", "kind": "DockerMachineTemplate", "name": "garden"}

@@ -15,7 +15,7 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 GARDEN, OTHER = Key("team-a", "garden"), Key("team-a", "other")
 
 
-def test_a_cluster_is_tried_ever_later_however_often_that_is_asked_for() -> None:
+def test_cluster_is_tried_ever_later() -> None:
     async def main(simulation: Simulation) -> None:
         rate_limits, tried, again = RateLimits(), list[float](), asyncio.Event()
         began = simulation.clock.now()
@@ -37,7 +37,7 @@ def test_a_cluster_is_tried_ever_later_however_often_that_is_asked_for() -> None
     run(main, epoch=EPOCH, seed=1)
 
 
-def test_one_that_answered_meanwhile_is_not_tried_and_begins_anew() -> None:
+def test_cluster_that_answered_begins_anew() -> None:
     async def main(_simulation: Simulation) -> None:
         rate_limits, tried = RateLimits(), list[Key]()
         rate_limits.subscribe(tried.append)
@@ -53,7 +53,7 @@ def test_one_that_answered_meanwhile_is_not_tried_and_begins_anew() -> None:
     run(main, epoch=EPOCH, seed=1)
 
 
-def test_a_field_that_is_fought_about_rests_ever_longer_and_no_other_does() -> None:
+def test_contested_field_rests_longer_than_others() -> None:
     async def main(simulation: Simulation) -> None:
         rate_limits, tried, again = RateLimits(), list[float](), asyncio.Event()
         loop = asyncio.get_running_loop()

@@ -38,19 +38,19 @@ def test_secrets_are_read_in_namespace_of_system_alone() -> None:
     assert everywhere == []
 
 
-def test_where_copies_of_kubeconfigs_are_requested_secrets_are_written_and_not_read() -> None:
+def test_copies_write_secrets_without_reading_them() -> None:
     """The answer to a patch is the object: to patch is to read."""
     (copies,) = rbac.rights(PROVIDERS).by_owners
     assert copies == Right((SECRET,), ("create", "update"))
 
 
-def test_secrets_are_written_in_the_namespace_of_the_system_alone() -> None:
+def test_secrets_are_written_in_the_system_namespace() -> None:
     """That of the webhooks' certificate, and those of clusters, such as the files of nodes that hold passwords."""
     patched = [right for right in rbac.rights(PROVIDERS).system if SECRET in right.resources and "patch" in right.verbs]
     assert [right.names for right in patched] == [("espalier-webhook-server-cert",), ()]
 
 
-def test_a_provider_asks_for_what_its_clusters_link_and_for_what_these_name() -> None:
+def test_provider_asks_for_linked_and_named_kinds() -> None:
     kinds = {kind.resource for kind in KINDS if kind.resource.group == GROUP}
     watched = rbac.rights(ORCHARD).watched
     (linked,) = (right for right in watched if kinds & set(right.resources) and not right.subresource)
@@ -67,7 +67,7 @@ def test_a_provider_asks_for_what_its_clusters_link_and_for_what_these_name() ->
     assert without_namespace == {Right((OrchardZone.resource,), (*FOLLOW, *APPLY, "delete"))}
 
 
-def test_objects_of_cluster_api_are_touched_in_the_namespace_of_the_system_alone() -> None:
+def test_cluster_api_objects_are_in_system_namespace() -> None:
     """Those of vSphere's failure domains have no namespace."""
     found = {resource for right in rbac.rights(PROVIDERS).everywhere for resource in right.resources}
     groups = {resource.group for resource in found if resource.namespaced}

@@ -44,13 +44,13 @@ def test_grace_begins_when_object_is_missed_and_ends() -> None:
     assert grace.left(awaiting) == GRACE, "it came, and went again"
 
 
-def test_a_kind_that_is_not_installed_does_not_come_with_a_manifest() -> None:
+def test_missing_kind_does_not_come_with_a_manifest() -> None:
     grace = ReferenceGrace(Clock())
     assert grace.left(lacking(missing_kind(DockerCluster.resource))) == 0
     assert grace.left(lacking(ABSENT, missing_kind(DockerCluster.resource))) == 0
 
 
-def test_a_changed_cluster_has_a_grace_for_what_it_refers_to_now() -> None:
+def test_changed_cluster_has_a_grace_for_references() -> None:
     clock = Clock()
     grace, awaiting = ReferenceGrace(clock), lacking(ABSENT)
     grace.left(awaiting)
@@ -61,14 +61,14 @@ def test_a_changed_cluster_has_a_grace_for_what_it_refers_to_now() -> None:
     assert grace.left(msgspec.structs.replace(awaiting, object=as_object(tree))) == GRACE
 
 
-def test_a_cluster_that_is_being_deleted_waits_for_nothing() -> None:
+def test_deleted_cluster_waits_for_nothing() -> None:
     seen = lacking(ABSENT)
     metadata = msgspec.structs.replace(seen.cluster.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
     cluster = msgspec.structs.replace(seen.cluster, metadata=metadata)
     assert ReferenceGrace(Clock()).left(msgspec.structs.replace(seen, cluster=cluster)) == 0
 
 
-def test_a_cluster_that_was_created_again_has_a_grace_of_its_own() -> None:
+def test_recreated_cluster_has_its_own_grace() -> None:
     clock = Clock()
     grace, awaiting = ReferenceGrace(clock), lacking(ABSENT)
     grace.left(awaiting)
@@ -77,7 +77,7 @@ def test_a_cluster_that_was_created_again_has_a_grace_of_its_own() -> None:
     assert grace.left(awaiting) == GRACE
 
 
-def test_another_manager_does_not_take_back_what_was_reported() -> None:
+def test_other_manager_does_not_revert_a_report() -> None:
     seen = lacking(ABSENT)
     status = msgspec.structs.replace(seen.cluster.status, failure_reason=Reason.MISSING_DEPENDENT_OBJECTS)
     cluster = msgspec.structs.replace(seen.cluster, status=status)

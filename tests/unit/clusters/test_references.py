@@ -57,7 +57,7 @@ def machines(kind: str, name: str) -> Tree:
     return {"machineGroupRef": {"kind": kind, "name": name}, "count": 1}
 
 
-def test_each_child_is_linked_once_and_other_kinds_are_none() -> None:
+def test_child_is_linked_once() -> None:
     of_others = machines("VSphereMachineConfig", "a")
     found = linked(
         datacenter(),
@@ -72,7 +72,7 @@ def test_each_child_is_linked_once_and_other_kinds_are_none() -> None:
     assert found.missing == ()
 
 
-def test_a_missing_object_is_reported_with_the_field_that_names_it() -> None:
+def test_missing_object_is_reported_with_its_field() -> None:
     found = linked(workerNodeGroupConfigurations=[machines(MACHINES.kind, "a")])
     absent = "which does not exist"
     assert [": ".join(one[:2]) for one in found.missing] == [
@@ -133,7 +133,7 @@ def test_credentials_go_where_their_secret_permits(
     )
 
 
-def test_keys_and_tokens_of_others_are_not_kept_even_if_named() -> None:
+def test_keys_and_tokens_of_others_are_not_kept() -> None:
     for type_ in ("kubernetes.io/tls", "kubernetes.io/service-account-token"):
         found = linked(datacenter(), secret("credentials", type_, token="rose"))
         assert found.credentials == {"Secret eksa-system/credentials": {}}
@@ -147,7 +147,7 @@ def test_config_maps_are_no_credentials() -> None:
     assert found.credentials.keys() == {"Secret eksa-system/credentials"}
 
 
-def test_without_a_provider_that_reads_data_no_secret_is_read() -> None:
+def test_no_secret_is_read_without_such_a_provider() -> None:
     caches = Caches(Client(NoServer()))
     LinkedObjects(caches, {DOCKER.links.datacenter.kind: DOCKER})
     assert [cache.source.resource.kind for cache in caches.all] == [
@@ -157,7 +157,7 @@ def test_without_a_provider_that_reads_data_no_secret_is_read() -> None:
     ]
 
 
-def test_a_dry_run_says_what_is_missing_of_which_something_would_be_made() -> None:
+def test_dry_run_tells_what_is_missing() -> None:
     cluster, _ = example(datacenterRef={"kind": DATACENTER.kind, "name": "garden"})
     found = observer(cluster, providers=ORCHARD).scope(GARDEN)
     assert found is not None

@@ -69,7 +69,7 @@ def test_what_was_invalid_before_lets_others_change() -> None:
     assert asked(MUTATE_CLUSTER, new, old)["allowed"]
 
 
-def test_a_refused_change_is_forbidden_and_a_new_cluster_invalid() -> None:
+def test_refused_change_is_403_and_a_new_cluster_422() -> None:
     wrong = edited({SPEC + "kubernetesVersion": "1.99"})
     assert refusal(asked(VALIDATE_CLUSTER, wrong, garden())) == (403, "Forbidden")
     assert refusal(asked(VALIDATE_CLUSTER, wrong)) == (422, "Invalid")

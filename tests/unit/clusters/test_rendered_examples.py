@@ -34,7 +34,7 @@ def test_example_becomes_these_objects_of_cluster_api() -> None:
     compare_with_golden("docker", text_of(msgspec.to_builtins(object_) for object_ in rendered("docker.yaml")))
 
 
-def test_everything_that_can_be_asked_for_of_docker_becomes_these() -> None:
+def test_options_of_docker_render_to_these_objects() -> None:
     objects = rendered("docker.yaml", **EVERYTHING)
     compare_with_golden("docker-everything", text_of(msgspec.to_builtins(object_) for object_ in objects))
 

@@ -42,7 +42,7 @@ def test_fields_of_a_network_that_is_absent_are_absent() -> None:
 
 
 @pytest.mark.parametrize(("manifest", "refused"), [("docker.yaml", True), ("tinkerbell.yaml", False)])
-def test_only_some_providers_make_clusters_without_workers(manifest: str, refused: bool) -> None:
+def test_some_providers_make_clusters_without_workers(manifest: str, refused: bool) -> None:
     found = content.violations(cluster(manifest, workerNodeGroupConfigurations=[]), PROVIDERS)
     assert ("spec.workerNodeGroupConfigurations" in fields(found)) is refused
 
@@ -101,14 +101,14 @@ def test_a_release_that_is_none_is_ahead_of_nobody(version: str) -> None:
     assert list(releases.managed(cluster(), cluster(eksaVersion=version), managed)) == []
 
 
-def test_fields_that_are_left_to_defaults_are_warned_of() -> None:
+def test_fields_left_to_defaults_give_a_warning() -> None:
     config = as_object({"kind": "K", "metadata": {"name": "cp"}, "spec": {"memory": 0, "disk": None}})
     found = list(warnings._defaults(config, {"memory": "8 GiB", "disk": "25 GiB", "cpus": "2"}))
     assert found == ["K cp: spec: not set, so the defaults of EKS Anywhere apply: disk (25 GiB), cpus (2)"]
     assert list(warnings._defaults(config, {"memory": "8 GiB"})) == []
 
 
-def test_lists_of_another_length_or_form_differ_as_a_whole() -> None:
+def test_lists_of_other_length_differ_completely() -> None:
     """An index would name another item than the one that was added."""
     assert [one for one, *_ in field_differences("a", [1, 2], [1, 3])] == ["a[1]"]
     assert [one for one, *_ in field_differences("a", [1, 2], [1, 2, 3])] == ["a"]

@@ -44,7 +44,7 @@ def ready_of(scope: Scope) -> tuple[str, str]:
     return found.reason, found.message
 
 
-def test_nothing_that_would_replace_machines_is_written_before_cluster_api_asks() -> None:
+def test_replacing_changes_wait_for_the_hooks() -> None:
     found = obstacle(cluster(asked()))
     assert found is not None
     assert found.reason == Reason.RUNTIME_HOOKS_NOT_DISCOVERED
@@ -52,7 +52,7 @@ def test_nothing_that_would_replace_machines_is_written_before_cluster_api_asks(
     assert obstacle(cluster(asked(), version="1.35")) is None, "nothing is replaced"
 
 
-def test_a_small_control_plane_is_refused_or_replaced_as_the_fallback_says() -> None:
+def test_small_control_plane_follows_the_fallback() -> None:
     found = obstacle(cluster(asked(1), DISCOVERED))
     assert found is not None
     assert found.reason == Reason.TOO_FEW_MACHINES_FOR_HOOKS
@@ -65,7 +65,7 @@ def test_a_small_control_plane_is_refused_or_replaced_as_the_fallback_says() -> 
     )
 
 
-def test_upgrades_begun_by_annotations_end_by_annotations() -> None:
+def test_upgrades_by_annotations_end_by_annotations() -> None:
     spec = asked()
     live = objects(**spec)
     marks = {"controlplane.clusters.x-k8s.io/in-place-upgrade-needed": "true"}
@@ -85,7 +85,7 @@ def test_upgrades_begun_by_annotations_end_by_annotations() -> None:
 
 
 @pytest.mark.parametrize("observed", [0, 1])
-def test_only_a_refusal_of_the_present_generation_is_reported(observed: int) -> None:
+def test_refusal_of_the_present_generation_is_reported(observed: int) -> None:
     said = {IN_PLACE_REFUSED: refusal(1, "files of it can't be changed in place")}
     outdated: Tree = {"upToDateReplicas": 0, "observedGeneration": observed}
     assert ready_of(cluster(asked(), annotations=said, **outdated)) == (
@@ -105,7 +105,7 @@ def test_with_the_fallback_a_refusal_is_a_rollout() -> None:
     assert ready_of(scope)[0] == Reason.ROLLING_UPGRADE_IN_PROGRESS
 
 
-def test_progress_by_hooks_has_counts_and_nodes_with_failed_ones_first() -> None:
+def test_progress_lists_failed_nodes_first() -> None:
     upgrades = [
         {
             "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",
@@ -138,13 +138,13 @@ def test_progress_by_hooks_has_counts_and_nodes_with_failed_ones_first() -> None
     )
 
 
-def test_the_front_end_of_a_manager_is_derived_from_its_objects() -> None:
+def test_front_end_is_derived_from_objects() -> None:
     assert chosen(map(as_object, objects(**asked(), front_end=HOOKS))) is FrontEnd.HOOKS
     assert chosen(map(as_object, objects(**asked()))) is FrontEnd.ANNOTATIONS
 
 
 @pytest.mark.parametrize(("before", "now"), [(HOOKS, FrontEnd.ANNOTATIONS), (FrontEnd.ANNOTATIONS, HOOKS)])
-def test_a_manager_that_upgrades_by_another_way_now_finds_no_drift(before: FrontEnd, now: FrontEnd) -> None:
+def test_change_of_the_front_end_is_no_drift(before: FrontEnd, now: FrontEnd) -> None:
     spec = asked()
     scope = made(objects=objects(**spec, front_end=before), front_end=now, **spec)
     assert scope.render_input is not None

@@ -38,16 +38,14 @@ def noting(annotation: str, value: str) -> Tree:
     ],
     ids=["again", "its objects are there", "from another management cluster", "the same", "never made"],
 )
-def test_a_cluster_is_recreated_when_its_status_describes_one_of_which_nothing_is_left(
-    noted: str, is_made: bool, again: bool
-) -> None:
+def test_cluster_is_recreated_when_nothing_is_left(noted: str, is_made: bool, again: bool) -> None:
     cluster = noting(metadata_keys.IDENTITY_ANNOTATION, noted)
     found = scope(cluster, datacenter(), *(objects() if is_made else ()))
     assert found.identity == IDENTITY
     assert found.is_made_again is again
 
 
-def test_while_the_management_cluster_is_not_known_no_cluster_is_made_again() -> None:
+def test_unknown_manager_recreates_no_cluster() -> None:
     marker = {"name": "management-cluster", "namespace": "eksa-system", "resourceVersion": "1", "uid": "m"}
     nobody = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": marker, "data": {}}
     found = scope(noting(metadata_keys.IDENTITY_ANNOTATION, "/before"), datacenter(), nobody)
@@ -55,7 +53,7 @@ def test_while_the_management_cluster_is_not_known_no_cluster_is_made_again() ->
     assert not found.is_made_again
 
 
-def test_only_the_record_that_is_named_is_the_management_cluster() -> None:
+def test_named_record_alone_manages() -> None:
     second: dict[str, Any] = laptop()
     second["metadata"] |= {"namespace": "team-a", "uid": "second"}
     seen = observer(*example(), second, naming_laptop(), datacenter())
@@ -76,7 +74,7 @@ def naming_laptop() -> Tree:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
-def test_a_release_was_replaced_for_clusters_that_were_made_of_it_and_its_record_stays() -> None:
+def test_replaced_release_is_known_to_its_clusters() -> None:
     there = scope(*example(), datacenter()).release_content
     assert any(name.startswith("Bundles/") for name in there)
     others = dict.fromkeys(there, "0" * 20)
@@ -92,7 +90,7 @@ def test_a_release_was_replaced_for_clusters_that_were_made_of_it_and_its_record
         assert found.release_record == ("" if expected else release_content.record(there))
 
 
-def test_without_a_render_input_nothing_is_recorded_of_a_release() -> None:
+def test_missing_render_input_records_no_release() -> None:
     found = scope(*example(kubernetesVersion="1.99"), datacenter())
     assert found.render_input is None
     assert found.release_content
@@ -141,7 +139,7 @@ def test_linked_object_is_kept_for_clusters_that_stay(others: list[Tree], stays:
     ],
     ids=["reconciled", "the Cluster is another", "a linked object is another", "nothing was made"],
 )
-def test_a_cluster_without_a_content_hash_is_settled_when_its_generations_say_so(
+def test_hashless_cluster_is_settled_by_generations(
     generations: tuple[int, int], is_made: bool, expected: Gate
 ) -> None:
     cluster = example()[0]
@@ -149,7 +147,7 @@ def test_a_cluster_without_a_content_hash_is_settled_when_its_generations_say_so
     assert scope(cluster, datacenter(), *(objects() if is_made else ())).gate is expected
 
 
-def test_a_linked_object_is_not_kept_for_the_cluster_that_goes_though_one_cache_is_behind() -> None:
+def test_linked_object_is_not_kept_for_leaving_cluster() -> None:
     going, linked = example()[0], datacenter()
     reference = {"apiVersion": "v", "kind": "Cluster", "name": "garden", "uid": going["metadata"]["uid"]}
     linked["metadata"]["ownerReferences"] = [reference]
@@ -158,7 +156,7 @@ def test_a_linked_object_is_not_kept_for_the_cluster_that_goes_though_one_cache_
     assert seen.shared_links_of(as_object(going)) == []
 
 
-def test_cluster_apis_objects_for_the_cluster_are_its_own_without_labels_as_well() -> None:
+def test_unlabelled_objects_of_a_cluster_are_its_own() -> None:
     found = scope(*example(), datacenter(), *objects())
     owner = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "garden", "uid": "uid-Cluster-garden"}
     metadata = {"name": "x", "namespace": "eksa-system", "ownerReferences": [owner]}
@@ -170,7 +168,7 @@ def test_cluster_apis_objects_for_the_cluster_are_its_own_without_labels_as_well
     )
 
 
-def test_a_kubeconfig_without_labels_is_not_that_of_a_cluster_without_labels() -> None:
+def test_unlabelled_kubeconfig_needs_a_label() -> None:
     for labels, expected in (({}, None), (names.labels(GARDEN), b"apiVersion: v1\nkind: Config\n")):
         cluster, secret = next(one for one in objects() if one["kind"] == "Cluster"), kubeconfig()
         cluster["metadata"]["labels"] = labels
@@ -181,7 +179,7 @@ def test_a_kubeconfig_without_labels_is_not_that_of_a_cluster_without_labels() -
         assert capi_objects.kubeconfig == expected
 
 
-def test_only_the_secret_of_a_clusters_name_is_its_kubeconfig() -> None:
+def test_kubeconfig_is_the_secret_of_the_clusters_name() -> None:
     ca = kubeconfig()
     ca["metadata"]["name"] = "garden-ca"
     assert ClusterAPIObjects(secrets=(as_object(ca),)).kubeconfig_secret is None

@@ -167,7 +167,7 @@ def test_no_status_quotes_what_is_secret() -> None:
     assert [one for one in planted.secret if one in text and one != planted.in_a_file] == []
 
 
-def test_neither_a_condition_nor_an_event_quotes_what_an_api_server_quoted() -> None:
+def test_conditions_and_events_quote_no_api_server() -> None:
     planted = Planted()
     tree = planted.cluster(next(one for one in example() if one["kind"] == "Cluster"))
     canary = tree["spec"]["controlPlaneConfiguration"]["apiServerExtraArgs"]["oidc-client-secret"]
@@ -191,7 +191,7 @@ def test_neither_a_condition_nor_an_event_quotes_what_an_api_server_quoted() -> 
     assert canary not in without_secrets[0]
 
 
-def test_an_invalid_stored_cluster_is_reported_without_secrets() -> None:
+def test_invalid_stored_cluster_reveals_no_secrets() -> None:
     planted = Planted()
     tree = planted.cluster(next(one for one in example() if one["kind"] == "Cluster"))
     tree["spec"]["licenseToken"] = [planted.secret[0]]

@@ -62,7 +62,7 @@ def test_each_edit_begins_the_settle_time_anew(settling: Settling) -> None:
     assert waits(settling, "b", 18) is None, "what was taken back is still in progress"
 
 
-def test_a_manager_that_has_just_started_takes_any_change_for_new(settling: Settling) -> None:
+def test_started_manager_takes_any_change_for_new(settling: Settling) -> None:
     assert waits(settling, "a", 1000) == SECONDS
     assert waits(settling, "a", 1003) is None
 
@@ -74,7 +74,7 @@ def test_a_deleted_cluster_is_forgotten(settling: Settling) -> None:
     assert waits(settling, "a", 4) == SECONDS
 
 
-def test_a_cluster_that_is_edited_all_the_time_is_changed_in_the_end(settling: Settling) -> None:
+def test_constantly_edited_cluster_changes_in_the_end(settling: Settling) -> None:
     now = 100.0
     assert waits(settling, DONE, now) is None
     now += 2 * settling.longest  # time without a change counts for nothing
@@ -82,7 +82,7 @@ def test_a_cluster_that_is_edited_all_the_time_is_changed_in_the_end(settling: S
     assert waits(settling, "a", now + settling.longest) is None
 
 
-def test_an_edit_right_after_a_pause_waits_as_long_as_any_other(settling: Settling) -> None:
+def test_edit_after_a_pause_waits_as_any_other(settling: Settling) -> None:
     assert waits(settling, DONE, 0) is None
     assert waits(settling, "a", 1, paused=True) is None
     assert waits(settling, "b", 2 * settling.longest, paused=True) is None
@@ -116,7 +116,7 @@ JUST_BEFORE, LONG_BEFORE = "2025-12-31T23:59:58Z", "2025-12-31T23:59:50Z"
     ],
     ids=["created together", "edited since", "beside an older object", "already made"],
 )
-def test_a_new_cluster_waits_unless_all_of_it_was_created_together(
+def test_new_cluster_waits_unless_created_together(
     settling: Settling, generation: int, linked_since: str, is_made: bool, wait: float | None
 ) -> None:
     tree, linked = example()[0], datacenter()
@@ -132,7 +132,7 @@ def test_zero_switches_it_off() -> None:
     assert waits(Settling(0), "a", 0) is None
 
 
-def test_a_manager_without_isolation_does_not_wait_where_nothing_was_changed(settling: Settling) -> None:
+def test_manager_without_isolation_does_not_wait(settling: Settling) -> None:
     assert settling.judge(scope(DONE, isolation=Isolation.OFF), 0) is None
 
 

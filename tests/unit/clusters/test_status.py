@@ -47,7 +47,7 @@ def condition(status: ClusterStatus, type_: str) -> Condition:
 
 
 @pytest.mark.demand("L36")
-def test_before_anything_was_made_everything_is_waited_for() -> None:
+def test_everything_is_waited_for_at_first() -> None:
     status = report(scope(*example()))
     assert status.phase == "Pending"
     assert said(status) == {
@@ -62,7 +62,7 @@ def test_before_anything_was_made_everything_is_waited_for() -> None:
 
 
 @pytest.mark.demand("L32", "I11", "I12", "I26")
-def test_a_cluster_is_ready_when_all_of_it_is_and_the_generations_are_written_then() -> None:
+def test_ready_cluster_has_its_generations_written() -> None:
     status = report(made(objects=objects()), Done())
     assert {type_ for type_, value in said(status).items() if value != "True"} == {"Synced"}
     assert (status.phase, status.ready, status.spec_valid) == ("Running", True, True)
@@ -101,7 +101,7 @@ def test_a_cluster_is_ready_when_all_of_it_is_and_the_generations_are_written_th
         ),
     ],
 )
-def test_the_control_plane_is_not_ready_and_says_why_in_numbers(control_plane: Tree, reason: str, message: str) -> None:
+def test_unready_control_plane_says_why_in_numbers(control_plane: Tree, reason: str, message: str) -> None:
     status = report(made(objects=objects(control_plane=control_plane), status=settled()), Done())
     found = condition(status, "ControlPlaneReady")
     assert (found.status, found.reason) == ("False", reason)
@@ -190,20 +190,20 @@ PAUSE: Tree = {"annotations": {"cluster.x-k8s.io/paused": ""}}
         ("MachineDeployment", PAUSE, "MachineDeployment eksa-system/garden-md-0 is paused"),
     ],
 )
-def test_a_pause_by_somebody_in_cluster_api_is_named_with_the_remedy(kind: str, how: Tree, remedy: str) -> None:
+def test_foreign_pause_is_named_with_the_remedy(kind: str, how: Tree, remedy: str) -> None:
     status = report(made(objects=paused_by_somebody(kind, how)))
     assert (condition(status, "Ready").reason, status.failure_reason) == ("ClusterAPIPaused", "ClusterAPIPaused")
     assert remedy in condition(status, "WorkersReady").message
 
 
-def test_a_pause_for_an_upgrade_in_place_is_not_taken_for_somebody_elses() -> None:
+def test_own_pause_is_not_taken_for_a_foreign() -> None:
     how = {"annotations": {"cluster.x-k8s.io/paused": "", IN_PLACE_CONTROL_PLANE: "true"}}
     status = report(made(objects=paused_by_somebody("KubeadmControlPlane", how)))
     assert status.failure_reason is None
 
 
 @pytest.mark.demand("U56")
-def test_a_paused_cluster_says_which_workers_have_an_earlier_version() -> None:
+def test_paused_cluster_tells_outdated_workers() -> None:
     half = objects(version="1.36")
     earlier = next(tree for tree in half if tree["kind"] == "MachineDeployment")
     earlier["spec"]["template"]["spec"]["version"] = "v1.35.4-eks-1-35-1"
@@ -213,7 +213,7 @@ def test_a_paused_cluster_says_which_workers_have_an_earlier_version() -> None:
     assert said_of_it == "3 nodes are ready, Kubernetes v1.36.3-eks-1-36-1, workers v1.35.4-eks-1-35-1"
 
 
-def test_workers_are_not_up_to_date_because_a_deployment_has_not_counted_anew() -> None:
+def test_uncounted_deployment_is_not_up_to_date() -> None:
     """Its counters come from its sets, which speak of the template before until they are reconciled."""
     made_objects = objects()
     deployment = next(tree for tree in made_objects if tree["kind"] == "MachineDeployment")
@@ -239,9 +239,7 @@ TAINTED: Tree = {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule
         ({}, IN_PLACE_OR_ELSE | TAINTED, "RollingUpgradeInProgress", "worker machines are being replaced: 0 of 4"),
     ],
 )
-def test_workers_to_be_replaced_are_named_while_they_wait_for_the_control_plane(
-    first: Tree, second: Tree, reason: str, message: str
-) -> None:
+def test_waiting_workers_are_named(first: Tree, second: Tree, reason: str, message: str) -> None:
     """One group that is replaced says nothing of another; nor a strategy, where a fallback takes its place."""
     groups: list[Tree] = [{"name": "one", "count": 2} | first, {"name": "two", "count": 2} | second]
     before = [{name: value for name, value in group.items() if name != "taints"} for group in groups]
@@ -253,7 +251,7 @@ def test_workers_to_be_replaced_are_named_while_they_wait_for_the_control_plane(
     assert message in found.message
 
 
-def test_workers_that_get_other_flags_after_the_control_plane_are_not_said_to_be_ready() -> None:
+def test_workers_with_late_flags_are_not_ready() -> None:
     """Another release changes flags and files of machines without another version of Kubernetes."""
     before = [{"name": "one", "count": 2} | IN_PLACE, {"name": "two", "count": 2}]
     after = [before[0] | {"kubeletConfiguration": {"maxPods": 44}}, before[1]]
@@ -264,7 +262,7 @@ def test_workers_that_get_other_flags_after_the_control_plane_are_not_said_to_be
     assert told == "2 worker machines are upgraded in place after the control plane"
 
 
-def test_workers_that_are_replaced_after_the_control_plane_are_not_said_to_be_ready() -> None:
+def test_workers_replaced_later_are_not_ready() -> None:
     """Their version stays; what their template will have is not written yet."""
     stood = objects(workerNodeGroupConfigurations=[{"name": "one", "count": 2}, {"name": "two", "count": 2}])
     groups: list[Tree] = [{"name": "one", "count": 2} | TAINTED, {"name": "two", "count": 2}]
@@ -275,7 +273,7 @@ def test_workers_that_are_replaced_after_the_control_plane_are_not_said_to_be_re
     assert said(report(made(objects=written, workerNodeGroupConfigurations=groups)))["WorkersReady"] == "True"
 
 
-def test_workers_that_cluster_api_replaces_are_not_said_to_be_upgraded_in_place() -> None:
+def test_replaced_workers_are_not_called_in_place() -> None:
     """The fallback has them replaced, whatever the strategy of their group is: nothing is pending any more."""
     groups = [{"name": "md-0", "count": 2} | IN_PLACE_OR_ELSE | TAINTED]
     stood = objects(workers={"upToDateReplicas": 1}, workerNodeGroupConfigurations=groups)
@@ -283,7 +281,7 @@ def test_workers_that_cluster_api_replaces_are_not_said_to_be_upgraded_in_place(
     assert said(status)["WorkersReady"] == "False/RollingUpgradeInProgress"
 
 
-def test_nothing_is_said_of_workers_before_the_set_of_their_present_template_was_seen() -> None:
+def test_unseen_machine_set_says_nothing_of_workers() -> None:
     """The deployment has counted, and its counts are those of the template before."""
     unseen = [tree for tree in objects() if tree["kind"] != "MachineSet"]
     assert said(report(made(objects=unseen)))["WorkersReady"] == "False/OutdatedInformation"
@@ -306,7 +304,7 @@ def machine_set(deployment: Tree, **machine: object) -> Tree:
 
 
 @pytest.mark.demand("L34")
-def test_a_cluster_of_which_only_the_pod_network_is_missing_is_not_ready() -> None:
+def test_cluster_without_its_network_is_not_ready() -> None:
     without = objects()
     next(tree for tree in without if tree["kind"] == "Cluster")["metadata"]["annotations"] = {}
     status = report(made(objects=without))
@@ -315,13 +313,13 @@ def test_a_cluster_of_which_only_the_pod_network_is_missing_is_not_ready() -> No
     assert (status.ready, condition(status, "Ready").reason) == (False, "DefaultCNIInstallationInProgress")
 
 
-def test_machines_of_a_group_that_is_no_longer_asked_for_count_as_too_many() -> None:
+def test_machines_of_a_removed_group_are_too_many() -> None:
     groups = [{"name": "md-0", "count": 2}, {"name": "old", "count": 1}]
     status = report(made(objects=objects(workerNodeGroupConfigurations=groups)))
     assert condition(status, "WorkersReady").message == "scaling down worker machines: 3 exist, 2 stay"
 
 
-def test_an_upgrade_that_has_just_been_asked_for_is_not_yet_ready_anywhere() -> None:
+def test_fresh_upgrade_is_ready_nowhere() -> None:
     """Everything that is there is ready, but it is not what is asked for: nobody may read True."""
     status = report(made(objects=objects(version="1.35"), kubernetesVersion="1.36"))
     assert said(status)["ControlPlaneReady"] == "False/OutdatedInformation"
@@ -329,7 +327,7 @@ def test_an_upgrade_that_has_just_been_asked_for_is_not_yet_ready_anywhere() -> 
     assert condition(status, "WorkersReady").message.endswith("0 of 2 are up to date, 2 not")
 
 
-def test_a_change_of_a_cluster_that_was_made_before_is_an_upgrade() -> None:
+def test_change_of_an_existing_cluster_is_an_upgrade() -> None:
     known = settled(observedGeneration=7)
     assert report(made(objects=objects(), status=known)).phase == "Upgrading"
     assert report(made(objects=objects(), status={})).phase == "Creating"
@@ -426,12 +424,12 @@ def test_a_change_is_not_judged_before_it_has_settled() -> None:
 
 
 @pytest.mark.demand("L34")
-def test_a_settled_cluster_whose_node_is_lost_runs_and_is_not_ready() -> None:
+def test_settled_cluster_with_a_lost_node_is_not_ready() -> None:
     status = report(made(objects=objects(workers={"readyReplicas": 1}), status=settled()), Done())
     assert (status.phase, status.ready, status.observed_generation) == ("Running", False, 1)
 
 
-def test_a_paused_cluster_keeps_its_generations_and_reports_its_state() -> None:
+def test_paused_cluster_reports_its_state() -> None:
     pause = {PAUSED_ANNOTATION: "true"}
     old = settled(observedGeneration=7)
     status = report(made(objects=objects(workers={"readyReplicas": 1}), status=old, annotations=pause), Done())
@@ -476,7 +474,7 @@ def test_record_of_management_cluster_is_calm_and_true() -> None:
 
 
 @pytest.mark.demand("L37")
-def test_a_cluster_that_is_being_deleted_says_what_is_waited_for() -> None:
+def test_deleted_cluster_tells_what_is_awaited() -> None:
     tree = example()[0]
     tree["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     status = report(scope(tree, *objects()), Wait("Deleting", "waiting for 2 worker machines to be deleted"))
@@ -489,7 +487,7 @@ def test_a_cluster_that_is_being_deleted_says_what_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize(("begun", "expected"), [(True, "False/Deleting"), (False, "True")])
-def test_parts_are_deleted_once_cluster_api_deletes_them(begun: bool, expected: str) -> None:
+def test_parts_are_deleted_once_cluster_api_deletes(begun: bool, expected: str) -> None:
     tree, there = example()[0], objects()
     tree["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     for one in there:
@@ -513,7 +511,7 @@ def test_times_of_transitions_move_only_with_status() -> None:
     assert condition(worse, "ControlPlaneReady").last_transition_time == "2026-01-01T00:00:00Z"
 
 
-def test_a_status_that_an_older_manager_wrote_is_written_anew() -> None:
+def test_status_of_an_older_manager_is_rewritten() -> None:
     tree = example()[0]
     tree["status"] = {"conditions": [{"type": "Ready", "status": "True"}], "reconciledGeneration": 1}
     status = report(scope(tree))
@@ -531,7 +529,7 @@ def _tree(one: Condition) -> dict[str, Any]:
     }
 
 
-def test_another_plugin_than_was_installed_is_refused_whoever_let_it_through() -> None:
+def test_other_network_plugin_is_always_refused() -> None:
     network = {**example()[0]["spec"]["clusterNetwork"], "cniConfig": {"cilium": {}}}
     found = problem(made(objects=objects(), clusterNetwork=network))
     assert found is not None
@@ -551,7 +549,7 @@ def test_a_reason_under_its_earlier_name_is_not_kept() -> None:
 
 
 @pytest.mark.parametrize("mark", ["settled", gate.OPENED])
-def test_nothing_is_said_to_be_made_while_a_linked_object_is_missing(mark: str) -> None:
+def test_missing_linked_object_claims_no_creation(mark: str) -> None:
     """Of a settled cluster nothing was asked for; of one that was being changed nothing goes on."""
     annotations = {metadata_keys.GATE_ANNOTATION: mark}
     trees = [*example(), *objects()]
@@ -578,7 +576,7 @@ def test_a_lost_cni_is_said_until_it_is_compared_again() -> None:
     assert said(report(without_layers, Done()))["DefaultCNIConfigured"] == "True"
 
 
-def test_machines_are_held_for_an_upgrade_in_place_before_it_begins_and_after_it_is_done() -> None:
+def test_machines_are_held_around_an_in_place_upgrade() -> None:
     found = objects()
     plane = next(tree for tree in found if tree["kind"] == "KubeadmControlPlane")
     plane["metadata"]["annotations"] = {IN_PLACE_CONTROL_PLANE: "true"}

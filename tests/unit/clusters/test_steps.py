@@ -56,9 +56,7 @@ class Secrets(Server):
     ],
     ids=["nobody's", "another's", "meant for it", "its cluster is there"],
 )
-def test_keys_that_are_left_over_stop_a_cluster_that_is_not_made_yet(
-    name: str, labels: Tree, is_made: bool, stops: bool
-) -> None:
+def test_leftover_keys_stop_a_cluster_before_creation(name: str, labels: Tree, is_made: bool, stops: bool) -> None:
     async def main() -> None:
         server = Secrets(name, labels)
         p = Environment(server, Workload(), Expiry()).begin(*example(), datacenter(), *(objects() if is_made else ()))
@@ -97,7 +95,7 @@ CHECKS = ["garden-kcp-unhealthy", "garden-md-0-worker-unhealthy"]
     ids=["nodes can be ready", "none is ready yet", "no CNI", "neither", "they are there, and are changed"],
 )
 @pytest.mark.parametrize(("act", "name"), [(make_control_plane, CHECKS[0]), (make_workers, CHECKS[1])])
-def test_health_checks_are_made_when_nodes_can_be_ready_and_kept_as_they_should_be(
+def test_health_checks_come_when_nodes_can_be_ready(
     act: Any, name: str, mark: str, ready: int, there: bool, due: bool
 ) -> None:
     """Else they replace all machines."""
@@ -124,7 +122,7 @@ def owners_after(act: Any, *trees: Tree) -> list[list[str]]:
     return [[one["uid"] for one in body["metadata"]["ownerReferences"]] for body in written]
 
 
-def test_linked_objects_are_owned_unless_the_management_cluster_links_them() -> None:
+def test_linked_objects_are_owned_unless_of_the_record() -> None:
     uid = example()[0]["metadata"]["uid"]
     assert owners_after(own_children, *example(), datacenter()) == [[uid]]
     record = laptop()
@@ -137,7 +135,7 @@ def test_linked_objects_are_owned_unless_the_management_cluster_links_them() -> 
     assert owners_after(own_children, *example(), datacenter(), nobody) == [], "whose it is is not known"
 
 
-def test_objects_linked_by_another_cluster_are_left_to_it() -> None:
+def test_objects_of_another_cluster_are_left_to_it() -> None:
     cluster, beside = example()[0], example()[0]
     cluster["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     beside["metadata"] |= {"name": "beside", "uid": "other"}
@@ -160,7 +158,7 @@ class Answering(Server):
         return Response(200, json.dumps(self._cluster | {"metadata": metadata}).encode())
 
 
-def test_a_gate_that_was_opened_closes_upon_the_former_content() -> None:
+def test_opened_gate_closes_on_the_former_content() -> None:
     """The reconcile's own write counts, not what it read."""
 
     async def main() -> None:
@@ -193,7 +191,7 @@ def test_a_cluster_is_held_once(there: list[str]) -> None:
     asyncio.run(main())
 
 
-def test_where_no_cni_is_asked_for_health_checks_wait_for_none() -> None:
+def test_health_checks_without_a_cni_do_not_wait() -> None:
     made = [one for one in objects() if one["kind"] != "MachineHealthCheck"]
     for tree in made:
         if tree["kind"] == "Cluster":
@@ -211,7 +209,7 @@ def test_where_no_cni_is_asked_for_health_checks_wait_for_none() -> None:
     ],
     ids=["a Secret", "an object that rules are about"],
 )
-def test_a_cluster_that_waits_says_what_is_wrong_with_it_anyway(missing: Missing, reason: str) -> None:
+def test_waiting_cluster_still_tells_what_is_wrong(missing: Missing, reason: str) -> None:
     """Whoever made the Secret would only learn then that the Cluster has to be changed."""
     wrong = scope(*example(controlPlaneConfiguration={"count": 2}), laptop())
     found = find_children(msgspec.structs.replace(wrong, missing=(missing,)))

@@ -15,7 +15,7 @@ CLUSTER = (
 
 
 @pytest.mark.parametrize("levels", [200, 900, 5_000])
-def test_a_cluster_that_is_nested_too_deeply_is_no_cluster(levels: int) -> None:
+def test_too_deep_cluster_is_no_cluster(levels: int) -> None:
     deep = b'{"a":' * levels + b"1" + b"}" * levels
     with pytest.raises(msgspec.ValidationError, match="levels deep"):
         read(Object(CLUSTER % deep))

@@ -48,7 +48,7 @@ def test_a_new_cluster_names_a_release_and_no_bundles() -> None:
     assert "remove spec.bundlesRef" in refused(ask(edited({BUNDLES: REFERENCE})))["spec.bundlesRef"]
 
 
-def test_an_existing_cluster_goes_on_with_the_bundles_that_it_has() -> None:
+def test_existing_cluster_keeps_its_bundles() -> None:
     old = edited({VERSION: None, BUNDLES: REFERENCE})
     response = ask(edited({GROUP + "count": 5}, old), old)
     assert response.allowed, response.message
@@ -78,7 +78,7 @@ def test_fields_of_the_release_change_in_one_way_only(
     assert sentence in blamed.get(field, ""), blamed
 
 
-def test_bundles_are_exchanged_for_a_release_in_one_write() -> None:
+def test_bundles_are_replaced_by_a_release_at_once() -> None:
     old = edited({VERSION: None, BUNDLES: REFERENCE})
     response = ask(edited({VERSION: "v0.26.0", BUNDLES: None}, old), old)
     assert response.allowed, response.message
@@ -111,9 +111,7 @@ def test_a_release_of_ones_own_can_be_used() -> None:
         (None, "v0.24.2", "", ""),
     ],
 )
-def test_a_cluster_is_at_most_two_minors_behind_its_management_cluster_and_never_ahead(
-    management: str | None, version: str, refusal: str, warning: str
-) -> None:
+def test_cluster_is_two_minors_behind_at_most(management: str | None, version: str, refusal: str, warning: str) -> None:
     response = ask(under_hub(version), None, hub(management))
     assert response.allowed == (not refusal)
     assert refusal in response.message
@@ -129,7 +127,7 @@ def test_releases_are_upgraded_one_minor_at_a_time(before: str, after: str, sent
     assert bool(blamed) == bool(sentence), blamed
 
 
-def test_a_cluster_can_go_back_from_a_release_that_can_not_be_used() -> None:
+def test_cluster_can_leave_an_unusable_release() -> None:
     old = edited({VERSION: "v0.26.0", "status": {"failureReason": "EksaVersionInvalid"}})
     assert ask(edited({VERSION: "v0.25.1"}, old), old).allowed
 
@@ -149,7 +147,7 @@ def test_a_version_that_stays_is_not_judged_again() -> None:
     assert ask(edited({GROUP + "count": 4, KUBERNETES: "1.35"}, old), old, hub()).allowed
 
 
-def test_a_management_cluster_does_not_leave_those_behind_that_it_manages() -> None:
+def test_management_cluster_leaves_none_behind() -> None:
     others = (
         hub(),
         under_hub("v0.24.2", "late"),
@@ -186,7 +184,7 @@ def default(new: Tree, *others: Tree, operation: Any = "CREATE") -> str | None:
 
 
 @pytest.mark.demand("V10", "V16")
-def test_only_a_new_cluster_gets_the_release_of_its_management_cluster() -> None:
+def test_new_cluster_alone_gets_the_managers_release() -> None:
     bare = under_hub(None)
     assert default(bare, hub("v0.25.1")) == "v0.25.1"
     assert default(bare, hub("v0.25.1"), operation="UPDATE") is None
@@ -194,7 +192,7 @@ def test_only_a_new_cluster_gets_the_release_of_its_management_cluster() -> None
 
 
 @pytest.mark.demand("V9")
-def test_a_management_cluster_without_a_release_has_none_to_give() -> None:
+def test_manager_without_a_release_has_none_to_give() -> None:
     assert "set one" in refused(ask(under_hub(None), None, hub(None)))["spec.eksaVersion"]
     assert ask(under_hub(None), None, naming(hub())).allowed  # it waits for its management cluster
 
@@ -207,7 +205,7 @@ def test_a_release_brings_its_own_kubernetes_versions() -> None:
     }
 
 
-def test_no_version_that_the_release_lacks_is_called_allowed() -> None:
+def test_versions_outside_the_release_are_not_allowed() -> None:
     newest = edited({KUBERNETES: "1.36"})
     for wanted in ("1.34", "1.38"):
         said = refused(ask(edited({KUBERNETES: wanted}), newest))["spec.kubernetesVersion"]
@@ -258,7 +256,7 @@ def upgrading(*machines: Tree, told: str = "1.36", held: bool = False) -> tuple[
     return old, new, [*workers, *planes, *machines]
 
 
-def test_an_upgrade_of_kubernetes_can_be_taken_back_while_no_machine_runs_it() -> None:
+def test_upgrade_can_be_reverted_until_machine_has_it() -> None:
     old_one = machine("old", V35, V35)
     assert goes_back(old_one)
     assert goes_back(old_one, machine("hangs", V36))
@@ -266,7 +264,7 @@ def test_an_upgrade_of_kubernetes_can_be_taken_back_while_no_machine_runs_it() -
     assert goes_back(told="1.35")  # it was written, and nobody acted on it yet
 
 
-def test_an_upgrade_of_kubernetes_can_not_be_taken_back_once_a_machine_runs_it() -> None:
+def test_upgrade_is_final_once_a_machine_has_it() -> None:
     old_one = machine("old", V35, V35)
     assert not goes_back(old_one, machine("new", V36, V36))
     assert not goes_back(machine("new", V36, V36))
@@ -274,7 +272,7 @@ def test_an_upgrade_of_kubernetes_can_not_be_taken_back_once_a_machine_runs_it()
     assert not goes_back()
 
 
-def test_a_machine_that_is_upgraded_in_place_may_run_the_newer_version_already() -> None:
+def test_machine_in_place_may_run_the_newer_version() -> None:
     old_one = machine("old", V35, V35)
     assert goes_back(old_one, held=True), "it waits for its turn"
     assert not goes_back(old_one, node_upgrade("old", "CNIPluginsUpgraded"), held=True), "kubeadm is next"
@@ -334,7 +332,7 @@ def test_an_edited_release_is_refused_field_by_field() -> None:
     assert admit(edited({"metadata.labels": {"a": "b"}}, old), old).allowed
 
 
-def test_a_manager_that_has_not_read_everything_refuses_with_the_reason() -> None:
+def test_unread_manager_refuses_with_the_reason() -> None:
     unread = ClusterObserver(Caches(Client(NoServer())), providers=PROVIDERS)
     request = AdmissionRequest("CREATE", "Cluster", "team-a", "garden", ADMIN, as_object(garden()))
     response = Admission(unread, lambda: NOW).validate(request)
@@ -342,7 +340,7 @@ def test_a_manager_that_has_not_read_everything_refuses_with_the_reason() -> Non
     assert "try again" in response.message
 
 
-def test_a_release_that_is_missing_is_answered_with_those_that_would_be_accepted() -> None:
+def test_missing_release_is_answered_with_others() -> None:
     """Not with those that are newer than the management cluster, or too far behind it."""
     manager, cluster = (msgspec.convert(one, Cluster) for one in (laptop(), garden()))
     manager.spec.eksa_version, cluster.spec.eksa_version = "v0.25.1", "v0.25.9"

@@ -30,7 +30,7 @@ def test_a_note_is_read_back() -> None:
     assert workload_objects.installed(noted("")) == Installed()
 
 
-def test_a_note_that_somebody_wrote_names_no_objects_that_can_not_be_read() -> None:
+def test_edited_note_names_no_unreadable_objects() -> None:
     """The objects read from it are deleted: one that has too few parts is none."""
     found = workload_objects.installed(noted("1a2b v1/configmaps,/v1/configmaps/ConfigMap/kube-system/a"))
     assert found.objects == OBJECTS[:1]
@@ -46,7 +46,7 @@ def test_a_digest_is_another_when_the_content_is() -> None:
     assert workload_objects.placed([manifest("1")]) == OBJECTS[:1]
 
 
-def test_objects_are_due_when_rendered_but_not_noted_or_noted_but_not_rendered() -> None:
+def test_objects_are_due_when_note_and_render_differ() -> None:
     new = workload_objects.due(noted(""))
     assert new is not None
     assert (new.installed.objects, new.superfluous) == (workload_objects.placed(new.manifests), ())

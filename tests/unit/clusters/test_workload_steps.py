@@ -104,7 +104,7 @@ def tell(story: Callable[[], Awaitable[None]]) -> None:
     run(main, epoch=EPOCH, seed=1)
 
 
-def test_they_are_installed_as_soon_as_the_api_server_answers_and_noted_before_and_after() -> None:
+def test_objects_are_noted_before_and_after() -> None:
     async def story() -> None:
         one = Story("a", "b")
         one.is_initialized = False
@@ -180,7 +180,7 @@ def test_the_last_ones_go_with_their_note() -> None:
     tell(story)
 
 
-def test_objects_of_others_stay_however_the_note_was_edited() -> None:
+def test_objects_of_others_stay_whatever_the_note() -> None:
     async def story() -> None:
         one = Story()
         one.installed = one.of("theirs", "gone")
@@ -191,7 +191,7 @@ def test_objects_of_others_stay_however_the_note_was_edited() -> None:
     tell(story)
 
 
-def test_a_provider_without_any_writes_nothing_and_asks_nothing() -> None:
+def test_provider_without_objects_asks_nothing() -> None:
     async def story() -> None:
         one = Story()
         for step in (begin_workload_objects, install_workload_objects, compare_workload_objects):
@@ -201,7 +201,7 @@ def test_a_provider_without_any_writes_nothing_and_asks_nothing() -> None:
     tell(story)
 
 
-def test_a_refusal_of_the_workload_cluster_needs_a_person_and_a_slow_one_is_awaited() -> None:
+def test_refusal_needs_a_person_and_slowness_does_not() -> None:
     async def story() -> None:
         one = Story("a")
         one.workload.answers["PATCH"] = refused(403, "Forbidden")

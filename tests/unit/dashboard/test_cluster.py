@@ -161,7 +161,7 @@ def test_no_progress_is_shown_of_a_ready_cluster() -> None:
     assert page(ready, machine("cp-1"), machine("a"), machine("b")).progress is None
 
 
-def test_replacement_counts_machines_of_the_wanted_version() -> None:
+def test_replacement_counts_machines_by_version() -> None:
     """Workers that wait for the control plane are up to date by their own template."""
     shown = page(
         cluster(condition("Ready", "False", Reason.ROLLING_UPGRADE_IN_PROGRESS)),
@@ -184,7 +184,7 @@ def test_estimate_without_measured_machines_says_so() -> None:
     assert shown.assumption == "assuming 300 s for each machine"
 
 
-def test_no_progress_is_promised_while_somebody_must_act() -> None:
+def test_progress_is_not_promised_if_a_person_must_act() -> None:
     assert page(cluster(condition("Ready", "False", Reason.MISSING_DEPENDENT_OBJECTS))).progress is None
 
 

@@ -181,7 +181,7 @@ def available(status: str, seconds: float) -> Tree:
     return condition(API_SERVER_AVAILABLE, status, time=at(seconds))
 
 
-def test_timeline_has_each_moment_of_a_move_and_its_gap() -> None:
+def test_timeline_has_moments_of_a_move_and_its_gap() -> None:
     before = '[{"epoch":1,"seed":"east","bucket":"a","started":true}]'
     both = (
         '[{"epoch":1,"seed":"east","bucket":"a","started":true},{"epoch":2,"seed":"west","bucket":"b","started":true}]'

@@ -277,7 +277,7 @@ async def test_more_readers_than_allowed_are_refused() -> None:
             assert await eventually(status, lambda found: found == 200) == 200
 
 
-async def test_kind_that_may_not_be_listed_is_named_in_its_place() -> None:
+async def test_unlistable_kind_is_named_in_its_place() -> None:
     async with served(user=NOBODY) as env:
         await env.open()
         page = await eventually(env.page, lambda page: "you may not list" in page)
@@ -454,7 +454,7 @@ async def test_seeds_that_may_not_be_listed_leave_the_rest() -> None:
         assert "Leases of seeds are not shown" in page
 
 
-async def test_page_of_a_cluster_names_each_kind_that_may_not_be_listed() -> None:
+async def test_page_of_a_cluster_names_unlistable_kinds() -> None:
     """Somebody who may read Clusters of a namespace, and nothing of the system's."""
     async with served(user=NOBODY, namespaces=["default"], kinds=(Cluster, Machine, NodeUpgrade)) as env:
         group = "rbac.authorization.k8s.io"

@@ -74,7 +74,7 @@ def test_change_during_the_pause_is_rendered_after_it() -> None:
     assert rendered == 2
 
 
-def test_failed_rendering_is_said_until_a_later_one_succeeds() -> None:
+def test_failed_rendering_shows_until_a_later_succeeds() -> None:
     async def main(_: Simulation) -> list[str]:
         view = Things()
         task = asyncio.create_task(view.run())

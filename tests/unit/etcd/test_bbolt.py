@@ -68,7 +68,7 @@ def test_reading_starts_at_any_key(records: dict[bytes, bytes], start: bytes) ->
 @settings(max_examples=12)
 @given(st.integers(0, 400), st.lists(st.integers(0, 700), min_size=1, max_size=3), st.integers(0, 400))
 @example(3000, [1, 3000, 1], 20)
-def test_entries_appended_in_several_updates_are_read_back(before: int, more: list[int], size: int) -> None:
+def test_appended_entries_are_read_back(before: int, more: list[int], size: int) -> None:
     file = io.BytesIO()
     all_records = sorted(_many(before + sum(more), size).items())
     other = {b"a": b"b" * size, b"c": b"d"}
@@ -102,7 +102,7 @@ def _folder() -> Path:
     return _FOLDERS[-1]
 
 
-def test_an_update_that_is_cut_short_anywhere_is_whole_or_not_there(tmp_path: Path) -> None:
+def test_truncated_update_is_complete_or_absent(tmp_path: Path) -> None:
     """The writes of an update, in their order, each of them torn at every 512 bytes: one of both states is read."""
     old, new = _many(200), _many(260)
     before = _written({b"key": old, b"meta": {}})
@@ -124,7 +124,7 @@ def test_an_update_that_is_cut_short_anywhere_is_whole_or_not_there(tmp_path: Pa
     assert seen == {200, 260}
 
 
-def test_a_file_that_lost_its_end_is_not_taken_for_what_it_was_before(tmp_path: Path) -> None:
+def test_truncated_file_is_not_an_earlier_one(tmp_path: Path) -> None:
     path = tmp_path / "db"
     path.write_bytes(_written({b"key": _many(200)}))
     before = path.stat().st_size
@@ -187,7 +187,7 @@ _SMALL = _written({b"key": _many(120), b"lease": {b"a": b"b"}, b"meta": {b"c": b
 
 
 @given(st.lists(st.tuples(st.integers(0, len(_SMALL) - 1), st.binary(min_size=1, max_size=8)), min_size=1, max_size=4))
-def test_a_damaged_file_is_read_or_named_and_costs_no_more_than_a_whole_one(changes: list[tuple[int, bytes]]) -> None:
+def test_damaged_file_costs_no_more_than_an_intact(changes: list[tuple[int, bytes]]) -> None:
     content = bytearray(_SMALL)
     for at, change in changes:
         content[at : at + len(change)] = change[: len(content) - at]

@@ -67,7 +67,7 @@ async def test_read_is_repeated_at_member_that_has_leader(a: Member, b: Member) 
         assert {await name(client) for _ in range(3)} == {"b"}
 
 
-async def test_a_write_is_sent_once_and_says_that_it_may_have_been_made(a: Member) -> None:
+async def test_write_is_sent_once_and_may_have_been_made(a: Member) -> None:
     a.failing = (StatusCode.UNAVAILABLE, "etcdserver: request timed out")
     async with running(a), client_of(a) as client:
         with pytest.raises(Unavailable, match="etcdserver: request timed out") as failed:
@@ -76,7 +76,7 @@ async def test_a_write_is_sent_once_and_says_that_it_may_have_been_made(a: Membe
         assert a.asked == ["Put"]
 
 
-async def test_a_write_without_a_member_was_not_made_and_says_why(a: Member) -> None:
+async def test_write_without_a_member_was_not_made(a: Member) -> None:
     async with client_of(a, timeout=2) as client:
         with pytest.raises(Unavailable, match=r"no member of etcd can be reached \(unix://.*connect") as failed:
             await client.put(b"k", b"")
@@ -92,7 +92,7 @@ async def test_refused_request_is_not_sent_to_another_member(a: Member, b: Membe
         assert len(a.asked + b.asked) == 1
 
 
-async def test_a_method_that_the_server_does_not_have_is_named_as_such(a: Member) -> None:
+async def test_unimplemented_method_is_named_as_such(a: Member) -> None:
     async with running(a), client_of(a) as client:
         with pytest.raises(NotEtcd):
             await client.status()

@@ -25,9 +25,7 @@ histories = st.lists(st.integers(1, 4), min_size=1, max_size=8).map(
 
 
 @given(histories, st.data())
-def test_revisions_come_out_whole_and_in_order_however_messages_are_cut(
-    history: list[Event], data: st.DataObject
-) -> None:
+def test_revisions_are_complete_and_in_order(history: list[Event], data: st.DataObject) -> None:
     cuts = data.draw(st.lists(st.integers(1, len(history)), unique=True).map(sorted))
     bounds = [0, *(cut for cut in cuts if cut < len(history)), len(history)]
     joined = Revisions()
@@ -73,7 +71,7 @@ def test_prefix_has_exactly_keys_that_begin_with_it(prefix: bytes, key: bytes) -
     assert (prefix <= key and (end == FROM_KEY or key < end)) == key.startswith(prefix)
 
 
-def test_a_sign_of_progress_of_a_member_that_lags_does_not_go_back() -> None:
+def test_progress_of_a_lagging_member_does_not_go_back() -> None:
     """Revisions already returned would be asked for again, and come twice."""
     revisions = Revisions()
     revisions.advance(9)

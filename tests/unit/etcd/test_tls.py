@@ -66,14 +66,14 @@ async def user(client: Client) -> str:
     return pair.value.decode()
 
 
-async def test_a_client_shows_its_certificate_and_checks_the_servers(member: Member, files: TlsFiles) -> None:
+async def test_client_and_server_check_their_certificates(member: Member, files: TlsFiles) -> None:
     async with connect(f"https://127.0.0.1:{member.port}", tls=files) as client:
         assert await user(client) == "first"
     async with connect(f"127.0.0.1:{member.port}", tls=files) as client:  # TLS is what the settings mean
         assert await user(client) == "first"
 
 
-async def test_renewed_files_are_used_and_calls_under_way_are_not_disturbed(
+async def test_renewed_files_disturb_no_running_calls(
     member: Member, files: TlsFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "_CERTIFICATE_CHECK_PERIOD", 0.0)
@@ -83,7 +83,7 @@ async def test_renewed_files_are_used_and_calls_under_way_are_not_disturbed(
         assert set(await asyncio.gather(*(user(client) for _ in range(5)))) == {"second"}
 
 
-async def test_files_that_are_just_being_exchanged_leave_the_former_in_use(
+async def test_files_being_exchanged_leave_the_former(
     member: Member, files: TlsFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "_CERTIFICATE_CHECK_PERIOD", 0.0)
@@ -95,7 +95,7 @@ async def test_files_that_are_just_being_exchanged_leave_the_former_in_use(
 
 
 @pytest.mark.soak
-async def test_a_server_of_another_authority_or_name_is_not_spoken_to(member: Member, files: TlsFiles) -> None:
+async def test_foreign_authority_or_name_is_not_spoken_to(member: Member, files: TlsFiles) -> None:
     assert files.certificate_authority
     url = f"https://127.0.0.1:{member.port}"
     async with connect(url, tls=replace(files, server_name="etcd.example.org"), timeout=3) as client:
@@ -119,7 +119,7 @@ async def test_server_may_have_name_that_is_not_its_address(files: TlsFiles, tmp
         assert await user(client) == "first"
 
 
-async def test_a_missing_file_is_named_and_used_once_it_is_there(member: Member, files: TlsFiles) -> None:
+async def test_missing_file_is_named_and_used_later(member: Member, files: TlsFiles) -> None:
     assert files.certificate
     files.certificate.unlink()
     async with connect(f"https://127.0.0.1:{member.port}", tls=files) as client:

@@ -88,7 +88,7 @@ async def test_watch_goes_on_behind_last_whole_revision(tmp_path: Path) -> None:
     assert member.starts == [11, 12, 13, 13, 13]
 
 
-async def test_a_watch_from_now_on_does_not_move_when_its_connection_breaks_before_any_event(tmp_path: Path) -> None:
+async def test_watch_from_now_survives_a_broken_connection(tmp_path: Path) -> None:
     member = scripted(tmp_path, [CREATED, CUT], [CREATED, message(11), None])
     async with running(member), client_of(member) as client, client.watch(b"k") as watch:
         assert (watch.revision, watch.store_revision, watch.cluster_id) == (10, 10, 5)
@@ -112,7 +112,7 @@ async def test_progress_may_be_asked_for_by_many_at_once(tmp_path: Path) -> None
     assert member.starts == [11]  # the stream was not cut
 
 
-async def test_a_compaction_while_the_connection_was_broken_is_reported(tmp_path: Path) -> None:
+async def test_compaction_during_a_break_is_reported(tmp_path: Path) -> None:
     compacted = rpc.WatchResponse(header=rpc.ResponseHeader(revision=99), canceled=True, compact_revision=40)
     member = scripted(tmp_path, [CREATED, message(11), CUT], [CREATED, compacted])
     async with running(member), client_of(member) as client, client.watch(b"k", start_revision=11) as watch:
@@ -135,7 +135,7 @@ async def test_watch_that_is_not_allowed_is_not_opened_again(tmp_path: Path) -> 
         assert len(member.starts) == 1
 
 
-async def test_a_member_that_sends_revisions_twice_is_not_believed(tmp_path: Path) -> None:
+async def test_repeated_revisions_are_not_believed(tmp_path: Path) -> None:
     member = scripted(tmp_path, [CREATED, message(11), message(11), None])
     async with running(member), client_of(member) as client, client.watch(b"k", start_revision=11) as watch:
         await anext(watch)
@@ -155,7 +155,7 @@ async def test_patience_ends_where_no_member_opens_the_watch(tmp_path: Path) -> 
             await anext(watch)
 
 
-async def test_a_last_attempt_that_runs_out_of_patience_hides_no_cause(tmp_path: Path) -> None:
+async def test_last_attempt_hides_no_cause(tmp_path: Path) -> None:
     member = scripted(tmp_path, [CREATED, message(11), CUT], [CUT], [None])
     async with (
         running(member),
@@ -167,7 +167,7 @@ async def test_a_last_attempt_that_runs_out_of_patience_hides_no_cause(tmp_path:
             await anext(watch)
 
 
-async def test_a_member_that_takes_a_watch_and_never_opens_it_is_left(tmp_path: Path) -> None:
+async def test_member_that_never_opens_a_watch_is_left(tmp_path: Path) -> None:
     member = scripted(tmp_path, [None], [CREATED, message(11), None])
     async with running(member), client_of(member, timeout=2) as client, client.watch(b"k") as watch:
         assert (await anext(watch)).revision == 11

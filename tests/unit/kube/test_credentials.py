@@ -38,7 +38,7 @@ def credentials(
     return ExecCredentials(plugin, now=lambda: NOW, interactive=interactive, environment=env or {})
 
 
-async def test_a_plugin_runs_once_until_its_credential_expires_or_is_refused(tmp_path: Path) -> None:
+async def test_plugin_runs_once_until_its_credential_ends(tmp_path: Path) -> None:
     now = NOW
     expires = {"expirationTimestamp": (NOW + timedelta(minutes=5)).isoformat()}
     source = ExecCredentials(
@@ -105,7 +105,7 @@ async def test_a_plugin_may_give_a_certificate() -> None:
         (plugin("", mode="Always"), "needs a terminal"),
     ],
 )
-async def test_a_plugin_that_fails_is_named_and_nothing_it_said_is_shown(broken: ExecPlugin, message: str) -> None:
+async def test_failing_plugin_is_named_without_its_output(broken: ExecPlugin, message: str) -> None:
     with pytest.raises(CredentialsError, match=message) as caught:
         await credentials(broken).current()
     assert broken.command in str(caught.value)

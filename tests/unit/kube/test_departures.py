@@ -28,7 +28,7 @@ WRITES = ("PUT", "DELETE", "PATCH", "POST")
 
 @pytest.mark.parametrize("kind", [HttpTransport, ThreadedTransport])
 @pytest.mark.parametrize("method", METHODS)
-async def test_a_request_whose_connection_is_dropped_was_sent_once(
+async def test_request_with_dropped_connection_is_sent_once(
     kind: type[HttpTransport | ThreadedTransport], method: str
 ) -> None:
     """`Retry` and the fence decide each time if it may be sent again."""
@@ -130,7 +130,7 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 @pytest.mark.parametrize("place", [for_a_turn, for_a_connection, for_credentials])
 @pytest.mark.parametrize("method", WRITES)
-async def test_a_write_that_waited_is_not_sent_when_the_lease_was_lost_meanwhile(place: Place, method: str) -> None:
+async def test_waiting_write_is_not_sent_after_a_lost_lease(place: Place, method: str) -> None:
     await _wait_and_lose(place, lambda transport: transport.request(Request(method, PATH, body=b"{}")))
 
 

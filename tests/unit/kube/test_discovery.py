@@ -125,7 +125,7 @@ async def test_names_resolve_to_resources(server: type[Modern], word: str, resou
     assert await Discovery(client_of(server())).resolve(word) == resource
 
 
-async def test_the_server_is_asked_once_and_again_for_what_was_not_there() -> None:
+async def test_server_is_asked_once_and_again_for_new_kinds() -> None:
     server = Modern()
     discovery = Discovery(client_of(server))
     await discovery.resolve("pods")

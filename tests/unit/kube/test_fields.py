@@ -79,14 +79,14 @@ def test_an_invalid_set_is_refused(wrong: bytes) -> None:
         fields.parse(wrong)
 
 
-def test_invalid_entries_of_managed_fields_are_left_out() -> None:
+def test_invalid_managed_fields_are_left_out() -> None:
     entries = b'[{"manager":"a","operation":"Apply"},{"manager":1},3]'
     assert [(entry.manager, encoded) for entry, encoded in fields.entries(entries)] == [
         ("a", b'{"manager":"a","operation":"Apply"}')
     ]
 
 
-def test_a_set_owns_a_field_that_is_in_it_or_has_fields_below_that_are() -> None:
+def test_set_owns_fields_and_their_parents() -> None:
     owned: FieldSet = {"f:spec": {"f:endpoint": {"f:host": {}}, "f:count": {}}}
     assert fields.owns(owned, "spec", "count")
     assert fields.owns(owned, "spec", "endpoint")

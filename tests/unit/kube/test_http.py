@@ -84,7 +84,7 @@ async def test_a_request_arrives_whole() -> None:
     assert '"body": "{}"' in text
 
 
-async def test_a_client_is_known_by_its_certificate_or_its_token(tmp_path: Path) -> None:
+async def test_client_is_known_by_certificate_or_token(tmp_path: Path) -> None:
     pair = client_pair("jane", "system:masters")
     token_file = tmp_path / "token"
     token_file.write_text("from-file\n")
@@ -119,7 +119,7 @@ async def test_rotated_token_is_read_when_old_one_is_refused(tmp_path: Path) -> 
     assert asked == ["Bearer old", "Bearer new"]
 
 
-async def test_a_refused_token_is_refused_when_there_is_no_other() -> None:
+async def test_refused_token_is_refused_without_another() -> None:
     async def handler(request: web.Request) -> web.Response:
         return web.Response(status=401)
 
@@ -235,7 +235,7 @@ async def test_nothing_is_sent_after_close() -> None:
             await transport.request(READ)
 
 
-async def test_no_connection_outlives_the_transport_even_if_the_server_does_not_say_goodbye() -> None:
+async def test_connection_does_not_outlive_its_transport() -> None:
     asked: asyncio.Future[asyncio.Transport] = asyncio.get_running_loop().create_future()
 
     async def handler(request: web.Request) -> web.Response:
@@ -259,7 +259,7 @@ async def test_no_connection_outlives_the_transport_even_if_the_server_does_not_
         silent.abort()
 
 
-async def test_a_closed_connection_is_not_opened_again_without_tls() -> None:
+async def test_closed_connection_is_not_reopened_without_tls() -> None:
     """Python's client would connect anew by itself, in plain text, and send the token."""
     async with serve(echo) as served:
         to = Channel(served.access(token="secret"))
@@ -309,7 +309,7 @@ async def documents(stream: Stream | Response) -> list[bytes]:
         await stream.close()
 
 
-async def test_documents_are_cut_at_line_ends_however_they_arrive() -> None:
+async def test_documents_are_split_at_line_ends() -> None:
     handler = lines(b'{"a":1}\n{"b"', b":2", b"}", b'\n\n{"c":3}', b'\n{"unfinished":')
     async with serve(handler) as served, transport_to(served.access()) as transport:
         assert await documents(await transport.stream(READ)) == [b'{"a":1}', b'{"b":2}', b'{"c":3}']
@@ -371,7 +371,7 @@ async def test_at_most_so_many_requests_are_under_way(count: int) -> None:
     assert most == count
 
 
-async def test_a_server_that_answers_at_once_is_asked_over_one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_fast_server_is_asked_over_one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threaded, "NEAR", 60.0)
     peers = set()
 

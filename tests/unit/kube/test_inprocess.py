@@ -51,7 +51,7 @@ async def test_cancelled_caller_does_not_undo_what_was_sent() -> None:
     assert server.applied
 
 
-async def test_a_timeout_leaves_open_whether_the_request_was_applied() -> None:
+async def test_timeout_leaves_open_whether_it_was_applied() -> None:
     server = Slow()
     transport = InProcessTransport(server)
     with pytest.raises(Unreachable, match=r"within 0\.001 seconds") as caught:

@@ -99,7 +99,7 @@ def test_scalars_are_strings_and_nulls_are_absent(tmp_path: Path) -> None:
     assert (access.token, access.namespace, access.insecure_skip_tls_verify) == ("12345", "1e3", True)
 
 
-def test_an_empty_file_as_kubectl_writes_it_has_no_context(tmp_path: Path) -> None:
+def test_empty_file_as_of_kubectl_has_no_context(tmp_path: Path) -> None:
     file = tmp_path / "config"
     file.write_text("apiVersion: v1\nclusters: null\ncontexts: null\nusers: null\ncurrent-context: ''\nkind: Config\n")
     with pytest.raises(KubeconfigError, match=r"config: there is no context in it; use the kubeconfig of a cluster$"):
@@ -108,14 +108,14 @@ def test_an_empty_file_as_kubectl_writes_it_has_no_context(tmp_path: Path) -> No
         Kubeconfig.load([file]).context("x")
 
 
-def test_a_file_without_a_current_context_lists_its_contexts(tmp_path: Path) -> None:
+def test_file_without_a_current_context_lists_all(tmp_path: Path) -> None:
     file = tmp_path / "config"
     file.write_text("contexts: [{name: a, context: {}}, {name: b, context: {}}]\n")
     with pytest.raises(KubeconfigError, match=r"no current-context is set; name one of: a, b$"):
         Kubeconfig.load([file]).context()
 
 
-def test_the_first_of_several_files_wins_and_missing_ones_are_skipped(tmp_path: Path) -> None:
+def test_first_of_several_files_wins(tmp_path: Path) -> None:
     first, second = config(), config(cluster={"server": "https://other.test"})
     del first["current-context"]
     second["contexts"].append({"name": "y", "context": {"cluster": "c"}})
@@ -248,7 +248,7 @@ def test_a_user_may_act_as_another(tmp_path: Path) -> None:
         },
     ],
 )
-def test_a_kubeconfig_from_the_api_names_no_file_of_this_machine(options: dict[str, Any]) -> None:
+def test_kubeconfig_from_the_api_names_no_local_file(options: dict[str, Any]) -> None:
     content = yaml.safe_dump(config(**options)).encode()
     with pytest.raises(KubeconfigError, match=r"Secret ns/c-kubeconfig.*only a local kubeconfig may"):
         Kubeconfig.parse(content, source="Secret ns/c-kubeconfig").context()
@@ -343,7 +343,7 @@ def test_a_new_cluster_is_merged_into_a_users_file(tmp_path: Path) -> None:
     assert [path.name for path in file.parent.iterdir()] == ["config"]
 
 
-def test_a_file_that_another_program_changes_is_left_alone(tmp_path: Path) -> None:
+def test_file_changed_by_another_program_is_left_alone(tmp_path: Path) -> None:
     file = write(tmp_path / "config", config())
     (tmp_path / "config.lock").touch()
     before = file.read_bytes()

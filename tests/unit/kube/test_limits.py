@@ -85,7 +85,7 @@ async def _after(transport: AnyTransport) -> Response:
 
 
 @BOTH
-async def test_an_answer_that_is_said_to_be_too_large_is_not_begun(kind: type[AnyTransport]) -> None:
+async def test_too_large_announced_answer_is_not_begun(kind: type[AnyTransport]) -> None:
     async def handler(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"content-length": str(10**12)})
         await response.prepare(request)
@@ -124,7 +124,7 @@ async def test_an_unrequested_compression_is_not_unpacked(kind: type[AnyTranspor
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 32 * KIB, "KiB"
 
 
-async def test_an_event_without_end_is_given_up_and_many_small_ones_are_not() -> None:
+async def test_endless_event_is_given_up_many_small_are_not() -> None:
     endless = Endless(b"x" * KIB)
     async with (
         serve(endless.handle) as served,
@@ -146,7 +146,7 @@ async def test_an_event_without_end_is_given_up_and_many_small_ones_are_not() ->
         await stream.close()
 
 
-async def test_each_event_may_be_as_large_as_an_answer_however_it_is_cut_into_pieces() -> None:
+async def test_event_may_be_as_large_as_an_answer() -> None:
     """The kept beginning of one event counts no more when that event is complete."""
     taken = asyncio.Semaphore(0)
 
@@ -173,7 +173,7 @@ async def test_each_event_may_be_as_large_as_an_answer_however_it_is_cut_into_pi
     assert sizes == [20 * KIB + 1] * 10
 
 
-async def test_a_page_that_is_too_large_is_asked_for_in_smaller_ones() -> None:
+async def test_too_large_page_is_requested_in_smaller_ones() -> None:
     """Somebody may have made enormous objects; who lists them gets them all the same."""
 
     def page(request: Request) -> Response:
@@ -241,7 +241,7 @@ def of_cluster(**fields: object) -> bytes:
     return config.to_bytes()
 
 
-def test_answers_of_clusters_of_others_are_bounded_more_tightly() -> None:
+def test_answers_of_foreign_clusters_have_lower_limits() -> None:
     assert Kubeconfig.parse(of_cluster()).context().largest_answer == LARGEST_REMOTE_ANSWER < LARGEST_ANSWER
 
 

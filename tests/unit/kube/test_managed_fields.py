@@ -144,7 +144,7 @@ def test_fields_owned_by_others_survive_my_leaving(mine: dict[str, Any], yours: 
 
 
 @given(OBJECT, OBJECT)
-def test_unforced_there_is_a_conflict_or_nobody_loses_anything(mine: dict[str, Any], yours: dict[str, Any]) -> None:
+def test_unforced_apply_conflicts_or_loses_nothing(mine: dict[str, Any], yours: dict[str, Any]) -> None:
     live, owned = apply({}, mine, {})
     forced, taken = apply(live, yours, owned, YOU, force=True)
     if owned_by(taken, ME) == owned_by(owned, ME):
@@ -194,7 +194,7 @@ def test_many_who_update_become_ancient() -> None:
     assert Manager("editor-29", "Update", "v1") in owned
 
 
-def test_the_first_to_apply_on_something_unmanaged_meets_its_makers() -> None:
+def test_first_apply_on_unmanaged_meets_its_makers() -> None:
     live = {"spec": {"a": "p"}}
     with pytest.raises(Conflict, match=r'conflict with "before-first-apply" using v1: \.spec\.a'):
         apply(live, {"spec": {"a": "q"}}, {}, force=False)

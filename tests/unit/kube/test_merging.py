@@ -30,7 +30,7 @@ def merged(target: Any, patch: Any) -> Any:
 
 
 @given(TREES, TREES)
-def test_the_whole_difference_leads_exactly_to_what_is_wanted(current: dict[str, Any], wanted: dict[str, Any]) -> None:
+def test_difference_leads_exactly_to_the_target(current: dict[str, Any], wanted: dict[str, Any]) -> None:
     patch = difference(current, wanted, exact=True)
     assert merged(current, patch) == wanted
     assert difference(merged(current, patch), wanted, exact=True) == {}

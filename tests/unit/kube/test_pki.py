@@ -55,7 +55,7 @@ def test_a_client_carries_user_and_groups(authority: Authority) -> None:
         client.x509.extensions.get_extension_for_class(x509.SubjectAlternativeName)
 
 
-def test_strict_verifiers_accept_both_sides_of_a_handshake(tmp_path: Path) -> None:
+def test_strict_verifiers_accept_both_sides(tmp_path: Path) -> None:
     real_now = datetime.now(UTC)
     authority = Authority.create("kubernetes", now=real_now)
     pairs = {
@@ -85,7 +85,7 @@ def test_strict_verifiers_accept_both_sides_of_a_handshake(tmp_path: Path) -> No
     assert peer["subject"] == ((("commonName", "jane"),),)
 
 
-def test_a_certificate_outlives_neither_its_days_nor_its_authority(authority: Authority) -> None:
+def test_certificate_does_not_outlive_its_authority(authority: Authority) -> None:
     assert authority.not_after == NOW + timedelta(days=3650)
     assert authority.issue_client("a", now=NOW, days=7).not_after == NOW + timedelta(days=7)
     assert authority.issue_client("a", now=NOW, days=9999).not_after == authority.not_after
@@ -109,7 +109,7 @@ def test_a_foreign_key_is_refused(authority: Authority) -> None:
         Authority.load(authority.certificate, other.key)
 
 
-def test_a_seed_gives_the_same_environment_twice_and_the_system_never_does() -> None:
+def test_seed_repeats_the_environment() -> None:
     def env(rng: random.Random | None) -> tuple[KeyPair, ...]:
         authority = Authority.create("kubernetes", now=NOW, rng=rng)
         return authority, authority.issue_server("s", names=["s"], now=NOW), authority.issue_client("c", now=NOW)

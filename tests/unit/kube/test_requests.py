@@ -89,7 +89,7 @@ async def test_an_object_is_read_by_its_path() -> None:
         ),
     ],
 )
-async def test_a_write_says_who_writes_and_wants_strict_validation(
+async def test_write_has_its_manager_and_strict_validation(
     call: Callable[[Client], Coroutine[Any, Any, object]],
     method: str,
     path: str,
@@ -124,7 +124,7 @@ async def test_a_read_object_can_be_written_back() -> None:
     assert script.requests[1].body == read.raw
 
 
-async def test_a_list_reads_all_pages_and_every_item_knows_its_kind() -> None:
+async def test_list_reads_all_pages_with_their_kind() -> None:
     def page(*names: str, more: str = "") -> dict[str, Any]:
         items = [{"metadata": {"name": name, "namespace": "ns"}} for name in names]
         return {"kind": "SecretList", "metadata": {"resourceVersion": "9", "continue": more}, "items": items}
@@ -141,7 +141,7 @@ async def test_a_list_reads_all_pages_and_every_item_knows_its_kind() -> None:
     assert script.requests[0].path == "/api/v1/secrets"
 
 
-async def test_a_list_that_expires_between_pages_is_read_in_one_piece() -> None:
+async def test_list_expired_between_pages_is_read_at_once() -> None:
     first = {"metadata": {"resourceVersion": "9", "continue": "token"}, "items": [secret("old")]}
     complete = {"metadata": {"resourceVersion": "12"}, "items": [secret("a"), secret("b")]}
     script = Script(json_response(first), failure(Expired.of("too old")), json_response(complete))
@@ -150,7 +150,7 @@ async def test_a_list_that_expires_between_pages_is_read_in_one_piece() -> None:
     assert script.requests[2].query == {}
 
 
-async def test_delete_names_its_preconditions_and_says_whether_the_object_is_gone() -> None:
+async def test_delete_has_preconditions_and_tells_the_end() -> None:
     script = Script(json_response(Status(status="Success", code=200)), json_response(secret(deletionTimestamp="x")))
     client = client_of(script)
     assert await client.delete(SECRETS, "a", "ns", propagation="Foreground", uid="u", resource_version="3") is None
@@ -212,7 +212,7 @@ async def test_patience_ends() -> None:
         await client_of(Script(busy, busy, busy)).create(SECRETS, secret())
 
 
-async def test_a_broken_connection_repeats_reads_and_only_writes_that_never_left() -> None:
+async def test_broken_connection_repeats_reads_only() -> None:
     lost, refused = Unreachable("lost"), Unreachable("refused", sent=False)
     answer = json_response(secret())
     assert await client_of(Script(lost, lost, answer)).get(SECRETS, "a", "ns")

@@ -17,9 +17,7 @@ READ, WRITE = Request("GET", "/api"), Request("POST", "/api")
 
 
 @given(st.integers(1, 4), st.integers(0, 10**6), st.sampled_from([429, 503]), st.integers())
-def test_the_time_the_server_names_is_kept_within_bounds_and_spread(
-    attempt: int, named: int, status: int, seed: int
-) -> None:
+def test_time_named_by_server_is_bounded_and_spread(attempt: int, named: int, status: int, seed: int) -> None:
     retry = Retry(attempts=5, first=0.1, longest=30)
     pause = retry.after_response(attempt, Response(status, headers={"retry-after": str(named)}), random.Random(seed))
     assert pause is not None

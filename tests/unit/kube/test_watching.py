@@ -27,7 +27,7 @@ def document(type_: str, object_: object) -> bytes:
     return msgspec.json.encode({"type": type_, "object": object_})
 
 
-async def test_a_watch_resumes_asks_for_bookmarks_and_ends_with_the_server() -> None:
+async def test_watch_resumes_with_bookmarks() -> None:
     stream = Documents(
         [document("ADDED", config_map("a", 4)), document("BOOKMARK", {"metadata": {"resourceVersion": "9"}})]
     )
@@ -55,7 +55,7 @@ async def test_whoever_stops_listening_ends_the_watch() -> None:
     assert stream.closed
 
 
-async def test_an_old_version_expires_whether_in_the_response_or_in_the_stream() -> None:
+async def test_old_version_expires_in_response_and_stream() -> None:
     with pytest.raises(Expired):
         await anext(client_of(Script(failure(Expired.of("too old")))).watch(CONFIG_MAPS, resource_version="1"))
     later = Documents([document("ADDED", config_map("a", 4)), document("ERROR", Expired.of("too old").status)])

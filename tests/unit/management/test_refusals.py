@@ -129,7 +129,7 @@ def test_a_kind_that_is_not_served_is_named() -> None:
     with_servers(story)
 
 
-def test_a_cluster_that_was_not_created_is_not_returned() -> None:
+def test_cluster_that_was_not_created_is_not_returned() -> None:
     """Its bootstrap has no kubeconfig of it yet."""
 
     async def story(bootstrap: Client, _cluster: Client) -> None:

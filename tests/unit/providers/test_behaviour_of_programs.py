@@ -50,7 +50,7 @@ def test_kube_vip_gets_two_capabilities_that_it_uses(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("user", [10000, 65532])
-def test_the_authenticator_reads_its_keys_whatever_user_its_image_has(kind: str, user: int) -> None:
+def test_authenticator_reads_its_keys_as_any_user(kind: str, user: int) -> None:
     config = {
         "apiVersion": "anywhere.eks.amazonaws.com/v1alpha1",
         "kind": "AWSIamConfig",
@@ -72,7 +72,7 @@ def test_the_authenticator_reads_its_keys_whatever_user_its_image_has(kind: str,
         assert not mode & 0o007, "nobody else reads a key"
 
 
-def test_the_cloud_controller_of_nutanix_gets_kinds_as_its_client_spells_them() -> None:
+def test_cloud_controller_gets_kinds_in_its_spelling() -> None:
     trees = rendered("NutanixDatacenterConfig")
     text = of_kind([tree for tree in trees if tree["metadata"]["name"] == "nutanix-config"], "ConfigMap")
     central = json.loads(text["data"]["nutanix_config.json"])["prismCentral"]
@@ -80,7 +80,7 @@ def test_the_cloud_controller_of_nutanix_gets_kinds_as_its_client_spells_them() 
     assert central["additionalTrustBundle"]["kind"] == "ConfigMap"
 
 
-def test_nodes_of_bare_metal_have_half_a_minute_to_be_deleted() -> None:
+def test_bare_metal_nodes_have_half_a_minute_to_go() -> None:
     """An API server may be away for longer than the default of 10 seconds while a control plane shrinks."""
     trees = rendered("TinkerbellDatacenterConfig")
     plane = of_kind(trees, "KubeadmControlPlane")["spec"]["machineTemplate"]["spec"]
@@ -89,7 +89,7 @@ def test_nodes_of_bare_metal_have_half_a_minute_to_be_deleted() -> None:
     assert workers["deletion"]["nodeDeletionTimeoutSeconds"] == 30
 
 
-def test_files_that_bare_metal_writes_are_roots_and_their_folders_are_not() -> None:
+def test_files_of_bare_metal_are_owned_by_root() -> None:
     trees = rendered("TinkerbellDatacenterConfig")
     text = of_kind(trees, "TinkerbellMachineTemplate")["spec"]["template"]["spec"]["templateOverride"]
     assert set(re.findall(r"^ *MODE: ['\"]?(\d+)", text, re.MULTILINE)) == {"0600"}
@@ -97,7 +97,7 @@ def test_files_that_bare_metal_writes_are_roots_and_their_folders_are_not() -> N
 
 
 @pytest.mark.parametrize("surge", [1, 3])
-def test_spare_hardware_is_counted_by_the_clusters_own_max_surge(surge: int) -> None:
+def test_spare_hardware_is_counted_by_max_surge(surge: int) -> None:
     """Templates and MachineDeployments may lag behind it, or lack it."""
     trees = tinkerbell.manifest()
     (group,) = trees[0]["spec"]["workerNodeGroupConfigurations"]

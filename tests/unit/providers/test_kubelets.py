@@ -36,7 +36,7 @@ def configurations(provider: str, kubelet: dict[str, Any]) -> list[KubeadmConfig
 
 
 @pytest.mark.parametrize("provider", CLUSTERS)
-def test_the_file_says_what_is_not_asked_for_otherwise_and_no_flag_overrules_it(provider: str) -> None:
+def test_file_fills_in_and_no_flag_overrules_it(provider: str) -> None:
     for config in configurations(provider, {"maxPods": 50}):
         (file,) = [file for file in config.files if file.path == PATCH]
         settings = json.loads(file.content)

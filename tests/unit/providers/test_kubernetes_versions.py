@@ -40,7 +40,7 @@ def api_server_flags(cluster: ClusterConfiguration) -> dict[str, str]:
 
 @pytest.mark.parametrize("provider", CLUSTERS)
 @pytest.mark.parametrize(("minor", "there"), [("1.28", False), ("1.29", True), ("1.32", True), ("1.33", False)])
-def test_members_of_etcd_vote_at_once_where_kubeadm_has_a_gate_for_it(provider: str, minor: str, there: bool) -> None:
+def test_members_of_etcd_vote_at_once_behind_a_gate(provider: str, minor: str, there: bool) -> None:
     _, cluster = plane(of_version(provider, minor))
     has = there and provider not in ("docker", "nutanix")
     assert cluster.feature_gates == ({"EtcdLearnerMode": False} if has else {})
@@ -48,9 +48,7 @@ def test_members_of_etcd_vote_at_once_where_kubeadm_has_a_gate_for_it(provider: 
 
 @pytest.mark.parametrize("provider", CLUSTERS)
 @pytest.mark.parametrize(("minor", "there"), [("1.32", True), ("1.33", False)])
-def test_the_api_server_is_told_of_a_cloud_provider_while_it_has_the_flag(
-    provider: str, minor: str, there: bool
-) -> None:
+def test_api_server_gets_its_cloud_provider_by_flag(provider: str, minor: str, there: bool) -> None:
     _, cluster = plane(of_version(provider, minor))
     has = provider in ("cloudstack", "nutanix", "vsphere")
     manager = cluster.controller_manager
@@ -61,9 +59,7 @@ def test_the_api_server_is_told_of_a_cloud_provider_while_it_has_the_flag(
 
 @pytest.mark.parametrize("provider", CLUSTERS)
 @pytest.mark.parametrize(("minor", "there"), [("1.28", False), ("1.29", True)])
-def test_kube_vip_finds_its_rights_on_the_first_machine_of_a_control_plane(
-    provider: str, minor: str, there: bool
-) -> None:
+def test_kube_vip_has_its_rights_on_the_first_machine(provider: str, minor: str, there: bool) -> None:
     config, _ = plane(of_version(provider, minor))
     commands = [command for command in config.pre_kubeadm_commands if "super-admin.conf" in command]
     assert bool(commands) is (there and provider != "docker")
@@ -74,6 +70,6 @@ def test_kube_vip_finds_its_rights_on_the_first_machine_of_a_control_plane(
 
 @pytest.mark.parametrize("provider", ["cloudstack", "nutanix", "vsphere"])
 @pytest.mark.parametrize(("minor", "gates"), [("1.28", None), ("1.29", "KMSv1=true")])
-def test_version_1_of_kms_plugins_is_switched_on_where_it_is_off(provider: str, minor: str, gates: str | None) -> None:
+def test_kms_version_1_is_enabled_where_it_is_off(provider: str, minor: str, gates: str | None) -> None:
     _, cluster = plane(of_version(provider, minor, etcdEncryption=asked(PLUGIN)))
     assert api_server_flags(cluster).get("feature-gates") == gates

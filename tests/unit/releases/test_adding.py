@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.demand("V27")
-def test_a_release_becomes_one_entry_of_the_manifest_and_the_newest_of_the_build(folder: Path) -> None:
+def test_release_becomes_the_newest_entry(folder: Path) -> None:
     before = (folder / "releases.yaml").read_text()
     entry = add(folder, "v0.27.0", date=MOMENT, commit="c0ffee")
     after = (folder / "releases.yaml").read_text()

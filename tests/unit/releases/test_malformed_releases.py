@@ -65,7 +65,7 @@ def test_a_mirror_has_what_manifests_call_by_https(folder: Path) -> None:
     assert mirrored.distro(bundle) == Releases.load().distro(bundle)
 
 
-def test_newer_releases_come_first_and_builds_are_ordered_by_number(folder: Path, change: Change) -> None:
+def test_newer_releases_come_first_by_number(folder: Path, change: Change) -> None:
     entry = first_entry(folder)
     for version in ("v0.27.0-dev+build.9", "v0.27.0-dev+build.10", "v0.9.0"):
         change("releases.yaml", "  releases:\n", "  releases:\n" + entry.replace("v0.26.0", version))
@@ -100,7 +100,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "# nothing but a comment\n"])
-def test_an_empty_release_file_is_refused_with_its_expected_content(folder: Path, text: str) -> None:
+def test_empty_release_file_is_refused_with_advice(folder: Path, text: str) -> None:
     (folder / "bundles-1.yaml").write_text(text)
     assert "expected one Bundles, as YAML" in problems(folder)[0]
 

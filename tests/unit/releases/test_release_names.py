@@ -42,7 +42,7 @@ def eksa_version_of(name: str) -> str:
         ("v0.27.0+build.12", "eksa-v0-27-0-plus-build-12"),
     ],
 )
-def test_a_version_and_the_name_of_its_release_become_each_other(version: str, name: str) -> None:
+def test_version_and_name_convert_both_ways(version: str, name: str) -> None:
     assert release_name(version) == name
     assert eksa_version_of(name) == version
 

@@ -42,7 +42,7 @@ def test_this_build_brings_releases_of_three_minors(releases: Releases, newest: 
 
 
 @pytest.mark.parametrize("minor", KUBEADM_ASKS_FOR)
-def test_each_kubernetes_version_has_what_kubeadm_asks_for(releases: Releases, newest: Release, minor: str) -> None:
+def test_kubernetes_versions_have_what_kubeadm_needs(releases: Releases, newest: Release, minor: str) -> None:
     distro = releases.distro(newest.resolve(minor))
     assert (distro.version, distro.etcd.tag, distro.coredns.tag, distro.pause.tag) == KUBEADM_ASKS_FOR[minor]
     assert distro.repository == "public.ecr.aws/eks-distro/kubernetes"
@@ -61,7 +61,7 @@ def test_every_image_has_a_tag_and_a_name_of_its_own(newest: Release, minor: str
 
 
 @pytest.mark.demand("V21")
-def test_installed_releases_fit_the_schemas_and_point_at_themselves(releases: Releases) -> None:
+def test_installed_releases_fit_their_schemas(releases: Releases) -> None:
     objects = releases.objects()
     bundles = {object_.metadata.name: object_ for object_ in objects if isinstance(object_, Bundles)}
     installed = [object_ for object_ in objects if isinstance(object_, EKSARelease)]
@@ -95,7 +95,7 @@ OF_LATER_PROVIDERS = {
 """Images that came with a provider: clusters of earlier releases do without it."""
 
 
-def test_every_release_has_all_images_of_its_kubernetes_versions(releases: Releases) -> None:
+def test_releases_have_all_images_of_their_versions(releases: Releases) -> None:
     for version in releases.versions:
         release = releases.release(version)
         for minor in release.kubernetes_versions:
@@ -109,7 +109,7 @@ UNPUBLISHED = {"1.36"}
 """Minors whose end of standard support Amazon EKS had not announced when their Bundles were made."""
 
 
-def test_every_release_says_when_support_of_its_kubernetes_versions_ends(releases: Releases) -> None:
+def test_releases_tell_when_support_ends(releases: Releases) -> None:
     ends: dict[str, set[str]] = {}
     for version in releases.versions:
         for entry in releases.release(version).bundles.spec.versions_bundles:
@@ -117,7 +117,7 @@ def test_every_release_says_when_support_of_its_kubernetes_versions_ends(release
     assert ends == {"1.34": {"2026-12-02"}, "1.35": {"2027-03-27"}, **{minor: {""} for minor in UNPUBLISHED}}
 
 
-def test_a_version_that_bundles_lack_is_refused_naming_those_there_are(newest: Release) -> None:
+def test_version_outside_of_bundles_is_refused(newest: Release) -> None:
     with pytest.raises(UnknownKubernetesVersion) as error:
         resolve(newest.bundles, "1.33")
     assert str(error.value) == (

@@ -16,7 +16,7 @@ from espalier.releases.contents import is_due, support_text
         ("", ""),
     ],
 )
-def test_the_end_of_support_is_shown_before_and_after_its_date(date: str, words: str) -> None:
+def test_end_of_support_is_shown_around_its_date(date: str, words: str) -> None:
     assert support_text(date, datetime(2026, 11, 22, 23, tzinfo=UTC)) == words
 
 

@@ -112,7 +112,7 @@ def test_a_broken_watch_is_resumed_where_it_stopped() -> None:
     play(story)
 
 
-def test_after_410_it_lists_again_and_sees_what_was_deleted_in_the_gap() -> None:
+def test_relist_after_410_shows_deletions() -> None:
     async def story(server: SmallServer, caches: Caches) -> None:
         for name in "abc":
             server.put(config_map(name))
@@ -141,7 +141,7 @@ def refuse_watches(request: Request) -> None:
         raise ServerFailure.of("not now")
 
 
-def test_a_server_that_does_not_answer_is_silent_until_a_watch_has_it_again() -> None:
+def test_silent_server_is_silent_until_a_watch() -> None:
     async def story(server: SmallServer, caches: Caches) -> None:
         cache, other = caches.of(CONFIG_MAP), caches.of(CONFIG_MAP, labels="colour=blue")
         await cache.wait_synced()
@@ -188,7 +188,7 @@ def test_failures_are_retried_with_growing_pauses() -> None:
     assert len(times) < 25
 
 
-def test_a_server_that_remembers_nothing_is_not_flooded_with_lists() -> None:
+def test_forgetful_server_is_not_flooded_with_lists() -> None:
     async def story(server: SmallServer, caches: Caches) -> None:
         def expire(request: Request) -> None:
             if "watch" in request.query:
@@ -203,7 +203,7 @@ def test_a_server_that_remembers_nothing_is_not_flooded_with_lists() -> None:
     play(story)
 
 
-def test_a_list_that_expires_between_pages_is_asked_for_in_one_piece() -> None:
+def test_list_expired_between_pages_is_read_at_once() -> None:
     async def story(server: SmallServer, caches: Caches) -> None:
         for number in range(600):
             server.put(config_map(f"a{number}"))
@@ -249,7 +249,7 @@ def test_a_silent_connection_is_given_up() -> None:
     play(story)
 
 
-def test_own_writes_are_read_back_at_once_and_the_watch_does_not_take_them_back() -> None:
+def test_own_writes_are_not_reverted_by_the_watch() -> None:
     async def story(server: SmallServer, caches: Caches) -> None:
         server.put(config_map("a", step="0"))
         cache = caches.of(CONFIG_MAP)
@@ -274,7 +274,7 @@ def test_own_writes_are_read_back_at_once_and_the_watch_does_not_take_them_back(
     play(story)
 
 
-def test_a_write_that_the_watch_has_already_passed_is_no_news() -> None:
+def test_write_behind_the_watch_is_no_news() -> None:
     async def story(server: SmallServer, caches: Caches) -> None:
         cache = caches.of(CONFIG_MAP)
         diary = Diary(cache)
@@ -303,7 +303,7 @@ def test_an_own_write_that_was_deleted_since_vanishes() -> None:
     play(story)
 
 
-def test_an_own_write_before_a_gap_does_not_outlive_a_new_list() -> None:
+def test_own_write_before_a_gap_ends_with_a_new_list() -> None:
     async def story(server: SmallServer, caches: Caches) -> None:
         cache = caches.of(CONFIG_MAP)
         diary = Diary(cache)
@@ -332,7 +332,7 @@ def test_writes_that_cache_does_not_select_stay_out() -> None:
     play(story)
 
 
-def test_requests_for_the_same_share_one_watch_and_indexes_add_up() -> None:
+def test_equal_requests_share_a_watch_and_indexes() -> None:
     async def story(server: SmallServer, caches: Caches) -> None:
         server.put(config_map("a", labels={"colour": "red", "size": "big"}))
         first = caches.of(CONFIG_MAP, indexes={"colour": by_label("colour")})
@@ -347,7 +347,7 @@ def test_requests_for_the_same_share_one_watch_and_indexes_add_up() -> None:
     play(story)
 
 
-def test_a_manager_for_one_namespace_and_one_share_asks_for_no_more() -> None:
+def test_manager_of_a_namespace_asks_for_no_more() -> None:
     async def story(server: SmallServer, caches: Caches) -> None:
         for name, namespace, share in (("a", "mine", "blue"), ("b", "mine", "red"), ("c", "other", "blue")):
             server.put(config_map(name, namespace, labels={WATCH_FILTER_LABEL: share}))
@@ -359,7 +359,7 @@ def test_a_manager_for_one_namespace_and_one_share_asks_for_no_more() -> None:
     play(story, options=Options(namespaces=("mine",), watch_filter="blue"))
 
 
-def test_a_manager_for_several_namespaces_follows_each_by_itself() -> None:
+def test_manager_of_several_namespaces_follows_each() -> None:
     async def story(server: SmallServer, caches: Caches) -> None:
         for name, namespace in (("a", "mine"), ("b", "yours"), ("c", "other")):
             server.put(config_map(name, namespace))

@@ -138,7 +138,7 @@ def test_any_order_of_many_writes_ends_in_the_truth(program: list[str], rng: ran
 
 
 @pytest.mark.soak
-def test_any_order_of_many_writes_ends_in_the_truth_for_long() -> None:
+def test_writes_in_any_order_end_in_the_truth() -> None:
     seconds = float(os.environ.get("ESPALIER_SOAK_SECONDS", "60"))
     for seed in range(int(seconds * 2000)):
         rng = random.Random(seed)

@@ -123,7 +123,7 @@ def test_two_replicas_agree_on_one() -> None:
     play(story)
 
 
-def test_it_is_renewed_after_two_thirds_of_its_life_by_the_same_authority() -> None:
+def test_certificate_is_renewed_after_two_thirds() -> None:
     async def story(server: SmallServer, simulation: Simulation) -> None:
         replica = Replica(server, simulation)
         async with running(replica):
@@ -155,7 +155,7 @@ def test_served_certificates_are_trusted_on_renewal() -> None:
     play(story)
 
 
-def test_a_ca_bundle_that_somebody_overwrites_is_put_right_and_nothing_else_is_touched() -> None:
+def test_overwritten_ca_bundle_is_repaired_alone() -> None:
     async def story(server: SmallServer, simulation: Simulation) -> None:
         replica = Replica(server, simulation)
         async with running(replica):
@@ -175,7 +175,7 @@ def test_a_ca_bundle_that_somebody_overwrites_is_put_right_and_nothing_else_is_t
     play(story)
 
 
-def test_a_secret_that_is_deleted_or_unusable_is_made_anew() -> None:
+def test_deleted_or_unusable_secret_is_made_anew() -> None:
     async def story(server: SmallServer, simulation: Simulation) -> None:
         replica = Replica(server, simulation)
         async with running(replica):
@@ -192,7 +192,7 @@ def test_a_secret_that_is_deleted_or_unusable_is_made_anew() -> None:
     play(story)
 
 
-def test_another_name_to_be_reached_by_is_another_certificate() -> None:
+def test_other_name_needs_another_certificate() -> None:
     async def story(server: SmallServer, simulation: Simulation) -> None:
         async with running(Replica(server, simulation)):
             await asyncio.sleep(5)
@@ -206,7 +206,7 @@ def test_another_name_to_be_reached_by_is_another_certificate() -> None:
     play(story)
 
 
-def test_replicas_that_are_reached_under_different_names_do_not_take_turns() -> None:
+def test_replicas_of_different_names_do_not_alternate() -> None:
     """While one is replaced by one with other flags, each would have the pair made for its own names, for ever."""
 
     async def story(server: SmallServer, simulation: Simulation) -> None:
@@ -228,7 +228,7 @@ def test_replicas_that_are_reached_under_different_names_do_not_take_turns() -> 
 
 
 @pytest.mark.soak
-def test_somebody_who_takes_our_authorities_away_is_answered_ever_less_often() -> None:
+def test_removed_authority_is_restored_less_often() -> None:
     async def story(server: SmallServer, simulation: Simulation) -> None:
         replica = Replica(server, simulation)
         async with running(replica):

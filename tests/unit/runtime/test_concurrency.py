@@ -9,7 +9,7 @@ import pytest
 from espalier.runtime.concurrency import together
 
 
-async def test_a_failure_is_raised_once_everything_else_has_ended() -> None:
+async def test_failure_is_raised_after_all_has_ended() -> None:
     ended: list[str] = []
 
     async def fails(why: str) -> None:

@@ -95,7 +95,7 @@ def test_a_file_that_is_not_regular_is_not_waited_for(tmp_path: Path) -> None:
             assert not confined.is_file(tmp_path, name)
 
 
-def test_no_more_is_read_than_asked_for_from_the_end_or_the_beginning(tmp_path: Path) -> None:
+def test_read_is_limited_from_either_end(tmp_path: Path) -> None:
     with (tmp_path / "large").open("wb") as file:
         file.truncate(10 * confined.LONGEST_READ)
         file.write(b"begin")
@@ -106,9 +106,7 @@ def test_no_more_is_read_than_asked_for_from_the_end_or_the_beginning(tmp_path: 
 
 
 @pytest.mark.parametrize("swap", ["a", "a/secret"])
-def test_a_link_put_into_the_way_after_the_path_was_followed_is_not_followed(
-    tmp_path: Path, swap: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_link_put_into_the_path_is_not_followed(tmp_path: Path, swap: str, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "root"
     (root / "a").mkdir(parents=True)
     (root / "a/secret").write_text("of the node")
@@ -127,9 +125,7 @@ def test_a_link_put_into_the_way_after_the_path_was_followed_is_not_followed(
 
 
 @pytest.mark.parametrize("link", [True, False], ids=["link", "another name of the file"])
-def test_a_file_put_where_another_is_staged_is_not_written_to(
-    tmp_path: Path, link: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_put_into_the_stage_is_not_written(tmp_path: Path, link: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     root, secret = tmp_path / "root", tmp_path / "secret"
     root.mkdir()
     secret.write_text("of the host")

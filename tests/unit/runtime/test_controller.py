@@ -101,16 +101,14 @@ def test_pauses_after_faults_and_bugs_grow(failure: Outcome | Exception, longest
     [(Conflict.of("changed"), 8, 0), (Conflict.of("changed"), 9, 1), (Fault("F", "once"), 1, 1)],
     ids=["conflicts", "conflicts again and again", "a fault"],
 )
-def test_a_conflict_alarms_nobody_unless_it_comes_again_and_again(
-    failure: Outcome | Exception, times: int, alarms: int
-) -> None:
+def test_conflict_alarms_only_when_it_repeats(failure: Outcome | Exception, times: int, alarms: int) -> None:
     """Pauses double from 5 ms, so the ninth one is the first of more than a second."""
     with capture_logs() as logs:
         times_of_passes([failure] * times, 60.0)
     assert [line["log_level"] for line in logs].count("warning") == alarms
 
 
-def test_a_key_is_never_worked_on_twice_at_once_and_an_event_meanwhile_is_not_lost() -> None:
+def test_key_is_never_reconciled_twice_at_once() -> None:
     async def main() -> tuple[int, int]:
         active = most = passes = 0
 
@@ -140,7 +138,7 @@ class HastyLoop(virtual.VirtualLoop):
 
 
 @pytest.mark.parametrize("loop_class", [virtual.VirtualLoop, HastyLoop])
-def test_every_delayed_key_is_reconciled_in_time_however_odd_the_moment(loop_class: type[virtual.VirtualLoop]) -> None:
+def test_delayed_keys_are_reconciled_in_time(loop_class: type[virtual.VirtualLoop]) -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         late: list[float] = []
@@ -189,7 +187,7 @@ def test_no_more_than_so_many_reconciles_run_at_once() -> None:
     assert simulate(main) == 3
 
 
-def test_passes_begin_when_all_caches_are_complete_and_follow_events() -> None:
+def test_reconciles_begin_with_complete_caches() -> None:
     async def main() -> list[str]:
         server = SmallServer()
         caches = Caches(client_of(server), rng=random.Random(1))
@@ -217,7 +215,7 @@ def test_passes_begin_when_all_caches_are_complete_and_follow_events() -> None:
     assert simulate(main) == ["a 2 {}", "b 2 {}", "a 2 {'x': '1'}", "b 1 gone"]
 
 
-def test_an_event_of_a_part_is_work_on_the_whole_that_it_belonged_to_and_belongs_to() -> None:
+def test_event_of_a_part_reaches_both_owners() -> None:
     async def main() -> list[str]:
         server = SmallServer()
         caches = Caches(client_of(server), rng=random.Random(1))
@@ -265,7 +263,7 @@ def test_predicates_keep_out_what_does_not_matter() -> None:
     assert simulate(main) == ["a", "a"]
 
 
-def test_an_object_that_cannot_be_mapped_does_not_end_the_watch() -> None:
+def test_unmappable_object_does_not_end_the_watch() -> None:
     def to_keys(object_: Any) -> list[Key]:
         return [Key("", object_.tree["data"]["whole"])]
 
@@ -353,7 +351,7 @@ def test_an_idle_controller_has_no_task_but_its_own() -> None:
     assert simulate(main) == 2  # this test, and run()
 
 
-def test_dashboards_for_controller_runtime_find_their_measures() -> None:
+def test_dashboards_of_controller_runtime_work() -> None:
     async def main() -> str:
         endings: list[Outcome | Exception] = [
             Fault("F", ""),
@@ -429,7 +427,7 @@ def test_the_same_seed_gives_the_same_trace() -> None:
     assert play(5) != play(6)
 
 
-def test_delays_that_end_at_once_do_not_break_the_alarm_on_the_loop_that_the_program_uses() -> None:
+def test_delays_that_end_at_once_keep_the_alarm() -> None:
     async def main() -> None:
         errors: list[dict[str, Any]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))

@@ -74,7 +74,7 @@ def play(story: Callable[[SmallServer, Candidate, Candidate], Any]) -> Any:
     return simulate(main)
 
 
-def test_the_first_leads_and_the_second_waits_until_the_lease_is_given_back() -> None:
+def test_second_candidate_waits_for_the_lease() -> None:
     async def story(server: SmallServer, first: Candidate, two: Candidate) -> None:
         await first.election.acquire()
         holding = asyncio.create_task(first.election.hold())
@@ -94,7 +94,7 @@ def test_the_first_leads_and_the_second_waits_until_the_lease_is_given_back() ->
     play(story)
 
 
-def test_the_lease_is_given_back_when_a_renewal_was_cancelled_that_had_been_written() -> None:
+def test_lease_is_released_after_a_cancelled_renewal() -> None:
     """Of a manager that is stopped while it renews: the next one would wait for the Lease to expire."""
 
     async def story(server: SmallServer, first: Candidate, two: Candidate) -> None:
@@ -111,7 +111,7 @@ def test_the_lease_is_given_back_when_a_renewal_was_cancelled_that_had_been_writ
     play(story)
 
 
-def test_a_lease_that_another_one_has_by_now_is_not_given_back() -> None:
+def test_lease_of_another_is_not_released() -> None:
     async def story(server: SmallServer, first: Candidate, two: Candidate) -> None:
         await first.election.acquire()
         await asyncio.sleep(16)
@@ -124,7 +124,7 @@ def test_a_lease_that_another_one_has_by_now_is_not_given_back() -> None:
     play(story)
 
 
-def test_a_steady_leader_writes_nothing_but_one_renewal_every_two_seconds() -> None:
+def test_steady_leader_renews_every_two_seconds() -> None:
     async def story(server: SmallServer, first: Candidate, two: Candidate) -> None:
         await first.election.acquire()
         asyncio.create_task(first.election.hold())  # noqa: RUF006 - ends with the loop
@@ -136,7 +136,7 @@ def test_a_steady_leader_writes_nothing_but_one_renewal_every_two_seconds() -> N
     play(story)
 
 
-def test_a_leader_that_is_cut_off_stops_writing_before_the_next_begins() -> None:
+def test_cut_off_leader_stops_before_the_next_begins() -> None:
     async def story(server: SmallServer, first: Candidate, two: Candidate) -> None:
         await first.election.acquire()
         holding = asyncio.create_task(first.election.hold())
@@ -188,7 +188,7 @@ def test_failures_that_pass_do_not_end_leadership() -> None:
     play(story)
 
 
-def test_a_leader_that_finds_its_lease_taken_stops_at_once() -> None:
+def test_leader_with_a_taken_lease_stops_at_once() -> None:
     async def story(server: SmallServer, first: Candidate, two: Candidate) -> None:
         await first.election.acquire()
         holding = asyncio.create_task(first.election.hold())
@@ -201,7 +201,7 @@ def test_a_leader_that_finds_its_lease_taken_stops_at_once() -> None:
     play(story)
 
 
-def test_an_abandoned_lease_is_taken_over_after_it_was_seen_unchanged_for_its_time() -> None:
+def test_abandoned_lease_is_taken_after_its_time() -> None:
     async def story(server: SmallServer, first: Candidate, two: Candidate) -> None:
         spec = {"holderIdentity": "dead", "leaseDurationSeconds": 15, "renewTime": "2019-01-01T00:00:00.000000Z"}
         server.put({"metadata": {"name": "manager", "namespace": "eksa-system"}, "spec": spec}, LEASE)
@@ -230,7 +230,7 @@ async def test_reads_pass_a_closed_fence() -> None:
     assert (await client.list(CONFIG_MAP)).items == []
 
 
-def test_managers_of_different_shares_have_different_leases() -> None:
+def test_managers_of_shares_have_different_leases() -> None:
     shares = [
         Options(),
         Options(namespaces=("team-a",)),
@@ -263,7 +263,7 @@ class Suspended:
 
 
 @pytest.mark.parametrize("slept", [9.0, 12.0, 3600.0])
-def test_a_machine_that_was_suspended_does_not_believe_that_it_leads(slept: float) -> None:
+def test_suspended_machine_does_not_believe_to_lead(slept: float) -> None:
     """Its timers did not go on meanwhile, so nothing but the clock tells it."""
 
     async def main(simulation: Simulation) -> None:
@@ -284,7 +284,7 @@ def test_a_machine_that_was_suspended_does_not_believe_that_it_leads(slept: floa
     simulate(main)
 
 
-def test_the_systems_clock_goes_on_while_the_machine_is_suspended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_system_clock_goes_on_in_a_suspension(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.monotonic", lambda: 5.0)
     monkeypatch.setattr("time.clock_gettime", lambda which: {"boot": 3605.0}[which])
     monkeypatch.setattr(clocks, "_SINCE_BOOT", "boot")

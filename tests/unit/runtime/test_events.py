@@ -73,7 +73,7 @@ def test_an_event_that_repeats_raises_a_count() -> None:
     play(story)
 
 
-def test_an_event_that_repeats_before_it_is_written_is_written_once() -> None:
+def test_repeated_event_is_written_once() -> None:
     async def story(server: SmallServer, recorder: Recorder) -> None:
         object_ = object_of(server, "a")
         for _ in range(7):
@@ -98,7 +98,7 @@ def test_an_event_that_expired_is_written_anew() -> None:
     play(story)
 
 
-def test_a_flood_about_one_object_is_cut_off_and_others_are_heard() -> None:
+def test_flood_about_one_object_is_cut_off() -> None:
     async def story(server: SmallServer, recorder: Recorder) -> None:
         noisy, calm = object_of(server, "noisy"), object_of(server, "calm")
         for number in range(1000):
@@ -115,7 +115,7 @@ def test_a_flood_about_one_object_is_cut_off_and_others_are_heard() -> None:
     play(story)
 
 
-def test_an_api_server_that_takes_no_events_hinders_nobody() -> None:
+def test_server_that_takes_no_events_hinders_nobody() -> None:
     async def story(server: SmallServer, recorder: Recorder) -> None:
         object_ = object_of(server, "a")
 

@@ -69,7 +69,7 @@ def copier(manager: Manager, done: list[str], *, seconds: float = 0.0) -> Contro
     return controller
 
 
-def test_preparation_ends_before_controllers_begin_and_only_the_leader_prepares() -> None:
+def test_leader_prepares_before_controllers_begin() -> None:
     async def story(server: SmallServer, simulation: Simulation) -> None:
         done: list[str] = []
         manager = manager_of(server, simulation, identity="a")
@@ -103,7 +103,7 @@ def test_preparation_ends_before_controllers_begin_and_only_the_leader_prepares(
     play(story)
 
 
-def test_it_runs_controllers_and_stops_when_asked_after_reconciles_end() -> None:
+def test_manager_stops_after_its_reconciles() -> None:
     async def story(server: SmallServer, simulation: Simulation) -> None:
         done: list[str] = []
         manager = manager_of(server, simulation)
@@ -120,7 +120,7 @@ def test_it_runs_controllers_and_stops_when_asked_after_reconciles_end() -> None
     play(story)
 
 
-def test_a_reconcile_that_does_not_end_in_time_is_cancelled() -> None:
+def test_late_reconcile_is_cancelled() -> None:
     async def story(server: SmallServer, simulation: Simulation) -> None:
         done: list[str] = []
         manager = manager_of(server, simulation, grace=30.0)
@@ -160,7 +160,7 @@ def test_second_replica_takes_over_after_orderly_stop() -> None:
     play(story)
 
 
-def test_a_leader_that_loses_its_lease_writes_no_more_and_ends_with_an_exit_code() -> None:
+def test_leader_without_its_lease_ends_with_a_code() -> None:
     async def story(server: SmallServer, simulation: Simulation) -> None:
         faults: list[Fault] = []
         manager = manager_of(server, simulation, identity="one")
@@ -198,7 +198,7 @@ def test_a_leader_that_loses_its_lease_writes_no_more_and_ends_with_an_exit_code
     play(story)
 
 
-def test_a_kind_that_cannot_be_listed_ends_the_start_with_its_name() -> None:
+def test_unlistable_kind_ends_the_start_with_its_name() -> None:
     async def story(server: SmallServer, simulation: Simulation) -> None:
         def refuse(request: Request) -> None:
             raise ServerFailure.of("not now")
@@ -214,7 +214,7 @@ def test_a_kind_that_cannot_be_listed_ends_the_start_with_its_name() -> None:
     play(story)
 
 
-def test_kinds_that_are_not_served_are_named_together_with_what_helps_once() -> None:
+def test_unserved_kinds_are_named_together_once() -> None:
     async def story(server: SmallServer, simulation: Simulation) -> None:
         def refuse(request: Request) -> None:
             raise NotFound.of("404 page not found")
@@ -235,7 +235,7 @@ def test_kinds_that_are_not_served_are_named_together_with_what_helps_once() -> 
 
 
 @pytest.mark.soak
-def test_a_start_may_take_as_long_as_the_cluster_needs_and_says_why_once() -> None:
+def test_long_start_says_why_once() -> None:
     async def story(server: SmallServer, simulation: Simulation) -> None:
         right = 'configmaps is forbidden: User "manager" cannot list resource "configmaps"'
 
@@ -264,7 +264,7 @@ def test_a_start_may_take_as_long_as_the_cluster_needs_and_says_why_once() -> No
     play(story)
 
 
-def test_a_replica_that_can_not_stand_for_election_is_not_ready_and_a_standby_is() -> None:
+def test_replica_without_election_is_not_ready() -> None:
     async def story(server: SmallServer, simulation: Simulation) -> None:
         managers = [manager_of(server, simulation, identity=name) for name in ("one", "two")]
         tasks = [asyncio.create_task(manager.run()) for manager in managers]
@@ -318,7 +318,7 @@ def test_why_webhooks_are_not_served_is_said() -> None:
     play(story)
 
 
-def test_a_component_that_fails_ends_the_manager_with_its_error() -> None:
+def test_failing_component_ends_the_manager() -> None:
     class Failing:
         async def run(self) -> None:
             await asyncio.sleep(5)
@@ -370,7 +370,7 @@ def test_steady_environment_sees_no_write_but_renewals() -> None:
     play(story)
 
 
-async def test_health_and_metrics_are_served_and_sigterm_stops_in_order() -> None:
+async def test_sigterm_stops_in_order() -> None:
     server = SmallServer()
     server.put(config_map("x", "a"))
     server.slow = 0.01

@@ -44,9 +44,7 @@ OLD = cluster({"mark": "closed", "theirs": "1"}, {"phase": "Creating"})
         ({"mark": "open"}, {"phase": "Running"}, True),
     ],
 )
-def test_only_what_others_wrote_is_news_also_where_it_comes_with_what_we_wrote(
-    own_writes: OwnWrites, annotations: Tree, status: Tree, is_news: bool
-) -> None:
+def test_writes_of_others_alone_are_news(own_writes: OwnWrites, annotations: Tree, status: Tree, is_news: bool) -> None:
     assert own_writes.by_others(OLD, cluster(annotations, status, "2")) is is_news
 
 

@@ -96,7 +96,7 @@ TestQueue = QueueMachine.TestCase
 TestSpacedQueue = SpacedQueueMachine.TestCase
 
 
-def test_keys_of_one_priority_come_in_the_order_of_their_arrival() -> None:
+def test_keys_of_one_priority_keep_their_order() -> None:
     queue: WorkQueue[str] = WorkQueue()
     for key in "cab":
         queue.add(key, 0.0)

@@ -95,7 +95,7 @@ class Environment:
 
 
 @pytest.mark.parametrize("outcome", [Done(), Continue(), Wait("A", "a"), Fault("B", "b")])
-def test_the_outcome_is_reported_and_events_follow_the_status_write(outcome: Outcome) -> None:
+def test_events_follow_the_status_write(outcome: Outcome) -> None:
     env = Environment(ends=outcome)
     ended = env.reconcile()
     assert ended == (Done() if isinstance(outcome, Continue) else outcome)
@@ -114,7 +114,7 @@ def test_the_outcome_is_reported_and_events_follow_the_status_write(outcome: Out
     ],
     ids=repr,
 )
-def test_a_report_that_changes_by_itself_is_made_again_in_time(outcome: Outcome, after: float | None) -> None:
+def test_changing_report_is_made_again_in_time(outcome: Outcome, after: float | None) -> None:
     ended = Environment(ends=outcome, again=30.0).reconcile()
     assert not isinstance(ended, Continue)
     assert (type(ended), ended.after) == (type(outcome), after)
@@ -139,13 +139,13 @@ def test_a_reconcile_may_say_nothing() -> None:
 
 
 @pytest.mark.parametrize(("outcome", "is_reported"), [(Done(), False), (Wait("Deleting", "waiting"), True)])
-def test_a_deleted_object_is_reported_until_its_finalizer_is_removed(outcome: Outcome, is_reported: bool) -> None:
+def test_deleted_object_is_reported_until_it_is_gone(outcome: Outcome, is_reported: bool) -> None:
     env = Environment(found=stored(deletionTimestamp="2026-01-01T00:00:00Z"), ends=outcome)
     assert env.reconcile() == outcome
     assert bool(env.statuses) is is_reported
 
 
-def test_everything_that_is_kept_for_a_key_goes_with_its_object() -> None:
+def test_everything_for_a_key_goes_with_its_object() -> None:
     env = Environment(found=None)
     assert env.reconcile() == Done()
     assert env.forgotten == [("a", KEY), ("b", KEY)]
@@ -153,7 +153,7 @@ def test_everything_that_is_kept_for_a_key_goes_with_its_object() -> None:
 
 
 @pytest.mark.parametrize("error", [Conflict.of("too late"), NameTaken(CONFIG_MAP, KEY, "somebody")])
-def test_a_failed_request_becomes_an_outcome_and_is_reported(error: Exception) -> None:
+def test_failed_request_is_a_reported_outcome(error: Exception) -> None:
     env = Environment(ends=error)
     ended = env.reconcile()
     assert ended == fault_of(error)
@@ -182,7 +182,7 @@ def test_secret_text_is_in_neither_outcome_nor_report() -> None:
     assert result == [Wait("A", "secret")]
 
 
-def test_an_undecodable_object_is_reported_if_its_kind_allows_it() -> None:
+def test_undecodable_object_is_reported_if_possible() -> None:
     env = Environment(readable=False)
     fault = Fault("Invalid", "no number", terminal=True)
     assert env.reconcile(unreadable=lambda object_, error: (fault, Report({"said": str(error)}))) == fault

@@ -141,7 +141,7 @@ def test_a_server_that_was_put_back_is_listed_anew(ending: str) -> None:
     play(story)
 
 
-def test_the_same_version_may_be_another_content_after_a_restore() -> None:
+def test_same_version_may_differ_after_a_restore() -> None:
     async def story(server: SmallServer, caches: Caches) -> None:
         cache = caches.of(CONFIG_MAP)
         server.put(config_map("a", moment="later"))
@@ -239,7 +239,7 @@ def test_own_writes_of_before_a_restore_count_no_more() -> None:
         ServerFailure(Status(message="Timeout: Too large resource version: 9, current: 5", code=504)),
     ],
 )
-def test_a_version_that_the_server_does_not_know_means_a_new_list(refusal: ApiError) -> None:
+def test_unknown_version_means_a_new_list(refusal: ApiError) -> None:
     async def story(server: SmallServer, caches: Caches) -> None:
         cache = caches.of(CONFIG_MAP)
         server.put(config_map("a"))
@@ -262,7 +262,7 @@ def test_a_version_that_the_server_does_not_know_means_a_new_list(refusal: ApiEr
 
 
 @pytest.mark.parametrize("optional", [True, False])
-def test_a_kind_that_may_be_missing_is_empty_until_it_is_there(optional: bool) -> None:
+def test_optional_kind_is_empty_until_it_exists(optional: bool) -> None:
     """One that has to be there is waited for."""
 
     async def story(server: SmallServer, caches: Caches) -> None:
@@ -282,7 +282,7 @@ def test_a_kind_that_may_be_missing_is_empty_until_it_is_there(optional: bool) -
     play(story)
 
 
-def test_versions_are_compared_as_numbers_of_any_length() -> None:
+def test_versions_are_numbers_of_any_length() -> None:
     assert earlier("9", "10")
     assert not earlier("10", "9")
     assert not earlier("10", "10")
@@ -307,7 +307,7 @@ def test_versions_are_compared_as_numbers_of_any_length() -> None:
         b"7",
     ],
 )
-def test_one_event_that_cannot_be_read_holds_up_nothing(document: bytes) -> None:
+def test_unreadable_event_holds_up_nothing(document: bytes) -> None:
     async def story(server: SmallServer, caches: Caches) -> None:
         cache = caches.of(CONFIG_MAP)
         await cache.wait_synced()
@@ -321,7 +321,7 @@ def test_one_event_that_cannot_be_read_holds_up_nothing(document: bytes) -> None
     play(story)
 
 
-def test_a_repeated_event_does_not_block_and_lists_are_backed_off() -> None:
+def test_repeated_event_does_not_block() -> None:
     """Whatever stands in the history stands there until the position is behind it."""
 
     async def story(server: SmallServer, caches: Caches) -> None:

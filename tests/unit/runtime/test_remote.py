@@ -29,7 +29,7 @@ def connect(kubeconfig: bytes) -> Client:
     return client_of(SmallServer())
 
 
-def test_a_cluster_has_one_client_until_its_kubeconfig_changes() -> None:
+def test_cluster_has_one_client_per_kubeconfig() -> None:
     async def main(simulation: Simulation) -> None:
         clients = RemoteClients(connect)
         first = clients.get(named("a"), b"1")
@@ -41,7 +41,7 @@ def test_a_cluster_has_one_client_until_its_kubeconfig_changes() -> None:
     simulate(main)
 
 
-def test_a_cluster_whose_name_another_one_has_is_another_cluster() -> None:
+def test_cluster_of_the_same_name_is_another() -> None:
     async def main(simulation: Simulation) -> None:
         clients = RemoteClients(connect)
         first = clients.get(named("a"), b"1")
@@ -92,7 +92,7 @@ class Slow:
         self.happened.append("closed")
 
 
-def test_a_client_that_was_put_out_is_closed_when_its_last_request_has_ended() -> None:
+def test_replaced_client_closes_after_its_last_request() -> None:
     async def main(simulation: Simulation) -> None:
         slow = Slow()
         clients = RemoteClients(lambda kubeconfig: Client(slow), limit=1, linger=5.0)
@@ -106,14 +106,14 @@ def test_a_client_that_was_put_out_is_closed_when_its_last_request_has_ended() -
     simulate(main)
 
 
-async def test_without_the_lease_nothing_is_written_into_workload_clusters_either() -> None:
+async def test_lost_lease_stops_writes_into_clusters() -> None:
     clients = RemoteClients(connect, fence=Fence(lambda: 0.0))
     with pytest.raises(Fenced):
         await clients.get(named("a"), b"1").create(CONFIG_MAP, config_map("a"))
     await clients.close()
 
 
-async def test_writes_into_workload_clusters_that_are_braked_are_counted() -> None:
+async def test_limited_writes_into_clusters_are_counted() -> None:
     metrics = Metrics()
     clients = RemoteClients(connect, on_limited=metrics.on_limited)
     client = clients.get(named("a"), b"1")

@@ -123,7 +123,7 @@ def test_quick_remote_task_is_awaited_without_event() -> None:
 
 
 @pytest.mark.demand("L12")
-def test_a_slow_remote_task_blocks_nobody_and_sends_an_event_when_done() -> None:
+def test_slow_remote_task_blocks_nobody() -> None:
     workload = Workload(SLOW)
 
     async def tell(made: RemoteTasks, done: list[Key]) -> None:
@@ -142,7 +142,7 @@ def test_a_slow_remote_task_blocks_nobody_and_sends_an_event_when_done() -> None
     story(workload, tell)
 
 
-def test_a_result_is_kept_for_a_while_for_its_own_remote_task() -> None:
+def test_result_is_kept_for_its_own_remote_task() -> None:
     workload = Workload(QUICK)
 
     async def tell(made: RemoteTasks, done: list[Key]) -> None:
@@ -159,7 +159,7 @@ def test_a_result_is_kept_for_a_while_for_its_own_remote_task() -> None:
     story(workload, tell)
 
 
-def test_a_write_discards_earlier_results_and_is_reported_once() -> None:
+def test_write_discards_earlier_results() -> None:
     workload = Workload(QUICK)
 
     async def tell(made: RemoteTasks, done: list[Key]) -> None:
@@ -191,7 +191,7 @@ def test_a_cluster_has_one_remote_task_at_a_time() -> None:
     story(workload, tell)
 
 
-def test_a_failure_is_returned_until_the_next_attempt_is_over() -> None:
+def test_failure_is_returned_until_the_next_attempt() -> None:
     workload = Workload(QUICK)
 
     async def tell(made: RemoteTasks, done: list[Key]) -> None:
@@ -220,7 +220,7 @@ def test_a_remote_task_without_end_times_out() -> None:
     story(Workload(10_000), tell)
 
 
-def test_an_error_that_nobody_thought_of_is_a_failure_too_so_that_nobody_asks_for_ever() -> None:
+def test_unexpected_error_is_a_failure() -> None:
     async def tell(made: RemoteTasks, done: list[Key]) -> None:
         failure = await made.send(GARDEN, look())
         assert isinstance(failure, Failed)
@@ -229,7 +229,7 @@ def test_an_error_that_nobody_thought_of_is_a_failure_too_so_that_nobody_asks_fo
     story(Strange(0), tell)
 
 
-def test_few_remote_tasks_begin_at_once_and_all_get_their_turn() -> None:
+def test_few_remote_tasks_begin_at_once() -> None:
     workload, count = Workload(QUICK), 50
 
     async def tell(made: RemoteTasks, done: list[Key]) -> None:
@@ -243,7 +243,7 @@ def test_few_remote_tasks_begin_at_once_and_all_get_their_turn() -> None:
     story(workload, tell)
 
 
-def test_a_remote_task_that_waits_for_its_turn_is_not_awaited() -> None:
+def test_waiting_remote_task_is_not_awaited() -> None:
     """At start, all clusters are reconciled before the remote tasks that they began are through."""
 
     async def tell(sent: RemoteTasks, done: list[Key]) -> None:
@@ -277,7 +277,7 @@ def test_those_that_give_no_answer_make_way_for_next() -> None:
     story(Workload(QUICK), tell)
 
 
-def test_nothing_is_known_or_under_way_of_a_deleted_cluster() -> None:
+def test_deleted_cluster_leaves_nothing_known() -> None:
     workload = Workload(QUICK)
 
     async def tell(made: RemoteTasks, done: list[Key]) -> None:
@@ -314,7 +314,7 @@ def in_parts(count: int, subject: str = "cni-1", seconds: float = 40.0) -> tuple
     ), begun
 
 
-def test_a_long_remote_task_gets_further_with_each_attempt() -> None:
+def test_long_remote_task_progresses_with_attempts() -> None:
     async def story() -> None:
         clients = RemoteClients(lambda _: Client(Workload(QUICK)))
         sent = RemoteTasks(clients)
@@ -335,7 +335,7 @@ def test_a_long_remote_task_gets_further_with_each_attempt() -> None:
     run(lambda _: story(), epoch=datetime(2026, 1, 1, tzinfo=UTC), seed=1)
 
 
-def test_a_task_done_long_ago_or_for_other_content_is_done_again() -> None:
+def test_old_task_is_done_again() -> None:
     async def story() -> None:
         clients = RemoteClients(lambda _: Client(Workload(QUICK)))
         sent = RemoteTasks(clients)

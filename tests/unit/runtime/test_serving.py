@@ -39,7 +39,7 @@ def transports() -> set[int]:
     return {id(item) for item in gc.get_objects() if type(item).__name__ == "_SSLProtocolTransport"}
 
 
-async def test_tls_connections_do_not_outlive_a_server_that_stops(tmp_path: Path) -> None:
+async def test_tls_connections_end_with_their_server(tmp_path: Path) -> None:
     authority = Authority.create("test", now=datetime.now(UTC))
     before = transports()
     server = HttpServer(web.Application(), "127.0.0.1", 0, context=serving(authority, tmp_path))

@@ -13,7 +13,7 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 GARDEN, OTHER = Key("team-a", "garden"), Key("team-a", "other")
 
 
-def test_a_value_is_good_for_a_while_and_its_key_is_sent_when_it_is_over() -> None:
+def test_value_lasts_and_its_key_is_sent_at_the_end() -> None:
     async def main(_simulation: Simulation) -> None:
         expiry, sent = Expiry(), list[Key]()
         expiry.subscribe(sent.append)

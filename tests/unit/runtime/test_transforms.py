@@ -52,11 +52,11 @@ def test_text_that_looks_like_managed_fields_stays() -> None:
     assert strip_managed_fields(object_of(tree)).tree == {"metadata": {"annotations": {"note": note}, "name": "a"}}
 
 
-def test_metadata_is_what_remains_of_objects_that_are_only_counted() -> None:
+def test_counted_objects_keep_their_metadata() -> None:
     tree = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "managedFields": [OURS]}, "spec": {"x": "y"}}
     reduced = metadata_only(object_of(tree))
     assert reduced.tree == {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
 
 
-def test_the_same_arguments_give_the_same_transform_so_that_a_watch_is_shared() -> None:
+def test_equal_arguments_share_a_watch() -> None:
     assert keep_managed_fields("a", "b") is keep_managed_fields("a", "b")

@@ -21,7 +21,7 @@ def test_a_year_passes_in_a_moment() -> None:
     assert virtual.run(main, epoch=EPOCH, seed=1) == EPOCH + timedelta(days=365)
 
 
-def test_timers_ring_in_order_whatever_the_order_of_their_setting() -> None:
+def test_timers_ring_in_order() -> None:
     async def main(simulation: Simulation) -> list[tuple[str, float]]:
         rung: list[tuple[str, float]] = []
 
@@ -35,7 +35,7 @@ def test_timers_ring_in_order_whatever_the_order_of_their_setting() -> None:
     assert [name for name, _ in virtual.run(main, epoch=EPOCH, seed=1)] == ["soon", "middle", "late", "never"]
 
 
-def test_equal_seeds_replay_equally_and_different_seeds_differ() -> None:
+def test_equal_seeds_replay_equally() -> None:
     async def main(simulation: Simulation) -> list[str]:
         story: list[str] = []
 
@@ -52,7 +52,7 @@ def test_equal_seeds_replay_equally_and_different_seeds_differ() -> None:
     assert first != other
 
 
-def test_waiting_for_ever_is_an_error_that_names_who_waits() -> None:
+def test_endless_wait_is_an_error_with_its_name() -> None:
     async def main(simulation: Simulation) -> None:
         asyncio.current_task().set_name("the patient one")  # type: ignore[union-attr]
         await asyncio.Event().wait()
@@ -88,7 +88,7 @@ def test_a_timeout_is_simulated_as_well() -> None:
     assert virtual.run(main, epoch=EPOCH, seed=1) == pytest.approx(30)
 
 
-def test_whoever_waits_for_what_is_left_of_a_time_comes_to_its_end() -> None:
+def test_wait_for_the_rest_of_a_time_ends() -> None:
     async def main(simulation: Simulation) -> int:
         due, turns = 0.1 + 0.2 + 20.7, 0
         await asyncio.sleep(due - 1e-14)

@@ -33,7 +33,7 @@ def refuse(request: AdmissionRequest) -> AdmissionResponse:
     return AdmissionResponse(False, f"{request.object.name if request.object else ''} may not be")
 
 
-async def test_reviews_are_answered_and_a_new_certificate_is_served_without_a_restart() -> None:
+async def test_new_certificate_is_served_without_a_restart() -> None:
     now = datetime.now(UTC)
     authorities = [Authority.create(name, now=now) for name in ("first", "second")]
     webhooks = Webhooks(host="127.0.0.1", port=0)
@@ -76,7 +76,7 @@ async def test_unknown_path_does_not_reveal_served_ones() -> None:
     assert b"things" not in body
 
 
-async def test_with_an_authority_of_clients_only_api_servers_are_answered() -> None:
+async def test_client_authority_admits_api_servers_alone() -> None:
     now = datetime.now(UTC)
     authority, clients, others = (Authority.create(name, now=now) for name in ("serving", "clients", "others"))
     webhooks = Webhooks(host="127.0.0.1", port=0, client_ca=clients.certificate)

@@ -279,7 +279,7 @@ def test_a_cancelled_preparation_leaves_nothing() -> None:
     story(tell)
 
 
-def test_replaced_connections_are_closed_at_the_next_renewal() -> None:
+def test_replaced_connections_close_at_next_renewal() -> None:
     async def tell(cluster: WorkloadCluster) -> None:
         client = cluster.account()
         for renewals in range(4):
@@ -292,7 +292,7 @@ def test_replaced_connections_are_closed_at_the_next_renewal() -> None:
     story(tell)
 
 
-def test_a_certificate_that_is_expired_is_not_asked_for_at_once() -> None:
+def test_expired_certificate_is_not_requested_at_once() -> None:
     """The clock of a workload cluster may be a day behind, or its authority at its end."""
 
     async def tell(cluster: WorkloadCluster) -> None:
@@ -344,7 +344,7 @@ def test_a_manager_without_its_lease_writes_no_rights() -> None:
     story(tell)
 
 
-def test_an_account_that_is_not_known_any_more_is_made_again() -> None:
+def test_forgotten_account_is_made_again() -> None:
     async def tell(cluster: WorkloadCluster) -> None:
         client = cluster.account()
         await client.list(CONFIG_MAP)

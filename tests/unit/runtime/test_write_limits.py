@@ -57,7 +57,7 @@ def passed(limit: WriteLimit, moments: list[float]) -> list[float]:
 
 @given(st.lists(st.floats(0, 20), min_size=1, max_size=400), st.floats(0.001, 10))
 @settings(max_examples=100, deadline=None)
-def test_no_order_of_writes_makes_more_of_them_than_the_budget(pauses: list[float], scale: float) -> None:
+def test_no_order_of_writes_exceeds_the_budget(pauses: list[float], scale: float) -> None:
     moments = list(itertools.accumulate(pause * scale / 10 for pause in pauses))
     through = passed(WriteLimit(), moments)
     for begin, moment in enumerate(through):
@@ -74,7 +74,7 @@ def test_a_storm_becomes_one_write_a_minute() -> None:
 
 @given(st.integers(MAX_CONTENTS, 2_000), st.floats(0, 10))
 @settings(max_examples=20, deadline=None)
-def test_writes_that_make_progress_are_never_braked_though_some_are_equal(count: int, pause: float) -> None:
+def test_progressing_writes_are_never_limited(count: int, pause: float) -> None:
     limit = WriteLimit()
     for number in range(count):
         for _ in range(REPEAT_THRESHOLD - 1):
@@ -84,7 +84,7 @@ def test_writes_that_make_progress_are_never_braked_though_some_are_equal(count:
 @pytest.mark.soak
 @given(st.integers(1, 40), st.integers(0, 3))
 @settings(max_examples=20, deadline=None)
-def test_a_cycle_of_a_few_contents_is_held_up_though_there_was_progress_before(count: int, progress: int) -> None:
+def test_cycle_of_contents_is_limited_after_progress(count: int, progress: int) -> None:
     limit = WriteLimit()
     for number in range(progress * BURST):
         limit.check(PATH, "me", f"progress {number}".encode(), 0.0)
@@ -156,7 +156,7 @@ def test_a_resting_reflector_begins_anew() -> None:
     assert len(storm) < BURST + 30
 
 
-def test_objects_and_field_managers_have_budgets_of_their_own_and_leave_no_trace() -> None:
+def test_objects_and_managers_have_their_own_budgets() -> None:
     limit = WriteLimit()
     for number in range(10_000):
         limit.check(f"{PATH}{number}", "me", b"same", number / 10)
@@ -176,7 +176,7 @@ async def _write_for_ever(client: Client) -> None:
         await _write_all_ways(client)
 
 
-def test_every_kind_of_write_counts_and_reads_events_and_dry_runs_do_not() -> None:
+def test_writes_count_and_reads_do_not() -> None:
     async def main(_: Simulation) -> None:
         server = SmallServer()
         refused: list[str] = []
@@ -199,7 +199,7 @@ def test_every_kind_of_write_counts_and_reads_events_and_dry_runs_do_not() -> No
     simulate(main)
 
 
-def test_a_controller_whose_writes_are_braked_comes_again_when_it_may_and_not_before() -> None:
+def test_limited_controller_comes_again_when_it_may() -> None:
     """Against another writer, who answers each write at once."""
 
     async def main(simulation: Simulation) -> None:

@@ -65,7 +65,7 @@ def test_an_empty_list_of_taints_means_none() -> None:
     assert bootstrap_data.read(data).taints == []
 
 
-def test_data_of_another_form_are_refused_without_showing_them() -> None:
+def test_data_of_another_form_are_refused_unshown() -> None:
     with pytest.raises(ValueError, match="can't be read"):
         bootstrap_data.read(b"#!/bin/sh\nsecret=1")
 
@@ -126,7 +126,7 @@ def test_data_of_real_provider_say_how_cluster_begins() -> None:
     assert kubeadm.cluster == SPEC.cluster_configuration
 
 
-def test_a_joining_control_plane_machine_gets_the_cluster_configuration() -> None:
+def test_joining_machine_gets_the_cluster_settings() -> None:
     joins = JOIN.replace(b"    nodeRegistration:", b"    controlPlane: {}\n    nodeRegistration:")
     kubeadm = bootstrap_data.read(joins, version="v1.35.4", node_name="garden-abcde")
     assert (kubeadm.init, kubeadm.control_plane, kubeadm.cluster) == (False, True, None)

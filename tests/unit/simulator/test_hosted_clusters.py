@@ -70,14 +70,14 @@ async def test_every_cluster_answers_at_its_own_address(tmp_path: Path) -> None:
             await orchard.client.get(CONFIG_MAP, "note", "default")
 
 
-async def test_a_kubeconfig_of_a_cluster_in_this_process_needs_no_network(tmp_path: Path) -> None:
+async def test_local_kubeconfig_needs_no_network(tmp_path: Path) -> None:
     async with hosting(tmp_path, listen=False) as workloads:
         garden = await opened(workloads, GARDEN)
         client = workloads.connect(kubeconfig(garden.endpoint))
         assert (await client.list(NODE)).items == []
 
 
-async def test_a_certificate_of_somebody_else_does_not_open_the_short_way(tmp_path: Path) -> None:
+async def test_foreign_certificate_opens_no_short_way(tmp_path: Path) -> None:
     async with hosting(tmp_path) as workloads:
         garden = await opened(workloads, GARDEN)
         stranger = Authority.create("kubernetes", now=NOW)
@@ -111,7 +111,7 @@ async def test_objects_and_address_survive_the_process(tmp_path: Path) -> None:
         await client.close()
 
 
-async def test_a_clusters_storage_is_kept_until_it_is_removed_and_asking_makes_nothing(tmp_path: Path) -> None:
+async def test_storage_of_a_cluster_is_kept_until_removed(tmp_path: Path) -> None:
     async with hosting(tmp_path, listen=False) as workloads:
         assert not workloads.has_data(GARDEN)
         assert not list(tmp_path.iterdir())

@@ -73,7 +73,7 @@ def test_health_of_one_machine(found: Machine, seen: CheckedNode | None, health:
     assert check_machine(found, seen, CHECKS, NOW) == health
 
 
-def test_the_longest_time_that_a_check_can_name_is_waited_for() -> None:
+def test_longest_check_time_is_waited_for() -> None:
     longest = HealthChecks(
         node_startup_timeout_seconds=LARGEST_INT32,
         unhealthy_node_conditions=[

@@ -123,7 +123,7 @@ def test_every_rollout_keeps_its_limits_and_ends(
     assert (new, old) == (Set(wanted, wanted), Set(0, 0))
 
 
-def test_scaling_in_takes_annotated_machines_first_then_unhealthy_ones() -> None:
+def test_scaling_in_takes_annotated_machines_first() -> None:
     healthy = machine("a", available=True)
     unhealthy = machine("b", available=False)
     marked = machine("c", available=True)

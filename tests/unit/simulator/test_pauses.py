@@ -32,7 +32,5 @@ def cluster(paused: bool | None = None, annotations: Mapping[str, str] = {}) -> 
         (cluster(True), cluster(True, {PAUSED: ""}), False),
     ],
 )
-def test_pause_changes_cover_creation_deletion_pause_and_resumption(
-    old: Object | None, new: Object | None, is_reported: bool
-) -> None:
+def test_pauses_cover_creation_and_deletion(old: Object | None, new: Object | None, is_reported: bool) -> None:
     assert pause_changed(old, new) is is_reported

@@ -64,7 +64,7 @@ def machine(
         (machine({}, {}, phase="Running", addresses=[{"type": "InternalIP", "address": "10.0.0.1"}]), set()),
     ],
 )
-def test_a_change_of_a_machine_wakes_those_to_whom_it_makes_a_difference(new: Object, woken: set[View]) -> None:
+def test_change_of_a_machine_wakes_the_concerned(new: Object, woken: set[View]) -> None:
     assert {view for view in EVERYBODY if change_of(view)(machine(), new)} == woken
 
 
@@ -90,5 +90,5 @@ def cluster(metadata: Mapping[str, Any] = {}, **status: Any) -> Object:
         (cluster(initialization={"controlPlaneInitialized": True}), True),
     ],
 )
-def test_a_controller_waiting_for_a_cluster_is_woken_by_the_awaited_change(new: Object, is_woken: bool) -> None:
+def test_awaited_change_wakes_its_controller(new: Object, is_woken: bool) -> None:
     assert change_of(predicates.awaited_cluster)(cluster(), new) is is_woken

@@ -102,7 +102,7 @@ def test_retries_are_counted_and_limited(annotations: Tree, limits: dict[str, An
         assert scaling.remediates.retry_count == expected
 
 
-def test_the_next_machine_takes_the_place_of_the_one_that_went_and_no_other_does() -> None:
+def test_next_machine_replaces_the_one_that_went() -> None:
     status = {"machine": "b", "time": "2026-01-01T11:59:00Z", "retryCount": 1}
     assert pending_remediation(observed(machine("a"), machine("b"), status=status)) is None, "it is still there"
     pending = pending_remediation(observed(machine("a"), machine("c"), status=status))

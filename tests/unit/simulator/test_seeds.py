@@ -24,7 +24,7 @@ def note(name: str) -> Tree:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": SHOOT}}
 
 
-def test_a_seed_that_lost_its_power_answers_nobody_and_has_its_objects_again_afterwards() -> None:
+def test_powerless_seed_is_silent_and_keeps_objects() -> None:
     async def story(seed: Seed) -> None:
         client = seed.client()
         await client.create(CONFIG_MAP, note("before"))

@@ -97,7 +97,7 @@ def passes(env: Environment, seen: Callable[[], object]) -> list[object]:
     raise AssertionError("the cluster does not settle")
 
 
-def test_pods_start_in_order_each_when_the_one_before_is_ready() -> None:
+def test_pods_start_in_order() -> None:
     env = cluster(3)
     env.settle(60)
     made = [write for write in env.writes if isinstance(write, Create) and write.resource == POD]
@@ -132,7 +132,7 @@ def test_parallel_pods_start_together() -> None:
     assert list(pods(env)) == ["db-0", "db-1", "db-2"]
 
 
-def test_a_pod_knows_its_ordinal_its_host_name_and_its_claim() -> None:
+def test_pod_knows_its_ordinal_host_name_and_claim() -> None:
     env = cluster(1)
     env.settle(60)
     pod = pods(env)["db-0"]
@@ -142,7 +142,7 @@ def test_a_pod_knows_its_ordinal_its_host_name_and_its_claim() -> None:
     assert pod["spec"]["volumes"] == [{"name": "data", "persistentVolumeClaim": {"claimName": "data-db-0"}}]
 
 
-def test_claims_are_bound_at_once_and_outlive_pods_scaling_down_and_the_stateful_set() -> None:
+def test_claims_outlive_pods_and_their_stateful_set() -> None:
     env = cluster(2)
     env.settle(60)
     claims = {claim["metadata"]["name"]: claim["spec"]["volumeName"] for claim in env.all(PERSISTENT_VOLUME_CLAIM)}
@@ -164,7 +164,7 @@ def test_claims_are_bound_at_once_and_outlive_pods_scaling_down_and_the_stateful
     } == claims
 
 
-def test_scaling_down_takes_the_last_pod_first_and_one_at_a_time() -> None:
+def test_scaling_down_takes_the_last_pod_first() -> None:
     env = cluster(3)
     env.settle(60)
     scaled(env, 1)
@@ -172,7 +172,7 @@ def test_scaling_down_takes_the_last_pod_first_and_one_at_a_time() -> None:
     assert list(dict.fromkeys(seen)) == [("db-0", "db-1", "db-2"), ("db-0", "db-1"), ("db-0",)]
 
 
-def test_a_claim_that_a_pod_uses_is_deleted_after_the_pod_and_its_volume_after_it() -> None:
+def test_claim_in_use_is_deleted_after_its_pod() -> None:
     env = cluster(1)
     env.settle(60)
     env.delete(PERSISTENT_VOLUME_CLAIM, Key("shop", "data-db-0"))
@@ -185,7 +185,7 @@ def test_a_claim_that_a_pod_uses_is_deleted_after_the_pod_and_its_volume_after_i
     assert not env.all(PERSISTENT_VOLUME)
 
 
-def test_a_new_template_replaces_the_last_pod_first_and_waits_until_each_is_ready() -> None:
+def test_new_template_replaces_the_last_pod_first() -> None:
     env = cluster(3)
     env.settle(60)
     before = status(env)["currentRevision"]
@@ -215,7 +215,7 @@ def test_partition_keeps_pods_below_it_as_they_are() -> None:
     assert status(env)["updatedReplicas"] == status(env)["currentReplicas"] == 1
 
 
-def test_on_delete_replaces_a_pod_only_when_somebody_deletes_it() -> None:
+def test_on_delete_replaces_deleted_pods_only() -> None:
     env = cluster(2, updateStrategy={"type": "OnDelete"})
     env.settle(60)
     with_image(env, "db:2")
@@ -226,7 +226,7 @@ def test_on_delete_replaces_a_pod_only_when_somebody_deletes_it() -> None:
     assert [pod["spec"]["containers"][0]["image"] for pod in pods_in_order(env)] == ["db:1", "db:2"]
 
 
-def test_a_pod_is_made_anew_only_when_the_one_before_has_ended() -> None:
+def test_pod_is_recreated_after_the_end_of_the_first() -> None:
     env = cluster(1)
     env.settle(60)
     with_image(env, "db:2")
@@ -237,7 +237,7 @@ def test_a_pod_is_made_anew_only_when_the_one_before_has_ended() -> None:
 
 
 @pytest.mark.parametrize("published", [False, True])
-def test_a_service_has_the_pods_behind_it_and_those_not_ready_if_it_says_so(published: bool) -> None:
+def test_service_has_its_ready_pods_or_all(published: bool) -> None:
     env = cluster(2)
     env.add(SERVICE, service(targetPort="sql", publishNotReadyAddresses=published))
     env.settle(60)
@@ -251,7 +251,7 @@ def test_a_service_has_the_pods_behind_it_and_those_not_ready_if_it_says_so(publ
     assert endpoint_slice["endpoints"][0]["hostname"] == "db-0"
 
 
-def test_a_service_without_pods_has_an_empty_slice_that_goes_with_it() -> None:
+def test_service_without_pods_has_an_empty_slice() -> None:
     env = cluster(0)
     env.add(SERVICE, service())
     env.settle()
@@ -272,7 +272,7 @@ def service(publishNotReadyAddresses: bool = False, **port: Any) -> Tree:
     }
 
 
-def test_a_budget_counts_the_replicas_of_a_stateful_set_also_while_a_pod_is_missing() -> None:
+def test_budget_counts_missing_stateful_pods() -> None:
     env = cluster(3)
     env.settle()
     del env.objects[POD, Key("shop", "db-2")]

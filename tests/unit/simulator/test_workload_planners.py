@@ -18,7 +18,7 @@ from tests.support.environments.pod_network import pod_network
 from tests.support.histories.planned_cluster import Environment
 
 
-def test_a_node_is_not_ready_until_its_network_runs_on_it() -> None:
+def test_node_is_ready_once_its_network_runs() -> None:
     env = Environment()
     env.add_node("control-plane", control_plane=True)
     env.add(DAEMON_SET, kube_proxy(Kubeadm(version="v1.35.4")))
@@ -33,7 +33,7 @@ def test_a_node_is_not_ready_until_its_network_runs_on_it() -> None:
     assert node["spec"]["podCIDR"] == "192.168.0.0/24"
 
 
-def test_every_node_gets_a_pod_of_each_daemon_set_and_their_status_says_so() -> None:
+def test_node_gets_a_pod_of_each_daemon_set() -> None:
     env = running_environment("a", "b", "c")
     assert Counter(pod["spec"]["nodeName"] for pod in pods_of(env, "kindnet")) == Counter(["a", "b", "c"])
     assert env.named(DAEMON_SET, "kindnet", "kube-system")["status"] == {
@@ -47,7 +47,7 @@ def test_every_node_gets_a_pod_of_each_daemon_set_and_their_status_says_so() -> 
     }
 
 
-def test_a_deployment_waits_for_a_ready_node_and_then_spreads() -> None:
+def test_deployment_waits_for_a_ready_node() -> None:
     env = Environment()
     env.add(DEPLOYMENT, coredns(Kubeadm(version="v1.35.4")))
     env.add_node("a")
@@ -85,7 +85,7 @@ def test_a_daemon_set_is_replaced_one_by_one() -> None:
     assert ready(env.named(NODE, "a")), "a node keeps its network while the agent is replaced"
 
 
-def test_a_deployment_rolls_over_to_a_new_replica_set_and_keeps_enough_pods() -> None:
+def test_deployment_rolls_and_keeps_enough_pods() -> None:
     env = running_environment("a", "b")
     env.add(DEPLOYMENT, coredns(Kubeadm(version="v1.35.4")))
     env.settle()
@@ -161,7 +161,7 @@ def test_a_budget_counts_how_many_pods_may_go(spec: Tree, wanted: int, allowed: 
     assert [condition["status"] for condition in status["conditions"]] == ["True" if allowed else "False"]
 
 
-def test_a_granted_eviction_counts_until_the_pod_begins_to_go_or_stays_too_long() -> None:
+def test_eviction_counts_until_the_pod_goes() -> None:
     env = guarded_environment({"minAvailable": 1})
     budget = env.named(POD_DISRUPTION_BUDGET, "coredns", "kube-system")
     first, _ = (pod["metadata"]["name"] for pod in pods_of(env, "coredns"))
@@ -178,7 +178,7 @@ def test_a_granted_eviction_counts_until_the_pod_begins_to_go_or_stays_too_long(
     assert budget["status"]["disruptionsAllowed"] == 1
 
 
-def test_pods_that_are_not_ready_or_on_their_way_out_are_not_counted() -> None:
+def test_unready_and_leaving_pods_do_not_count() -> None:
     env = guarded_environment({"maxUnavailable": 1})
     pods_of(env, "coredns")[0]["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:30Z"
     snapshot = env.snapshot()

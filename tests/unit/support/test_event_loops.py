@@ -34,7 +34,7 @@ def left_behind(main: Coroutine[Any, Any, socket.socket]) -> list[str]:
         return [str(one.message) for one in said]
 
 
-def test_a_connection_whose_close_notify_is_not_answered_ends_with_its_loop() -> None:
+def test_connection_without_close_notify_ends() -> None:
     serving, trusting = context()
 
     async def main() -> ssl.SSLSocket:
@@ -51,7 +51,7 @@ def test_a_connection_whose_close_notify_is_not_answered_ends_with_its_loop() ->
     assert left_behind(main()) == []
 
 
-def test_a_connection_that_is_accepted_while_its_server_closes_ends_with_its_loop() -> None:
+def test_connection_accepted_while_closing_ends() -> None:
     serving, _ = context()
 
     async def main() -> socket.socket:

@@ -48,7 +48,7 @@ def test_a_forked_command_does_what_a_process_does(tmp_path: Path, arguments: li
     assert environment.espalier(*arguments, stdin=stdin) == process(environment, arguments, stdin)
 
 
-def test_a_command_has_the_environment_and_the_folder_that_it_is_given(tmp_path: Path) -> None:
+def test_command_has_its_environment_and_folder(tmp_path: Path) -> None:
     (tmp_path / "one.yaml").write_text("kind: Nothing\n")
     environment = LocalEnvironment(tmp_path)
     assert "one.yaml" in environment.espalier("generate", "objects", "-f", "one.yaml", folder=tmp_path).err

@@ -15,7 +15,7 @@ from espalier.upgrader.main import ROOT, main
 from espalier.upgrades.node.pod import CHANGES_FILE, Role, Upgrader, pod
 
 
-def test_annotations_by_the_program_are_those_that_controllers_read() -> None:
+def test_annotations_of_the_program_are_readable() -> None:
     assert draining.CORDONED_ANNOTATION == CORDONED_BY_UPGRADE
     assert draining.DRAIN_BLOCKED_ANNOTATION == DRAIN_BLOCKED
     assert static_pods.RESTARTED == RESTARTED_BY_UPGRADE

@@ -128,7 +128,7 @@ def node(tmp_path: Path) -> Iterator[Simulated]:
     sampled([*((step, False) for step in STEPS), ("cni-plugins", True), ("containerd", True)], 1, 3, 4, 6),
 )
 @any_share
-def test_wherever_a_step_is_killed_it_finishes_when_it_is_run_again(
+def test_killed_step_finishes_when_run_again(
     node: Simulated, tmp_path: Path, step: str, shares: bool, share: int
 ) -> None:
     scene = Scene(node, tmp_path, step, shares)
@@ -149,9 +149,7 @@ def without_backups(disk: dict[str, str]) -> dict[str, str]:
 
 @pytest.mark.soak
 @any_share
-def test_kubeadms_backups_are_gone_at_the_end_wherever_the_upgrade_was_killed(
-    node: Simulated, tmp_path: Path, share: int
-) -> None:
+def test_backups_of_kubeadm_are_gone_at_the_end(node: Simulated, tmp_path: Path, share: int) -> None:
     for moment, survivor in Scene(node, tmp_path, "done").deaths(share):
         survivor.step("done")
         assert not survivor.files.names("/etc/kubernetes/tmp"), moment
@@ -175,9 +173,7 @@ def test_killed_step_gives_back_kubelet_that_fails(node: Simulated, tmp_path: Pa
 
 @pytest.mark.soak
 @any_share
-def test_a_containerd_that_does_not_come_up_is_given_back_wherever_the_step_is_killed(
-    node: Simulated, tmp_path: Path, share: int
-) -> None:
+def test_failed_containerd_is_restored_after_a_kill(node: Simulated, tmp_path: Path, share: int) -> None:
     for moment, survivor in Scene(node, tmp_path, "containerd", containerd=["2.3.7"]).deaths(share):
         assert_whole(survivor, moment)
         with pytest.raises(StepFailed, match="the old one was restored and runs"):

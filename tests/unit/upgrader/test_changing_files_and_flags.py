@@ -96,7 +96,7 @@ def pod(node: Simulated, component: str = "kube-apiserver") -> Any:
     return node.cluster.ask("GET", f"/api/v1/namespaces/kube-system/pods/{component}-{NAME}")[1]
 
 
-def test_a_changed_policy_is_in_force_and_the_kubelet_has_its_flags(node: Simulated) -> None:
+def test_changed_policy_and_flags_are_in_force(node: Simulated) -> None:
     before = pod(node)["metadata"]["annotations"][HASH]
 
     upgrade(node)
@@ -132,7 +132,7 @@ def test_flags_that_are_as_asked_for_keep_their_place(
     assert changes.wanted_flags(worker.node, Changes((), (), (), (), UPGRADE)) == {}
 
 
-def test_a_static_pod_that_kubeadm_starts_anew_is_not_started_twice(node: Simulated) -> None:
+def test_static_pod_is_not_started_twice(node: Simulated) -> None:
     flags = [*CONFIGURATION["apiServer"]["extraArgs"], {"name": "profiling", "value": "false"}]
     text = json.dumps(CONFIGURATION | {"apiServer": CONFIGURATION["apiServer"] | {"extraArgs": flags}})
     path = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config"
@@ -145,7 +145,7 @@ def test_a_static_pod_that_kubeadm_starts_anew_is_not_started_twice(node: Simula
     assert "--profiling=false" in pod(node)["spec"]["containers"][0]["command"]
 
 
-def test_a_manifest_of_a_static_pod_is_started_and_goes_again(node: Simulated) -> None:
+def test_manifest_of_a_static_pod_starts_and_goes(node: Simulated) -> None:
     manifest = "metadata:\n  name: kube-vip\n  namespace: kube-system\nspec:\n  containers:\n  -\n    image: vip:1\n"
     node.changes = Changes((NewFile(VIP, manifest.encode(), 0o644, "root:root"),), upgrade=UPGRADE)
     upgrade(node)
@@ -158,7 +158,7 @@ def test_a_manifest_of_a_static_pod_is_started_and_goes_again(node: Simulated) -
 
 
 @pytest.mark.soak
-def test_a_policy_with_which_the_api_server_does_not_come_up_is_taken_back(node: Simulated) -> None:
+def test_policy_that_breaks_the_api_server_is_reverted(node: Simulated) -> None:
     manifest = (node.root / MANIFEST).read_text()
     node.step("copy")
     node.fail(file="new policy")
@@ -174,9 +174,7 @@ def test_a_policy_with_which_the_api_server_does_not_come_up_is_taken_back(node:
     assert pod(node)["metadata"]["annotations"][RESTARTED] == "another"
 
 
-def test_a_kubelet_that_does_not_start_a_static_pod_anew_is_noticed(
-    node: Simulated, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_static_pod_that_is_not_restarted_is_noticed(node: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
     node.step("copy")
     path = f"/api/v1/namespaces/kube-system/pods/kube-apiserver-{NAME}/status"
     node.cluster.ask("PATCH", path, {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
@@ -186,7 +184,7 @@ def test_a_kubelet_that_does_not_start_a_static_pod_anew_is_noticed(
         node.step("kubeadm")
 
 
-def test_files_that_were_brought_twice_are_still_given_back_as_they_were(node: Simulated) -> None:
+def test_files_written_twice_are_restored(node: Simulated) -> None:
     node.step("copy")
     changes.write_files(node.node, node.changes)
     changes.write_files(node.node, node.changes)
@@ -198,7 +196,7 @@ def test_files_that_were_brought_twice_are_still_given_back_as_they_were(node: S
     assert (node.root / POLICY[1:]).read_text() == "old policy\n"
 
 
-def test_the_state_before_an_attempt_is_recorded_anew_for_the_next_one(node: Simulated) -> None:
+def test_state_is_recorded_anew_for_each_attempt(node: Simulated) -> None:
     """Else a static pod that somebody has corrected in between would keep the old files from being given back."""
     manifest = node.root / VIP[1:]
     manifest.write_text("kind: Pod\nmetadata:\n  name: kube-vip\n")
@@ -211,7 +209,7 @@ def test_the_state_before_an_attempt_is_recorded_anew_for_the_next_one(node: Sim
         manifest.write_text(manifest.read_text() + "  namespace: kube-system\n")
 
 
-def test_a_static_pod_that_was_restarted_before_the_program_died_is_noted_as_it_was(node: Simulated) -> None:
+def test_restarted_static_pod_is_noted_as_before(node: Simulated) -> None:
     """Noted again, the restarted one would count as not started anew, for good."""
     node.step("copy")
     changes.write_files(node.node, node.changes)
@@ -233,7 +231,7 @@ def test_a_kubeadm_that_fails_leaves_the_old_files(node: Simulated) -> None:
     assert (node.root / POLICY[1:]).read_text() == "old policy\n"
 
 
-def test_flags_with_which_the_kubelet_does_not_come_up_are_taken_back(worker: Simulated) -> None:
+def test_flags_that_break_the_kubelet_are_reverted(worker: Simulated) -> None:
     before = (worker.root / FLAGS).read_text()
     for name in STEPS[:4]:
         worker.step(name)
@@ -246,7 +244,7 @@ def test_flags_with_which_the_kubelet_does_not_come_up_are_taken_back(worker: Si
     assert worker.host.flags() == before.strip()
 
 
-def test_leftovers_of_a_killed_write_of_files_and_flags_go_at_the_end(node: Simulated) -> None:
+def test_leftovers_of_a_killed_write_go_at_the_end(node: Simulated) -> None:
     places = [node.root / path.lstrip("/") for path in (FLAGS, POLICY)]
     left = [place.with_name(f".{place.name}{STAGED}") for place in places]
     for name in STEPS[:5]:
@@ -261,7 +259,7 @@ def test_leftovers_of_a_killed_write_of_files_and_flags_go_at_the_end(node: Simu
 
 @pytest.mark.soak
 @pytest.mark.parametrize("step", ["kubeadm", "kubelet"])
-def test_wherever_a_step_is_killed_its_changes_are_made_when_it_is_run_again(tmp_path: Path, step: str) -> None:
+def test_killed_step_makes_its_changes_when_run_again(tmp_path: Path, step: str) -> None:
     undisturbed = next(killed(tmp_path / "undisturbed", step, -1)).doom.moments
     assert [one for one in undisturbed if one.endswith(POLICY if step == "kubeadm" else FLAGS)], (
         "it is in what is tried"
@@ -292,9 +290,7 @@ def killed(place: Path, step: str, at: int) -> Iterator[Simulated]:
 @pytest.mark.parametrize(
     "path", ["etc/x", "/etc/../x", "/etc//x", "/etc/./x", "/", "/etc/kubernetes/", "/etc/link/x", "/etc/link", "/etc"]
 )
-def test_a_path_that_is_not_absolute_and_plain_is_refused_before_anything_is_touched(
-    node: Simulated, path: str
-) -> None:
+def test_unclean_path_is_refused_untouched(node: Simulated, path: str) -> None:
     (node.root / "etc/link").symlink_to("kubernetes")
     before = node.disk()
     node.changes = Changes((NewFile(path, b"", 0o600, "root"),))
@@ -308,9 +304,7 @@ def test_a_path_that_is_not_absolute_and_plain_is_refused_before_anything_is_tou
 @pytest.mark.parametrize(
     "flag", [("v", '4" x'), ("v", "4 --x=1"), ("v", "4\n"), ("--v", "4"), ("v", "$x"), ("v=1", "")]
 )
-def test_a_flag_that_is_not_one_word_is_refused_before_anything_is_touched(
-    node: Simulated, flag: tuple[str, str]
-) -> None:
+def test_flag_of_several_words_is_refused_untouched(node: Simulated, flag: tuple[str, str]) -> None:
     node.changes = Changes(flags=(flag,))
 
     with pytest.raises(StepFailed, match="kubelet flags: found"):
@@ -355,7 +349,7 @@ def test_malformed_changes_are_refused(tmp_path: Path, text: str) -> None:
         "apiVersion: v1\nmetadata:\n  annotations:\n    a/b: c\n  name: a\nspec: {}\n",
     ],
 )
-def test_a_manifest_is_annotated_and_is_as_before_without_the_annotation(manifest: str) -> None:
+def test_manifest_is_restored_without_the_annotation(manifest: str) -> None:
 
     once = annotated("a", manifest, "1")
 
@@ -364,13 +358,13 @@ def test_a_manifest_is_annotated_and_is_as_before_without_the_annotation(manifes
     assert without_annotation(annotated("a", once, "2")) == manifest
 
 
-def test_a_manifest_without_lines_of_metadata_is_reported() -> None:
+def test_manifest_without_metadata_is_reported() -> None:
     with pytest.raises(StepFailed, match="has no metadata block"):
         annotated("/etc/kubernetes/manifests/a.yaml", '{"metadata": {}}', "1")
 
 
 @pytest.mark.demand("U38")
-def test_another_containerd_is_installed_where_the_version_of_kubernetes_stays(tmp_path: Path) -> None:
+def test_containerd_alone_can_be_exchanged(tmp_path: Path) -> None:
     for node in make(tmp_path, changed=Changes(upgrade=UPGRADE)):
         build_image(tmp_path / "image", OLD)
         node.__post_init__()
@@ -382,9 +376,7 @@ def test_another_containerd_is_installed_where_the_version_of_kubernetes_stays(t
         assert restarts(node) == ["containerd.service"], "the kubelet was there already"
 
 
-def test_a_file_is_given_to_its_owner_on_the_disk_before_it_can_be_read(
-    node: Simulated, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_has_its_owner_before_it_is_readable(node: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[tuple[str, int, int, int]] = []
 
     def chown(path: Path, user: int, group: int) -> None:

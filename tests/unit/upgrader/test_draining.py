@@ -113,7 +113,7 @@ def scene() -> Iterator[Scene]:
 
 
 @pytest.mark.demand("U41")
-def test_pods_that_are_made_anew_elsewhere_are_evicted_and_others_stay(scene: Scene) -> None:
+def test_replaceable_pods_are_evicted_others_stay(scene: Scene) -> None:
     scene.make("web-1")
     scene.make("web-2", "StatefulSet")
     scene.make("agent", "DaemonSet")
@@ -156,7 +156,7 @@ def test_an_operators_own_cordon_stays(scene: Scene) -> None:
 
 
 @pytest.mark.demand(U41="the embedded server's own budgets")
-def test_pods_that_block_a_drain_are_named_with_their_budget(scene: Scene) -> None:
+def test_blocking_pods_are_named_with_their_budget(scene: Scene) -> None:
     scene.make("web-1")
     scene.make("web-2")
     scene.guard("web-2")
@@ -171,7 +171,7 @@ def test_pods_that_block_a_drain_are_named_with_their_budget(scene: Scene) -> No
 
 
 def test_a_budget_that_gives_way_is_waited_for(scene: Scene) -> None:
-    test_pods_that_block_a_drain_are_named_with_their_budget(scene)
+    test_blocking_pods_are_named_with_their_budget(scene)
     scene.give_way()
 
     assert scene.drain() == "the node is drained; 1 pods were evicted"
@@ -181,9 +181,7 @@ def test_a_budget_that_gives_way_is_waited_for(scene: Scene) -> None:
 
 @pytest.mark.demand(U41="left out where nothing can move")
 @pytest.mark.soak
-def test_without_a_limit_the_node_says_what_is_waited_for_until_that_gives_way(
-    scene: Scene, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unlimited_drain_names_what_it_waits_for(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     scene.make("web-2")
     scene.guard("web-2")
     said = []
@@ -213,8 +211,8 @@ def test_pods_that_are_about_to_go_are_not_reported(scene: Scene) -> None:
     assert DRAIN_BLOCKED_ANNOTATION not in written[0]
 
 
-def test_a_drain_that_was_broken_off_leaves_no_note_once_the_node_takes_pods_again(scene: Scene) -> None:
-    test_pods_that_block_a_drain_are_named_with_their_budget(scene)
+def test_aborted_drain_leaves_no_note_once_uncordoned(scene: Scene) -> None:
+    test_blocking_pods_are_named_with_their_budget(scene)
     assert NEEDS in scene.node()["metadata"]["annotations"][DRAIN_BLOCKED_ANNOTATION]
 
     scene.uncordon()
@@ -237,7 +235,7 @@ def test_api_server_that_is_away_leaves_node_as_it_is(scene: Scene) -> None:
 
 
 @pytest.mark.demand("U42")
-def test_wherever_drain_and_uncordon_are_killed_the_next_run_ends_well(scene: Scene) -> None:
+def test_killed_drain_and_uncordon_end_well_next_time(scene: Scene) -> None:
     moments = 0
     for at in range(100):
         scene.make(f"web-{at}")

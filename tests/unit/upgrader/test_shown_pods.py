@@ -38,7 +38,7 @@ def created(node: Simulated, pod: Any) -> Any:
     return running_status(snapshot, msgspec.json.decode(msgspec.json.encode(pod), type=Pod), seen, seen.internal_ip)
 
 
-def test_upgraded_static_pods_are_shown_as_created_ones(node: Simulated) -> None:
+def test_upgraded_static_pods_are_shown_as_created(node: Simulated) -> None:
     for step in STEPS:
         node.step(step)
     for component in COMPONENTS:
@@ -50,7 +50,7 @@ def test_upgraded_static_pods_are_shown_as_created_ones(node: Simulated) -> None
     assert server["status"]["containerStatuses"][0]["image"].endswith(NEW)
 
 
-def test_a_static_pod_that_does_not_come_up_is_shown_as_not_ready(node: Simulated) -> None:
+def test_broken_static_pod_is_shown_as_not_ready(node: Simulated) -> None:
     policy = node.root / "etc/kubernetes/audit-policy.yaml"
     policy.write_text(FAULTY)
     node.fail(file=FAULTY)

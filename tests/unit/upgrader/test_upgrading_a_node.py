@@ -70,7 +70,7 @@ def test_a_control_plane_node_is_upgraded_in_place(node: Simulated) -> None:
 
 
 @pytest.mark.demand("U2", "U75")
-def test_nothing_but_what_is_upgraded_has_changed_on_the_disk(node: Simulated) -> None:
+def test_upgraded_parts_alone_change_on_the_disk(node: Simulated) -> None:
     before = node.disk()
 
     upgrade(node)
@@ -127,7 +127,7 @@ def test_kubeadm_is_allowed_version_of_distributor(tmp_path: Path) -> None:
         assert f"upgrade apply {version} --yes --allow-experimental-upgrades --force " in said
 
 
-def test_kubeadm_gets_the_patches_and_leaves_out_the_checks_that_the_node_was_made_with(worker: Simulated) -> None:
+def test_kubeadm_gets_the_patches_of_the_node(worker: Simulated) -> None:
     worker.step("copy")
 
     how = steps.KubeadmOptions(steps.WORKER, ["Swap"], "/etc/kubernetes/patches")
@@ -156,7 +156,7 @@ def configure(node: Simulated, version: str) -> None:
 
 
 @pytest.mark.demand("U39")
-def test_a_node_that_is_not_the_first_follows_once_the_version_was_applied(node: Simulated) -> None:
+def test_other_node_follows_the_applied_version(node: Simulated) -> None:
     configure(node, NEW)
     node.step("copy")
 
@@ -177,7 +177,7 @@ def test_first_applies_again_what_it_was_broken_off_at(node: Simulated) -> None:
 
 
 @pytest.mark.demand("U75")
-def test_backups_that_kubeadm_keeps_go_with_the_upgrade_and_earlier_ones_stay(node: Simulated) -> None:
+def test_backups_of_kubeadm_go_and_earlier_stay(node: Simulated) -> None:
     earlier = node.root / "etc/kubernetes/tmp/kubeadm-backup-etcd-2025-01-01/member/snap/db"
     by_hand = node.root / "etc/kubernetes/tmp/notes.txt"
     for file in (earlier, by_hand):
@@ -196,7 +196,7 @@ def test_backups_that_kubeadm_keeps_go_with_the_upgrade_and_earlier_ones_stay(no
     assert earlier.read_text() == "kept"
 
 
-def test_backups_of_an_attempt_that_failed_go_with_the_one_that_succeeds(node: Simulated) -> None:
+def test_backups_of_a_failed_attempt_go_with_success(node: Simulated) -> None:
     folder = node.root / "etc/kubernetes/tmp"
     for attempt in ("kubeadm-backup-1", "kubeadm-backup-2"):
         steps._record_backups(node.node)
@@ -207,7 +207,7 @@ def test_backups_of_an_attempt_that_failed_go_with_the_one_that_succeeds(node: S
     assert node.files.names("/etc/kubernetes/tmp") == []
 
 
-def test_backups_stay_where_nobody_noted_what_was_there_before(node: Simulated) -> None:
+def test_backups_stay_without_a_note_of_before(node: Simulated) -> None:
     (node.root / "etc/kubernetes/tmp/kubeadm-backup-1").mkdir(parents=True)
 
     steps._remove_backups(node.node)
@@ -247,7 +247,7 @@ def test_room_for_backup_of_etcds_data_is_asked_for(node: Simulated, flag: str) 
 
 
 @pytest.mark.demand("U38")
-def test_containers_are_left_alone_when_containerd_is_upgraded(node: Simulated) -> None:
+def test_containers_survive_a_containerd_upgrade(node: Simulated) -> None:
     node.step("copy")
     node.step("containerd")
 
@@ -257,7 +257,7 @@ def test_containers_are_left_alone_when_containerd_is_upgraded(node: Simulated) 
     ]
 
 
-def test_a_kubelet_that_does_not_come_up_is_replaced_by_the_old_one(node: Simulated) -> None:
+def test_failing_kubelet_is_replaced_by_the_old(node: Simulated) -> None:
     node.fail(kubelet=[NEW])
     for name in STEPS[:4]:
         node.step(name)
@@ -269,8 +269,8 @@ def test_a_kubelet_that_does_not_come_up_is_replaced_by_the_old_one(node: Simula
     assert node.host.running("kubelet") == OLD
 
 
-def test_once_the_cause_is_removed_the_kubelet_is_upgraded_after_all(node: Simulated) -> None:
-    test_a_kubelet_that_does_not_come_up_is_replaced_by_the_old_one(node)
+def test_kubelet_is_upgraded_once_the_cause_is_gone(node: Simulated) -> None:
+    test_failing_kubelet_is_replaced_by_the_old(node)
     node.fail()
 
     for name in STEPS[4:]:
@@ -280,7 +280,7 @@ def test_once_the_cause_is_removed_the_kubelet_is_upgraded_after_all(node: Simul
     assert not (node.root / WORK.lstrip("/")).exists()
 
 
-def test_a_containerd_that_does_not_come_up_is_replaced_by_the_old_one(node: Simulated) -> None:
+def test_failing_containerd_is_replaced_by_the_old(node: Simulated) -> None:
     node.fail(containerd=["2.3.7"])
     node.step("copy")
 
@@ -291,9 +291,7 @@ def test_a_containerd_that_does_not_come_up_is_replaced_by_the_old_one(node: Sim
     assert node.host.running("containerd") == "2.1.5"
 
 
-def test_a_containerd_that_runs_and_does_not_answer_is_replaced_by_the_old_one(
-    node: Simulated, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_silent_containerd_is_replaced_by_the_old(node: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
     node.step("copy")
     answers = node.commands._run
 
@@ -308,8 +306,8 @@ def test_a_containerd_that_runs_and_does_not_answer_is_replaced_by_the_old_one(
     assert node.host.running("containerd") == "2.1.5"
 
 
-def test_a_restored_node_is_inspected_anew_before_the_next_attempt(node: Simulated) -> None:
-    test_a_containerd_that_does_not_come_up_is_replaced_by_the_old_one(node)
+def test_restored_node_is_inspected_again(node: Simulated) -> None:
+    test_failing_containerd_is_replaced_by_the_old(node)
     node.fail(containerd=["2.1.5"])
     node.host.run(["systemctl", "restart", "containerd.service"])
 
@@ -317,7 +315,7 @@ def test_a_restored_node_is_inspected_anew_before_the_next_attempt(node: Simulat
         node.step("containerd")
 
 
-def test_a_node_that_stays_unready_with_the_new_kubelet_gets_the_old_one_back(node: Simulated) -> None:
+def test_unready_node_gets_its_old_kubelet_back(node: Simulated) -> None:
     for name in STEPS[:4]:
         node.step(name)
     report(node.cluster, ready="False")
@@ -328,7 +326,7 @@ def test_a_node_that_stays_unready_with_the_new_kubelet_gets_the_old_one_back(no
     assert node.host.running("kubelet") == OLD
 
 
-def test_a_node_that_takes_two_minutes_to_be_ready_has_them(node: Simulated) -> None:
+def test_slow_node_has_two_minutes_to_be_ready(node: Simulated) -> None:
     for name in STEPS[:4]:
         node.step(name)
     report(node.cluster, ready="False")
@@ -338,7 +336,7 @@ def test_a_node_that_takes_two_minutes_to_be_ready_has_them(node: Simulated) -> 
 
 
 @pytest.mark.soak
-def test_a_new_kubelet_stays_when_only_the_api_server_can_not_be_asked(node: Simulated) -> None:
+def test_new_kubelet_stays_if_the_api_server_is_silent(node: Simulated) -> None:
     for name in STEPS[:4]:
         node.step(name)
     node.api.down_with = NEW
@@ -351,7 +349,7 @@ def test_a_new_kubelet_stays_when_only_the_api_server_can_not_be_asked(node: Sim
     assert node.step("kubelet") == f"kubelet {NEW} runs, and the node is ready"
 
 
-def test_a_new_kubelet_stays_when_its_node_can_not_be_read(node: Simulated) -> None:
+def test_new_kubelet_stays_if_its_node_is_unreadable(node: Simulated) -> None:
     for name in STEPS[:4]:
         node.step(name)
     node.cluster.ask("DELETE", "/api/v1/nodes/node-1")
@@ -366,7 +364,7 @@ def test_a_new_kubelet_stays_when_its_node_can_not_be_read(node: Simulated) -> N
     ("active", "sub", "runs"),
     [("active", "running", True), ("active", "exited", False), ("deactivating", "running", False)],
 )
-def test_a_service_runs_when_systemd_says_so_in_both_words(
+def test_service_runs_when_systemd_says_both_words(
     node: Simulated, monkeypatch: pytest.MonkeyPatch, active: str, sub: str, runs: bool
 ) -> None:
     said = f"LoadState=loaded\nActiveState={active}\nSubState={sub}\n"
@@ -375,7 +373,7 @@ def test_a_service_runs_when_systemd_says_so_in_both_words(
     assert show(node.node, "kubelet").active is runs
 
 
-def test_a_service_that_is_ill_before_the_upgrade_is_not_touched(node: Simulated) -> None:
+def test_service_ill_before_the_upgrade_is_untouched(node: Simulated) -> None:
     node.fail(containerd=["2.1.5"])
     node.host.run(["systemctl", "restart", "containerd.service"])
     node.step("copy")
@@ -386,7 +384,7 @@ def test_a_service_that_is_ill_before_the_upgrade_is_not_touched(node: Simulated
     assert node.installed() == old_programs()
 
 
-def test_a_kubeadm_that_fails_says_its_last_lines_and_is_run_again(node: Simulated) -> None:
+def test_failing_kubeadm_shows_its_last_lines(node: Simulated) -> None:
     node.step("copy")
     node.fail(kubeadm="static pod hash for component etcd did not change after 5m0s")
 
@@ -398,7 +396,7 @@ def test_a_kubeadm_that_fails_says_its_last_lines_and_is_run_again(node: Simulat
 
 
 @pytest.mark.parametrize("step", ["containerd", "cni-plugins"])
-def test_a_step_that_finds_no_copies_says_that_they_have_to_be_copied(node: Simulated, step: str) -> None:
+def test_step_without_copies_says_they_are_missing(node: Simulated, step: str) -> None:
     with pytest.raises(NotCopied, match="components-copier has to run again") as caught:
         node.step(step)
 
@@ -413,7 +411,7 @@ def test_each_step_says_what_it_did(node: Simulated) -> None:
     assert said[1] == "containerd 2.3.7 was installed on the host and runs"
 
 
-def test_a_tool_that_was_not_on_the_node_comes_beside_its_kubelet(node: Simulated) -> None:
+def test_new_tool_comes_beside_the_kubelet(node: Simulated) -> None:
     (node.root / "usr/bin/kubectl").unlink()
 
     upgrade(node)
@@ -440,7 +438,7 @@ def test_done_refuses_when_a_step_was_left_out(node: Simulated) -> None:
 
 
 @pytest.mark.parametrize("step", ["copy", "kubeadm"])
-def test_the_api_server_must_answer_before_anything_is_touched(node: Simulated, step: str) -> None:
+def test_api_server_must_answer_before_any_change(node: Simulated, step: str) -> None:
     node.api.down = True
     before = node.disk()
 
@@ -530,7 +528,7 @@ def test_a_host_of_another_layout_is_refused(node: Simulated) -> None:
         (OLD, "v1.37.0", "to v1.36 before v1.37.0"),
     ],
 )
-def test_a_step_that_kubernetes_does_not_support_is_refused(tmp_path: Path, server: str, image: str, why: str) -> None:
+def test_unsupported_step_is_refused(tmp_path: Path, server: str, image: str, why: str) -> None:
     with simulated(tmp_path) as node:
         build_image(tmp_path / "image", version=image)
         node.__post_init__()
@@ -564,9 +562,7 @@ def test_a_full_disk_is_noticed_before(node: Simulated) -> None:
     assert "has 1 MiB free, the upgrade needs" in refused(node)
 
 
-def test_room_is_asked_for_where_programs_go_when_that_is_another_file_system(
-    node: Simulated, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_space_is_checked_where_programs_go(node: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         node.files, "room", lambda place: (2, checks.SPARE_BYTES + 1) if place.startswith("/usr/") else (1, 2**50)
     )
@@ -640,7 +636,7 @@ def test_links_never_lead_out_of_the_host(node: Simulated) -> None:
     assert node.files.place("/usr/bin/relative") == node.root / "usr/bin/kube/kubelet"
 
 
-def test_programs_that_are_one_file_are_replaced_one_by_one(node: Simulated) -> None:
+def test_linked_programs_are_replaced_separately(node: Simulated) -> None:
     several = node.root / "usr/bin/kubernetes"
     (node.root / "usr/bin/kubelet").rename(several)
     for name in ("kubelet", "kubectl"):
@@ -657,7 +653,7 @@ def test_programs_that_are_one_file_are_replaced_one_by_one(node: Simulated) -> 
     assert node.installed() == new_programs()
 
 
-def test_backups_take_no_room_where_files_can_be_linked(node: Simulated) -> None:
+def test_linked_backups_take_no_space(node: Simulated) -> None:
     node.files.shares = True
     before = (node.root / "usr/local/bin/containerd").stat().st_ino
     for name in STEPS[:2]:

@@ -33,9 +33,7 @@ SPECS: dict[str, Tree] = {
         ("eksa-system", {"name": "m", "kind": "Banana"}, "kind"),
     ],
 )
-def test_an_upgrade_is_of_machines_and_in_the_namespace_of_the_system(
-    kind: Any, namespace: str, reference: Tree, field: str
-) -> None:
+def test_upgrade_is_in_the_system_namespace(kind: Any, namespace: str, reference: Tree, field: str) -> None:
     name = kind.resource.kind
     machines = {"machine": reference} if name == "NodeUpgrade" else {"machinesRequireUpgrade": [reference]}
     body = made(

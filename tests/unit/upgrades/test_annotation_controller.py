@@ -111,9 +111,7 @@ UNMARKED = ["unmarked", "unpaused"]
         ({**MARKED, PAUSED_ANNOTATION: "by hand"}, DueMachines((), (), is_due=False), ["unmarked"]),
     ],
 )
-def test_machines_are_replaced_only_where_nothing_differs_or_the_fallback_is_asked_for(
-    annotations: dict[str, str], due: DueMachines, did: list[str]
-) -> None:
+def test_machines_are_replaced_on_request_only(annotations: dict[str, str], due: DueMachines, did: list[str]) -> None:
     assert ended(advance, annotations, due=due)[1] == did
 
 
@@ -131,7 +129,7 @@ IGNORED = ["Warning MarkIgnored", "unmarked"]
         (ALONE, None, False, []),
     ],
 )
-def test_with_hooks_an_annotation_begins_nothing_and_upgrades_begun_by_one_end(
+def test_annotation_begins_nothing_with_hooks(
     annotations: dict[str, str], of: Object | None, uses_hooks: bool, did: list[str]
 ) -> None:
     assert ended(leave_to_hooks, annotations, of=of, uses_hooks=uses_hooks)[1] == did
@@ -198,7 +196,7 @@ def test_an_upgrade_is_deleted_with_its_annotation() -> None:
         ("by hand", upgrade(), True, ["deleted garden-cp-upgrade"]),
     ],
 )
-def test_an_upgrade_that_the_cluster_requests_outlives_the_removal_of_its_annotation(
+def test_requested_upgrade_outlives_its_annotation(
     pause: str, of: Object | None, is_asked_for: bool, did: list[str]
 ) -> None:
     actions = ended(end_without_annotation, {PAUSED_ANNOTATION: pause}, of=of, is_asked_for=is_asked_for)[1]
@@ -214,7 +212,7 @@ GROUPS = [
 @pytest.mark.parametrize(
     ("name", "is_in_place"), [("garden-a", True), ("garden-a-zone", True), ("garden-a-b", False), ("garden-c", False)]
 )
-def test_a_cluster_says_of_each_of_its_groups_whether_it_is_upgraded_in_place(name: str, is_in_place: bool) -> None:
+def test_cluster_tells_which_groups_are_in_place(name: str, is_in_place: bool) -> None:
     """Also of one with failure domains, whose MachineDeployments have their names at the end."""
     labels = {CLUSTER_LABEL: "garden", CLUSTER_NAMESPACE_LABEL: "team"}
     owner = {"kind": "MachineDeployment", "metadata": {"name": name, "labels": labels}}
@@ -231,7 +229,7 @@ def test_a_cluster_says_of_each_of_its_groups_whether_it_is_upgraded_in_place(na
 
 
 @pytest.mark.parametrize(("uid", "is_ours"), [("1", True), ("2", False)])
-def test_an_upgrade_written_by_hand_is_not_deleted_with_an_annotation(uid: str, is_ours: bool) -> None:
+def test_upgrade_by_hand_outlives_an_annotation(uid: str, is_ours: bool) -> None:
     tree = upgrade().tree
     owner = {"apiVersion": "v1", "kind": "K", "name": "garden", "uid": uid, "controller": True}
     stored_upgrade = made({**tree, "metadata": {**tree["metadata"], "ownerReferences": [owner]}})
@@ -263,7 +261,7 @@ def test_an_owner_being_deleted_is_left_to_cluster_api() -> None:
     assert (outcome.reason, written) == ("CacheNotSynced", [])
 
 
-def test_an_owner_whose_label_was_edited_waits_for_its_label() -> None:
+def test_owner_with_an_edited_label_waits() -> None:
     cluster = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "garden", "uid": "2"}
     metadata = {"name": "garden", "labels": {"cluster.x-k8s.io/cluster-name": "other"}, "ownerReferences": [cluster]}
     plane = made({"kind": "KubeadmControlPlane", "metadata": metadata | {"annotations": MARKED}})
@@ -274,7 +272,7 @@ def test_an_owner_whose_label_was_edited_waits_for_its_label() -> None:
 
 
 @pytest.mark.parametrize(("seen", "is_read"), [("7", True), ("6", False), (None, False)])
-def test_an_owner_is_judged_as_it_was_annotated_and_not_as_it_was_before(seen: str | None, is_read: bool) -> None:
+def test_owner_is_judged_as_it_was_annotated(seen: str | None, is_read: bool) -> None:
     """The marks are watched by themselves: of the rest an older state may be there for a while."""
 
     def plane(version: str) -> Object:
@@ -289,9 +287,7 @@ def test_an_owner_is_judged_as_it_was_annotated_and_not_as_it_was_before(seen: s
 
 
 @pytest.mark.parametrize(("is_there", "written"), [(True, []), (False, [{NODE_IN_WORK: None}])])
-def test_the_claim_on_a_control_plane_without_annotation_goes_with_its_holder(
-    is_there: bool, written: list[Tree]
-) -> None:
+def test_claim_goes_with_its_holder(is_there: bool, written: list[Tree]) -> None:
     """Upgrades by hand claim it as well: without the claim a second node would be begun with."""
     changes: list[Tree] = []
 
@@ -306,7 +302,7 @@ def test_the_claim_on_a_control_plane_without_annotation_goes_with_its_holder(
     assert changes == written
 
 
-def test_only_present_or_former_annotations_wake_the_annotation_controller() -> None:
+def test_annotations_alone_wake_their_controller() -> None:
     marked, other = (made({"metadata": {"name": "a", "annotations": marks}}) for marks in (MARKED, {}))
     assert [_is_annotated(*pair) for pair in ((None, marked), (marked, other), (other, marked))] == [True] * 3
     assert [_is_annotated(*pair) for pair in ((None, other), (other, other), (other, None))] == [False] * 3

@@ -56,14 +56,14 @@ def run(of: Awaitable[None]) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(None, OURS), (OURS, OURS), ("", ""), ("by hand", "by hand")])
-def test_a_machine_that_somebody_keeps_from_health_checks_is_kept_so(before: str | None, after: str) -> None:
+def test_foreign_health_check_exemption_stays(before: str | None, after: str) -> None:
     ctx, written = marked({} if before is None else {SKIP_REMEDIATION_ANNOTATION: before})
     run(context.skip_remediation(ctx))
     assert written[0][SKIP_REMEDIATION_ANNOTATION] == after
 
 
 @pytest.mark.parametrize(("before", "is_taken"), [(OURS, True), ("", False), ("by hand", False)])
-def test_only_our_own_annotation_against_health_checks_is_removed(before: str, is_taken: bool) -> None:
+def test_own_health_check_exemption_is_removed(before: str, is_taken: bool) -> None:
     ctx, written = marked({SKIP_REMEDIATION_ANNOTATION: before})
     run(context.resume_remediation(ctx))
     assert written == [{SKIP_REMEDIATION_ANNOTATION: None} if is_taken else {}]
@@ -82,7 +82,7 @@ def test_a_machine_without_steps_left_is_not_written() -> None:
 
 
 @pytest.mark.parametrize("has_pod", [True, False])
-def test_possible_changes_are_recorded_before_a_pod_is_there_and_never_after(has_pod: bool) -> None:
+def test_changes_are_recorded_before_a_pod_exists(has_pod: bool) -> None:
     """With one, the upgrade of the group may have recorded what was reached: the note would come back for good."""
     ctx, written = marked({}, working() if has_pod else None)
     run(context.skip_remediation(ctx))
@@ -90,7 +90,7 @@ def test_possible_changes_are_recorded_before_a_pod_is_there_and_never_after(has
 
 
 @pytest.mark.parametrize(("noted_by", "taken"), [("1", {UNFINISHED: None}), ("2", {}), ("", {})])
-def test_a_note_of_an_earlier_upgrade_is_not_taken_with_this_one(noted_by: str, taken: dict[str, None]) -> None:
+def test_note_of_an_earlier_upgrade_does_not_count(noted_by: str, taken: dict[str, None]) -> None:
     """Changes that the earlier upgrade may have made on the node are not undone by giving up the next one."""
     ctx, _ = marked({UNFINISHED: json.dumps({"upgrade": noted_by})})
     assert context.own_note(ctx) == taken

@@ -111,7 +111,7 @@ def plane_view(*, ill: str = "", broken: str = "", kubelet: str = OLD) -> Any:
     return cluster_view(*machines, nodes=nodes, static_pods=pods(*PLANES, broken=broken))
 
 
-def test_a_control_plane_that_is_well_has_its_next_node_begun_and_one_alone() -> None:
+def test_healthy_control_plane_begins_one_node() -> None:
     outcome, begun = lived(Accepted(), control_plane(plane_view()))
     assert begun == ["a"]
     assert isinstance(outcome, Wait)
@@ -126,14 +126,14 @@ def test_a_control_plane_that_is_well_has_its_next_node_begun_and_one_alone() ->
         ("", "kube-apiserver-b", "before node a is upgraded: kube-apiserver on node b is not ready"),
     ],
 )
-def test_no_node_of_a_control_plane_is_begun_while_another_is_ill(ill: str, broken: str, message: str) -> None:
+def test_ill_node_stops_the_next_control_plane_node(ill: str, broken: str, message: str) -> None:
     outcome, begun = lived(Accepted(), control_plane(plane_view(ill=ill, broken=broken)))
     assert isinstance(outcome, Wait)
     assert (outcome.reason, begun) == ("ControlPlaneUnhealthy", [])
     assert outcome.message.startswith(f"{message}: "), "and what to do"
 
 
-def test_a_control_plane_is_upgraded_once_all_of_it_is_well_after_the_last_node() -> None:
+def test_control_plane_is_upgraded_once_it_is_healthy() -> None:
     view = plane_view(ill="c", kubelet=NEW)
     outcome, begun = lived(Accepted(), control_plane(view, done=PLANES))
     assert isinstance(outcome, Wait)
@@ -142,7 +142,7 @@ def test_a_control_plane_is_upgraded_once_all_of_it_is_well_after_the_last_node(
     assert lived(Accepted(), control_plane(plane_view(kubelet=NEW), done=PLANES)) == (Done(), [])
 
 
-def test_a_machine_is_not_recorded_as_upgraded_while_its_kubelet_has_another_version() -> None:
+def test_machine_waits_for_its_kubelet_version() -> None:
     scope = control_plane(plane_view())
     first = Member("a", machine("a"), None, completed(), is_expected=False)
     outcome, begun = lived(Accepted(), replace(scope, members=(first, *scope.members[1:])))
@@ -151,13 +151,13 @@ def test_a_machine_is_not_recorded_as_upgraded_while_its_kubelet_has_another_ver
     assert f"but node a has {OLD}" in outcome.message
 
 
-def test_nothing_is_begun_in_a_cluster_that_does_not_answer() -> None:
+def test_silent_cluster_begins_nothing() -> None:
     view = plane_view()
     view.workload, view.unreachable = None, Wait("WorkloadClusterUnreachable", "it does not answer")
     assert lived(Accepted(), control_plane(view)) == (view.unreachable, [])
 
 
-def test_a_control_plane_whose_lost_machine_was_replaced_is_paused_before_the_next_node() -> None:
+def test_replaced_control_plane_is_paused_again() -> None:
     scope = control_plane(plane_view())
     assert scope.owner is not None
     tree: Tree = {**scope.owner.tree, "metadata": {"name": "garden", "uid": "1", "annotations": {REPLACING: "a"}}}
@@ -166,7 +166,7 @@ def test_a_control_plane_whose_lost_machine_was_replaced_is_paused_before_the_ne
     assert (outcome.reason, begun) == ("ReplacingMachine", [])
 
 
-def test_no_node_is_touched_while_a_machine_that_was_lost_is_missing() -> None:
+def test_lost_machine_stops_every_node() -> None:
     """The two that are left are well, and a majority."""
     there = PLANES[:2]
     view = cluster_view(
@@ -180,7 +180,7 @@ def test_no_node_is_touched_while_a_machine_that_was_lost_is_missing() -> None:
     assert outcome.message.startswith("2 of 3 control plane machines exist")
 
 
-def test_no_node_is_touched_of_a_control_plane_of_the_same_name_that_is_another_one() -> None:
+def test_other_control_plane_of_the_name_is_untouched() -> None:
     scope = control_plane(plane_view())
     meant = msgspec.structs.replace(scope.owner_reference, uid="2")
     wait = Wait("OwnerMissing", "KubeadmControlPlane eksa-system/garden does not exist")
@@ -189,7 +189,7 @@ def test_no_node_is_touched_of_a_control_plane_of_the_same_name_that_is_another_
     assert lived(Accepted(), replace(scope, owner_reference=same))[1] == ["a"]
 
 
-def test_no_node_is_touched_of_a_control_plane_that_is_being_deleted() -> None:
+def test_deleted_control_plane_is_untouched() -> None:
     scope = control_plane(plane_view())
     assert scope.owner is not None
     tree = scope.owner.tree
@@ -198,7 +198,7 @@ def test_no_node_is_touched_of_a_control_plane_that_is_being_deleted() -> None:
     assert lived(Accepted(), replace(scope, owner=made(going))) == (wait, [])
 
 
-def test_no_machine_is_said_to_be_made_with_a_spec_that_nobody_can_read() -> None:
+def test_unreadable_spec_makes_no_claim() -> None:
     view = plane_view(kubelet=NEW)
     scope = control_plane(view, done=PLANES)
     members = tuple(replace(member, is_expected=False) for member in scope.members)
@@ -214,7 +214,7 @@ def test_no_machine_is_said_to_be_made_with_a_spec_that_nobody_can_read() -> Non
     assert recorded == list(PLANES)
 
 
-def test_a_paused_upgrade_says_which_annotation_is_in_the_way_and_where() -> None:
+def test_paused_upgrade_names_the_annotation() -> None:
     paused = replace(control_plane(plane_view()), paused_cluster=Key("default", "garden"))
     outcome, begun = lived(Accepted(), paused)
     assert isinstance(outcome, Wait)
@@ -222,7 +222,7 @@ def test_a_paused_upgrade_says_which_annotation_is_in_the_way_and_where() -> Non
     assert "Cluster default/garden is paused, remove annotation anywhere.eks.amazonaws.com/paused" in outcome.message
 
 
-def test_no_node_is_touched_while_cluster_api_replaces_one_by_a_machine_more() -> None:
+def test_surplus_machine_stops_every_node() -> None:
     machines = [machine(name, control_plane=True) for name in (*PLANES, "more")]
     nodes = [node(view.name) for view in machines]
     view = cluster_view(*machines, nodes=nodes, static_pods=pods(*PLANES, "more"))
@@ -267,9 +267,7 @@ def test_workers_that_are_done_wait_for_nothing_more() -> None:
 
 
 @pytest.mark.parametrize(("planes", "waits_for"), [((NEW, NEW), ""), ((NEW, OLD), "p1"), ((OLD, NEW), "p0")])
-def test_no_worker_is_begun_before_every_machine_of_the_control_plane_has_the_version(
-    planes: tuple[str, ...], waits_for: str
-) -> None:
+def test_workers_wait_for_all_of_the_control_plane(planes: tuple[str, ...], waits_for: str) -> None:
     views = [machine(f"p{index}", version=version, control_plane=True) for index, version in enumerate(planes)]
     workers = [machine("w0"), machine("w1")]
     scope = workers_of(cluster_view(*views, *workers), workers)
@@ -283,7 +281,7 @@ def test_no_worker_is_begun_before_every_machine_of_the_control_plane_has_the_ve
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_an_upgrade_is_read_from_its_cluster_also_when_a_machine_of_it_is_gone(is_there: bool) -> None:
+def test_upgrade_is_readable_without_its_machine(is_there: bool) -> None:
     view = plane_view()
     view.capi_objects.machine = lambda name: machine(name, control_plane=True) if is_there else None
     view.capi_objects.get = lambda _resource, name: made({"metadata": {"name": name}})

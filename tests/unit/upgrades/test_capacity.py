@@ -58,7 +58,7 @@ def test_evicted_pods_have_to_fit_by_requests(pods: list[PodRequest], has_room: 
     assert fits(pods, [node("a"), node("b")], "a") is has_room
 
 
-def test_pods_of_equal_memory_are_placed_by_cpu_largest_first() -> None:
+def test_equal_pods_are_placed_by_cpu() -> None:
     """The other way round the small one takes the room of the large one, and a node would not be drained."""
     moving = [pod("a", "1"), pod("a", "3")]
     assert fits(moving, [node("a"), node("b", cpu="3"), node("c", cpu="1")], "a")
@@ -91,13 +91,13 @@ class Cluster(Client):
 
 
 @pytest.mark.parametrize("malformed", MALFORMED)
-async def test_nothing_is_known_of_malformed_pods_and_the_drain_decides(malformed: Tree) -> None:
+async def test_malformed_pods_leave_it_to_the_drain(malformed: Tree) -> None:
     moving = msgspec.to_builtins(pod("a", "3"))
     assert not await has_room(Cluster(moving), [node("a"), node("b", "1")], "a")
     assert await has_room(Cluster(moving, malformed), [node("a"), node("b", "1")], "a")
 
 
-async def test_nothing_is_known_when_there_are_more_pods_than_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_too_many_pods_leave_it_to_the_drain(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cluster that lists pods without an end fills no memory."""
     moving, nodes = msgspec.to_builtins(pod("a", "3")), [node("a"), node("b", "1")]
     monkeypatch.setattr(capacity, "MOST_PODS", 2)

@@ -52,7 +52,7 @@ def config_map(text: object) -> dict[str, object]:
     return {"data": {"ClusterConfiguration": text}}
 
 
-def test_alone_the_tag_of_etcd_is_set_and_a_gate_that_kubeadm_does_not_know_any_more_goes() -> None:
+def test_tag_of_etcd_is_set_and_unknown_gates_go() -> None:
     configuration = wanted(read(config_map(TEXT)), WantedConfiguration(NEW, "3.6.8-0"))
 
     etcd = {"local": {"dataDir": "/var/lib/etcd", "imageTag": "3.6.8-0"}}
@@ -83,7 +83,7 @@ def test_keys_stay_ecdsa_without_their_gate(fields: Tree, expected: str | None) 
     assert wanted(tree, WantedConfiguration("v1.36.3")).get("encryptionAlgorithm") == fields.get("encryptionAlgorithm")
 
 
-def test_a_configuration_that_needs_no_change_stays_as_it_is() -> None:
+def test_unchanged_configuration_stays() -> None:
     assert wanted(TREE, WantedConfiguration(OLD)) == TREE
     assert wanted(TREE, WantedConfiguration(OLD, "3.6.6-0")) == TREE
 
@@ -156,7 +156,7 @@ def test_an_etcd_on_other_machines_is_noticed() -> None:
         ("a: &a [1]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a]\n" * 2, "duplicate anchor"),
     ],
 )
-def test_a_hostile_clusters_configuration_is_refused_in_a_short_sentence(text: object, why: str) -> None:
+def test_hostile_configuration_is_refused_shortly(text: object, why: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011
         read(config_map(text))
 
@@ -165,7 +165,7 @@ def test_a_hostile_clusters_configuration_is_refused_in_a_short_sentence(text: o
 
 
 @given(some.text(max_size=20))
-def test_text_is_read_again_as_it_was_written_by_others_readers_too(value: str) -> None:
+def test_text_is_read_as_by_other_readers(value: str) -> None:
     tree = TREE | {"clusterName": value}
 
     assert yaml.safe_load(text_of(tree, TEXT)) == tree

@@ -29,7 +29,7 @@ from tests.support.objects.observed_upgrades import made
     ("name", "is_kept"),
     [("garden-kubeconfig", True), ("garden-ca", False), ("garden-etcd", False), ("garden-x", False)],
 )
-def test_the_process_keeps_no_key_of_a_cluster_but_that_of_its_kubeconfig(name: str, is_kept: bool) -> None:
+def test_process_keeps_the_key_of_the_kubeconfig_only(name: str, is_kept: bool) -> None:
     """Whoever reads its memory has what it needs, and no authority that makes more of it."""
     labels = {"cluster.x-k8s.io/cluster-name": "garden"}
     data = {"value": "YQ==", "tls.key": "Yg=="}
@@ -75,7 +75,7 @@ class Silent:
 
 
 @pytest.mark.parametrize(("refuses", "seconds"), [(False, 30.0), (True, 1.0)])
-def test_a_cluster_that_does_not_answer_is_being_read_for_half_a_minute_at_most(refuses: bool, seconds: float) -> None:
+def test_silent_cluster_is_read_for_half_a_minute(refuses: bool, seconds: float) -> None:
     async def main(_simulation: virtual.Simulation) -> None:
         transport: Any = Silent(refuses=refuses)
         caches = Caches(Client(transport), rng=random.Random(1))

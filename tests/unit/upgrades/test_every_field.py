@@ -99,7 +99,7 @@ def refusals(kind: Any, trees: list[Tree]) -> list[set[str]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_value_is_taken_or_refused_by_the_name_of_its_field(kind: type[KubeObject]) -> None:
+def test_value_is_taken_or_refused_by_its_field(kind: type[KubeObject]) -> None:
     for value in WRONG_TYPES:
         wrong = [path for path in all_leaves(kind) if is_of_wrong_type(kind, f"spec.{path}", value)]
         (refused_fields,) = refusals(kind, [written(kind, *wrong, value=value)])

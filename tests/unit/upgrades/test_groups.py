@@ -67,7 +67,7 @@ def scope(*, controlled: bool, version: str = "v1.36.3") -> GroupScope:
         (False, BEFORE, "v1.35.4", "VersionDiffers"),
     ],
 )
-def test_an_upgrade_written_by_hand_has_to_be_written_anew_when_its_owner_is_edited(
+def test_upgrade_by_hand_is_rewritten_after_an_edit(
     controlled: bool, asked_for: Tree, version: str, reason: str
 ) -> None:
     """Those that were made for an annotation are made anew by their controller: nobody has to act."""
@@ -115,7 +115,7 @@ def test_nothing_remains_of_a_machine_that_is_gone() -> None:
     assert ControlPlaneGroup().remaining(seen) == ["Machine m (version)"]
 
 
-def test_nothing_is_missing_of_a_cluster_that_does_not_answer() -> None:
+def test_silent_cluster_lacks_nothing() -> None:
     view: Any = SimpleNamespace(workload=None, capi_objects=object())
     seen: Any = SimpleNamespace(cluster_view=view, owner=object(), members=())
     assert DeploymentGroup().missing(seen) == []
@@ -162,7 +162,7 @@ def remaining(latest: Object | None, owner: Object | None) -> list[str]:
     return DeploymentGroup().remaining(seen)
 
 
-def test_cluster_api_would_replace_machines_of_another_version_and_none_for_a_label() -> None:
+def test_other_version_replaces_machines_a_label_not() -> None:
     owner = machine_set("md", "1")
     assert remaining(machine_set("s", "1", version="v1.35.4"), owner) == ["MachineSet s (version)"]
     assert remaining(machine_set("s", "1", labels={"a": "b"}), owner) == []
@@ -170,7 +170,7 @@ def test_cluster_api_would_replace_machines_of_another_version_and_none_for_a_la
     assert remaining(machine_set("s", "1", version="v1.35.4"), None) == []
 
 
-def test_refused_fields_and_older_sets_of_a_worker_node_group_are_named() -> None:
+def test_refused_fields_and_older_sets_are_named() -> None:
     owner = machine_set("md", "1")
     latest, older = (machine_set(name, revision) for name, revision in (("latest", "2"), ("older", "1")))
     tree = latest.tree
@@ -192,7 +192,7 @@ def test_refused_fields_and_older_sets_of_a_worker_node_group_are_named() -> Non
         ({"namespace": "elsewhere"}, "MachineMissing"),
     ],
 )
-def test_a_machine_that_is_named_has_to_be_the_one_that_is_there(reference: Tree, reason: str) -> None:
+def test_named_machine_has_to_be_the_present(reference: Tree, reason: str) -> None:
     seen = scope(controlled=False)
     spec = msgspec.structs.replace(seen.upgrade.spec, machines_require_upgrade=[ObjectReference(name="m", **reference)])
     view = machine("m", version="v1.36.3")
@@ -220,7 +220,7 @@ def judged(view: Any, *, uid: str = "", foreign: tuple[str, ...] = ()) -> str:
     return wait.reason if wait else ""
 
 
-def test_no_group_is_upgraded_whose_machines_can_not_be_or_are_not_known() -> None:
+def test_unknown_machines_stop_their_group() -> None:
     there = machine("m", version="v1.35.4")
     tree = there.object.tree
     reference = {"apiGroup": "b", "kind": "KubeadmConfig", "name": "m"}
@@ -236,7 +236,7 @@ def test_no_group_is_upgraded_whose_machines_can_not_be_or_are_not_known() -> No
     assert judged(there, foreign=("m-node-upgrader",)) == "NodeUpgradeTaken"
 
 
-def test_a_machine_of_another_group_is_not_upgraded_with_this_one() -> None:
+def test_machine_of_another_group_is_not_upgraded() -> None:
     owner = machine_set("md", "1")
     objects = capi_objects([machine_set("s", "1")], "s")
     for name, reason in (("s-x", ""), ("other", "MachineOfAnotherOwner")):
@@ -270,9 +270,7 @@ def test_a_machine_of_another_group_is_not_upgraded_with_this_one() -> None:
         ({}, "2", "MachineOfAnotherOwner"),
     ],
 )
-def test_no_control_plane_is_upgraded_by_hand_with_machines_of_another_or_etcd_elsewhere(
-    configuration: Tree, uid: str, reason: str
-) -> None:
+def test_foreign_machines_stop_upgrades_by_hand(configuration: Tree, uid: str, reason: str) -> None:
     spec = {
         "version": "v1.36.3",
         "machineTemplate": {"spec": {"infrastructureRef": REFERENCE}},
@@ -295,7 +293,7 @@ def test_no_control_plane_is_upgraded_by_hand_with_machines_of_another_or_etcd_e
 
 
 @pytest.mark.parametrize(("versions", "due"), [("oon", ["a", "b"]), ("onnn", []), ("oonn", ["a", "b"])])
-def test_machines_of_a_rollout_that_was_taken_back_are_left_to_cluster_api(versions: str, due: list[str]) -> None:
+def test_machines_of_a_reverted_rollout_are_left(versions: str, due: list[str]) -> None:
     """As many as are asked for are as they should be: those that differ are removed, and need no upgrade."""
     spec = {"version": "v1.36.3", "replicas": 3, "machineTemplate": {"spec": {"infrastructureRef": REFERENCE}}}
     owner = made({"kind": "KubeadmControlPlane", "metadata": {"name": "c", "uid": "1"}, "spec": spec})
@@ -330,9 +328,7 @@ def test_machines_whose_configs_are_lost_are_due() -> None:
 
 
 @pytest.mark.parametrize(("version", "written"), [("v1.35.4", ["v1.36.3"]), ("v1.36.3", [])])
-def test_a_set_that_is_as_its_group_asks_for_is_not_brought_to_what_was_taken_back(
-    version: str, written: list[str]
-) -> None:
+def test_matching_set_is_not_reverted(version: str, written: list[str]) -> None:
     versions: list[str] = []
 
     async def merge(_resource: Any, _object: Any, patch: Tree) -> None:
@@ -348,7 +344,7 @@ def test_a_set_that_is_as_its_group_asks_for_is_not_brought_to_what_was_taken_ba
     assert versions == written
 
 
-def test_a_worker_without_a_node_or_with_one_that_is_not_ready_is_missing() -> None:
+def test_worker_without_a_ready_node_is_missing() -> None:
     sets = [machine_set("s", "1")]
     views = [machine(name) for name in ("well", "ill", "alone")]
     objects = capi_objects(sets, "s")
@@ -362,7 +358,7 @@ def test_a_worker_without_a_node_or_with_one_that_is_not_ready_is_missing() -> N
     assert DeploymentGroup().missing(seen) == ["node ill is not ready", "Machine alone has no node"]
 
 
-def test_a_machine_whose_files_are_not_those_of_its_template_is_outdated() -> None:
+def test_machine_with_other_files_is_outdated() -> None:
     template = {"template": {"spec": {"files": [{"path": "/a", "content": "new"}]}}}
     objects = capi_objects([])
     objects.template = lambda _kind, name: template if name == "t" else None
@@ -401,7 +397,7 @@ REFERENCE = {"apiGroup": "i", "kind": "DockerMachineTemplate", "name": "new"}
         (ControlPlaneGroup(), {"machineTemplate": {"spec": {"infrastructureRef": REFERENCE}}}),
     ],
 )
-def test_all_objects_of_a_machine_say_what_was_reached_also_where_they_said_nothing(group: Any, wanted: Tree) -> None:
+def test_objects_of_a_machine_tell_what_was_reached(group: Any, wanted: Tree) -> None:
     bare = made({"kind": "Any", "metadata": {"name": "m"}})
     kind = Resource("i", "v1", "dockermachines", "DockerMachine")
     view = replace(machine("m"), config=bare, infrastructure=bare, infrastructure_kind=kind)
@@ -414,7 +410,7 @@ def test_all_objects_of_a_machine_say_what_was_reached_also_where_they_said_noth
     assert "DockerMachine" not in recorded(group, {}, view), "nothing is known of what it was cloned from"
 
 
-def test_nodes_of_a_control_plane_get_the_version_of_etcd_that_was_asked_for() -> None:
+def test_nodes_get_the_requested_etcd() -> None:
     spec = {
         "controlPlane": {"name": "c"},
         "machinesRequireUpgrade": [],

@@ -48,7 +48,7 @@ NOW = datetime(2026, 5, 4, 10, 0, tzinfo=UTC)
     ],
 )
 @pytest.mark.parametrize("is_told_already", [False, True])
-def test_a_machine_that_is_not_there_is_reported_and_its_rights_are_taken_once(
+def test_missing_machine_is_reported_and_loses_rights(
     machine_view: Any, expected_reason: str, taken: list[str], is_told_already: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of = rights_taken(monkeypatch, node_life)
@@ -70,7 +70,7 @@ def test_machine_whose_label_was_edited_is_left_alone() -> None:
     assert reason(outcome) == "LabelsChanged"
 
 
-def test_a_control_plane_machine_without_its_owner_is_not_upgraded_beside_others() -> None:
+def test_orphaned_control_plane_machine_is_left_alone() -> None:
     scope = replace(scope_of([node("a")]), control_plane=None)
     view: Any = scope.cluster_view
     view.capi_objects.control_planes = [SimpleNamespace(name="garden")]
@@ -83,9 +83,7 @@ def test_a_control_plane_machine_without_its_owner_is_not_upgraded_beside_others
 @pytest.mark.parametrize(
     ("label", "expected_reason"), [("other", "LabelsChanged"), ("c", "CacheNotSynced")], ids=["edited", "not seen yet"]
 )
-def test_a_machine_that_is_merely_not_found_keeps_the_rights_of_its_upgrader(
-    label: str, expected_reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unread_machine_keeps_the_rights(label: str, expected_reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = rights_taken(monkeypatch, node_life)
 
     async def get(*_: Any) -> Any:
@@ -100,7 +98,7 @@ def test_a_machine_that_is_merely_not_found_keeps_the_rights_of_its_upgrader(
 
 
 @pytest.mark.parametrize(("field", "value"), [("kind", "Banana"), ("namespace", "elsewhere"), ("api_version", "v1")])
-def test_a_reference_that_leads_to_no_machine_is_refused_without_webhooks_as_well(field: str, value: str) -> None:
+def test_reference_without_a_machine_is_refused(field: str, value: str) -> None:
     scope = scope_of([node("a")])
     wrong = msgspec.structs.replace(scope.upgrade.spec.machine, **{field: value})
     spec = msgspec.structs.replace(scope.upgrade.spec, machine=wrong)
@@ -129,7 +127,7 @@ def with_pod(phase: str, states: dict[str, Tree], **status: Any) -> NodeScope:
 FAILED: Tree = {"terminated": {"exitCode": 1, "reason": "Error", "message": "no way"}}
 
 
-def test_a_step_or_a_pod_that_failed_is_reported_with_how_to_go_on() -> None:
+def test_failed_step_or_pod_says_how_to_go_on() -> None:
     outcome, _ = ended(node_life.follow_pod, with_pod("Failed", {"components-copier": FAILED}))
     assert isinstance(outcome, Wait)
     assert outcome.reason == "CopyingComponentsFailed"
@@ -141,7 +139,7 @@ def test_a_step_or_a_pod_that_failed_is_reported_with_how_to_go_on() -> None:
     assert outcome.reason == "PodFailed"
 
 
-def test_the_place_to_correct_an_image_that_can_not_be_pulled_is_named() -> None:
+def test_place_to_correct_an_image_is_named() -> None:
     waiting = {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}
     outcome, _ = ended(node_life.follow_pod, with_pod("Pending", {"components-copier": waiting}))
     assert isinstance(outcome, Wait)
@@ -150,7 +148,7 @@ def test_the_place_to_correct_an_image_that_can_not_be_pulled_is_named() -> None
 
 
 @pytest.mark.parametrize(("runs", "deleted"), [(True, []), (False, ["pod"])])
-def test_another_attempt_that_is_asked_for_breaks_off_no_step_that_runs(
+def test_repeated_request_aborts_no_running_step(
     runs: bool, deleted: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone: list[str] = []
@@ -231,7 +229,7 @@ def test_a_pod_belongs_to_the_upgrade_that_created_it(
         ("not an image!", {"components-copier": FAILED}, []),
     ],
 )
-def test_a_pod_is_made_anew_with_another_image_that_is_one_and_breaks_off_no_step(
+def test_pod_with_a_valid_image_is_made_anew(
     image: str, states: dict[str, Tree], deleted: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone: list[str] = []
@@ -245,7 +243,7 @@ def test_a_pod_is_made_anew_with_another_image_that_is_one_and_breaks_off_no_ste
 
 
 @pytest.mark.parametrize("noted", ["web-1", "x" * 5000, "a\nb"])
-def test_a_nodes_note_about_its_drain_is_a_line_that_fits_into_a_status(noted: str) -> None:
+def test_note_of_a_drain_fits_into_a_status(noted: str) -> None:
     scope = replace(scope_of([]), node=node("a", annotations={DRAIN_BLOCKED: noted}))
     assert scope.drain_waits_for.startswith(noted[:1])
     assert len(scope.drain_waits_for.splitlines()) == 1
@@ -264,7 +262,7 @@ def test_a_kubelet_silent_for_a_minute_is_reported(seconds: int, expected_reason
 
 
 @pytest.mark.parametrize("text", [None, "", "- a list"])
-def test_a_kubeadm_config_that_is_none_is_reported_and_nothing_is_written(text: str | None) -> None:
+def test_invalid_kubeadm_config_is_reported_unwritten(text: str | None) -> None:
     config = None if text is None else made({"metadata": {"name": "k"}, "data": {"ClusterConfiguration": text}})
     workload: Any = SimpleNamespace(kubeadm_config=config)
     outcome = asyncio.run(node_life.configure(workload, scope_of([node("a")])))
@@ -273,7 +271,7 @@ def test_a_kubeadm_config_that_is_none_is_reported_and_nothing_is_written(text: 
 
 
 @pytest.mark.parametrize("text", [None, "", "- a list"])
-def test_no_worker_is_touched_whose_kubeadm_would_find_no_configuration(text: str | None) -> None:
+def test_worker_without_a_configuration_is_untouched(text: str | None) -> None:
     scope = scope_of([node("a"), node("b")])
     spec = msgspec.structs.replace(scope.upgrade.spec, node_type="Worker")
     view: Any = scope.cluster_view
@@ -284,7 +282,7 @@ def test_no_worker_is_touched_whose_kubeadm_would_find_no_configuration(text: st
 
 
 @pytest.mark.parametrize(("node_type", "is_asked"), [("Worker", True), ("ControlPlane", False)])
-def test_room_on_other_nodes_is_looked_for_where_pods_of_a_worker_would_move(
+def test_space_is_looked_for_where_pods_would_move(
     node_type: Any, is_asked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def has_room(*_: Any) -> bool:
@@ -307,9 +305,7 @@ def owned(uid: str) -> Tree:
 
 
 @pytest.mark.parametrize(("uid", "configuration"), [("1", {"clusterName": "garden"}), ("2", None)])
-def test_kubeadm_config_is_that_of_the_control_plane_upgrade_that_has_the_node_upgraded(
-    uid: str, configuration: Tree | None
-) -> None:
+def test_kubeadm_config_is_that_of_the_upgrade(uid: str, configuration: Tree | None) -> None:
     wanted = {"version": NEW, "kubeadmConfigSpec": {"clusterConfiguration": {"clusterName": "garden"}}}
     upgrade_object = made(
         {
@@ -329,7 +325,7 @@ def test_kubeadm_config_is_that_of_the_control_plane_upgrade_that_has_the_node_u
 
 
 @pytest.mark.parametrize(("uid", "configuration"), [("1", {"clusterName": "garden"}), ("2", None)])
-def test_of_a_node_upgrade_by_hooks_it_is_that_of_its_machine(uid: str, configuration: Tree | None) -> None:
+def test_kubeadm_config_of_hooks_is_of_the_machine(uid: str, configuration: Tree | None) -> None:
     owner = {"apiVersion": "c/v1", "kind": "Machine", "name": "a", "uid": uid, "controller": True}
     asked = made({"kind": "NodeUpgrade", "metadata": {"name": "n", "ownerReferences": [owner]}})
     config = made({"spec": {"clusterConfiguration": {"clusterName": "garden"}}})
@@ -338,7 +334,7 @@ def test_of_a_node_upgrade_by_hooks_it_is_that_of_its_machine(uid: str, configur
     assert node_scope._configuration(observer, asked, view, NEW) == configuration
 
 
-def test_a_machine_of_a_cluster_that_its_label_does_not_name_is_found_by_its_spec() -> None:
+def test_machine_with_a_wrong_label_is_found_by_spec() -> None:
     written: list[Tree] = []
 
     async def merge(_resource: Any, _object: Any, patch: Tree) -> None:

@@ -30,7 +30,7 @@ def owner(kind: str, *, controller: bool) -> Tree:
         ([owner(MachineDeploymentUpgrade.resource.kind, controller=True)], "one 1"),
     ],
 )
-def test_a_claim_names_the_upgrade_that_controls_the_node_upgrade_or_itself(owners: list[Tree], claim: str) -> None:
+def test_claim_names_the_controlling_upgrade(owners: list[Tree], claim: str) -> None:
     assert names.claim(node_upgrade(*owners)) == claim
 
 
@@ -45,15 +45,13 @@ def test_a_claim_names_the_upgrade_that_controls_the_node_upgrade_or_itself(owne
         ({"api_version": "v1"}, ["m.apiVersion"]),
     ],
 )
-def test_a_reference_leads_to_a_machine_by_what_it_says_and_may_leave_out(
-    reference: dict[str, str], fields: list[str]
-) -> None:
+def test_reference_leads_to_a_machine(reference: dict[str, str], fields: list[str]) -> None:
     violations = names.not_a_machine("m", ObjectReference(name="one", **reference))
     assert [violation.field for violation in violations] == fields
 
 
 @pytest.mark.parametrize("mark", [IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT])
-def test_control_planes_and_worker_node_groups_have_an_annotation_each(mark: str) -> None:
+def test_groups_have_an_annotation_each(mark: str) -> None:
     for value, is_annotated in (("true", True), ("false", False)):
         annotated = Object(encode_json({"kind": "K", "metadata": {"name": "k", "annotations": {mark: value}}}))
         assert names.is_annotated(annotated) is is_annotated

@@ -41,7 +41,7 @@ def ended(scope: NodeScope, monkeypatch: pytest.MonkeyPatch) -> tuple[Outcome, l
     ("has_pod", "is_completed", "cleared"),
     [(True, True, ["a"]), (True, False, ["a"]), (False, False, ["a"]), (False, True, [])],
 )
-def test_a_pod_and_its_rights_go_unless_both_are_gone_already(
+def test_pod_and_rights_go_unless_both_are_gone(
     has_pod: bool, is_completed: bool, cleared: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scope = scope_of([node("a")])
@@ -63,7 +63,7 @@ def test_one_whose_cluster_was_never_known_goes(monkeypatch: pytest.MonkeyPatch)
     assert ended(scope, monkeypatch) == (Continue(), [])
 
 
-def test_rights_on_a_node_whose_machine_is_gone_are_taken_once_its_cluster_is_read(
+def test_rights_go_once_the_cluster_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A manager that has just started reads the objects of Cluster API first, and used to leave the rights for ever."""
@@ -79,7 +79,7 @@ def test_rights_on_a_node_whose_machine_is_gone_are_taken_once_its_cluster_is_re
     assert ended(scope, monkeypatch) == (Continue(), []), "a cluster that does not answer holds nothing"
 
 
-def test_a_node_on_which_another_upgrade_works_is_left_to_that(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_node_of_another_upgrade_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has the node cordoned, and its rights are named after the node as well."""
     scope = replace(scope_of([node("a")]), taken_by="eksa-system/other")
     view: Any = scope.cluster_view
@@ -87,7 +87,7 @@ def test_a_node_on_which_another_upgrade_works_is_left_to_that(monkeypatch: pyte
     assert ended(scope, monkeypatch) == (Continue(), [])
 
 
-def test_a_node_is_uncordoned_whatever_became_of_it_but_not_another_of_its_name(
+def test_own_node_alone_is_uncordoned(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[Any] = []
@@ -106,7 +106,7 @@ def test_a_node_is_uncordoned_whatever_became_of_it_but_not_another_of_its_name(
     assert asked == [Precondition.UID]
 
 
-def test_rights_of_upgraders_on_other_existing_nodes_stay() -> None:
+def test_rights_on_other_nodes_stay() -> None:
     deleted: list[str] = []
     roles = [made({"metadata": {"name": name}}) for name in map(names.upgrader, ("a", "b", "gone"))]
 
@@ -123,7 +123,7 @@ def test_rights_of_upgraders_on_other_existing_nodes_stay() -> None:
     assert deleted == ["a-node-upgrader", "gone-node-upgrader"]
 
 
-def test_a_pod_is_deleted_as_it_was_seen_for_its_first_step_may_have_begun() -> None:
+def test_pod_is_deleted_as_it_was_seen() -> None:
     """Who let it end nevertheless let the next node begin beside it."""
     asked: list[Any] = []
 

@@ -46,9 +46,7 @@ PLANES = ("a", "b", "c")
         (NEW, True, True, "WaitingForUncordon"),
     ],
 )
-def test_a_node_is_upgraded_once_its_kubelet_says_so_and_it_takes_pods(
-    kubelet: str, ready: bool, cordoned: bool, waits: str
-) -> None:
+def test_node_is_upgraded_when_its_kubelet_says_so(kubelet: str, ready: bool, cordoned: bool, waits: str) -> None:
     notes = {CORDONED_BY_UPGRADE: ""} if cordoned else {}
     outcome, _ = ended(node_life.await_node, scope_of([node("a", kubelet=kubelet, ready=ready, annotations=notes)]))
     assert reason(outcome) == waits
@@ -64,15 +62,13 @@ def test_a_node_is_upgraded_once_its_kubelet_says_so_and_it_takes_pods(
         ("v1.37.0-eks-1-37-1", True, "VersionRefused"),
     ],
 )
-def test_no_node_is_touched_that_is_not_ready_or_whose_kubelet_kubeadm_would_not_upgrade(
-    kubelet: str, ready: bool, waits: str
-) -> None:
+def test_unready_or_unfit_node_is_untouched(kubelet: str, ready: bool, waits: str) -> None:
     outcome, _ = ended(node_life.check, scope_of([node("a", kubelet=kubelet, ready=ready)]))
     assert reason(outcome) == waits
 
 
 @pytest.mark.parametrize("changes", ["no base64", "W10="])
-def test_no_node_is_touched_by_changes_that_can_not_be_read(changes: str) -> None:
+def test_unreadable_changes_touch_no_node(changes: str) -> None:
     """Whoever writes NodeUpgrades by hand: what is left out on a node would be taken for done."""
     scope = scope_of([node("a")])
     spec = msgspec.structs.replace(scope.upgrade.spec, bootstrap_changes=changes)
@@ -91,7 +87,7 @@ def test_no_node_is_touched_by_changes_that_can_not_be_read(changes: str) -> Non
         (NEW, (OLD, OLD, NEW), "control-plane"),
     ],
 )
-def test_the_first_to_apply_a_version_follows_from_the_cluster_and_not_from_the_order(
+def test_first_node_follows_from_the_cluster(
     first: bool, configured: str, kubelets: tuple[str, ...], role: str
 ) -> None:
     """Until another node has it: who began with that may have been broken off, or be gone."""
@@ -99,7 +95,7 @@ def test_the_first_to_apply_a_version_follows_from_the_cluster_and_not_from_the_
     assert scope_of(nodes, first=first).role(configured) == role
 
 
-def test_no_worker_shows_that_a_control_plane_has_a_version() -> None:
+def test_worker_shows_no_version_of_control_planes() -> None:
     nodes = [node("a"), node("w", kubelet=NEW, control_plane=False)]
     assert scope_of(nodes).role(NEW) == "first-control-plane"
 
@@ -118,15 +114,13 @@ def test_node_of_control_plane_that_is_well_is_claimed() -> None:
         ("", "", "NodeUpgrade other", "ControlPlaneTaken"),
     ],
 )
-def test_nothing_is_claimed_of_a_control_plane_that_is_ill_or_in_work(
-    ill: str, broken: str, claimed_by: str, waits: str
-) -> None:
+def test_ill_control_plane_is_not_claimed(ill: str, broken: str, claimed_by: str, waits: str) -> None:
     nodes = [node(name, ready=name != ill) for name in PLANES]
     outcome, written = ended(node_life.claim, scope_of(nodes, broken=broken, claimed_by=claimed_by))
     assert (reason(outcome), written) == (waits, [])
 
 
-def test_a_control_plane_of_which_cluster_api_replaces_a_machine_says_how_to_go_on() -> None:
+def test_replaced_control_plane_says_how_to_go_on() -> None:
     """Whoever takes the pause away has it begin."""
     scope = scope_of([node("a"), node("new")])
     assert scope.control_plane is not None
@@ -142,7 +136,7 @@ def test_a_control_plane_of_which_cluster_api_replaces_a_machine_says_how_to_go_
     )
 
 
-def test_one_of_two_concurrent_claims_on_a_control_plane_waits() -> None:
+def test_one_of_two_concurrent_claims_waits() -> None:
     outcome, _ = ended(node_life.claim, scope_of([node(name) for name in PLANES]), is_late=True)
     assert reason(outcome) == "ControlPlaneTaken"
 
@@ -154,7 +148,7 @@ EXTERNAL: Tree = {"endpoints": ["https://e:2379"], "caFile": "a", "certFile": "b
     ("configuration", "is_there"),
     [({"etcd": {"local": {}}}, True), ({"etcd": {"external": EXTERNAL}}, False), ({}, True)],
 )
-def test_a_majority_is_kept_of_the_etcd_that_a_control_plane_has_itself(configuration: Tree, is_there: bool) -> None:
+def test_majority_of_stacked_etcd_is_kept(configuration: Tree, is_there: bool) -> None:
     scope = scope_of([node("a")])
     assert scope.control_plane is not None
     tree = scope.control_plane.tree
@@ -207,7 +201,7 @@ def test_claim_of_ones_own_keeps_nobody_from_going_on() -> None:
 
 
 @pytest.mark.parametrize(("of", "holder"), [("garden", "ControlPlaneUpgrade whole"), ("other", "")])
-def test_a_control_plane_is_held_by_no_upgrade_of_another(of: str, holder: str) -> None:
+def test_other_upgrades_hold_no_control_plane(of: str, holder: str) -> None:
     """Whoever edits the claim may name any."""
     spec = {
         "controlPlane": {"name": of},
@@ -224,7 +218,7 @@ def test_a_control_plane_is_held_by_no_upgrade_of_another(of: str, holder: str) 
     assert claimed_by("whole 6", upgrade_object) == "", "it is another one of the name"
 
 
-def test_an_upgrade_under_way_claims_nothing_anew_and_waits_for_nobody() -> None:
+def test_running_upgrade_waits_for_nobody() -> None:
     outcome, written = ended(node_life.claim, working(claimed_by="NodeUpgrade other"))
     assert (reason(outcome), written) == ("", [])
 
@@ -235,7 +229,7 @@ def test_step_in_cluster_silent_for_minute_says_so(silent: float, waits: str) ->
     assert reason(outcome) == waits
 
 
-def test_before_a_pod_was_made_no_step_is_reported_of_a_cluster_that_does_not_answer() -> None:
+def test_silent_cluster_without_a_pod_has_no_step() -> None:
     scope = scope_of([node("a")])
     view: Any = SimpleNamespace(workload=None, unreachable=Wait("WorkloadClusterUnreachable", "it does not answer"))
     silent: Any = replace(scope, cluster_view=view)
@@ -255,7 +249,7 @@ def condition(type_: str, status: Any) -> Condition:
 
 
 @pytest.mark.parametrize(("tag", "is_written"), [("v3.6.8", True), ("v3.6.6", False)])
-def test_kubeadm_config_is_what_is_asked_for_before_kubeadm_runs(tag: str, is_written: bool) -> None:
+def test_kubeadm_config_is_requested_before_it_runs(tag: str, is_written: bool) -> None:
     present: Tree = {
         "apiVersion": "kubeadm.k8s.io/v1beta4",
         "kubernetesVersion": OLD,

@@ -40,13 +40,13 @@ def test_one_after_the_other() -> None:
     assert names(sequence.active(members)) == ["b"]
 
 
-def test_of_a_machine_that_is_reported_which_its_node_upgrade_says() -> None:
+def test_node_upgrade_tells_which_machine_is_reported() -> None:
     assert member("a", "UpgradingKubeadm").message == "it is UpgradingKubeadm"
     assert member("a").message == "its NodeUpgrade has not been reconciled yet"
 
 
 @pytest.mark.parametrize("reason", ["UpgradingKubeadmFailed", "PodFailed", "UpgraderImageMissing", "VersionRefused"])
-def test_a_node_that_only_people_can_help_stops_those_after_it(reason: str) -> None:
+def test_node_that_needs_a_person_stops_the_rest(reason: str) -> None:
     members = [member("a", reason), member("b", "UpgradingKubeadm"), member("c")]
     assert names(sequence.next_members(members, 3)) == []
     assert sequence.active(members)[0].name == "a"
@@ -83,14 +83,12 @@ def test_node_without_condition_blocks_others() -> None:
         ("Paused", "Unknown", "True"),
     ],
 )
-def test_an_upgrade_that_goes_on_by_itself_is_reported_by_conditions(
-    reason: str, progressing: str, accepted: str
-) -> None:
+def test_progressing_upgrade_reports_conditions(reason: str, progressing: str, accepted: str) -> None:
     statuses = {condition.type: condition.status for condition in upgrade(reason).status.conditions}
     assert statuses == {"Ready": "False", "Progressing": progressing, "Accepted": accepted}
 
 
-def test_a_node_upgrade_that_was_not_reconciled_yet_is_under_way() -> None:
+def test_unreconciled_node_upgrade_is_under_way() -> None:
     made = upgrade("UpgradingKubeadm")
     made.status.conditions.clear()
     new = Member("a", machine("a"), None, made)
@@ -98,19 +96,19 @@ def test_a_node_upgrade_that_was_not_reconciled_yet_is_under_way() -> None:
     assert (new.reason, new.message) == ("NodeUpgradePending", "its NodeUpgrade has not been reconciled yet")
 
 
-def test_a_machine_that_is_gone_is_nobodys_turn_and_counts_as_none() -> None:
+def test_deleted_machine_counts_as_none() -> None:
     members = [member("a", gone=True), Member("b", machine("b", going=True), None, None), member("c")]
     assert names(sequence.next_members(members, 1)) == ["c"]
     assert sequence.counts(members) == sequence.Counts(0, 1)
 
 
-def test_a_node_counts_once_its_machine_says_what_was_reached() -> None:
+def test_node_counts_once_its_machine_tells_so() -> None:
     members = [member("a", done=True), member("b", done=True, expected=True)]
     assert sequence.counts(members) == sequence.Counts(1, 1)
     assert names(sequence.to_record(members)) == ["a"]
 
 
-def test_a_control_plane_spares_a_node_when_all_others_are_well() -> None:
+def test_control_plane_spares_node_if_others_are_well() -> None:
     three = [node("a"), node("b"), node("c")]
     assert health.obstacle(three, pods("a", "b", "c"), "a", 3) == ""
     servers = [pod for pod in pods("a", "b", "c") if not pod.metadata.name.startswith("etcd")]
@@ -141,7 +139,7 @@ def test_a_control_plane_spares_a_node_when_all_others_are_well() -> None:
         ("latest", "v1.36.3", "found version latest"),
     ],
 )
-def test_kubeadm_takes_one_minor_at_a_time_and_never_goes_down(current: str, wanted: str, message: str) -> None:
+def test_kubeadm_takes_one_minor_up_at_a_time(current: str, wanted: str, message: str) -> None:
     obstacle = kubernetes_versions.step_obstacle(current, wanted)
     assert message in obstacle
     assert bool(obstacle) is bool(message)
@@ -158,5 +156,5 @@ def test_kubeadm_takes_one_minor_at_a_time_and_never_goes_down(current: str, wan
         ("", False),
     ],
 )
-def test_a_kubelet_that_nobody_built_anew_says_the_numbers_alone(reported: str, reached: bool) -> None:
+def test_kubelet_without_a_build_tells_numbers_alone(reported: str, reached: bool) -> None:
     assert kubernetes_versions.is_reached(reported, "v1.36.3-eks-1-36-1") is reached

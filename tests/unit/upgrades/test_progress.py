@@ -77,7 +77,7 @@ def test_steps_become_true_in_order() -> None:
     assert conditions["KubeadmUpgraded"].reason == "Waiting"
 
 
-def test_pods_that_block_a_drain_are_reported_while_it_drains_and_not_before() -> None:
+def test_blocking_pods_are_reported_in_a_drain_only() -> None:
     before = [step.container for step in itertools.takewhile(lambda step: step is not DRAIN, STEPS)]
     for ended, message in ((before, "waiting for pods: web-1"), (before[:-1], "")):
         pod_ = upgrader(dict.fromkeys(ended, DONE))
@@ -86,7 +86,7 @@ def test_pods_that_block_a_drain_are_reported_while_it_drains_and_not_before() -
         assert condition.message.startswith(message)
 
 
-def test_the_last_words_of_a_container_stand_in_its_condition() -> None:
+def test_last_words_of_a_container_are_reported() -> None:
     pod_ = upgrader({"components-copier": DONE, "containerd-upgrader": failed("disk full\n", 28)}, phase="Failed")
     condition = by_type(progress.conditions([], pod_))["ContainerdUpgraded"]
     assert (condition.status, condition.reason) == ("False", "UpgradingContainerdFailed")
@@ -109,14 +109,14 @@ def made_at(pod_: Pod, at: str) -> Pod:
     return msgspec.structs.replace(pod_, metadata=msgspec.structs.replace(pod_.metadata, creation_timestamp=at))
 
 
-def test_a_node_took_as_long_as_the_pod_that_made_all_its_steps() -> None:
+def test_node_took_as_long_as_its_pod() -> None:
     pod_ = made_at(upgrader({step.container: DONE for step in STEPS}), "2026-01-01T10:00:00Z")
     now = datetime(2026, 1, 1, 10, 3, 5, tzinfo=UTC)
     assert progress.seconds(written(pod_, "2026-01-01T10:03:00Z"), pod_, now) == 185
     assert progress.seconds(written(pod_, "2026-01-01T10:03:00Z"), None, now) is None
 
 
-def test_the_hours_between_a_failure_and_the_next_attempt_are_not_what_a_node_takes() -> None:
+def test_pauses_between_attempts_do_not_count() -> None:
     first = upgrader({STEPS[0].container: DONE, STEPS[1].container: DONE, STEPS[2].container: failed()})
     done = frozenset(step.condition for step in STEPS[:2])
     second = made_at(upgrader({step.container: DONE for step in STEPS}, done=done), "2026-01-01T15:00:00Z")
@@ -133,7 +133,7 @@ def test_a_pod_that_failed_as_a_whole_says_why() -> None:
 
 
 @pytest.mark.parametrize("reason", ["ContainerStatusUnknown", "Unknown"])
-def test_a_pod_that_went_down_with_its_node_has_not_failed(reason: str) -> None:
+def test_pod_down_with_its_node_has_not_failed(reason: str) -> None:
     lost: Tree = {"terminated": {"exitCode": 137, "reason": reason}}
     pod_ = upgrader({"components-copier": DONE, "containerd-upgrader": lost}, phase="Failed")
     assert pod_.is_lost
@@ -147,7 +147,7 @@ def test_a_pod_that_went_down_with_its_node_has_not_failed(reason: str) -> None:
 
 
 @pytest.mark.parametrize("reason", ["Terminated", "NodeShutdown"])
-def test_a_pod_that_was_ended_for_its_node_was_shut_down_has_not_failed(reason: str) -> None:
+def test_pod_ended_in_a_shutdown_has_not_failed(reason: str) -> None:
     made = upgrader({"components-copier": failed(code=143)}, phase="Failed")
     pod_ = msgspec.structs.replace(made, status=msgspec.structs.replace(made.status, reason=reason))
     assert pod_.is_lost
@@ -155,7 +155,7 @@ def test_a_pod_that_was_ended_for_its_node_was_shut_down_has_not_failed(reason: 
     assert progress.failure(made) is not None
 
 
-def test_a_container_that_a_kubelet_runs_again_itself_is_not_lost() -> None:
+def test_restarted_container_is_not_lost() -> None:
     lost: Tree = {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}
     assert not upgrader({"components-copier": lost}, phase="Pending").is_lost
 
@@ -179,7 +179,7 @@ LONG = "x" * 3 * progress.LONGEST_MESSAGE
         {"waiting": {"reason": LONG, "message": "why"}},
     ],
 )
-def test_a_workload_clusters_message_about_a_container_fits_into_a_status(state: Tree) -> None:
+def test_message_of_a_container_fits_into_a_status(state: Tree) -> None:
     """One that did not could not be written, and nobody would hear of the node again."""
     pod_ = upgrader({"components-copier": state}, phase="Failed")
     condition = by_type(progress.conditions([], pod_))["BinariesCopied"]
@@ -208,18 +208,18 @@ def test_a_skipped_step_counts_as_done_and_says_why() -> None:
     assert conditions["NodeDrained"].reason == "NothingCanMove"
 
 
-def test_a_node_that_was_drained_is_uncordoned_even_where_nothing_can_move_any_longer() -> None:
+def test_drained_node_is_uncordoned_in_any_case() -> None:
     remaining = pod.remaining_steps({"BinariesCopied", "NodeDrained"}, drains=False)
     assert "uncordoner" in [step.container for step in remaining]
 
 
-def test_files_are_copied_again_only_for_those_that_need_them() -> None:
+def test_files_are_copied_again_where_needed() -> None:
     all_but_last = {step.condition for step in STEPS[:-2]}
     assert [step.container for step in pod.remaining_steps(all_but_last, drains=True)] == ["uncordoner", "done"]
     assert pod.remaining_steps({STEPS[0].condition}, drains=True)[0].container == "components-copier"
 
 
-def test_a_step_that_is_made_again_by_the_next_pod_is_reported_as_one_that_runs() -> None:
+def test_repeated_step_is_reported_as_running() -> None:
     first = progress.conditions([], upgrader({"components-copier": DONE, "containerd-upgrader": failed()}))
     again = progress.conditions(first, upgrader({"components-copier": RUNS}, done=progress.done(first)))
     copied = by_type(again)["BinariesCopied"]
@@ -233,15 +233,13 @@ def test_a_step_that_is_done_stays_so() -> None:
     assert again[STEPS[1].condition].status == "True"
 
 
-def test_the_pod_that_made_all_steps_stays_reported_when_it_is_gone() -> None:
+def test_completed_pod_stays_reported() -> None:
     done = progress.conditions([], upgrader({step.container: DONE for step in STEPS}))
     assert by_type(progress.conditions(done, None))["UpgraderPodCreated"].status == "True"
 
 
 @given(st.lists(st.sampled_from([DONE, RUNS, WAITS, failed()]), min_size=8, max_size=8), st.booleans())
-def test_conditions_never_go_back_and_a_pod_that_is_gone_takes_nothing_with_it(
-    states: list[Tree], drains: bool
-) -> None:
+def test_conditions_never_go_back(states: list[Tree], drains: bool) -> None:
     """A kubelet runs init containers in order: after the first that is not done, all wait."""
     broken = list(itertools.takewhile(lambda state: state is DONE, states))
     states_by_container = dict(

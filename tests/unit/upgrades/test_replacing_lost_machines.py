@@ -99,7 +99,7 @@ PAUSED_AGAIN = [{PAUSED_ANNOTATION: PAUSED_FOR_UPGRADE, REPLACING: None}]
         ("", THEIRS, [], "Upgrading"),
     ],
 )
-def test_only_the_pause_of_the_upgrade_is_taken_away_and_given_back(
+def test_pause_of_the_upgrade_alone_is_lifted(
     lost: str, annotations: dict[str, str], changes: list[Tree], reason: str
 ) -> None:
     patches, outcome = written(lost, annotations)
@@ -120,13 +120,11 @@ def test_only_the_pause_of_the_upgrade_is_taken_away_and_given_back(
     ],
     ids=["goes on", "goes on beside one that is gone", "is done", "is noted", "failed", "has not begun", "is gone"],
 )
-def test_nothing_is_replaced_while_a_node_goes_on_or_its_machine_does_not_say_that_it_has(
-    nodes: list[Object], noted: bool, changes: list[Tree]
-) -> None:
+def test_replacement_waits_for_a_running_node(nodes: list[Object], noted: bool, changes: list[Tree]) -> None:
     assert written("one is lost", OURS, *nodes, noted=noted)[0] == changes
 
 
-def test_cluster_api_is_paused_again_also_while_a_node_goes_on() -> None:
+def test_cluster_api_is_paused_again_beside_a_node() -> None:
     assert written("", {REPLACING: "one is lost"}, node_upgrade("one", BEGUN))[0] == PAUSED_AGAIN
 
 
@@ -151,13 +149,13 @@ def machine(name: str, *, going: bool = False, ill: bool = False) -> Any:
         ([machine("a", going=True)], ""),
     ],
 )
-def test_lost_machines_are_replaced_where_others_remain(machines: list[Any], sentence: str) -> None:
+def test_lost_machines_are_replaced_beside_others(machines: list[Any], sentence: str) -> None:
     message = control_plane_group.lost(control_plane(3), machines, ["a", "b", "c"])
     assert message.startswith(sentence)
     assert bool(message) is bool(sentence)
 
 
-def test_a_machine_that_was_lost_before_the_upgrade_is_replaced_where_etcd_can_spare_none() -> None:
+def test_machine_lost_before_is_replaced_for_etcd() -> None:
     two = [machine("a"), machine("b")]
     assert control_plane_group.lost(control_plane(3), two, ["a", "b"]).startswith("2 of 3 control plane machines")
     assert control_plane_group.lost(control_plane(3), two[:1], ["a"]) == "", "more are asked for: they come afterwards"
@@ -180,13 +178,13 @@ def control_plane(replicas: int, **annotations: str) -> Object:
     )
 
 
-def test_a_control_plane_that_is_to_have_more_machines_has_lost_none() -> None:
+def test_growing_control_plane_has_lost_none() -> None:
     three = [machine("a"), machine("b"), machine("c")]
     assert control_plane_group.lost(control_plane(5), three, ["a", "b", "c"]) == ""
     assert control_plane_group.lost(control_plane(5), three, ["a", "b", "c", "d"]).startswith("3 of 5")
 
 
-def test_a_replacement_that_began_goes_on_until_all_machines_are_there() -> None:
+def test_replacement_goes_on_until_all_are_there() -> None:
     """The machine that went was not one of the upgrade: it is gone by now, and another one is awaited."""
     two = [machine("a"), machine("b")]
     going_on = control_plane(3, **{REPLACING: "one is lost"})
@@ -207,9 +205,7 @@ MARK = {IN_PLACE_CONTROL_PLANE: "true"}
         (THEIRS, "OwnerPaused"),
     ],
 )
-def test_the_need_to_unpause_cluster_api_is_reported_where_nobody_else_does(
-    annotations: dict[str, str], reason: str
-) -> None:
+def test_need_to_unpause_is_reported(annotations: dict[str, str], reason: str) -> None:
     outcome = control_plane_group.replacing(control_plane(3, **annotations), "2 of 3 control plane machines exist")
     assert outcome.reason == reason
     assert outcome.message.startswith("2 of 3 control plane machines exist")

@@ -25,7 +25,7 @@ LIMITED = [
 
 
 @pytest.mark.parametrize("reason", LIMITED, ids=lambda reason: reason.name)
-def test_each_reason_that_outlasts_its_limit_says_since_when_and_what_helps(reason: Prose) -> None:
+def test_lasting_reason_says_since_when_and_what_helps(reason: Prose) -> None:
     """From the last step that ended, not from the creation."""
     assert reason.limit is not None
     before = [Condition("ComponentsCopied", "True", "Done", last_transition_time="2026-01-01T01:00:00Z")]

@@ -31,7 +31,7 @@ GATE = {"ControlPlaneKubeletLocalMode": True}
 
 
 @pytest.mark.demand("U21")
-def test_the_set_one_of_init_and_join_follows_and_the_other_stays_unset() -> None:
+def test_set_one_of_init_and_join_follows() -> None:
     began = {
         "initConfiguration": {"nodeRegistration": {"criSocket": "old"}},
         "clusterConfiguration": {"featureGates": GATE},
@@ -44,7 +44,7 @@ def test_the_set_one_of_init_and_join_follows_and_the_other_stays_unset() -> Non
     assert patch["clusterConfiguration"]["featureGates"] is None, "1.36 knows the gate no longer"
 
 
-def test_a_machine_that_joined_keeps_how_it_found_the_cluster() -> None:
+def test_joined_machine_keeps_its_discovery() -> None:
     joined = {"joinConfiguration": {"discovery": {"bootstrapToken": {"token": "t"}}, "controlPlane": {}}}
     after = expected.control_plane_config(CONTROL_PLANE, "v1.36.3", joined)
     assert after["joinConfiguration"] == {
@@ -70,7 +70,7 @@ def test_the_gate_of_the_provider_goes_by_the_version(version: str, has_gate: bo
     assert ("featureGates" in after["clusterConfiguration"]) is has_gate
 
 
-def test_a_worker_whose_template_says_nothing_of_joining_keeps_how_it_found_the_cluster() -> None:
+def test_worker_without_joining_keeps_its_discovery() -> None:
     joined = {"joinConfiguration": {"discovery": {"bootstrapToken": {"token": "t"}}, "nodeRegistration": {}}}
     _, after = expected.worker_config({}, "t", joined)
     assert after == {"joinConfiguration": {"discovery": {"bootstrapToken": {"token": "t"}}}}
@@ -83,7 +83,7 @@ def test_a_worker_gets_all_that_its_template_says(joined: Tree) -> None:
     assert after == asked | {"joinConfiguration": {"nodeRegistration": {"name": "n"}, **joined}}
 
 
-def test_a_machine_says_which_configuration_it_counts_as_made_with() -> None:
+def test_machine_tells_its_configuration() -> None:
     def recorded_configuration(control_plane: Tree) -> str:
         recorded = expected.control_plane_machine(control_plane, "v1.36.3")["metadata"]["annotations"]
         return str(recorded["controlplane.cluster.x-k8s.io/kubeadm-cluster-configuration"])
@@ -92,7 +92,7 @@ def test_a_machine_says_which_configuration_it_counts_as_made_with() -> None:
     assert recorded_configuration({"kubeadmConfigSpec": {}}) == "{}"
 
 
-def test_changes_that_a_node_has_already_are_not_made_again() -> None:
+def test_changes_that_a_node_has_are_not_repeated() -> None:
     spec: Tree = {"files": [{"path": "/a", "content": "old"}]}
     config = Object(encode_json({"kind": "KubeadmConfig", "metadata": {"name": "m"}, "spec": spec}))
     view = replace(machine("m"), config=config)
@@ -102,7 +102,7 @@ def test_changes_that_a_node_has_already_are_not_made_again() -> None:
     assert expected.changes(machine("m"), spec) == "", "what its node has is not known"
 
 
-def test_a_spec_is_carried_as_it_was_and_nothing_else_is_taken_for_one() -> None:
+def test_spec_is_carried_unchanged() -> None:
     assert expected.decoded(expected.encoded(CONTROL_PLANE)) == CONTROL_PLANE
     for text in ("e", "bm8=", "W10="):
         with pytest.raises(ValueError, match=r".*"):
@@ -114,7 +114,7 @@ def bundles() -> list[Bundles]:
 
 
 @pytest.mark.demand("U50", "U51", "U52")
-def test_every_version_of_every_release_has_an_upgrader_image() -> None:
+def test_versions_of_releases_have_upgrader_images() -> None:
     releases = Releases.load()
     versions = {
         object_.metadata.name: distro_of(object_).version
@@ -127,7 +127,7 @@ def test_every_version_of_every_release_has_an_upgrader_image() -> None:
 
 
 @pytest.mark.demand("U51")
-def test_newer_bundles_win_and_what_somebody_wrote_stays() -> None:
+def test_newer_bundles_win_and_edits_stay() -> None:
     older = bundles()[0]
     newer = msgspec.convert(msgspec.to_builtins(older), Bundles)
     newer.spec.number = older.spec.number + 100
@@ -142,7 +142,7 @@ def test_newer_bundles_win_and_what_somebody_wrote_stays() -> None:
     assert images.additions(before, [older]) == {}
 
 
-def test_a_distro_of_which_nothing_can_be_made_keeps_no_other_version_from_its_image() -> None:
+def test_unusable_distro_blocks_no_other_version() -> None:
     """Whoever may write EKS Distro Releases would stop all upgrades in place with one."""
     releases = [object_ for object_ in Releases.load().objects() if isinstance(object_, DistroRelease)]
     complete, incomplete = (Object(encode_json(msgspec.to_builtins(release))) for release in releases[:2])
@@ -177,7 +177,7 @@ def test_host_of_image_is_replaced_and_no_folder(image: str, path: str) -> None:
 
 
 @pytest.mark.demand("U50")
-def test_images_are_named_in_the_registry_that_was_asked_for() -> None:
+def test_images_are_named_in_the_requested_registry() -> None:
     """Entries that the manager wrote follow; one that somebody wrote stays."""
     (version, uri), *_ = images.additions({}, bundles()).items()
     path = uri.partition("/")[2]

@@ -79,20 +79,20 @@ def test_an_object_that_is_not_understood_says_why(text: bytes, why: str) -> Non
     assert why in operation.why
 
 
-def test_the_marker_of_another_cluster_says_that_the_container_is_the_wrong_one() -> None:
+def test_marker_of_another_cluster_names_the_container() -> None:
     marker = read_first_start(encoded(FirstStart(3, "shoot--a--b", 25)), 3, "shoot--a--c")
     assert marker == Unreadable("it is of epoch 3 of shoot--a--b, not of epoch 3 of shoot--a--c")
 
 
 @pytest.mark.demand("G46")
-def test_the_status_of_the_proposal_stands_where_its_readers_look() -> None:
+def test_status_of_the_proposal_is_where_readers_look() -> None:
     text = encoded(CopyOperation(2, Status.INITIAL, Writer.DESTINATION))
     assert msgspec.json.decode(text) == {"epoch": 2, "status": "Initial", "writtenBy": "Destination"}
 
 
 @pytest.mark.demand("G45")
 @given(st.integers(1, 10**9), st.integers(1, 10**9))
-def test_epochs_have_keys_of_their_own_that_nobody_takes_for_snapshots(one: int, other: int) -> None:
+def test_epochs_have_keys_unlike_snapshots(one: int, other: int) -> None:
     keys = {copy_operation_key(one), first_start_key(one), copy_operation_key(other), first_start_key(other)}
     assert len(keys) == (2 if one == other else 4)
     assert not any(folder in key for key in keys for folder in ("v1/", "v2/"))

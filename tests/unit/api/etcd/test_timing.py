@@ -24,7 +24,7 @@ def test_the_defaults_are_safe_and_leave_room() -> None:
 
 
 @pytest.mark.demand(G52="times that are too short are refused")
-def test_a_term_that_is_too_small_says_by_how_much_and_what_the_sum_is_made_of() -> None:
+def test_too_small_term_is_refused_with_its_sum() -> None:
     text = refused(progress_timeout=20)
     assert "progressTimeout: the destination would proceed without" in text
     assert "found 20 s, 5.25 s too small" in text
@@ -56,7 +56,7 @@ def test_every_term_is_checked(times: dict[str, float], field: str) -> None:
     assert field in refused(**times)
 
 
-def test_it_is_checked_when_it_is_read_from_a_file_as_well() -> None:
+def test_timing_from_a_file_is_checked() -> None:
     with pytest.raises(msgspec.ValidationError, match="validity"):
         msgspec.json.decode(b'{"validity": 3}', type=Timing)
     with pytest.raises(msgspec.ValidationError, match="unknown field"):
@@ -68,7 +68,7 @@ SECONDS = st.floats(0, 2000)
 
 @pytest.mark.demand(G52="times that are too short are refused")
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(Timing.__struct_fields__, SECONDS)))
-def test_whatever_is_accepted_keeps_the_destination_away_until_the_source_has_closed(times: dict[str, float]) -> None:
+def test_accepted_timing_never_lets_two_serve(times: dict[str, float]) -> None:
     try:
         timing = Timing(**times)
     except TimingError:

@@ -80,7 +80,7 @@ async def test_all_kinds_can_be_installed_together(kinds: tuple[type[KubeObject]
     [STATE, '{\n  "version": 3\n}\n', 9007199254740993, [None, [None]], False, ""],
     ids=["object", "string", "integer", "list", "boolean", "empty string"],
 )
-async def test_the_state_of_an_extension_is_any_json_and_comes_back_as_it_was(state: Any) -> None:
+async def test_state_of_an_extension_is_any_json(state: Any) -> None:
     """G16, G25: a RawExtension, also the proposal's multi-line string."""
     async with server_with(Infrastructure) as client:
         made = await client.create(INFRASTRUCTURE, infrastructure())
@@ -93,7 +93,7 @@ async def test_the_state_of_an_extension_is_any_json_and_comes_back_as_it_was(st
 
 
 @pytest.mark.demand("G25")
-async def test_the_proposals_infrastructure_is_accepted_with_all_it_says() -> None:
+async def test_infrastructure_of_the_proposal_is_accepted() -> None:
     async with server_with(Infrastructure) as client:
         made = await client.create(INFRASTRUCTURE, infrastructure())
         assert made.tree["spec"] == infrastructure()["spec"]
@@ -101,7 +101,7 @@ async def test_the_proposals_infrastructure_is_accepted_with_all_it_says() -> No
 
 
 @pytest.mark.demand("G14", "G15")
-async def test_the_proposals_shoot_state_is_accepted_with_sections_at_the_top() -> None:
+async def test_shoot_state_of_the_proposal_is_accepted() -> None:
     """G14, G15."""
     async with server_with(ShootState) as client:
         sections = {
@@ -119,7 +119,7 @@ async def test_the_proposals_shoot_state_is_accepted_with_sections_at_the_top() 
         assert {name: made.tree[name] for name in sections} == sections
 
 
-async def test_unknown_fields_of_a_real_shoot_survive_our_writes() -> None:
+async def test_unknown_fields_of_a_shoot_survive_our_writes() -> None:
     async with server_with(Shoot) as client:
         foreign = {
             "maintenance": {"timeWindow": {"begin": "220000+0100"}},
@@ -137,7 +137,7 @@ async def test_unknown_fields_of_a_real_shoot_survive_our_writes() -> None:
         assert applied.decode(Shoot).spec.seed_name == "one"
 
 
-def test_garden_and_extensions_have_both_kinds_of_backups_apart() -> None:
+def test_garden_and_extensions_have_separate_backups() -> None:
     names = [cls.resource.group_resource for cls in (*gardener.GARDEN_KINDS, *gardener.SEED_KINDS)]
     assert len(set(names)) == len(names)
     assert {"backupentries.core.gardener.cloud", "backupentries.extensions.gardener.cloud"} < set(names)

@@ -5,7 +5,7 @@ import pytest
 from espalier.api.gardener import images, names
 
 
-def test_all_names_of_a_shoot_are_derived_from_project_name_and_uid() -> None:
+def test_names_of_a_shoot_derive_from_project_and_uid() -> None:
     technical_id = names.technical_id("core", "my-shoot")
     entry = names.backup_entry(technical_id, "1-2")
     assert technical_id == "shoot--core--my-shoot"
@@ -14,13 +14,13 @@ def test_all_names_of_a_shoot_are_derived_from_project_name_and_uid() -> None:
     assert names.store_prefix(entry, 3) == "shoot--core--my-shoot--1-2/etcd-main/3"
 
 
-def test_a_source_entry_has_the_prefix_of_the_entry_it_stands_for() -> None:
+def test_source_entry_has_a_prefix_before_its_entry() -> None:
     source = names.source_backup_entry("shoot--core--a", "1")
     assert names.is_source_backup_entry(source)
     assert names.store_prefix(source, 2) == names.store_prefix(names.backup_entry("shoot--core--a", "1"), 2)
 
 
-def test_projects_have_namespaces_with_a_prefix_but_the_garden_itself() -> None:
+def test_namespaces_of_projects_have_a_prefix() -> None:
     assert names.project_namespace("core") == "garden-core"
     assert names.project_namespace("garden") == "garden"
     assert names.project_of("garden-core") == "core"

@@ -32,7 +32,7 @@ def test_the_first_epoch_founds_and_has_no_predecessor() -> None:
     assert (owned.predecessor, owned.last_started) == (None, None)
 
 
-def test_a_destination_takes_over_from_the_last_epoch_that_started() -> None:
+def test_destination_follows_the_last_started_epoch() -> None:
     """B never came up: what A's etcd has is the newest."""
     owned = Ownership().add("a", "x").start(1, "a").add("b", "y").add("c", "z")
     assert owned.predecessor == Epoch(1, "a", "x", started=True)
@@ -73,7 +73,7 @@ def test_rendering_and_parsing_give_the_same(steps: list[tuple[str, bool]]) -> N
 
 
 @given(STEPS)
-def test_forgetting_old_epochs_never_changes_who_hands_over(steps: list[tuple[str, bool]]) -> None:
+def test_forgotten_epochs_never_change_who_hands_over(steps: list[tuple[str, bool]]) -> None:
     """The same history with all epochs remembered has the same current epoch and the same predecessor."""
     owned = history(steps)
     assert len(owned.epochs) <= ownership.REMEMBERED
@@ -114,7 +114,7 @@ def test_forgetting_old_epochs_never_changes_who_hands_over(steps: list[tuple[st
         f'[{{"epoch":1,"seed":"a","bucket":"b","x":"{"y" * ownership.LARGEST}"}}]',
     ],
 )
-def test_an_invalid_list_of_epochs_is_refused_with_a_sentence(text: str) -> None:
+def test_invalid_list_of_epochs_is_refused(text: str) -> None:
     with pytest.raises(OwnershipError) as caught:
         ownership.parse(text)
     assert len(str(caught.value)) < 500

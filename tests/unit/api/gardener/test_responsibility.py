@@ -106,7 +106,7 @@ def test_a_shoot_of_one_epoch_is_not_restored() -> None:
     assert not restoring(of_epochs(shoot("a", "a", None), Ownership().add("a", "x").add("a", "y")))
 
 
-def test_the_order_is_also_read_where_the_proposal_once_puts_it() -> None:
+def test_order_is_read_in_both_places_of_the_proposal() -> None:
     assert requested_operation(ObjectMeta(annotations={metadata_keys.OLDER_OPERATION: "restore"})) == "restore"
 
 

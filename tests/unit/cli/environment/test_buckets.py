@@ -14,7 +14,7 @@ from tests.support.environments.simulated_loop import simulate
 BUCKET = "file:///of-east"
 
 
-def test_a_folder_goes_with_all_epochs_and_nothing_beside_it() -> None:
+def test_folder_goes_with_its_epochs_and_nothing_else() -> None:
     async def story(simulation: Simulation) -> None:
         buckets, link = Buckets(simulation.clock), Link()
         open_store, managed = buckets.through(link), buckets.managed_through(link)
@@ -28,7 +28,7 @@ def test_a_folder_goes_with_all_epochs_and_nothing_beside_it() -> None:
     simulate(story)
 
 
-def test_nothing_is_deleted_through_a_network_that_is_cut() -> None:
+def test_cut_network_deletes_nothing() -> None:
     async def story(simulation: Simulation) -> None:
         buckets, link = Buckets(simulation.clock), Link("the network to the bucket")
         buckets.through(link)(StoreConfig(BUCKET, "", {"account": b"east"}))

@@ -43,7 +43,7 @@ async def forwarded(find: Callable[[], Target]) -> AsyncIterator[tuple[asyncio.S
         writer.transport.abort()
 
 
-async def test_each_connection_leads_to_what_is_there_when_it_is_made() -> None:
+async def test_connection_leads_to_the_present_address() -> None:
     async with server(b"east") as east, server(b"west") as west:
         endpoints = iter([east, west])
         forwarder = Forwarder("a connection", lambda: (next(endpoints), ()))

@@ -24,9 +24,7 @@ async def reasons(settings: RealSettings, state: State) -> str:
     return str(refused.value)
 
 
-async def test_all_that_a_machine_lacks_for_real_nodes_is_said_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_lacks_for_real_nodes_are_reported_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(shutil, "which", lambda tool: None if tool in ("systemd-nspawn", "nsenter") else f"/bin/{tool}")
     said = await reasons(HERE, State(tmp_path))
@@ -39,9 +37,7 @@ async def test_a_range_that_can_not_be_used_is_refused(tmp_path: Path) -> None:
 
 
 @looks
-async def test_a_range_of_which_the_machine_has_addresses_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_range_with_addresses_of_machine_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ipaddress import IPv4Network
 
     from espalier.realnodes.nspawn import network
@@ -56,7 +52,7 @@ async def test_a_range_of_which_the_machine_has_addresses_is_refused(
 
 
 @looks
-async def test_an_interface_of_the_name_is_that_of_another_environment(tmp_path: Path) -> None:
+async def test_interface_of_the_name_is_of_other_environment(tmp_path: Path) -> None:
     said = await reasons(RealSettings(ELSEWHERE, bridge="lo"), State(tmp_path))
     assert "interface lo exists already: another local environment runs real nodes here; only one can" in said
     assert "if its folder is gone, the interface (`ip link delete lo`)" in said
@@ -75,7 +71,7 @@ async def test_another_system_than_linux_is_refused(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize(("nodes", "api_server"), [(Nodes.REAL, ApiServer.EMBEDDED), (Nodes.SIMULATED, ApiServer.REAL)])
-def test_an_api_server_that_can_not_carry_these_nodes_is_refused(nodes: Nodes, api_server: ApiServer) -> None:
+def test_unfit_api_server_is_refused(nodes: Nodes, api_server: ApiServer) -> None:
     with pytest.raises(Usage, match=f"--api-server: found {api_server}, allowed with --nodes {nodes}"):
         fit(nodes, api_server)
 
@@ -96,7 +92,7 @@ UNTRUSTED = (
     [(UNTRUSTED, 2, True, 3), (UNTRUSTED, 9, False, 5), ("etcdserver: no leader", 1, False, 1)],
     ids=["trusted meanwhile", "never trusted", "another failure"],
 )
-async def test_a_write_is_repeated_while_the_api_server_does_not_trust_the_webhooks(
+async def test_write_repeats_until_webhooks_are_trusted(
     message: str, failures: int, written: bool, attempts: int
 ) -> None:
     made: list[int] = []

@@ -26,7 +26,7 @@ def question(name: str, type_: int = ADDRESS, flags: int = 0x0100) -> bytes:
     return struct.pack("!HHHHHH", 4711, flags, 1, 0, 0, 0) + labels + struct.pack("!BHH", 0, type_, 1)
 
 
-def test_a_name_is_answered_with_the_address_to_which_it_leads_now() -> None:
+def test_name_is_answered_with_the_present_address() -> None:
     said = answer(question(NAME.upper()), KNOWN.get)
     assert said is not None
     id_, flags, _, answers, *_ = struct.unpack_from("!HHHHHH", said)
@@ -34,7 +34,7 @@ def test_a_name_is_answered_with_the_address_to_which_it_leads_now() -> None:
     assert said[-14:] == struct.pack("!HHLH", ADDRESS, 1, 7, 4) + bytes([10, 250, 0, 2])
 
 
-def test_a_name_that_has_no_address_of_a_kind_is_there_all_the_same() -> None:
+def test_name_without_an_address_of_a_kind_exists() -> None:
     said = answer(question(NAME, SIX), KNOWN.get)
     assert said is not None
     assert struct.unpack_from("!HHHHHH", said)[1:4] == (0x8500, 1, 0)
@@ -56,7 +56,7 @@ def test_nothing_that_comes_ends_the_name_server(message: bytes) -> None:
     assert said is None or said[:2] == message[:2]
 
 
-def test_cloud_init_writes_the_files_of_user_data_and_starts_kubelet() -> None:
+def test_cloud_init_writes_files_and_starts_kubelet() -> None:
     files = [{"path": BOOTSTRAP_KUBECONFIG, "content": "a\nb: '{{ c }}'"}]
     head, _, told = cloud_config(msgspec.json.encode({"files": files})).partition(b"\n")
     assert head == b"#cloud-config"
@@ -65,7 +65,7 @@ def test_cloud_init_writes_the_files_of_user_data_and_starts_kubelet() -> None:
     assert found["runcmd"] == list(COMMANDS)
 
 
-def test_a_machine_whose_user_data_name_no_cluster_runs_and_is_no_node() -> None:
+def test_machine_without_a_cluster_is_no_node() -> None:
     for data in (b"", b"{", b'{"files": [{"path": "/etc/motd", "content": "x"}]}'):
         assert json.loads(cloud_config(data).partition(b"\n")[2])["runcmd"] == []
 
@@ -78,7 +78,7 @@ def test_a_machine_whose_user_data_name_no_cluster_runs_and_is_no_node() -> None
         (["1.37.0", "1.32.9"], None),
     ],
 )
-def test_nodes_are_of_the_newest_version_that_may_join_a_control_plane(built: list[str], taken: str | None) -> None:
+def test_nodes_have_the_newest_allowed_version(built: list[str], taken: str | None) -> None:
     bases = [Base(version, Path(), Path(), {}, "") for version in built]
     found = newest_base(bases, "1.36.3")
     assert (found and found.version) == taken

@@ -29,7 +29,7 @@ from espalier.simulator.pods.pod_network import PodNetwork
 from tests.support.waiting import eventually
 
 
-def test_paths_of_mounts_are_replaced_wherever_they_stand_and_no_others(tmp_path: Path) -> None:
+def test_paths_of_mounts_are_replaced_everywhere(tmp_path: Path) -> None:
     paths = ("/srv/ca", "/srv/ca-kubelet", "/run/etcd", "/var/etcd/data")
     mounts = Mounts({path: Folder(tmp_path) for path in paths}, Folder(tmp_path))
     here = {path: str(folder.path) for path, folder in mounts.folders.items()}
@@ -48,14 +48,14 @@ def test_a_folder_goes_with_its_volume(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_flags_are_replaced_in_place_and_added_before_another_command() -> None:
+def test_flags_are_replaced_in_place_or_added() -> None:
     command = ["run", "--listen=0.0.0.0:8080", "--epoch=1", "--", "etcd", "--listen=:1"]
     assert with_flags(command, {"listen": "127.0.0.1:0", "timing": "t"}) == [
         "run", "--listen=127.0.0.1:0", "--epoch=1", "--timing=t", "--", "etcd", "--listen=:1",
     ]  # fmt: skip
 
 
-async def test_a_bucket_that_is_cut_off_can_not_be_read_and_is_not_empty(tmp_path: Path) -> None:
+async def test_cut_off_bucket_is_unreadable_not_empty(tmp_path: Path) -> None:
     everywhere = tmp_path / "buckets"
     everywhere.mkdir()
     link = FolderLink("the network", tmp_path / "seen", everywhere)
@@ -74,7 +74,7 @@ async def test_a_bucket_that_is_cut_off_can_not_be_read_and_is_not_empty(tmp_pat
     assert list((everywhere / "b").iterdir()) == []
 
 
-async def test_stores_of_other_seeds_are_reached_through_the_network_of_the_own_one(tmp_path: Path) -> None:
+async def test_stores_of_other_seeds_use_the_own_network(tmp_path: Path) -> None:
     planes = RealControlPlanes(tmp_path, tmp_path, "1.36.3")
     link, other = planes.link_to_buckets("the network"), planes.link_to_buckets("another")
     connect = planes.connect(link)
@@ -124,7 +124,7 @@ async def test_a_program_that_is_no_kubernetes_is_refused() -> None:
         await version_of(Path("/bin/echo"))
 
 
-async def test_the_demonstration_says_how_programs_are_built_that_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_demonstration_tells_how_programs_are_built(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBEBUILDER_ASSETS", "/nowhere")
     with pytest.raises(Failure, match="espalier assets build tests"):
         await demo_migration.show(real=True)

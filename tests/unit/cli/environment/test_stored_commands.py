@@ -9,7 +9,7 @@ from espalier.cli.local.images.upgrader_archives import built_images
 from espalier.releases import Releases
 
 
-def test_the_registry_of_nodes_makes_images_by_a_module_that_keeps_its_name(tmp_path: Path) -> None:
+def test_registry_imports_a_module_by_a_stable_name(tmp_path: Path) -> None:
     """Its settings outlive this process, and nodes ask it while no environment runs."""
     commands = {making.command[:3] for making in built_images(Releases.load(None), tmp_path).values()}
     assert commands == {(sys.executable, "-m", "espalier.cli.upgrader_archives")}

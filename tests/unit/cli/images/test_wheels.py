@@ -22,7 +22,7 @@ def wheel(folder: Path, files: dict[str, str]) -> Path:
     return place
 
 
-def test_a_wheel_is_unpacked_for_import_and_nothing_of_it_becomes_a_program(tmp_path: Path) -> None:
+def test_wheel_is_unpacked_without_its_programs(tmp_path: Path) -> None:
     made = wheel(
         tmp_path,
         {

@@ -65,7 +65,7 @@ def test_no_server_hides_what_others_said(name: str) -> None:
     assert status.observed_generation == GENERATION
 
 
-def test_a_valid_object_stays_valid_while_one_place_is_away_and_others_find_nothing() -> None:
+def test_valid_object_stays_valid_while_place_is_away() -> None:
     found = told(AWAY, "", before=VALID)
     assert found.status == VALID
     assert found.away == NoAnswer("Unreachable", "place a: it can't be reached")
@@ -80,13 +80,11 @@ def test_a_valid_object_stays_valid_while_one_place_is_away_and_others_find_noth
         ((AWAY, ""), Checked(spec_valid=True, observed_generation=GENERATION - 1)),
     ],
 )
-def test_it_does_not_stay_valid_if_others_find_something_or_the_spec_is_another(
-    answers: tuple[str | NoAnswer, ...], before: Checked
-) -> None:
+def test_object_becomes_invalid_by_a_finding_or_change(answers: tuple[str | NoAnswer, ...], before: Checked) -> None:
     assert told(*answers, before=before).status.spec_valid is False
 
 
-def test_where_nothing_is_asked_a_config_is_judged_and_no_server_is_said_to_answer() -> None:
+def test_unchecked_config_is_judged_without_a_server() -> None:
     status = Checked(failure_message="another spec")
     judged = CheckPlan[Query, str]((), lambda told: Evaluation(status, [f"{len(told)} answers are too few"]))
     found = conclude(Checked(), GENERATION, judged, ())

@@ -48,9 +48,7 @@ class Api:
 
 
 @pytest.mark.parametrize(("refused", "pause", "spares_account"), [(False, UNREACHABLE, True), (True, REFUSED, False)])
-def test_the_same_error_is_reported_without_asking_until_time_has_passed(
-    refused: bool, pause: float, spares_account: bool
-) -> None:
+def test_same_error_is_reported_without_asking_again(refused: bool, pause: float, spares_account: bool) -> None:
     async def story(simulation: Simulation) -> None:
         api = Api()
         api.errors[A, ANN] = LookUpError("Reason", "message", refused=refused)
@@ -79,7 +77,7 @@ def test_the_same_error_is_reported_without_asking_until_time_has_passed(
     run(story, epoch=EPOCH, seed=0)
 
 
-def test_whoever_asks_for_something_else_is_not_told_what_a_server_refused_another() -> None:
+def test_other_question_does_not_get_a_known_error() -> None:
     async def story(simulation: Simulation) -> None:
         api = Api()
         api.errors[A, ANN] = LookUpError("UnexpectedAnswer", "what?", is_there=True)
@@ -96,7 +94,7 @@ def test_whoever_asks_for_something_else_is_not_told_what_a_server_refused_anoth
     run(story, epoch=EPOCH, seed=0)
 
 
-def test_a_hundred_objects_of_one_server_wait_for_each_other_and_hold_up_no_other_server() -> None:
+def test_objects_of_one_server_take_turns() -> None:
     async def story(simulation: Simulation) -> None:
         api = Api(SESSION)
         look_up = ErrorBackoff(api, simulation.clock)
@@ -110,7 +108,7 @@ def test_a_hundred_objects_of_one_server_wait_for_each_other_and_hold_up_no_othe
     run(story, epoch=EPOCH, seed=0)
 
 
-def test_whoever_waits_for_its_turn_with_a_server_that_is_away_does_not_ask_it_again() -> None:
+def test_waiting_objects_do_not_ask_lost_server_again() -> None:
     async def story(simulation: Simulation) -> None:
         api = Api(SESSION)
         api.errors[A, ANN] = LookUpError("Unreachable", "away")

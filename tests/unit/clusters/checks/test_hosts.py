@@ -10,7 +10,7 @@ from espalier.clusters.report.checks.hosts import brief, resolved
 @pytest.mark.parametrize(
     "host", ["localhost", "127.0.0.1", "169.254.1.1", "0.0.0.0", "::1", "::ffff:127.0.0.1", "2130706433"]
 )
-def test_addresses_of_this_machine_are_no_infrastructure(host: str) -> None:
+def test_own_addresses_are_no_infrastructure(host: str) -> None:
     with pytest.raises(OSError, match="a loopback, link-local or multicast address"):
         resolved(host, 443)
 

@@ -19,7 +19,7 @@ LATER = semver.Version(0, 28, 0)
 
 
 @pytest.mark.demand("I34")
-def test_a_later_managers_due_layers_are_folded_and_supported_clusters_stay_as_they_are() -> None:
+def test_due_layers_fold_and_leave_supported_clusters() -> None:
     due = folding.due(LAYERS, LATER)
     assert [layer.name for layer in due] == ["tls-min-version", "cni-updates"]
     after = folding.folded(LAYERS, LATER)
@@ -36,7 +36,7 @@ def test_a_later_managers_due_layers_are_folded_and_supported_clusters_stay_as_t
         assert text(case, version="v0.26.0", layers=after) == text(case, version="v0.26.0")
 
 
-def test_clusters_that_lost_support_would_change_which_is_why_layers_live_so_long() -> None:
+def test_unsupported_clusters_would_change() -> None:
     """And the proof that the comparison above can fail."""
     after = folding.folded(LAYERS, LATER)
     assert text("docker", version="v0.24.2", layers=after) != text("docker", version="v0.24.2")
@@ -95,7 +95,7 @@ def tables(draw: st.DrawFn) -> list[Layer]:
 
 @pytest.mark.demand("I34")
 @given(tables(), VERSIONS, VERSIONS, st.data())
-def test_no_table_changes_what_a_supported_cluster_is_rendered_with(
+def test_no_table_changes_a_supported_cluster(
     table: list[Layer], newest: semver.Version, version: semver.Version, data: st.DataObject
 ) -> None:
     consents = data.draw(st.sets(st.sampled_from([layer.name for layer in table])))
@@ -108,7 +108,7 @@ def test_no_table_changes_what_a_supported_cluster_is_rendered_with(
         assert applied(folding.folded(table, newest)) == applied(table)
 
 
-def test_the_routine_says_what_is_due_and_fails_as_long_as_something_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_routine_tells_what_is_due_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
     assert folding.main(["v0.27.0"]) == 0
     assert folding.main(["v0.28.1"]) == 1
     assert folding.main(["soon"]) == 2

@@ -39,7 +39,7 @@ def layer_names(version: str, patches: str = "") -> list[str]:
 
 
 @pytest.mark.demand("I32")
-def test_a_cluster_has_the_layers_up_to_its_own_release_patch_versions_included() -> None:
+def test_cluster_has_layers_up_to_its_own_release() -> None:
     assert layer_names("v0.24.2") == ["base"]
     assert layer_names("v0.25.0") == ["base", "tls-min-version"]
     assert layer_names("v0.25.1") == ["base", "tls-min-version", "cni-updates"]
@@ -49,7 +49,7 @@ def test_a_cluster_has_the_layers_up_to_its_own_release_patch_versions_included(
 @pytest.mark.demand("I5", "I32")
 @pytest.mark.parametrize("version", RELEASED)
 @pytest.mark.parametrize("case", ["docker", "everything", "cilium"])
-def test_a_later_manager_renders_clusters_of_this_ones_releases_byte_by_byte_as_before(case: str, version: str) -> None:
+def test_later_manager_renders_the_same_bytes(case: str, version: str) -> None:
     assert text(case, version=version, layers=[*LAYERS, LATER]) == text(case, version=version)
 
 
@@ -79,7 +79,7 @@ def reference(name: str) -> Tree:
 
 
 @pytest.mark.parametrize(("version", "first"), [("v0.25.1", "v0.25.0"), ("v0.26.0", "v0.26.0"), ("v0.24.2", "v0.24.2")])
-def test_an_old_cluster_with_bundles_has_the_first_release_to_which_they_belong(version: str, first: str) -> None:
+def test_cluster_with_bundles_has_their_first_release(version: str, first: str) -> None:
     """Several releases may share Bundles; a later one that does so too changes nothing for it."""
     bundles = RELEASES.release(version).bundles.metadata.name
     old = example(eksaVersion=None, bundlesRef=reference(bundles))
@@ -89,7 +89,7 @@ def test_an_old_cluster_with_bundles_has_the_first_release_to_which_they_belong(
     assert [layer.name for layer in found.render_input.layers] == layer_names(first)
 
 
-def test_a_release_that_could_not_be_installed_gives_nobody_other_layers() -> None:
+def test_missing_release_gives_nobody_other_layers() -> None:
     """Those of v0.25.0, of which nothing but the EKSARelease is missing; v0.25.1 has the same Bundles."""
     missing = RELEASES.release("v0.25.0")
     uninstalled, snapshot = Uninstalled(), Snapshot()
@@ -101,21 +101,21 @@ def test_a_release_that_could_not_be_installed_gives_nobody_other_layers() -> No
     assert [layer.name for layer in made.layers_of(cluster)] == layer_names("v0.25.0")
 
 
-def test_an_old_cluster_with_bundles_of_no_release_has_the_base_alone() -> None:
+def test_cluster_with_foreign_bundles_has_the_base() -> None:
     cluster = example(eksaVersion=None, bundlesRef=reference("mine"))[0]
     found = observer(cluster, datacenter()).layers_of(read(as_object(cluster)))
     assert [layer.name for layer in found] == ["base"]
 
 
 @pytest.mark.parametrize("isolation", [Isolation.GATE, Isolation.OFF])
-def test_without_layers_every_cluster_has_the_newest_of_everything(isolation: Isolation) -> None:
+def test_clusters_without_layers_have_the_newest(isolation: Isolation) -> None:
     cluster = read(as_object(example(eksaVersion="v0.24.2")[0]))
     made = ClusterObserver(Caches(Client(NoServer())), providers=PROVIDERS, isolation=isolation)
     assert made.layers_of(cluster) == tuple(LAYERS)
     assert made.offered_to(cluster) == ()
 
 
-def test_a_patch_is_offered_to_older_clusters_and_theirs_by_consent() -> None:
+def test_patch_is_offered_and_applied_by_consent() -> None:
     old = release("v0.24.2")
     assert [layer.name for layer in offered(LAYERS, old)] == ["short-lived-tokens"]
     assert offered(LAYERS, old, {"short-lived-tokens"}) == ()
@@ -123,11 +123,11 @@ def test_a_patch_is_offered_to_older_clusters_and_theirs_by_consent() -> None:
     assert layer_names("v0.24.2", "short-lived-tokens") == ["base", "short-lived-tokens"]
 
 
-def test_only_patches_can_be_consented_to_and_an_unknown_name_changes_nothing() -> None:
+def test_consent_is_to_known_patches_only() -> None:
     assert layer_names("v0.24.2", "tls-min-version, half-unhealthy,no-such-patch") == ["base"]
 
 
-def test_a_consented_patch_changes_what_it_says_and_nothing_else() -> None:
+def test_consented_patch_changes_what_it_says_only() -> None:
     before, after = text("docker", version="v0.25.1"), text("docker", version="v0.25.1", patches="short-lived-tokens")
     added = [line for line in after.splitlines() if line not in before.splitlines()]
     assert [line.strip() for line in added] == [
@@ -135,6 +135,6 @@ def test_a_consented_patch_changes_what_it_says_and_nothing_else() -> None:
     ]
 
 
-def test_consent_is_given_by_comma_and_its_order_and_spaces_are_nothing() -> None:
+def test_consent_ignores_order_and_spaces() -> None:
     assert names.consents({metadata_keys.PATCHES_ANNOTATION: " b ,a,,"}) == {"a", "b"}
     assert names.consents({}) == frozenset()

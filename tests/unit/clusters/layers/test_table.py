@@ -49,7 +49,7 @@ def test_each_layer_has_a_golden_story_of_its_changes(number: int) -> None:
     compare_with_golden(f"layers/{LAYERS[number].name}", changed)
 
 
-def test_layers_stand_in_the_order_of_their_releases_under_names_of_their_own() -> None:
+def test_layers_are_ordered_by_release_with_own_names() -> None:
     assert all(one.since <= other.since for one, other in pairwise(LAYERS))
     assert len(set(NAMES)) == len(LAYERS)
 
@@ -89,7 +89,7 @@ def test_a_layer_changes_nothing_of_what_it_is_given(case: str, layer: object) -
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_planned_objects_are_those_that_layers_rendered(case: str) -> None:
+def test_planned_objects_are_those_of_the_layers(case: str) -> None:
     made = render_input(case)
     planned = [*plan.control_plane(made, ClusterAPIObjects()), *plan.worker_groups(made, ClusterAPIObjects())]
     trees = [*map(msgspec.to_builtins, planned), *(manifest.body for manifest in cni.objects(made))]

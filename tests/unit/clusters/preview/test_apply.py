@@ -36,7 +36,7 @@ def test_a_new_object_is_as_the_manifest_says() -> None:
     assert (new.metadata.generation, new.metadata.creation_timestamp) == (1, "2026-03-01T00:00:00Z")
 
 
-def test_a_field_applied_before_and_omitted_now_goes_away() -> None:
+def test_applied_field_that_is_omitted_now_goes_away() -> None:
     live = stored(cluster(machineHealthCheck={"maxUnhealthy": 1}), "eks-a-cli")
     assert "machineHealthCheck" not in spec(live, cluster())
 
@@ -47,7 +47,7 @@ def test_fields_set_by_others_stay() -> None:
     assert spec(live, cluster())["licenseToken"] == "set-by-somebody"
 
 
-def test_fields_of_the_last_manifest_applied_by_kubectl_go_away() -> None:
+def test_fields_last_applied_by_kubectl_go_away() -> None:
     live = cluster(machineHealthCheck={"maxUnhealthy": 1}, licenseToken="set-by-somebody")
     last = cluster(machineHealthCheck={"maxUnhealthy": 1})
     live["metadata"] |= {"annotations": {LAST_APPLIED: json.dumps(last)}, "uid": "u", "generation": 4}
@@ -67,7 +67,7 @@ def test_annotations_of_kubectl_and_controllers_stay() -> None:
     assert (new.metadata.annotations, new.metadata.generation) == (noted, 4)
 
 
-def test_a_release_that_is_left_out_stays_unless_kubectl_set_it() -> None:
+def test_omitted_release_stays_unless_kubectl_set_it() -> None:
     """kubectl takes away what it set, this program never does; as a field of others it stays in any case."""
     manifest = cluster()
     del manifest["spec"]["eksaVersion"]
@@ -79,7 +79,7 @@ def test_a_release_that_is_left_out_stays_unless_kubectl_set_it() -> None:
         assert spec(live, copy.deepcopy(manifest)).get("eksaVersion") == left
 
 
-def test_an_apply_by_this_program_leaves_fields_applied_by_kubectl_alone() -> None:
+def test_own_apply_leaves_the_fields_of_kubectl() -> None:
     live = cluster(machineHealthCheck={"maxUnhealthy": 1})
     live["metadata"] |= {"annotations": {LAST_APPLIED: json.dumps(live)}, "uid": "u", "generation": 4}
     for there in (live, stored(live, "kubectl")):
@@ -87,7 +87,7 @@ def test_an_apply_by_this_program_leaves_fields_applied_by_kubectl_alone() -> No
         assert new.tree["spec"]["machineHealthCheck"] == {"maxUnhealthy": 1}
 
 
-def test_a_field_that_is_given_as_null_goes_away_whoever_set_it() -> None:
+def test_null_field_goes_away_whoever_set_it() -> None:
     live = cluster(bundlesRef={"apiVersion": "a", "name": "b", "namespace": "c"})
     assert "bundlesRef" not in spec(live, cluster(bundlesRef=None))
 
@@ -99,7 +99,7 @@ def test_equal_content_is_no_new_generation() -> None:
     assert new.tree["spec"] == live["spec"]
 
 
-def test_in_the_kinds_of_manifests_lists_are_replaced_and_maps_merged() -> None:
+def test_kinds_of_manifests_replace_lists() -> None:
     """Applying is told without their schemas, which take long to make; so none of them may say otherwise."""
     for kind in EKSA_KINDS:
         if kind.resource.kind in kinds_of(CATALOG):

@@ -13,7 +13,7 @@ def changes(old: Tree, new: Tree, kind: str = "") -> list[FieldChange]:
     return list(field_changes({"spec": old}, {"spec": new}, kind))
 
 
-def test_every_field_that_differs_is_named_with_both_values() -> None:
+def test_differing_fields_are_named_with_both_values() -> None:
     found = changes({"a": 1, "b": {"c": "x", "d": True}}, {"a": 2, "b": {"d": True}, "e": [1]})
     assert found == [
         FieldChange("spec.a", 1, 2),
@@ -60,20 +60,20 @@ def test_possibly_secret_values_are_not_shown(spec: Tree) -> None:
         assert "hunter2" not in repr(found)
 
 
-def test_data_of_secrets_is_hidden_and_their_names_are_not() -> None:
+def test_data_of_secrets_is_hidden_but_not_their_names() -> None:
     found = field_changes({"data": {"value": "aGV5"}}, {"data": {"value": "aG8="}}, "Secret")
     assert list(found) == [FieldChange("data.value", HIDDEN, HIDDEN)]
     assert changes({}, {"secretRef": {"name": "a"}}) == [FieldChange("spec.secretRef", None, {"name": "a"})]
 
 
 @pytest.mark.parametrize(("text", "lines"), [("a", "1 line"), ("a\nb", "2 lines")])
-def test_contents_of_files_are_distinguished_by_their_digests(text: str, lines: str) -> None:
+def test_contents_of_files_differ_by_their_digests(text: str, lines: str) -> None:
     (change,) = changes({"files": [{"path": "/a", "content": text}]}, {"files": [{"path": "/a", "content": "other"}]})
     assert change.field == "spec.files[/a].content"
     assert change.old.startswith(f"({lines}, sha256 ")
     assert change.old != change.new
 
 
-def test_a_change_inside_of_something_that_is_hidden_is_still_a_change() -> None:
+def test_change_inside_of_hidden_content_is_a_change() -> None:
     (change,) = changes({"token": "one"}, {"token": "two"})
     assert (change.old, change.new) == (HIDDEN, HIDDEN)

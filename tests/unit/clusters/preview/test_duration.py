@@ -28,11 +28,11 @@ def machine(seconds: str) -> Machine:
     return Machine(metadata=ObjectMeta(annotations={UPGRADE_SECONDS: seconds}), spec=spec)
 
 
-def test_nodes_go_one_after_the_other_and_groups_of_workers_side_by_side() -> None:
+def test_nodes_go_in_sequence_and_groups_in_parallel() -> None:
     assert in_place(GROUPS, fleet("180", "60", "70")) == Duration((3 + 2) * 70.0, 70.0, 3)
 
 
-def test_durations_without_measured_machines_are_assumed() -> None:
+def test_durations_without_measurements_are_assumed() -> None:
     assert in_place(GROUPS, fleet("soon")) == Duration(5 * UNKNOWN_IN_PLACE, UNKNOWN_IN_PLACE, 0)
 
 
@@ -48,7 +48,7 @@ def ready_machine(*, bootstrapped: str) -> MachineObjects:
     return machine_objects(replace(machine(""), metadata=metadata, status=MachineStatus(conditions=said)))
 
 
-def test_a_worker_that_waited_for_its_control_plane_took_as_long_as_it_took_to_join() -> None:
+def test_waiting_worker_took_as_long_as_its_join() -> None:
     assert seconds_to_ready(ready_machine(bootstrapped="2026-01-01T10:04:20Z")) == 40
     assert seconds_to_ready(ready_machine(bootstrapped="")) == 300
     restored = ready_machine(bootstrapped="2026-01-01T12:00:00Z")

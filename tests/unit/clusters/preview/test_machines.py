@@ -118,7 +118,7 @@ def test_a_cluster_as_it_should_be_keeps_its_machines() -> None:
     assert groups_of(changed()) == {}
 
 
-def test_an_upgrade_replaces_all_machines_and_says_because_of_what() -> None:
+def test_upgrade_replaces_all_machines_and_says_why() -> None:
     found = groups_of(
         changed(
             {"controlPlaneConfiguration": {"count": 3}},
@@ -158,9 +158,7 @@ def test_machines_that_are_upgraded_in_place_stay() -> None:
     ("version", "is_broken_off", "left"),
     [("v1.36.3-eks-1-36-1", False, 1), ("v1.36.3-eks-1-36-1", True, 2), ("v1.35.4-eks-1-35-1", False, 2)],
 )
-def test_workers_that_an_upgrade_in_place_has_done_are_not_upgraded_again(
-    version: str, is_broken_off: bool, left: int
-) -> None:
+def test_upgraded_workers_are_not_upgraded_again(version: str, is_broken_off: bool, left: int) -> None:
     """Their set says what it is to bring once all of them have it: until then they are told by their own objects."""
     scope = changed(in_place_spec(), **in_place_spec(), kubernetesVersion="1.36")
     wanted = simulate(scope).after.typed_deployments["garden-md-0"].spec.template.spec
@@ -212,7 +210,7 @@ def in_place_spec(fallback: str | None = None, **control_plane: Any) -> Tree:
     }
 
 
-def test_machines_that_fall_back_are_said_to_be_replaced_and_why() -> None:
+def test_fallback_replacement_of_machines_says_why() -> None:
     fallback = "RollingUpdate"
     scope = changed(in_place_spec(fallback), **in_place_spec(fallback, certSans=["a.b"]), kubernetesVersion="1.36")
     certificate = "bootstrap.clusterConfiguration.apiServer.certSANs"
@@ -226,7 +224,7 @@ def test_machines_that_fall_back_are_said_to_be_replaced_and_why() -> None:
     assert any("garden-md-0: would upgrade 2 machines in place" in one for one in said)
 
 
-def test_a_refused_change_neither_removes_nor_upgrades_a_machine() -> None:
+def test_refused_change_touches_no_machine() -> None:
     scope = changed(in_place_spec(), **in_place_spec(certSans=["a.b"]), kubernetesVersion="1.36")
     simulated = simulate(scope)
     assert (simulated.acts, simulated.objects) == (False, ())
@@ -268,13 +266,13 @@ def test_a_new_group_is_made_at_once() -> None:
     assert (found.present, found.coming, found.rounds) == (0, 3, 1)
 
 
-def test_a_control_plane_that_shrinks_while_it_is_upgraded_makes_only_what_it_needs() -> None:
+def test_shrinking_control_plane_makes_what_it_needs() -> None:
     before = {"controlPlaneConfiguration": {"count": 3}}
     found = groups_of(changed(before, kubernetesVersion="1.36", controlPlaneConfiguration={"count": 1}))[""]
     assert (len(found.going), found.coming) == (3, 1)
 
 
-def test_machines_of_a_rollout_under_way_that_is_taken_back_are_those_that_go() -> None:
+def test_machines_of_reverted_rollout_are_those_to_go() -> None:
     scope = changed()
     there = fleet(scope)
     newer = told_set(scope, "garden-md-0", "v1.36.3-eks-1-36-1")
@@ -297,7 +295,7 @@ def told_set(scope: Scope, deployment: str, version: str) -> tuple[list[MachineO
     return [machine_objects(one)], msgspec.convert(tree, MachineSet)
 
 
-def test_unreadable_machines_are_counted_by_reported_replicas() -> None:
+def test_unreadable_machines_are_counted_by_replicas() -> None:
     scope = changed(kubernetesVersion="1.36")
     counted = {group.name: group for group in groups(simulate(scope), None, KNOWN)}
     named = groups_of(scope)
@@ -327,6 +325,6 @@ def test_time_is_estimated_by_machines_that_are_there() -> None:
     assert duration(groups(simulate(scope), there, KNOWN), Fleet(), workers_wait=True).machine_seconds == UNKNOWN
 
 
-def test_workers_wait_for_a_control_plane_that_gets_another_version_and_for_no_other() -> None:
+def test_workers_wait_for_changing_control_plane_only() -> None:
     assert simulate(changed(kubernetesVersion="1.36")).workers_wait
     assert not simulate(changed(controlPlaneConfiguration={"count": 1, "certSans": ["a.example.com"]})).workers_wait

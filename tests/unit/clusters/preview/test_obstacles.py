@@ -351,7 +351,7 @@ def test_a_preview_stops_where_the_reconcile_does(reason: str, make: Callable[[]
 
 
 @pytest.mark.parametrize("make", SETTLED.values(), ids=SETTLED)
-def test_a_preview_corrects_nothing_of_a_settled_cluster_that_no_reconcile_compares(make: Callable[[], Case]) -> None:
+def test_preview_corrects_nothing_that_is_uncompared(make: Callable[[], Case]) -> None:
     server = Server(())
     assert isinstance(acted(make(), server), Done)
     assert [path for path in server.written if "/machinedeployments/" in path] == []
@@ -367,7 +367,7 @@ def test_compared_fields_are_corrected() -> None:
     assert [one.kind for one in simulate(scope_of(drifted(objects()))).objects] == ["MachineDeployment"]
 
 
-def test_every_reason_that_somebody_has_to_end_is_compared_or_explained() -> None:
+def test_lasting_reasons_are_compared_or_explained() -> None:
     compared = {reason for reason, _ in CASES.values()} - {"ReleaseChosen"} | {Reason.NOT_COMPARABLE}
     assert compared | NOT_BY_A_STEP.keys() == names.FAILURES
 
@@ -411,7 +411,7 @@ def refused_and_changed(**spec: Any) -> Scope:
     return scope_of(Case([cluster(asked() | spec), *found], HOOKS))
 
 
-def test_a_report_about_an_object_that_the_plan_changes_does_not_stop_it() -> None:
+def test_report_on_a_changing_object_stops_no_plan() -> None:
     """Who asks for something else is not told that what he asked for before was refused."""
     other = simulate(refused_and_changed(kubernetesVersion="1.36"))
     assert other.stops == ""
@@ -422,7 +422,7 @@ def test_a_report_about_an_object_that_the_plan_changes_does_not_stop_it() -> No
     assert beside.objects == ()
 
 
-def test_left_over_secrets_are_in_nobodys_way_who_has_a_cluster() -> None:
+def test_leftover_secrets_block_no_existing_cluster() -> None:
     there = case(None, *objects(), secrets=[LEFT])
     assert simulated(there) == ""
     meant = LEFT | {"metadata": LEFT["metadata"] | {"labels": names.labels(GARDEN)}}

@@ -32,7 +32,7 @@ def test_end_of_support_is_warned_of_by_clock_of_plan() -> None:
     assert previews().of_change(GARDEN, manifest(kubernetesVersion="1.34")).warnings == ()
 
 
-def test_all_refusals_are_listed_and_then_nothing_else_happens() -> None:
+def test_refusals_are_listed_and_nothing_else_happens() -> None:
     wrong = manifest(kubernetesVersion="1.30", controlPlaneConfiguration={"count": 2})
     preview = previews().of_change(GARDEN, wrong)
     assert {one.field for one in preview.refusals} == {
@@ -42,7 +42,7 @@ def test_all_refusals_are_listed_and_then_nothing_else_happens() -> None:
     assert (preview.objects, preview.groups, preview.is_empty) == ((), (), False)
 
 
-def test_a_second_cluster_of_a_name_is_refused_also_when_both_are_only_planned() -> None:
+def test_second_cluster_of_a_name_is_refused_in_a_plan() -> None:
     asked = previews()
     assert asked.of_change(GARDEN, manifest()).refusals == ()
     other = manifest()
@@ -52,7 +52,7 @@ def test_a_second_cluster_of_a_name_is_refused_also_when_both_are_only_planned()
     assert refusal.field == "metadata.name"
 
 
-def test_a_stored_cluster_that_is_none_is_said_and_not_stumbled_over() -> None:
+def test_stored_invalid_cluster_is_told_without_crash() -> None:
     broken = example()[0]
     broken["spec"]["controlPlaneConfiguration"] = "three"
     preview = previews(broken, datacenter(), *objects()).as_it_is(GARDEN)
@@ -64,7 +64,7 @@ def test_a_cluster_that_is_not_there_has_no_preview() -> None:
         previews().as_it_is(GARDEN)
 
 
-def test_a_plan_of_many_machines_is_as_short_as_that_of_few() -> None:
+def test_plan_of_many_machines_is_short() -> None:
     groups = [{"name": f"md-{number}", "count": 100_000} for number in range(20)]
     preview = previews().of_change(GARDEN, manifest(workerNodeGroupConfigurations=groups))
     assert [group.coming for group in preview.groups[1:]] == [100_000] * 20

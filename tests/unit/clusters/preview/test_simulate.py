@@ -43,7 +43,7 @@ def test_nothing_is_written_for_a_settled_cluster() -> None:
     assert list(sentences(settled())) == [NOTHING]
 
 
-def test_drift_is_named_and_brought_back_only_where_the_annotation_says_so() -> None:
+def test_drift_is_reverted_only_by_annotation() -> None:
     left = simulate(settled(scale=9))
     assert (left.objects, left.drift) == ((), ("MachineDeployment eksa-system/garden-md-0: spec.replicas",))
     (drifted,) = left.drifted
@@ -67,7 +67,7 @@ def test_a_change_shows_the_values_before_and_after() -> None:
     assert simulated.objects[0].fields == (FieldChange("spec.replicas", 2, 4),)
 
 
-def test_a_new_template_says_in_whose_place_it_comes_and_the_old_one_goes() -> None:
+def test_new_template_names_the_one_that_it_replaces() -> None:
     simulated = simulate(made(objects=objects(), kubernetesVersion="1.36"))
     created = {change.name: change for change in simulated.objects if change.verb == "create"}
     assert {name: change.instead_of for name, change in created.items()} == {
@@ -88,7 +88,7 @@ def test_everything_is_made_for_a_new_cluster() -> None:
     assert (simulated.cni.is_exact, {one.verb for one in simulated.cni.objects}) == (True, {"create"})
 
 
-def test_the_pod_network_is_compared_with_what_was_applied_if_that_is_known() -> None:
+def test_pod_network_is_compared_with_what_was_applied() -> None:
     before = made(objects=objects())
     after = made(objects=objects(), eksaVersion="v0.25.0")
     exact, vague = simulate(after, before.render_input).cni, simulate(after).cni
@@ -133,7 +133,7 @@ def test_a_plan_changes_nothing_of_what_was_seen() -> None:
     assert there == before
 
 
-def test_a_dry_run_says_in_sentences_what_happens_to_machines() -> None:
+def test_dry_run_tells_what_happens_to_machines() -> None:
     told = list(sentences(made(objects=objects(), kubernetesVersion="1.36", workerNodeGroupConfigurations=MORE)))
     assert told[0] == "plan: objects of Cluster API: 2 created, 2 changed, 2 deleted"
     assert any(text.startswith("plan: control plane: would replace 1 machine because of version, ") for text in told)
@@ -142,7 +142,7 @@ def test_a_dry_run_says_in_sentences_what_happens_to_machines() -> None:
     assert all(len(text) < 256 for text in told)
 
 
-def test_a_dry_run_of_a_whole_manifest_does_not_miss_what_comes_with_it() -> None:
+def test_dry_run_of_a_manifest_counts_all_of_it() -> None:
     missing = {"kind": "DockerDatacenterConfig", "name": "comes-with-it"}
     told = list(sentences(made(objects=[], datacenterRef=missing)))
     assert "plan: control plane: would create 1 machine" in told

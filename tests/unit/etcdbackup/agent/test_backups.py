@@ -21,7 +21,7 @@ from tests.support.etcd.snapshotting import HOUR, MINUTE, Setting, simulated
 
 
 @pytest.mark.soak
-def test_over_a_day_so_many_sets_are_kept_and_the_latest_leads_to_the_newest_write() -> None:
+def test_sets_of_a_day_are_kept_by_number() -> None:
     async def story(setting: Setting) -> None:
         async with backing_up(setting):
             for _ in range(24 * 4):
@@ -71,7 +71,7 @@ def test_nothing_is_deleted_before_snapshots_are_taken(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("held", [full(1, 0), delta(2, 5, 60)], ids=["full", "delta"])
-def test_an_object_that_the_store_holds_stays_with_what_it_needs_and_others_go(held: Snapshot) -> None:
+def test_object_held_by_the_store_keeps_what_it_needs(held: Snapshot) -> None:
     async def story(setting: Setting) -> None:
         old = [
             stored.key
@@ -101,7 +101,7 @@ def test_while_etcd_is_away_the_agent_says_so() -> None:
     simulated(story)
 
 
-def test_trouble_with_the_store_is_reported_and_ends_with_it() -> None:
+def test_trouble_with_the_store_is_reported_and_ends() -> None:
     async def story(setting: Setting) -> None:
         setting.store.before["list"] = lambda key: Refused("s3://backups", "the credentials are wrong")
         async with backing_up(setting) as backups:
@@ -132,7 +132,7 @@ def test_members_are_defragmented_by_the_schedule() -> None:
 
 
 @pytest.mark.soak
-def test_an_etcd_that_is_behind_its_backups_is_trouble_and_nothing_is_deleted() -> None:
+def test_etcd_behind_its_backups_deletes_nothing() -> None:
     async def story(setting: Setting) -> None:
         await put(setting.bucket, full(500, 0), full(600, 88_000_000), full(700, 88_100_000), full(800, 88_200_000))
         async with backing_up(setting) as backups:
@@ -143,7 +143,7 @@ def test_an_etcd_that_is_behind_its_backups_is_trouble_and_nothing_is_deleted() 
     simulated(story)
 
 
-def test_an_etcd_that_was_behind_its_backups_is_not_taken_for_what_follows_them() -> None:
+def test_etcd_once_behind_begins_its_own_backups() -> None:
     async def story(setting: Setting) -> None:
         await put(setting.bucket, full(10, 88_000_000), delta(11, 20, 88_000_060))
         async with backing_up(setting) as backups:
@@ -157,7 +157,7 @@ def test_an_etcd_that_was_behind_its_backups_is_not_taken_for_what_follows_them(
     simulated(story)
 
 
-def test_no_room_for_temporary_files_is_trouble_and_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_temporary_space_is_reported_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     def is_full(*_given: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -176,7 +176,7 @@ def test_no_room_for_temporary_files_is_trouble_and_ends_with_it(monkeypatch: py
     simulated(story)
 
 
-def test_deleting_stops_at_the_object_before_which_a_copy_began() -> None:
+def test_deletion_stops_at_the_object_of_a_copy() -> None:
     async def story(setting: Setting) -> None:
         await put(setting.bucket, full(1, 0), full(5, 3600), full(6, 7200), full(7, 10800))
         may = iter((True, False))

@@ -83,7 +83,7 @@ async def asked(port: int, path: str, method: str = "GET", **options: Any) -> tu
         return response.status, await response.json() if is_json else await response.text()
 
 
-async def test_a_full_snapshot_is_answered_with_the_keys_of_etcd_backup_restore() -> None:
+async def test_full_snapshot_is_answered_as_by_etcdbrctl() -> None:
     recorder = Recorder()
     async with served(recorder) as port:
         expected = {
@@ -160,9 +160,7 @@ async def test_only_who_shows_a_certificate_is_answered(tmp_path: Path) -> None:
         assert (status, len(recorder.asked)) == (200, 1)
 
 
-async def test_a_certificate_that_does_not_fit_leaves_the_one_before_at_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_unfit_certificate_leaves_the_former(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "RELOAD", 0.01)
     files, client = certificates(tmp_path)
     context = files.context()
@@ -178,9 +176,7 @@ async def test_a_certificate_that_does_not_fit_leaves_the_one_before_at_work(
         reloading.cancel()
 
 
-async def test_an_authority_that_was_exchanged_is_the_only_one_whose_clients_are_answered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_exchanged_authority_is_the_only_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "RELOAD", 0.01)
     (tmp_path / "later").mkdir()
     files, client = certificates(tmp_path)

@@ -167,7 +167,7 @@ def test_a_copy_that_was_torn_before_is_made_again() -> None:
 
 
 @pytest.mark.parametrize("damaged", NEW, ids=str)
-def test_damaged_objects_in_the_source_are_named_and_not_copied(damaged: Snapshot) -> None:
+def test_damaged_objects_are_named_and_not_copied(damaged: Snapshot) -> None:
     async def story(simulation: Simulation) -> None:
         source, target = stores(simulation)
         await put(source, *NEW)
@@ -263,7 +263,7 @@ async def inventory(simulation: Simulation, *snapshots: Snapshot) -> Inventory:
 
 
 @pytest.mark.demand("G59")
-def test_sets_are_chosen_by_number_and_age_and_the_latest_always_is() -> None:
+def test_sets_are_chosen_by_number_and_age() -> None:
     async def story(simulation: Simulation) -> None:
         source = await inventory(simulation, *(full(10 * (6 - number), -number * 86400) for number in range(1, 6)))
 

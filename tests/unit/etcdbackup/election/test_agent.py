@@ -72,7 +72,7 @@ def silent(machine: Told) -> float:
     return agent.silent_from(machine.settings.timing, machine.state)
 
 
-def test_api_servers_answer_for_the_grace_after_the_last_of_them_was_connected() -> None:
+def test_api_servers_answer_for_a_grace() -> None:
     machine = owner()
     machine(seen(INITIAL, 105), 106)
     assert silent(machine) == float("inf"), "the proxy may be open yet"
@@ -80,14 +80,14 @@ def test_api_servers_answer_for_the_grace_after_the_last_of_them_was_connected()
     assert silent(machine) == 103 + TIMING.serving_grace
 
 
-def test_a_guard_that_does_not_know_since_when_counts_from_its_answer() -> None:
+def test_uncertain_guard_counts_from_its_answer() -> None:
     machine = owner()
     machine(seen(INITIAL, 105), 106)
     machine(events.ProxyShut(), 107)
     assert silent(machine) == 107 + TIMING.serving_grace
 
 
-def test_api_servers_that_have_ended_are_not_waited_for_unless_one_has_connected_since() -> None:
+def test_ended_api_servers_are_not_waited_for() -> None:
     for idle_since, end in ((105.9, 107), (106.5, 106.5 + TIMING.serving_grace)):
         machine = owner()
         machine(events.InitiateCalled(api_servers_ended=True), 106)
@@ -96,7 +96,7 @@ def test_api_servers_that_have_ended_are_not_waited_for_unless_one_has_connected
         assert silent(machine) == end
 
 
-def test_that_they_have_ended_may_be_said_when_the_proxy_is_shut_already() -> None:
+def test_end_may_be_reported_after_the_shutdown() -> None:
     machine = owner()
     machine(seen(INITIAL, 105), 106)
     machine(events.ProxyShut(106.5), 107)
@@ -106,7 +106,7 @@ def test_that_they_have_ended_may_be_said_when_the_proxy_is_shut_already() -> No
     assert any(isinstance(action, PutOperation) and action.operation.status is Status.READY for action in done)
 
 
-def test_a_proxy_that_opens_again_forgets_who_was_connected_before() -> None:
+def test_reopened_proxy_forgets_earlier_clients() -> None:
     machine = owner()
     machine(events.Due(), 115)
     machine(events.ProxyShut(101), 116)
@@ -124,12 +124,12 @@ def test_an_agent_reads_before_it_starts_etcd() -> None:
     assert machine.state.serves
 
 
-def test_the_proxy_opens_from_the_start_of_a_read_not_from_its_answer() -> None:
+def test_proxy_opens_from_the_start_of_a_read() -> None:
     machine = owner()
     assert OpenProxy(118) in machine(seen(None, 103), 107)
 
 
-def test_an_answer_that_comes_after_its_time_opens_nothing() -> None:
+def test_late_answer_opens_nothing() -> None:
     machine = Told()
     machine(events.Due())
     assert machine(ABSENT, 115) == (ShutProxy(), Observe())
@@ -148,7 +148,7 @@ def test_agent_without_store_ends_etcd_after_proxy() -> None:
     assert not machine.state.serves
 
 
-def test_when_the_store_is_back_without_a_copy_operation_the_agent_serves_again() -> None:
+def test_agent_serves_again_without_a_copy_operation() -> None:
     machine = owner()
     machine(events.Due(), 115)
     machine(events.EtcdEnded(), 116)
@@ -157,14 +157,14 @@ def test_when_the_store_is_back_without_a_copy_operation_the_agent_serves_again(
     assert machine.did == (OpenProxy(145), StartEtcd(), Observe())
 
 
-def test_an_agent_does_not_open_a_proxy_while_an_order_to_shut_it_is_unanswered() -> None:
+def test_unanswered_shutdown_keeps_a_proxy_shut() -> None:
     machine = owner()
     machine(events.Due(), 115)
     assert machine.state.proxy is agent.ProxyState.SHUTTING
     assert not any(isinstance(action, OpenProxy) for action in machine(seen(None, 116), 117))
 
 
-def test_a_restarted_agent_leaves_an_open_proxy_alone_until_it_knows() -> None:
+def test_restarted_agent_leaves_an_open_proxy() -> None:
     machine = Told(etcd=Etcd.RUNNING)
     assert machine(events.Due()) == (Observe(),)
     assert machine(events.StoreFailed(), 104) == ()
@@ -181,12 +181,12 @@ def test_without_its_marker_absence_means_nothing() -> None:
 
 
 @pytest.mark.demand("G46")
-def test_an_object_that_is_not_understood_shuts_the_proxy_at_once() -> None:
+def test_unknown_object_shuts_the_proxy_at_once() -> None:
     machine = owner()
     assert machine(seen(Unreadable("its status is Paused")), 106) == (ShutProxy(), StopEtcd(), Observe())
 
 
-def test_the_first_agent_of_a_new_cluster_makes_the_marker_and_reads_it_before_it_serves() -> None:
+def test_first_agent_makes_and_reads_the_marker() -> None:
     founding = Settings(1, "shoot--a--b", TIMING, founding=True)
     machine = Told(founding, has_data=False)
     machine(events.Due())
@@ -196,13 +196,13 @@ def test_the_first_agent_of_a_new_cluster_makes_the_marker_and_reads_it_before_i
     assert machine(events.Observed(101, None, marker), 102) == (OpenProxy(116), StartEtcd())
 
 
-def test_where_data_lies_or_a_cluster_was_moved_no_marker_is_made() -> None:
+def test_existing_data_make_no_marker() -> None:
     for machine in (Told(Settings(1, "x", TIMING, founding=True), has_data=True), Told(has_data=False)):
         machine(events.Due())
         assert machine(events.Observed(100, None, None)) == ()
 
 
-def test_an_agent_keeps_what_its_marker_has_promised_whatever_its_configuration_says() -> None:
+def test_agent_keeps_the_promise_of_its_marker() -> None:
     longer = Settings(3, "shoot--a--b", Timing(validity=30, progress_timeout=120))
     machine = Told(longer)
     machine(events.Due())
@@ -225,7 +225,7 @@ def test_handing_over_goes_in_order_of_proposal() -> None:
     assert machine.state.phase is Phase.HANDED_OVER
 
 
-def test_a_guard_that_does_not_answer_has_shut_the_proxy_by_its_deadline() -> None:
+def test_silent_guard_has_shut_the_proxy_by_then() -> None:
     machine = owner()
     machine(seen(INITIAL, 105), 106)
     assert machine(events.Due(), 114) == ()
@@ -243,14 +243,14 @@ def test_source_starting_late_takes_final_snapshot() -> None:
 
 
 @pytest.mark.demand("G65")
-def test_a_source_that_starts_and_finds_ready_starts_nothing() -> None:
+def test_source_that_starts_ready_starts_nothing() -> None:
     machine = Told()
     machine(events.Due())
     assert machine(seen(READY)) == (ShutProxy(),)
     assert not any(isinstance(action, StartEtcd | OpenProxy) for action in machine(seen(None, 106), 107))
 
 
-def test_progress_is_written_while_bytes_are_stored_and_not_otherwise() -> None:
+def test_progress_is_written_while_bytes_are_stored() -> None:
     machine = handing_over()
     machine(events.SnapshotProgressed(1000), 110)
     assert machine.due() == 116
@@ -279,20 +279,20 @@ def test_a_final_snapshot_has_no_timer_until_it_fails() -> None:
     assert starting.due() is None
 
 
-def test_a_final_snapshot_that_fails_is_taken_again_after_a_while() -> None:
+def test_failed_final_snapshot_is_taken_again() -> None:
     machine = handing_over()
     assert TakeFinalSnapshot() not in machine(events.SnapshotFailed(), 108)
     assert machine.due() == 113, "whether or not a read of the store ends"
     assert TakeFinalSnapshot() in machine(events.Due(), 113)
 
 
-def test_a_snapshot_of_a_restored_data_directory_is_not_called_final() -> None:
+def test_snapshot_of_restored_data_is_not_final() -> None:
     machine = handing_over()
     machine(events.SnapshotStored("full", complete=False), 108)
     assert PutOperation(CopyOperation(3, Status.READY, Writer.SOURCE), "etag") in machine(events.Due(), 117)
 
 
-def test_initiate_writes_initial_after_a_fresh_read_and_counts_once_it_is_read_back() -> None:
+def test_initial_is_written_after_a_fresh_read() -> None:
     machine = owner()
     assert machine(events.InitiateCalled(), 106) == (Observe(),)
     asked = CopyOperation(3, Status.INITIAL, Writer.SOURCE)
@@ -303,7 +303,7 @@ def test_initiate_writes_initial_after_a_fresh_read_and_counts_once_it_is_read_b
 
 
 @pytest.mark.demand("G69")
-def test_the_status_of_a_copy_operation_is_reported_in_every_phase() -> None:
+def test_copy_operation_is_reported_in_every_phase() -> None:
     machine = owner()
     assert agent.status(SETTINGS, machine.state).initiated is False
     machine(seen(INITIAL, 105), 106)
@@ -320,7 +320,7 @@ def test_snapshots_are_deleted_by_an_owner_alone() -> None:
 
 
 @pytest.mark.demand("G46")
-def test_ready_that_was_overwritten_by_a_late_put_is_written_again() -> None:
+def test_overwritten_ready_is_written_again() -> None:
     machine = handing_over()
     machine(events.SnapshotStored("final"), 108)
     machine(seen(READY, 120), 121)
@@ -374,7 +374,7 @@ EVENTS = st.one_of(
 
 
 @given(st.lists(st.tuples(EVENTS, st.floats(0, 10)), max_size=30))
-def test_after_any_events_the_end_is_final_and_no_timer_is_in_the_past(
+def test_random_events_end_final_without_past_timers(
     history: list[tuple[events.AgentEvent, float]],
 ) -> None:
     machine, at, ended = Told(), 100.0, False

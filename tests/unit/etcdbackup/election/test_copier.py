@@ -51,7 +51,7 @@ def waiting() -> Told:
 
 
 @pytest.mark.demand("G51")
-def test_a_copy_asks_the_source_to_end_and_believes_it_once_it_is_read() -> None:
+def test_copy_asks_the_source_and_believes_the_read() -> None:
     machine = Told()
     assert machine(events.Due()) == (ReadOwnMarker(),)
     assert machine(events.OwnMarkerRead(None)) == (Observe(),)
@@ -109,14 +109,14 @@ def test_a_copy_ends_with_its_marker_and_says_done() -> None:
     assert machine.due() is None
 
 
-def test_a_copy_that_starts_again_after_its_end_copies_nothing() -> None:
+def test_restarted_copy_after_its_end_copies_nothing() -> None:
     machine = Told()
     machine(events.Due())
     machine(events.OwnMarkerRead(OWN))
     assert machine.state.ready
 
 
-def test_without_progress_the_destination_goes_on_alone_and_calls_nothing_final() -> None:
+def test_lack_of_progress_makes_nothing_final() -> None:
     machine = waiting()
     assert not any(isinstance(action, PutOperation) for action in machine(seen(INITIAL), 159))
     assert PutOperation(GIVEN_UP, "etag") in machine(seen(INITIAL), 160)
@@ -128,7 +128,7 @@ def test_without_progress_the_destination_goes_on_alone_and_calls_nothing_final(
 
 
 @pytest.mark.demand("G52")
-def test_progress_makes_the_destination_wait_but_not_for_ever() -> None:
+def test_progress_delays_the_destination_for_a_while() -> None:
     machine, at = waiting(), 100.0
     while at < 1270:
         at += 30
@@ -137,14 +137,14 @@ def test_progress_makes_the_destination_wait_but_not_for_ever() -> None:
     assert any(isinstance(action, PutOperation) for action in machine(seen(INITIAL), 1300))
 
 
-def test_a_source_that_is_ready_after_all_is_taken_at_its_word() -> None:
+def test_late_ready_of_a_source_counts() -> None:
     machine = waiting()
     machine(seen(INITIAL), 160)
     machine(events.PutEnded(), 161)  # refused: the source was faster
     assert machine(seen(READY), 162) == (Copy("full.final"),)
 
 
-def test_the_promise_of_the_sources_marker_counts_not_the_own_configuration() -> None:
+def test_promise_of_the_marker_counts() -> None:
     machine = Told()
     machine(events.Due())
     machine(events.OwnMarkerRead(None))
@@ -154,7 +154,7 @@ def test_the_promise_of_the_sources_marker_counts_not_the_own_configuration() ->
 
 
 @pytest.mark.parametrize("marker", [None, Unreadable("it is of another cluster")], ids=str)
-def test_in_a_container_without_the_sources_marker_nothing_is_put_and_nothing_counts(
+def test_missing_marker_of_the_source_counts_nothing(
     marker: Unreadable | None,
 ) -> None:
     machine = Told()
@@ -166,14 +166,14 @@ def test_in_a_container_without_the_sources_marker_nothing_is_put_and_nothing_co
 
 
 @pytest.mark.demand("G46")
-def test_an_object_that_is_not_understood_is_neither_absent_nor_ready() -> None:
+def test_unknown_object_is_neither_absent_nor_ready() -> None:
     machine = Told()
     machine(events.Due())
     machine(events.OwnMarkerRead(None))
     assert machine(seen(Unreadable("its status is Paused"))) == ()
 
 
-def test_an_own_marker_that_can_not_be_read_is_not_taken_for_none() -> None:
+def test_unreadable_own_marker_is_not_a_missing_one() -> None:
     machine = Told()
     machine(events.Due())
     machine(events.OwnMarkerRead(Unreadable("it is of another cluster")))
@@ -191,7 +191,7 @@ def test_a_copy_that_failed_begins_again_after_a_while() -> None:
     assert machine(events.Due(), 115) == (Copy("full.final"),)
 
 
-def test_an_epoch_does_not_take_over_from_itself_or_a_later_one() -> None:
+def test_epoch_takes_over_from_earlier_ones_only() -> None:
     with pytest.raises(ValueError, match="epoch 3 can't take over from epoch 3"):
         Settings(3, 3, "shoot--a--b", TIMING)
 
@@ -218,7 +218,7 @@ EVENTS = st.one_of(
 
 
 @given(st.lists(st.tuples(EVENTS, st.floats(0, 30)), max_size=30))
-def test_after_any_events_no_timer_is_in_the_past_and_none_gives_up_early(
+def test_random_events_leave_no_timer_early_or_past(
     history: list[tuple[events.CopierEvent, float]],
 ) -> None:
     machine, at = Told(), 100.0

@@ -35,7 +35,7 @@ SLOW_TO_FIND = (
 
 @pytest.mark.demand(G44="all orders of events up to the stated bounds")
 @pytest.mark.parametrize("bounds", sampled(EXPLORED, 0, 3))
-def test_in_all_orders_of_events_no_invariant_breaks_and_the_move_can_end(bounds: Bounds) -> None:
+def test_event_orders_break_no_invariant(bounds: Bounds) -> None:
     exploration = explored(bounds.scenario, most=5_000_000)
     print(f"{bounds.name}: {exploration.states} states, {exploration.transitions} transitions")
     assert exploration.violation is None
@@ -60,7 +60,7 @@ def test_the_proposal_without_closures_has_this_hole(hole: Hole) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("hole", [*CLOSURES.values(), *OF_THE_PROPOSAL], ids=lambda hole: hole.name)
-def test_with_all_closures_the_same_scenario_breaks_nothing(hole: Hole) -> None:
+def test_scenario_with_all_closures_breaks_nothing(hole: Hole) -> None:
     assert explored(hole.closed, most=5_000_000, ends=False).violation is None
 
 
@@ -101,7 +101,7 @@ def test_every_closure_is_left_out_by_a_test() -> None:
     ),
     ids=str,
 )
-def test_a_destination_that_waits_a_tick_less_than_the_fence_breaks_the_first_invariant(
+def test_wait_below_the_fence_breaks_an_invariant(
     bounds: dict[str, int],
 ) -> None:
     short = Scenario(writes=0, slow=True, shortfall=1, **bounds)  # type: ignore[arg-type]
@@ -110,7 +110,7 @@ def test_a_destination_that_waits_a_tick_less_than_the_fence_breaks_the_first_in
 
 
 @pytest.mark.demand("G52")
-def test_a_destination_with_less_patience_than_a_healthy_source_needs_loses_a_write() -> None:
+def test_too_little_patience_loses_a_write() -> None:
     exploration = explored(Scenario(patience=4), ends=False)
     assert exploration.violation is not None
     assert exploration.violation.invariant.startswith("I4 where nothing fails")
@@ -118,14 +118,14 @@ def test_a_destination_with_less_patience_than_a_healthy_source_needs_loses_a_wr
 
 @pytest.mark.demand("G62")
 @pytest.mark.parametrize("name", LEASES)
-def test_leases_keep_the_extensions_of_both_seeds_apart_only_with_all_their_rules(name: str) -> None:
+def test_leases_separate_extensions_by_all_their_rules(name: str) -> None:
     holds = name == "all rules"
     assert (leases.explored(LEASES[name]).violation is None) is holds
     assert lease_row(name, LEASES[name]) in TEXT, AGAIN
 
 
 @pytest.mark.soak
-def test_every_kind_of_misfortune_happens_in_some_exploration() -> None:
+def test_misfortunes_of_all_kinds_are_explored() -> None:
     """An event that never happens would prove nothing."""
     happened = " ".join(
         event

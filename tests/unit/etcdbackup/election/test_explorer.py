@@ -34,13 +34,13 @@ def test_first_state_that_is_wrong_is_trace_of_its_own() -> None:
     assert exploration.violation.trace == (("", 0),)
 
 
-def test_a_state_from_which_the_goal_is_out_of_reach_is_reported() -> None:
+def test_unreachable_goal_is_reported() -> None:
     trap = {"a": [("on", "b"), ("aside", "c")], "b": [("done", "goal")], "c": [("round", "c")], "goal": []}
     exploration = explore("a", lambda at: trap[at], {}, most=10, goal=lambda at: at == "goal")
     assert exploration.stuck == (("", "a"), ("aside", "c"))
     assert explore("b", lambda at: trap[at], {}, most=10, goal=lambda at: at == "goal").stuck is None
 
 
-def test_more_states_than_were_allowed_is_an_error_not_a_proof() -> None:
+def test_exceeded_number_of_states_is_an_error() -> None:
     with pytest.raises(TooManyStates):
         explore(0, counter, {}, most=5)

@@ -94,7 +94,7 @@ async def guard(command: list[str], patience: float = 5) -> AsyncIterator[Settin
             await asyncio.sleep(0)
 
 
-async def test_nothing_runs_and_nothing_passes_before_the_agent_says_so() -> None:
+async def test_nothing_runs_before_the_agent_says_so() -> None:
     async with guard(SLEEPS) as setting:
         agent = await setting.agent()
         assert await agent.ask(id=1, do="state") == {"id": 1, "running": False}
@@ -121,7 +121,7 @@ async def test_end_of_etcd_is_reported_and_shuts_proxy() -> None:
         agent.writer.close()
 
 
-async def test_an_agent_that_starts_etcd_again_gets_the_one_that_runs() -> None:
+async def test_agent_that_starts_etcd_again_gets_the_same() -> None:
     """It may have restarted and know of none; two would write to one data directory."""
     async with guard(SLEEPS) as setting:
         agent = await setting.agent()
@@ -132,7 +132,7 @@ async def test_an_agent_that_starts_etcd_again_gets_the_one_that_runs() -> None:
         agent.writer.close()
 
 
-async def test_an_etcd_that_is_stopped_ends_as_gracefully_as_one_that_runs(tmp_path: Path) -> None:
+async def test_stopped_etcd_ends_as_gracefully(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "ready")
     async with guard([*GRACEFUL, str(tmp_path / "ready")]) as setting:
         agent = await setting.agent()
@@ -158,7 +158,7 @@ async def test_an_etcd_that_does_not_end_is_killed(tmp_path: Path) -> None:
         agent.writer.close()
 
 
-async def test_a_new_agent_is_heard_and_what_the_old_one_sent_is_not() -> None:
+async def test_new_agent_is_heard_and_the_old_is_not() -> None:
     async with guard(SLEEPS) as setting:
         old = await setting.agent()
         await old.ask(id=1, do="start")
@@ -172,7 +172,7 @@ async def test_a_new_agent_is_heard_and_what_the_old_one_sent_is_not() -> None:
             agent.writer.close()
 
 
-async def test_an_agent_that_is_silent_is_hung_up_on_when_another_one_comes() -> None:
+async def test_silent_agent_is_dropped_for_another() -> None:
     """It would wait for news of etcd which only the new one hears."""
     async with guard(SLEEPS) as setting:
         old = await setting.agent()
@@ -183,7 +183,7 @@ async def test_an_agent_that_is_silent_is_hung_up_on_when_another_one_comes() ->
             agent.writer.close()
 
 
-async def test_nothing_of_what_an_agent_sent_at_once_is_heard_after_another_one_came() -> None:
+async def test_pending_requests_of_an_old_agent_are_dropped() -> None:
     """Not what was read from its socket already, while etcd started."""
     async with guard(SLEEPS) as setting:
         start, starts, may_start, started = setting.child.start, asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -241,7 +241,7 @@ async def test_etcd_dies_with_its_guard() -> None:
         assert group == int(etcd), "a Ctrl-C of the terminal is for its guard alone"
 
 
-async def test_an_invalid_request_is_reported_and_changes_nothing() -> None:
+async def test_invalid_request_is_reported_without_effect() -> None:
     async with guard(SLEEPS) as setting:
         agent = await setting.agent()
         for request in ({"id": 1, "do": "dance"}, {"id": 2, "do": "open"}, {"id": 3}):
@@ -263,7 +263,7 @@ async def test_the_socket_is_its_owners_alone() -> None:
         assert stat.S_IMODE(setting.path.stat().st_mode) == 0o600
 
 
-async def test_a_second_guard_does_not_take_the_agent_of_one_that_lives() -> None:
+async def test_second_guard_takes_no_agent_of_a_living() -> None:
     async with guard(SLEEPS) as setting:
         agent = await setting.agent()
         other = Control(Proxy(setting.path.with_name("other.sock")), Child(SLEEPS, patience=1))
@@ -301,7 +301,7 @@ async def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
         await control.listen(tmp_path / "nowhere" / "guard.sock")
 
 
-async def test_a_guard_that_could_not_listen_keeps_no_other_from_it() -> None:
+async def test_guard_that_could_not_listen_blocks_no_other() -> None:
     with tempfile.TemporaryDirectory(prefix="guard") as name:
         path = Path(name) / "guard.sock"
         path.write_text("data")

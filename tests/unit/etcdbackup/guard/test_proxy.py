@@ -145,7 +145,7 @@ async def test_answer_after_deadline_does_not_reach_client() -> None:
         assert await cut(reader)
 
 
-async def test_the_deadline_is_compared_before_each_chunk_of_a_long_answer() -> None:
+async def test_deadline_is_checked_before_each_chunk() -> None:
     async with guarded() as setting:
         setting.proxy.open(setting.hand.now + 10)
         reader, _, _etcd, answers = await setting.pair()
@@ -168,7 +168,7 @@ async def test_the_deadline_is_compared_before_each_chunk_of_a_long_answer() -> 
         assert received <= 4 * CHUNK
 
 
-async def test_data_buffered_for_a_slow_client_are_not_delivered_after_the_deadline() -> None:
+async def test_buffered_data_are_dropped_after_the_deadline() -> None:
     async with guarded() as setting:
         setting.proxy.open(setting.hand.now + 10)
         client = socket.socket()
@@ -194,7 +194,7 @@ async def test_data_buffered_for_a_slow_client_are_not_delivered_after_the_deadl
 
 
 @pytest.mark.demand("G55")
-async def test_shutting_cuts_who_is_connected_and_returns_when_that_is_done() -> None:
+async def test_shutdown_cuts_clients_and_then_returns() -> None:
     async with guarded() as setting:
         setting.proxy.open(setting.hand.now + 10)
         ends = [await setting.pair() for _ in range(20)]
@@ -206,7 +206,7 @@ async def test_shutting_cuts_who_is_connected_and_returns_when_that_is_done() ->
             assert await within(etcd.read()) == b""
 
 
-async def test_nobody_is_connected_since_the_last_one_left_however_long_he_was_silent() -> None:
+async def test_connection_counts_until_its_end() -> None:
     async with guarded() as setting:
         proxy, hand = setting.proxy, setting.hand
         assert proxy.shut() == hand.now, "a guard that starts has seen nobody yet"
@@ -256,7 +256,7 @@ async def test_timer_that_fires_before_deadline_cuts_nobody() -> None:
         assert await within(etcd.readexactly(5)) == b"still"
 
 
-async def test_however_often_the_deadline_is_moved_there_is_one_timer() -> None:
+async def test_moved_deadlines_use_one_timer() -> None:
     """The agent moves it every second, for months."""
     async with guarded() as setting:
         timers = []
@@ -292,7 +292,7 @@ async def test_no_files_left_means_pause_and_not_busy_loop(monkeypatch: pytest.M
         await setting.behind.next()
 
 
-async def test_a_later_deadline_keeps_connections_and_an_earlier_one_counts_as_well() -> None:
+async def test_later_and_earlier_deadlines_keep_connections() -> None:
     async with guarded() as setting:
         setting.proxy.open(setting.hand.now + 10)
         _reader, writer, etcd, _ = await setting.pair()
@@ -305,14 +305,14 @@ async def test_a_later_deadline_keeps_connections_and_an_earlier_one_counts_as_w
 
 
 @pytest.mark.parametrize("until", [float("nan"), float("inf"), 1000.0 + proxy_module.MAX_AHEAD + 1])
-async def test_a_deadline_that_can_not_be_meant_is_refused_and_changes_nothing(until: float) -> None:
+async def test_absurd_deadline_is_refused_without_effect(until: float) -> None:
     async with guarded() as setting:
         with pytest.raises(ValueError, match="until"):
             setting.proxy.open(until)
         assert not setting.proxy.passes
 
 
-async def test_a_client_that_says_nothing_more_still_gets_its_answer() -> None:
+async def test_silent_client_still_gets_its_answer() -> None:
     async with guarded() as setting:
         setting.proxy.open(setting.hand.now + 10)
         reader, writer, etcd, answers = await setting.pair()
@@ -401,7 +401,7 @@ async def test_tls_goes_through_with_the_clients_certificate(tmp_path: Path) -> 
         assert await cut(reader)
 
 
-async def test_an_end_that_comes_too_late_is_no_clean_end_for_the_client() -> None:
+async def test_late_end_is_not_a_clean_end() -> None:
     """No timer has looked yet: a frozen guard goes on with what is ready to be read."""
     async with guarded() as setting:
         setting.proxy.open(setting.hand.now + 10)
@@ -433,7 +433,7 @@ async def busy() -> AsyncIterator[tuple[Setting, socket.socket]]:
                 await asyncio.sleep(0)
 
 
-async def test_a_client_waiting_for_a_busy_etcd_is_turned_away_after_the_deadline() -> None:
+async def test_waiting_client_is_refused_after_the_deadline() -> None:
     async with busy() as (setting, etcd):
         setting.proxy.open(setting.hand.now + 10)
         reader, _ = await setting.client()
@@ -444,7 +444,7 @@ async def test_a_client_waiting_for_a_busy_etcd_is_turned_away_after_the_deadlin
             etcd.accept()
 
 
-async def test_a_client_waiting_for_a_busy_etcd_counts_among_its_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waiting_client_counts_as_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proxy_module, "MAX_CONNECTIONS", 1)
     async with busy() as (setting, etcd):
         setting.proxy.open(setting.hand.now + 10)

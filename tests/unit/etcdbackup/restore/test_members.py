@@ -7,7 +7,7 @@ import pytest
 from espalier.etcdbackup.restore.members import membership
 
 
-def test_ids_are_those_that_etcd_has_with_its_default_flags() -> None:
+def test_ids_are_those_of_etcd_with_default_flags() -> None:
     """Every etcd that is started without flags logs these two."""
     default = membership()
     assert (f"{default.own.id:x}", f"{default.cluster_id:x}") == ("8e9e05c52164694d", "cdf818194e3a8c32")
@@ -19,7 +19,7 @@ def test_a_member_is_stored_as_etcd_stores_it() -> None:
     assert own.encode() == b'{"id":10276657743932975437,"peerURLs":["http://localhost:2380"],"name":"default"}'
 
 
-def test_members_are_those_of_the_initial_cluster_whoever_begins_it() -> None:
+def test_members_are_those_of_the_initial_cluster() -> None:
     flag = "a=https://10.0.0.1:2380,b=https://10.0.0.2:2380,a=https://[fd00::1]:2380"
     urls = "https://[fd00::1]:2380,https://10.0.0.1:2380"
     of_a = membership("a", flag, "token", urls)

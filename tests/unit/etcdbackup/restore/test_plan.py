@@ -28,7 +28,7 @@ def test_deltas_lead_from_revision_that_content_has() -> None:
     assert plan.path(latest, 31, held).deltas == ()
 
 
-def test_a_full_snapshot_with_less_than_its_name_says_is_completed_by_deltas_before_it() -> None:
+def test_incomplete_full_snapshot_is_filled_by_deltas() -> None:
     held = inventory(full(5, 0), delta(6, 12, 1), full(12, 2), delta(13, 20, 3))
     latest = plan.full_snapshots(held)[0]
     assert [delta_.snapshot.last for delta_ in plan.path(latest, 10, held).deltas] == [12, 20]
@@ -44,7 +44,7 @@ def test_missing_snapshots_are_named() -> None:
         plan.path(latest, 9, inventory(full(10, 0)))
 
 
-def test_an_older_full_snapshot_is_tried_only_if_deltas_lead_from_it_as_far() -> None:
+def test_older_full_snapshot_needs_deltas_as_far() -> None:
     all_there = inventory(full(5, 0), delta(6, 10, 1), full(10, 2), delta(11, 20, 3))
     assert [stored.snapshot.last for stored in plan.full_snapshots(all_there)] == [10, 5]
     collected = inventory(full(5, 0), full(10, 2), delta(11, 20, 3))

@@ -125,9 +125,7 @@ def test_any_cut_of_history_leads_to_same_records(data: st.DataObject) -> None:
         assert done.contents.revision == last
 
 
-async def test_revisions_are_skipped_and_compacted_unless_the_snapshot_is_final(
-    store: MemoryStore, tmp_path: Path
-) -> None:
+async def test_revisions_are_raised_unless_it_is_final(store: MemoryStore, tmp_path: Path) -> None:
     model = played(STORY)
     await backed_up(store, model, 10, [])
     done = await restore(store, tmp_path / "data", Options())
@@ -151,7 +149,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("which", [0, 1, 2], ids=["full", "first delta", "last delta"])
 @pytest.mark.parametrize("damage", DAMAGES)
-async def test_a_damaged_object_is_named_and_nothing_is_changed(
+async def test_damaged_object_is_named_without_a_change(
     store: MemoryStore, tmp_path: Path, which: int, damage: str
 ) -> None:
     await backed_up(store, played(STORY), 4, [(5, 6), (7, 10)])
@@ -166,9 +164,7 @@ async def test_a_damaged_object_is_named_and_nothing_is_changed(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
 
 
-async def test_a_damaged_full_snapshot_is_passed_over_if_deltas_lead_past_it(
-    store: MemoryStore, tmp_path: Path
-) -> None:
+async def test_damaged_full_snapshot_is_bridged_by_deltas(store: MemoryStore, tmp_path: Path) -> None:
     model = played(STORY)
     await backed_up(store, model, 4, [(5, 7), (8, 10)])
     await store.put(full(7, 7).key, b"damaged")
@@ -189,7 +185,7 @@ async def test_a_gap_is_refused_unless_less_is_wanted(store: MemoryStore, tmp_pa
     assert done.contents.served > 10
 
 
-async def test_a_revision_that_is_missing_inside_of_a_delta_is_named(store: MemoryStore, tmp_path: Path) -> None:
+async def test_missing_revision_in_a_delta_is_named(store: MemoryStore, tmp_path: Path) -> None:
     model = played(STORY)
     await backed_up(store, model, 4, [])
     holed = delta(5, 10, 10)
@@ -222,7 +218,7 @@ async def test_all_of_it_is_on_disk_before_it_has_its_name(
     assert tmp_path in order.after(data)
 
 
-async def test_data_that_are_there_are_put_aside_only_when_told(store: MemoryStore, tmp_path: Path) -> None:
+async def test_existing_data_are_put_aside_when_told(store: MemoryStore, tmp_path: Path) -> None:
     await backed_up(store, played(STORY), 10, [])
     data = tmp_path / "data"
     (data / "member/snap").mkdir(parents=True)
@@ -254,9 +250,7 @@ async def test_a_target_that_is_no_folder_is_occupied(store: MemoryStore, tmp_pa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "file", "link"]
 
 
-async def test_an_empty_folder_is_filled_and_what_a_killed_restore_left_is_removed(
-    store: MemoryStore, tmp_path: Path
-) -> None:
+async def test_empty_folder_is_filled_after_a_killed_restore(store: MemoryStore, tmp_path: Path) -> None:
     await backed_up(store, played(STORY), 10, [])
     (tmp_path / "data").mkdir()
     (tmp_path / "data.part/member/snap").mkdir(parents=True)

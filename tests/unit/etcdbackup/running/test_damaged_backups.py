@@ -81,7 +81,7 @@ async def damaged_delta(source: Seat, latest: SnapshotSet) -> None:
 @pytest.mark.parametrize(
     ("damage", "cause"), [(without(1), "missing between"), (damaged_delta, "/Incr-")], ids=["a gap", "a damaged delta"]
 )
-def test_an_epoch_does_not_start_from_a_part_until_the_rest_was_deleted(damage: Damage, cause: str) -> None:
+def test_incomplete_restore_waits_for_a_deletion(damage: Damage, cause: str) -> None:
     """The status of the copy names the damage, and the gardenlet writes it into the Shoot."""
 
     async def story(moves: Moves) -> None:
@@ -116,7 +116,7 @@ def assert_names(copy: CopierRun, latest: SnapshotSet, cause: str) -> None:
     assert len(message) < 2000
 
 
-def test_without_any_intact_full_snapshot_nothing_starts() -> None:
+def test_nothing_starts_without_a_full_snapshot() -> None:
     async def story(moves: Moves) -> None:
         source, latest = await lost_source(moves)
         await damaged_full(source, latest)
@@ -149,7 +149,7 @@ async def closed_source(moves: Moves, *, is_quiet: bool) -> tuple[Seat, str]:
     return source, final
 
 
-def test_a_damaged_final_snapshot_costs_nothing_where_deltas_lead_as_far() -> None:
+def test_damaged_final_snapshot_is_replaced_by_deltas() -> None:
     async def story(moves: Moves) -> None:
         await closed_source(moves, is_quiet=True)
         destination = moves.seat()
@@ -159,7 +159,7 @@ def test_a_damaged_final_snapshot_costs_nothing_where_deltas_lead_as_far() -> No
     moving(story)
 
 
-def test_a_final_snapshot_that_is_lost_is_done_without_when_its_operator_says_so() -> None:
+def test_lost_final_snapshot_needs_an_operator() -> None:
     async def story(moves: Moves) -> None:
         source, final = await closed_source(moves, is_quiet=False)
         destination = moves.seat()

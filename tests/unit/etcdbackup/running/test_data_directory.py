@@ -23,9 +23,7 @@ from tests.support.etcd.restored_etcd import full_content, put_full
 OURS, OTHER = Origin(1, "shoot--a--b/1", True), Origin(1, "shoot--c--d/2", True)
 
 
-async def test_where_data_come_from_is_on_the_disk_before_etcd_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_origin_of_data_is_on_disk_before_etcd_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     order, folder = DiskOrder(monkeypatch), tmp_path / "data"
     data = DataDirectory(folder, membership())
     await data.create_empty(OURS)
@@ -36,7 +34,7 @@ async def test_where_data_come_from_is_on_the_disk_before_etcd_starts(
 
 
 @pytest.mark.parametrize("replaced", [OURS, OTHER], ids=["its own", "another cluster's"])
-async def test_a_moved_data_directory_makes_way_for_its_own_cluster_alone(tmp_path: Path, replaced: Origin) -> None:
+async def test_moved_data_make_way_for_their_own_cluster(tmp_path: Path, replaced: Origin) -> None:
     store, folder = LocalStore(tmp_path / "store"), tmp_path / "data"
     item = KeyValue(b"/registry/a", b"1", 2, 2, 1, 0)
     await put_full(store, full(2, 0), full_content([Event("PUT", item, None)], State(revision=2)))

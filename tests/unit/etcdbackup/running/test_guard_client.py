@@ -38,7 +38,7 @@ async def test_a_guard_that_is_not_there_is_reported(tmp_path: Path) -> None:
         assert guard.trouble == f"the guard of etcd is unreachable at {tmp_path}/guard.sock: No such file or directory"
 
 
-async def test_a_guard_that_was_taken_to_run_nothing_is_told_to_end_what_it_runs(
+async def test_guard_assumed_idle_is_told_to_end_its_etcd(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The agent went on as if etcd had ended, and restored its data, say."""

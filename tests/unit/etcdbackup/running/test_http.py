@@ -72,7 +72,7 @@ async def answering() -> AsyncIterator[Asked]:
 
 
 @pytest.mark.demand("G68", "G69", "G70")
-async def test_initiate_makes_the_object_once_and_status_reports_it() -> None:
+async def test_initiate_creates_once_and_status_reports() -> None:
     async with answering() as agent_:
         await eventually(lambda: agent_.run.ready)
         assert (await agent_.ask("GET", "/healthz"))[0] == 200
@@ -93,7 +93,7 @@ async def test_initiate_makes_the_object_once_and_status_reports_it() -> None:
 
 
 @pytest.mark.demand(G68="the answer may be held back")
-async def test_initiate_may_hold_its_answer_back_until_etcd_is_handed_over() -> None:
+async def test_initiate_may_wait_for_the_hand_over() -> None:
     async with answering() as agent_:
         await eventually(lambda: agent_.run.ready)
         asked_for = {"epoch": 3, "apiServersEnded": True, "waitSeconds": 10}
@@ -112,7 +112,7 @@ async def test_backup_status_reports_what_would_be_lost() -> None:
 
 
 @pytest.mark.demand("G68")
-async def test_calls_for_others_and_what_is_not_understood_change_nothing() -> None:
+async def test_foreign_calls_change_nothing() -> None:
     async with answering() as agent_:
         await eventually(lambda: agent_.run.ready)
         for options, status in (

@@ -85,7 +85,7 @@ async def test_where_there_is_nothing_at_all_etcd_is_new(tmp_path: Path, store: 
     assert not (tmp_path / "data").exists()
 
 
-def test_etcds_configuration_is_completed_with_what_the_member_is(tmp_path: Path) -> None:
+def test_configuration_is_completed_for_the_member(tmp_path: Path) -> None:
     """As etcd-wrapper asks for it: what the operator wrote stays, but who the member is follows from the flags."""
     (tmp_path / "etcd.yaml").write_text(
         "name: another\nquota-backend-bytes: 8589934592\ninitial-cluster-state: existing\n"

@@ -31,7 +31,7 @@ from tests.support.sampling import sampled
 
 
 @pytest.mark.demand("G36", "G37", "G71")
-def test_in_the_good_case_nothing_that_was_acknowledged_is_lost() -> None:
+def test_good_case_loses_nothing_acknowledged() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
         await asyncio.sleep(100)
@@ -48,7 +48,7 @@ def test_in_the_good_case_nothing_that_was_acknowledged_is_lost() -> None:
 
 
 @pytest.mark.demand("G37", "G51", "G54")
-def test_without_initiate_the_destination_asks_the_source_to_close_and_nothing_is_lost() -> None:
+def test_missing_initiate_loses_nothing() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
         await asyncio.sleep(50)
@@ -88,7 +88,7 @@ def test_the_source_closes_in_order() -> None:
 
 
 @pytest.mark.demand("G63", "G65", "G66")
-def test_a_source_without_its_bucket_closes_before_the_destination_goes_on() -> None:
+def test_source_without_its_bucket_closes_first() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
         await asyncio.sleep(100)
@@ -113,7 +113,7 @@ def test_a_source_without_its_bucket_closes_before_the_destination_goes_on() -> 
 
 
 @pytest.mark.soak
-def test_an_agent_without_its_bucket_counts_down_to_its_deactivation() -> None:
+def test_agent_without_its_bucket_counts_down() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
         await asyncio.sleep(100)
@@ -144,7 +144,7 @@ def test_an_agent_without_its_bucket_counts_down_to_its_deactivation() -> None:
 
 
 @pytest.mark.demand(G66="the window is told")
-def test_the_gap_since_the_last_snapshot_is_reported_with_its_start() -> None:
+def test_gap_since_the_last_snapshot_is_reported() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
         run = source.run
@@ -202,7 +202,7 @@ def test_a_source_whose_bucket_comes_back_serves_again() -> None:
 
 
 @pytest.mark.demand("G55")
-def test_an_api_server_has_ended_what_it_serves_from_memory_before_the_source_says_ready() -> None:
+def test_api_server_ends_before_the_source_is_ready() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
         store = EtcdStore(Client(source.guard.transport(), timeout=2, rng=moves.rng), Keys(KINDS, "/server"))
@@ -223,7 +223,7 @@ def test_an_api_server_has_ended_what_it_serves_from_memory_before_the_source_sa
 
 
 @pytest.mark.parametrize(("ended", "seconds"), [(True, 1), (False, 11)])
-def test_a_source_whose_api_servers_have_ended_is_ready_at_once(ended: bool, seconds: float) -> None:
+def test_source_without_api_servers_is_ready_at_once(ended: bool, seconds: float) -> None:
     """Otherwise each may answer for `servingGrace` after it was connected last: here until just before."""
 
     async def story(moves: Moves) -> None:
@@ -242,7 +242,7 @@ def test_a_source_whose_api_servers_have_ended_is_ready_at_once(ended: bool, sec
     moving(story)
 
 
-def test_a_client_that_is_connected_still_is_waited_for_whatever_was_said_of_api_servers() -> None:
+def test_connected_client_is_always_waited_for() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
         await asyncio.sleep(60)
@@ -275,7 +275,7 @@ def test_a_source_that_dies_is_left_behind(what: str) -> None:
 
 
 @pytest.mark.demand("G53", G65="agent anew")
-def test_a_seed_that_was_frozen_serves_nothing_when_it_is_thawed() -> None:
+def test_thawed_seed_serves_nothing() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
         await asyncio.sleep(60)
@@ -318,7 +318,7 @@ def test_cluster_moves_there_and_back_and_third_time() -> None:
 
 
 @pytest.mark.demand(G5="with leftover sync objects and volumes")
-def test_a_move_that_was_given_up_goes_back_to_a_volume_with_data_of_the_first_epoch() -> None:
+def test_abandoned_move_returns_to_its_volume() -> None:
     async def story(moves: Moves) -> None:
         first = await moves.founded()
         await asyncio.sleep(30)
@@ -338,7 +338,7 @@ def test_a_move_that_was_given_up_goes_back_to_a_volume_with_data_of_the_first_e
     moving(story)
 
 
-def test_an_agent_that_dies_while_etcd_lives_is_replaced_and_clients_hardly_notice() -> None:
+def test_dead_agent_is_replaced_almost_unnoticed() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
         await asyncio.sleep(30)
@@ -357,7 +357,7 @@ def test_an_agent_that_dies_while_etcd_lives_is_replaced_and_clients_hardly_noti
 
 
 @pytest.mark.soak
-def test_lost_data_are_restored_from_backups_and_revisions_raised() -> None:
+def test_lost_data_are_restored_with_raised_revisions() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
         await asyncio.sleep(100)
@@ -382,7 +382,7 @@ def test_lost_data_are_restored_from_backups_and_revisions_raised() -> None:
     moving(story)
 
 
-def test_an_object_that_is_not_understood_is_named_by_agent_and_copy() -> None:
+def test_unknown_object_is_named_by_agent_and_copy() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
         run, copy = source.run, moves.copy(moves.seat())
@@ -422,7 +422,7 @@ def test_an_etcd_that_had_data_never_starts_empty() -> None:
     moving(story)
 
 
-def test_a_copy_of_lost_backups_never_lets_an_etcd_start_empty() -> None:
+def test_lost_backups_never_start_an_empty_etcd() -> None:
     """A source that is gone, and whose bucket was emptied: an empty list of backups is no backup."""
 
     async def story(moves: Moves) -> None:
@@ -442,7 +442,7 @@ def test_a_copy_of_lost_backups_never_lets_an_etcd_start_empty() -> None:
     moving(story)
 
 
-def test_a_cluster_that_was_never_written_to_moves_as_well() -> None:
+def test_unwritten_cluster_moves_as_well() -> None:
     async def story(moves: Moves) -> None:
         source = moves.seat()
         run = source.start_agent()
@@ -492,7 +492,7 @@ def test_unstartable_data_are_kept_unless_damaged() -> None:
 
 
 @pytest.mark.soak
-def test_data_with_less_than_their_backups_are_replaced() -> None:
+def test_data_behind_their_backups_are_replaced() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
         await asyncio.sleep(40)
@@ -553,7 +553,7 @@ def test_epoch_does_not_start_from_less_than_its_list() -> None:
 
 
 @pytest.mark.soak
-def test_the_first_restore_of_an_epoch_uses_nothing_but_its_list() -> None:
+def test_first_restore_of_an_epoch_uses_its_list_only() -> None:
     async def story(moves: Moves) -> None:
         source = await moves.founded()
         await asyncio.sleep(60)
@@ -577,7 +577,7 @@ def test_the_first_restore_of_an_epoch_uses_nothing_but_its_list() -> None:
 
 @pytest.mark.demand(G44="at any moment")
 @pytest.mark.parametrize("seed", sampled(range(200), *range(0, 200, 50)))
-def test_whatever_dies_at_whatever_moment_of_a_move_the_destination_serves_and_never_two(seed: int) -> None:
+def test_failures_in_a_move_never_let_two_serve(seed: int) -> None:
     async def story(moves: Moves) -> None:
         chance = random.Random(seed)
         source = await moves.founded()

@@ -30,7 +30,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def test_no_client_is_let_in_to_an_etcd_that_was_not_judged_however_long_it_is_owned() -> None:
+async def test_unjudged_etcd_lets_no_client_in() -> None:
     guard, queue = Guard(), EventQueue[Any](SystemClock())
     proxy = _ProxyControl(cast(Any, SimpleNamespace(guard=guard)), queue)
     running = asyncio.ensure_future(proxy.run())

@@ -12,7 +12,7 @@ from espalier.etcdbackup.running.starting import Starting
 
 
 @pytest.mark.parametrize("is_present", [True, False])
-async def test_data_that_do_not_start_are_not_replaced_by_none(is_present: bool) -> None:
+async def test_unstartable_data_are_not_replaced_by_none(is_present: bool) -> None:
     """They are all that is left of this etcd: a person may still read them."""
     created: list[object] = []
 

@@ -17,7 +17,7 @@ from espalier.runtime.clock import SystemClock
 KEY = copy_operation_key(1)
 
 
-async def test_a_put_that_was_decided_by_an_older_read_is_not_made() -> None:
+async def test_put_decided_by_an_older_read_is_not_made() -> None:
     store = MemoryStore(SystemClock())
     objects = SyncObjects(store, 1, "shoot--a--b/1", SystemClock(), random.Random(1), seconds=5)
     await store.put(KEY, encoded(CopyOperation(1, Status.INITIAL, Writer.DESTINATION)))
@@ -30,7 +30,7 @@ async def test_a_put_that_was_decided_by_an_older_read_is_not_made() -> None:
     assert (await store.read(KEY, most=9999)).data == ready
 
 
-async def test_a_served_record_that_is_not_understood_is_no_missing_one() -> None:
+async def test_unknown_served_record_is_not_missing() -> None:
     """Without one, an etcd may start empty."""
     store = MemoryStore(SystemClock())
     objects = SyncObjects(store, 1, "shoot--a--b/1", SystemClock(), random.Random(1), seconds=5)

@@ -159,7 +159,7 @@ def test_lzw_comes_back_however_it_is_cut(data: bytes, sizes: list[int]) -> None
     assert unpacked(split(lzw(data), sizes), Compression.LZW) == data
 
 
-def test_lzw_that_is_cut_off_or_followed_by_something_is_malformed() -> None:
+def test_truncated_or_extended_lzw_is_malformed() -> None:
     stored = lzw(b"rose" * 100)
     for end in range(len(stored) - 1):
         with pytest.raises(Malformed, match="ends in the middle"):
@@ -169,7 +169,7 @@ def test_lzw_that_is_cut_off_or_followed_by_something_is_malformed() -> None:
 
 
 @given(st.binary(max_size=5000))
-def test_bytes_that_are_no_lzw_are_malformed_or_something_small(data: bytes) -> None:
+def test_random_bytes_are_malformed_or_small(data: bytes) -> None:
     reader, size = LzwReader(), 0
     with contextlib.suppress(Malformed):
         size = len(reader.read(data))

@@ -132,7 +132,7 @@ async def test_deltas_that_changed_names_are_found(store: MemoryStore) -> None:
     assert verdict.reach == 10
 
 
-async def test_a_delta_with_the_compression_of_another_name_is_found(store: MemoryStore) -> None:
+async def test_delta_with_a_wrong_compression_is_detected(store: MemoryStore) -> None:
     renamed = replace(SET[1], compression=Compression.NONE)
     await store.put(renamed.key, content_of(SET[1]))
     await store.delete(SET[1].key)
@@ -140,14 +140,14 @@ async def test_a_delta_with_the_compression_of_another_name_is_found(store: Memo
     assert renamed.key in problem
 
 
-async def test_an_event_that_is_missing_at_the_end_of_a_delta_is_found() -> None:
+async def test_missing_last_event_of_a_delta_is_detected() -> None:
     snapshot = SET[1]
     shorter = packed(full_content(), Compression.GZIP)
     assert snapshot.key in await damaged(snapshot, shorter)
     assert "its name says 21" in await damaged(replace(snapshot, last=21), content_of(snapshot))
 
 
-async def test_a_full_snapshot_that_is_no_file_of_etcd_is_found() -> None:
+async def test_full_snapshot_of_another_format_is_detected() -> None:
     for data in (b"", b"rose" * 200):
         stored = data + hashlib.sha256(data).digest()
         assert "is not a snapshot of etcd" in await damaged(PLAIN, stored)
@@ -168,7 +168,7 @@ async def test_a_removed_full_snapshot_leaves_no_set(store: MemoryStore) -> None
     assert (inventory.latest, len(inventory.stray)) == (None, 3)
 
 
-async def test_with_a_removed_full_snapshot_the_set_before_it_has_a_gap(store: MemoryStore) -> None:
+async def test_removed_full_snapshot_leaves_a_gap(store: MemoryStore) -> None:
     await store.delete(BASE.key)
     await put(store, full(5, -100))
     verdict = await verify(store, await latest(store))
@@ -184,7 +184,7 @@ async def test_foreign_objects_change_nothing(store: MemoryStore) -> None:
     assert (await verify(store, await latest(store))).problems == []
 
 
-async def test_an_object_that_goes_while_it_is_verified_is_a_problem(store: MemoryStore) -> None:
+async def test_object_that_goes_during_a_check_is_a_problem(store: MemoryStore) -> None:
     latest_set = await latest(store)
     await store.delete(SET[1].key)
     (problem,) = (await verify(store, latest_set)).problems
@@ -219,7 +219,7 @@ async def test_nothing_is_left_of_download_that_is_not_whole(
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_no_event_is_handed_out_before_the_hash_is_verified(store: MemoryStore) -> None:
+async def test_events_are_given_out_after_their_hash(store: MemoryStore) -> None:
     (stored,) = await put(store, SET[2])
     content = content_of(SET[2])
     await store.put(stored.key, content[:-1] + bytes((content[-1] ^ 1,)))

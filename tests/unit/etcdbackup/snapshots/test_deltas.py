@@ -56,7 +56,7 @@ def test_a_delta_may_be_written_bit_by_bit() -> None:
     assert text + writer.finish() == delta_content(made)
 
 
-def test_events_of_a_revision_are_never_split_between_two_writes() -> None:
+def test_events_of_a_revision_are_never_split() -> None:
     writer = DeltaWriter()
     made = events(2, 5)
     writer.write(made[:-1])

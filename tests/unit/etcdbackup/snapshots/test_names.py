@@ -39,7 +39,7 @@ def test_a_snapshot_of_gardener_is_understood() -> None:
     assert str(snapshot.without_final()) == "Full-00000000-00009002-1565021494.gz"
 
 
-def test_keys_of_both_layouts_and_of_chunks_are_understood() -> None:
+def test_keys_of_both_layouts_and_of_chunks_are_read() -> None:
     name = "Incr-00000001-00000009-1565021494"
     snapshot = parse(name)
     assert snapshot is not None

@@ -45,12 +45,12 @@ def retained(taken: list[datetime], policy: Policy) -> list[datetime]:
     return [stored.snapshot.time for stored in store_inventory.snapshots if stored.key in left]
 
 
-def test_all_of_this_hour_and_the_last_of_each_hour_of_today_are_kept() -> None:
+def test_snapshots_of_this_hour_and_day_are_kept() -> None:
     at = [NOW.replace(hour=hour, minute=minute) for hour in (13, 14, 15) for minute in (0, 10, 20)]
     assert retained(at, Exponential()) == [at[2], at[5], *at[6:]]
 
 
-def test_the_last_of_each_of_seven_days_and_of_each_of_four_weeks_is_kept() -> None:
+def test_last_of_seven_days_and_four_weeks_is_kept() -> None:
     at = [NOW.replace(hour=hour) - timedelta(days=days) for days in range(45) for hour in (3, 9)]
     ages = [(NOW.date() - time.date()).days for time in retained(at, Exponential())]
     assert ages == [29, 22, 15, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0]
@@ -70,7 +70,7 @@ def test_the_only_set_is_kept_however_old_it_is() -> None:
     assert gone(store_inventory, Exponential()) == gone(store_inventory, Newest(1)) == []
 
 
-def test_deltas_go_before_their_full_snapshot_and_those_of_the_latest_set_stay() -> None:
+def test_deltas_go_before_their_full_snapshot() -> None:
     old = NOW - timedelta(days=50)
     first, of_first, second, of_second = full(old, 10), delta(old, 11, 20), full(NOW, 20), delta(NOW, 21, 30)
     store_inventory = inventory(first, of_first, second, of_second)
@@ -78,7 +78,7 @@ def test_deltas_go_before_their_full_snapshot_and_those_of_the_latest_set_stay()
     assert gone(store_inventory, Newest(2)) == [of_first.key]
 
 
-def test_deltas_within_their_retention_stay_and_so_does_what_they_need() -> None:
+def test_retained_deltas_keep_what_they_need() -> None:
     at = NOW - timedelta(hours=2)
     first, early, late = full(at, 10), delta(at, 11, 15), delta(NOW - timedelta(minutes=5), 16, 20)
     store_inventory = inventory(first, early, late, full(NOW, 20))
@@ -91,7 +91,7 @@ WEEK = timedelta(days=7)
 
 @pytest.mark.parametrize("policy", [Exponential(), Newest(1)], ids=["exponential", "by count"])
 @pytest.mark.parametrize("after", [21 + 10**9, 41], ids=["revisions were skipped", "another history"])
-def test_snapshots_stored_before_a_loss_stay_complete_for_a_week(policy: Policy, after: int) -> None:
+def test_snapshots_before_a_loss_stay_for_a_week(policy: Policy, after: int) -> None:
     """Those who find that something is missing can restore it elsewhere, with the last delta that there is."""
     lost, begun = NOW - WEEK - timedelta(days=2), NOW - WEEK + timedelta(minutes=1)
     first, of_first = full(lost, 10), delta(lost, 11, 20)
@@ -102,7 +102,7 @@ def test_snapshots_stored_before_a_loss_stay_complete_for_a_week(policy: Policy,
     assert {first.key, of_first.key} <= set(gone(store_inventory, Newest(1), NOW + timedelta(minutes=2)))
 
 
-def test_a_full_snapshot_before_skipped_revisions_stays_as_well() -> None:
+def test_full_snapshot_before_skipped_revisions_stays() -> None:
     lost, begun = NOW - timedelta(hours=9), NOW - timedelta(hours=8)
     store_inventory = inventory(full(lost, 10), full(begun, 10 + 10**9), full(NOW, 12 + 10**9))
     assert gone(store_inventory, Newest(1)) == []
@@ -130,14 +130,14 @@ def test_full_snapshot_makes_earlier_deltas_unneeded() -> None:
     assert gone(inventory(*until, delta(NOW, 21, 30)), Newest(2)) == [until[1].key]
 
 
-def test_a_full_snapshot_without_content_is_no_reason_to_delete_the_one_before() -> None:
+def test_empty_full_snapshot_deletes_no_other() -> None:
     first, of_first = full(NOW - timedelta(days=50), 10), delta(NOW - timedelta(days=49), 11, 20)
     for torn in (full(NOW, 20), full(NOW, 21)):  # deltas lead to the first of them: no history ends there
         store_inventory = inventory(first, of_first, torn, empty=(torn,))
         assert gone(store_inventory, Newest(1)) == gone(store_inventory, Exponential()) == []
 
 
-def test_deltas_that_no_full_snapshot_precedes_go_once_there_is_one() -> None:
+def test_deltas_without_a_full_snapshot_go_later() -> None:
     stray = delta(NOW - timedelta(days=1), 5, 9)
     assert gone(inventory(stray), Newest(1)) == []
     assert gone(inventory(stray, full(NOW, 10)), Newest(1)) == [stray.key]

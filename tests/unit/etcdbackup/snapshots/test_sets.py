@@ -25,7 +25,7 @@ def members(snapshot_set: SnapshotSet | None) -> list[Snapshot]:
     return [stored.snapshot for stored in snapshot_set.members]
 
 
-def test_the_latest_set_is_the_last_full_snapshot_and_the_deltas_after_it() -> None:
+def test_latest_set_is_a_full_snapshot_with_its_deltas() -> None:
     old, new = full(10, 0), full(30, 200)
     deltas = [delta(11, 20, 50), delta(21, 30, 100), delta(31, 40, 300), delta(41, 41, 400)]
     store_inventory = inventory(deltas[3], new, deltas[0], old, deltas[2], deltas[1])
@@ -39,7 +39,7 @@ def test_the_latest_set_is_the_last_full_snapshot_and_the_deltas_after_it() -> N
     assert (store_inventory.latest.reach, store_inventory.latest.last) == (41, 41)
 
 
-def test_the_later_of_two_full_snapshots_of_a_revision_counts_final_or_not() -> None:
+def test_later_of_two_full_snapshots_counts() -> None:
     for first, second in ((True, False), (False, True)):
         earlier, later = full(10, 0, final=first), full(10, 1, final=second)
         assert members(inventory(later, earlier).latest) == [later]
@@ -60,7 +60,7 @@ def test_deltas_without_a_full_snapshot_are_in_no_set() -> None:
 
 
 @pytest.mark.demand(G45="they are no snapshots")
-def test_foreign_objects_and_chunks_are_told_apart_and_change_nothing() -> None:
+def test_foreign_objects_and_chunks_change_nothing() -> None:
     base = full(10, 0)
     others = ("copyoperation.json", f"{base.key}/0000000001", "v2/Full-1", "v2/readme", "other/v2/x")
     store_inventory = inventory(base, others=others)
@@ -69,7 +69,7 @@ def test_foreign_objects_and_chunks_are_told_apart_and_change_nothing() -> None:
     assert [chunk.chunk.number for chunk in store_inventory.chunks] == [1]
 
 
-def test_missing_revisions_are_named_with_their_neighbours() -> None:
+def test_missing_revisions_are_named_with_neighbours() -> None:
     snapshot_set = inventory(full(10, 0), delta(11, 20, 1), delta(25, 30, 2), delta(32, 40, 3)).latest
     assert snapshot_set is not None
     assert snapshot_set.reach == 20
@@ -79,7 +79,7 @@ def test_missing_revisions_are_named_with_their_neighbours() -> None:
     ]
 
 
-def test_deltas_that_overlap_after_a_change_of_leaders_lead_to_the_end() -> None:
+def test_overlapping_deltas_lead_to_the_end() -> None:
     snapshot_set = inventory(full(10, 0), delta(11, 20, 1), delta(15, 30, 2), delta(11, 25, 2)).latest
     assert snapshot_set is not None
     assert snapshot_set.reach == 30

@@ -77,7 +77,7 @@ async def test_delta_is_stored_later_when_store_was_away(store: MemoryStore) -> 
     assert [item async for batch in reading.events(store, stored) for item in batch] == events(11, 20)
 
 
-async def test_a_delta_without_events_or_with_earlier_ones_is_not_stored(store: MemoryStore) -> None:
+async def test_delta_without_new_events_is_not_stored(store: MemoryStore) -> None:
     with DeltaBuilder(Compression.GZIP) as builder, pytest.raises(ValueError, match="found none"):
         await builder.store(store, 1, EPOCH)
     with DeltaBuilder(Compression.GZIP) as builder:

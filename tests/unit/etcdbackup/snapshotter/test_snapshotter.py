@@ -23,7 +23,7 @@ from tests.support.etcd.backups import EPOCH, delta, full, put
 from tests.support.etcd.snapshotting import HOUR, MINUTE, MORNING, Setting, simulated
 
 
-def test_a_full_snapshot_comes_first_and_then_a_delta_for_each_period_with_writes() -> None:
+def test_full_snapshot_precedes_a_delta_per_period() -> None:
     async def story(setting: Setting) -> None:
         await setting.write(5)
         async with setting.running():
@@ -42,7 +42,7 @@ def test_a_full_snapshot_comes_first_and_then_a_delta_for_each_period_with_write
     simulated(story)
 
 
-def test_full_snapshots_come_by_their_schedule_and_deltas_go_on_after_each() -> None:
+def test_full_snapshots_follow_their_schedule() -> None:
     async def story(setting: Setting) -> None:
         async with setting.running():
             for _ in range(3 * 60):
@@ -59,7 +59,7 @@ def test_full_snapshots_come_by_their_schedule_and_deltas_go_on_after_each() -> 
     simulated(story)
 
 
-def test_a_delta_is_stored_before_its_time_when_it_is_large() -> None:
+def test_large_delta_is_stored_early() -> None:
     async def story(setting: Setting) -> None:
         async with setting.running():
             await asyncio.sleep(1)
@@ -70,7 +70,7 @@ def test_a_delta_is_stored_before_its_time_when_it_is_large() -> None:
     simulated(story, Schedule(delta_memory=2000))
 
 
-def test_an_agent_that_starts_again_goes_on_with_a_delta_at_once() -> None:
+def test_restarted_agent_continues_with_a_delta() -> None:
     async def story(setting: Setting) -> None:
         async with setting.running():
             await setting.write(3)
@@ -95,7 +95,7 @@ def test_an_agent_that_starts_again_goes_on_with_a_delta_at_once() -> None:
     ],
     ids=["none", "older than a day", "final", "with a gap"],
 )
-def test_an_agent_begins_with_a_full_snapshot_where_the_latest_set_does_not_serve(stored: tuple[object, ...]) -> None:
+def test_unfit_latest_set_begins_a_full_snapshot(stored: tuple[object, ...]) -> None:
     async def story(setting: Setting) -> None:
         await setting.write(9)
         await put(setting.bucket, *stored)  # type: ignore[arg-type]
@@ -110,7 +110,7 @@ def test_an_agent_begins_with_a_full_snapshot_where_the_latest_set_does_not_serv
     simulated(story)
 
 
-def test_revisions_that_were_compacted_unseen_lead_to_a_full_snapshot() -> None:
+def test_unseen_compaction_leads_to_a_full_snapshot() -> None:
     async def story(setting: Setting) -> None:
         async with setting.running():
             await setting.write(3)
@@ -127,7 +127,7 @@ def test_revisions_that_were_compacted_unseen_lead_to_a_full_snapshot() -> None:
     simulated(story)
 
 
-def test_an_etcd_that_is_behind_its_backups_is_not_backed_up() -> None:
+def test_etcd_behind_its_backups_is_not_backed_up() -> None:
     async def story(setting: Setting) -> None:
         await put(setting.bucket, full(100, 88_000_000), delta(101, 120, 88_000_060))
         with pytest.raises(Behind, match=r"etcd has revision 1, but its backups in s3://backups/etcd-main end at 120"):
@@ -148,7 +148,7 @@ def test_etcd_with_other_writes_begins_own_set() -> None:
     simulated(story)
 
 
-def test_a_full_snapshot_alone_is_not_gone_on_after_for_nothing_of_it_can_be_compared() -> None:
+def test_full_snapshot_alone_is_not_continued() -> None:
     async def story(setting: Setting) -> None:
         await put(setting.bucket, full(10, 88_000_000))
         last = await setting.write(40)
@@ -159,7 +159,7 @@ def test_a_full_snapshot_alone_is_not_gone_on_after_for_nothing_of_it_can_be_com
     simulated(story)
 
 
-def test_a_last_write_that_was_compacted_is_not_gone_on_after() -> None:
+def test_compacted_last_write_is_not_continued() -> None:
     """Also where the next one was not: etcd would tell all that comes after it."""
 
     async def story(setting: Setting) -> None:
@@ -189,7 +189,7 @@ def test_etcd_with_other_writes_is_backed_up_later() -> None:
     simulated(story)
 
 
-def test_an_etcd_that_lost_its_data_under_an_agent_does_not_go_on_after_what_it_had() -> None:
+def test_etcd_that_lost_its_data_is_not_continued() -> None:
     """It was away for less than a second, so nothing but its watch ended; what the agent had seen is stored."""
 
     async def story(setting: Setting) -> None:
@@ -207,7 +207,7 @@ def test_an_etcd_that_lost_its_data_under_an_agent_does_not_go_on_after_what_it_
     simulated(story)
 
 
-def test_an_etcd_that_lost_its_data_and_was_written_to_at_once_begins_a_set_of_its_own() -> None:
+def test_etcd_written_after_a_loss_begins_its_own_set() -> None:
     async def story(setting: Setting) -> None:
         async with setting.running():
             await asyncio.sleep(1)
@@ -225,7 +225,7 @@ def test_an_etcd_that_lost_its_data_and_was_written_to_at_once_begins_a_set_of_i
     simulated(story)
 
 
-def test_an_agent_that_failed_before_its_first_delta_needs_no_full_snapshot_more() -> None:
+def test_agent_failed_before_a_delta_needs_no_full() -> None:
     """It knows etcd by what it had when it was taken, and would take another one every few seconds."""
 
     async def story(setting: Setting) -> None:
@@ -263,7 +263,7 @@ def test_a_watch_that_was_cut_goes_on_where_it_was() -> None:
     simulated(story)
 
 
-def test_a_last_delta_that_is_damaged_is_not_gone_on_after() -> None:
+def test_damaged_last_delta_is_not_continued() -> None:
     async def story(setting: Setting) -> None:
         async with setting.running():
             await setting.write(3)
@@ -278,7 +278,7 @@ def test_a_last_delta_that_is_damaged_is_not_gone_on_after() -> None:
 
 
 @pytest.mark.soak
-def test_while_the_store_is_away_nothing_is_lost_and_nothing_is_gathered() -> None:
+def test_absent_store_loses_and_gathers_nothing() -> None:
     async def story(setting: Setting) -> None:
         async with setting.running() as snapshotter:
             await asyncio.sleep(1)
@@ -300,7 +300,7 @@ def test_while_the_store_is_away_nothing_is_lost_and_nothing_is_gathered() -> No
     simulated(story, Schedule(full="40 * * * *"))
 
 
-def test_snapshots_can_be_asked_for_and_have_what_was_written_before() -> None:
+def test_requested_snapshot_has_all_earlier_writes() -> None:
     async def story(setting: Setting) -> None:
         async with setting.running() as snapshotter:
             await asyncio.sleep(1)
@@ -328,7 +328,7 @@ async def _ends(setting: Setting) -> list[tuple[str, int]]:
     return [(snapshot.kind.name, snapshot.last) for snapshot in snapshots]
 
 
-def test_a_full_snapshot_stands_behind_a_delta_of_the_same_second_that_ends_where_it_does() -> None:
+def test_full_snapshot_follows_an_equal_delta() -> None:
     async def story(setting: Setting) -> None:
         async with setting.running() as snapshotter:
             await asyncio.sleep(1)
@@ -358,7 +358,7 @@ def test_restarted_agent_stores_snapshot_after_others() -> None:
     simulated(story)
 
 
-def test_a_full_snapshot_stands_behind_a_delta_that_is_stored_later_and_adds_nothing() -> None:
+def test_full_snapshot_follows_a_later_empty_delta() -> None:
     """The usual case: something is written, a full snapshot has it, and a period later a delta has it as well."""
 
     async def story(setting: Setting) -> None:
@@ -375,7 +375,7 @@ def test_a_full_snapshot_stands_behind_a_delta_that_is_stored_later_and_adds_not
     simulated(story)
 
 
-def test_a_full_snapshot_stands_behind_a_delta_that_is_stored_while_it_is_taken(
+def test_full_snapshot_follows_a_concurrent_delta(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def story(setting: Setting) -> None:
@@ -401,7 +401,7 @@ def test_a_full_snapshot_stands_behind_a_delta_that_is_stored_while_it_is_taken(
     simulated(story)
 
 
-def test_a_snapshot_of_the_last_second_that_a_name_can_have_ends_no_agent() -> None:
+def test_last_second_of_names_ends_no_agent() -> None:
     """Whoever wrote it had a clock that was wrong, or wants that."""
 
     async def story(setting: Setting) -> None:
@@ -475,7 +475,7 @@ async def taking(snapshotter: Snapshotter, seconds: float) -> None:
     await asyncio.gather(running, return_exceptions=not is_over)
 
 
-def test_an_etcd_that_was_behind_is_not_backed_up_before_it_has_more_than_its_backups() -> None:
+def test_etcd_once_behind_waits_until_it_is_ahead() -> None:
     async def story(setting: Setting) -> None:
         await put(setting.bucket, full(10, 88_000_000), delta(11, 20, 88_000_060))
         snapshotter = setting.snapshotter()
@@ -512,7 +512,7 @@ def test_etcd_that_was_behind_begins_own_set_once() -> None:
     simulated(story)
 
 
-def test_a_leader_again_compares_etcd_with_another_members_snapshots() -> None:
+def test_leader_compares_with_snapshots_of_others() -> None:
     """Its own knowledge is in etcd: that was restored to it from an older backup, and went on another way."""
 
     async def story(setting: Setting) -> None:
@@ -535,7 +535,7 @@ def test_a_leader_again_compares_etcd_with_another_members_snapshots() -> None:
     simulated(story)
 
 
-def test_a_leader_again_does_not_go_on_after_a_full_snapshot_of_another_member() -> None:
+def test_leader_does_not_continue_a_foreign_snapshot() -> None:
     async def story(setting: Setting) -> None:
         snapshotter = setting.snapshotter()
         await taking(snapshotter, 1)
@@ -562,7 +562,7 @@ def test_agent_after_final_snapshot_takes_full_one() -> None:
     simulated(story)
 
 
-def test_an_etcd_without_a_revision_that_it_had_is_reported_at_once() -> None:
+def test_lost_revision_is_reported_at_once() -> None:
     async def story(setting: Setting) -> None:
         async with asyncio.timeout(1):
             with pytest.raises(OtherHistory, match="etcd has revision 1, but had 8"):

@@ -57,14 +57,14 @@ async def chunks(size: int) -> AsyncGenerator[bytes, None]:
         yield bytes(1 << 20)
 
 
-async def test_a_create_whose_answer_was_lost_is_told_from_another_writers(store: Store, proxy: FaultyHttp) -> None:
+async def test_create_with_a_lost_answer_is_recognized(store: Store, proxy: FaultyHttp) -> None:
     proxy.faults.append(Fault(is_put, lost=True))
     await store.create("sync", b"nonce 1")
     assert [line for line in proxy.seen if line.startswith("PUT")] == [f"PUT /{BUCKET}/{_key(store, 'sync')}"] * 2
     assert (await store.read("sync", most=99)).data == b"nonce 1"
 
 
-async def test_a_replace_whose_answer_was_lost_is_told_from_another_writers(store: Store, proxy: FaultyHttp) -> None:
+async def test_replace_with_a_lost_answer_is_recognized(store: Store, proxy: FaultyHttp) -> None:
     first = await store.create("sync", b"nonce 1")
     proxy.faults.append(Fault(is_put, lost=True))
     second = await store.replace(first, b"nonce 2")
@@ -72,9 +72,7 @@ async def test_a_replace_whose_answer_was_lost_is_told_from_another_writers(stor
     assert (await store.read("sync", most=99)).data == b"nonce 3"
 
 
-async def test_a_create_whose_request_was_lost_loses_to_who_came_between(
-    store: Store, proxy: FaultyHttp, server: str
-) -> None:
+async def test_create_with_a_lost_request_loses_to_another(store: Store, proxy: FaultyHttp, server: str) -> None:
     def came_between(data: bytes) -> bytes:
         s3_put(server, _key(store, "sync"), b"nonce of another")
         return data
@@ -160,7 +158,7 @@ async def test_upload_that_fails_in_one_part_leaves_nothing(store: Store, proxy:
 
 
 @pytest.mark.soak
-async def test_an_upload_goes_on_when_one_part_has_to_be_sent_again(store: Store, proxy: FaultyHttp) -> None:
+async def test_upload_goes_on_when_a_part_is_repeated(store: Store, proxy: FaultyHttp) -> None:
     proxy.faults += [Fault(lambda request: request.query.get("partNumber") == "2", status=500)]
     assert (await store.upload("v2/Full", chunks(3 * PART))).size == 3 * PART
 
@@ -185,7 +183,7 @@ async def test_an_object_whose_name_cant_be_read_is_named(store: Store, server: 
         [stored async for stored in store.list()]
 
 
-async def test_credentials_are_read_again_when_their_files_change(tmp_path: Path) -> None:
+async def test_changed_credentials_are_read_again(tmp_path: Path) -> None:
     async with google_server() as server:
         file = google_files(tmp_path / "credentials", server, "expired@garden.iam.gserviceaccount.com")
         store = open_store(f"gs://{BUCKET}/etcd-main", {"GOOGLE_APPLICATION_CREDENTIALS": str(file)})
@@ -198,7 +196,7 @@ async def test_credentials_are_read_again_when_their_files_change(tmp_path: Path
             await store.put("a", b"1")
 
 
-async def test_a_servers_own_authority_is_trusted_when_it_is_given(tmp_path: Path, server: str) -> None:
+async def test_authority_of_a_server_is_trusted_when_given(tmp_path: Path, server: str) -> None:
     async with faulty_http(server, serving_context()) as proxy:
         with pytest.raises(StoreError, match="certificate is not trusted"):
             await bucket_in(tmp_path, proxy.url).put("a", b"1")
@@ -216,7 +214,7 @@ async def test_a_cancelled_waiter_waits_no_longer(store: Store, proxy: FaultyHtt
         await waiting
 
 
-def test_the_total_of_all_retries_can_be_compared_with_a_poll_period() -> None:
+def test_total_of_retries_fits_a_poll_period() -> None:
     assert Retries(attempt=5, retries=2, longest_wait=1).total == 17
     assert Retries(attempt=5, retries=0, longest_wait=1).total == 5
 
@@ -231,7 +229,7 @@ def _key(store: Store, key: str) -> str:
     return f"{store.where.removeprefix(f's3://{BUCKET}/')}/{key}"
 
 
-async def test_an_object_that_becomes_shorter_while_it_is_read_is_found_out(store: Store, proxy: FaultyHttp) -> None:
+async def test_shrinking_object_is_detected(store: Store, proxy: FaultyHttp) -> None:
     await store.put("v2/Full", b"12345678")
     proxy.faults.append(Fault(is_get, status=416, body=b"<Error><Code>InvalidRange</Code></Error>"))
     with pytest.raises(Corrupt, match=r"v2/Full: the object is shorter than the store reported"):

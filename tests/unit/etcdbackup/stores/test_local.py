@@ -52,9 +52,7 @@ async def test_object_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypa
     assert {tmp_path, tmp_path / "etcd-main"} <= order.before(tmp_path / "etcd-main/v2/a")
 
 
-async def test_a_folder_that_another_writer_creates_meanwhile_has_not_disappeared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_folder_created_meanwhile_has_not_disappeared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "etcd-main"
     store, stat, looks = LocalStore(folder), Path.stat, count(1)
 
@@ -112,7 +110,7 @@ async def test_lock_and_unfinished_uploads_are_no_objects(tmp_path: Path) -> Non
             await store.read(key, most=9)
 
 
-async def test_uploads_that_were_abandoned_a_day_ago_are_removed(tmp_path: Path) -> None:
+async def test_uploads_abandoned_a_day_ago_are_removed(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     await store.put("a", b"1")
     old, new = tmp_path / UPLOADS / "old", tmp_path / UPLOADS / "new"
@@ -167,7 +165,7 @@ async def test_a_file_where_the_store_should_be_is_refused(tmp_path: Path) -> No
         [stored async for stored in store.list()]
 
 
-async def test_a_folder_whose_file_system_is_not_mounted_any_more_is_no_empty_bucket(tmp_path: Path) -> None:
+async def test_unmounted_folder_is_no_empty_bucket(tmp_path: Path) -> None:
     mounted, away = tmp_path / "buckets", tmp_path / "elsewhere"
     store = LocalStore(mounted / "a")
     assert [stored.key async for stored in store.list()] == [], "nobody has written yet"
@@ -190,7 +188,7 @@ async def test_a_folder_whose_file_system_is_not_mounted_any_more_is_no_empty_bu
     assert await keys_of(store) == ["v2/full"]
 
 
-async def test_another_file_system_in_the_place_of_a_folder_is_no_empty_bucket(tmp_path: Path) -> None:
+async def test_other_file_system_is_no_empty_bucket(tmp_path: Path) -> None:
     folder = tmp_path / "a"
     folder.mkdir()
     through = tmp_path / "through"
@@ -215,7 +213,7 @@ async def test_a_folder_in_place_of_a_file_is_not_found(tmp_path: Path) -> None:
             await store.read(key, most=9)
 
 
-async def test_an_endless_holder_of_the_lock_stops_writers_in_time_and_no_reader(tmp_path: Path) -> None:
+async def test_endless_lock_stops_writers_but_no_reader(tmp_path: Path) -> None:
     store, hasty = LocalStore(tmp_path), LocalStore(tmp_path, retries=Retries(attempt=0.25, retries=0))
     await store.put("a", b"1")
     with (tmp_path / LOCK).open("r+b") as held:
@@ -255,7 +253,7 @@ def kill_a_writer(folder: Path) -> None:
         writer.kill()
 
 
-async def test_a_killed_writer_leaves_whole_objects_and_no_lock(tmp_path: Path) -> None:
+async def test_killed_writer_leaves_complete_objects(tmp_path: Path) -> None:
     kill_a_writer(tmp_path)
     store = LocalStore(tmp_path)
     for key in ("sync", "v2/Full"):
@@ -264,9 +262,7 @@ async def test_a_killed_writer_leaves_whole_objects_and_no_lock(tmp_path: Path) 
     await store.put("sync", b"mine")
 
 
-async def test_a_folder_that_goes_while_it_is_looked_into_is_no_empty_bucket(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_vanishing_folder_is_no_empty_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when its file system is unmounted, after it was seen."""
     folder = tmp_path / "backups"
     store = LocalStore(folder)
@@ -289,7 +285,7 @@ async def test_a_folder_that_goes_while_it_is_looked_into_is_no_empty_bucket(
         (tmp_path / "gone").rename(folder)
 
 
-async def test_a_file_that_gets_shorter_while_it_is_read_is_reported(tmp_path: Path) -> None:
+async def test_shrinking_file_is_reported(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     await store.put("a", bytes(3 * CHUNK))
     read = store.stream("a")

@@ -110,7 +110,7 @@ def test_the_endpoint_of_azure_is_of_its_domain(
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, "\x00", '{"type": 1'])
-async def test_files_that_are_no_credentials_are_named_and_not_repeated(tmp_path: Path, text: str) -> None:
+async def test_files_without_credentials_are_named_unquoted(tmp_path: Path, text: str) -> None:
     path = tmp_path / "file.json"
     path.write_text(text)
     assert "file.json" in await refused("s3://bucket/a", {"AWS_APPLICATION_CREDENTIALS_JSON": str(path)})
@@ -135,7 +135,7 @@ def test_the_source_of_a_copy_has_variables_of_its_own(tmp_path: Path) -> None:
     assert credentials.find(Kind.S3, {}, source=True).path is None
 
 
-async def test_credentials_of_the_target_are_never_sent_to_the_source(tmp_path: Path) -> None:
+async def test_credentials_of_the_target_stay_from_source(tmp_path: Path) -> None:
     environ = files(tmp_path / "aws", accessKeyID="a", secretAccessKey="b", region="c")
     with pytest.raises(Refused, match=r"SOURCE_AWS_APPLICATION_CREDENTIALS is not"):
         open_store("s3://bucket/a", environ, source=True)

@@ -102,7 +102,7 @@ PLACES: dict[str, tuple[Place, tuple[int, int | None, int | None]]] = {
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_zones_domains_and_accounts_are_found_by_id_name_or_path(name: str, trusted: Trust) -> None:
+def test_zones_domains_and_accounts_resolve(name: str, trusted: Trust) -> None:
     place, counts = PLACES[name]
     result = answers(trusted, lambda api: api.items["listAccounts"][0].pop("domainid"), place=place)
     assert (result.zones, result.domains, result.accounts) == counts
@@ -123,7 +123,7 @@ def test_the_holder_of_an_address_is_reported(trusted: Trust) -> None:
     assert result.holders == ADDRESSES
 
 
-def test_addresses_are_only_looked_up_if_the_query_has_some(trusted: Trust) -> None:
+def test_addresses_are_looked_up_for_a_query_only(trusted: Trust) -> None:
     asked: list[CloudStack] = []
     answers(trusted, asked.append, questions=frozenset({NETWORK}), network=NETWORK)
     assert asked[0].commands == ["listZones", "listDomains", "listAccounts", "listNetworks"]
@@ -193,7 +193,7 @@ CERTIFICATES: dict[str, tuple[bool, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", CERTIFICATES)
-def test_nothing_is_sent_before_the_certificate_is_verified(name: str, trusted: Trust) -> None:
+def test_certificate_is_verified_before_any_request(name: str, trusted: Trust) -> None:
     is_trusted, certificate, sentence = CERTIFICATES[name]
     asked: list[CloudStack] = []
     failure = refusal(trusted if is_trusted else lambda _: None, asked.append, **certificate)
@@ -315,7 +315,7 @@ def test_a_slow_server_times_out(trusted: Trust, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.soak
-def test_a_thread_is_free_as_soon_as_its_session_is_aborted(trusted: Trust, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thread_is_free_once_its_session_is_aborted(trusted: Trust, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with running() as (api, chain):
             trusted(chain)

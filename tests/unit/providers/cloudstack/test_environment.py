@@ -108,7 +108,7 @@ def test_clusters_of_other_providers_need_no_secret() -> None:
     assert list(secrets(given(PROFILES), [{"kind": "DockerDatacenterConfig"}])) == []
 
 
-def test_the_name_of_the_variable_stands_for_any_profile_offline() -> None:
+def test_variable_stands_for_any_profile_offline() -> None:
     first, north = secrets({VARIABLE: f"${VARIABLE}"}, in_two_zones("team-a"))
     assert base64.b64decode(first["data"]["api-url"]).decode() == API
     assert base64.b64decode(first["data"]["secret-key"]).decode() == f"${VARIABLE}"

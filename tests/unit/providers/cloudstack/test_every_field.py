@@ -188,14 +188,14 @@ INVALID_ZONES = [
 
 
 @pytest.mark.parametrize("spec", INVALID_ZONES)
-def test_a_datacenter_has_either_availability_zones_or_deprecated_zones(spec: Tree) -> None:
+def test_datacenter_has_one_of_both_kinds_of_zones(spec: Tree) -> None:
     trees = everything()
     of(trees, DATACENTER.resource.kind).clear()
     of(trees, DATACENTER.resource.kind).update(spec)
     assert "availability" in refusal_of(KINDS, DATACENTER, trees)
 
 
-def test_affinity_groups_and_affinity_exclude_each_other() -> None:
+def test_affinity_groups_and_affinity_are_exclusive() -> None:
     trees = everything()
     of(trees, MACHINE.resource.kind)["affinity"] = "pro"
     assert "affinityGroupIds and affinity exclude each other" in refusal_of(KINDS, MACHINE, trees)

@@ -59,7 +59,7 @@ def test_younger_cluster_is_refused_and_older_is_not() -> None:
     assert seen(HIS, *cluster(HERS, "az-x", OLD), *cluster(HIS, "az-2", NEW)).contested == ()
 
 
-def test_existing_objects_keep_their_owner_also_for_an_older_cluster() -> None:
+def test_existing_objects_keep_an_older_owner() -> None:
     trees = (*cluster(HERS, "az-x", NEW), *cluster(HIS, "az-", OLD), made(HERS, "az-x"), made(HIS, "az-2"))
     assert seen(HERS, *trees).contested == ()
     his = seen(HIS, *trees)

@@ -168,9 +168,7 @@ def test_the_missing_objects_of_a_zone_are_named(answers: Answers, changes: dict
         ({"secret-key": b""}, Credentials("", "")),
     ],
 )
-def test_keys_are_sent_to_the_url_that_their_secret_has_and_to_no_other(
-    changes: dict[str, bytes], sent: Credentials
-) -> None:
+def test_keys_are_sent_to_the_url_of_their_secret(changes: dict[str, bytes], sent: Credentials) -> None:
     asked_in = msgspec.convert(zone("az-1"), AvailabilityZone)
     asked = Query(api_of(asked_in), place_of(asked_in))
     data = {"api-url": API.encode(), "api-key": b"key", "secret-key": b"canary"} | changes

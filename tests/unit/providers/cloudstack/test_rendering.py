@@ -69,7 +69,7 @@ def test_the_cluster_waits_for_both_keys(field: str) -> None:
     assert MAKER not in message
 
 
-def test_keys_for_another_api_are_not_used_and_not_quoted() -> None:
+def test_keys_for_another_api_are_not_used_nor_quoted() -> None:
     message = waits(manifest(), credentials(CREDENTIALS | {"api-url": "https://secret.example.com/client/api"}))
     assert f"field api-url of Secret eksa-system/global to be the managementApiEndpoint, {API}" in message
     assert "secret.example.com" not in message
@@ -88,7 +88,7 @@ def test_each_availability_zone_has_its_keys() -> None:
     assert "credentials-servers with other.example.com," in waits(trees)
 
 
-def test_deprecated_zones_are_availability_zones_with_the_keys_of_secret_global() -> None:
+def test_deprecated_zones_use_the_secret_global() -> None:
     trees = manifest()
     spec = of(trees, "CloudStackDatacenterConfig")
     first = spec.pop("availabilityZones")[0]
@@ -218,7 +218,7 @@ def test_invalid_clusters_are_refused_by_admission(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["rhel8-kube-v1-34", "rhel8"])
-def test_a_template_of_another_kubernetes_version_stops_the_cluster(name: str) -> None:
+def test_template_of_other_kubernetes_stops_a_cluster(name: str) -> None:
     trees = manifest()
     of(trees, MACHINES)["template"]["name"] = name
     stopped = problem(seen(trees))
@@ -232,7 +232,7 @@ def test_a_template_of_another_kubernetes_version_stops_the_cluster(name: str) -
 
 
 @pytest.mark.parametrize("template", [{"name": "rhel8-1.35.3"}, {"name": "v135"}, {"id": "f0d2", "name": "other"}])
-def test_a_template_may_have_any_name_with_the_version_in_it_or_an_id(template: Tree) -> None:
+def test_template_has_the_version_in_its_name_or_an_id(template: Tree) -> None:
     trees = manifest()
     of(trees, MACHINES)["template"] = template
     (machines,) = [body for body in bodies(trees, "CloudStackMachineTemplate") if "md-0" in body["metadata"]["name"]]

@@ -54,7 +54,7 @@ def test_secret_has_name_that_datacenter_references() -> None:
     assert sorted(secret["data"]) == ["credentials"]
 
 
-def test_servers_of_datacenters_with_another_secret_are_not_permitted() -> None:
+def test_servers_with_another_secret_are_not_permitted() -> None:
     other = manifest("team-b")
     of(other, "NutanixDatacenterConfig").update({"credentialRef": {"kind": "Secret", "name": "of-team-b"}, "port": 1})
     (secret,) = secrets(MAKER, [*manifest(), *other])

@@ -117,7 +117,7 @@ def test_each_problem_of_machines_is_named_once(name: str) -> None:
         *(("ubuntu-1-35", "1.36", False), ("ubuntu", "1.35", False), ("ubuntu-1-3.5", "1.36", False)),
     ],
 )
-def test_the_name_of_an_image_has_its_kubernetes_version_in_it(image: str, version: str, fits: bool) -> None:
+def test_image_has_its_kubernetes_version_in_its_name(image: str, version: str, fits: bool) -> None:
     there = THERE | {ObjectType.IMAGE: [Entity("i", image)]}
     problems = of_machines(version, there=there, image=named(image))
     assert problems == ([] if fits else [problems[0]])

@@ -7,7 +7,7 @@ import pytest
 from espalier.providers.nutanix.node_addresses import MOST, count, listed
 
 
-def test_addresses_ranges_and_networks_are_listed_one_by_one() -> None:
+def test_addresses_ranges_and_networks_are_listed() -> None:
     given = ["192.0.2.1", "192.0.2.5-192.0.2.6", "192.0.2.9/31", "fd00::1-fd00::2"]
     addresses = ["192.0.2.1", "192.0.2.5", "192.0.2.6", "192.0.2.8", "192.0.2.9", "fd00::1", "fd00::2"]
     assert list(listed(given)) == addresses

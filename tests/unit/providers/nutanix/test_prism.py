@@ -148,7 +148,7 @@ CERTIFICATES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", CERTIFICATES)
-def test_nothing_is_sent_before_the_certificate_is_verified(name: str) -> None:
+def test_certificate_is_verified_before_any_request(name: str) -> None:
     server, certificate, sentence = CERTIFICATES[name]
     asked: list[list[str]] = []
     error = refusal(lambda center: asked.append(center.asked), server=server, **certificate)
@@ -157,7 +157,7 @@ def test_nothing_is_sent_before_the_certificate_is_verified(name: str) -> None:
     assert asked == [[]]
 
 
-def test_without_verification_any_certificate_is_accepted() -> None:
+def test_unverified_server_may_have_any_certificate() -> None:
     async def main() -> Answers:
         async with prism_central(name="other.example.com", expired=True) as center:
             where = msgspec.structs.replace(center.server, insecure=True, authorities="")

@@ -45,7 +45,7 @@ def test_a_cluster_on_nutanix_becomes_these_objects(name: str) -> None:
     compare_with_golden(name, text_of(redacted(objects(made(manifest() if name == "nutanix" else everything())))))
 
 
-def test_only_secrets_that_need_credentials_contain_them() -> None:
+def test_secrets_without_need_contain_no_credentials() -> None:
     trees = objects(made(everything()))
     accounts = (CREDENTIALS["credentials"], CREDENTIALS["credentialsCP"])
     places = (["capx-quarry"], ["quarry-nutanix-ccm-secret", "nutanix-creds"])
@@ -57,7 +57,7 @@ def test_only_secrets_that_need_credentials_contain_them() -> None:
         assert not [tree for tree in trees if secret in json.dumps(tree)]
 
 
-def test_the_written_credentials_are_readable_and_show_no_password() -> None:
+def test_written_credentials_are_readable_and_hidden() -> None:
     content = write_account("maker", MAKER)
     assert json.loads(content) == json.loads(account("maker", MAKER))
     login = read_account(content.encode())
@@ -68,7 +68,7 @@ def test_the_written_credentials_are_readable_and_show_no_password() -> None:
 
 @pytest.mark.demand(L67="Nutanix")
 @pytest.mark.parametrize("cp", ["", "{}", "same"])
-def test_workload_clusters_get_the_administrators_account_only_by_consent(cp: str) -> None:
+def test_workload_clusters_get_accounts_by_consent(cp: str) -> None:
     data = CREDENTIALS | {"credentialsCP": account("maker", "x") if cp == "same" else cp}
     waits = missing_objects(seen(manifest(), credentials(data)).missing)
     assert waits is not None
@@ -113,7 +113,7 @@ def test_an_unverified_server_needs_its_own_permission() -> None:
     ("endpoint", "server"),
     [("10.0.0.9", "10.0.0.9:9441"), ("fd00::9", "[fd00::9]:9441"), ("[fd00::9]", "[fd00::9]:9441")],
 )
-def test_another_server_or_port_needs_its_own_permission(endpoint: str, server: str) -> None:
+def test_other_server_or_port_needs_its_own_permission(endpoint: str, server: str) -> None:
     trees = manifest()
     of(trees, "NutanixDatacenterConfig").update({"endpoint": endpoint, "port": 9441})
     waits = missing_objects(seen(trees).missing)
@@ -122,7 +122,7 @@ def test_another_server_or_port_needs_its_own_permission(endpoint: str, server: 
 
 
 @pytest.mark.demand(L30="for Nutanix")
-def test_another_secret_is_used_if_the_datacenter_names_it_and_it_permits_that() -> None:
+def test_named_secret_is_used_if_it_permits_that() -> None:
     trees, other = manifest(), credentials()
     of(trees, "NutanixDatacenterConfig")["credentialRef"]["name"] = "of-team-a"
     waits = missing_objects(seen(trees).missing)
@@ -143,7 +143,7 @@ def test_a_release_before_nutanix_is_refused() -> None:
     assert any("nutanix.cloudProvider" in violation for violation in refused(trees))
 
 
-def test_machines_of_a_failure_domain_keep_gpus_and_categories() -> None:
+def test_machines_of_a_domain_keep_gpus_and_categories() -> None:
     east, west = made(everything()).groups
     for group, cluster in ((east, "cluster-east"), (west, "cluster-west")):
         spec = msgspec.to_builtins(group.machine_template)["spec"]["template"]["spec"]
@@ -244,7 +244,7 @@ def test_conflicts_between_linked_objects_stop_cluster(name: str) -> None:
 
 
 @pytest.mark.parametrize("image", [named("k8s-v1.35.4"), named("ubuntu135"), {"type": "uuid", "uuid": UUID}])
-def test_an_image_may_have_any_name_with_the_version_in_it_or_a_uuid(image: Tree) -> None:
+def test_image_has_the_version_in_its_name_or_a_uuid(image: Tree) -> None:
     trees = manifest()
     of(trees, MACHINES)["image"] = image
     assert problem(seen(trees)) is None

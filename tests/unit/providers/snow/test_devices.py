@@ -152,7 +152,7 @@ CERTIFICATES: dict[str, tuple[str | None, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", CERTIFICATES)
-def test_nothing_is_sent_before_the_certificate_is_verified(name: str) -> None:
+def test_certificate_is_verified_before_any_request(name: str) -> None:
     authorities, certificate, sentence = CERTIFICATES[name]
     if authorities == "other":
         authorities = references.authorities({"ca-bundle": _another_certificate()})

@@ -39,7 +39,7 @@ def variables(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.demand(L29="with a cluster")
-def test_the_secret_permits_the_devices_and_namespaces_of_the_manifest(
+def test_secret_permits_devices_of_the_manifest(
     variables: dict[str, str],
 ) -> None:
     async def main() -> None:
@@ -74,7 +74,7 @@ def test_secret_has_name_that_datacenter_references() -> None:
     assert sorted(secret["data"]) == ["ca-bundle", "credentials"]
 
 
-def test_devices_of_datacenters_with_another_secret_are_not_permitted() -> None:
+def test_devices_with_another_secret_are_not_permitted() -> None:
     other = manifest("team-b")
     of(other, DATACENTER)["identityRef"]["name"] = "of-team-b"
     of(other, MACHINES)["devices"] = [OTHER_DEVICE]
@@ -84,7 +84,7 @@ def test_devices_of_datacenters_with_another_secret_are_not_permitted() -> None:
 
 
 @pytest.mark.parametrize("name", CONTENT)
-def test_without_profiles_or_certificates_nothing_is_written(name: str) -> None:
+def test_nothing_is_written_without_profiles(name: str) -> None:
     assert list(secrets({variable: value for variable, value in CONTENT.items() if variable != name}, manifest())) == []
 
 

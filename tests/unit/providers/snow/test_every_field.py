@@ -142,7 +142,7 @@ def has_effect(trees: list[Tree], before: list[Tree]) -> bool:
 
 
 @pytest.mark.soak
-def test_each_setting_of_bottlerocket_has_an_effect_or_is_refused() -> None:
+def test_bottlerocket_setting_has_effect_or_is_refused() -> None:
     before = objects(made(everything_with_bottlerocket()))
     fields = (
         (MACHINE, bottlerocket_fields.path_of(field), values) for field, values in bottlerocket_fields.FIELDS.items()
@@ -172,7 +172,7 @@ SETTINGS: list[Tree] = [
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
-def test_settings_of_bottlerocket_are_refused_for_others(settings: Tree) -> None:
+def test_bottlerocket_settings_are_refused_for_others(settings: Tree) -> None:
     refusal = refusal_of(KINDS, MACHINE, example_with(MACHINE, "hostOSConfiguration", settings))
     assert "found ubuntu; allowed: bottlerocket" in refusal
 

@@ -83,7 +83,7 @@ def test_each_device_needs_a_permission_of_its_own() -> None:
 
 
 @pytest.mark.demand(L30="for Snow")
-def test_another_secret_is_used_if_the_datacenter_names_it_and_it_permits_that() -> None:
+def test_named_secret_is_used_if_it_permits_that() -> None:
     trees, other = manifest(), credentials()
     of(trees, DATACENTER)["identityRef"]["name"] = "of-team-a"
     waits = missing_objects(seen(trees).missing)
@@ -255,9 +255,7 @@ def linked(trees: list[Tree], **of_pool: str) -> list[Object]:
         ({"ipStart": "fd00::20", "ipEnd": "fd00::60", "subnet": "fd00::/64"}, DEVICE, ""),
     ],
 )
-def test_pools_of_two_clusters_in_one_network_exclude_each_other(
-    of_pool: dict[str, str], device: str, common: str
-) -> None:
+def test_pools_in_one_network_exclude_each_other(of_pool: dict[str, str], device: str, common: str) -> None:
     """A device of the same address, or one in the same network, tells that it is one network."""
     theirs = manifest("team-b")
     for name in (GLACIER, "glacier-cp"):

@@ -222,7 +222,7 @@ def test_each_value_has_an_effect_or_is_refused() -> None:
 
 
 @pytest.mark.parametrize("path", REFUSED_FOR_UBUNTU)
-def test_settings_of_bottlerocket_are_refused_for_others(path: str) -> None:
+def test_bottlerocket_settings_are_refused_for_others(path: str) -> None:
     refusal = refusal_of(KINDS, MACHINE, example_with(MACHINE, path, REFUSED_FOR_UBUNTU[path]))
     assert "found ubuntu" in refusal
     assert "allowed: bottlerocket" not in refusal, "another rule refuses it on bare metal"

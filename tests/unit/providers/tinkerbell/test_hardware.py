@@ -195,7 +195,7 @@ def short(states: list[HardwareState], *clusters: BareMetalCluster) -> set[str]:
 FREE = [state("one"), state("two"), state("three")]
 
 
-def test_free_hardware_goes_to_the_oldest_cluster_whose_demand_it_meets() -> None:
+def test_free_hardware_goes_to_the_oldest_fit_cluster() -> None:
     assert short(FREE, bare_metal_cluster("a", 2), bare_metal_cluster("b", 2)) == {"b"}
     assert short(FREE, bare_metal_cluster("a", 2, age="z"), bare_metal_cluster("b", 2)) == {"a"}
     assert short(FREE, bare_metal_cluster("a", 9), bare_metal_cluster("b", 2)) == {"a"}
@@ -209,7 +209,7 @@ def test_running_cluster_gets_hardware_before_new_ones() -> None:
     assert short(FREE, bare_metal_cluster("a", 2), bare_metal_cluster("b", 9, "b-1", is_new=False)) == {"a"}
 
 
-def test_hardware_is_allocated_once_and_unmet_demands_get_none() -> None:
+def test_hardware_is_allocated_once() -> None:
     needs = {"w": Demand(SELECTION, 1, is_new=True), "x": Demand(ALSO, 1, is_new=True)}
     older = bare_metal_cluster("a", 0)._replace(demands=needs)
     assert short([state("one")], older, bare_metal_cluster("b", 1)) == {"a"}
@@ -224,7 +224,7 @@ def test_hardware_of_other_namespaces_is_not_allocated() -> None:
     assert NAMESPACES in result.problems[0]
 
 
-def test_hardware_reserved_by_others_is_reported_as_a_number() -> None:
+def test_hardware_reserved_by_others_is_a_number() -> None:
     result = results(FREE, bare_metal_cluster("a", 2), bare_metal_cluster("b", 2, spare=1))["b"].clusters[0]
     assert result.message == (
         "spec.hardwareSelector type=worker: 3 Hardware is needed, 1 of it while machines are replaced; found 0 used by "
@@ -233,7 +233,7 @@ def test_hardware_reserved_by_others_is_reported_as_a_number() -> None:
     )
 
 
-def test_problems_are_reported_to_clusters_that_may_get_the_hardware() -> None:
+def test_problems_are_told_to_possible_users() -> None:
     states = [
         state("free", "", None, "no disk"),
         state("own", "a-1", None, "no mac"),
@@ -268,9 +268,7 @@ needs = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 
 
 
 @given(st.integers(0, 8), needs)
-def test_no_hardware_is_allocated_twice_and_no_cluster_waits_for_free_hardware(
-    free: int, asked: list[tuple[int, int, int]]
-) -> None:
+def test_allocation_is_unique_and_leaves_none_waiting(free: int, asked: list[tuple[int, int, int]]) -> None:
     """Who is served gets all that he needs; who is not could not be, with what those before him left."""
     rack = [state(f"free-{n}") for n in range(free)]
     clusters = []
@@ -313,7 +311,7 @@ ENOUGH = {"name": "forge", "generation": 0}
         ({}, "LinkedObjectsNotChecked"),
     ],
 )
-def test_a_cluster_waits_until_its_machine_configs_were_judged_for_it(status: Tree, reason: str) -> None:
+def test_cluster_waits_until_its_configs_are_judged(status: Tree, reason: str) -> None:
     wait = next(iter(problems(cluster(), [child(**status)], True)), None)
     assert (wait.reason if wait is not None else "") == reason
 

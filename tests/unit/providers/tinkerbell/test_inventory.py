@@ -42,7 +42,7 @@ def wrong(data: bytes) -> list[str]:
     return [str(problem) for problem in raised.value.problems]
 
 
-def test_a_machine_becomes_hardware_with_its_bmc_and_password() -> None:
+def test_machine_becomes_hardware_with_its_bmc() -> None:
     (secret, bmc, hardware), unread = manifest(file({}), "hardware.csv")
     assert unread == ()
     assert hardware["metadata"] == {

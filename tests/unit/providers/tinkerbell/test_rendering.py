@@ -15,7 +15,7 @@ def test_a_cluster_on_bare_metal_becomes_these_objects(name: str) -> None:
     compare_with_golden(name, text_of(readable(objects(made(manifest() if name == "tinkerbell" else everything())))))
 
 
-def test_machines_with_red_hat_are_made_by_this_workflow() -> None:
+def test_red_hat_machines_have_this_workflow() -> None:
     trees = manifest()
     for name in ("forge", "forge-cp"):
         of(trees, MACHINES, name)["osFamily"] = "redhat"
@@ -23,7 +23,7 @@ def test_machines_with_red_hat_are_made_by_this_workflow() -> None:
     compare_with_golden("tinkerbell-redhat", text_of(readable([template])))
 
 
-def test_without_workers_pods_run_on_the_control_plane_and_services_get_addresses() -> None:
+def test_single_group_runs_pods_on_the_control_plane() -> None:
     trees = manifest(workerNodeGroupConfigurations=[])
     config = made(trees).control_plane.spec.kubeadm_config_spec
     assert config.init_configuration is not None
@@ -36,7 +36,7 @@ def test_without_workers_pods_run_on_the_control_plane_and_services_get_addresse
     assert "svc_election" not in made(trees).control_plane.spec.kubeadm_config_spec.files[0].content
 
 
-def test_the_address_of_the_api_server_may_be_kept_by_something_else() -> None:
+def test_api_server_address_may_be_held_elsewhere() -> None:
     trees = manifest()
     trees[0]["spec"]["controlPlaneConfiguration"]["skipLoadBalancerDeployment"] = True
     config = made(trees).control_plane.spec.kubeadm_config_spec

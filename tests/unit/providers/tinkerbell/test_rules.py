@@ -134,7 +134,7 @@ TOGETHER: dict[str, tuple[dict[tuple[str, str], dict[str, Any]], str]] = {
 
 
 @pytest.mark.parametrize("name", TOGETHER)
-def test_errors_in_linked_objects_are_reported_by_the_controller(name: str) -> None:
+def test_errors_in_linked_objects_are_reported(name: str) -> None:
     changes, sentence = TOGETHER[name]
     trees = manifest()
     for (kind, of_name), fields in changes.items():
@@ -153,7 +153,7 @@ def test_a_version_is_found_however_it_is_written(url: str) -> None:
     assert problem(seen(trees)) is None
 
 
-def test_groups_of_another_version_have_an_image_of_their_own() -> None:
+def test_groups_of_another_version_have_their_image() -> None:
     """The image of the datacenter is one version's."""
     trees = manifest(kubernetesVersion="1.36")
     trees[0]["spec"][GROUP][0]["kubernetesVersion"] = "1.35"
@@ -165,7 +165,7 @@ def test_groups_of_another_version_have_an_image_of_their_own() -> None:
 
 @pytest.mark.demand(U72="on bare metal")
 @pytest.mark.parametrize("family", ["redhat", "bottlerocket"])
-def test_machines_with_other_systems_than_ubuntu_are_not_upgraded_in_place(family: str) -> None:
+def test_other_systems_than_ubuntu_are_not_in_place(family: str) -> None:
     trees = changed({PLANE: IN_PLACE, GROUP: IN_PLACE})
     assert problem(seen(trees)) is None
     for name in (FORGE, CP):
@@ -225,7 +225,7 @@ def test_a_workflow_runs_on_no_other_machine(worker: str) -> None:
         "{{ end }}{{ if .A }}",
     ],
 )
-def test_templates_in_workflows_that_could_add_lines_are_refused(text: str) -> None:
+def test_templates_that_could_add_lines_are_refused(text: str) -> None:
     """They would be read as YAML, and could be tasks for other machines."""
     trees = everything()
     of(trees, "TinkerbellTemplateConfig")["template"]["tasks"][0]["actions"][1]["environment"]["TEXT"] = text
@@ -260,7 +260,7 @@ def test_other_templates_in_workflows_are_accepted(text: str) -> None:
     assert problem(seen(trees)) is None
 
 
-def test_a_refused_template_is_named_with_what_is_allowed() -> None:
+def test_refused_template_names_what_is_allowed() -> None:
     trees = everything()
     of(trees, "TinkerbellTemplateConfig")["template"]["name"] = "a{{ println }}"
     stopped = problem(seen(trees))
@@ -281,7 +281,7 @@ def test_default_workflows_use_only_allowed_templates() -> None:
         assert problem(seen(trees)) is None
 
 
-def test_a_workflow_that_several_machine_configs_name_is_linked_once() -> None:
+def test_workflow_of_several_configs_is_linked_once() -> None:
     trees = everything()
     of(trees, MACHINES, CP)["templateRef"] = of(trees, MACHINES)["templateRef"]
     linked = [(child.kind, child.name) for _, child in seen(trees).children]
@@ -307,7 +307,7 @@ MORE: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", MORE)
-def test_machine_counts_and_the_kubernetes_version_change_separately(name: str) -> None:
+def test_counts_and_kubernetes_version_change_apart(name: str) -> None:
     changes, field = MORE[name]
     old = stored(manifest())[0]
     trees = changed(changes)

@@ -58,7 +58,7 @@ def test_values_are_written_into_templates_unchanged() -> None:
     assert "\\" not in text
 
 
-def test_red_hat_has_its_root_on_the_first_partition_and_a_file_of_network_manager() -> None:
+def test_red_hat_has_its_root_on_the_first_partition() -> None:
     stream, network, *_, reboot = actions(workflow.text(usual("redhat")))
     assert (stream["environment"]["IMG_URL"], reboot["pid"]) == (IMAGE, "host")
     assert network["environment"]["DEST_DISK"] == "{{ formatPartition ( index .Hardware.Disks 0 ) 1 }}"

@@ -139,7 +139,7 @@ RENDERED = objects(made(everything()))
 
 
 @pytest.mark.soak
-def test_each_setting_of_bottlerocket_has_an_effect_or_is_refused() -> None:
+def test_bottlerocket_setting_has_effect_or_is_refused() -> None:
     """Certificates that are none are refused by the controller, which reads them."""
 
     before = objects(made(everything_with_bottlerocket()))
@@ -165,7 +165,7 @@ def test_each_value_has_an_effect_or_is_refused() -> None:
 
 
 @pytest.mark.parametrize("path", REFUSED_FOR_UBUNTU)
-def test_settings_of_bottlerocket_are_refused_for_others(path: str) -> None:
+def test_bottlerocket_settings_are_refused_for_others(path: str) -> None:
     refusal = refusal_of(KINDS, MACHINE, example_with(MACHINE, path, REFUSED_FOR_UBUNTU[path]))
     assert "found ubuntu; allowed: bottlerocket" in refusal
 

@@ -59,7 +59,7 @@ TEMPLATE = Template(True, (20 * GIB,), True, frozenset({"os:ubuntu", "eksdReleas
         (22, None, msgspec.structs.replace(TEMPLATE, disks=(2 * GIB, 20 * GIB)), ""),
     ],
 )
-def test_machines_are_cloned_in_full_if_linked_disks_would_be_too_small(
+def test_machines_are_cloned_if_links_are_too_small(
     asked: int | None, mode: str | None, template: Template, resolved: str
 ) -> None:
     spec = msgspec.structs.replace(MACHINES, disk_gi_b=asked, clone_mode=mode)
@@ -147,7 +147,7 @@ def test_objects_of_failure_domains_are_checked_too() -> None:
 POOLS = ("/DC0/host/a/Resources", "/DC0/host/b/Resources")
 
 
-def test_several_matches_are_reported_unless_one_is_in_use() -> None:
+def test_several_matches_are_told_unless_one_is_used() -> None:
     named = findings.of_machines(MACHINES, "DC0")
     several = answers(named, resource_pool=POOLS)
     assert list(findings.evaluate(named, several)) == [

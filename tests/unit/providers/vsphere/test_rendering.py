@@ -51,7 +51,7 @@ def test_a_cluster_on_vsphere_becomes_these_objects(name: str) -> None:
     compare_with_golden(name, text_of(redacted(objects(made(STORIES[name]())))))
 
 
-def test_only_secrets_that_need_credentials_contain_them() -> None:
+def test_secrets_without_need_contain_no_credentials() -> None:
     name = "cloud-provider-vsphere-credentials"
     for secret, names in ((MAKER, ["vineyard-vsphere-credentials"]), (READER, [f"vineyard-{name}", name])):
         encoded = base64.b64encode(secret.encode()).decode()
@@ -64,7 +64,7 @@ def test_only_secrets_that_need_credentials_contain_them() -> None:
 
 @pytest.mark.demand("L67")
 @pytest.mark.parametrize("missing", ["usernameCP", "passwordCP", "same"])
-def test_workload_clusters_get_the_administrators_account_only_by_consent(missing: str) -> None:
+def test_workload_clusters_get_accounts_by_consent(missing: str) -> None:
     data = {name: value for name, value in CREDENTIALS.items() if name != missing}
     if missing == "same":
         data |= {"usernameCP": data["username"], "passwordCP": data["password"]}
@@ -105,7 +105,7 @@ def of_template(template: KubeObject) -> Tree:
 
 
 @pytest.mark.demand("L57")
-def test_patterns_and_default_templates_wait_for_values_of_the_vcenter() -> None:
+def test_patterns_wait_for_values_of_the_vcenter() -> None:
     trees = manifest()
     config = of(trees, "VSphereMachineConfig")
     config["folder"] = "*/Machines"
@@ -137,7 +137,7 @@ def test_a_release_before_vsphere_is_refused() -> None:
     assert any("vSphere.manager" in violation for violation in refused(trees))
 
 
-def test_without_the_build_of_eks_anywhere_external_etcd_is_refused() -> None:
+def test_external_etcd_needs_the_eks_anywhere_build() -> None:
     without = observer(*stored(everything()), credentials()).scope(KEY)
     assert without is not None
     wait = problem(without)

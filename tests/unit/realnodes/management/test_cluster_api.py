@@ -43,7 +43,7 @@ def installed(document: Tree, manager: Manager = CORE) -> Tree:
     return tree
 
 
-def test_definitions_say_which_contracts_they_keep_and_are_converted_by_their_manager() -> None:
+def test_definitions_have_contracts_and_conversion() -> None:
     tree = installed(DEFINITION)
     assert tree["metadata"]["labels"] == {
         "kept": "yes",
@@ -55,7 +55,7 @@ def test_definitions_say_which_contracts_they_keep_and_are_converted_by_their_ma
     assert conversion["webhook"]["clientConfig"] == {"url": f"{URL}/convert", "caBundle": BUNDLE}
 
 
-def test_webhooks_are_called_by_url_and_fail_as_their_authors_chose() -> None:
+def test_webhooks_are_called_by_url() -> None:
     tree = installed(WEBHOOKS)
     (webhook,) = tree["webhooks"]
     assert webhook["clientConfig"] == {"url": f"{URL}/validate-machine", "caBundle": BUNDLE}
@@ -69,7 +69,7 @@ def test_managers_do_not_share_names() -> None:
 
 
 @pytest.mark.parametrize("config", [CORE.config, CORE.later_config])
-def test_parts_for_another_way_of_installing_are_left_out(config: str, tmp_path: Path) -> None:
+def test_parts_for_another_installation_are_left_out(config: str, tmp_path: Path) -> None:
     service: Tree = {"kind": "Service", "metadata": {"name": "webhook-service"}}
     for place, trees in (
         ("crd/bases/machines.yaml", [DEFINITION]),
@@ -93,7 +93,7 @@ def test_a_manager_is_told_the_gates_that_it_has() -> None:
     }
 
 
-def test_a_manager_of_a_provider_has_its_manifests_elsewhere(tmp_path: Path) -> None:
+def test_manager_of_a_provider_has_its_own_manifests(tmp_path: Path) -> None:
     manager = Manager("vines", "config", crds="default/crd/bases", webhooks="vines/webhook")
     files = {
         "default/crd/bases/vines.yaml": DEFINITION,

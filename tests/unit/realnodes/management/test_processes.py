@@ -72,7 +72,7 @@ async def gone(number: int) -> None:
         os.close(descriptor)
 
 
-async def test_programs_are_ready_when_the_start_is_over_and_gone_when_the_block_is(tmp_path: Path) -> None:
+async def test_programs_are_ready_after_the_start(tmp_path: Path) -> None:
     async with supervised(tmp_path, SystemClock()) as supervisor:
         await supervisor.start(waits("first", tmp_path), waits("second", tmp_path))
         reports = supervisor.reports
@@ -97,7 +97,7 @@ async def test_a_program_that_is_killed_is_started_again(tmp_path: Path) -> None
         assert after.last_exit == -signal.SIGKILL
 
 
-async def test_a_program_that_dies_again_and_again_waits_longer_and_says_so(tmp_path: Path) -> None:
+async def test_program_that_dies_repeatedly_waits_longer(tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     script = f"[ -e {broken} ] && exit 3; touch {broken}; exec sleep 1000"
 
@@ -118,7 +118,7 @@ def test_pauses_double_up_to_a_limit() -> None:
     assert [backoff.delay(failures) for failures in (1, 2, 3, 7, 1000)] == [0.5, 1.0, 2.0, 30.0, 30.0]
 
 
-async def test_a_program_that_does_not_start_shows_its_last_output_and_stops_the_others(tmp_path: Path) -> None:
+async def test_unstarted_program_shows_its_last_output(tmp_path: Path) -> None:
     async def never() -> bool:
         return False
 

@@ -22,13 +22,13 @@ RANGE = AddressRange.parse("10.77.0.0/28")
         ("", "private IPv4"),
     ],
 )
-def test_a_range_that_can_not_be_used_is_named_with_what_can(text: str, why: str) -> None:
+def test_unusable_range_is_named_with_a_usable(text: str, why: str) -> None:
     with pytest.raises(BadRange, match=f"(?s)node addresses '{text}'.*{why}"):
         AddressRange.parse(text)
 
 
 @given(st.integers(min_value=0, max_value=13))
-def test_each_node_gets_another_address_until_none_is_left(count: int) -> None:
+def test_nodes_get_different_addresses_until_the_end(count: int) -> None:
     taken: list[IPv4Address] = []
     for _ in range(count):
         taken.append(RANGE.free(taken))
@@ -39,7 +39,7 @@ def test_each_node_gets_another_address_until_none_is_left(count: int) -> None:
             RANGE.free(taken)
 
 
-def test_an_address_that_was_given_back_is_given_away_again() -> None:
+def test_returned_address_is_given_away_again() -> None:
     first = RANGE.free([])
     second = RANGE.free([first])
     assert RANGE.free([second]) == first

@@ -105,9 +105,7 @@ async def test_all_that_are_ready_are_used_in_turn(listener: Listener, servers: 
     assert sorted(answers) == sorted(2 * [server.host for server in servers])
 
 
-async def test_one_that_says_it_is_not_ready_is_left_out_after_it_said_so_again(
-    listener: Listener, servers: list[ApiServer]
-) -> None:
+async def test_unready_backend_is_left_out_when_confirmed(listener: Listener, servers: list[ApiServer]) -> None:
     await check(listener)
     servers[0].status = "500 Internal Server Error"
     await check(listener)
@@ -126,7 +124,7 @@ async def test_nobody_notices_one_that_is_gone(listener: Listener, servers: list
     assert {await ask(listener) for _ in range(6)} == {servers[0].host, servers[2].host}
 
 
-async def test_connections_to_a_backend_that_went_down_are_closed(listener: Listener, servers: list[ApiServer]) -> None:
+async def test_connections_to_a_down_backend_are_closed(listener: Listener, servers: list[ApiServer]) -> None:
     await check(listener)
     reader, writer = await asyncio.open_connection(listener.address, listener.port, ssl=no_verification())
     writer.write(b"stay\n")
@@ -140,14 +138,12 @@ async def test_connections_to_a_backend_that_went_down_are_closed(listener: List
     writer.transport.abort()
 
 
-async def test_the_only_one_is_used_before_it_was_ever_found_ready(
-    listener: Listener, servers: list[ApiServer]
-) -> None:
+async def test_only_backend_is_used_before_it_is_ready(listener: Listener, servers: list[ApiServer]) -> None:
     listener.use([servers[2].host])
     assert await ask(listener) == servers[2].host
 
 
-async def test_where_nobody_listens_a_client_is_turned_away_at_once(listener: Listener) -> None:
+async def test_client_without_a_backend_is_refused_at_once(listener: Listener) -> None:
     listener.use([])
     with pytest.raises(ConnectionError):
         await ask(listener)

@@ -52,7 +52,7 @@ async def test_one_that_died_is_started_again(tmp_path: Path) -> None:
     assert BalancerProcess(state).process is None
 
 
-async def test_a_process_that_got_its_number_later_is_left_alone(tmp_path: Path) -> None:
+async def test_process_that_reused_a_number_is_left_alone(tmp_path: Path) -> None:
     state = env(tmp_path)
     (state.root / "balancer.pid").write_text("1")
     await BalancerProcess(state).end()

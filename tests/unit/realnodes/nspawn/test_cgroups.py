@@ -54,12 +54,12 @@ def cpuset(root: Path) -> Path:
         (V2, ["/sys/fs/cgroup"]),
     ],
 )
-def test_every_hierarchy_of_either_version_is_known_by_its_mount(tmp_path: Path, mounts: str, found: list[str]) -> None:
+def test_hierarchies_are_known_by_their_mounts(tmp_path: Path, mounts: str, found: list[str]) -> None:
     (tmp_path / "mounts").write_text(mounts)
     assert cgroups.hierarchies(tmp_path / "mounts") == [Path(folder) for folder in found]
 
 
-def test_on_v2_the_groups_of_a_node_may_have_what_kubelet_needs(tmp_path: Path, use: Use) -> None:
+def test_groups_of_node_have_what_kubelet_needs_on_v2(tmp_path: Path, use: Use) -> None:
     use(v2(tmp_path))
     assert cgroups.make("esp-1") == [tmp_path / "espalier" / "esp-1"]
     for folder in (tmp_path, tmp_path / "espalier"):
@@ -76,9 +76,7 @@ def test_on_v2_only_what_is_missing_is_switched_on(tmp_path: Path, use: Use) -> 
     assert (tmp_path / "cgroup.subtree_control").read_text() == "cpu cpuset io memory pids\n"
 
 
-def test_a_group_that_can_not_be_shared_out_is_named_with_what_to_do(
-    tmp_path: Path, use: Use, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_undividable_group_is_named_with_advice(tmp_path: Path, use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
     use(v2(tmp_path))
 
     def busy(_file: Path, _content: str) -> None:
@@ -98,7 +96,7 @@ def test_on_v1_node_gets_cpus_and_memory_of_machine(tmp_path: Path, use: Use) ->
     assert (tmp_path / "espalier/esp-1/cpuset.mems").read_text() == "0\n"
 
 
-def test_a_node_is_all_processes_of_its_groups_wherever_they_are(tmp_path: Path, use: Use) -> None:
+def test_node_is_all_processes_of_its_groups(tmp_path: Path, use: Use) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     for folder, processes in ((one / "espalier/esp-1", "7\n"), (one / "espalier/esp-1/kubelet/pod", "12\n9\n")):
         folder.mkdir(parents=True)

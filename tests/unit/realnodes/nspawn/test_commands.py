@@ -36,7 +36,7 @@ async def test_a_process_that_can_not_be_detached_says_why(tmp_path: Path) -> No
         await start_detached(["sleep", "1"], pid=tmp_path / "pid", log=tmp_path / "log", groups=[Path("/nowhere")])
 
 
-async def test_a_failed_command_is_reported_with_its_last_output() -> None:
+async def test_failed_command_is_reported_with_its_output() -> None:
     with pytest.raises(CommandFailed, match=r"^sh -c echo dry >&2; exit 3: exit code 3: dry$"):
         await run("sh", "-c", "echo dry >&2; exit 3")
 

@@ -19,7 +19,7 @@ def asked() -> list[images.RequestedImage]:
     return images.asked_for(Releases.load())
 
 
-def test_images_of_the_base_get_the_names_that_clusters_of_its_version_ask_for(
+def test_images_of_the_base_get_their_requested_names(
     asked: list[images.RequestedImage],
 ) -> None:
     names = images.further_names("1.35.4", BASE, asked)
@@ -30,14 +30,14 @@ def test_images_of_the_base_get_the_names_that_clusters_of_its_version_ask_for(
     assert any("kindnetd" in name for name in names["registry.k8s.io/pause:3.10.1"])
 
 
-def test_every_image_that_a_cluster_of_that_version_asks_for_has_a_digest(asked: list[images.RequestedImage]) -> None:
+def test_requested_images_have_digests(asked: list[images.RequestedImage]) -> None:
     known = images.by_name("1.35.4", BASE, asked)
     releases = Releases.load()
     distro = releases.distro(releases.newest().resolve("1.35"))
     assert [str(image) for image in distro.images if str(image) not in known] == []
 
 
-def test_missing_images_of_a_base_are_known_before_a_node_is_made_of_it(asked: list[images.RequestedImage]) -> None:
+def test_missing_images_of_a_base_are_known_before(asked: list[images.RequestedImage]) -> None:
     assert images.lacking("1.35.4", BASE, asked) == []
     without = [name for name in BASE if "etcd" not in name and "pause" not in name]
     assert images.lacking("1.35.4", without, asked) == ["etcd", "pause"]

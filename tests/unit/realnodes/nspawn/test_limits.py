@@ -10,7 +10,7 @@ def test_as_many_nodes_as_the_host_carries_are_made() -> None:
     assert shortage([node(control_plane=True), node(control_plane=False), node(control_plane=False)], 128) == ""
 
 
-def test_one_more_waits_and_says_which_setting_of_the_host_to_raise() -> None:
+def test_one_more_waits_and_names_the_host_setting() -> None:
     nodes = [*3 * [node(control_plane=True)], node(control_plane=False)]
     assert shortage(nodes, 128) == (
         "4 nodes need about 134 inotify instances, this machine allows 128: "

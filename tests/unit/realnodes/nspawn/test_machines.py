@@ -65,14 +65,14 @@ async def waits(env: Provider, reason: str) -> str:
     return message
 
 
-async def test_a_version_without_a_base_waits_and_says_what_to_build(tmp_path: Path) -> None:
+async def test_version_without_a_base_says_what_to_build(tmp_path: Path) -> None:
     async with provider(tmp_path / "nodes", MemoryStore(), NoBases()) as env:
         await env.make_machine("garden-a", DATA, version="v1.33.1-eks-1-33-1")
         expected = "there is no base for nodes of Kubernetes 1.33.1: run `espalier assets build`"
         assert await waits(env, "BaseMissing") == expected
 
 
-async def test_a_version_that_is_none_waits_and_says_what_is_allowed(tmp_path: Path) -> None:
+async def test_invalid_version_says_what_is_allowed(tmp_path: Path) -> None:
     async with provider(tmp_path / "nodes", MemoryStore(), AnyBase()) as env:
         await env.make_machine("garden-a", DATA, version="newest")
         assert await waits(env, "BaseMissing") == "Kubernetes version 'newest': allowed is a version like v1.35.4"
@@ -90,9 +90,7 @@ async def test_base_without_requested_image_is_named(
         )
 
 
-async def test_a_full_disk_is_said_before_anything_is_written_to_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_full_disk_is_told_before_any_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(10 * 1024**3, 9 * 1024**3, 1024**3))
     async with provider(tmp_path / "nodes", MemoryStore(), AnyBase()) as env:
@@ -100,16 +98,14 @@ async def test_a_full_disk_is_said_before_anything_is_written_to_it(
         assert await waits(env, "DiskFull") == f"{tmp_path / 'nodes'} has 1.0 GiB left; a node needs 2"
 
 
-async def test_a_limit_of_the_host_is_said_with_the_setting_that_raises_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_limit_of_the_host_is_told_with_its_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "allowed_watchers", lambda: 16)
     async with provider(tmp_path / "nodes", MemoryStore(), AnyBase()) as env:
         await env.make_machine("garden-a", DATA)
         assert "sysctl -w fs.inotify.max_user_instances=" in await waits(env, "HostLimit")
 
 
-async def test_a_node_whose_boot_ends_unnoticed_is_observed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_node_with_an_unnoticed_boot_is_observed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """systemctl may wait for ever for the end of a boot that is over; nothing else would look at the node again."""
 
     async def wait_for_ever(*command: str, seconds: float) -> str:

@@ -24,7 +24,7 @@ FILES = node_files(
 )
 
 
-def test_bootstrap_data_are_what_cloud_init_finds_and_nobody_else_reads() -> None:
+def test_bootstrap_data_are_private_for_cloud_init() -> None:
     seed = FILES["/var/lib/cloud/seed/nocloud/user-data"]
     assert (seed.content, seed.mode) == (b"## template: jinja\n#cloud-config\n", 0o600)
     meta_data = yaml.safe_load(FILES["/var/lib/cloud/seed/nocloud/meta-data"].content)
@@ -35,7 +35,7 @@ def test_bootstrap_data_are_what_cloud_init_finds_and_nobody_else_reads() -> Non
     }
 
 
-def test_kubelet_settings_for_the_container_come_beside_those_of_the_cluster() -> None:
+def test_kubelet_settings_of_the_container_are_added() -> None:
     kubelet = json.loads(FILES["/etc/kubernetes/kubelet.conf.d/10-node.conf"].content)
     assert kubelet["providerID"] == "docker:////garden-abcde"
     assert (kubelet["failCgroupV1"], kubelet["failSwapOn"], kubelet["cgroupDriver"]) == (False, False, "cgroupfs")
@@ -62,7 +62,7 @@ def kubeadm(tmp_path: Path, command: str, configuration: str) -> list[dict[str, 
     return list(yaml.safe_load_all(output))
 
 
-def test_kubeadm_gets_ignored_checks_and_patches_of_the_container(tmp_path: Path) -> None:
+def test_kubeadm_gets_checks_and_patches(tmp_path: Path) -> None:
     cluster, init, proxy = kubeadm(tmp_path, "init", INIT)
     assert cluster == {"kind": "ClusterConfiguration"}
     assert init == {"kind": "InitConfiguration", "patches": {"directory": PATCHES}, "nodeRegistration": {}}
@@ -77,7 +77,7 @@ def test_patches_of_the_manifest_stay(tmp_path: Path) -> None:
     assert kubeadm(tmp_path, "join", own)[0]["patches"] == {"directory": "/etc/own"}
 
 
-def test_static_pods_are_watched_as_soon_as_they_can_exist() -> None:
+def test_static_pods_are_watched_from_the_beginning() -> None:
     patch = json.loads(FILES[f"{PATCHES}/kube-apiserver0+strategic.json"].content)
     (container,) = patch["spec"]["containers"]
     assert container["name"] == "kube-apiserver"

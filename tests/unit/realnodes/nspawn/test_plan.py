@@ -24,7 +24,7 @@ def test_a_node_is_brought_up_one_step_after_the_other(observed: ObservedNode, s
     assert next_step(observed) is step
 
 
-def test_a_node_that_was_in_use_is_switched_on_again_after_its_machine_was_off() -> None:
+def test_used_node_is_switched_on_again() -> None:
     assert next_step(ObservedNode(is_written_down=True, is_provisioned=True)) is MachineStep.PREPARE
 
 
@@ -32,6 +32,6 @@ def test_used_node_need_not_bootstrap_after_power_on() -> None:
     assert next_step(replace(ON, is_provisioned=True, bootstrap=Bootstrap.FAILED)) is MachineStep.PROVISION
 
 
-def test_a_node_that_was_stopped_as_one_that_breaks_stays_off() -> None:
+def test_broken_node_stays_off() -> None:
     off = ObservedNode(is_written_down=True, is_prepared=True, is_provisioned=True, is_crashed=True)
     assert next_step(off) is MachineStep.STAY_OFF

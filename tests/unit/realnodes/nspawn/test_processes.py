@@ -25,7 +25,7 @@ async def test_a_process_is_known_until_it_ends() -> None:
     assert processes.identify(child.pid) is None
 
 
-async def test_another_process_of_the_same_number_is_not_taken_for_it() -> None:
+async def test_other_process_of_the_same_number_is_different() -> None:
     with subprocess.Popen(WAITING) as child:  # noqa: ASYNC220  no child of the loop
         process = processes.identify(child.pid)
         assert process is not None

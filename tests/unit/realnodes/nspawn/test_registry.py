@@ -64,7 +64,7 @@ async def served(
         yield session
 
 
-async def test_it_goes_on_without_whoever_began_it_and_learns_of_new_images(
+async def test_registry_outlives_its_starter(
     served: aiohttp.ClientSession, registry_process: RegistryProcess, tmp_path: Path, layer: str
 ) -> None:
     running = registry_process.process
@@ -104,9 +104,7 @@ async def test_image_is_pulled_by_name_that_cluster_uses(
         assert await answer.read() == b"what kube-proxy is made of"
 
 
-async def test_a_manifest_is_also_had_by_its_digest_and_asked_about_without_its_content(
-    served: aiohttp.ClientSession, served_images: ServedImages
-) -> None:
+async def test_manifest_is_served_by_its_digest(served: aiohttp.ClientSession, served_images: ServedImages) -> None:
     digest = served_images.digest(NAME)
     async with served.head(f"/v2/kubernetes/kube-proxy/manifests/{digest}") as answer:
         assert (answer.status, answer.headers["Docker-Content-Digest"]) == (200, digest)
@@ -124,9 +122,7 @@ async def test_a_manifest_is_also_had_by_its_digest_and_asked_about_without_its_
         0,
     ),
 )
-async def test_an_unknown_image_is_refused_with_an_error_of_the_registry_protocol(
-    served: aiohttp.ClientSession, path: str
-) -> None:
+async def test_unknown_image_is_refused_by_protocol(served: aiohttp.ClientSession, path: str) -> None:
     async with served.get(path) as answer:
         assert answer.status == 404
         problem = (await answer.json())["errors"][0]
@@ -139,7 +135,7 @@ async def test_nothing_can_be_pushed(served: aiohttp.ClientSession) -> None:
         assert answer.status == 501
 
 
-async def test_an_image_that_is_in_no_base_is_made_once_when_a_node_asks_for_it(
+async def test_image_outside_of_bases_is_built_once(
     registry_process: RegistryProcess, served_images: ServedImages, tmp_path: Path
 ) -> None:
     folder, asked = tmp_path / "made", tmp_path / "asked"

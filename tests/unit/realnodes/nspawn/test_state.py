@@ -37,7 +37,7 @@ def test_a_node_is_there_from_its_record_to_its_end(tmp_path: Path) -> None:
     assert list(state.root.iterdir()) == []
 
 
-def test_addresses_of_nodes_and_of_control_planes_are_taken(tmp_path: Path) -> None:
+def test_addresses_of_nodes_and_clusters_are_taken(tmp_path: Path) -> None:
     state = State(tmp_path / "nodes")
     state.write_node(NODE)
     endpoint = EndpointRecord("eksa-system/garden", "uid", "10.77.0.2", 6443)
@@ -53,7 +53,7 @@ def test_nothing_is_left_of_network_that_was_forgotten(tmp_path: Path) -> None:
     assert not state.root.exists()
 
 
-def test_a_record_of_another_version_is_named_and_not_thrown_away(tmp_path: Path) -> None:
+def test_record_of_another_version_is_kept(tmp_path: Path) -> None:
     state = State(tmp_path / "nodes")
     file = state.folder(NODE.id).record
     file.parent.mkdir(parents=True)
@@ -63,6 +63,6 @@ def test_a_record_of_another_version_is_named_and_not_thrown_away(tmp_path: Path
     assert file.exists()
 
 
-def test_the_name_of_a_node_leaves_room_for_that_of_its_interface() -> None:
+def test_name_of_a_node_leaves_room_for_its_interface() -> None:
     assert node_id(UID) == "esp-0f3a9c1d"
     assert len(f"vb-{node_id(UID)}") <= 15

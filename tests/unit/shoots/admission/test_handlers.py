@@ -111,7 +111,7 @@ async def test_a_refusal_names_the_field_and_the_reason() -> None:
             await move(client, "going")
 
 
-async def test_a_seed_is_deleted_only_when_no_shoot_is_on_it_or_is_to_come() -> None:
+async def test_seed_is_deleted_without_shoots_only() -> None:
     """Without its Seed nobody knows where the backups of a shoot are."""
     async with garden() as client:
         with pytest.raises(ApiError, match=r"Seed a can't be deleted: .* garden-core/x; move .*seeds evacuate a"):
@@ -128,7 +128,7 @@ async def test_a_seed_is_deleted_only_when_no_shoot_is_on_it_or_is_to_come() -> 
         assert (await client.get(Seed.resource, "a")).metadata.deletion_timestamp
 
 
-def test_a_field_that_does_nothing_is_kept_with_a_warning_when_it_is_set() -> None:
+def test_field_without_effect_is_kept_with_a_warning() -> None:
     def warned(old: Tree | None, new: Tree) -> tuple[str, ...]:
         made = [
             Object(encode_json({"kind": "Shoot", "metadata": at("x"), "spec": {"provider": {"type": "local"}, **spec}}))
@@ -154,7 +154,7 @@ def test_only_some_of_many_shoots_are_named() -> None:
 
 
 @pytest.mark.demand("G13")
-async def test_a_shoot_state_is_not_deleted_by_hand_while_its_shoot_is_there() -> None:
+async def test_shoot_state_stays_while_its_shoot_exists() -> None:
     """G13."""
     async with garden() as client:
         shoot = await client.get(Shoot.resource, "x", NAMESPACE_NAME)
@@ -178,7 +178,7 @@ async def test_entries_are_judged_too() -> None:
             await client.create(BackupEntry.resource, {"metadata": at("y"), "spec": {"bucketName": "b"}})
 
 
-async def test_a_shoot_whose_namespace_in_seeds_another_one_has_is_refused() -> None:
+async def test_shoot_with_a_taken_namespace_is_refused() -> None:
     """By the technical ID in its status, from names that lead to the same one."""
     async with garden() as client:
         await client.create(NAMESPACE, {"metadata": {"name": "core"}})

@@ -66,7 +66,7 @@ def test_a_profile_without_lists_offers_everything() -> None:
     assert list(violations(None, shoot(region="there"), empty)) == []
 
 
-def test_a_shoot_without_profile_is_not_reviewed_by_one() -> None:
+def test_shoot_without_profile_is_not_reviewed() -> None:
     assert list(violations(None, shoot(cloudProfile=None, region="there"), None)) == []
 
 

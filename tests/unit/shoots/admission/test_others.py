@@ -65,7 +65,7 @@ def test_an_entry_is_of_a_shoot_of_its_namespace() -> None:
     assert judged(entry("source-shoot--core--y--1")) == [messages.ENTRY_NAME]
 
 
-def test_an_entry_is_made_for_the_newest_epoch_and_opens_no_other_bucket() -> None:
+def test_entry_of_the_newest_epoch_opens_one_bucket() -> None:
     """The garden gives the credentials of its bucket to its seed."""
     assert judged(entry(bucket="x")) == [messages.ENTRY_OF_EPOCH]
     assert judged(entry(bucket="y", seed="c")) == [messages.ENTRY_OF_EPOCH]
@@ -80,7 +80,7 @@ def test_bucket_of_entry_changes_to_newest_epoch_only() -> None:
     assert judged(entry(bucket="z"), entry()) == [messages.ENTRY_BUCKET_STAYS]
 
 
-def test_a_seed_does_not_take_an_entry_in_the_bucket_of_another_one() -> None:
+def test_seed_takes_no_entry_in_a_foreign_bucket() -> None:
     """The garden would give it the credentials of that bucket for as long as the entry is there, renewed ones too."""
     assert judged(entry(seed="b"), entry(seed="a")) == [messages.ENTRY_SEED_STAYS]
     assert judged(entry(seed="c"), entry(seed="a")) == [messages.ENTRY_SEED_STAYS]
@@ -88,7 +88,7 @@ def test_a_seed_does_not_take_an_entry_in_the_bucket_of_another_one() -> None:
     assert judged(entry(SOURCE, seed="c"), entry(SOURCE)) == [messages.SOURCE_SEED]
 
 
-def test_an_entry_is_held_while_its_shoot_stays_but_not_that_of_a_source() -> None:
+def test_entry_is_held_while_its_shoot_stays() -> None:
     going = shoot()
     going.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
     assert backup_entries.is_in_use(ENTRY, [shoot()])
@@ -162,7 +162,7 @@ def a_seed(networks: SeedNetworks | None = None, kind: str = "Secret", type: str
         (a_seed(config={"endpoint": "htp:/x y"}), "backup.providerConfig.endpoint"),
     ],
 )
-def test_a_seed_with_which_nothing_can_be_stored_is_refused(wrong: Seed, field: str) -> None:
+def test_seed_without_a_usable_store_is_refused(wrong: Seed, field: str) -> None:
     for old in (None, a_seed()):
         assert [violation.field for violation in seed_objects.violations(old, wrong, PROVIDERS, has_shoots=False)] == [
             f"spec.{field}"
@@ -183,7 +183,7 @@ def test_a_store_is_reviewed_for_declared_providers() -> None:
         assert list(seed_objects.violations(None, new, {}, has_shoots=False)) == []
 
 
-def test_where_backups_are_stays_while_a_seed_has_shoots_and_credentials_are_renewed() -> None:
+def test_place_of_backups_stays_while_shoots_exist() -> None:
     def changed(new: Seed, *, has_shoots: bool = True) -> list[str]:
         return [
             violation.field for violation in seed_objects.violations(a_seed(), new, PROVIDERS, has_shoots=has_shoots)
@@ -216,7 +216,7 @@ def test_bucket_is_held_while_shoot_needs_its_backups() -> None:
     assert backup_buckets.is_in_use("z", [unreadable])  # it may be in any
 
 
-def test_a_gardenlet_makes_no_shoot_state_of_a_shoot_of_another_seed() -> None:
+def test_gardenlet_makes_no_foreign_shoot_state() -> None:
     """It would choose the keys that the other one deploys."""
 
     def refused(user: User, found: Shoot | None, uid: str = "1") -> list[str]:
@@ -241,7 +241,7 @@ def test_source_entry_is_there_while_shoot_is_restored() -> None:
 
 
 @pytest.mark.demand("G47")
-def test_a_source_entry_names_the_bucket_that_the_data_comes_from_and_the_seed_it_goes_to() -> None:
+def test_source_entry_names_bucket_and_seed() -> None:
     """Not the bucket of an epoch in between that never started."""
     assert judged(entry(SOURCE, "y", "a")) == [messages.SOURCE_BUCKET, messages.SOURCE_SEED]
     owned = Ownership().add("a", "x").start(1, "a").add("c", "z").add("b", "y")
@@ -249,7 +249,7 @@ def test_a_source_entry_names_the_bucket_that_the_data_comes_from_and_the_seed_i
     assert judged(entry(SOURCE, "z"), None, shoot(owned=owned)) == [messages.SOURCE_BUCKET]
 
 
-def test_epochs_that_nobody_can_read_allow_no_source_entry() -> None:
+def test_unreadable_epochs_allow_no_source_entry() -> None:
     broken = shoot()
     broken.metadata.annotations = {"espalier.gardener.cloud/ownership": "nonsense"}
     with pytest.raises(ownership.OwnershipError):
@@ -313,7 +313,7 @@ def emptied(*, left: str = "", is_silent: bool = False, is_confirmed: bool = Fal
     return Seed(metadata=ObjectMeta(name="a", annotations=marks), spec=spec, status=SeedStatus(conditions=conditions))
 
 
-def test_a_seed_goes_after_what_shoots_left_in_it_or_with_consent() -> None:
+def test_seed_goes_after_remains_or_with_consent() -> None:
     moved, refused = shoot(), "Seed a can't be deleted: "
     assert left_in(emptied(), moved) == ""
     assert left_in(emptied(left="it has x"), moved) == f"{refused}it has x"
@@ -323,7 +323,7 @@ def test_a_seed_goes_after_what_shoots_left_in_it_or_with_consent() -> None:
     assert left_in(emptied(is_silent=True, is_confirmed=True), moved) == ""
 
 
-def test_a_silent_seed_keeps_nothing_of_shoots_that_never_ran_there() -> None:
+def test_silent_seed_keeps_nothing_of_strangers() -> None:
     never_started = Ownership().add("a", "x").add("b", "y")
     only_here = Ownership().add("a", "x").start(1, "a")
     for owned in (never_started, only_here, Ownership()):

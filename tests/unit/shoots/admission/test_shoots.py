@@ -151,7 +151,7 @@ def test_a_shoot_can_not_leave_a_seed_without_backups() -> None:
     assert found(old, moved(old, "b")) == refused(messages.SOURCE_WITHOUT_BACKUP)
 
 
-def test_a_shoot_leaves_a_seed_that_is_not_even_there_any_more() -> None:
+def test_shoot_leaves_a_seed_that_is_gone() -> None:
     old = shoot("unknown", "unknown")
     assert found(old, moved(old, "b")) == []
 
@@ -165,7 +165,7 @@ def test_a_shoot_whose_creation_is_not_finished_stays(old: Object) -> None:
     assert found(old, moved(old, "b")) == refused(messages.NOT_CREATED)
 
 
-def test_a_move_that_no_webhook_held_can_be_taken_back_before_the_shoot_is_created() -> None:
+def test_unheld_move_can_be_reverted_before_creation() -> None:
     """As `ReadyForMigration` advises with `MoveRefused`; once another epoch has begun, it can't."""
     old = shoot("b", "a", "Create", "Processing")
     assert found(old, moved(old, "a")) == []
@@ -182,7 +182,7 @@ def test_a_shoot_never_goes_back_to_no_seed() -> None:
     assert found(SETTLED, moved(SETTLED, None)) == refused(messages.SEED_STAYS_SET)
 
 
-def test_only_the_seed_may_change_in_the_write_that_moves_a_shoot() -> None:
+def test_moving_write_changes_the_seed_only() -> None:
     new = moved(SETTLED, "b", hibernation={"enabled": True})
     assert found(SETTLED, new) == refused(messages.ONLY_THE_SEED, "spec.hibernation")
 
@@ -194,7 +194,7 @@ def test_members_of_project_do_not_choose_another_seed() -> None:
     assert found(SETTLED, moved(SETTLED, "b"), MOVER) == []
 
 
-def test_a_new_shoot_may_name_its_seed_and_the_scheduler_names_it_for_others() -> None:
+def test_new_shoot_may_name_its_seed() -> None:
     assert found(None, shoot("a"), MEMBER) == []
     unplaced = shoot(None)
     assert found(unplaced, moved(unplaced, "a"), SCHEDULER) == []
@@ -211,12 +211,12 @@ def test_a_second_migration_waits_for_the_first(old: Object, to: str) -> None:
     assert found(old, moved(old, to)) == refused(messages.MOVING)
 
 
-def test_a_move_that_has_not_begun_can_be_taken_back_or_go_elsewhere() -> None:
+def test_move_that_has_not_begun_can_be_reverted() -> None:
     assert found(WAITING, moved(WAITING, "a")) == []
     assert found(WAITING, moved(WAITING, "lost")) == []
 
 
-def test_a_move_whose_epoch_has_begun_can_not_be_taken_back() -> None:
+def test_move_that_has_begun_can_not_be_reverted() -> None:
     old = shoot("b", "a", owned=Ownership().add("a", "x").start(1, "a").add("b", "y"))
     assert found(old, moved(old, "a")) == refused(messages.MOVING)
 
@@ -229,7 +229,7 @@ def test_a_shoot_whose_destination_is_lost_moves_on() -> None:
     assert found(moving, moved(moving, "a")) == refused(messages.MOVING)  # what was stopped there is not begun anew
 
 
-def test_a_shoot_that_is_deleted_leaves_a_seed_that_is_lost() -> None:
+def test_deleted_shoot_leaves_a_lost_seed() -> None:
     for source, refusal in (("lost", []), ("a", refused(messages.DELETED))):
         old = shoot(source, source, "Delete", "Processing", deleted=True)
         assert found(old, moved(old, "b")) == refusal
@@ -253,7 +253,7 @@ def test_metadata_of_a_shoot_that_moves_can_be_written() -> None:
 HA = {"highAvailability": {"failureTolerance": {"type": "zone"}}}
 
 
-def test_highly_available_control_planes_are_refused_by_name() -> None:
+def test_highly_available_shoots_are_refused_by_name() -> None:
     expected = refused(messages.HIGHLY_AVAILABLE, "spec.controlPlane.highAvailability")
     assert found(None, shoot("a", controlPlane=HA)) == expected
     there = shoot("a", "a", controlPlane=HA)
@@ -278,7 +278,7 @@ def test_our_annotations_are_not_written_by_people() -> None:
     assert found(SETTLED, annotated("example.com/mine", "1"), MEMBER) == []
 
 
-def test_a_user_who_may_not_move_a_shoot_can_not_give_up_its_seed() -> None:
+def test_user_without_the_right_gives_up_no_seed() -> None:
     key = "shoot.gardener.cloud/force-restore"
     forced = annotated(key, "true")
     expected = refused(messages.FORCED, f"metadata.annotations[{key}]")
@@ -317,7 +317,7 @@ def of_spec(old: Object | None, annotations: dict[str, str] | None = None, **spe
         ("1.36.0", messages.NOT_OFFERED),
     ],
 )
-def test_a_shoot_gets_a_version_that_there_is_and_no_earlier_one(version: str, message: str) -> None:
+def test_shoot_gets_an_existing_and_later_version(version: str, message: str) -> None:
     field = {"spec.kubernetes.version": message} if message else {}
     assert of_spec(BEGUN, kubernetes={"version": version}) == field
     if message != messages.DOWNGRADE:
@@ -338,7 +338,7 @@ def test_networks_of_shoot_stay_and_do_not_overlap() -> None:
     assert of_spec(shoot("a", "a", networking=same), purpose="testing", networking=same) == {}, "it was stored before"
 
 
-def test_a_worker_group_has_no_more_machines_at_least_than_at_most() -> None:
+def test_worker_minimum_is_below_its_maximum() -> None:
     worker = {"name": "pool", "machine": {"type": "small"}, "minimum": 3, "maximum": 2}
     wrong = {"type": "local", "workers": [worker]}
     assert of_spec(BEGUN, provider=wrong) == {"spec.provider.workers[0].minimum": messages.MINIMUM}
@@ -382,7 +382,7 @@ def test_gardenlet_does_not_change_what_users_ask_for() -> None:
         ({"finalizers": []}, "metadata.finalizers"),
     ],
 )
-def test_a_gardenlet_leaves_metadata_alone_that_is_not_its_own(metadata: Tree, field: str) -> None:
+def test_gardenlet_leaves_foreign_metadata_alone(metadata: Tree, field: str) -> None:
     """A Shoot names a seed as its destination for as long as it likes: that seed's gardenlet may patch it meanwhile."""
     held = with_metadata(shoot("b", "a"), {"finalizers": ["gardener"]})
     message = messages.FINALIZERS_OF_GARDENLET if field == "metadata.finalizers" else messages.SPEC_OF_GARDENLET
@@ -390,7 +390,7 @@ def test_a_gardenlet_leaves_metadata_alone_that_is_not_its_own(metadata: Tree, f
     assert found(held, with_metadata(held, metadata), MEMBER) == []
 
 
-def test_the_finalizer_of_a_shoot_is_removed_by_the_gardenlet_that_has_it() -> None:
+def test_finalizer_is_removed_by_its_gardenlet() -> None:
     held = with_metadata(shoot("b", "a"), {"finalizers": ["gardener"]})
     assert found(held, with_metadata(held, {"finalizers": []}), gardenlet("a")) == []
     new = shoot("a")
@@ -400,7 +400,7 @@ def test_the_finalizer_of_a_shoot_is_removed_by_the_gardenlet_that_has_it() -> N
 FIELD = "metadata.annotations[espalier.gardener.cloud/ownership]"
 
 
-def test_the_garden_adds_epochs_and_a_gardenlet_starts_its_own() -> None:
+def test_garden_adds_epochs_gardenlets_start_them() -> None:
     old, started = shoot("a", "a", owned=ONE), shoot("a", "a", owned=ONE.start(1, "a"))
     added = shoot("a", "a", owned=ONE.start(1, "a").add("b", "y"))
     assert found(SETTLED, old, SCHEDULER) == []
@@ -412,7 +412,7 @@ def test_the_garden_adds_epochs_and_a_gardenlet_starts_its_own() -> None:
 
 
 @pytest.mark.parametrize("report", ["released-epoch", "restored-epoch"])
-def test_a_gardenlet_reports_on_no_epoch_but_its_own_newest_one(report: str) -> None:
+def test_gardenlet_reports_on_its_newest_epoch(report: str) -> None:
     """The next seed would not wait for the leases of extensions that may still act, or create what has no state."""
 
     def released(epoch: str | None, owned: Ownership) -> Object:
@@ -445,7 +445,7 @@ def test_epochs_do_not_go_back() -> None:
     assert found(old, shoot("b", "a", owned=Ownership((two.epochs[0], other))), SCHEDULER) != []
 
 
-def test_epochs_that_nobody_can_read_can_be_put_right_by_the_garden_alone() -> None:
+def test_unreadable_epochs_are_repaired_by_the_garden() -> None:
     broken = annotated("espalier.gardener.cloud/ownership", "[broken")
     assert found(broken, shoot("a", "a", owned=ONE), SCHEDULER) == []
     assert found(broken, shoot("a", "a", owned=ONE), gardenlet("a")) == refused(messages.NOT_YOUR_EPOCH, FIELD)
@@ -492,7 +492,7 @@ def test_no_two_shoots_can_have_same_namespace_in_seed(name: str, namespace: str
     assert [field for field, _ in found(None, named(name, namespace), MEMBER)] == fields
 
 
-def test_a_name_whose_namespace_another_shoot_has_is_refused() -> None:
+def test_name_with_a_taken_namespace_is_refused() -> None:
     """Two shoots with one namespace in a seed would share machines."""
     taken = msgspec.structs.replace(GARDEN, is_taken=lambda _shoot, technical_id: technical_id == "shoot--core--x")
     (refusal,) = violations(None, shoot("a"), ADMIN, taken)

@@ -48,7 +48,7 @@ SETTLED = shoot("a", seedName="a", **IDENTITY)
 MOVING = shoot("b", seedName="a", **IDENTITY)
 
 
-def test_the_seed_that_was_chosen_takes_a_new_shoot_and_says_who_it_is() -> None:
+def test_chosen_seed_takes_a_new_shoot() -> None:
     begun = {"seedName": "a", **IDENTITY}
     assert refused(NEW, gardenlet("a"), **begun) == []
     assert refused(NEW, gardenlet("b"), **begun) == [("status", messages.STATUS_OF_OTHER_SEED)]
@@ -67,7 +67,7 @@ def test_seed_passes_migrated_shoot_to_wanted_seed() -> None:
 
 
 @pytest.mark.demand(G34="who writes the status", G35="who writes the status", G43="who writes the status")
-def test_no_seed_takes_a_shoot_from_another_one_nor_writes_its_status_late() -> None:
+def test_no_seed_takes_a_shoot_from_another() -> None:
     other = [("status", messages.STATUS_OF_OTHER_SEED)]
     assert refused(MOVING, gardenlet("b"), seedName="b", lastOperation=MIGRATED) == other
     given_up = shoot("b", seedName="b", **IDENTITY, lastOperation={"type": "Migrate", "state": "Aborted"})
@@ -88,7 +88,7 @@ def test_identity_of_shoot_follows_from_its_content() -> None:
     assert refusals == [("status.technicalID", messages.TECHNICAL_ID_TAKEN)]
 
 
-def test_people_write_conditions_and_nothing_that_decides() -> None:
+def test_people_write_conditions_and_nothing_more() -> None:
     assert refused(SETTLED, MEMBER, conditions=[{"type": "Nice", "status": "True"}]) == []
     for field, value in (("seedName", "b"), ("lastOperation", MIGRATED), ("constraints", []), ("uid", "2")):
         refusals = refused(SETTLED, MEMBER, **{field: value})
@@ -102,6 +102,6 @@ def test_operators_correct_statuses_with_known_names() -> None:
     assert refused(SETTLED, ADMIN, technicalID="shoot--core--y") == [("status.technicalID", messages.TECHNICAL_ID)]
 
 
-def test_statuses_stored_before_these_rules_can_still_be_written() -> None:
+def test_statuses_of_before_can_still_be_written() -> None:
     wrong = shoot("a", seedName="a", technicalID="shoot--core--taken", uid="2")
     assert refused(wrong, gardenlet("a"), lastOperation={"type": "Reconcile", "state": "Error"}) == []

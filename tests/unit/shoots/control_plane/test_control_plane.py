@@ -51,7 +51,7 @@ def container(tree: Tree) -> Tree:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_file_that_a_flag_names_is_in_a_secret_that_is_mounted(name: str) -> None:
+def test_files_of_flags_are_in_mounted_secrets(name: str) -> None:
     tree = rendered(name)
     mounts = {mount["mountPath"] for mount in container(tree)["volumeMounts"]}
     files = [folder for word in container(tree)["args"] for folder in re.findall(r"=(/.*)/[^/]+$", word)]
@@ -61,7 +61,7 @@ def test_every_file_that_a_flag_names_is_in_a_secret_that_is_mounted(name: str) 
     assert {f"/srv/kubernetes/{secret}" for secret in volumes.values()} == mounts
 
 
-def test_programs_have_the_version_of_the_shoot_and_its_networks() -> None:
+def test_programs_have_version_and_networks_of_a_shoot() -> None:
     manager = container(rendered(CONTROLLER_MANAGER, services="10.1.0.0/16", pods="10.2.0.0/16"))
     assert manager["image"] == "registry.k8s.io/kube-controller-manager:v1.35.4"
     assert {"--service-cluster-ip-range=10.1.0.0/16", "--cluster-cidr=10.2.0.0/16"} <= set(manager["args"])
@@ -74,7 +74,7 @@ def test_etcd_behind_tls_is_shown_client_certificate() -> None:
     assert "--etcd-certfile=/srv/kubernetes/etcd-client/etcd-client.crt" in container(tls)["args"]
 
 
-def test_two_machine_controller_managers_never_run_at_a_time() -> None:
+def test_two_machine_controllers_never_run_at_once() -> None:
     assert rendered(MACHINE_CONTROLLER_MANAGER)["spec"]["strategy"] == {"type": "Recreate"}
 
 
@@ -98,7 +98,7 @@ async def test_an_api_server_accepts_all_of_it() -> None:
     await server.close()
 
 
-def test_an_api_server_that_has_lost_its_etcd_is_ended_before_another_one_may_serve() -> None:
+def test_api_server_without_its_etcd_ends_first() -> None:
     probe = container(rendered(API_SERVER))["livenessProbe"]
     assert probe["httpGet"]["path"] == "/livez", "which tells about etcd"
     found_out = probe["periodSeconds"] * probe["failureThreshold"] + probe["timeoutSeconds"]

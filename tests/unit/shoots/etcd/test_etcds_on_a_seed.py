@@ -148,7 +148,7 @@ def containers(tree: Mapping[str, Any]) -> list[str]:
 
 
 @pytest.mark.demand("G56", G48="where its agent writes", G70="the agent's Service has pods that are not ready")
-def test_an_etcd_becomes_ready_when_its_agent_says_that_it_serves() -> None:
+def test_etcd_is_ready_when_its_agent_says_so() -> None:
     async def story(here: Story) -> None:
         await here.create()
         await until(lambda: pod_of(here.seed, "etcd-main-0"))
@@ -172,7 +172,7 @@ def test_an_etcd_becomes_ready_when_its_agent_says_that_it_serves() -> None:
 
 
 @pytest.mark.demand("G49", "G50", "G60")
-def test_a_copy_version_runs_the_agent_alone_and_makes_way_for_the_real_one() -> None:
+def test_copy_version_makes_way_for_the_real() -> None:
     async def story(here: Story) -> None:
         await here.create(copy=True)
         await until(lambda: pod_of(here.seed, "etcd-main-0"))
@@ -199,7 +199,7 @@ def test_a_copy_version_runs_the_agent_alone_and_makes_way_for_the_real_one() ->
     tell(story)
 
 
-def test_an_etcd_that_sleeps_keeps_its_data_and_one_that_is_deleted_does_not() -> None:
+def test_sleeping_etcd_keeps_its_data() -> None:
     async def story(here: Story) -> None:
         await here.create()
         await here.becomes(here.is_ready)
@@ -219,7 +219,7 @@ def test_an_etcd_that_sleeps_keeps_its_data_and_one_that_is_deleted_does_not() -
     tell(story, agents=Agents(health=200))
 
 
-def test_an_etcd_that_can_not_run_says_why_and_runs_when_that_is_put_right() -> None:
+def test_blocked_etcd_says_why_and_runs_later() -> None:
     async def story(here: Story) -> None:
         await here.create(epoch=0)
         await here.becomes(lambda: here.has_reason("InvalidSpec"))
@@ -271,7 +271,7 @@ def writes(seed: Seed) -> int:
 
 
 @pytest.mark.parametrize("patch", [None, {"spec": {"replicas": 0}}, {"metadata": {"labels": None}}])
-def test_a_stateful_set_that_somebody_deletes_or_edits_is_put_right_and_its_data_is_kept(patch: Tree | None) -> None:
+def test_edited_stateful_set_is_repaired_with_its_data(patch: Tree | None) -> None:
     async def story(here: Story) -> None:
         await here.create()
         await here.becomes(here.is_ready)
@@ -299,7 +299,7 @@ def test_a_stateful_set_that_somebody_deletes_or_edits_is_put_right_and_its_data
 
 
 @pytest.mark.parametrize("labels", [{"name": "etcd"}, {}])
-def test_an_object_of_somebody_else_is_left_alone_until_it_is_gone(labels: dict[str, str]) -> None:
+def test_object_of_others_is_left_until_it_is_gone(labels: dict[str, str]) -> None:
     async def story(here: Story) -> None:
         theirs: Tree = {
             "apiVersion": "v1",
@@ -320,7 +320,7 @@ def test_an_object_of_somebody_else_is_left_alone_until_it_is_gone(labels: dict[
     tell(story, agents=Agents(health=200))
 
 
-def test_a_copy_version_that_is_made_the_real_one_in_place_gets_its_etcd_and_its_data() -> None:
+def test_copy_version_made_real_gets_etcd_and_data() -> None:
     async def story(here: Story) -> None:
         await here.create(copy=True)
         await here.becomes(here.is_ready)

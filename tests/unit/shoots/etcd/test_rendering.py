@@ -115,7 +115,7 @@ def test_every_setting_of_backups_reaches_the_agent() -> None:
     assert (params["delta_snapshot_period"], params["garbage_collection_period"]) == ("5m", "12h")
 
 
-def test_the_command_of_etcd_is_one_that_its_guard_understands() -> None:
+def test_command_of_etcd_is_understood_by_its_guard() -> None:
     program, name, *words = containers(etcd())["etcd"]["command"]
     assert (program, name) == ("espalier", "etcd-guard")
     params = etcd_guard.make_context("etcd-guard", words).params

@@ -146,7 +146,7 @@ def test_a_new_resource_is_created_and_says_so() -> None:
     simulate(story)
 
 
-def test_a_settled_resource_is_neither_called_for_nor_written() -> None:
+def test_settled_resource_is_not_called_nor_written() -> None:
     async def story(simulation: Simulation) -> None:
         world = await begin(simulation)
         world.seed.keep_renewing()
@@ -197,7 +197,7 @@ def description_of(tree: dict[str, Any]) -> str:
     return str(last.get("description"))
 
 
-def test_a_failure_is_reported_with_its_codes_and_tried_again() -> None:
+def test_failure_is_reported_with_codes_and_repeated() -> None:
     async def story(simulation: Simulation) -> None:
         world = await begin(simulation)
         world.seed.keep_renewing()
@@ -277,7 +277,7 @@ def test_restore_takes_over_what_the_state_names() -> None:
 
 @pytest.mark.demand("G24")
 @pytest.mark.parametrize("state", [None, {"pound": 1}, {"pond": 7}, "text", [], {"pond": None}])
-def test_restore_without_a_state_that_can_be_read_is_an_error_and_makes_nothing(state: Any) -> None:
+def test_restore_without_a_state_makes_nothing(state: Any) -> None:
     """G24: and once the state is right, it goes on by itself."""
 
     async def story(simulation: Simulation) -> None:
@@ -316,7 +316,7 @@ def test_annotation_stays_while_restore_is_half_done() -> None:
 
 
 @pytest.mark.demand("G78")
-def test_without_a_valid_lease_a_resource_is_skipped_and_says_why() -> None:
+def test_missing_lease_skips_a_resource_and_says_why() -> None:
     """G78: no error state; renewed, it is reconciled."""
 
     async def story(simulation: Simulation) -> None:
@@ -341,7 +341,7 @@ def test_without_a_valid_lease_a_resource_is_skipped_and_says_why() -> None:
     simulate(story)
 
 
-def test_the_time_of_an_order_stays_when_it_was_taken_and_an_error_of_it_is_reported_once() -> None:
+def test_time_of_an_order_stays_when_taken() -> None:
     """By that time a gardenlet knows how long it has waited."""
 
     async def story(simulation: Simulation) -> None:
@@ -395,7 +395,7 @@ def test_lease_condition_keeps_time_updates_message() -> None:
 
 
 @pytest.mark.demand("G78")
-def test_an_operation_that_would_outlive_its_lease_is_ended() -> None:
+def test_operation_beyond_its_lease_is_ended() -> None:
     """G78: what began in time does not act after the lease; it is no error, and goes on when the lease is renewed."""
 
     async def story(simulation: Simulation) -> None:
@@ -454,7 +454,7 @@ def test_a_delete_is_called_for_only_within_the_lease() -> None:
 
 
 @pytest.mark.demand("G22")
-def test_a_state_that_is_too_large_is_reported_and_the_earlier_one_stays() -> None:
+def test_too_large_state_is_reported_the_earlier_stays() -> None:
     """G22."""
 
     async def story(simulation: Simulation) -> None:

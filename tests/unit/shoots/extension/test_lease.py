@@ -76,7 +76,7 @@ class World:
         return self.leases.of(NAME).reason
 
 
-def test_a_lease_is_valid_until_it_expires_and_again_once_it_is_renewed() -> None:
+def test_lease_is_valid_again_once_renewed() -> None:
     world = World()
     assert world.reason == "ClusterMissing"
     world.renew()
@@ -89,7 +89,7 @@ def test_a_lease_is_valid_until_it_expires_and_again_once_it_is_renewed() -> Non
     assert world.leases.of(NAME).is_valid
 
 
-def test_a_wall_clock_that_is_set_back_makes_no_lease_longer() -> None:
+def test_clock_set_back_extends_no_lease() -> None:
     world = World()
     world.renew()
     world.clocks.boot += 120
@@ -104,7 +104,7 @@ def test_a_wall_clock_that_is_set_ahead_ends_a_lease() -> None:
     assert world.reason == "LeaseExpired"
 
 
-def test_an_event_that_says_nothing_new_of_the_lease_makes_it_no_longer() -> None:
+def test_event_without_news_extends_no_lease() -> None:
     world = World()
     world.renew()
     expiration = micro_time(START + timedelta(seconds=120))
@@ -113,7 +113,7 @@ def test_an_event_that_says_nothing_new_of_the_lease_makes_it_no_longer() -> Non
     assert world.leases.of(NAME).seconds == pytest.approx(20)
 
 
-def test_an_event_after_a_wall_clock_was_set_back_makes_a_lease_no_longer() -> None:
+def test_event_after_a_clock_set_back_extends_no_lease() -> None:
     """The Cluster was changed, and its lease was not renewed: what has passed since it was seen stays passed."""
     world = World()
     world.renew()
@@ -124,7 +124,7 @@ def test_an_event_after_a_wall_clock_was_set_back_makes_a_lease_no_longer() -> N
     assert world.leases.of(NAME).seconds == pytest.approx(20)
 
 
-def test_a_lease_that_is_too_far_ahead_is_a_clock_that_is_wrong() -> None:
+def test_lease_too_far_ahead_is_a_wrong_clock() -> None:
     world = World()
     world.renew(seconds=3600)
     assert world.reason == "ClockSkew"
@@ -184,7 +184,7 @@ def test_work_that_would_go_on_is_cancelled_in_time(seconds: float, longest: flo
     assert guarded(story, seconds=seconds, longest=longest) == pytest.approx(min(seconds, longest))
 
 
-def test_an_operation_that_was_stopped_does_not_go_on_when_its_lease_is_renewed() -> None:
+def test_stopped_operation_stays_stopped_when_renewed() -> None:
     """Its author may hold a call back since; another operation has begun by then."""
     verdicts = [Verdict(0, "LeaseExpired", "it is over"), Verdict(120)]
 
@@ -220,7 +220,7 @@ def test_author_who_swallows_end_is_stopped_all_same() -> None:
     assert len(called) == 10
 
 
-def test_a_shoot_that_leaves_has_no_lease_even_before_that_ends() -> None:
+def test_leaving_shoot_has_no_lease() -> None:
     """Whatever its resources say: with an edited status the source would otherwise create again what it released."""
     world = World()
     expiration = micro_time(world.clocks.wall + timedelta(seconds=120))
@@ -273,7 +273,7 @@ def test_an_operation_may_last_as_long_as_its_lease() -> None:
     assert attempt(world, unleased=True).verdict() == Verdict(math.inf), "it creates nothing"
 
 
-def test_a_resource_is_migrated_without_a_lease_and_nothing_else_is_done_then() -> None:
+def test_resource_is_migrated_without_a_lease() -> None:
     world = World()
     world.renew()
     running = attempt(world)

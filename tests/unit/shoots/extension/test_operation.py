@@ -53,7 +53,7 @@ def test_the_operation_that_is_due(asks: str, deleted: bool, last: LastOperation
 
 @pytest.mark.parametrize("confirmed", ["", "false", "yes"])
 @pytest.mark.parametrize("asks", ["", "reconcile", "restore", "wait-for-state"])
-def test_a_deletion_that_nobody_confirmed_deletes_nothing(asks: str, confirmed: str) -> None:
+def test_unconfirmed_deletion_deletes_nothing(asks: str, confirmed: str) -> None:
     for last in (None, LastOperation("Create", "Succeeded"), LastOperation("Delete", "Processing")):
         assert operation_of(metadata(asks, deleted=True, confirmed=confirmed), last) is None
     assert operation_of(metadata("migrate", deleted=True, confirmed=confirmed), None) is OperationType.MIGRATE
@@ -68,9 +68,7 @@ ASKS = st.sampled_from(["", "reconcile", "migrate", "restore", "wait-for-state",
 
 
 @given(ASKS, st.booleans(), LASTS)
-def test_a_migrated_resource_is_never_created_reconciled_nor_deleted(
-    asks: str, deleted: bool, last: LastOperation | None
-) -> None:
+def test_migrated_resource_is_not_reconciled(asks: str, deleted: bool, last: LastOperation | None) -> None:
     due = operation_of(metadata(asks, deleted=deleted), last)
     assert asks != "migrate" or due is OperationType.MIGRATE
     if last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED):

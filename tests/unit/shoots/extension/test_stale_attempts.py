@@ -61,7 +61,7 @@ BEGUN = {"lastOperation": {"type": "Reconcile", "state": "Processing"}}
 
 
 @pytest.mark.parametrize("present", [{}, BEGUN])
-async def test_a_reconcile_is_not_begun_once_migration_is_requested(client: Client, present: dict[str, Any]) -> None:
+async def test_reconcile_does_not_begin_after_migration(client: Client, present: dict[str, Any]) -> None:
     """A cache that was cut off shows the resource as it was; also where the status need not be written."""
     await change(client, {"status": present}, "status")
     attempt = await observed(client)
@@ -70,7 +70,7 @@ async def test_a_reconcile_is_not_begun_once_migration_is_requested(client: Clie
         await attempt.write(BEGUN, is_first=True)
 
 
-async def test_a_resource_that_was_made_anew_is_told_nothing_of_the_one_before(client: Client) -> None:
+async def test_recreated_resource_gets_nothing_of_the_former(client: Client) -> None:
     attempt = await observed(client)
     await client.delete(KIND, PLACE["name"], PLACE["namespace"])
     await client.create(KIND, {"metadata": PLACE, "spec": {"type": "garden"}})
@@ -79,7 +79,7 @@ async def test_a_resource_that_was_made_anew_is_told_nothing_of_the_one_before(c
     assert "status" not in (await client.get(KIND, PLACE["name"], PLACE["namespace"])).tree
 
 
-def test_a_late_write_of_an_ended_operation_is_not_sent_and_says_why() -> None:
+def test_late_write_of_an_ended_operation_is_not_sent() -> None:
     verdicts = [Verdict(math.inf)]
     fence = GuardFence(Guard(lambda: verdicts[-1], SystemClock(), 60))
     patch, get = Request("PATCH", "/api/v1/secrets/x"), Request("GET", "/api/v1/secrets/x")

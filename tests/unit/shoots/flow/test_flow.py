@@ -95,7 +95,7 @@ def test_two_tasks_of_one_name_are_refused() -> None:
         says(flow, "a", Done())
 
 
-def test_tasks_that_do_not_wait_for_each_other_act_at_the_same_time() -> None:
+def test_independent_tasks_act_at_the_same_time() -> None:
     worlds = Worlds()
     flow: Flow[Worlds] = Flow("f")
     worlds.add(flow, "c", worlds.add(flow, "a"), worlds.add(flow, "b"))
@@ -105,7 +105,7 @@ def test_tasks_that_do_not_wait_for_each_other_act_at_the_same_time() -> None:
     assert worlds.made == ["a", "b", "c"]
 
 
-def test_a_failing_task_stops_those_behind_it_and_no_others() -> None:
+def test_failing_task_stops_its_successors_only() -> None:
     worlds = Worlds()
 
     def fail(_: Worlds) -> Verdict:
@@ -149,7 +149,7 @@ def test_an_action_that_hangs_is_ended() -> None:
     assert status.errors[0].description == "ask: no answer within 5 seconds"
 
 
-def test_a_task_acts_once_in_a_reconcile_even_if_the_world_does_not_show_it() -> None:
+def test_task_acts_once_in_a_reconcile() -> None:
     calls = []
 
     async def act() -> Wait:
@@ -161,7 +161,7 @@ def test_a_task_acts_once_in_a_reconcile_even_if_the_world_does_not_show_it() ->
     assert status.outcome == Wait("NotShown", "a: the cache is behind", after=1)
 
 
-def test_a_guard_is_asked_before_each_action_and_can_hold_it() -> None:
+def test_guard_is_asked_before_each_action() -> None:
     worlds = Worlds()
     flow: Flow[Worlds] = Flow("f")
     worlds.add(flow, "a")

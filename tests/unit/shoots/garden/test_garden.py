@@ -104,7 +104,7 @@ def test_each_seed_that_does_not_fit_says_why() -> None:
     assert choose(tolerant, seeds, {"b": 2})[0] == "c"
 
 
-def test_a_seed_that_admission_would_refuse_is_not_chosen_by_scheduler_or_evacuation() -> None:
+def test_seed_that_admission_refuses_is_not_chosen() -> None:
     near, far = seed("b"), seed("c", "there")
     near.spec.networks = SeedNetworks(pods="10.0.0.0/16")
     apple = shoot("apple", "a", "a")
@@ -119,14 +119,14 @@ def test_a_seed_that_admission_would_refuse_is_not_chosen_by_scheduler_or_evacua
     assert "c of local: the shoot, or its cloud profile, does not allow seeds of this provider" in why
 
 
-def test_a_shoot_whose_move_is_refused_takes_no_place_of_others_that_leave_a_seed() -> None:
+def test_refused_move_takes_no_place_of_others() -> None:
     shoots = [shoot(name, "a", "a") for name in ("apple", "pear")]
     evacuation = next_moves("a", shoots, [seed("a"), seed("b")], limit=1, refused={"garden-dev/apple": "for a reason"})
     assert [move.shoot for move in evacuation.moves] == ["pear"]
     assert evacuation.blocked == {"garden-dev/apple": "for a reason"}
 
 
-def test_a_move_that_has_failed_takes_no_place_of_others_and_its_seed_is_not_called_empty() -> None:
+def test_failed_move_takes_no_place_of_others() -> None:
     shoots = [shoot("apple", "b", "a", "Migrate Failed"), shoot("pear", "a", "a")]
     evacuation = next_moves("a", shoots, [seed("a"), seed("b")], limit=1)
     assert [move.shoot for move in evacuation.moves] == ["pear"]
@@ -136,7 +136,7 @@ def test_a_move_that_has_failed_takes_no_place_of_others_and_its_seed_is_not_cal
     assert next_moves("a", begins, [seed("a"), seed("b")], limit=1).running == 1
 
 
-def test_a_shoot_that_is_deleted_leaves_a_seed_that_is_lost_for_one_that_can_delete_it() -> None:
+def test_deleted_shoot_goes_to_a_seed_that_deletes() -> None:
     going = shoot("apple", "a", "a")
     going.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
     assert next_moves("a", [going], [seed("a"), seed("b")], limit=1).blocked == {
@@ -146,7 +146,7 @@ def test_a_shoot_that_is_deleted_leaves_a_seed_that_is_lost_for_one_that_can_del
     assert [move.destination for move in lost.moves] == ["b"]
 
 
-def test_a_seed_that_is_missing_or_being_deleted_is_not_ready() -> None:
+def test_missing_or_deleted_seed_is_not_ready() -> None:
     assert unready(None)[0] == "DestinationSeedMissing"
     assert unready(seed("a"), is_deleted=True)[0] == "DestinationSeedInDeletion"
     assert unready(seed("a")) == ("", "")
@@ -162,14 +162,14 @@ def test_a_seed_is_evacuated_a_few_shoots_at_a_time() -> None:
     assert evacuation.blocked == {"garden-dev/new": "its creation has not finished"}
 
 
-def test_an_evacuation_without_a_seed_that_fits_says_so_for_each_shoot() -> None:
+def test_evacuation_without_a_seed_says_so() -> None:
     evacuation = next_moves("a", [shoot("apple", "a", "a")], [seed("a"), seed("b", ready=False)], limit=3)
     assert evacuation.moves == ()
     assert evacuation.blocked == {"garden-dev/apple": "b: seed b is not ready: it is silent"}
 
 
 @given(st.integers(1, 5), st.lists(st.sampled_from(["here", "leaving", "arriving", "failed"]), max_size=12))
-def test_an_evacuation_never_has_more_under_way_than_its_limit(limit: int, states: list[str]) -> None:
+def test_evacuation_keeps_its_limit(limit: int, states: list[str]) -> None:
     made = {
         "here": ("a", "a", "Reconcile Succeeded"),
         "leaving": ("b", "a", "Migrate Processing"),
@@ -183,7 +183,7 @@ def test_an_evacuation_never_has_more_under_way_than_its_limit(limit: int, state
     assert len(evacuation.moves) == max(0, min(states.count("here"), limit - under_way))
 
 
-def test_silence_counts_from_what_was_seen_without_a_break() -> None:
+def test_silence_counts_from_unbroken_observation() -> None:
     async def main(simulation: virtual.Simulation) -> None:
         server = Server(MemoryStore(), now=simulation.clock.now, random=random.Random(1))
         await server.start()
@@ -254,7 +254,7 @@ def bucket(last: str = "Reconcile Succeeded", error: str = "") -> Object:
         (bucket(), ""),
     ],
 )
-async def test_a_move_begins_once_the_bucket_of_its_destination_is_ready(found: Object | None, problem: str) -> None:
+async def test_move_begins_once_the_bucket_is_ready(found: Object | None, problem: str) -> None:
     """Otherwise the source would stop, and its etcd would have nowhere to go."""
     moving, destination = shoot(wanted="b", has="a"), seed("b")
     moving.metadata.uid, destination.metadata.uid = "2", "1"

@@ -36,7 +36,7 @@ def foreign(number: int, **changed: Tree | str) -> Tree:
     return {**secret, **changed, "metadata": {**secret["metadata"], **changed.get("metadata", {})}}  # type: ignore[dict-item]
 
 
-def test_state_of_a_shoot_that_is_gone_is_deleted_once_its_shoot_does_not_appear() -> None:
+def test_state_without_its_shoot_is_deleted() -> None:
     async def main(simulation: virtual.Simulation) -> None:
         server = Server(MemoryStore(), now=simulation.clock.now, random=random.Random(1))
         await server.start()

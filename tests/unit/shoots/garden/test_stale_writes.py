@@ -65,7 +65,7 @@ async def seed_of(client: Client) -> str | None:
     return (await client.get(Shoot.resource, "apple", PROJECT)).decode(Shoot).status.seed_name
 
 
-async def test_a_seed_is_not_given_up_once_the_request_to_leave_it_was_withdrawn() -> None:
+async def test_withdrawn_request_gives_up_no_seed() -> None:
     async with moving() as (client, seen):
         silent = cast(SeedLeases, SimpleNamespace(silence=lambda _seed: 1e6))
         garden = Garden(Caches(client, rng=random.Random(1)), Writer(client, {}), SystemClock(), GardenConfig(), silent)
@@ -129,7 +129,7 @@ async def test_unreviewed_move_that_is_refused_stops_nothing() -> None:
         assert (await told("Succeeded"))[:2] == ("SourceMigrating", "True")
 
 
-async def test_the_garden_keeps_what_a_gardenlet_has_said_in_its_seed_since_it_was_read() -> None:
+async def test_garden_keeps_newer_reports_of_gardenlets() -> None:
     async with moving() as (client, _shoot):
         await client.create(CUSTOM_RESOURCE_DEFINITION, crd_of(Seed))
         seen = await client.create(Seed.resource, {"metadata": {"name": "a"}, "spec": SPEC})
@@ -154,7 +154,7 @@ def migrated(client: Client, shoot: Object) -> steps.Attempt:
     return steps.Attempt(cast(Any, observer), cast(Any, tools), live, SystemClock().now(), operation)
 
 
-async def test_a_seed_does_not_pass_a_shoot_on_to_where_it_was_to_go_before(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_seed_does_not_pass_on_to_a_former_target(monkeypatch: pytest.MonkeyPatch) -> None:
     async def ran(*_: object) -> Any:
         return SimpleNamespace(is_done=True)
 
@@ -168,7 +168,7 @@ async def test_a_seed_does_not_pass_a_shoot_on_to_where_it_was_to_go_before(monk
         assert await seed_of(client) == "c"
 
 
-async def test_no_task_of_a_migration_takes_a_later_shoot_of_the_name_for_its_own() -> None:
+async def test_migration_never_acts_on_a_later_shoot() -> None:
     async with moving() as (client, seen):
         ask = steps._guard(migrated(client, seen))
         assert await ask() is None

@@ -146,7 +146,7 @@ async def settled() -> None:
     G18="of other seeds' shoots nothing can be read or written",
     G21="of other seeds' shoots nothing can be read or written",
 )
-async def test_a_large_state_moves_with_its_shoot_and_no_other_seed_gets_at_it() -> None:
+async def test_large_state_moves_and_is_closed_to_others() -> None:
     state = json_of(5 * MIB)
     async with garden() as world:
         secrets = await world.store("a", "apple", state)
@@ -181,7 +181,7 @@ async def none_of(seed: Client, secret: str) -> None:
         await seed.delete(SECRET, secret, names.STATE_NAMESPACE)
 
 
-async def test_a_seed_makes_no_secret_in_the_name_of_another_seeds_shoot_or_of_another_epoch() -> None:
+async def test_seed_makes_no_secret_in_a_foreign_name() -> None:
     async with garden() as world:
         apple, pear = [(await world.shoot(name)).metadata.uid for name in ("apple", "pear")]
 
@@ -208,7 +208,7 @@ def changed(secret: Tree, **metadata: Any) -> Tree:
     return {**secret, "metadata": {**secret["metadata"], **metadata}}
 
 
-async def test_leftovers_of_a_crash_are_found_by_the_seed_that_may_delete_them() -> None:
+async def test_leftovers_of_a_crash_are_found_by_their_seed() -> None:
     async with garden() as world:
         apple = await world.shoot("apple")
         _, (secret,) = pieces.split(b'"left"', apple.metadata.uid, 1)
@@ -220,7 +220,7 @@ async def test_leftovers_of_a_crash_are_found_by_the_seed_that_may_delete_them()
 
 
 @pytest.mark.soak
-async def test_a_piece_that_is_gone_is_reported_and_not_waited_for() -> None:
+async def test_missing_piece_is_reported_and_not_awaited() -> None:
     """The seed has no right on what is not there, and hears that it may not read it."""
     async with garden() as world:
         secrets = await world.store("a", "apple", json_of(MIB))
@@ -233,7 +233,7 @@ async def test_a_piece_that_is_gone_is_reported_and_not_waited_for() -> None:
         assert f"Secrets of namespace shoot-states are missing: {secrets[-1]}" in problem
 
 
-async def test_a_seed_has_no_rights_left_in_a_project_whose_last_shoot_is_gone() -> None:
+async def test_seed_without_shoots_has_no_rights_left() -> None:
     """A later shoot of the name may be another seed's, and the project's credentials are not the seed's any more."""
     async with garden() as world:
         await world.client.delete(Shoot.resource, "pear", PROJECT)
@@ -244,7 +244,7 @@ async def test_a_seed_has_no_rights_left_in_a_project_whose_last_shoot_is_gone()
         assert await world.rules("a") == []
 
 
-async def test_a_seed_keeps_no_credentials_of_a_bucket_once_its_entry_there_is_gone() -> None:
+async def test_seed_without_an_entry_has_no_credentials() -> None:
     """Each bucket may have its Secret in a namespace of its own."""
     async with garden() as world:
         for namespace in ("vault", "garden"):
@@ -273,7 +273,7 @@ async def test_a_seed_keeps_no_credentials_of_a_bucket_once_its_entry_there_is_g
 
 
 @pytest.mark.parametrize(("of", "is_withdrawn"), [("b", True), ("b-backup", False)])
-async def test_a_role_that_was_named_as_that_of_another_seed_is_withdrawn(of: str, is_withdrawn: bool) -> None:
+async def test_role_named_as_of_another_seed_is_withdrawn(of: str, is_withdrawn: bool) -> None:
     """Seeds `b` and `b-backup` would have shared it: no seed's name has a colon. What is the other one's stays."""
     async with garden() as world:
         await world.client.create(NAMESPACE, {"metadata": {"name": "vault"}})
@@ -295,7 +295,7 @@ async def test_a_role_that_was_named_as_that_of_another_seed_is_withdrawn(of: st
         assert (await world.rules("b-backup", "vault") == []) == is_withdrawn
 
 
-async def test_a_seed_that_is_deleted_keeps_its_rights_only_while_it_has_shoots() -> None:
+async def test_deleted_seed_keeps_rights_while_it_has_shoots() -> None:
     """Who has its user's certificate is to get at nothing any more."""
     async with garden() as world:
         await world.client.delete(VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOKS)
@@ -316,7 +316,7 @@ async def test_a_seed_that_is_deleted_keeps_its_rights_only_while_it_has_shoots(
             assert not [name for name in left if name.startswith(ROLE_OF_GARDENLET.format(seed="a"))]
 
 
-async def test_a_secret_that_two_buckets_of_a_seed_name_is_granted_once() -> None:
+async def test_secret_of_two_buckets_is_granted_once() -> None:
     async with garden() as world:
         await world.client.create(NAMESPACE, {"metadata": {"name": "vault"}})
         for name in ("one", "two"):

@@ -60,7 +60,7 @@ def test_gardeners_form_has_fields_of_gardener_only() -> None:
     assert all(entry.keys() <= {"name", "type", "data", "labels"} for entry in spec["gardener"])
 
 
-def test_gardeners_state_has_secrets_and_states_in_ours() -> None:
+def test_state_of_gardener_becomes_secrets_and_states() -> None:
     text = json.dumps(GARDENERS, separators=(",", ":")).encode()
     state = decode_object(from_gardener(text)).decode(ShootState)
     assert [secret.name for secret in state.gardenlet.secrets] == ["ca"]

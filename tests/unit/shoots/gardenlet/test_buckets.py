@@ -173,7 +173,7 @@ async def test_a_declared_status_is_reduced_to_its_place(provider: str) -> None:
     assert world.seed.applied[-1]["spec"]["backupBucketProviderStatus"] == {"url": URL}
 
 
-async def test_an_entry_does_not_lead_to_a_server_that_only_another_seed_names() -> None:
+async def test_entry_leads_to_no_server_of_another_seed() -> None:
     """Its gardenlet writes the status of its bucket, and this one sends credentials there."""
     tree = bucket(provider="acme").tree
     tree["status"]["providerStatus"] = {"endpoint": "https://evil.example"}
@@ -217,7 +217,7 @@ def of(outcome: Outcome) -> str:
     return outcome.reason if isinstance(outcome, Wait) else type(outcome).__name__
 
 
-async def test_an_entry_of_another_seed_is_migrated_away_and_never_deleted_with_its_data() -> None:
+async def test_foreign_entry_is_migrated_and_not_deleted() -> None:
     elsewhere = entry(seed="b")
     steps = [
         (in_seed(), "BackupEntryMigrating", ["migrate BackupEntry " + ENTRY]),
@@ -233,7 +233,7 @@ async def test_an_entry_of_another_seed_is_migrated_away_and_never_deleted_with_
         assert (world.seed.log, world.garden.log) == (asked, [])
 
 
-async def test_an_entry_of_another_seed_stays_while_the_shoots_namespace_does() -> None:
+async def test_foreign_entry_stays_with_the_namespace() -> None:
     """An agent there has a final snapshot to store, with these credentials."""
     world = World(entry(seed="b"), in_seed(), namespace())
     assert of(await world.entry()) == "NamespaceNotDeleted"
@@ -259,7 +259,7 @@ async def test_data_of_entry_deleted_in_garden_stay() -> None:
     assert world.seed.log == [f"migrate BackupEntry {ENTRY}"]
 
 
-async def test_an_extension_resource_is_not_taken_for_one_without_an_entry_by_its_name_alone() -> None:
+async def test_extension_is_not_matched_by_its_name_alone() -> None:
     """It has no namespace, and the entry has one."""
     world = World(entry(), in_seed())
     assert isinstance(await world.entry(namespace=""), Done)
@@ -270,9 +270,7 @@ async def test_an_extension_resource_is_not_taken_for_one_without_an_entry_by_it
     ("found", "reason"),
     [((), "BucketMissing"), ((bucket("Error"),), "BucketNotReady"), ((bucket("Processing"),), "BucketNotReady")],
 )
-async def test_an_entry_says_what_it_waits_for_and_is_held_before_anything_is_made_for_it(
-    found: tuple[Object, ...], reason: str
-) -> None:
+async def test_entry_tells_what_it_waits_for_and_is_held(found: tuple[Object, ...], reason: str) -> None:
     world = World(entry(), *found)
     assert of(await world.entry()) == reason
     assert BUCKET in world.garden.said["lastError"]["description"]
@@ -289,7 +287,7 @@ async def test_missing_rights_are_awaited_shortly() -> None:
 
 
 @pytest.mark.parametrize(("provider", "given"), [("local", {"url": URL}), ("other", {"url": URL, "more": 1})])
-async def test_an_entry_gets_the_place_and_the_credentials_of_its_bucket(provider: str, given: Tree) -> None:
+async def test_entry_gets_place_and_credentials(provider: str, given: Tree) -> None:
     world = World(entry(), bucket(provider=provider), namespace(), *map(secret, SECRETS))
     assert of(await world.entry()) == "Done"
     copied, made = world.seed.applied
@@ -312,9 +310,7 @@ async def test_an_entry_gets_the_place_and_the_credentials_of_its_bucket(provide
     ],
     ids=["settled", "no namespace", "Secret lost", "ordered already", "at work", "namespace goes", "it comes back"],
 )
-async def test_an_extension_resource_gets_an_order_only_if_something_has_to_be_done(
-    live: str, there: tuple[Object, ...], order: str
-) -> None:
+async def test_extension_gets_an_order_only_if_needed(live: str, there: tuple[Object, ...], order: str) -> None:
     first = World(entry(), bucket(), *there)
     await first.entry()
     rendered = first.seed.applied[-1]
@@ -329,7 +325,7 @@ async def test_an_extension_resource_gets_an_order_only_if_something_has_to_be_d
     assert orders == ([f"apply, to {order} BackupEntry {ENTRY}"] if order else [])
 
 
-async def test_credentials_are_written_again_only_if_they_have_changed() -> None:
+async def test_unchanged_credentials_are_not_rewritten() -> None:
     first = World(entry(), bucket())
     await first.entry()
     assert first.seed.log[:2] == ["create Namespace garden", f"apply Secret entry-{ENTRY}"]
@@ -357,7 +353,7 @@ async def test_objects_in_seed_lead_back_to_backup_entry() -> None:
     assert World().backups._entry_of(in_seed()) == [Key("", ENTRY)]
 
 
-async def test_an_extension_resource_that_is_being_deleted_is_created_anew_only_afterwards() -> None:
+async def test_deleted_extension_is_recreated_afterwards() -> None:
     """If nobody has confirmed its deletion, the backups behind it stay: it is released before."""
     confirmed: dict[str, Any] = {"annotations": {metadata_keys.CONFIRM_DELETION: "true"}}
     unconfirmed: dict[str, Any] = {}
@@ -375,7 +371,7 @@ async def test_an_extension_resource_that_is_being_deleted_is_created_anew_only_
         ("Create Error", "", "Processing"),
     ],
 )
-async def test_an_entry_is_ready_once_its_extension_has_nothing_left_to_do(last: str, order: str, state: str) -> None:
+async def test_entry_is_ready_once_its_extension_rests(last: str, order: str, state: str) -> None:
     world = World()
     resource = in_seed(last, order).decode(extension_backups.BackupEntry)
     await world.backups._report(BackupEntry.resource, entry(), resource, requested=order)
@@ -420,7 +416,7 @@ def seed(name: str = "a", **backup: Any) -> Object:
     return an_object(Seed.resource, name, metadata={"uid": f"uid-of-{name}"}, spec=spec)
 
 
-async def test_a_gardenlet_makes_the_bucket_of_its_own_seed_and_of_no_other() -> None:
+async def test_gardenlet_makes_the_bucket_of_its_seed_only() -> None:
     world = World(seed(), seed("b"))
     assert isinstance(await world.backups._reconcile_bucket(Key("", names.bucket("uid-of-b"))), Done)
     assert (world.garden.log, world.seed.log) == ([], [])
@@ -429,7 +425,7 @@ async def test_a_gardenlet_makes_the_bucket_of_its_own_seed_and_of_no_other() ->
     assert world.seed.log == [f"apply, to reconcile BackupBucket {BUCKET}"]
 
 
-async def test_a_bucket_says_which_secret_it_lacks_and_is_tried_again_in_a_moment() -> None:
+async def test_bucket_names_its_missing_secret_and_retries() -> None:
     """Nobody wakes it: seeds may read Secrets of the garden by name, and watch none."""
     world = World(seed(), bucket("Processing"))
     world.garden.lacks_secrets = True
@@ -449,7 +445,7 @@ async def test_a_bucket_says_which_secret_it_lacks_and_is_tried_again_in_a_momen
     ("lacking", "problem"),
     [("lacks_secrets", "does not exist; create it"), ("has_empty_secrets", "is empty; write the credentials into it")],
 )
-async def test_an_entry_gets_no_credentials_from_a_secret_that_has_none(lacking: str, problem: str) -> None:
+async def test_secret_without_credentials_gives_none(lacking: str, problem: str) -> None:
     """An agent without credentials would take no backups, and its seed's copy of them may be good still."""
     world = World(entry(), bucket())
     setattr(world.garden, lacking, True)
@@ -461,7 +457,7 @@ async def test_an_entry_gets_no_credentials_from_a_secret_that_has_none(lacking:
     assert world.seed.log == []
 
 
-async def test_the_time_of_an_operation_changes_with_the_operation_alone() -> None:
+async def test_time_of_an_operation_changes_with_it_alone() -> None:
     """A settled object is not written."""
     kind = extension_backups.BackupBucket
 

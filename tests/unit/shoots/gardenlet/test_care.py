@@ -47,7 +47,7 @@ async def checked(of: Care, found: Object) -> tuple[Outcome, Any]:
     return outcome, care._report(observation, outcome)
 
 
-async def test_conditions_are_written_to_the_version_that_was_seen() -> None:
+async def test_conditions_are_written_to_the_seen_version() -> None:
     """The garden writes conditions beside them."""
     outcome, report = await checked(caring(), shoot())
     assert isinstance(outcome, Wait)
@@ -65,7 +65,7 @@ async def test_conditions_are_written_to_the_version_that_was_seen() -> None:
     ],
     ids=["the garden reports them", "another seed's", "nobody's", "unreadable epochs"],
 )
-async def test_nothing_is_said_of_a_shoot_that_another_one_reports_or_has(of: Care, reason: str) -> None:
+async def test_foreign_shoots_are_not_reported(of: Care, reason: str) -> None:
     outcome, report = await checked(of, shoot())
     assert isinstance(outcome, Wait if reason else Done)
     assert getattr(outcome, "reason", "") == reason
@@ -82,11 +82,11 @@ async def test_nothing_is_said_of_a_shoot_that_another_one_reports_or_has(of: Ca
     ],
     ids=["own", "leaves", "another seed's", "claims another's objects"],
 )
-def test_a_shoot_that_leaves_or_is_another_seeds_is_not_observed(found: Object, claims: str, is_observed: bool) -> None:
+def test_leaving_shoot_is_not_observed(found: Object, claims: str, is_observed: bool) -> None:
     assert (caring(claims=claims).observe(found) is not None) is is_observed
 
 
-async def test_what_was_asked_goes_with_the_shoot_and_with_its_epoch() -> None:
+async def test_answers_go_with_the_shoot_and_epoch() -> None:
     """Answers about another etcd than the present one say nothing."""
     of, live = caring(), shoot()
     await checked(of, live)
@@ -101,7 +101,7 @@ async def test_what_was_asked_goes_with_the_shoot_and_with_its_epoch() -> None:
 
 
 @pytest.mark.parametrize(("epoch", "counts"), [(1, True), (2, False)])
-async def test_the_answer_of_an_agent_counts_for_its_own_epoch_alone(epoch: int, counts: bool) -> None:
+async def test_answer_counts_for_its_own_epoch_alone(epoch: int, counts: bool) -> None:
     async def call(*_: object) -> bytes:
         return msgspec.json.encode({"epoch": epoch, "serves": True, "deltaPeriod": 60})
 
@@ -113,9 +113,7 @@ async def test_the_answer_of_an_agent_counts_for_its_own_epoch_alone(epoch: int,
 @pytest.mark.parametrize(
     ("error", "problem"), [(NotFound.of("gone"), "does not exist"), (Unreachable("no answer"), None)]
 )
-async def test_a_missing_secret_is_reported_and_a_garden_that_is_not_reached_changes_nothing(
-    error: Exception, problem: str | None
-) -> None:
+async def test_missing_secret_is_reported_and_outage_is_not(error: Exception, problem: str | None) -> None:
     async def get(*_: object) -> Object:
         raise error
 

@@ -60,7 +60,7 @@ def migrated(found: ExtensionResource, began: timedelta | None = LONG) -> Verdic
     return extensions.migrate(Infrastructure)(of(found, began))
 
 
-def test_an_extension_that_does_not_finish_in_time_is_an_error_with_what_it_last_said() -> None:
+def test_late_extension_is_an_error_with_its_words() -> None:
     assert isinstance(migrated(infrastructure(at(SHORT))), Wait)
     verdict = migrated(infrastructure(at(LONG)))
     assert verdict == Overdue(
@@ -72,13 +72,13 @@ def test_an_extension_that_does_not_finish_in_time_is_an_error_with_what_it_last
 
 
 @pytest.mark.parametrize("began", [None, SHORT])
-def test_an_old_order_is_not_held_against_an_extension_that_acts_by_itself(began: timedelta | None) -> None:
+def test_old_order_is_not_held_against_an_extension(began: timedelta | None) -> None:
     """Its time stays when the order was carried out. The Shoot's operation began since, or none is known."""
     assert isinstance(migrated(infrastructure(at(2 * LONG)), began), Wait)
 
 
 @pytest.mark.parametrize("ordered", ["", "yesterday", "2020-01-01T00:00:00"])
-def test_without_a_readable_time_of_the_order_that_of_the_operation_counts(ordered: str) -> None:
+def test_unreadable_order_time_uses_the_operation(ordered: str) -> None:
     assert isinstance(migrated(infrastructure(ordered), SHORT), Wait)
     assert isinstance(migrated(infrastructure(ordered), LONG), Overdue)
     made_since = infrastructure(ordered, metadata={"creationTimestamp": timestamp(NOW - SHORT)})
@@ -86,7 +86,7 @@ def test_without_a_readable_time_of_the_order_that_of_the_operation_counts(order
 
 
 @pytest.mark.parametrize("failed_at", ["2026-01-01", "yesterday", ""])
-def test_an_error_without_a_readable_time_counts_as_one_of_the_present_order(failed_at: str) -> None:
+def test_error_without_a_time_is_of_the_present_order(failed_at: str) -> None:
     """Extensions by others write it, in whatever form."""
     failed = {"type": "Migrate", "state": "Error"}
     error = {"description": "no quota", "lastUpdateTime": failed_at}
@@ -107,7 +107,7 @@ def test_deletion_that_does_not_end_is_error_as_well() -> None:
     assert "held by finalizers extensions.gardener.cloud/infrastructure, for longer than 600 seconds" in verdict.message
 
 
-def test_a_lease_that_keeps_the_extension_from_acting_is_the_cause() -> None:
+def test_blocking_lease_is_named_as_the_cause() -> None:
     invalid = {"type": "LeaseValid", "status": "False", "reason": "LeaseExpired", "message": "the lease expired"}
     verdict = migrated(infrastructure(at(LONG), metadata_keys.RESTORE, conditions=[invalid]))
     assert not isinstance(verdict, Overdue), "a task that migrates orders to migrate"
@@ -129,7 +129,7 @@ def flow_status(task: TaskStatus) -> FlowStatus:
 OVERDUE = TaskStatus(TaskState.OVERDUE, "ExtensionNotReady", "it has not finished, for longer than 600 seconds", 5.0)
 
 
-def test_what_is_overdue_is_an_error_that_never_ends_the_operation() -> None:
+def test_overdue_extension_never_ends_the_operation() -> None:
     """Failed, the Shoot's extensions would stop, and nothing would go on when this one finishes after all."""
     days = scope(object=begun(timedelta(days=3)))
     reported = status.reported(days, OperationType.RECONCILE, flow_status(OVERDUE), 12 * 3600)
@@ -170,7 +170,7 @@ def test_a_failure_counts_more_than_what_is_overdue() -> None:
     assert verdict == Failure("Infrastructure apple: no quota", ("ERR_INFRA_QUOTA_EXCEEDED",))
 
 
-def test_a_resource_that_is_to_be_recreated_and_does_not_go_is_an_error_as_well() -> None:
+def test_resource_that_does_not_go_is_an_error() -> None:
     def deployed(ago: timedelta, *, is_confirmed: bool) -> Verdict:
         annotations = {metadata_keys.CONFIRM_DELETION: "true"} if is_confirmed else {metadata_keys.OPERATION: "migrate"}
         finalizers = ["extensions.gardener.cloud/infrastructure"]
@@ -184,7 +184,7 @@ def test_a_resource_that_is_to_be_recreated_and_does_not_go_is_an_error_as_well(
         assert verdict.reason == "Deleting"
 
 
-def test_an_invalid_lease_keeps_no_extension_from_migrating() -> None:
+def test_invalid_lease_stops_no_migration() -> None:
     """A Shoot that leaves renews none: it would be named as the cause of whatever keeps the extension."""
     invalid = {"type": "LeaseValid", "status": "False", "reason": "LeaseExpired", "message": "the lease expired"}
     verdict = migrated(infrastructure(at(LONG), conditions=[invalid]))

@@ -32,18 +32,18 @@ BEFORE_OWNERSHIP = {
 """Tasks of which nothing serves or acts for the shoot: no etcd, no controller, no extension."""
 
 
-def test_nothing_serves_or_acts_before_ownership_is_taken() -> None:
+def test_nothing_acts_before_ownership_is_taken() -> None:
     others = RECONCILE.names - BEFORE_OWNERSHIP - {"Take ownership"}
     assert RECONCILE.dependents(["Take ownership"]) == others
 
 
 @pytest.mark.demand("G30")
-def test_secrets_reach_the_seed_only_once_they_are_in_the_shoot_state() -> None:
+def test_secrets_reach_the_seed_after_the_state() -> None:
     assert "Deploy secrets" in RECONCILE.dependents(["Generate secrets"])
 
 
 @pytest.mark.demand("G61")
-def test_the_source_is_asked_for_its_credentials_no_longer_than_the_copy_needs() -> None:
+def test_source_is_asked_only_while_the_copy_runs() -> None:
     assert "Remove source backup entry" in RECONCILE.dependents(["Copy backups"])
     assert "Take ownership" in RECONCILE.dependents(["Remove source backup entry"])
     assert "Take ownership" in RECONCILE.dependents(["Wait for lease of source"])
@@ -60,7 +60,7 @@ def test_names_lead_to_new_seed_while_programs_start() -> None:
 
 
 @pytest.mark.demand("G35")
-def test_nothing_is_stopped_before_the_destination_is_ready() -> None:
+def test_nothing_stops_before_the_destination_is_ready() -> None:
     assert MIGRATE.dependents(["Wait for destination"]) == MIGRATE.names - {
         "Wait for destination",
         "Check extension state",
@@ -68,7 +68,7 @@ def test_nothing_is_stopped_before_the_destination_is_ready() -> None:
 
 
 @pytest.mark.demand("G36", "G38", "G39", "G67")
-def test_etcd_is_handed_over_after_all_that_writes_has_ended_and_as_the_last_but_one() -> None:
+def test_etcd_is_handed_over_last_but_one() -> None:
     order = ["Stop controllers", "Stop kube-apiserver", "Migrate extension resources", "Persist extension state"]
     order += ["Remove extension resources", "Hand over etcd", "Release"]
     for before, after in pairwise(order):
@@ -76,12 +76,12 @@ def test_etcd_is_handed_over_after_all_that_writes_has_ended_and_as_the_last_but
 
 
 @pytest.mark.demand("G67")
-def test_a_seed_that_lost_the_shoot_keeps_its_etcd_until_the_next_one_has_started() -> None:
+def test_lost_shoots_etcd_stays_until_the_next_starts() -> None:
     assert {"Remove etcd", "Remove namespace", "Remove cluster"} <= LEAVE.dependents(["Wait for successor"])
     assert "Remove extension resources" in LEAVE.dependents(["Migrate extension resources"])
 
 
-def test_machines_are_deleted_while_their_controller_runs_and_before_their_network() -> None:
+def test_machines_go_before_controller_and_network() -> None:
     assert "Stop machine-controller-manager" in DELETE.dependents(["Delete worker"])
     assert "Delete infrastructure" in DELETE.dependents(["Delete worker"])
     assert "Delete cluster" in DELETE.dependents(["Delete namespace"])  # with it goes the lease that deletions need
@@ -128,7 +128,7 @@ def test_each_has_all_of_other_only_if_they_are_equal(one: Any, other: Any) -> N
     assert (holds(one, other) and holds(other, one)) == (one == other)
 
 
-def test_a_field_that_is_no_longer_rendered_changes_the_digest() -> None:
+def test_unrendered_field_changes_the_digest() -> None:
     body = {"metadata": {"name": "a"}, "spec": {"b": 1, "c": 2}}
     fewer = {"metadata": {"name": "a"}, "spec": {"b": 1}}
     assert holds(stamped(body), stamped(body))

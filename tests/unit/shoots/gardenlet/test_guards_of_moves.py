@@ -39,9 +39,7 @@ BACK = STARTED.add("b", "bucket-b").start(2, "b").add("a", "bucket-a")
 @pytest.mark.parametrize(
     ("released", "is_over"), [(None, False), ("1", False), ("2", True), ("3", False), ("", False), ("x", False)]
 )
-def test_only_the_release_of_the_epoch_before_spares_the_wait_for_its_lease(
-    released: str | None, is_over: bool
-) -> None:
+def test_release_of_the_last_epoch_spares_the_wait(released: str | None, is_over: bool) -> None:
     """Every shoot that was moved in the good case has an earlier one."""
     marks = {metadata_keys.RELEASED_EPOCH: released} if released is not None else {}
     of = scope(BACK, object=shoot(**marks))
@@ -49,7 +47,7 @@ def test_only_the_release_of_the_epoch_before_spares_the_wait_for_its_lease(
     assert isinstance(verdict, Done) == is_over
 
 
-async def test_the_wait_for_a_lease_counts_for_one_epoch_of_one_shoot() -> None:
+async def test_wait_for_a_lease_is_of_one_epoch_and_shoot() -> None:
     waits = Expiry()
     first = context(scope(BACK), OperationType.RESTORE, lease_waits=waits)
     verdict = backups.wait_for_source_lease(first)
@@ -74,7 +72,7 @@ def test_etcd_is_woken_unless_it_is_gone_or_was_asked() -> None:
     assert backups.skip_wake(context(scope(etcd=asked))) == "a copy operation was initiated"
 
 
-def test_an_etcd_that_sleeps_is_scaled_up_and_others_are_not() -> None:
+def test_sleeping_etcd_alone_is_scaled_up() -> None:
     verdict = backups.wake_etcd(context(scope(etcd=asleep())))
     assert isinstance(verdict, Action)
     assert verdict.what == "scale etcd-main up"
@@ -99,7 +97,7 @@ async def test_no_time_in_an_annotation_ends_a_handover(at: str) -> None:
     handovers.keep(of.live.shoot.key, "hand over 1/1", 0)
 
 
-def test_an_etcd_whose_epoch_was_changed_gets_it_again_before_it_is_handed_over() -> None:
+def test_changed_epoch_of_an_etcd_is_set_back() -> None:
     namespace = an_object(DEPLOYMENT, "any", metadata={"annotations": {metadata_keys.EPOCH: "1"}})
     live = etcd(7, **{INITIATED_AT: NOW.isoformat()})
     verdict = backups.hand_over_etcd(context(scope(etcd=live, namespace=namespace), OperationType.MIGRATE))
@@ -132,7 +130,7 @@ def test_one_changed_epoch_makes_no_leftover_of_rest(
     assert (of.leftover_epoch, of.later_epoch) == (leftover, later)
 
 
-async def test_nothing_begins_if_the_seed_has_a_later_epoch_than_the_garden() -> None:
+async def test_later_epoch_in_the_seed_stops_everything() -> None:
     of = scope(STARTED, namespace=marked("2"), cluster=marked("2"), etcd=etcd(2))
     attempt: Any = SimpleNamespace(scope=of, seed="a", not_started=None)
     outcome = await steps.check_epochs(attempt)
@@ -147,14 +145,14 @@ def with_state(state: str) -> ExtensionResource:
     return ExtensionResource(Infrastructure, made)
 
 
-def test_nothing_is_stopped_for_a_state_that_cannot_be_carried_over() -> None:
+def test_unstorable_state_stops_nothing() -> None:
     large = with_state(f'"{"x" * LARGEST_STATE}"')
     verdict = extensions.check_states(context(scope(extensions=(large,)), OperationType.MIGRATE))
     assert isinstance(verdict, Failure)
     assert verdict.message.startswith("the shoot can't be restored in another seed: Infrastructure apple: ")
 
 
-def test_nothing_is_stopped_before_each_state_is_stored() -> None:
+def test_nothing_stops_before_states_are_stored() -> None:
     """Nor before the secrets are: the ShootState is all that another seed gets."""
     verdict = extensions.check_states(context(scope(extensions=(with_state('"a"'),)), OperationType.MIGRATE))
     assert not isinstance(verdict, Done)
@@ -207,7 +205,7 @@ def worker(last: str, order: str = "") -> ExtensionResource:
         (worker("Restore Succeeded"), 1),
     ],
 )
-def test_machines_are_acted_on_once_their_worker_is_restored(found: ExtensionResource | None, replicas: int) -> None:
+def test_machines_wait_for_their_restored_worker(found: ExtensionResource | None, replicas: int) -> None:
     """Before, the machine controller manager does not see all of them, and makes others in their place."""
     asked: list[int] = []
 
@@ -244,7 +242,7 @@ STATE_OF_MACHINES = [{"kind": "Worker", "name": "apple", "state": "machines"}]
         (UNCONFIRMED, STATE_OF_MACHINES, 0),
     ],
 )
-def test_no_machine_is_replaced_while_a_worker_comes_back(
+def test_restoring_worker_replaces_no_machine(
     found: ExtensionResource | None, states: list[Tree] | None, replicas: int
 ) -> None:
     """Somebody deleted it in its seed: its machines run on, and their objects come back with its state."""
@@ -287,9 +285,7 @@ def test_no_etcd_copies_where_there_is_nothing_to_copy() -> None:
         (1, {"observedGeneration": 2}, False),
     ],
 )
-def test_a_program_has_ended_once_its_deployment_has_seen_that_it_must(
-    replicas: int, status: Tree, is_over: bool
-) -> None:
+def test_program_has_ended_once_its_deployment_saw_it(replicas: int, status: Tree, is_over: bool) -> None:
     """Its pods may not be in the cache yet."""
     live = an_object(
         DEPLOYMENT, "kube-apiserver", metadata={"generation": 2}, spec={"replicas": replicas}, status=status
@@ -317,7 +313,7 @@ def test_a_shoot_whose_secrets_are_lost_is_not_moved() -> None:
     assert copied.what.startswith("copy ")
 
 
-def test_an_object_that_is_being_deleted_is_waited_for_and_not_written() -> None:
+def test_object_being_deleted_is_awaited_unwritten() -> None:
     """Whatever is applied to it is gone with it."""
     metadata = {"deletionTimestamp": NOW.isoformat(), "finalizers": ["tests/held"]}
     live = an_object(DEPLOYMENT, "kube-apiserver", metadata=metadata, spec={"replicas": 1})
@@ -330,7 +326,7 @@ def test_an_object_that_is_being_deleted_is_waited_for_and_not_written() -> None
         assert verdict.reason == "Deleting"
 
 
-def test_a_backup_entry_that_is_being_deleted_is_waited_for() -> None:
+def test_backup_entry_being_deleted_is_awaited() -> None:
     """The Shoot goes last: with it, its seed loses the right to delete the backups."""
     going = an_object(BackupEntry.resource, "entry", "garden-dev", metadata={"deletionTimestamp": NOW.isoformat()})
     verdict = backups.delete_backup_entries(context(scope(backup_entry=going), OperationType.DELETE))
@@ -350,7 +346,7 @@ def test_a_backup_entry_that_is_being_deleted_is_waited_for() -> None:
         ({}, False),
     ],
 )
-def test_a_program_is_deployed_once_it_is_available_as_it_is_now(status: Tree, is_over: bool) -> None:
+def test_program_is_deployed_once_available(status: Tree, is_over: bool) -> None:
     """An API server that is about to be replaced serves nobody for long."""
     body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "kube-apiserver"}, "spec": {}}
     marks = stamped(body)["metadata"]["annotations"]

@@ -66,7 +66,7 @@ def said(of: Scope, backups: BackupHealth | None = None) -> dict[str, tuple[str,
     return {condition.type: (condition.status, condition.reason) for condition in conditions(of, backups)}
 
 
-def test_a_control_plane_is_healthy_only_with_all_its_parts() -> None:
+def test_control_plane_is_healthy_with_all_parts() -> None:
     assert said(scope()) == {
         API_SERVER_AVAILABLE: ("True", "DeploymentAvailable"),
         CONTROL_PLANE_HEALTHY: ("True", "ControlPlaneRunning"),
@@ -78,7 +78,7 @@ def test_a_control_plane_is_healthy_only_with_all_its_parts() -> None:
     assert said(scope(etcd=False))[CONTROL_PLANE_HEALTHY][0] == "False"
 
 
-def test_while_an_operation_is_under_way_one_sentence_stands_for_all_that_comes_up() -> None:
+def test_running_operation_has_one_sentence() -> None:
     some, none = scope(available=PROGRAMS[1:], state="Processing"), scope(available=(), etcd=False, state="Processing")
     assert conditions(some, None)[1] == conditions(none, None)[1]
     assert said(none)[CONTROL_PLANE_HEALTHY] == ("Progressing", "OperationInProgress")
@@ -103,15 +103,13 @@ WORKERS = {"type": "local", "workers": [{"name": "pool", "machine": {"type": "m"
         (ShootHealth(unreachable="refused"), "Unknown", "Unknown", "is unreachable"),
     ],
 )
-def test_nodes_and_system_components_are_as_the_api_server_of_the_shoot_says(
-    shoot: ShootHealth, nodes: str, components: str, message: str
-) -> None:
+def test_nodes_are_as_the_api_server_says(shoot: ShootHealth, nodes: str, components: str, message: str) -> None:
     reported = {condition.type: condition for condition in conditions(scope(provider=WORKERS), None, shoot)}
     assert (reported[EVERY_NODE_READY].status, reported[SYSTEM_COMPONENTS_HEALTHY].status) == (nodes, components)
     assert message in reported[EVERY_NODE_READY].message + reported[SYSTEM_COMPONENTS_HEALTHY].message
 
 
-def test_an_api_server_that_fails_in_another_way_each_time_is_reported_once() -> None:
+def test_varying_failures_are_reported_once() -> None:
     first, other = (ShootHealth(unreachable=why) for why in ("connection refused", "no answer"))
     assert conditions(scope(), None, first) == conditions(scope(), None, other)
     under_way = {condition.status for condition in conditions(scope(state="Processing"), None, first)[2:]}
@@ -132,7 +130,7 @@ def test_an_api_server_that_fails_in_another_way_each_time_is_reported_once() ->
         ({}, {"unstored": "the ShootState can't be read"}, "False", "StateNotPersisted"),
     ],
 )
-def test_a_shoot_is_ready_for_disaster_or_it_is_said_why_not(
+def test_unready_for_disaster_says_why(
     changed: dict[str, Any], backups: dict[str, Any], status: str, reason: str
 ) -> None:
     asked = replace(BackupHealth(msgspec.structs.replace(CURRENT, **changed), NOW), **backups)
@@ -155,9 +153,7 @@ def test_a_shoot_is_ready_for_disaster_or_it_is_said_why_not(
         (tuple(ReachReport(f"s{n}", "refused") for n in range(12)), "False", "seed s9: refused; and 2 more"),
     ],
 )
-def test_one_other_seed_has_to_reach_the_bucket_once_one_has_tried(
-    others: tuple[ReachReport, ...], status: str, end: str
-) -> None:
+def test_one_seed_has_to_reach_the_bucket(others: tuple[ReachReport, ...], status: str, end: str) -> None:
     for shoot in (scope(), scope(hibernation={"enabled": True})):
         reported = ready_for_disaster(shoot, BackupHealth(CURRENT, NOW, others=others))
         assert reported.status == status
@@ -165,7 +161,7 @@ def test_one_other_seed_has_to_reach_the_bucket_once_one_has_tried(
         assert (reported.reason == "BucketNotReachedByOthers") is (status == "False")
 
 
-def test_reports_about_a_place_that_is_not_the_buckets_do_not_count() -> None:
+def test_reports_on_other_places_do_not_count() -> None:
     reported = ready_for_disaster(
         scope(), BackupHealth(CURRENT, NOW, others=(ReachReport("west", "refused"),), is_elsewhere=True)
     )
@@ -173,28 +169,28 @@ def test_reports_about_a_place_that_is_not_the_buckets_do_not_count() -> None:
     assert "other seeds can't try it: spec.backup.providerConfig of its Seed lacks the endpoint" in reported.message
 
 
-def test_a_shoot_whose_seed_was_deleted_says_so_whatever_its_agent_answers() -> None:
+def test_shoot_of_a_deleted_seed_says_so() -> None:
     for backups in (None, BackupHealth(CURRENT, NOW)):
         reported = conditions(replace(scope(), seed=None), backups)[-1]
         assert (reported.type, reported.status, reported.reason) == (READY_FOR_DISASTER, "False", "SeedMissing")
         assert "there is no Seed east any more" in reported.message
 
 
-def test_a_bucket_that_nobody_has_tried_is_not_said_to_be_good() -> None:
+def test_untried_bucket_is_not_called_good() -> None:
     untested = BackupHealth(CURRENT, NOW, is_checked=False)
     reported = ready_for_disaster(scope(), untested)
     assert (reported.status, reported.reason) == ("Unknown", "BucketNotTested")
     assert ready_for_disaster(scope(), replace(untested, others=(ReachReport("west"),))).status == "True"
 
 
-def test_an_answer_is_not_late_because_it_was_given_a_while_ago() -> None:
+def test_older_answer_is_not_late() -> None:
     """It was fresh when it was given; the agent is asked once a minute."""
     given = NOW - timedelta(minutes=5)
     answer = msgspec.structs.replace(CURRENT, unstored_since="2026-03-01T11:54:50Z")
     assert ready_for_disaster(scope(), BackupHealth(answer, given)).status == "True"
 
 
-def test_deltas_that_come_and_go_change_nothing_that_is_said() -> None:
+def test_deltas_change_nothing_of_the_message() -> None:
     first = ready_for_disaster(scope(), BackupHealth(CURRENT, NOW))
     later = msgspec.structs.replace(CURRENT, latest_delta="2026-03-01T12:30:00Z", unstored_since="")
     assert ready_for_disaster(scope(), BackupHealth(later, NOW + timedelta(minutes=30))) == first

@@ -60,33 +60,31 @@ async def reconciled(
     return await made._reconcile(Key("", TECHNICAL_ID)), bool(runs)
 
 
-async def test_leftovers_of_a_shoot_that_is_gone_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_leftovers_of_a_deleted_shoot_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert await reconciled(monkeypatch, cluster(shoot().tree)) == (Done(), True)
 
 
-async def test_a_later_shoot_of_the_name_holds_nothing_of_the_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_later_shoot_holds_nothing_of_the_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
     later = msgspec.json.decode(shoot().raw)
     later["metadata"]["uid"] = "2"
     assert (await reconciled(monkeypatch, cluster(shoot().tree), live=Object(msgspec.json.encode(later))))[1]
 
 
-async def test_nothing_of_a_shoot_is_touched_that_only_the_cache_has_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_shoot_lost_in_the_cache_alone_is_untouched(monkeypatch: pytest.MonkeyPatch) -> None:
     """A watch that was cut may have missed that it is back."""
     assert await reconciled(monkeypatch, cluster(shoot().tree), live=shoot()) == (Done(), False)
 
 
-async def test_nothing_is_touched_while_a_shoot_has_its_technical_id(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_shoot_with_its_technical_id_is_untouched(monkeypatch: pytest.MonkeyPatch) -> None:
     assert await reconciled(monkeypatch, cluster(shoot().tree), known=shoot()) == (Done(), False)
 
 
-async def test_nothing_is_touched_while_the_garden_can_not_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silent_garden_leaves_all_untouched(monkeypatch: pytest.MonkeyPatch) -> None:
     outcome, is_left = await reconciled(monkeypatch, cluster(shoot().tree), live=Unreachable("no route"))
     assert isinstance(outcome, Fault)
     assert not is_left
 
 
 @pytest.mark.parametrize("has", [None, shoot().tree], ids=["no shoot", "another one than it is marked with"])
-async def test_a_cluster_that_does_not_tell_whose_it_is_is_left_alone(
-    monkeypatch: pytest.MonkeyPatch, has: Tree | None
-) -> None:
+async def test_cluster_without_an_owner_is_left_alone(monkeypatch: pytest.MonkeyPatch, has: Tree | None) -> None:
     assert await reconciled(monkeypatch, cluster(has, uid="2")) == (Done(), False)

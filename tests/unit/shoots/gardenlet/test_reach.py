@@ -67,7 +67,7 @@ def config(provider: str = "local", region: str = "", **fields: Any) -> Seed:
         (config(url="file:///mnt/backups/of-{bucket}"), "file:///mnt/backups"),
     ],
 )
-def test_the_store_is_where_the_seed_says_or_where_its_provider_has_it(found: Seed, url: str) -> None:
+def test_store_is_where_seed_or_provider_says(found: Seed, url: str) -> None:
     assert address_of(found) == StoreAddress(url)
 
 
@@ -86,7 +86,7 @@ def test_the_store_is_where_the_seed_says_or_where_its_provider_has_it(found: Se
         config(url="s3://{bucket}", endpoint="https://user:rosebud@a"),
     ],
 )
-def test_where_the_seed_does_not_tell_it_is_said_which_field_would(found: Seed) -> None:
+def test_missing_place_names_the_field(found: Seed) -> None:
     place = address_of(found)
     assert place is not None
     assert place.url == ""
@@ -102,7 +102,7 @@ def test_a_seed_without_backups_has_no_store() -> None:
     )
 
 
-def test_the_message_changes_with_the_attempt_and_with_nothing_else() -> None:
+def test_message_changes_with_the_attempt_only() -> None:
     others = {"east": StoreAddress(ENDPOINT), "north": StoreAddress("http://b")}
     own = Condition(GARDENLET_READY, "True")
     first = reported_conditions([own], others, {ENDPOINT: ""}, NOW)
@@ -135,7 +135,7 @@ def says(status: str, message: str = f"{ENDPOINT}: refused; do something") -> Co
     return Condition(f"{BUCKET_REACHABLE}east", status, message=message)
 
 
-def test_seeds_count_that_are_ready_and_could_take_the_shoot_and_have_tried() -> None:
+def test_ready_possible_seeds_that_tried_count() -> None:
     tainted = seed("tainted", says=says("False"))
     tainted.spec.taints = [SeedTaint(key="closed")]
     seeds = [
@@ -195,7 +195,7 @@ def test_place_of_bucket_is_that_of_operators(status: Any) -> None:
         [config(url="s3://{bucket}", endpoint="https://maker:secret@store.example")],
     ],
 )
-def test_neither_a_typo_in_a_seed_nor_its_deletion_takes_the_store_from_agents(found: list[Seed]) -> None:
+def test_typo_or_deletion_of_a_seed_keeps_the_store(found: list[Seed]) -> None:
     """It would be another one, and etcds end that can't read who owns them."""
     before = {**HONEST, "endpoint": ENDPOINT}
     for status in (HONEST, {**HONEST, "endpoint": "http://lie"}):
@@ -204,12 +204,12 @@ def test_neither_a_typo_in_a_seed_nor_its_deletion_takes_the_store_from_agents(f
 
 
 @pytest.mark.parametrize("status", LIES)
-def test_only_a_place_that_is_the_buckets_own_is_passed_on_from_a_seed_that_is_gone(status: Any) -> None:
+def test_place_of_a_lost_seed_is_its_buckets_own(status: Any) -> None:
     assert given(status, []) == {}
     assert given(status, [], HONEST) == HONEST
 
 
-def test_a_bucket_without_a_place_in_its_seed_keeps_the_one_it_has() -> None:
+def test_bucket_without_a_place_keeps_its_former() -> None:
     """Its Seed is corrected while agents use it."""
     assert given(HONEST, [config(url="s3://all")], {"url": f"s3://former/{BUCKET}"}) == {"url": f"s3://former/{BUCKET}"}
 
@@ -236,7 +236,7 @@ def test_endpoints_are_read_for_declared_providers() -> None:
         ({"endpoint": b"\xff"}, True),
     ],
 )
-def test_credentials_that_name_another_server_are_noticed(credentials: dict[str, bytes], is_so: bool) -> None:
+def test_credentials_for_another_server_are_noticed(credentials: dict[str, bytes], is_so: bool) -> None:
     assert is_elsewhere(credentials, config(url="s3://{bucket}", endpoint=ENDPOINT)) is is_so
     assert not is_elsewhere(credentials, None)
 
@@ -247,7 +247,7 @@ def test_port_that_url_implies_names_no_other_server(short: str, whole: str) -> 
         assert not is_elsewhere({"endpoint": first.encode()}, config(url="s3://{bucket}", endpoint=other))
 
 
-def test_a_condition_of_an_earlier_process_counts_while_it_tells_of_the_present_url() -> None:
+def test_earlier_condition_counts_for_the_same_url() -> None:
     stores = {"west": StoreAddress("https://a"), "north": StoreAddress(unknown="no endpoint")}
     for problems in ({"https://a": ""}, {"https://a": "connection refused"}):
         before = reported_conditions([], stores, problems, NOW)
@@ -258,14 +258,14 @@ def test_a_condition_of_an_earlier_process_counts_while_it_tells_of_the_present_
     assert reported_urls(seed(), stores) == set()
 
 
-def test_why_a_store_is_not_reached_is_reported_without_the_advice() -> None:
+def test_unreached_store_is_reported_without_advice() -> None:
     url = "https://a.example/b;c"
     (condition,) = reported_conditions([], {"east": StoreAddress(url)}, {url: "connection refused"}, NOW)
     (report,) = reports(apple(), "east", [config(url="s3://{bucket}", endpoint=url), seed("west", says=condition)])
     assert report.problem == f"{url}: connection refused"
 
 
-async def test_a_store_that_can_not_be_tried_keeps_no_other_one_from_being_tried() -> None:
+async def test_untriable_store_blocks_no_other() -> None:
     async def connect(url: str) -> str:
         if url == "https://odd":
             raise ValueError("nobody thought of it")
@@ -279,7 +279,7 @@ async def test_a_store_that_can_not_be_tried_keeps_no_other_one_from_being_tried
     assert problems == {"https://odd": "the attempt failed (ValueError)", "https://a": "connection refused"}
 
 
-async def test_conditions_are_written_to_the_version_of_the_seed_that_is_present_after_trying() -> None:
+async def test_conditions_go_to_the_seed_as_it_is_now() -> None:
     """Trying takes a while, and the garden writes conditions beside these."""
 
     async def connect(_url: str) -> str:

@@ -103,7 +103,7 @@ async def test_a_shoot_whose_epochs_are_unreadable_says_so() -> None:
     await server.close()
 
 
-async def test_a_move_that_is_taken_back_too_late_is_reported_as_a_migration() -> None:
+async def test_late_revert_is_reported_as_a_migration() -> None:
     server = new_server()
     await server.start()
     client = client_of(server)
@@ -120,7 +120,7 @@ async def test_a_move_that_is_taken_back_too_late_is_reported_as_a_migration() -
 
 
 @pytest.mark.parametrize(("seed", "reason"), [("a", "TechnicalIDTaken"), ("b", "")])
-async def test_a_shoot_with_another_ones_technical_id_is_told_so_by_its_seed_alone(seed: str, reason: str) -> None:
+async def test_shoot_with_a_foreign_id_is_told_by_its_seed(seed: str, reason: str) -> None:
     server = new_server()
     await server.start()
     client = client_of(server)
@@ -134,7 +134,7 @@ async def test_a_shoot_with_another_ones_technical_id_is_told_so_by_its_seed_alo
     await server.close()
 
 
-async def test_a_gardenlet_that_does_not_reach_the_garden_does_nothing() -> None:
+async def test_gardenlet_without_its_garden_does_nothing() -> None:
     server = new_server()
     await server.start()
     client = client_of(server)

@@ -44,7 +44,7 @@ def test_another_operation_is_retried_for_its_own_time(last: str, now: Operation
     assert reported.retry_cycle_start_time == timestamp(NOW)
 
 
-def test_another_operation_whose_tasks_could_not_start_is_retried_for_its_own_time_too() -> None:
+def test_other_operation_is_retried_for_its_own_time() -> None:
     """Its first report has its type; the next one must not take the start of the operation before for its own."""
     reported = status.not_started(erroring("Reconcile"), OperationType.MIGRATE, "no ownership", NOW)
     assert reported.retry_cycle_start_time is None

@@ -67,12 +67,12 @@ def test_servers_of_the_provider_are_its_own_alone(provider: str) -> None:
 @pytest.mark.parametrize(
     "url", ["https://evil-amazonaws.com/x", "https://amazonaws.com/x", "https://evil@s3.amazonaws.com/x"]
 )
-def test_a_name_that_ends_like_the_providers_or_an_account_is_not_its_own(url: str) -> None:
+def test_similar_name_is_not_of_the_provider(url: str) -> None:
     assert untrusted({"url": "https://s3.amazonaws.com/x"}, {}, AWS, BUCKET, {}) == []
     assert len(untrusted({"url": url}, {}, AWS, BUCKET, {})) == 1
 
 
-def test_servers_named_in_the_seed_and_those_in_use_are_trusted() -> None:
+def test_servers_of_the_seed_and_in_use_are_trusted() -> None:
     status = {"apiVersion": "acme.provider.example/v1", "kind": "Status", "url": "https://store.acme.example:9000/b"}
     assert len(untrusted(status, {}, (), BUCKET, {})) == 1
     assert untrusted(status, {"endpoints": ["https://store.acme.example"]}, (), BUCKET, {}) == []

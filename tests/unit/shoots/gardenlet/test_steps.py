@@ -110,9 +110,7 @@ DELETED: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finaliz
     ],
     ids=["settled", "migrated", "failed", "deleted"],
 )
-async def test_an_order_wakes_no_extension_that_has_released_what_another_seed_restores(
-    live: Object, found: ExtensionResource, is_told: bool
-) -> None:
+async def test_order_wakes_no_released_extension(live: Object, found: ExtensionResource, is_told: bool) -> None:
     attempt, place = attempted(live, extensions=(found,))
     for step in (candidate for candidate in steps.STEPS if candidate in (steps.decide, steps.pass_on_request)):
         assert isinstance(await step(attempt), Continue)
@@ -157,7 +155,7 @@ async def test_lease_is_not_renewed_once_shoot_is_to_leave(
         (Ownership(), None, False),
     ],
 )
-async def test_a_seed_that_does_not_have_the_shoot_makes_no_cluster(
+async def test_seed_without_the_shoot_makes_no_cluster(
     epochs: Ownership, there: Object | None, is_written: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     did: list[str] = []
@@ -171,7 +169,7 @@ async def test_a_seed_that_does_not_have_the_shoot_makes_no_cluster(
     assert bool(did) is is_written
 
 
-async def test_nothing_starts_while_the_cluster_can_not_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_starts_without_the_cluster_object(monkeypatch: pytest.MonkeyPatch) -> None:
     async def sync(*_: object) -> None:
         raise Conflict.of("changed meanwhile")
 
@@ -192,7 +190,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, place: Place) -> None:
     monkeypatch.setattr(steps, "_run", done)
 
 
-async def test_a_shoot_is_passed_on_only_if_nobody_has_changed_it_since(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unchanged_shoot_alone_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Named again in time, this seed has it: a status by which another one has it would be wrong."""
     attempt, place = attempted(shoot(wanted="b"))
     ran(monkeypatch, place)
@@ -227,7 +225,7 @@ def changed(live: Object, uid: str) -> Object:
     ],
     ids=["migrating", "taken back", "passed on", "another seed's", "recreated"],
 )
-async def test_each_task_of_a_migration_begins_only_while_this_very_shoot_leaves(found: Object, stops: bool) -> None:
+async def test_migration_tasks_begin_while_the_shoot_leaves(found: Object, stops: bool) -> None:
     attempt, _ = attempted(shoot(wanted="b"), place=Place(found))
     objection = await steps._guard(attempt)()
     assert isinstance(objection, Wait) is stops
@@ -243,7 +241,7 @@ async def test_shoot_that_is_being_deleted_gets_no_finalizer() -> None:
 
 
 @pytest.mark.parametrize("technical_id", [TECHNICAL_ID, ""])
-async def test_a_shoot_with_objects_here_is_held_though_another_one_claims_them(technical_id: str) -> None:
+async def test_shoot_with_objects_here_is_held(technical_id: str) -> None:
     live = shoot(deletionTimestamp="2026-01-01T00:00:00Z")
     live = Object(encode_json({**live.tree, "status": {**live.tree["status"], "technicalID": technical_id}}))
     attempt, place = attempted(live, claims="it is another's")
@@ -299,9 +297,7 @@ def of_generation(live: Object, generation: int, seen: int) -> Object:
     ],
     ids=["failed", "changed since", "ordered", "tried again", "another operation"],
 )
-async def test_a_failed_operation_rests_until_somebody_changes_or_orders_something(
-    found: Object, is_over: bool
-) -> None:
+async def test_failed_operation_rests_until_a_change(found: Object, is_over: bool) -> None:
     attempt, _ = attempted(found)
     assert isinstance(await steps.decide(attempt), Done if is_over else Continue)
 

@@ -114,7 +114,7 @@ def test_what_has_a_state_is_restored_in_any_operation(operation: OperationType)
     assert verdict.what == "apply Infrastructure apple, to wait-for-state"
 
 
-def test_only_states_of_resources_that_are_no_longer_needed_are_dropped() -> None:
+def test_unneeded_resources_lose_their_states() -> None:
     """One that is merely gone is restored with its state, as is that of a kind which nobody renders here."""
     kinds = (("Infrastructure", "apple"), ("Worker", "apple"), ("Extension", "toy"), ("Foreign", "x"))
     entries = [{"kind": kind, "name": name, "state": "last"} for kind, name in kinds]
@@ -130,7 +130,7 @@ def test_only_states_of_resources_that_are_no_longer_needed_are_dropped() -> Non
 
 
 @pytest.mark.parametrize(("stored", "is_stored"), [(None, False), ("first", False), ("last", True)])
-def test_a_resource_whose_last_state_is_not_stored_is_not_deleted(stored: str | None, is_stored: bool) -> None:
+def test_resource_with_an_unstored_state_stays(stored: str | None, is_stored: bool) -> None:
     status: Tree = {"state": "last", "lastOperation": {"type": "Migrate", "state": "Succeeded"}}
     made = an_object(Infrastructure.resource, "apple", TECHNICAL_ID, spec={"type": "local"}, status=status)
     entries = [{"kind": "Infrastructure", "name": "apple", "state": stored}] if stored else []
@@ -144,7 +144,7 @@ def test_a_resource_whose_last_state_is_not_stored_is_not_deleted(stored: str | 
         assert verdict.message == "the state of Infrastructure apple is not in the ShootState yet"
 
 
-def test_a_resource_that_waits_for_a_state_which_the_garden_has_not_gets_no_order() -> None:
+def test_resource_without_its_state_gets_no_order() -> None:
     resource = infrastructure("Reconcile Succeeded", metadata_keys.WAIT_FOR_STATE)
     ctx = context(scope(extensions=(resource,)), OperationType.RESTORE)
     verdict = extensions.deploy(Infrastructure)(ctx)
@@ -159,7 +159,7 @@ class Crashes(Writer):
         raise asyncio.CancelledError
 
 
-async def test_a_resource_has_its_state_before_it_is_told_to_restore_it() -> None:
+async def test_resource_has_its_state_before_a_restore() -> None:
     """Else an extension would find none, and make anew what is there."""
     server = new_server()
     await server.start()
@@ -216,9 +216,7 @@ def test_failing_restore_gets_corrected_state(last: str, given: str, has: str, s
 @pytest.mark.parametrize(
     ("answered", "status", "is_over"), [(1, Status.READY, True), (1, Status.INITIAL, False), (2, Status.READY, False)]
 )
-async def test_etcd_is_handed_over_once_the_operation_of_its_own_epoch_is_ready(
-    answered: int, status: Status, is_over: bool
-) -> None:
+async def test_etcd_is_handed_over_once_its_epoch_is_ready(answered: int, status: Status, is_over: bool) -> None:
     asked: list[InitiateCopyOperation] = []
 
     async def call(_namespace: str, _path: str, body: bytes) -> bytes:
@@ -234,7 +232,7 @@ async def test_etcd_is_handed_over_once_the_operation_of_its_own_epoch_is_ready(
 
 
 @pytest.mark.demand(G73="task by task")
-def test_a_move_is_not_taken_back_once_etcd_was_handed_over() -> None:
+def test_move_after_the_hand_over_is_not_reverted() -> None:
     """It would begin anew from what was there before, or found a second shoot."""
 
     def operation(live: Object | None) -> object:
@@ -246,7 +244,7 @@ def test_a_move_is_not_taken_back_once_etcd_was_handed_over() -> None:
         assert getattr(copy, "reason", "") == "HandedOver"
 
 
-def test_a_seed_that_was_named_and_never_counted_releases_no_epoch_of_another_one() -> None:
+def test_uncounted_seed_releases_no_foreign_epoch() -> None:
     """Extensions of the epoch's own seed may still act by their lease, for which the next seed would not wait."""
     of_b = Ownership().add("b", "bucket-b").start(1, "b")
     assert isinstance(backups.record_release(context(scope(of_b), OperationType.MIGRATE)), Done)
@@ -266,7 +264,7 @@ async def test_the_cluster_of_another_shoot_is_not_written() -> None:
     await server.close()
 
 
-async def test_a_lease_is_renewed_to_a_later_time_alone_and_only_of_the_shoot_that_was_read() -> None:
+async def test_lease_is_renewed_forward_for_the_read_shoot() -> None:
     """A read that took long may end after a later one; and a Cluster of the name may be another shoot's."""
     server = new_server()
     await server.start()
@@ -315,7 +313,7 @@ async def renewals(live: Object, cached: Object, uid: str = "1", conflict: str =
 
 
 @pytest.mark.parametrize(("uid", "conflict"), [("1", ""), ("2", ""), ("1", "it belongs to another shoot")])
-async def test_the_lease_of_another_shoots_cluster_is_not_renewed(uid: str, conflict: str) -> None:
+async def test_lease_of_a_foreign_cluster_is_not_renewed(uid: str, conflict: str) -> None:
     assert await renewals(shoot(), shoot(), uid, conflict) == (1, uid == "1" and not conflict)
 
 
@@ -330,7 +328,7 @@ async def test_shoots_of_other_seeds_are_not_read_for_leases() -> None:
     assert await renewals(shoot("b", "b"), shoot("b", "b")) == (0, 0)
 
 
-def test_the_etcd_of_a_seed_that_lost_the_shoot_stays_until_the_next_one_has_started() -> None:
+def test_lost_shoots_etcd_waits_for_the_next_start() -> None:
     """If the next one never starts, the data are still here."""
     counted = STARTED.add("b", "bucket-b")
     assert isinstance(backups.wait_for_successor(context(scope(counted))), Wait)
@@ -364,7 +362,7 @@ AGAIN = STARTED.add("b", "bucket-b").add("a", "bucket-a")
         "no epochs",
     ],
 )
-async def test_leftovers_of_an_epoch_are_removed_once_a_later_one_is_counted_and_not_before(
+async def test_leftovers_go_once_a_later_epoch_counts(
     epochs: Ownership, left: int | None, named: str, leaves: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In one namespace a later epoch would take over what the earlier one has stopped, or never carried."""
@@ -397,9 +395,7 @@ async def test_leftovers_of_an_epoch_are_removed_once_a_later_one_is_counted_and
     ],
     ids=["it has the data", "another seed has later data", "a copy"],
 )
-def test_the_etcd_of_an_earlier_stay_is_handed_over_if_no_later_one_has_its_data(
-    epochs: Ownership, live: Object, hands_over: bool
-) -> None:
+def test_earlier_etcd_is_handed_over_if_it_is_newest(epochs: Ownership, live: Object, hands_over: bool) -> None:
     """The copy takes what it last stored: what it has not stored yet would be lost with it."""
     verdict = backups.wait_for_successor(context(scope(epochs, etcd=live), OperationType.MIGRATE))
     assert isinstance(verdict, Action if hands_over else Done)
@@ -410,7 +406,7 @@ def test_etcd_of_shoot_that_is_gone_is_kept_for_nobody() -> None:
     assert isinstance(backups.wait_for_successor(context(scope(counted), OperationType.DELETE)), Done)
 
 
-def test_an_etcd_of_an_epoch_that_never_started_makes_way_for_the_copy() -> None:
+def test_etcd_that_never_started_makes_way_for_a_copy() -> None:
     back = Ownership().add("b", "bucket-b").start(1, "b").add("a", "bucket-a")
     verdict = backups.copy_backups(context(scope(back, etcd=etcd(2))))
     assert isinstance(verdict, Action)
@@ -422,9 +418,7 @@ def test_an_etcd_of_an_epoch_that_never_started_makes_way_for_the_copy() -> None
     [(0, 1, False), (0, 2, True), (Timing().snapshot_timeout + 1, 1, True)],
     ids=["old", "ready", "too late"],
 )
-def test_an_etcd_that_was_woken_is_waited_for_until_it_is_ready_as_it_is_asked_for_now(
-    seconds: float, observed: int, is_over: bool
-) -> None:
+def test_woken_etcd_is_awaited_as_requested_now(seconds: float, observed: int, is_over: bool) -> None:
     """It slept, so it has nothing that its bucket has not: a move goes on without it in the end."""
     woken = (NOW - timedelta(seconds=seconds)).isoformat()
     live = an_object(
@@ -438,13 +432,13 @@ def test_an_etcd_that_was_woken_is_waited_for_until_it_is_ready_as_it_is_asked_f
     assert isinstance(backups.wake_etcd(context(scope(etcd=live))), Done) == is_over
 
 
-def test_a_program_has_ended_once_its_pods_have_whatever_its_deployment_says() -> None:
+def test_program_has_ended_once_its_pods_have() -> None:
     stopped = control_plane.stop("kube-apiserver")
     assert isinstance(stopped(context(scope(pod_roles=frozenset({"apiserver"})))), Wait)
     assert isinstance(stopped(context(scope())), Done)
 
 
-async def test_an_entry_that_was_made_anew_is_not_deleted_for_the_one_that_was_seen() -> None:
+async def test_recreated_entry_is_not_deleted() -> None:
     """The new one may be of the next epoch, with all backups."""
     asked: list[dict[str, object]] = []
 
@@ -483,7 +477,7 @@ def test_entry_deleted_by_lost_seed_is_taken_over(is_source: bool) -> None:
         assert isinstance(verdict, Action if seed == "b" else Wait)
 
 
-def test_a_backup_entry_of_a_shoot_that_stays_is_not_taken_over_to_be_deleted() -> None:
+def test_entry_of_a_staying_shoot_is_not_taken() -> None:
     """Its deletion deletes the backups in the bucket to which it belongs then."""
     live = backup_entry("b", **DELETED)
     assert isinstance(backups.deploy_backup_entry(context(scope(BACK, backup_entry=live), OperationType.RESTORE)), Wait)
@@ -522,7 +516,7 @@ async def test_only_new_entry_of_deleted_shoot_has_none() -> None:
 
 
 @pytest.mark.parametrize("error", ["", "spec.backup.store: found none"])
-async def test_an_etcd_that_does_not_start_says_why_and_one_that_has_just_begun_is_not_asked(error: str) -> None:
+async def test_etcd_that_does_not_start_says_why(error: str) -> None:
     async def answers(*_: object) -> bytes:
         return msgspec.json.encode(CopyOperationStatus(1, False, None, "clients may have written to this etcd"))
 
@@ -541,7 +535,7 @@ async def test_an_etcd_that_does_not_start_says_why_and_one_that_has_just_begun_
 
 
 @pytest.mark.parametrize("of_shoot", [DELETED, {}], ids=["deleted", "kept"])
-async def test_a_copy_that_waits_says_for_what_and_of_a_deleted_shoot_what_makes_it_unnecessary(of_shoot: Tree) -> None:
+async def test_waiting_copy_says_for_what(of_shoot: Tree) -> None:
     problem = "epoch 1 has no first-start marker in s3://bucket-b"
 
     async def answers(_namespace: str, path: str, _body: bytes) -> bytes:
@@ -602,7 +596,7 @@ async def test_a_copy_ends_when_its_agent_says_so(epoch: int, said: str, recorde
 
 
 @pytest.mark.parametrize("epochs", [STARTED, STARTED.add("b", "bucket-b")])
-def test_the_seed_with_the_newest_epoch_has_rights_on_the_shoot_state(epochs: Ownership) -> None:
+def test_seed_of_the_newest_epoch_has_state_rights(epochs: Ownership) -> None:
     moving = shoot("b", "a", **{metadata_keys.OWNERSHIP: epochs.render()})
     owner = epochs.current.seed if epochs.current else ""
     for seed in "ab":

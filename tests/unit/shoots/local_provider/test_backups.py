@@ -30,7 +30,7 @@ def test_an_endpoint_is_an_http_or_https_url(endpoint: str) -> None:
         *("https://rosebud@a", "https://user:rosebud@a", f"https://{'a' * 300}"),
     ],
 )
-def test_anything_else_is_refused_with_what_is_allowed_and_without_a_password(endpoint: str) -> None:
+def test_other_values_are_refused_without_a_password(endpoint: str) -> None:
     fault = endpoint_fault(endpoint)
     assert "allowed: an http or https URL without credentials, query and fragment" in fault
     assert "rosebud" not in fault
@@ -38,7 +38,7 @@ def test_anything_else_is_refused_with_what_is_allowed_and_without_a_password(en
 
 
 @pytest.mark.parametrize("own", ["", "https://own.example"])
-def test_agents_get_the_endpoint_of_the_bucket_unless_the_credentials_have_one(own: str) -> None:
+def test_agents_get_the_endpoint_of_the_bucket(own: str) -> None:
     async def story(simulation: Simulation) -> None:
         world = await new_world(simulation, "a")
         seed = world.seeds["a"]
@@ -75,7 +75,7 @@ def test_a_url_of_a_bucket_has_its_name_in_it(url: str) -> None:
         *("s3://b-1 ", "s3://b-1\n", "s3://ä/b-1", "s3://user:rosebud@b-1", f"s3://b-1/{'a' * 300}"),
     ],
 )
-def test_any_other_place_is_refused_and_no_password_is_repeated(url: str) -> None:
+def test_other_place_is_refused_without_a_password(url: str) -> None:
     fault = url_fault(url, "b-1")
     assert "allowed: a URL of bucket b-1, as s3://b-1" in fault
     assert "rosebud" not in fault
@@ -106,7 +106,7 @@ def test_a_bucket_with_a_bad_place_names_the_field(config: dict[str, str], says:
     simulate(story)
 
 
-def test_an_entry_of_another_place_than_its_buckets_gets_no_secret() -> None:
+def test_entry_of_another_place_gets_no_secret() -> None:
     async def story(simulation: Simulation) -> None:
         world = await new_world(simulation, "a")
         seed = world.seeds["a"]

@@ -241,7 +241,7 @@ def test_lease_that_ends_in_middle_ends_operation(case: Case) -> None:
 
 @pytest.mark.demand("G81", G82="case DNSRecord")
 @leased
-def test_controllers_that_come_back_after_the_shoot_was_lost_do_nothing(case: Case) -> None:
+def test_controllers_back_after_a_loss_do_nothing(case: Case) -> None:
     """G81: they were cut off, reconcile is still asked for, and they are back before their gardenlet."""
 
     async def story(simulation: Simulation) -> None:

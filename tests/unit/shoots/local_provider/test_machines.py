@@ -118,7 +118,7 @@ def test_a_machine_that_is_lost_is_replaced() -> None:
     simulate(story)
 
 
-def test_a_machine_is_created_once_though_the_cloud_refuses_another_one_meanwhile() -> None:
+def test_machine_is_created_once_despite_refusals() -> None:
     """A reconcile that fails waits for its calls: the next one would not find what they are about to create."""
 
     async def story(simulation: Simulation) -> None:
@@ -154,7 +154,7 @@ def test_a_machine_is_created_once_though_the_cloud_refuses_another_one_meanwhil
 
 
 @pytest.mark.demand("G9")
-def test_the_state_of_a_worker_follows_its_machines_without_a_reconcile() -> None:
+def test_state_of_a_worker_follows_its_machines() -> None:
     """G9: and its names are those of the objects, each kind under its own."""
 
     async def story(simulation: Simulation) -> None:
@@ -224,7 +224,7 @@ def test_machines_made_after_last_state_are_adopted() -> None:
 
 @pytest.mark.demand("G9")
 @pytest.mark.parametrize("first", sampled(range(5), 2))
-def test_a_crash_after_any_write_of_a_restore_makes_and_deletes_no_machine(first: int) -> None:
+def test_crash_in_a_restore_touches_no_machine(first: int) -> None:
     """G9: machine controller manager runs all the time, and holds still until the restore has succeeded."""
 
     async def story(simulation: Simulation) -> None:
@@ -248,7 +248,7 @@ def test_a_crash_after_any_write_of_a_restore_makes_and_deletes_no_machine(first
 
 
 @pytest.mark.demand("G24")
-def test_a_state_of_machines_that_are_all_gone_makes_none() -> None:
+def test_state_of_deleted_machines_makes_none() -> None:
     """G24: it is of another shoot, or of another account."""
 
     async def story(simulation: Simulation) -> None:
@@ -271,7 +271,7 @@ def test_a_state_of_machines_that_are_all_gone_makes_none() -> None:
     simulate(story)
 
 
-def test_a_shoot_that_falls_asleep_is_restored_though_its_machines_are_gone() -> None:
+def test_hibernating_shoot_restores_without_machines() -> None:
     """The source deleted them, and was lost before that was in the state."""
 
     async def story(simulation: Simulation) -> None:
@@ -333,7 +333,7 @@ def test_deleted_shoot_is_restored_without_creation(lost: int) -> None:
 
 
 @pytest.mark.soak
-def test_an_orphan_is_deleted_after_a_while_and_only_within_the_lease() -> None:
+def test_orphan_is_deleted_later_within_the_lease() -> None:
     async def story(simulation: Simulation) -> None:
         world = await new_world(simulation, "a")
         seed = world.seeds["a"]

@@ -28,7 +28,7 @@ async def shoot() -> AsyncIterator[Client]:
     await server.close()
 
 
-async def test_each_machine_joins_with_a_token_of_its_own_that_the_shoot_knows_for_a_while(shoot: Client) -> None:
+async def test_machine_joins_with_its_own_token(shoot: Client) -> None:
     clock = LoopClock(NOW)
     tokens = BootstrapTokens(shoot, clock)
     data = f"token: {BOOTSTRAP_TOKEN}".encode()

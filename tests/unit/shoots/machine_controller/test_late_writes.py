@@ -39,7 +39,7 @@ class MigratesBeforeResize:
         await self.inner.close()
 
 
-def test_a_machine_set_is_not_resized_by_a_write_that_waits_while_migration_is_requested() -> None:
+def test_machine_set_is_not_resized_in_a_migration() -> None:
     async def story(simulation: Simulation) -> None:
         world = await new_world(simulation, "a")
         seed = world.seeds["a"]

@@ -17,7 +17,7 @@ from espalier.shoots.machine_controller import controller
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-async def test_a_virtual_machine_is_kept_if_its_machine_exists_though_no_cache_shows_it(is_there: bool) -> None:
+async def test_virtual_machine_stays_with_its_machine(is_there: bool) -> None:
     deleted: list[str] = []
 
     async def read(_resource: Resource, key: Key) -> Object | None:

@@ -43,7 +43,7 @@ def test_an_existing_secret_is_never_generated_again(kept: set[str]) -> None:
     assert made.keys() == set(names.PERSISTED) - kept
 
 
-def test_the_carried_certificate_of_the_api_server_names_no_address() -> None:
+def test_carried_api_certificate_names_no_address() -> None:
     certificate = KeyPair(ALL["kube-apiserver"]["kube-apiserver.crt"], b"").x509
     alternatives = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert alternatives.get_values_for_type(x509.IPAddress) == []
@@ -66,7 +66,7 @@ def test_encryption_configuration_has_key_of_its_own() -> None:
 
 
 @pytest.mark.demand("G7")
-def test_derived_secrets_verify_against_carried_authorities_and_differ_in_each_seed() -> None:
+def test_derived_secrets_verify_and_differ_by_seed() -> None:
     here = derived.derive(ALL, {}, namespace=SPACE, now=NOW, rng=random.Random(3))
     there = derived.derive(ALL, {}, namespace=SPACE, now=NOW, rng=random.Random(4))
     assert set(here) == set(derived.NAMES)
@@ -90,7 +90,7 @@ def test_certificates_near_their_end_are_derived_again() -> None:
     assert set(due) == set(derived.CERTIFICATES)
 
 
-def test_certificates_of_another_authority_are_derived_again() -> None:
+def test_certificates_of_another_authority_are_renewed() -> None:
     present = derived.derive(generated(9), {}, namespace=SPACE, now=NOW, rng=random.Random(3))
     due = derived.outdated(ALL, present, NOW)
     assert set(due) == {name for name, certificate in derived.CERTIFICATES.items() if certificate.ca != names.CA_ETCD}
@@ -99,6 +99,6 @@ def test_certificates_of_another_authority_are_derived_again() -> None:
 @pytest.mark.parametrize(
     "broken", [{}, {"ca.crt": b"x", "ca.key": b"y"}, {**ALL["ca"], "ca.key": ALL["ca-kubelet"]["ca.key"]}]
 )
-def test_a_carried_authority_that_is_broken_is_named_and_not_replaced(broken: Data) -> None:
+def test_broken_carried_authority_is_named_and_kept(broken: Data) -> None:
     with pytest.raises(InvalidSecret, match="not a matching pair"):
         derived.outdated({**ALL, "ca": broken}, derived.derive(ALL, {}, namespace=SPACE, now=NOW), NOW)

@@ -45,7 +45,7 @@ async def test_a_changed_state_follows_with_one_write(world: World) -> None:
 
 @pytest.mark.demand("G32")
 @told
-async def test_a_settled_shoot_causes_no_writes_also_after_a_restart(world: World) -> None:
+async def test_settled_shoot_causes_no_writes(world: World) -> None:
     """G32."""
     for name, state in (("infrastructure", STATE), ("dns", None), ("large", json_of(600_000))):
         await world.set_state(state, name, resource=Extension.resource)
@@ -72,7 +72,7 @@ async def test_an_extension_without_state_has_no_entry(world: World) -> None:
 
 @pytest.mark.demand("G15")
 @told
-async def test_control_planes_of_two_purposes_are_two_entries(world: World) -> None:
+async def test_control_planes_of_two_purposes_are_two(world: World) -> None:
     """G15."""
     for name, purpose in (("my-shoot", "normal"), ("my-shoot-exposure", "exposure")):
         body = {
@@ -93,7 +93,7 @@ async def test_control_planes_of_two_purposes_are_two_entries(world: World) -> N
 
 @pytest.mark.demand(G10="one that keeps state after all is carried", G11="into the ShootState")
 @told
-async def test_a_kind_that_is_installed_while_the_controller_runs_is_carried_too(world: World) -> None:
+async def test_kind_installed_later_is_carried_too(world: World) -> None:
     """G11: the list of kinds is open."""
     runtimes = declared(Resource("extensions.gardener.cloud", "v1alpha1", "containerruntimes", "ContainerRuntime"))
     await world.set_state("kept")
@@ -136,7 +136,7 @@ async def test_an_emptied_namespace_is_no_reason_to_forget(world: World) -> None
 
 
 @told
-async def test_a_migration_that_deletes_resources_leaves_their_state(world: World) -> None:
+async def test_deleting_migration_leaves_the_state(world: World) -> None:
     await world.set_state("last")
     await world.set_state("toy", "toy", resource=Extension.resource)
     async with world.syncing():
@@ -163,7 +163,7 @@ async def test_a_seed_that_lost_the_shoot_writes_nothing(world: World) -> None:
 
 
 @told
-async def test_a_seed_whose_caches_are_behind_writes_nothing_once_the_next_epoch_has_claimed(world: World) -> None:
+async def test_lagging_seed_writes_nothing_after_a_claim(world: World) -> None:
     """The old gardenlet still believes that it has the shoot."""
     await world.set_state("last")
     async with world.syncing():
@@ -208,7 +208,7 @@ async def test_destination_goes_on_where_source_stopped(world: World) -> None:
 
 @pytest.mark.demand(G20="1.4, 1.9, 2.5 and 5 MiB")
 @pytest.mark.parametrize("mebibytes", [1.4, 1.9, 2.5, 5])
-def test_a_state_that_is_too_large_for_one_object_arrives_whole(mebibytes: float) -> None:
+def test_too_large_state_arrives_complete(mebibytes: float) -> None:
     """G20: in Secrets, and whoever reads it sees no difference."""
     state = json_of(int(mebibytes * MIB))
 
@@ -229,7 +229,7 @@ def test_a_state_that_is_too_large_for_one_object_arrives_whole(mebibytes: float
 
 
 @told
-async def test_many_states_that_are_too_large_together_move_until_the_rest_fits(world: World) -> None:
+async def test_many_large_states_move_until_the_rest_fits(world: World) -> None:
     for number in range(9):
         await world.set_state(json_of(200_000 + number), f"toy-{number}", resource=Extension.resource)
     async with world.syncing():
@@ -273,7 +273,7 @@ async def test_a_state_with_a_missing_piece_restores_nothing(world: World) -> No
 
 @pytest.mark.demand(G20="never a stale or truncated one")
 @told
-async def test_a_state_that_can_not_be_carried_is_said_and_the_earlier_one_restores_nothing(world: World) -> None:
+async def test_uncarried_state_is_told_and_not_replaced(world: World) -> None:
     """G22: never a stale state."""
     await world.set_state("earlier")
     async with world.syncing():
@@ -293,7 +293,7 @@ async def test_a_state_that_can_not_be_carried_is_said_and_the_earlier_one_resto
 
 @pytest.mark.soak
 @pytest.mark.parametrize("writes", sampled(range(1, 9), 2))
-def test_a_gardenlet_that_dies_after_any_write_leaves_what_the_next_one_completes(writes: int) -> None:
+def test_killed_gardenlet_leaves_completable_states(writes: int) -> None:
     """Between the Secrets of a state, the reference to it, and the end of those that nobody needs any more."""
 
     @told
@@ -322,7 +322,7 @@ def test_a_gardenlet_that_dies_after_any_write_leaves_what_the_next_one_complete
 
 @pytest.mark.demand("G31")
 @told
-async def test_a_gardenlet_without_its_garden_catches_up_when_it_is_back(world: World) -> None:
+async def test_gardenlet_catches_up_with_its_garden(world: World) -> None:
     await world.set_state("first")
     shut = asyncio.Event()
     async with world.syncing(wrap=Blocked("shootstates", shut)):

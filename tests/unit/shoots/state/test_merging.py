@@ -34,7 +34,7 @@ def cached(entries: list[Entry]) -> list[ExtensionState]:
 
 
 @given(st.lists(st.tuples(FOUND, MODES), min_size=1, max_size=5))
-def test_a_merged_state_is_current_and_merging_again_changes_nothing(steps: list[tuple[SeedStates, Mode]]) -> None:
+def test_merging_twice_changes_nothing(steps: list[tuple[SeedStates, Mode]]) -> None:
     """G32: whatever was there before."""
     entries: list[Entry] = []
     for seed_states, mode in steps:

@@ -36,7 +36,7 @@ def test_split_pieces_join_to_the_same_state(text: bytes) -> None:
 
 
 @pytest.mark.soak
-def test_a_large_state_has_several_pieces_each_small_enough_for_a_secret() -> None:
+def test_large_state_has_several_small_pieces() -> None:
     reference, secrets = pieces.split(msgspec.json.encode(json_of(5_000_000)), "uid")
     assert len(secrets) == len(reference.secrets) > 4
     assert all(len(base64.b64decode(secret["data"]["state"])) <= PIECE for secret in secrets)
@@ -48,7 +48,7 @@ def damaged(secret: dict[str, Any], data: str) -> dict[str, Any]:
 
 
 @pytest.mark.demand(G20="never a stale or truncated one")
-def test_pieces_that_are_not_whole_or_another_ones_are_refused() -> None:
+def test_incomplete_or_foreign_pieces_are_refused() -> None:
     text = msgspec.json.encode(json_of(2_000_000))
     reference, secrets = pieces.split(text, "uid")
     _, others = pieces.split(msgspec.json.encode(json_of(2_000_002)), "uid")
@@ -70,7 +70,7 @@ def test_pieces_that_are_not_whole_or_another_ones_are_refused() -> None:
 
 
 @pytest.mark.soak
-def test_a_small_secret_that_unpacks_to_gigabytes_is_not_unpacked() -> None:
+def test_secret_that_unpacks_to_gigabytes_is_refused() -> None:
     bomb = base64.b64encode(zlib.compress(b"0" * 50_000_000, 9)).decode()
     reference = StateReference(secrets=["a"], size=10, sha256=digests.of_text(b"0" * 10))
     with pytest.raises(TruncatedState):
@@ -95,7 +95,7 @@ def test_numbers_are_the_same_as_for_go() -> None:
     assert digests.of_value(b"null") != digests.of_value(b"{}")
 
 
-def test_a_state_of_a_later_epoch_than_its_shoot_state_restores_nothing() -> None:
+def test_state_of_a_later_epoch_restores_nothing() -> None:
     """Somebody has restored one part of the garden from a backup, and not the other."""
 
     def stored(epoch: int) -> StoredState:

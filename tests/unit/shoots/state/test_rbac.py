@@ -48,7 +48,7 @@ async def grant(world: World, user: User, namespace: str, role: str) -> None:
 
 @pytest.mark.demand("G18")
 @told
-async def test_an_admin_of_the_project_sees_his_shoots_and_secrets_and_no_state(world: World) -> None:
+async def test_project_admin_sees_shoots_but_no_state(world: World) -> None:
     await world.set_state(json_of(500_000))
     async with world.syncing():
         pass
@@ -67,7 +67,7 @@ async def test_an_admin_of_the_project_sees_his_shoots_and_secrets_and_no_state(
 
 
 @told
-async def test_a_viewer_of_the_project_reads_its_shoots_and_writes_nothing(world: World) -> None:
+async def test_project_viewer_reads_shoots_only(world: World) -> None:
     await grant(world, ALICE, PROJECT, "gardener.cloud:system:project-viewer")
     alice = client_of(world.garden.server, ALICE)
     assert [shoot.name for shoot in (await alice.list(Shoot.resource, PROJECT)).items] == [NAME]
@@ -82,7 +82,7 @@ async def test_a_viewer_of_the_project_reads_its_shoots_and_writes_nothing(world
 
 @pytest.mark.demand("G18")
 @pytest.mark.parametrize("role", [rbac.PROJECT_VIEWER, rbac.PROJECT_ADMIN])
-def test_no_role_for_people_has_a_right_that_reveals_state(role: Sequence[Right]) -> None:
+def test_roles_for_people_reveal_no_state(role: Sequence[Right]) -> None:
     assert revealing(role) == []
 
 

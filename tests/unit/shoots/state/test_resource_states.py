@@ -35,7 +35,7 @@ def test_a_purpose_tells_resources_of_a_kind_apart() -> None:
 
 
 @pytest.mark.parametrize("order", [b"restore", b"wait-for-state"])
-def test_a_resource_still_to_be_restored_reports_no_state(order: bytes) -> None:
+def test_resource_to_be_restored_reports_no_state(order: bytes) -> None:
     annotations = b'{"gardener.cloud/operation":"' + order + b'"}'
     assert state_of(resource(b'{"state":1}', annotations=annotations), Infrastructure).waits
 
@@ -50,7 +50,7 @@ def test_a_resource_still_to_be_restored_reports_no_state(order: bytes) -> None:
         (b'{"state":' + b"[" * 100_000 + b"]" * 100_000 + b"}", ""),
     ],
 )
-def test_state_that_can_not_be_carried_has_a_problem_in_words(status: bytes, problem: str) -> None:
+def test_uncarried_state_has_a_problem_in_words(status: bytes, problem: str) -> None:
     try:
         hostile = resource(status)
     except ValueError:

@@ -44,7 +44,7 @@ async def test_a_shoot_state_is_owned_by_its_shoot_and_held(world: World) -> Non
 
 @pytest.mark.demand("G14", "G30")
 @told
-async def test_secrets_that_are_stored_win_over_those_that_are_generated_again(world: World) -> None:
+async def test_stored_secrets_win_over_generated(world: World) -> None:
     """G30: a gardenlet that crashed between generation and deployment deploys the same CA afterwards."""
     shoot = await world.shoot()
     assert secrets_of(await world.states().persist(shoot, [CA], 1)) == {"ca": CA}
@@ -64,7 +64,7 @@ async def test_persisting_what_is_there_writes_nothing(world: World) -> None:
 
 
 @told
-async def test_two_that_persist_at_once_both_get_what_is_stored(world: World) -> None:
+async def test_concurrent_persists_get_the_stored(world: World) -> None:
     shoot = await world.shoot()
     first, second = world.states(), world.states()
     await first.ensure(shoot, 1)
@@ -104,7 +104,7 @@ async def test_an_epoch_that_is_over_writes_nothing(world: World) -> None:
 
 
 @told
-async def test_a_claim_of_a_state_just_read_does_not_read_it_again(world: World) -> None:
+async def test_claim_does_not_read_a_fresh_state_again(world: World) -> None:
     """A destination claims in each of its looks, and states are large."""
     shoot, states = await world.shoot(), world.states("b")
     await world.states("a").persist(shoot, [CA], 1)
@@ -140,7 +140,7 @@ async def test_state_of_earlier_shoot_of_name_is_not_used(world: World) -> None:
 
 @pytest.mark.demand("G13")
 @told
-async def test_a_shoot_state_that_is_deleted_by_hand_is_held_and_still_kept_up_to_date(world: World) -> None:
+async def test_deleted_shoot_state_is_held_and_updated(world: World) -> None:
     """G13: also while a migration runs."""
     await world.set_state("before")
     async with world.syncing():
@@ -154,7 +154,7 @@ async def test_a_shoot_state_that_is_deleted_by_hand_is_held_and_still_kept_up_t
 
 
 @told
-async def test_at_the_end_of_a_shoot_its_state_goes_with_all_secrets(world: World) -> None:
+async def test_state_goes_with_its_shoot_and_secrets(world: World) -> None:
     await world.set_state(json_of(2_000_000))
     async with world.syncing():
         pass

@@ -73,7 +73,7 @@ def client_of(server: Server) -> Client:
 
 
 @pytest.mark.demand(G3="nodes find it by DNS")
-def test_a_node_keeps_running_while_its_control_plane_moves_and_finds_it_by_dns() -> None:
+def test_node_finds_a_moved_control_plane_by_dns() -> None:
     """G3: the same kubelet, the same Node, and its Lease is renewed on the new API server."""
 
     async def story(simulation: Simulation) -> None:

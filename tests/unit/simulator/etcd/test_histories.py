@@ -87,7 +87,7 @@ async def _told_until(watch: Watch, revision: int) -> list[Event]:
 
 @pytest.mark.soak
 @given(histories)
-def test_a_snapshot_holds_everything_and_can_be_started_from(history: list[Step]) -> None:
+def test_snapshot_is_complete_and_startable(history: list[Step]) -> None:
     async def story(member: Member, client: Client) -> None:
         model = Model()
         await _played(client, history, model)

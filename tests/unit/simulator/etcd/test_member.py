@@ -35,7 +35,7 @@ def test_leases_run_out_on_time_and_are_kept_alive() -> None:
     told(story)
 
 
-def test_a_quiet_watch_hears_of_progress_every_ten_minutes() -> None:
+def test_quiet_watch_gets_progress_in_ten_minutes() -> None:
     async def story(member: Member, client: Client) -> None:
         loop = asyncio.get_running_loop()
         async with client.watch(b"a", progress_notify=True) as watch:
@@ -87,7 +87,7 @@ def test_two_runs_are_the_same() -> None:
     assert "b'c'" in str(first)
 
 
-def test_a_caller_that_gives_up_does_not_undo_what_it_sent() -> None:
+def test_impatient_caller_does_not_undo_its_write() -> None:
     async def story(member: Member, client: Client) -> None:
         sent = asyncio.ensure_future(client.put(b"a", b"1"))
         await asyncio.sleep(0)
@@ -98,7 +98,7 @@ def test_a_caller_that_gives_up_does_not_undo_what_it_sent() -> None:
     told(story)
 
 
-def test_a_member_that_was_killed_goes_on_with_all_it_acknowledged() -> None:
+def test_killed_member_keeps_all_acknowledged() -> None:
     async def story(member: Member, client: Client) -> None:
         lease = await client.grant(60)
         first = await client.do(Put(b"a", b"1", lease.id))

@@ -48,7 +48,7 @@ async def _write(client: Client, name: str, acknowledged: dict[bytes, int], proc
 
 
 @pytest.mark.soak
-async def test_nothing_acknowledged_is_lost_when_it_is_killed_while_it_writes(folder: Path) -> None:
+async def test_kill_during_writes_loses_nothing(folder: Path) -> None:
     acknowledged: dict[bytes, int] = {}
     async with connect(f"unix://{folder}/socket") as client:
         for kill in range(2):

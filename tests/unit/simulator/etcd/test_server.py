@@ -36,7 +36,7 @@ def _written(folder: Path, name: str, pair: KeyPair) -> tuple[Path, Path]:
 
 
 @pytest.mark.soak
-async def test_only_clients_with_a_certificate_of_the_authority_are_answered(member: Member, tmp_path: Path) -> None:
+async def test_clients_of_the_authority_are_answered_only(member: Member, tmp_path: Path) -> None:
     now = datetime.now(UTC)
     ours, theirs = Authority.create("etcd", now=now), Authority.create("others", now=now)
     authority, _ = _written(tmp_path, "ca", ours)

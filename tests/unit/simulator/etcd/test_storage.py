@@ -52,7 +52,7 @@ def _copied(folder: Path, to: Path) -> Path:
 @pytest.mark.soak
 @settings(max_examples=10)
 @given(history=histories)
-def test_nothing_acknowledged_is_lost_by_a_kill_and_a_torn_write_is_not_there(history: list[Step]) -> None:
+def test_kill_loses_nothing_and_torn_writes_vanish(history: list[Step]) -> None:
     """After a kill all is there; of a log that is cut at any place, a state that was at some time."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -111,7 +111,7 @@ class Counted(SqliteStorage):
         super().commit(batch)
 
 
-async def test_requests_that_arrive_together_share_a_transaction(tmp_path: Path) -> None:
+async def test_concurrent_requests_share_a_transaction(tmp_path: Path) -> None:
     storage = Counted(tmp_path)
     member = Member(storage, SystemClock(), random.Random(1))
     await member.start()
@@ -121,7 +121,7 @@ async def test_requests_that_arrive_together_share_a_transaction(tmp_path: Path)
     assert 1 <= storage.commits < 10
 
 
-async def test_a_member_whose_data_can_not_be_stored_answers_nothing_more(tmp_path: Path) -> None:
+async def test_member_that_can_not_store_answers_nothing(tmp_path: Path) -> None:
     member = _member(tmp_path)
     await member.start()
     async with Client(MemoryTransport(member)) as client:
@@ -158,7 +158,7 @@ async def test_an_alarm_outlives_a_start(tmp_path: Path) -> None:
     await again.close()
 
 
-async def test_files_that_can_not_be_used_are_named_and_left_alone(tmp_path: Path) -> None:
+async def test_unusable_files_are_named_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / FILE_NAME
     path.write_bytes(b"something else" * 100)
     with pytest.raises(Unusable, match=f"{path} is not a database of this program"):

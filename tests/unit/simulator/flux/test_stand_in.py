@@ -109,7 +109,7 @@ def test_an_object_without_a_namespace_is_refused() -> None:
     with_flux(story)
 
 
-def test_a_folder_that_lists_one_without_a_list_is_refused() -> None:
+def test_folder_that_lists_an_unlisted_one_is_refused() -> None:
     async def story(flux: Flux) -> None:
         flux.files = {"kustomization.yaml": b"resources: [deep]\n", "deep/a.yaml": FILES["a.yaml"]}
         await flux.put(GIT_REPOSITORY, "other", {"interval": "1m", "url": "ssh://git@example.com/other"})

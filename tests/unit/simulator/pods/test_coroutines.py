@@ -68,7 +68,7 @@ async def rest(_container: Container) -> int:
     return 0
 
 
-def test_a_program_gets_arguments_environment_and_volumes_and_its_exit_code_counts() -> None:
+def test_program_gets_arguments_and_volumes() -> None:
     seen: dict[str, Any] = {}
 
     async def program(container: Container) -> int:
@@ -103,7 +103,7 @@ def test_a_program_gets_arguments_environment_and_volumes_and_its_exit_code_coun
     assert seen == {"arguments": ["--greet=hello", "$5", "$(NOBODY)"], "greeting": "hello", "config": b"text"}
 
 
-def test_a_container_that_ends_is_started_again_at_once_then_after_pauses_that_double() -> None:
+def test_ended_container_restarts_with_longer_pauses() -> None:
     told = Told()
 
     async def crash(container: Container) -> int:
@@ -120,7 +120,7 @@ def test_a_container_that_ends_is_started_again_at_once_then_after_pauses_that_d
     assert [round(after - before) for before, after in pairwise(starts)] == [0, 10, 20, 40]
 
 
-def test_sigterm_lets_a_program_clean_up_within_the_grace_period() -> None:
+def test_sigterm_leaves_a_grace_period_to_clean_up() -> None:
     told = Told()
 
     async def tidy(container: Container) -> int:
@@ -141,7 +141,7 @@ def test_sigterm_lets_a_program_clean_up_within_the_grace_period() -> None:
     assert told.said == ["tidied up"]
 
 
-def test_a_container_that_resists_sigterm_is_killed_when_its_grace_period_is_over() -> None:
+def test_container_is_killed_after_its_grace_period() -> None:
     async def resist(container: Container) -> int:
         while True:
             try:
@@ -161,7 +161,7 @@ def test_a_container_that_resists_sigterm_is_killed_when_its_grace_period_is_ove
     tell(story, resist=resist)
 
 
-def test_a_killed_container_has_no_say_and_its_volume_stays_as_it_was() -> None:
+def test_killed_container_keeps_its_volume() -> None:
     told = Told()
 
     async def keep(container: Container) -> int:
@@ -199,7 +199,7 @@ def test_a_killed_container_has_no_say_and_its_volume_stays_as_it_was() -> None:
     assert told.said == ["found 0", "reached nothing", "found 1", "reached nothing", "found 2", "reached nothing"]
 
 
-def test_a_probe_decides_about_readiness_at_kubelets_times() -> None:
+def test_probe_decides_readiness_at_kubelet_times() -> None:
     told = Told()
     answer = {"status": 503}
 
@@ -255,7 +255,7 @@ def test_probes_run_commands_and_open_ports(action: Tree) -> None:
     tell(story, slow=slow)
 
 
-def test_a_container_that_does_not_live_is_started_again_and_a_startup_probe_comes_first() -> None:
+def test_dead_container_restarts_after_startup_probe() -> None:
     told = Told()
 
     async def hang(container: Container) -> int:
@@ -288,7 +288,7 @@ def test_a_container_that_does_not_live_is_started_again_and_a_startup_probe_com
 
 
 @pytest.mark.parametrize("turns", range(8))
-def test_a_container_that_ends_in_the_moment_of_a_probe_is_started_again(turns: int) -> None:
+def test_container_that_ends_in_a_probe_restarts(turns: int) -> None:
     told = Told()
 
     async def short(container: Container) -> int:
@@ -307,7 +307,7 @@ def test_a_container_that_ends_in_the_moment_of_a_probe_is_started_again(turns: 
 
 
 @pytest.mark.demand("G56")
-def test_containers_of_a_pod_see_each_others_processes_only_if_it_shares_their_namespace() -> None:
+def test_containers_see_processes_of_shared_namespaces() -> None:
     told = Told()
 
     async def agent(container: Container) -> int:
@@ -331,7 +331,7 @@ def test_containers_of_a_pod_see_each_others_processes_only_if_it_shares_their_n
 
 
 @pytest.mark.demand("G70")
-def test_services_lead_to_ready_pods_or_to_all_if_they_say_so() -> None:
+def test_services_lead_to_ready_pods_or_to_all() -> None:
     async def serve(container: Container) -> int:
         async def answers(_path: str) -> int:
             return 503
@@ -366,7 +366,7 @@ def test_services_lead_to_ready_pods_or_to_all_if_they_say_so() -> None:
 
 
 @pytest.mark.parametrize("grace", [None, 0])
-def test_a_pod_of_the_same_name_starts_only_when_the_one_before_has_ended(grace: int | None) -> None:
+def test_pod_of_the_same_name_waits_for_the_first(grace: int | None) -> None:
     told = Told()
 
     async def slow(container: Container) -> int:

@@ -205,9 +205,7 @@ def settled(pod: Tree) -> bool:
 
 
 @pytest.mark.soak
-async def test_no_name_path_or_link_of_a_pod_leads_out_of_its_node(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nothing_of_a_pod_leads_out_of_its_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with machine(tmp_path / "machine", monkeypatch) as host:
         await write_files(host)
         before = host.files
@@ -241,9 +239,7 @@ HOSTILE_VARIABLES = (
 )
 
 
-async def test_a_program_gets_the_variables_it_reads_and_none_that_decide_what_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_program_gets_harmless_variables_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with machine(tmp_path / "machine", monkeypatch) as host:
         env = [{"name": name, "value": str(host.root)} for name in (*HOSTILE_VARIABLES, "GREETING", "OTHER")]
         await host.environment.make("hostile", [container("environment", name="step-0", env=env)], container())

@@ -43,7 +43,7 @@ def test_all_processes_of_pod_are_gone_and_no_others(tmp_path: Path) -> None:
         assert kill_leftover_processes(pod), "nothing is left to be ended"
 
 
-def test_a_process_that_does_not_end_is_not_awaited_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_process_is_not_awaited_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "ROUNDS", 3)
     monkeypatch.setattr(process, "ROUND_SECONDS", 0.001)
     with resting(tmp_path / ROOTS / "a") as stubborn:

@@ -86,7 +86,7 @@ async def run(here: Environment, name: str, *commands: str, then: str = "say don
     await here.make(name, inits, container("main", then), volumes=volumes, **spec)
 
 
-async def test_init_containers_run_one_after_the_other_then_the_containers(tmp_path: Path) -> None:
+async def test_init_containers_run_in_order_first(tmp_path: Path) -> None:
     async with environment(tmp_path) as here:
         await run(here, "story", "write /host/tmp-note first", "read /host/tmp-note", then="tell the end")
         status = await here.ended("story")
@@ -98,7 +98,7 @@ async def test_init_containers_run_one_after_the_other_then_the_containers(tmp_p
 
 
 @pytest.mark.demand("U66")
-async def test_a_container_that_fails_says_its_last_lines_and_nothing_runs_after_it(tmp_path: Path) -> None:
+async def test_failed_container_shows_its_last_lines(tmp_path: Path) -> None:
     async with environment(tmp_path) as here:
         await run(here, "story", "fail 4", "write /host/never never")
         status = await here.ended("story")
@@ -110,14 +110,14 @@ async def test_a_container_that_fails_says_its_last_lines_and_nothing_runs_after
         assert not list(tmp_path.glob("nodes/*/*/never"))
 
 
-async def test_a_command_that_the_image_does_not_have_ends_as_a_shell_would_end_it(tmp_path: Path) -> None:
+async def test_missing_command_ends_as_in_a_shell(tmp_path: Path) -> None:
     async with environment(tmp_path) as here:
         await here.make("shell", [], {"name": "sh", "image": IMAGE, "command": ["sh"]})
         status = await here.ended("shell")
         assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 127
 
 
-async def test_an_image_without_a_program_is_one_that_can_not_be_pulled(tmp_path: Path) -> None:
+async def test_image_without_a_program_can_not_be_pulled(tmp_path: Path) -> None:
     """Of pods that run to completion; all others are taken to run."""
     async with environment(tmp_path) as here:
         init, main = ({"name": name, "image": "example.org/taller:1", "command": ["teller"]} for name in ("a", "b"))
@@ -131,7 +131,7 @@ async def test_an_image_without_a_program_is_one_that_can_not_be_pulled(tmp_path
 
 
 @pytest.mark.soak
-async def test_config_maps_secrets_tokens_and_fields_reach_the_containers(tmp_path: Path) -> None:
+async def test_volumes_and_fields_reach_the_containers(tmp_path: Path) -> None:
     async with environment(tmp_path) as here:
         meta = {"namespace": "default"}
         body: Tree = {"apiVersion": "v1", "metadata": {"name": "notes", **meta}}
@@ -185,7 +185,7 @@ async def test_a_missing_object_is_named_and_awaited(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", sampled(["rest", "resist"], 0))
-async def test_a_pod_that_is_deleted_takes_its_processes_with_it(tmp_path: Path, verb: str) -> None:
+async def test_deleted_pod_takes_its_processes(tmp_path: Path, verb: str) -> None:
     async with environment(tmp_path) as here:
         await run(here, "story", verb, terminationGracePeriodSeconds=1)
         pod = await here.until(
@@ -206,7 +206,7 @@ async def test_a_pod_that_is_deleted_takes_its_processes_with_it(tmp_path: Path,
             await here.workload.client.get(POD, "story", "default")
 
 
-async def test_containers_that_were_lost_with_this_process_ended_as_on_a_node_that_was_down(tmp_path: Path) -> None:
+async def test_lost_containers_ended_as_on_a_down_node(tmp_path: Path) -> None:
     async with environment(tmp_path) as here:
         await run(here, "story", "say one", "rest", "say three")
         await here.until(
@@ -222,7 +222,7 @@ async def test_containers_that_were_lost_with_this_process_ended_as_on_a_node_th
         assert status["initContainerStatuses"][0]["state"]["terminated"]["exitCode"] == 0
 
 
-async def test_a_pod_without_a_program_stays_simulated_and_its_log_is_empty(tmp_path: Path) -> None:
+async def test_pod_without_a_program_stays_simulated(tmp_path: Path) -> None:
     async with environment(tmp_path) as here:
         body: Tree = {
             "apiVersion": "v1",
@@ -248,7 +248,7 @@ async def test_logs_are_asked_for_as_kubectl_does(tmp_path: Path) -> None:
         assert "container nobody is not valid for pod story" in await here.log("story", "nobody")
 
 
-async def test_probes_run_commands_of_the_image_and_restart_a_container_that_does_not_live(tmp_path: Path) -> None:
+async def test_probes_run_commands_and_restart_containers(tmp_path: Path) -> None:
     def container(probe: str, words: str) -> Tree:
         action = {"exec": {"command": ["teller", *words.split()]}, "failureThreshold": 1, "timeoutSeconds": 30}
         return {"name": "main", "image": IMAGE, "command": ["teller", "rest"], probe: action}
@@ -267,7 +267,7 @@ async def test_probes_run_commands_of_the_image_and_restart_a_container_that_doe
         assert ill["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 143
 
 
-async def test_a_probe_reaches_no_port_of_the_machine_that_the_program_does_not_have(tmp_path: Path) -> None:
+async def test_probe_reaches_no_other_port_of_the_machine(tmp_path: Path) -> None:
     reached = asyncio.Event()
     server = await asyncio.start_server(lambda *_: reached.set(), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]

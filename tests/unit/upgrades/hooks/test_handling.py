@@ -194,7 +194,7 @@ def versions(make: Any, *names: str) -> dict[str, Tree]:
     return {"current": objects[0], "desired": objects[1]}
 
 
-async def test_discovery_reports_three_hooks_that_stop_cluster_api_when_they_fail() -> None:
+async def test_discovery_reports_three_failing_closed_hooks() -> None:
     async with env() as here:
         status, body = await here.post(wire.DISCOVERY_PATH, b'{"kind":"DiscoveryRequest"}')
         response = msgspec.json.decode(body)
@@ -225,7 +225,7 @@ async def test_another_version_is_accepted_whole() -> None:
         assert compared(patched(asked["current"], answer)) == compared(asked["desired"])
 
 
-async def test_an_upgrade_that_can_not_be_created_fails_the_call_and_its_owner_says_so() -> None:
+async def test_uncreatable_upgrade_fails_the_call() -> None:
     async with env() as here:
         await here.owner(KubeadmControlPlane, "Fail")
         changed = {"count": 1, "certSans": ["garden.example"]}
@@ -241,7 +241,7 @@ async def test_an_upgrade_that_can_not_be_created_fails_the_call_and_its_owner_s
         assert await here.refusal(KubeadmControlPlane, "garden") == ""
 
 
-async def test_with_the_fallback_the_answer_is_partial_and_the_sentence_stands_there_as_well() -> None:
+async def test_fallback_gives_a_partial_answer() -> None:
     async with env() as here:
         await here.owner(MachineDeployment, "RollingUpdate")
         current = set_objects("old", kubernetesVersion="1.35")
@@ -255,7 +255,7 @@ async def test_with_the_fallback_the_answer_is_partial_and_the_sentence_stands_t
 
 
 @pytest.mark.parametrize("namespace", [SYSTEM_NAMESPACE, "elsewhere"])
-async def test_machines_that_nobody_asked_to_upgrade_in_place_are_left_to_cluster_api(namespace: str) -> None:
+async def test_unrequested_machines_are_left_to_cluster_api(namespace: str) -> None:
     async with env() as here:
         await here.owner(KubeadmControlPlane, None if namespace == SYSTEM_NAMESPACE else "Fail")
         asked = versions(machine_objects)
@@ -302,7 +302,7 @@ async def wish(here: Environment, desired: Tree, version: str | None) -> None:
     desired["machine"]["spec"]["version"] = version or ""
 
 
-async def test_a_machine_is_updated_by_a_node_upgrade_that_is_asked_about_until_it_is_complete() -> None:
+async def test_machine_is_updated_by_a_node_upgrade() -> None:
     async with env() as here:
         desired = await machine(here)
         answer = await here.ask(wire.UPDATE_MACHINE, desired=desired)
@@ -342,15 +342,13 @@ async def test_a_machine_is_updated_by_a_node_upgrade_that_is_asked_about_until_
         3,
     ),
 )
-async def test_the_first_of_a_control_plane_is_known_by_the_versions_of_its_nodes(
-    nodes: dict[str, str], is_first: bool
-) -> None:
+async def test_first_node_is_known_by_the_versions(nodes: dict[str, str], is_first: bool) -> None:
     async with env() as here:
         await here.ask(wire.UPDATE_MACHINE, desired=await machine(here, node_versions=nodes))
         assert (await here.node_upgrade()).spec.first_node_to_be_upgraded is is_first
 
 
-async def test_no_worker_is_the_first_and_nothing_is_asked_of_its_cluster() -> None:
+async def test_no_worker_is_the_first() -> None:
     async with env() as here:
         desired = await machine(here, worker=True)
         await here.client.delete(SECRET, "garden-kubeconfig", SYSTEM_NAMESPACE)
@@ -375,7 +373,7 @@ async def test_unreachable_cluster_gets_no_node_upgrade() -> None:
             await here.node_upgrade()
 
 
-async def test_an_upgrade_to_another_version_is_ended_first_and_one_of_somebody_else_is_named() -> None:
+async def test_upgrade_to_another_version_ends_first() -> None:
     async with env() as here:
         desired = await machine(here)
         await here.ask(wire.UPDATE_MACHINE, desired=desired)
@@ -409,7 +407,7 @@ async def test_an_upgrade_that_can_never_go_on_fails() -> None:
         )
 
 
-async def test_a_caller_of_hooks_that_can_not_change_machines_gets_nothing_done() -> None:
+async def test_powerless_caller_gets_nothing_done() -> None:
     async with env() as here:
         desired = await machine(here)
         patch = {"metadata": {"annotations": {UPDATE_IN_PROGRESS: None}}}
@@ -421,7 +419,7 @@ async def test_a_caller_of_hooks_that_can_not_change_machines_gets_nothing_done(
             await here.node_upgrade()
 
 
-async def test_another_version_than_the_stored_one_is_not_believed() -> None:
+async def test_version_unlike_the_stored_is_not_believed() -> None:
     async with env() as here:
         desired = await machine(here)
         desired["machine"]["spec"]["version"] = "v1.36.9"
@@ -449,7 +447,7 @@ async def accepted(here: Environment, current: Tree, desired: Tree) -> Tree:
     return written
 
 
-async def test_a_file_that_cluster_api_has_overwritten_reaches_the_node_all_the_same() -> None:
+async def test_file_overwritten_by_cluster_api_arrives() -> None:
     async with env() as here:
         await here.owner(KubeadmControlPlane, "Fail")
         await machine(here)
@@ -467,7 +465,7 @@ async def test_a_file_that_cluster_api_has_overwritten_reaches_the_node_all_the_
         ]
 
 
-async def test_a_node_upgrade_for_other_files_of_the_same_version_is_not_taken_for_the_answer() -> None:
+async def test_node_upgrade_for_other_files_is_no_answer() -> None:
     async with env() as here:
         desired = await machine(here)
         await here.ask(wire.UPDATE_MACHINE, desired=desired)
@@ -482,7 +480,7 @@ async def test_a_node_upgrade_for_other_files_of_the_same_version_is_not_taken_f
         assert "/etc/kubernetes/a" in [file["path"] for file in changes["files"]]
 
 
-async def test_a_machine_whose_node_is_unknown_is_left_alone_and_the_answer_says_what_helps() -> None:
+async def test_machine_without_a_node_is_left_with_advice() -> None:
     async with env() as here:
         desired = await machine(here, worker=True)
         patch = {"metadata": {"annotations": {NODE_HAS: None}}}
@@ -497,7 +495,7 @@ async def test_a_machine_whose_node_is_unknown_is_left_alone_and_the_answer_says
 OWNERS = ("old", "other")
 
 
-async def test_each_machine_of_a_set_records_what_its_node_has_unless_the_change_is_refused() -> None:
+async def test_machines_record_what_their_nodes_have() -> None:
     async with env() as here:
         await here.owner(MachineDeployment, "Fail")
         sets = {name: await here.client.apply(MachineSet.resource, set_objects(name)["machineSet"]) for name in OWNERS}

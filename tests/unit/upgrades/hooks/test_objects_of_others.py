@@ -27,7 +27,7 @@ OF_GROUP: Tree = {**OF_MACHINE, "kind": "ControlPlaneUpgrade"}
 
 
 @pytest.mark.parametrize(("owners", "deleted"), [([OF_MACHINE], ["n"]), ([OF_GROUP], []), ([], [])])
-def test_only_completed_node_upgrades_of_the_hooks_are_cleared_away(owners: list[Tree], deleted: list[str]) -> None:
+def test_completed_node_upgrades_of_hooks_go(owners: list[Tree], deleted: list[str]) -> None:
     """Others answer the questions of the upgrade of a group, or of who wrote them."""
     gone: list[str] = []
 
@@ -69,7 +69,7 @@ async def test_no_machine_is_upgraded_whose_config_is_gone() -> None:
         await Queries(client, remotes).desired_machine("m")
 
 
-async def test_hooks_that_are_registered_are_not_written_again() -> None:
+async def test_registered_hooks_are_not_written_again() -> None:
     """An apply that changes nothing is a request still, of every replica at every renewal."""
     config = {"service": {"namespace": "eksa-system", "name": "s", "port": 443}}
     present = made(msgspec.to_builtins(extension_config(config, b"bundle")))
