@@ -50,7 +50,7 @@ class Member:
     def version(self) -> str:
         """The Kubernetes version of a machine, which is that of its kubelet, or that which others should have."""
         spec, status = _map(self.tree, "spec"), _map(self.tree, "status")
-        template = spec.get("template")  # text in machine configs of vSphere
+        template = spec.get("template")  # text in some machine configs
         of_template = (template.get("spec") or {}) if isinstance(template, dict) else {}
         of_node = _map(status, "nodeInfo").get("kubeletVersion") if self.kind == "Machine" else ""
         return str(of_node or spec.get("version") or spec.get("kubernetesVersion") or of_template.get("version") or "")

@@ -165,7 +165,7 @@ def is_paused(cluster: Cluster) -> bool:
 
 
 def provider_of(spec: ClusterSpec) -> str:
-    """The infrastructure, as the kind of the datacenter config has it: `Docker`, `VSphere`."""
+    """The infrastructure, as the kind of its datacenter config begins."""
     return spec.datacenter_ref.kind.removesuffix("DatacenterConfig") if spec.datacenter_ref is not None else ""
 
 
