@@ -7,7 +7,8 @@ of series is bounded: of each of the first `MOST` clusters, fifteen at most; tot
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
@@ -117,26 +118,32 @@ class _Owned:
 
 
 class _Memory(Generic[T]):
-    """The contribution of each object of a cache, computed once for each of its versions."""
+    """The contribution of each object of a cache, computed when it is asked for after a change of the object.
+
+    It reads what has changed alone: to list a cache costs unpacking all that it holds.
+    """
 
     def __init__(self, cache: Cache, compute: Callable[[Object], T]) -> None:
         self._cache, self._compute = cache, compute
-        self._known: dict[Key, tuple[str, str, T]] = {}
+        self._known: dict[Key, T] = {}
+        self._changed = set[Key]()
+        cache.subscribe(self._note)
 
-    def all(self) -> dict[Key, T]:
+    def all(self) -> Mapping[Key, T]:
         """The contributions of all objects; of those that can't be decoded, none."""
-        current: dict[Key, tuple[str, str, T]] = {}
-        for item in self._cache.list():
-            uid, version = item.metadata.uid, item.resource_version
-            known = self._known.get(item.key)
-            if known is None or known[:2] != (uid, version):
-                try:
-                    known = (uid, version, self._compute(item))
-                except ValidationError:
-                    continue
-            current[item.key] = known
-        self._known = current
-        return {key: known[2] for key, known in current.items()}
+        changed, self._changed = self._changed, set()
+        for key in changed:
+            self._known.pop(key, None)
+            item = self._cache.get(key)
+            if item is not None:
+                with suppress(ValidationError):
+                    self._known[key] = self._compute(item)
+        return self._known
+
+    def _note(self, old: Object | None, new: Object | None, _first: bool) -> None:
+        item = new or old
+        if item is not None:
+            self._changed.add(item.key)
 
 
 class ClusterCollector(Collector):
@@ -163,7 +170,7 @@ class ClusterCollector(Collector):
             self._add_machines(families, shown.keys())
         yield from families.values()
 
-    def _add_totals(self, families: dict[str, GaugeMetricFamily], clusters: dict[Key, _ClusterState]) -> None:
+    def _add_totals(self, families: dict[str, GaugeMetricFamily], clusters: Mapping[Key, _ClusterState]) -> None:
         for phase, number in sorted(Counter(state.phase for state in clusters.values()).items()):
             families[CLUSTERS.name].add_metric([phase], number)
         families[UNMEASURED.name].add_metric([], max(0, len(clusters) - MOST))
