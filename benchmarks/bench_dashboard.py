@@ -31,6 +31,8 @@ from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
 from tests.support.environments.browser import FLAGS
 
+SHORT: dict[str, str | float | bool] = {**os.environ, "TMPDIR": "/tmp"}
+"""Chromium's environment: it makes a socket in that folder, whose path may have no more than 108 characters."""
 UPDATES = size(30, 2)
 STORM = size(1000, 2)
 IDLE = size(20.0, 0.5)
@@ -111,7 +113,7 @@ async def main(count: int) -> None:
         with fleet(home, count), served(home) as (pid, address, start):
             client = Client(HttpTransport(Kubeconfig.load([home / "fleet.kubeconfig"]).context()))
             async with async_playwright() as playwright:
-                browser = await playwright.chromium.launch(executable_path=program, args=list(FLAGS))
+                browser = await playwright.chromium.launch(executable_path=program, args=list(FLAGS), env=SHORT)
                 page = await browser.new_page(viewport={"width": 1280, "height": 900})
                 session = await page.context.new_cdp_session(page)
                 await session.send("Performance.enable")
