@@ -80,7 +80,7 @@ def test_a_command_that_takes_too_long_is_killed(tmp_path: Path) -> None:
 def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     program = (
         "import os, pathlib\n"
-        "from tests.support import fork_server\n"
+        "from tests.support.environments import fork_server\n"
         "print(fork_server._address(), flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
     )
