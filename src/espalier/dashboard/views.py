@@ -22,7 +22,7 @@ from espalier.kube.objects import Object, readable
 PAUSE = 0.2
 """Seconds between two renderings: what changes together is pushed together."""
 FIRST_PAINT = 2.0
-"""Seconds for which a page waits for the objects of what nobody has looked at yet."""
+"""Seconds for which a page waits for objects that no page has shown yet."""
 AGAIN = 1.0
 """Seconds after which a view looks at what comes without an event: errors of requests, silence."""
 _AT_ONCE = 50

@@ -1,4 +1,4 @@
-"""Commits of `--push`: what is looked at first, and what others push meanwhile."""
+"""Commits of `--push`: checks before them, and pushes of others meanwhile."""
 
 from __future__ import annotations
 

@@ -337,7 +337,7 @@ def test_notes_of_restores_change_under_a_lock(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_pipe_in_the_place_of_a_file_is_not_read(tmp_path: Path) -> None:
-    """Also of one that comes after the folder was looked at."""
+    """Also of one that comes after the folder was read."""
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="not a regular file"):
         folder._content(tmp_path / "pipe", 10)

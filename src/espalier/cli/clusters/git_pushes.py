@@ -48,7 +48,7 @@ class Commit:
         return Looked(changed, {path: existing.get(path) for path in changed})
 
     async def push(self, looked: Looked, progress: Progress) -> str:
-        """Commit what was looked at; the id of the branch's last commit.
+        """Commit the reviewed change; the id of the branch's last commit.
 
         Raises `Failure`, also if somebody else changed these files meanwhile.
         """

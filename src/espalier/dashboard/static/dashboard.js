@@ -109,7 +109,7 @@ function span(seconds) {
   return `${Math.max(0, Math.floor(seconds))}s`;
 }
 
-/** When the text of each time changes next: of a thousand rows, few have to be looked at each second. */
+/** When the text of each time changes next: of a thousand rows, few are due each second. */
 const due = new WeakMap();
 
 function tick() {
