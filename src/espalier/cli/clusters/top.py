@@ -35,7 +35,7 @@ async def top(*, connect: flags.Connection, show_all: bool, output_format: str) 
     """Show all clusters on one screen, those that need attention most first.
 
     States: failing (somebody must act), waiting (on its way), unknown (not reported yet), warned (ready, but
-    certificates, drift or the spec need attention), held (paused, or being moved), ready. Machines are ready/wanted, and
+    certificates, drift or the spec need attention), held (paused or being moved), ready. Machines are ready/wanted, and
     those that are not up to date. Without --namespace, of all namespaces.
 
     \b
