@@ -1,16 +1,20 @@
 """The fragments of a page, and which of them have changed since a browser got them.
 
 Each change has a number. A browser says which number it has seen, and gets the present form of what changed since: one
-that reads slowly, or was asleep, gets the last state only, and nothing is stored for it.
+that reads slowly, or was asleep, gets the last state only, and nothing is stored for it. No two changes of any pages
+have the same number: a page that was closed, and opened again for somebody else, knows none of its former ones.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import NamedTuple
 
 MOST_REMOVALS = 2000
 """Removed fragments that are remembered; whoever missed more reloads the page."""
+
+_NUMBERS = itertools.count()
 
 
 class Fragment(NamedTuple):
@@ -33,12 +37,12 @@ class Feed:
     """The present fragments of one page."""
 
     def __init__(self) -> None:
-        self.number = 0
-        """The number of the last change."""
+        self.number = next(_NUMBERS)
+        """The number of the last change; at first one that no change has."""
         self._fragments: dict[str, tuple[int, Fragment]] = {}
         """In the order of their changes, the last one last."""
         self._removed: dict[str, int] = {}
-        self._forgotten = 0
+        self._forgotten = self.number
         """The number of the last removal that is not remembered."""
         self._changed = asyncio.Event()
 
@@ -81,7 +85,7 @@ class Feed:
             await self._changed.wait()
 
     def _next(self) -> int:
-        self.number += 1
+        self.number = next(_NUMBERS)
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
         return self.number

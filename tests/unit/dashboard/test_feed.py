@@ -52,27 +52,39 @@ def test_feed_sends_a_removal_until_it_is_put_again() -> None:
     assert (changes.put, changes.removed) == ([fragment("a")], [])
 
 
-@pytest.mark.parametrize("number", [-1, 2, 10**9])
-def test_feed_knows_nothing_since_other_numbers(number: int) -> None:
+@pytest.mark.parametrize("offset", [-2, 1, 10**9])
+def test_feed_knows_nothing_since_other_numbers(offset: int) -> None:
     feed = Feed()
     feed.put(fragment("a"))
-    assert feed.since(number) is None
+    assert feed.since(feed.number + offset) is None
+
+
+def test_feed_knows_nothing_since_a_number_of_another() -> None:
+    """A page that slept until its view was closed must not take the numbers of the next view for its own."""
+    feed = Feed()
+    feed.put(fragment("a"))
+    seen = feed.number
+    later = Feed()
+    for number in range(3):
+        later.put(fragment(str(number)))
+    assert later.since(seen) is None
 
 
 def test_feed_bounds_what_it_remembers_of_removals() -> None:
     feed = Feed()
+    first = feed.number
     for number in range(MOST_REMOVALS + 1):
         feed.put(fragment(str(number)))
         feed.remove(str(number))
-    assert feed.since(0) is None
-    changes = feed.since(2)
+    assert feed.since(first) is None
+    changes = feed.since(first + 2)
     assert changes is not None
     assert len(changes.removed) == MOST_REMOVALS
 
 
 async def test_feed_wakes_all_who_wait_at_a_change() -> None:
     feed = Feed()
-    waiting = [asyncio.create_task(feed.wait(0)) for _ in range(3)]
+    waiting = [asyncio.create_task(feed.wait(feed.number)) for _ in range(3)]
     await asyncio.sleep(0)
     assert not any(task.done() for task in waiting)
     feed.put(fragment("a"))
@@ -82,7 +94,8 @@ async def test_feed_wakes_all_who_wait_at_a_change() -> None:
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from(["1", "2", ""])), max_size=40), st.data())
 def test_page_with_changes_applied_is_the_page(steps: list[tuple[str, str]], data: st.DataObject) -> None:
     """A browser that looks now and then has what the server has."""
-    feed, browser, seen = Feed(), dict[str, Fragment](), 0
+    feed, browser = Feed(), dict[str, Fragment]()
+    seen = feed.number
     for id_, html in steps:
         if html:
             feed.put(fragment(id_, html))

@@ -91,6 +91,12 @@ class Broken:
             await stream.close()
 
 
+def number_in(page: str) -> int:
+    match = re.search(r'data-number="(\d+)"', page)
+    assert match is not None
+    return int(match[1])
+
+
 class Served:
     """A dashboard, and a browser of it."""
 
@@ -117,7 +123,11 @@ class Served:
             assert response.status == 200
             return await response.text()
 
-    async def changes(self, path: str, since: int = 0) -> AsyncGenerator[Tree, None]:
+    async def number(self, path: str = "") -> int:
+        """The number of the last change that a page has."""
+        return number_in(await self.page(path))
+
+    async def changes(self, path: str, since: int) -> AsyncGenerator[Tree, None]:
         async with self.session.get(f"{self.origin}{self.root}{path}?since={since}") as response:
             assert response.status == 200
             assert response.headers["Content-Type"].startswith("text/event-stream")
@@ -225,11 +235,12 @@ async def test_no_other_file_is_served(name: str) -> None:
 
 async def test_changed_and_removed_clusters_are_pushed() -> None:
     async with served() as env:
-        await env.admin.create(Cluster.resource, body("garden"))
         await env.open()
+        number = await env.number()
+        await env.admin.create(Cluster.resource, body("garden"))
         await eventually(env.page, lambda page: "c/default/garden" in page)
         async with asyncio.timeout(20):
-            stream = env.changes("events/fleet")
+            stream = env.changes("events/fleet", number)
             first = await anext(stream)
             assert "c/default/garden" in [put[0] for put in first["put"]]
             await env.admin.create(Cluster.resource, body("meadow"))
@@ -258,7 +269,7 @@ async def test_head_of_a_stream_has_an_end() -> None:
 async def test_more_readers_than_allowed_are_refused() -> None:
     async with served() as env:
         await env.open()
-        url = f"{env.origin}{env.root}events/fleet?since=0"
+        url = f"{env.origin}{env.root}events/fleet?since={await env.number()}"
         connector = aiohttp.TCPConnector(limit=0)
         headers = {"Cookie": f"{COOKIE}={next(iter(env.session.cookie_jar)).value}"}
         async with aiohttp.ClientSession(connector=connector, headers=headers) as many:
@@ -320,7 +331,8 @@ async def test_nothing_is_sent_but_reads() -> None:
 async def test_server_ends_at_once_while_pages_are_followed() -> None:
     async with served() as env:
         await env.open()
-        response = await env.session.get(f"{env.origin}{env.root}events/fleet?since=0")
+        number = await env.number()
+        response = await env.session.get(f"{env.origin}{env.root}events/fleet?since={number}")
         began = asyncio.get_running_loop().time()
     assert asyncio.get_running_loop().time() - began < 4
     response.close()
@@ -334,10 +346,8 @@ async def test_page_of_a_cluster_has_its_plan_and_follows_it() -> None:
             lambda: env.page("clusters/default/garden"), lambda page: "Nothing would change." in page
         )
         assert "No manager has reported any yet." in page
-        number = re.search(r'data-number="(\d+)"', page)
-        assert number is not None
         async with asyncio.timeout(20):
-            stream = env.changes("events/clusters/default/garden", int(number[1]))
+            stream = env.changes("events/clusters/default/garden", number_in(page))
             await env.admin.patch(
                 Cluster.resource,
                 "garden",
@@ -379,8 +389,8 @@ async def test_more_clusters_than_allowed_are_not_watched() -> None:
             await env.admin.create(Cluster.resource, body(name))
         readers = []
         for name in names[:MOST]:
-            await env.page(f"clusters/default/{name}")
-            path = f"{env.root}events/clusters/default/{name}?since=0"
+            number = await env.number(f"clusters/default/{name}")
+            path = f"{env.root}events/clusters/default/{name}?since={number}"
             readers.append(await env.session.get(f"{env.origin}{path}"))
         async with env.session.get(f"{env.origin}{env.root}clusters/default/{names[MOST]}") as response:
             assert response.status == 503
@@ -413,8 +423,7 @@ async def test_garden_shows_shoots_first_and_follows_them() -> None:
         assert "<h1>Shoots</h1>" in page
         assert "Clusters" not in page
         async with asyncio.timeout(20):
-            stream = env.changes("events/shoots")
-            await anext(stream)
+            stream = env.changes("events/shoots", number_in(page))
             await env.admin.create(Shoot.resource, shoot("pear"))
             changes = await anext(stream)
             assert [put[0] for put in changes["put"]] == ["h/default/pear", "summary"]

@@ -60,11 +60,12 @@ def test_view_renders_what_changes_together_once() -> None:
 def test_change_during_the_pause_is_rendered_after_it() -> None:
     async def main(_: Simulation) -> tuple[float, int]:
         view = Things()
+        first = view.feed.number
         task = asyncio.create_task(view.run())
         await asyncio.sleep(views.PAUSE / 2)
         view.mark()
         began = asyncio.get_running_loop().time()
-        await view.feed.wait(2)  # the banner and the first rendering
+        await view.feed.wait(first + 2)  # the banner and the first rendering
         took = asyncio.get_running_loop().time() - began
         task.cancel()
         return took, view.rendered
