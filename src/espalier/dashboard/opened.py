@@ -36,6 +36,8 @@ class Opened:
         self._create = create
         self._noun = noun
         self._entries: dict[Key, _Entry] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        """Of closed pages, until they have ended."""
 
     @asynccontextmanager
     async def use(self, key: Key) -> AsyncIterator[View]:
@@ -43,7 +45,7 @@ class Opened:
         entry = self._entries.get(key)
         if entry is None:
             if len(self._entries) >= MOST:
-                await self._close_oldest()
+                self._close_oldest()
             loop = asyncio.get_running_loop()
             view = self._create(key)
             entry = self._entries[key] = _Entry(view)
@@ -63,20 +65,23 @@ class Opened:
                 now = asyncio.get_running_loop().time()
                 for key, entry in list(self._entries.items()):
                     if not entry.readers and now - entry.left_at > LINGER:
-                        await self._close(key)
+                        self._close(key)
         finally:
             for key in list(self._entries):
-                await self._close(key)
+                self._close(key)
+            await asyncio.gather(*self._ending, return_exceptions=True)
 
-    async def _close_oldest(self) -> None:
+    def _close_oldest(self) -> None:
         unread = [(entry.left_at, key) for key, entry in self._entries.items() if not entry.readers]
         if not unread:
             raise TooMany(f"{MOST} {self._noun}s are open already: close the page of another one")
-        await self._close(min(unread)[1])
+        self._close(min(unread)[1])
 
-    async def _close(self, key: Key) -> None:
+    def _close(self, key: Key) -> None:
+        """Close a page. It does not wait for the tasks: meanwhile, others would open and close pages."""
         entry = self._entries.pop(key)
         for task in entry.tasks:
             task.cancel()
-        await asyncio.gather(*entry.tasks, return_exceptions=True)
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
         entry.view.close()
