@@ -46,6 +46,10 @@ class OciRegistry:
     """Address of another server that takes what is uploaded."""
     accounts: set[str] = field(default_factory=set)
     """Headers with which blobs were uploaded."""
+    token: object = None
+    """Given instead of the right one."""
+    state: str = "x"
+    """The query of the address to which an upload goes, as it is written."""
     host: str = ""
 
     def add_image(self, repository: str, tag: str, *, layers: int = 2, platforms: int = 2) -> str:
@@ -79,7 +83,7 @@ class OciRegistry:
         self.requests["token"] += 1
         if self.authorization and request.headers.get("authorization") != self.authorization:
             return web.json_response({"errors": [{"code": "DENIED"}]}, status=401)
-        return web.json_response({"token": request.query["scope"]})
+        return web.json_response({"token": request.query["scope"] if self.token is None else self.token})
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         parts = _PATH.fullmatch(request.path)
@@ -124,12 +128,11 @@ class OciRegistry:
 
     async def _upload(self, request: web.Request, repository: str, name: str) -> web.Response:
         if request.method == "POST":
-            return web.Response(
-                status=202, headers={"location": f"{self.uploads_at}/v2/{repository}/blobs/uploads/1?state=x"}
-            )
+            place = f"{self.uploads_at}/v2/{repository}/blobs/uploads/1?state={self.state}"
+            return web.Response(status=202, headers={"location": place})
         content = await request.read()
         self.accounts.add(request.headers.get("authorization", ""))
-        if request.query.get("state") != "x" or digest_of(content) != request.query["digest"]:
+        if f"state={self.state}&" not in f"{request.raw_path}&" or digest_of(content) != request.query["digest"]:
             return _error(400, "DIGEST_INVALID", "the content has another digest")
         self.blobs[repository, request.query["digest"]] = content
         return web.Response(status=201)

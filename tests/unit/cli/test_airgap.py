@@ -17,7 +17,7 @@ from espalier.cli.clusters import images as commands
 from espalier.cli.clusters.airgap import copying, wanted
 from espalier.cli.clusters.airgap.copying import Copied
 from espalier.cli.clusters.airgap.layout import ImageLayout
-from espalier.cli.clusters.airgap.registries import Account, HttpRegistry, RegistryError
+from espalier.cli.clusters.airgap.registries import Account, Blob, HttpRegistry, RegistryError
 from espalier.cli.clusters.airgap.wanted import Mirror, Reference, WantedImage
 from espalier.cli.kit.failures import Failure, Usage
 from espalier.releases import Releases, UnknownKubernetesVersion
@@ -273,6 +273,95 @@ async def test_an_index_that_cannot_be_read_is_named(site: Site) -> None:
         site.layout.names()
 
 
+async def test_a_bad_index_ends_a_download_in_words(site: Site) -> None:
+    await site.download()
+    (site.layout.folder / "index.json").write_text("{")
+    with pytest.raises(Failure, match=r"index\.json: it can't be read"):
+        await site.download()
+
+
+async def test_a_file_that_cannot_be_read_is_named(site: Site) -> None:
+    site.layout.create()
+    (site.layout.folder / "index.json").mkdir()
+    with pytest.raises(IsADirectoryError, match=r"index\.json"):
+        await site.download()
+
+
+async def test_a_damaged_manifest_is_downloaded_again(site: Site) -> None:
+    await site.download()
+    manifest = json.loads(site.source.manifests["c", "v1"][0])["manifests"][0]["digest"]
+    site.layout.path(manifest).write_bytes(b"")
+    again = await site.download()
+    assert (again.done, again.failed) == ([f"{SOURCE}/c:v1"], {})
+    assert (await site.upload()).failed == {}
+
+
+async def test_a_tag_that_moves_meanwhile_is_harmless(site: Site) -> None:
+    """The index gets the manifest that was downloaded and compared with the release."""
+    (*_, image) = site.wanted(c=site.digests["c"])
+    moved = site.source.add_image("c", "v2")
+    site.source.manifests["c", "v1"], after = site.source.manifests["c", site.digests["c"]], "GET blobs"
+
+    class Moving(HttpRegistry):
+        async def download(self, repository: str, blob: Blob, to: Path) -> None:
+            site.source.manifests["c", "v1"] = site.source.manifests["c", moved]
+            await super().download(repository, blob, to)
+
+    registry = Moving(site.session, site.source.host, is_plain=True)
+    through = Mirror.at(site.source.host)
+    copied = await copying.download([image], site.layout, lambda _host: registry, through, lambda _text: None)
+    assert (copied.failed, site.source.requests[after] > 0) == ({}, True)
+    assert site.layout.names()[f"{SOURCE}/c:v1"].digest == site.digests["c"]
+
+
+async def test_a_folder_has_one_writer(site: Site) -> None:
+    site.layout.create()
+    with site.layout.writing(), pytest.raises(Failure, match="is being written by another command"):
+        await site.download()
+    assert (await site.download()).failed == {}
+
+
+async def test_a_mirror_must_have_what_the_folder_has(site: Site) -> None:
+    """Also where the release states another digest."""
+    await site.download()
+    await site.upload()
+    other = site.mirror.add_image("mirror/c", "v1", layers=1)
+    checked = await site.check(site.wanted(c=other), with_folder=True)
+    assert list(checked.failed) == [f"{SOURCE}/c:v1"]
+
+
+async def test_a_check_names_what_the_folder_lacks(site: Site) -> None:
+    await site.download(site.wanted()[:2])
+    site.mirror.add_image("mirror/c", "v1")
+    await site.upload([str(image.reference) for image in site.wanted()[:2]])
+    checked = await site.check(with_folder=True)
+    assert "it is not in" in checked.failed[f"{SOURCE}/c:v1"]
+
+
+@pytest.mark.parametrize("token", ["a\r\nx: y", "", "\x1b[2J", 5])
+async def test_a_token_no_header_can_have_is_refused(site: Site, token: object) -> None:
+    site.source.authorization, site.account = Account("me", "x").basic, Account("me", "x")
+    site.source.token = token
+    copied = await site.download()
+    assert all("gave no token" in reason for reason in copied.failed.values())
+    assert len(copied.failed) == 3
+
+
+async def test_an_upload_goes_exactly_where_it_is_told(site: Site) -> None:
+    """Storage signs addresses: the same one in another spelling is refused."""
+    await site.download(site.wanted()[:1])
+    site.mirror.state = "a%2Bb%2Fc%3D~%7E"
+    assert (await site.upload([str(site.wanted()[0].reference)])).failed == {}
+
+
+@pytest.mark.parametrize("place", ["http://[x", "http://x:99999999", "mailto:x"])
+async def test_an_upload_needs_an_address(site: Site, place: str) -> None:
+    await site.download(site.wanted()[:1])
+    site.mirror.uploads_at = place
+    uploaded = await site.upload([str(site.wanted()[0].reference)])
+    assert "no place to upload to" in uploaded.failed[f"{SOURCE}/eks-anywhere/a:v1"]
+
+
 @pytest.mark.parametrize(
     ("text", "registry", "repository", "name"),
     [
@@ -352,7 +441,21 @@ async def test_commands_copy_and_check_a_release(site: Site, tmp_path: Path) -> 
     assert (await typed("check-images", "-r", mirror, "-i", "images")).code == 0
 
 
-@pytest.mark.parametrize("text", ["https://x", "/x", "a b"])
+@pytest.mark.parametrize("text", ["https://x", "/x", "a b", "x/Y", "x/y:v1", "x/y?z", "u:p@x", "x/../y", "-x"])
 def test_a_wrong_registry_is_refused(text: str) -> None:
     with pytest.raises(Usage, match="--registry: found"):
         commands._mirror_at(text)
+
+
+def test_a_registry_may_be_below_a_path() -> None:
+    for text in ("harbor", "harbor:5000", "harbor.example.com/mirror/eks", "10.0.0.1:80/m", "[::1]:5000/m", "x/m/"):
+        assert commands._mirror_at(text).host == text.partition("/")[0]
+
+
+@pytest.mark.parametrize("name", ["none.pem", "folder", "text"])
+def test_wrong_authorities_are_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "text").write_text("x")
+    env = LocalEnvironment(tmp_path)
+    result = env.espalier("check-images", "-r", "127.0.0.1:1", "--insecure", "--ca-file", str(tmp_path / name))
+    assert (result.code, result.err.startswith(f"error: --ca-file: found {tmp_path / name}")) == (2, True)

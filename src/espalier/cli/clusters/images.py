@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 _MANIFEST = "Manifest of a cluster: its release, Kubernetes versions and registry mirror."
+_NAME = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
+_REGISTRY = re.compile(rf"(?:[A-Za-z0-9]+(?:[.-]+[A-Za-z0-9]+)*|\[[0-9A-Fa-f:]+\])(?::[0-9]{{1,5}})?(?:/{_NAME})*/?")
 
 
 def _selection(command: Decorated) -> Decorated:
@@ -199,8 +202,6 @@ async def check_images(
     wanted, configured = _wanted(filename, release, kubernetes, releases)
     mirror = _mirror(registry, configured) if registry or configured is not None else None
     images = layout.ImageLayout(folder) if folder is not None else None
-    if images is not None:
-        images.check()
     with Progress() as progress:
         async with _registries(ca_file, is_plain=insecure, mirror=mirror, configured=configured) as registry_of:
             copied = await copying.check(wanted, registry_of, mirror, images, progress.wait)
@@ -238,7 +239,7 @@ def _wanted(
 def _mirror_at(text: str) -> Mirror:
     from espalier.cli.clusters.airgap.wanted import Mirror  # noqa: PLC0415
 
-    if "://" in text or not text.partition("/")[0] or " " in text:
+    if not _REGISTRY.fullmatch(text):
         raise Usage(f"--registry: found {text!r}, allowed is HOST[:PORT][/PATH], such as harbor.example.com/mirror")
     return Mirror.at(text)
 
@@ -270,8 +271,9 @@ async def _registries(
     if ca_file is not None:
         try:
             context.load_verify_locations(cafile=ca_file)
-        except ssl.SSLError as error:
-            raise Usage(f"--ca-file: found {ca_file}, which has no certificates as PEM ({error.reason})") from None
+        except OSError as error:
+            reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+            raise Usage(f"--ca-file: found {ca_file}, which has no certificates as PEM ({reason})") from None
     elif configured is not None and configured.ca_cert_content:
         with suppress(ssl.SSLError):
             context.load_verify_locations(cadata=configured.ca_cert_content)

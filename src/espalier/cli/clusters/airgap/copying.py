@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from espalier.cli.clusters.airgap.layout import ImageLayout, digest_of
-from espalier.cli.clusters.airgap.registries import Blob, Registry, RegistryError
+from espalier.cli.clusters.airgap.registries import Blob, Manifest, Registry, RegistryError
 from espalier.cli.clusters.airgap.wanted import Mirror, Reference, WantedImage
 
 AT_ONCE = 4
@@ -36,45 +36,41 @@ async def download(
     """Download images into a folder, from their own registries or a mirror of them."""
     locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def fetch(registry: Registry, repository: str, blob: Blob) -> int:
+    async def fetch(registry: Registry, repository: str, blob: Blob, copied: Copied) -> None:
         async with locks[blob.digest]:
             if layout.has(blob):
-                return 0
+                return
             await registry.download(repository, blob, layout.partial(blob.digest))
             await asyncio.to_thread(layout.complete, blob)
-            return blob.size
+            copied.bytes += blob.size
 
-    async def fetch_all(registry: Registry, repository: str, name: str, expected: frozenset[str]) -> int:
-        manifest = await registry.manifest(repository, name)
-        if expected and manifest.digest not in expected:
-            raise RegistryError(f"found digest {manifest.digest}, allowed is {', '.join(sorted(expected))}")
-        size = 0
+    async def fetch_all(registry: Registry, repository: str, manifest: Manifest, copied: Copied) -> None:
         manifests, blobs = manifest.parts
         for part in manifests:
-            size += await fetch_all(registry, repository, part.digest, frozenset())
+            await fetch_all(registry, repository, await registry.manifest(repository, part.digest), copied)
         for blob in blobs:
-            size += await fetch(registry, repository, blob)
+            await fetch(registry, repository, blob, copied)
         layout.add(manifest)
-        return size
 
     async def copy(image: WantedImage, copied: Copied) -> bool:
         name = str(image.reference)
         root = layout.names().get(name)
-        if root is not None and layout.is_whole(root) and (not image.digests or root.digest in image.digests):
+        if root is not None and layout.is_complete(root) and (not image.digests or root.digest in image.digests):
             return False
         source = mirror.place(image.reference) if mirror is not None else image.reference
         if source is None:
             raise RegistryError(f"the mirror {mirror.host if mirror else ''} has nothing of {image.reference.registry}")
         registry = registry_of(source.registry)
-        copied.bytes += await fetch_all(registry, source.repository, source.name, image.digests)
         manifest = await registry.manifest(source.repository, source.name)
-        if not layout.path(manifest.digest).exists():
-            raise RegistryError("the tag was moved to another image meanwhile: give the command again")
+        if image.digests and manifest.digest not in image.digests:
+            raise RegistryError(_other_digest(manifest.digest, image.digests))
+        await fetch_all(registry, source.repository, manifest, copied)
         layout.enter(name, manifest)
         return True
 
     layout.create()
-    return await _each({str(image.reference): image for image in wanted}, copy, say)
+    with layout.writing():
+        return await _each({str(image.reference): image for image in wanted}, copy, say)
 
 
 async def upload(layout: ImageLayout, names: Sequence[str], registry: Registry, mirror: Mirror, say: Say) -> Copied:
@@ -102,7 +98,7 @@ async def upload(layout: ImageLayout, names: Sequence[str], registry: Registry, 
     async def copy(name: str, copied: Copied) -> bool:
         root = entries.get(name)
         if root is None:
-            raise RegistryError(f"it is not in {layout.folder}: download it before")
+            raise RegistryError(_not_in(layout))
         target = mirror.place(Reference.parse(name))
         if target is None:
             raise RegistryError(f"{mirror.host} does not mirror its registry: add it to ociNamespaces")
@@ -118,9 +114,11 @@ async def check(
     wanted: Sequence[WantedImage], registry_of: RegistryOf, mirror: Mirror | None, layout: ImageLayout | None, say: Say
 ) -> Copied:
     """Which images a mirror (or their own registries) has, with the digests of the release and of a folder."""
+    if layout is not None:
+        layout.check()
     entries = layout.names() if layout is not None else {}
 
-    async def look(image: WantedImage, _copied: Copied) -> bool:
+    async def compare(image: WantedImage, _copied: Copied) -> bool:
         target = mirror.place(image.reference) if mirror is not None else image.reference
         if target is None:
             raise RegistryError(f"{mirror.host if mirror else ''} does not mirror {image.reference.registry}")
@@ -128,12 +126,22 @@ async def check(
         if digest is None:
             raise RegistryError(f"{target} is missing")
         root = entries.get(str(image.reference))
-        allowed = image.digests | ({root.digest} if root is not None else set())
-        if allowed and digest not in allowed:
-            raise RegistryError(f"{target}: found digest {digest}, allowed is {', '.join(sorted(allowed))}")
+        if layout is not None and root is None:
+            raise RegistryError(_not_in(layout))
+        for allowed in (image.digests, {root.digest} if root is not None else set[str]()):
+            if allowed and digest not in allowed:
+                raise RegistryError(f"{target}: {_other_digest(digest, allowed)}")
         return True
 
-    return await _each({str(image.reference): image for image in wanted}, look, say)
+    return await _each({str(image.reference): image for image in wanted}, compare, say)
+
+
+def _other_digest(digest: str, allowed: Collection[str]) -> str:
+    return f"found digest {digest}, allowed is {', '.join(sorted(allowed))}"
+
+
+def _not_in(layout: ImageLayout) -> str:
+    return f"it is not in {layout.folder}: download it before"
 
 
 async def _each(
@@ -150,7 +158,10 @@ async def _each(
             except RegistryError as error:
                 copied.failed[name] = str(error)
 
-    async with asyncio.TaskGroup() as tasks:
-        for name, item in items.items():
-            tasks.create_task(run(name, item))
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for name, item in items.items():
+                tasks.create_task(run(name, item))
+    except ExceptionGroup as errors:  # of the folder: it is the same for each image
+        raise errors.exceptions[0] from None
     return copied

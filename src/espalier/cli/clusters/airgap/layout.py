@@ -1,15 +1,17 @@
 """A folder with images, as the OCI image layout has them: content by digest, and an index with their names.
 
 Content is written to a partial file and renamed when its digest is right; an image enters the index when all of it is
-there. So a command that ends anywhere leaves no image that is not whole, and goes on where it ended.
+there. So a command that ends anywhere leaves no image that is incomplete, and goes on where it ended.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,17 @@ class ImageLayout:
         (self.folder / "blobs" / "sha256").mkdir(parents=True, exist_ok=True)
         if not marker.exists():
             self._write(marker, {"imageLayoutVersion": "1.0.0"})
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Keep other commands from writing into the folder. Raises `Failure` if one is writing now."""
+        with open(self.folder / "oci-layout", "rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                advice = "wait for it, or give another folder"
+                raise Failure(f"-o: found {self.folder}, which is being written by another command: {advice}") from None
+            yield
 
     def check(self) -> None:
         """Raises `Failure` if the folder has no images."""
@@ -78,12 +91,10 @@ class ImageLayout:
 
     def add(self, manifest: Manifest) -> None:
         """Add a manifest to the content."""
-        path = self.path(manifest.digest)
-        if not path.exists():
-            partial = self.partial(manifest.digest)
-            with naming(path):
-                partial.write_bytes(manifest.content)
-            partial.replace(path)
+        path, partial = self.path(manifest.digest), self.partial(manifest.digest)
+        with naming(path):
+            partial.write_bytes(manifest.content)
+        partial.replace(path)
 
     def manifest(self, blob: Blob) -> Manifest:
         """A manifest of the content. Raises `RegistryError` if it is missing or damaged."""
@@ -105,7 +116,7 @@ class ImageLayout:
         ]
         self._write(self._index, {"schemaVersion": 2, "manifests": manifests})
 
-    def is_whole(self, root: Blob) -> bool:
+    def is_complete(self, root: Blob) -> bool:
         """True if all content of an image is there."""
         try:
             return all(self.has(blob) for blob in self.content(root))

@@ -20,6 +20,7 @@ from urllib.parse import urljoin, urlsplit
 
 import aiohttp
 import msgspec
+from yarl import URL
 
 from espalier.api import json_trees
 from espalier.api.listing import counted
@@ -40,7 +41,7 @@ _CHALLENGE = re.compile(r'([a-z]+)="([^"]*)"', re.IGNORECASE)
 
 
 class RegistryError(Exception):
-    """A registry did not do what was asked. The message names it, what it said, and what to do."""
+    """A registry did not do what was asked. The message names it, its answer, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -221,9 +222,13 @@ class HttpRegistry:
         async def ask() -> None:
             async with self._answer("POST", repository, "blobs/uploads/", writes=True) as answer:
                 location = answer.headers.get("location", "")
-            if not location:
+            try:
+                url = urljoin(f"{self._base}/", location)
+                has_host = bool(location and URL(url, encoded=True).host)
+            except ValueError:
+                has_host = False
+            if not has_host:
                 raise RegistryError(f"{self._at(repository)}: no place to upload to (no Location); it is no registry")
-            url = urljoin(f"{self._base}/", location)
             url += f"{'&' if urlsplit(url).query else '?'}digest={blob.digest}"
             headers = {"Content-Length": str(blob.size), "Content-Type": "application/octet-stream"}
             data = partial(_opened, content, "rb")  # each attempt has its own, which the library closes
@@ -263,7 +268,8 @@ class HttpRegistry:
             if self._is_own(url) and (token := self._tokens.get(scope)):
                 sent["Authorization"] = token
             body = data() if callable(data) else data
-            async with self._session.request(method, url, headers=sent, data=body) as answer:
+            # As it is written: storage signs the addresses of uploads.
+            async with self._session.request(method, URL(url, encoded=True), headers=sent, data=body) as answer:
                 if answer.status == 401 and not is_second:
                     self._tokens[scope] = await self._log_in(answer.headers.get("www-authenticate", ""), scope)
                     continue
@@ -299,18 +305,21 @@ class HttpRegistry:
                 raise await self._refusal(answer, scope)
             try:
                 tree = json_trees.decode(await answer.content.read(_PIECE))
-                return f"Bearer {tree.get('token') or tree['access_token']}"
+                token = tree.get("token") or tree["access_token"]
             except (msgspec.MsgspecError, KeyError, AttributeError, TypeError):
-                raise RegistryError(f"{self.host}: the login at {realm} gave no token") from None
+                token = None
+            if not isinstance(token, str) or not token.isascii() or not token.isprintable():
+                raise RegistryError(f"{self.host}: the login at {realm} gave no token")
+            return f"Bearer {token}"
 
     async def _refusal(self, answer: aiohttp.ClientResponse, repository: str) -> RegistryError | _Again:
         body = (await answer.content.read(4096)).decode(errors="replace")
         try:
             error = json_trees.decode(body)["errors"][0]
-            said_by_it = f"{error.get('code', '')} {error.get('message', '')}".strip()
+            message = f"{error.get('code', '')} {error.get('message', '')}".strip()
         except (msgspec.MsgspecError, KeyError, IndexError, TypeError, AttributeError):
-            said_by_it = " ".join(body.split())[:200]
-        text = f"{self._at(repository)}: {answer.status} {said_by_it or answer.reason or ''}".rstrip()
+            message = " ".join(body.split())[:200]
+        text = f"{self._at(repository)}: {answer.status} {message or answer.reason or ''}".rstrip()
         if answer.status in _AGAIN:
             after = answer.headers.get("retry-after", "")
             return _Again(text, float(after) if after.isascii() and after.isdigit() else None)
