@@ -459,3 +459,14 @@ def test_wrong_authorities_are_named(tmp_path: Path, name: str) -> None:
     env = LocalEnvironment(tmp_path)
     result = env.espalier("check-images", "-r", "127.0.0.1:1", "--insecure", "--ca-file", str(tmp_path / name))
     assert (result.code, result.err.startswith(f"error: --ca-file: found {tmp_path / name}")) == (2, True)
+
+
+def test_a_wrong_version_is_named_where_it_is(tmp_path: Path) -> None:
+    env = LocalEnvironment(tmp_path)
+    example = (Path(__file__).parents[3] / "examples" / "docker.yaml").read_text()
+    manifest = tmp_path / "garden.yaml"
+    for change, flag in (("eksaVersion: v0.1.0", "spec.eksaVersion"), ("", "--release"), ("", "--kubernetes")):
+        manifest.write_text(example.replace("spec:\n", f"spec:\n  {change}\n", 1))
+        given = () if change else (flag, "v0.1.0" if flag == "--release" else "1.1")
+        result = env.espalier("list", "images", "-f", str(manifest), *given)
+        assert (result.code, flag in result.err) == (1, True), result.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import os
 import re
 import ssl
@@ -29,33 +30,122 @@ if TYPE_CHECKING:
     from espalier.cli.clusters.airgap.registries import Account, HttpRegistry
     from espalier.cli.clusters.airgap.wanted import Mirror, WantedImage
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Result = TypeVar("Result")
 
-_MANIFEST = "Manifest of a cluster: its release, Kubernetes versions and registry mirror."
 _NAME = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
 _REGISTRY = re.compile(rf"(?:[A-Za-z0-9]+(?:[.-]+[A-Za-z0-9]+)*|\[[0-9A-Fa-f:]+\])(?::[0-9]{{1,5}})?(?:/{_NAME})*/?")
 
 
-def _selection(command: Decorated) -> Decorated:
-    for option in (
-        flags.releases,
-        click.option("--kubernetes", multiple=True, metavar="VERSION", help="Only for these, like 1.35. Repeatable."),
-        click.option(
-            "--release", default="", metavar="VERSION", help="eksaVersion. Default: the newest of this build."
-        ),
-        flags.filename(help=_MANIFEST),
-    ):
-        command = option(command)
-    return command
+class Selection(msgspec.Struct, frozen=True):
+    """The images that a command is about: of a release, or of the release of a cluster's manifest."""
+
+    files: Sequence[str]
+    release: str
+    kubernetes: Sequence[str]
+    folder: Path | None
+
+    def images(self) -> tuple[list[WantedImage], RegistryMirrorConfiguration | None]:
+        """The images, and the mirror of the manifest. Raises `Failure` for an unknown release or version."""
+        from espalier.cli.clusters.airgap.wanted import of_release  # noqa: PLC0415
+
+        version, minors, mirror = self._of_manifest()
+        version, minors = self.release or version, self.kubernetes or minors
+        offered = Releases.load(self.folder)
+        try:
+            release = offered.release(version) if version else offered.newest()
+        except LookupError as error:
+            raise Failure(f"{'--release' if self.release else 'spec.eksaVersion'}: {error}") from None
+        try:
+            return of_release(release, minors), mirror
+        except LookupError as error:
+            raise Failure(f"{'--kubernetes' if self.kubernetes else 'spec.kubernetesVersion'}: {error}") from None
+        except ValueError as error:
+            raise Failure(f"an image of release {release.version}: {error}") from None
+
+    def _of_manifest(self) -> tuple[str, Sequence[str], RegistryMirrorConfiguration | None]:
+        """Release, Kubernetes versions and mirror of the manifest."""
+        if not self.files:
+            return "", (), None
+        document = documents.cluster_of(documents.examined(self.files).documents)
+        spec = mirror_authority.completed(document, os.environ).tree.get("spec") or {}
+        groups = [group.get("kubernetesVersion") for group in spec.get("workerNodeGroupConfigurations") or ()]
+        minors = {str(minor) for minor in (spec.get("kubernetesVersion"), *groups) if minor}
+        mirror = spec.get("registryMirrorConfiguration")
+        if mirror:
+            from espalier.api.eksa.network import RegistryMirrorConfiguration  # noqa: PLC0415
+
+            mirror = msgspec.convert(mirror, RegistryMirrorConfiguration)
+        return str(spec.get("eksaVersion") or ""), sorted(minors), mirror or None
 
 
-def _transport(command: Decorated) -> Decorated:
-    for option in (
-        click.option("--insecure", is_flag=True, help="Speak http with the registry of --registry."),
-        click.option("--ca-file", type=flags.FILE, metavar="FILE", help="Authorities of the registry, as PEM."),
-    ):
-        command = option(command)
-    return command
+def _selection(command: Callable[..., Result]) -> Callable[..., Result]:
+    """Flags that are given to the command as `selection`, a `Selection`."""
+
+    @flags.filename(help="Manifest of a cluster: its release, Kubernetes versions and registry mirror.")
+    @click.option("--release", default="", metavar="VERSION", help="eksaVersion. Default: the newest of this build.")
+    @click.option("--kubernetes", multiple=True, metavar="VERSION", help="Only for these, like 1.35. Repeatable.")
+    @flags.releases
+    @functools.wraps(command)
+    def selected(
+        *, filename: Sequence[str], release: str, kubernetes: Sequence[str], releases: Path | None, **others: Any
+    ) -> Result:
+        return command(selection=Selection(filename, release, kubernetes, releases), **others)
+
+    return selected
+
+
+class Transport(msgspec.Struct, frozen=True):
+    """How registries are reached."""
+
+    ca_file: Path | None
+    is_plain: bool
+
+    @asynccontextmanager
+    async def registries(
+        self, mirror: Mirror | None, configured: RegistryMirrorConfiguration | None = None
+    ) -> AsyncIterator[Callable[[str], HttpRegistry]]:
+        """Registries by host. `--ca-file` and http are for the mirror, or for all without one."""
+        import aiohttp  # noqa: PLC0415  others need not load it
+
+        from espalier.cli.clusters.airgap import registries  # noqa: PLC0415
+
+        context = ssl.create_default_context()
+        if self.ca_file is not None:
+            try:
+                context.load_verify_locations(cafile=self.ca_file)
+            except OSError as error:
+                reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+                advice = "which has no certificates as PEM"
+                raise Usage(f"--ca-file: found {self.ca_file}, {advice} ({reason})") from None
+        elif configured is not None and configured.ca_cert_content:
+            with suppress(ssl.SSLError):
+                context.load_verify_locations(cadata=configured.ca_cert_content)
+        known: dict[str, HttpRegistry] = {}
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=registries.SECONDS, sock_read=registries.SECONDS)
+        connector = aiohttp.TCPConnector(ssl=context)
+        async with aiohttp.ClientSession(timeout=timeout, connector=connector, trust_env=True) as session:
+
+            def registry_of(host: str) -> HttpRegistry:
+                if host not in known:
+                    plain = self.is_plain and (mirror is None or host == mirror.host)
+                    is_mirror = mirror is not None and host == mirror.host
+                    login = account(host, os.environ, is_mirror=is_mirror)
+                    known[host] = registries.HttpRegistry(session, host, account=login, is_plain=plain)
+                return known[host]
+
+            yield registry_of
+
+
+def _transport(command: Callable[..., Result]) -> Callable[..., Result]:
+    """Flags that are given to the command as `transport`, a `Transport`."""
+
+    @click.option("--insecure", is_flag=True, help="Speak http with the registry of --registry.")
+    @click.option("--ca-file", type=flags.FILE, metavar="FILE", help="Authorities of the registry, as PEM.")
+    @functools.wraps(command)
+    def transported(*, insecure: bool, ca_file: Path | None, **others: Any) -> Result:
+        return command(transport=Transport(ca_file, insecure), **others)
+
+    return transported
 
 
 @click.group("list", cls=Group)
@@ -76,14 +166,7 @@ def import_() -> None:
 @list_.command("images")
 @_selection
 @flags.output(names=True)
-def list_images(
-    *,
-    filename: Sequence[str],
-    release: str,
-    kubernetes: Sequence[str],
-    releases: Path | None,
-    output_format: str,
-) -> None:
+def list_images(*, selection: Selection, output_format: str) -> None:
     """List all images that a release needs, one in each line.
 
     \b
@@ -91,7 +174,7 @@ def list_images(
       espalier list images
       espalier list images --release v0.26.0 --kubernetes 1.35 -o json
     """
-    wanted, _ = _wanted(filename, release, kubernetes, releases)
+    wanted, _ = selection.images()
     if not output_format:
         output.say("\n".join(str(image.reference) for image in wanted))
         return
@@ -104,20 +187,18 @@ def list_images(
 
 @download.command("images")
 @_selection
-@click.option("--output", "-o", "folder", type=flags.FILE, required=True, metavar="FOLDER", help="An OCI image layout.")
+@click.option(
+    "--output",
+    "-o",
+    "folder",
+    type=flags.FILE,
+    required=True,
+    metavar="FOLDER",
+    help="Folder for them, an OCI image layout.",
+)
 @click.option("--registry", "-r", default="", metavar="HOST", help="Download from this mirror of their registries.")
 @_transport
-async def download_images(
-    *,
-    filename: Sequence[str],
-    release: str,
-    kubernetes: Sequence[str],
-    releases: Path | None,
-    folder: Path,
-    registry: str,
-    ca_file: Path | None,
-    insecure: bool,
-) -> None:
+async def download_images(*, selection: Selection, folder: Path, registry: str, transport: Transport) -> None:
     """Download the images of a release, of all platforms, into a folder.
 
     All content is verified by its digest. Interrupted, the same command goes on where it ended.
@@ -128,10 +209,10 @@ async def download_images(
     """
     from espalier.cli.clusters.airgap import copying, layout  # noqa: PLC0415  with a library that help need not load
 
-    wanted, _ = _wanted(filename, release, kubernetes, releases)
+    wanted, _ = selection.images()
     mirror = _mirror_at(registry) if registry else None
     with Progress() as progress:
-        async with _registries(ca_file, is_plain=insecure, mirror=mirror) as registry_of:
+        async with transport.registries(mirror) as registry_of:
             copied = await copying.download(wanted, layout.ImageLayout(folder), registry_of, mirror, progress.wait)
         _tell(progress, copied, f"in {folder}")
 
@@ -141,17 +222,7 @@ async def download_images(
 @click.option("--input", "-i", "folder", type=flags.FILE, required=True, metavar="FOLDER", help="Of `download images`.")
 @click.option("--registry", "-r", default="", metavar="HOST[:PORT][/PATH]", help="Default: the mirror in the manifest.")
 @_transport
-async def import_images(
-    *,
-    filename: Sequence[str],
-    release: str,
-    kubernetes: Sequence[str],
-    releases: Path | None,
-    folder: Path,
-    registry: str,
-    ca_file: Path | None,
-    insecure: bool,
-) -> None:
+async def import_images(*, selection: Selection, folder: Path, registry: str, transport: Transport) -> None:
     """Import downloaded images into a registry, which nodes use as their mirror.
 
     What the registry has is not sent again; a tag is written when all of its image is there. Accounts are read from
@@ -164,10 +235,10 @@ async def import_images(
     """
     from espalier.cli.clusters.airgap import copying, layout  # noqa: PLC0415
 
-    wanted, configured = _wanted(filename, release, kubernetes, releases)
+    wanted, configured = selection.images()
     mirror = _mirror(registry, configured)
     with Progress() as progress:
-        async with _registries(ca_file, is_plain=insecure, mirror=mirror, configured=configured) as registry_of:
+        async with transport.registries(mirror, configured) as registry_of:
             names = [str(image.reference) for image in wanted]
             target = registry_of(mirror.host)
             copied = await copying.upload(layout.ImageLayout(folder), names, target, mirror, progress.wait)
@@ -179,17 +250,7 @@ async def import_images(
 @click.option("--registry", "-r", default="", metavar="HOST[:PORT][/PATH]", help="Default: the mirror in the manifest.")
 @click.option("--input", "-i", "folder", type=flags.FILE, metavar="FOLDER", help="Compare with these images.")
 @_transport
-async def check_images(
-    *,
-    filename: Sequence[str],
-    release: str,
-    kubernetes: Sequence[str],
-    releases: Path | None,
-    registry: str,
-    folder: Path | None,
-    ca_file: Path | None,
-    insecure: bool,
-) -> None:
+async def check_images(*, selection: Selection, registry: str, folder: Path | None, transport: Transport) -> None:
     """Check that a registry has all images that a release needs.
 
     \b
@@ -199,41 +260,14 @@ async def check_images(
     """
     from espalier.cli.clusters.airgap import copying, layout  # noqa: PLC0415
 
-    wanted, configured = _wanted(filename, release, kubernetes, releases)
+    wanted, configured = selection.images()
     mirror = _mirror(registry, configured) if registry or configured is not None else None
     images = layout.ImageLayout(folder) if folder is not None else None
     with Progress() as progress:
-        async with _registries(ca_file, is_plain=insecure, mirror=mirror, configured=configured) as registry_of:
+        async with transport.registries(mirror, configured) as registry_of:
             copied = await copying.check(wanted, registry_of, mirror, images, progress.wait)
         where = f"in {mirror.host if mirror else 'their registries'}"
         _tell(progress, copied, where, verb="found", advice="`espalier import images` adds what is missing")
-
-
-def _wanted(
-    files: Sequence[str], version: str, kubernetes: Sequence[str], folder: Path | None
-) -> tuple[list[WantedImage], RegistryMirrorConfiguration | None]:
-    """The images of a command, and the mirror of its manifest. Raises `Failure` for an unknown release or version."""
-    from espalier.cli.clusters.airgap.wanted import of_release  # noqa: PLC0415
-
-    configured, of_manifest = None, set[str]()
-    if files:
-        read = documents.examined(files)
-        document = mirror_authority.completed(documents.cluster_of(read.documents), os.environ)
-        spec = document.tree.get("spec") or {}
-        version = version or str(spec.get("eksaVersion") or "")
-        groups = [group.get("kubernetesVersion") for group in spec.get("workerNodeGroupConfigurations") or ()]
-        of_manifest = {str(minor) for minor in (spec.get("kubernetesVersion"), *groups) if minor}
-        if spec.get("registryMirrorConfiguration"):
-            from espalier.api.eksa.network import RegistryMirrorConfiguration  # noqa: PLC0415
-
-            configured = msgspec.convert(spec["registryMirrorConfiguration"], RegistryMirrorConfiguration)
-    offered = Releases.load(folder)
-    try:
-        release = offered.release(version) if version else offered.newest()
-        return of_release(release, kubernetes or sorted(of_manifest)), configured
-    except LookupError as error:
-        flag = "--release" if version and version not in offered.versions else "--kubernetes"
-        raise Failure(f"{flag}: {error}") from None
 
 
 def _mirror_at(text: str) -> Mirror:
@@ -252,45 +286,6 @@ def _mirror(text: str, configured: RegistryMirrorConfiguration | None) -> Mirror
     if configured is None:
         raise Usage("--registry: found none, and no manifest with registryMirrorConfiguration; give -r or -f")
     return Mirror.of_cluster(configured)
-
-
-@asynccontextmanager
-async def _registries(
-    ca_file: Path | None,
-    *,
-    is_plain: bool,
-    mirror: Mirror | None,
-    configured: RegistryMirrorConfiguration | None = None,
-) -> AsyncIterator[Callable[[str], HttpRegistry]]:
-    """Registries by host. `--ca-file` and http are for the mirror, or for all without one."""
-    import aiohttp  # noqa: PLC0415  others need not load it
-
-    from espalier.cli.clusters.airgap import registries  # noqa: PLC0415
-
-    context = ssl.create_default_context()
-    if ca_file is not None:
-        try:
-            context.load_verify_locations(cafile=ca_file)
-        except OSError as error:
-            reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
-            raise Usage(f"--ca-file: found {ca_file}, which has no certificates as PEM ({reason})") from None
-    elif configured is not None and configured.ca_cert_content:
-        with suppress(ssl.SSLError):
-            context.load_verify_locations(cadata=configured.ca_cert_content)
-    known: dict[str, HttpRegistry] = {}
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=registries.SECONDS, sock_read=registries.SECONDS)
-    connector = aiohttp.TCPConnector(ssl=context)
-    async with aiohttp.ClientSession(timeout=timeout, connector=connector, trust_env=True) as session:
-
-        def registry_of(host: str) -> HttpRegistry:
-            if host not in known:
-                plain = is_plain and (mirror is None or host == mirror.host)
-                is_mirror = mirror is not None and host == mirror.host
-                login = account(host, os.environ, is_mirror=is_mirror)
-                known[host] = registries.HttpRegistry(session, host, account=login, is_plain=plain)
-            return known[host]
-
-        yield registry_of
 
 
 def account(host: str, environment: Mapping[str, str], *, is_mirror: bool) -> Account | None:

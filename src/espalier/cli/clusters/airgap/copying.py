@@ -152,7 +152,8 @@ async def _each(
     async def run(name: str, item: WantedImage | str) -> None:
         async with gate:
             number = len(copied.done) + len(copied.present) + len(copied.failed)
-            say(f"{number} of {len(items)} images, {copied.bytes / 1024**2:.0f} MiB copied: {name}")
+            size = f", {copied.bytes / 1024**2:.0f} MiB copied" if copied.bytes else ""
+            say(f"{number} of {len(items)} images{size}: {name}")
             try:
                 (copied.done if await copy(item, copied) else copied.present).append(name)
             except RegistryError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -120,8 +120,3 @@ class Mirror:
                 repository = f"{path}/{image.repository}" if path else image.repository
                 return Reference(self.host, repository, image.tag, image.digest)
         return None
-
-
-def registries(wanted: Iterable[WantedImage]) -> list[str]:
-    """The registries that have these images."""
-    return sorted({image.reference.registry for image in wanted})
