@@ -416,6 +416,24 @@ def test_an_account_is_of_its_registry_alone(tmp_path: Path) -> None:
     assert commands.account("public.ecr.aws", environment, is_mirror=False) is None
 
 
+def test_an_account_may_come_from_a_helper(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"credsStore": "x", "auths": {"harbor:5000": {}}}))
+    program = tmp_path / "docker-credential-x"
+    program.write_text("""#!/bin/sh\necho '{"Username": "helped", "Secret": "secret"}'\n""")
+    program.chmod(0o755)
+    environment = {"DOCKER_CONFIG": str(tmp_path), "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    assert commands.account("harbor:5000", environment, is_mirror=True) == Account("helped", "secret")
+
+
+@pytest.mark.parametrize("command", [("import", "images", "-i", "images"), ("check-images",)])
+def test_a_bad_docker_configuration_is_named(tmp_path: Path, command: tuple[str, ...]) -> None:
+    (tmp_path / "config.json").write_text("{")
+    ended = LocalEnvironment(tmp_path).espalier(*command, "-r", "127.0.0.1:1", DOCKER_CONFIG=str(tmp_path))
+    assert ended.code == 1
+    assert "config.json is not a configuration of Docker" in ended.err
+    assert "Traceback" not in ended.err
+
+
 async def test_commands_copy_and_check_a_release(site: Site, tmp_path: Path) -> None:
     """As typed, with a part of a release missing at first."""
     env = LocalEnvironment(tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import functools
 import os
 import re
@@ -15,13 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
-from espalier.api import json_trees
 from espalier.api.listing import counted
 from espalier.cli.clusters import documents, mirror_authority
 from espalier.cli.kit import flags, output
 from espalier.cli.kit.commands import Command, Group
 from espalier.cli.kit.failures import Failure, Usage
 from espalier.cli.kit.progress import Progress
+from espalier.cli.kit.registry_credentials import CredentialsFailed, credentials_for
 from espalier.releases import Releases
 
 if TYPE_CHECKING:
@@ -234,13 +233,17 @@ async def import_images(*, selection: Selection, folder: Path, registry: str, tr
       espalier import images -i images -r 127.0.0.1:5000 --insecure
     """
     from espalier.cli.clusters.airgap import copying, layout  # noqa: PLC0415
+    from espalier.cli.clusters.airgap.registries import RegistryError  # noqa: PLC0415
 
     wanted, configured = selection.images()
     mirror = _mirror(registry, configured)
     with Progress() as progress:
         async with transport.registries(mirror, configured) as registry_of:
             names = [str(image.reference) for image in wanted]
-            target = registry_of(mirror.host)
+            try:
+                target = registry_of(mirror.host)
+            except RegistryError as error:
+                raise Failure(str(error)) from None
             copied = await copying.upload(layout.ImageLayout(folder), names, target, mirror, progress.wait)
         _tell(progress, copied, f"in {mirror.host}")
 
@@ -289,20 +292,20 @@ def _mirror(text: str, configured: RegistryMirrorConfiguration | None) -> Mirror
 
 
 def account(host: str, environment: Mapping[str, str], *, is_mirror: bool) -> Account | None:
-    """The account for a registry: for a mirror REGISTRY_USERNAME and REGISTRY_PASSWORD, else that of Docker."""
-    from espalier.cli.clusters.airgap.registries import Account  # noqa: PLC0415
+    """The account for a registry: for a mirror REGISTRY_USERNAME and REGISTRY_PASSWORD, else that of Docker.
+
+    None to ask without one, also where Docker has an identity token, which is not used here. Raises `RegistryError`.
+    """
+    from espalier.cli.clusters.airgap.registries import Account, RegistryError  # noqa: PLC0415
 
     name, password = environment.get("REGISTRY_USERNAME"), environment.get("REGISTRY_PASSWORD")
     if name and password and is_mirror:
         return Account(name, password)
-    folder = Path(environment.get("DOCKER_CONFIG") or Path(environment.get("HOME", "/")) / ".docker")
     try:
-        entry = json_trees.decode((folder / "config.json").read_bytes())["auths"][host]
-        decoded = base64.b64decode(entry["auth"]).decode()
-    except (OSError, msgspec.MsgspecError, ValueError, KeyError, TypeError):
-        return None
-    name, _, password = decoded.partition(":")
-    return Account(name, password) if name and password else None
+        credentials = credentials_for(host, environment)
+    except CredentialsFailed as failure:
+        raise RegistryError(str(failure)) from None
+    return Account(credentials.user, credentials.password) if credentials.user and credentials.password else None
 
 
 def _tell(

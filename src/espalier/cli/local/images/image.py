@@ -21,10 +21,10 @@ from espalier.cli.kit.commands import Group
 from espalier.cli.kit.failures import Failure, Usage
 from espalier.cli.kit.output import say
 from espalier.cli.kit.progress import Progress
+from espalier.cli.kit.registry_credentials import CredentialsFailed, credentials_for
 from espalier.cli.local.images import program_images
 from espalier.cli.local.images.architectures import ARCHITECTURES
 from espalier.cli.local.images.push.archive import BadArchive, opened
-from espalier.cli.local.images.push.credentials import CredentialsFailed, credentials_for
 from espalier.cli.local.images.push.pushing import push as registry_push
 from espalier.cli.local.images.push.reference import Reference
 from espalier.cli.local.images.push.registry import PushFailed, Registry

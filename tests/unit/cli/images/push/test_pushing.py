@@ -13,10 +13,10 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from espalier.cli.kit.registry_credentials import Credentials
 from espalier.cli.local.images.layout import INDEX
 from espalier.cli.local.images.push import registry as protocol
 from espalier.cli.local.images.push.archive import PIECE, BadArchive, opened
-from espalier.cli.local.images.push.credentials import Credentials
 from espalier.cli.local.images.push.pushing import Pushed, push
 from espalier.cli.local.images.push.reference import Reference
 from espalier.cli.local.images.push.registry import PushFailed, Registry

@@ -6,13 +6,11 @@ import re
 from dataclasses import dataclass
 
 from espalier.api.printable import quoted
+from espalier.cli.kit.registry_credentials import HUB, HUBS
 
 HOST = re.compile(r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?")
 REPOSITORY = re.compile(r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*")
 TAG = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}")
-HUBS = ("docker.io", "index.docker.io")
-HUB = "registry-1.docker.io"
-"""Where the hub of that name is served."""
 ALLOWED = "allowed: REGISTRY/REPOSITORY:TAG, such as registry.example.com/espalier:v1"
 
 

@@ -15,9 +15,9 @@ from yarl import URL
 
 from espalier.api.json_trees import decode
 from espalier.api.printable import quoted
+from espalier.cli.kit.registry_credentials import Credentials
 from espalier.cli.local.images.layout import INDEX
 from espalier.cli.local.images.push.archive import PIECE, Blob
-from espalier.cli.local.images.push.credentials import Credentials
 from espalier.cli.local.images.push.reference import Reference
 
 Result = TypeVar("Result")

@@ -15,8 +15,10 @@ import msgspec
 
 from espalier.api.json_trees import decode
 from espalier.api.printable import quoted
-from espalier.cli.local.images.push.reference import HUB, HUBS
 
+HUBS = ("docker.io", "index.docker.io")
+HUB = "registry-1.docker.io"
+"""Where the hub of that name is served."""
 HUB_KEY = "https://index.docker.io/v1/"
 """The hub's key in configurations."""
 TOKEN_USER = "<token>"  # noqa: S105  a user name
@@ -68,7 +70,7 @@ class _Answer(msgspec.Struct):
 def configuration_file(environment: Mapping[str, str]) -> Path:
     """Docker's configuration of this user."""
     named = environment.get("DOCKER_CONFIG")
-    return (Path(named) if named else Path.home() / ".docker") / "config.json"
+    return (Path(named) if named else Path(environment.get("HOME") or Path.home(), ".docker")) / "config.json"
 
 
 def credentials_for(registry: str, environment: Mapping[str, str] = os.environ) -> Credentials:
