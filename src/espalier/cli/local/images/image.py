@@ -27,7 +27,7 @@ from espalier.cli.local.images.architectures import ARCHITECTURES
 from espalier.cli.local.images.push.archive import BadArchive, opened
 from espalier.cli.local.images.push.pushing import push as registry_push
 from espalier.cli.local.images.push.reference import Reference
-from espalier.cli.local.images.push.registry import PushFailed, Registry
+from espalier.cli.local.images.push.registry import PushFailed, Registry, TagInDoubt
 from espalier.upgrader import image as upgrader
 
 Result = TypeVar("Result")
@@ -129,10 +129,7 @@ async def build(
     if name == "upgrader" and not kubernetes_version:
         raise Usage("--kubernetes-version: found nothing, needed for the upgrader: the version that it upgrades to")
     if is_pushed:
-        try:
-            Reference.parse(tag)  # before minutes of building
-        except ValueError as error:
-            raise Usage(f"--tag: {error}") from None
+        _reference(tag, "--tag")  # before minutes of building
     with tempfile.TemporaryDirectory(prefix="espalier-image-") as folder:
         archive = output or Path(folder, "image.tar")
         if program := program_images.PROGRAMS.get(name):
@@ -194,19 +191,27 @@ async def _push(archive: Path, name: str, *, plain_http: bool, statements: bool)
     try:
         with opened(archive) as images, Progress() as progress:
             contents = images.contents()
-            reference = Reference.parse(name or contents.name)
+            reference = _reference(name or contents.name, "NAME")
             credentials = credentials_for(reference.registry)
             async with aiohttp.ClientSession(timeout=TIMES) as session:
                 registry = Registry(reference, credentials, session, plain_http)
                 pushed = await registry_push(images, contents, registry, statements=statements, show=progress.wait)
-    except ValueError as error:
-        raise Usage(f"NAME: {error}") from None
+    except TagInDoubt as error:
+        raise Failure(f"the tag may have been set: {error}") from None
     except (BadArchive, CredentialsFailed, PushFailed) as error:
         raise Failure(f"nothing was tagged: {error}") from None
     except OSError as error:
         raise Failure(f"{archive} can't be read: {error.strerror}") from None
     say(f"{pushed.sent} blobs sent ({pushed.bytes / MIB:.1f} MiB), {pushed.there} were there", stderr=True)
     say(f"{reference}@{pushed.digest}")
+
+
+def _reference(text: str, parameter: str) -> Reference:
+    """Raises `Usage`, which names the parameter."""
+    try:
+        return Reference.parse(text)
+    except ValueError as error:
+        raise Usage(f"{parameter}: {error}") from None
 
 
 def _say(output: Path, tag: str, digest: str, sizes: Mapping[str, int]) -> None:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from tests.support.objects.image_archives import small_archive
 from tests.support.servers.image_registry import PASSWORD, USER, basic, image_registry, refused
@@ -53,6 +54,21 @@ async def test_refusal_is_one_sentence_without_a_tag(tmp_path: Path) -> None:
     assert "Traceback" not in err
     assert "docker login" in err
     assert registry.tags == {}
+
+
+async def test_failure_after_the_tag_denies_no_tag(tmp_path: Path) -> None:
+    archive = small_archive(tmp_path)
+    async with image_registry() as registry:
+
+        async def forbidden(request: web.Request) -> web.StreamResponse | None:
+            is_of_tag = request.method == "HEAD" and request.path.endswith("/manifests/v1")
+            return refused(403, "DENIED", "") if is_of_tag else None
+
+        registry.faults.append(forbidden)
+        code, out, err = await command(tmp_path, "push", str(archive), f"{registry.address}/a:v1", "--plain-http")
+    assert (code, out) == (1, "")
+    assert err.splitlines()[-1].startswith("error: the tag may have been set: ")
+    assert "v1" in registry.tags
 
 
 @pytest.mark.parametrize(

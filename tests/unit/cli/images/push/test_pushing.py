@@ -321,7 +321,10 @@ async def test_untrusted_certificate_names_the_variable(archive: Path) -> None:
 
 @pytest.mark.parametrize(
     "challenge",
-    ["Digest realm=x", "Bearer", 'Bearer realm="file:///etc/passwd"', 'Bearer realm="nowhere"'],
+    [
+        *("Digest realm=x", "Bearer", 'Bearer realm="file:///etc/passwd"', 'Bearer realm="nowhere"'),
+        *('Bearer realm="https://a:99999/token"', 'Bearer realm="https://[::1/token"'),
+    ],
 )
 async def test_unknown_challenge_is_named(registry: ImageRegistry, archive: Path, challenge: str) -> None:
     registry.faults.append(answer("HEAD", "", status(401, WWW_Authenticate=challenge)))

@@ -11,7 +11,7 @@ import msgspec
 from espalier.api.json_trees import decode
 from espalier.cli.local.images.layout import INDEX, MANIFEST, dump
 from espalier.cli.local.images.push.archive import Archive, Contents, Manifest
-from espalier.cli.local.images.push.registry import PushFailed, Registry
+from espalier.cli.local.images.push.registry import PushFailed, Registry, TagInDoubt
 
 MIB = 2**20
 
@@ -39,7 +39,7 @@ async def push(
 ) -> Pushed:
     """Push an image; whatever stops it before its end, the tag leads to what it led to before.
 
-    `show` gets the progress. Raises `PushFailed` and `BadArchive`.
+    `show` gets the progress. Raises `BadArchive` and `PushFailed`: `TagInDoubt` from where the tag is set.
     """
     about = contents.statements if statements else ()
     manifests = (*contents.manifests, *about)
@@ -60,13 +60,18 @@ async def push(
         listed = await _put(registry, manifest, manifest.blob.digest)
         if manifest.subject and not listed:
             await _list(registry, manifest)
-    tag = registry.reference.tag
-    await _put(registry, contents.manifests[-1], tag)
-    if (digest := await registry.digest_of(tag)) and digest != pushed.digest:
-        raise PushFailed(
-            f"{registry.reference} is {digest} now instead of {pushed.digest}: somebody else pushed it as well"
-        )
+    try:
+        await _tag(registry, contents.manifests[-1])
+    except PushFailed as error:
+        raise TagInDoubt(str(error)) from None
     return pushed
+
+
+async def _tag(registry: Registry, manifest: Manifest) -> None:
+    tag, wanted = registry.reference.tag, manifest.blob.digest
+    await _put(registry, manifest, tag)
+    if (digest := await registry.digest_of(tag)) and digest != wanted:
+        raise PushFailed(f"{registry.reference} is {digest} now instead of {wanted}: somebody else pushed it as well")
 
 
 async def _put(registry: Registry, manifest: Manifest, name: str) -> bool:

@@ -39,6 +39,10 @@ class PushFailed(Exception):
     """A registry did not take what was pushed. The message says which, at what, and what to do."""
 
 
+class TagInDoubt(PushFailed):
+    """A push failed when its tag may have been set already."""
+
+
 class _Again(Exception):
     """An attempt failed in a way that may pass."""
 
@@ -237,12 +241,15 @@ class Registry:
                 f"{host} wants a user and password, and there are none for it: log in with `docker login {host}`"
             )
         facts = dict(CHALLENGE.findall(challenge))
-        realm = facts.get("realm", "")
-        if scheme != "bearer" or URL(realm).scheme not in ("https", "http") or not URL(realm).host:
+        try:
+            realm = URL(facts.get("realm", ""))
+        except ValueError:
+            realm = URL()
+        if scheme != "bearer" or realm.scheme not in ("https", "http") or not realm.host:
             raise PushFailed(
                 f"{host} wants authentication of an unknown kind ({quoted(challenge, MESSAGE)}); known: Basic, Bearer"
             )
-        return f"Bearer {await self._token(URL(realm), facts)}"
+        return f"Bearer {await self._token(realm, facts)}"
 
     async def _token(self, realm: URL, facts: Mapping[str, str]) -> str:
         secret = bool(self.credentials.basic or self.credentials.identity_token)
