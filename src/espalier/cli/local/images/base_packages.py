@@ -108,7 +108,7 @@ def _download(lock: Lock, package: Package, place: Path) -> None:
         for source in sources:
             try:
                 _fetch(f"{source}/{package.path}", staged, package.size)
-            except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
+            except (http.client.HTTPException, OSError, ValueError) as error:  # the last is of an invalid address
                 problems.append(f"{source}: {error}")
                 continue
             if _is_intact(staged, package):
@@ -133,7 +133,7 @@ def _fetch(url: str, target: Path, size: int) -> None:
         except urllib.error.HTTPError as error:
             if error.code < 500 or attempt == ATTEMPTS - 1:
                 raise
-        except (urllib.error.URLError, http.client.HTTPException, OSError):
+        except (http.client.HTTPException, OSError):  # an URLError is an OSError
             if attempt == ATTEMPTS - 1:
                 raise
         time.sleep(PAUSES[attempt])
