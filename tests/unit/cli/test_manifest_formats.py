@@ -129,6 +129,20 @@ def test_a_later_release_is_added_to_the_repository(tmp_path: Path, monkeypatch:
     assert added.exists()
 
 
+@pytest.mark.parametrize("edit", [("providers:", "A: b\nproviders:"), ("file:///", "https://e.io/")], ids="vu")
+def test_a_configuration_with_edits_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], edit: tuple[str, str]
+) -> None:
+    assert run(["manifests", *PROVIDERS, str(tmp_path), "--image", IMAGE]) == 0
+    configuration = tmp_path / "clusterctl.yaml"
+    edited = configuration.read_text().replace(*edit)
+    configuration.write_text(edited)
+    monkeypatch.setattr(distribution, "version", lambda: "99.1.0")
+    assert run(["manifests", *PROVIDERS, str(tmp_path), "--image", IMAGE]) == 0
+    assert configuration.read_text() == edited
+    assert "stays as it is: its provider espalier needs this url: file:///" in capsys.readouterr().err
+
+
 WRONG = [
     ([*PROVIDERS, "a"], "--format clusterctl: needs --image"),
     ([*PROVIDERS, "a", "--image", "a", "--of", "garden"], "--of: found with --format clusterctl, whose provider is"),

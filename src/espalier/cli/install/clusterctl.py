@@ -29,8 +29,18 @@ def release(version: str, trees: Iterable[Tree]) -> dict[str, str]:
 
 def configuration(folder: Path, version: str) -> str:
     """The file for `--config` of clusterctl, for a repository in a folder."""
-    url = (folder.resolve() / LABEL / version / COMPONENTS).as_uri()
-    return output.to_yaml({"providers": [{"name": NAME, "url": url, "type": "RuntimeExtensionProvider"}]})
+    provider = {"name": NAME, "url": url(folder, version), "type": "RuntimeExtensionProvider"}
+    return output.to_yaml({"providers": [provider]})
+
+
+def configurations(folder: Path) -> set[str]:
+    """That file as it is for each release in a folder."""
+    return {configuration(folder, release.name) for release in (folder / LABEL).iterdir()}
+
+
+def url(folder: Path, version: str) -> str:
+    """The address of a release in a folder."""
+    return (folder.resolve() / LABEL / version / COMPONENTS).as_uri()
 
 
 def _metadata(version: str) -> str:

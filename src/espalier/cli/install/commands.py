@@ -213,6 +213,15 @@ def _output(trees: Sequence[Tree], format_: Format, folder: Path | None) -> None
         version = f"v{distribution.version()}"
         _write(clusterctl.release(version, trees), folder / clusterctl.LABEL / version)
         configuration = folder / clusterctl.CONFIGURATION
+        if configuration.exists() and configuration.read_text(errors="replace") not in clusterctl.configurations(
+            folder
+        ):
+            output.say(
+                f"{configuration} has other content than this command writes, and stays as it is: its provider "
+                f"{clusterctl.NAME} needs this url: {clusterctl.url(folder, version)}",
+                stderr=True,
+            )
+            return
         configuration.write_text(clusterctl.configuration(folder, version))
         output.say(
             f"use it by `clusterctl init --config {configuration} --runtime-extension {clusterctl.NAME}`", stderr=True

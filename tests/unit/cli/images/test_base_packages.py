@@ -116,9 +116,7 @@ def test_package_comes_from_the_mirror_that_has_it(mirror: Mirror) -> None:
 
 
 @pytest.mark.parametrize("address", ["deb.debian.org/debian", "http://[::1/debian", "http://127.0.0.1:x/debian"])
-def test_mirror_without_a_valid_address_is_named(
-    mirror: Mirror, monkeypatch: pytest.MonkeyPatch, address: str
-) -> None:
+def test_mirror_without_a_valid_address_is_named(mirror: Mirror, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setenv("ESPALIER_DEBIAN_MIRROR", address)
     with pytest.raises(BuildFailed, match="could not be downloaded") as failure:
         fetch()
