@@ -34,6 +34,11 @@ def _modfile(version: str) -> str:
     return f"v{version}.mod"
 
 
+def _commands(module: str, *programs: str) -> dict[str, str]:
+    """The packages of programs in folder `cmd` of a module."""
+    return {program: f"{module}/cmd/{program}" for program in programs}
+
+
 def etcd(version: str) -> GoModule:
     """etcd and etcdctl of a version."""
     return GoModule(
@@ -154,10 +159,7 @@ def _containerd(version: str) -> GoModule:
         modfile=_modfile(version),
         module="github.com/containerd/containerd/v2",
         programs={"containerd": ("--version",), "containerd-shim-runc-v2": (), "ctr": ("--version",)},
-        packages={
-            name: f"github.com/containerd/containerd/v2/cmd/{name}"
-            for name in ("containerd", "containerd-shim-runc-v2", "ctr")
-        },
+        packages=_commands("github.com/containerd/containerd/v2", "containerd", "containerd-shim-runc-v2", "ctr"),
         size=90 * MIB,
         workspace=1500 * MIB,
         minutes=3,
@@ -191,7 +193,7 @@ CLUSTERCTL = GoModule(
     folder=HERE / "clusterctl",
     module=CLUSTER_API_MODULE,
     programs={"clusterctl": ("version", "--output=short")},
-    packages={"clusterctl": f"{CLUSTER_API_MODULE}/cmd/clusterctl"},
+    packages=_commands(CLUSTER_API_MODULE, "clusterctl"),
     size=45 * MIB,
     workspace=2000 * MIB,
     minutes=1,
@@ -204,7 +206,7 @@ HELM = GoModule(
     folder=HERE / "helm",
     module=HELM_MODULE,
     programs={"helm": ("version", "--short")},
-    packages={"helm": f"{HELM_MODULE}/cmd/helm"},
+    packages=_commands(HELM_MODULE, "helm"),
     size=60 * MIB,
     workspace=2000 * MIB,
     minutes=2,
@@ -225,7 +227,7 @@ REGISTRY = GoModule(
     folder=HERE / "registry",
     module=DISTRIBUTION,
     programs={"registry": ("--version",)},
-    packages={"registry": f"{DISTRIBUTION}/cmd/registry"},
+    packages=_commands(DISTRIBUTION, "registry"),
     size=75 * MIB,
     workspace=1500 * MIB,
     minutes=2,
@@ -384,10 +386,7 @@ GARDENER = GoModule(
     folder=HERE / "gardener",
     module="github.com/gardener/gardener",
     programs=dict.fromkeys(("gardener-apiserver", "gardener-controller-manager"), ("--version",)),
-    packages={
-        program: f"github.com/gardener/gardener/cmd/{program}"
-        for program in ("gardener-apiserver", "gardener-controller-manager")
-    },
+    packages=_commands("github.com/gardener/gardener", "gardener-apiserver", "gardener-controller-manager"),
     size=220 * MIB,
     workspace=3000 * MIB,
     minutes=6,
