@@ -79,20 +79,31 @@ class Interpreter:
         shown = f"{module} {arguments[0]}"
         return self.run(code, *arguments, paths=paths, environment=os.environ, shown=shown)
 
-    def compile(
-        self, sources: Mapping[str, Path], work_folder: Path, names: Mapping[str, str] | None = None
-    ) -> Mapping[str, Path]:
+    def compile(self, sources: Mapping[str, Path], work_folder: Path) -> Mapping[str, Path]:
         """Path in the image -> the compiled module; the same bytes at each run, whoever runs it and where.
 
-        `names` say where sources lie in the image; else they are not there, and compiled modules stand in their place.
-        Raises `BuildFailed`.
+        Sources are not in the image: compiled modules stand in their place. Raises `BuildFailed`.
         """
+        return self._compile({path: (source, path.removesuffix("c")) for path, source in sources.items()}, work_folder)
+
+    def compile_beside(self, sources: Mapping[str, Path], work_folder: Path) -> Mapping[str, Path]:
+        """As `compile`, for sources that are in the image too, by their paths there. Raises `BuildFailed`."""
+        return self._compile(
+            {
+                f"{Path(path).parent}/__pycache__/{Path(path).stem}.{self.tag}.pyc": (source, path)
+                for path, source in sources.items()
+            },
+            work_folder,
+        )
+
+    def _compile(self, sources: Mapping[str, tuple[Path, str]], work_folder: Path) -> Mapping[str, Path]:
+        """Of each compiled module the source, and the path that the module says it is from."""
         lines: list[str] = []
         compiled = {}
-        for target, source in sorted(sources.items()):
+        for target, (source, name) in sorted(sources.items()):
             place = work_folder / target
             place.parent.mkdir(parents=True, exist_ok=True)
-            lines.append(f"{source}\t{place}\t/{names[target] if names else target.removesuffix('c')}\n")
+            lines.append(f"{source}\t{place}\t/{name}\n")
             compiled[target] = place
         self.run(COMPILE, stdin="".join(lines))
         for place in compiled.values():

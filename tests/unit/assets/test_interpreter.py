@@ -44,3 +44,11 @@ def test_modules_are_compiled_to_the_same_bytes(interpreter: Interpreter, tmp_pa
     assert compiled[0] == compiled[1]
     assert str(tmp_path).encode() not in compiled[0]
     assert interpreter.tag == "cpython-313"
+
+
+def test_modules_beside_sources_name_their_place(interpreter: Interpreter, tmp_path: Path) -> None:
+    source = tmp_path / "staged.py"
+    source.write_text("x = 1\n")
+    ((path, file),) = interpreter.compile_beside({"usr/lib/package/module.py": source}, tmp_path / "made").items()
+    assert path == "usr/lib/package/__pycache__/module.cpython-313.pyc"
+    assert b"/usr/lib/package/module.py" in file.read_bytes()

@@ -252,14 +252,8 @@ def _program(debian: Debian, work_folder: Path) -> dict[str, Path | str]:
     files: dict[str, Path | str] = {upgrader.PROGRAM: launcher}
     for path, source in upgrader.sources().items():
         files[path] = _written(work_folder / path, source.read_text() if source else "", 0o644)
-    cached = {
-        f"{Path(path).parent}/__pycache__/{Path(path).stem}.{debian.interpreter.tag}.pyc": path
-        for path in upgrader.sources()
-    }
-    compiled = debian.interpreter.compile(
-        {target: work_folder / path for target, path in cached.items()}, work_folder, names=cached
-    )
-    return {**files, **compiled}
+    modules = {path: work_folder / path for path in upgrader.sources()}
+    return {**files, **debian.interpreter.compile_beside(modules, work_folder)}
 
 
 def _components(sources: base.Base) -> dict[str, Path]:

@@ -166,6 +166,4 @@ def _with_compiled(
     """Files by their path in the image, with compiled modules: nothing could write these at run time."""
     contents: dict[str, Path | str] = {str(file.relative_to(staged)): file for file in files}
     sources = {path: file for path, file in contents.items() if path.endswith(".py") and isinstance(file, Path)}
-    names = {f"{Path(path).parent}/__pycache__/{Path(path).stem}.{interpreter.tag}.pyc": path for path in sources}
-    compiled = interpreter.compile({target: sources[path] for target, path in names.items()}, work_folder, names=names)
-    return {**contents, **compiled}
+    return {**contents, **interpreter.compile_beside(sources, work_folder)}
