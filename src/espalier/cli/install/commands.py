@@ -87,7 +87,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 @click.option(
     "--beside-gardener",
     is_flag=True,
-    help="With --of garden, for an API server of Gardener: leave out the kinds, which it has.",
+    help="With --of garden, beside Gardener: leave out the kinds and roles for projects that it has.",
 )
 @deployment.options
 def manifests(

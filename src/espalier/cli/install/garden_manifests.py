@@ -39,7 +39,7 @@ its members: nobody has them by default."""
 def of_garden(webhook_url: str, *, beside_gardener: bool = False) -> list[Tree]:
     """The objects that a garden needs for `espalier garden`, and roles for the members of its projects.
 
-    `beside_gardener`: Gardener's API server serves the kinds, so they are not defined.
+    `beside_gardener`: Gardener has the kinds and roles of these names, so neither is made.
     """
     process = Rights(
         cluster_scoped=(
@@ -61,7 +61,7 @@ def of_garden(webhook_url: str, *, beside_gardener: bool = False) -> list[Tree]:
     return [
         *(tree for tree in _installed(GARDEN, made_of, namespaces) if not (beside_gardener and _defines(tree))),
         *states,
-        *({**_object(core.CLUSTER_ROLE, name), "rules": trees(rights)} for name, rights in PROJECT_ROLES.items()),
+        *(() if beside_gardener else _project_roles()),
         garden_components.webhook_configuration(webhook_url),
     ]
 
@@ -99,6 +99,10 @@ def _installed(account: str, made_of: Sequence[Component], namespaces: Sequence[
         *_granted(core.CLUSTER_ROLE, core.CLUSTER_ROLE_BINDING, account, "", everywhere),
         *_granted(core.ROLE, core.ROLE_BINDING, account, SYSTEM_NAMESPACE, system),
     ]
+
+
+def _project_roles() -> list[Tree]:
+    return [{**_object(core.CLUSTER_ROLE, name), "rules": trees(rights)} for name, rights in PROJECT_ROLES.items()]
 
 
 def _defines(tree: Tree) -> bool:
