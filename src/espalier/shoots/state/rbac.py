@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from espalier.api.core import CONFIG_MAP, ROLE, SECRET
+from espalier.api.core import CONFIG_MAP, CORE_EVENT, ROLE, SECRET
 from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.credentials_binding import CredentialsBinding
 from espalier.api.gardener.shoot import Shoot
@@ -35,12 +35,13 @@ def named_secrets(role: Object) -> list[str]:
     return [name for rule in rules if SECRET.plural in rule["resources"] for name in rule.get("resourceNames") or []]
 
 
-PROJECT_VIEWER = (Right((Shoot.resource, BackupEntry.resource), _READ), Right((CONFIG_MAP,), _READ))
+PROJECT_VIEWER = (Right((Shoot.resource, BackupEntry.resource), _READ), Right((CONFIG_MAP, CORE_EVENT), _READ))
 """Rules of the role of a project's viewers, which is bound in its namespace."""
 
 PROJECT_ADMIN = (
     Right((Shoot.resource, CredentialsBinding.resource), (*_READ, *_WRITE)),
     Right((BackupEntry.resource,), _READ),
+    Right((CORE_EVENT,), _READ),
     Right((CONFIG_MAP, SECRET), (*_READ, *_WRITE)),
 )
 """Rules of the role of a project's admins, which is bound in its namespace. Secrets there are their own; state is

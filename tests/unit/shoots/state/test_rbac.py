@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from espalier.api.core import CLUSTER_ROLE, ROLE_BINDING, SECRET
+from espalier.api.core import CLUSTER_ROLE, CORE_EVENT, ROLE_BINDING, SECRET
 from espalier.api.gardener import names
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import PersistedSecret, ShootState
@@ -57,6 +57,7 @@ async def test_project_admin_sees_shoots_but_no_state(world: World) -> None:
     alice = client_of(world.garden.server, ALICE)
     assert (await alice.get(Shoot.resource, NAME, PROJECT)).name == NAME
     assert (await alice.list(SECRET, PROJECT)).items == []
+    await alice.list(CORE_EVENT, PROJECT)  # `espalier shoots events`
     for resource, namespace in ((ShootState.resource, PROJECT), (SECRET, names.STATE_NAMESPACE)):
         with pytest.raises(Forbidden):
             await alice.list(resource, namespace)
@@ -71,6 +72,7 @@ async def test_project_viewer_reads_shoots_only(world: World) -> None:
     await grant(world, ALICE, PROJECT, "gardener.cloud:system:project-viewer")
     alice = client_of(world.garden.server, ALICE)
     assert [shoot.name for shoot in (await alice.list(Shoot.resource, PROJECT)).items] == [NAME]
+    await alice.list(CORE_EVENT, PROJECT)  # `espalier shoots events`
     for refused in (
         alice.list(SECRET, PROJECT),
         alice.delete(Shoot.resource, NAME, PROJECT),
