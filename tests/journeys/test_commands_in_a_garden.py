@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -129,6 +131,17 @@ async def test_kubeconfig_of_shoot_works_until_it_expires(
         assert access.client_key not in state.raw, "the key is the user's alone"
 
 
+@asynccontextmanager
+async def garden_with_apple(simulation: virtual.Simulation) -> AsyncIterator[Garden]:
+    """A garden with one seed, which has the shoot."""
+    settings = quick_settings(random_keys=False)
+    async with (
+        Garden.run_with(simulation.clock, simulation.random, ["east"], settings) as garden,
+        MigrationScenario(garden).begun("east"),
+    ):
+        yield garden
+
+
 async def member(garden: Garden, rules: list[Tree]) -> Client:
     """A client of a project's member with these rights in its namespace."""
     role = {"metadata": {"name": "member", "namespace": "garden-dev"}, "rules": rules}
@@ -148,11 +161,7 @@ def test_kubeconfig_of_shoot_needs_rights_on_its_keys(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def story(simulation: virtual.Simulation) -> None:
-        settings = quick_settings(random_keys=False)
-        async with (
-            Garden.run_with(simulation.clock, simulation.random, ["east"], settings) as garden,
-            MigrationScenario(garden).begun("east"),
-        ):
+        async with garden_with_apple(simulation) as garden:
             operator = GardenCommands(garden.client, monkeypatch, capsys)
             missing = await operator("kubeconfig", "--shoot", "pear", *IN_NAMESPACE)
             assert (missing.code, missing.complaint) == (
@@ -160,7 +169,7 @@ def test_kubeconfig_of_shoot_needs_rights_on_its_keys(
                 "there is no shoot 'pear' in namespace garden-dev; existing: apple",
             )
             by_name = access_in((await operator("kubeconfig", "--shoot", "apple", *IN_NAMESPACE)).output)
-            assert by_name.server == f"https://api.{TECHNICAL_ID}.{settings.gardenlet.domain}"
+            assert by_name.server == f"https://api.{TECHNICAL_ID}.{garden.settings.gardenlet.domain}"
             certificate = KeyPair(by_name.client_certificate or b"", b"").x509
             assert certificate.not_valid_after_utc - certificate.not_valid_before_utc < timedelta(minutes=70)
 
@@ -223,18 +232,16 @@ def test_events_of_a_shoot_and_its_objects_are_shown(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def story(simulation: virtual.Simulation) -> None:
-        settings = quick_settings(random_keys=False)
-        async with (
-            Garden.run_with(simulation.clock, simulation.random, ["east"], settings) as garden,
-            MigrationScenario(garden).begun("east"),
-        ):
+        async with garden_with_apple(simulation) as garden:
             espalier = GardenCommands(garden.client, monkeypatch, capsys)
             nothing = await espalier("shoots", "events", "apple", *IN_NAMESPACE)
             assert (nothing.code, nothing.output) == (0, "")
             assert "No events of shoot apple found in namespace garden-dev." in nothing.complaint
             shoot = await garden.client.get(Shoot.resource, "apple", "garden-dev")
             (entry,) = (await garden.client.list(BackupEntry.resource, "garden-dev")).items
+            later = {"count": 3, "lastObservedTime": "2026-01-01T00:02:00.500000Z"}
             for made in (
+                event("Shoot", "apple", shoot.metadata.uid, "Fourth", "", lastTimestamp=None, series=later),
                 event("Shoot", "apple", shoot.metadata.uid, "Third", "2026-01-01T00:02:00Z", count=4),
                 event("BackupEntry", entry.name, entry.metadata.uid, "Second", "2026-01-01T00:01:00Z"),
                 event("ShootState", "apple", "any", "First", "2026-01-01T00:00:00Z"),
@@ -244,14 +251,12 @@ def test_events_of_a_shoot_and_its_objects_are_shown(
                 await garden.client.create(core.CORE_EVENT, made)
             shown = await espalier("shoots", "events", "apple", *IN_NAMESPACE)
             lines = shown.output.splitlines()[1:]
-            assert [word for line in lines for word in ("First", "Second", "Third") if word in line] == [
-                "First",
-                "Second",
-                "Third",
-            ]
-            assert "told of Shoot (4 times)" in lines[-1]
+            reasons = ["First", "Second", "Third", "Fourth"]
+            assert [reason for line in lines for reason in reasons if reason in line] == reasons
+            assert "told of Shoot (4 times)" in lines[-2]
+            assert "told of Shoot (3 times)" in lines[-1]
             assert not {"Earlier", "Other"} & set(shown.output.split())
             listed = json.loads((await espalier("shoots", "events", "apple", *IN_NAMESPACE, "-o", "json")).output)
-            assert [one["reason"] for one in listed["items"]] == ["First", "Second", "Third"]
+            assert [item["reason"] for item in listed["items"]] == reasons
 
     virtual.run(story, epoch=EPOCH, seed=1)

@@ -12,7 +12,6 @@ from espalier.api.meta import Tree
 from espalier.cli.clusters.describe import (
     BEING_MOVED,
     Messages,
-    _age,
     _event_row,
     _lines,
     _row,
@@ -98,10 +97,6 @@ def test_an_upgrade_that_progresses_blocks_nothing(reason: str, *, expected: boo
     upgrade = tree("NodeUpgrade", "a", status="False") | {"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1"}
     upgrade["status"]["conditions"][0]["reason"] = reason
     assert is_under_way(Member(upgrade)) is expected
-
-
-def test_what_is_no_time_has_no_age() -> None:
-    assert _age("2026-01-01T00:00:00", NOW) == _age("never", NOW) == ""
 
 
 @pytest.mark.parametrize(

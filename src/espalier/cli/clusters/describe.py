@@ -7,7 +7,6 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from difflib import SequenceMatcher
-from typing import Any
 
 import click
 import msgspec
@@ -24,10 +23,10 @@ from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
 from espalier.api.printable import in_one_line
 from espalier.api.resource import Resource
-from espalier.api.spans import span
 from espalier.cli.clusters import upgrade_progress
 from espalier.cli.kit import connection, flags, output
 from espalier.cli.kit.commands import Group
+from espalier.cli.kit.events import age, oldest_first, time_of
 from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.layout import Table
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
@@ -168,7 +167,7 @@ async def _events(client: Client, root: Tree) -> list[Tree]:
         return []
     trees = [item.tree for item in listed.items]
     ours = [tree for tree in trees if tree["involvedObject"].get("uid") == metadata["uid"]]
-    return sorted(ours, key=_time_of)[-LAST_EVENTS:]
+    return oldest_first(ours)[-LAST_EVENTS:]
 
 
 class Messages:
@@ -192,7 +191,7 @@ def _top(member: Member, supported: str, now: datetime, upgrade: str, messages: 
     release = spec.get("eksaVersion") or (spec.get("bundlesRef") or {}).get("name") or "none yet"
     yield f"Cluster   {metadata['namespace']}/{metadata['name']}"
     yield f"Release   {release}, Kubernetes {spec.get('kubernetesVersion', 'not said')}{supported}"
-    since = f" for {_age(state.since, now)}" if state.since else ""
+    since = f" for {age(state.since, now)}" if state.since else ""
     blocking = obstacle(member)
     if blocking is member or (blocking is not None and is_under_way(blocking)):
         blocking = None
@@ -298,13 +297,13 @@ def _row(line: str, members: Sequence[Member], now: datetime, messages: Messages
     since = max((state.since for state in states if state.since), default="")
     sentence = states[0].sentence
     text = messages.once(sentence, states[0].message) if sentence else "-"
-    return line, members[0].version or "-", states[0].text or "-", _age(since, now) or "-", text
+    return line, members[0].version or "-", states[0].text or "-", age(since, now) or "-", text
 
 
 def _event_row(event: Tree, now: datetime, messages: Messages) -> tuple[str, str, str, str]:
     message = event["message"]
     shown = message if len(message) <= _SHORT else messages.once(message)
-    return _age(_time_of(event), now), event["type"], event["reason"], shown
+    return age(time_of(event), now), event["type"], event["reason"], shown
 
 
 async def _upgrade(client: Client, described: Object, now: datetime) -> str:
@@ -341,20 +340,8 @@ def _facts(root: Member, events: Sequence[Tree]) -> Tree:
     top = {name: value for name, value in facts(blocking).items() if name != "children"} if blocking else None
     shown = [{name: event.get(name) for name in ("type", "reason", "message")} for event in events]
     for fact, event in zip(shown, events, strict=True):
-        fact["time"] = _time_of(event)
+        fact["time"] = time_of(event)
     return {"obstacle": top, "tree": facts(root), "events": shown}
-
-
-def _time_of(event: Tree) -> str:
-    series: Any = event.get("series") or {}
-    time = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
-    return str(time or event["metadata"].get("creationTimestamp", ""))
-
-
-def _age(moment: str, now: datetime) -> str:
-    """The time since a moment, like `12s`, `5m`, `3h` or `2d`; empty if it is no time."""
-    since = condition_list.parse_timestamp(moment)
-    return span((now - since).total_seconds()) if since is not None else ""
 
 
 async def _end_of_support(client: Client, cluster: Tree) -> str:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any
 
-from espalier.api.conditions import parse_timestamp
 from espalier.api.gardener import names, ownership
 from espalier.api.gardener.backups import BackupEntry
 from espalier.api.gardener.metadata_keys import OWNERSHIP
@@ -14,8 +12,7 @@ from espalier.api.gardener.ownership import OwnershipError
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.meta import Tree
-from espalier.api.spans import span
-from espalier.cli.kit import output
+from espalier.cli.kit import events, output
 from espalier.cli.kit.layout import Table
 from espalier.cli.shoots.shoot_plan import Plan, Times
 from espalier.kube.objects import Object
@@ -85,12 +82,12 @@ def conditions(shoot: Shoot) -> list[tuple[str, ...]]:
     ]
 
 
-def events_of(shoot: Object, events: Iterable[Tree]) -> list[Tree]:
+def events_of(shoot: Object, recorded: Iterable[Tree]) -> list[Tree]:
     """The Events about a Shoot and what belongs to it, oldest first. An earlier Shoot of the name had others."""
     status = shoot.decode(Shoot).status
     entries = names.backup_entry(status.technical_id, status.uid) if status.technical_id and status.uid else ""
     chosen = []
-    for event in events:
+    for event in recorded:
         about = event.get("involvedObject") or {}
         kind, name, uid = about.get("kind"), about.get("name"), about.get("uid")
         if (
@@ -99,29 +96,21 @@ def events_of(shoot: Object, events: Iterable[Tree]) -> list[Tree]:
             or (kind == BackupEntry.resource.kind and entries and name in (entries, names.SOURCE_PREFIX + entries))
         ):
             chosen.append(event)
-    return sorted(chosen, key=_time_of)
+    return events.oldest_first(chosen)
 
 
 def event_row(event: Tree, now: datetime) -> tuple[str, ...]:
     """A line of a list of Events."""
     about = event["involvedObject"]
-    since = parse_timestamp(_time_of(event))
-    age = span((now - since).total_seconds()) if since is not None else ""
-    times = event.get("count") or 1
+    times = events.count_of(event)
     message = str(event.get("message") or "") + (f" ({times} times)" if times > 1 else "")
     return (
-        age,
+        events.age(events.time_of(event), now),
         str(event.get("type") or ""),
         str(event.get("reason") or ""),
         f"{about['kind']} {about['name']}",
         message,
     )
-
-
-def _time_of(event: Tree) -> str:
-    series: Any = event.get("series") or {}
-    time = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
-    return str(time or event["metadata"].get("creationTimestamp", ""))
 
 
 def write_plan(plan: Plan) -> None:
