@@ -268,6 +268,7 @@ SHOOTS = (
     Case("Shoot", "a pool's name has 16 characters", _pool(name="a" * 16), False, False),
     Case("Shoot", "a pool's name has capitals", _pool(name="A"), False, False),
     Case("Shoot", "a pool has `maxSurge` 0 and `maxUnavailable` 0", _pool(maxSurge=0, maxUnavailable=0), False, False),
+    Case("Shoot", "a pool has `maxSurge` 0, and no `maxUnavailable`", _pool(maxSurge=0), False, False),
     Case("Shoot", "an extension has no ControllerRegistration", _spec(extensions=[{"type": "a"}]), True, False, LATER),
     Case("Shoot", "`spec.seedName` is unknown", _spec(seedName="a"), False, False),
     Case("Shoot", "`spec.seedName` is empty", _spec(seedName=""), True, False, "it is as if it were missing"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -59,6 +61,26 @@ def test_another_profile_has_to_offer_all() -> None:
     new = shoot(region="there", provider={"type": "local", "workers": [pool(machine={"type": "huge"})]})
     found = [problem.field for problem in violations(old, new, PROFILE)]
     assert found == ["spec.region", "spec.provider.workers[0].machine.type"]
+
+
+def test_older_form_of_a_profile_is_the_same() -> None:
+    fields = {"region": "there", "provider": {"type": "aws", "workers": [pool(machine={"type": "huge"})]}}
+    old = shoot(cloudProfile=None, cloudProfileName="local", **fields)
+    assert list(violations(old, shoot(cloudProfileName="local", **fields), PROFILE)) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"secretBindingName": "b"}, "spec.secretBindingName"),
+        ({"cloudProfileName": "other"}, "spec.cloudProfileName"),
+        ({"cloudProfile": {"name": "local", "kind": "NamespacedCloudProfile"}}, "spec.cloudProfile.kind"),
+        ({"provider": {"type": "aws", "workers": [pool()]}}, "spec.provider.type"),
+        ({"provider": {"type": "local", "workers": [pool(maxSurge=0)]}}, "spec.provider.workers[0].maxUnavailable"),
+    ],
+)
+def test_a_changed_field_is_reviewed(change: dict[str, Any], field: str) -> None:
+    assert [problem.field for problem in violations(shoot(), shoot(**change), PROFILE)] == [field]
 
 
 def test_a_profile_without_lists_offers_everything() -> None:
