@@ -18,7 +18,7 @@ from espalier.api.gardener.shoot import GROUP, Shoot
 from espalier.api.gardener.shoot import VERSION as SHOOT_VERSION
 from espalier.api.gardener.shoot_state import VERSION, ShootState
 from espalier.api.meta import Observed
-from espalier.kube.objects import encode_json
+from espalier.kube.objects import Object, encode_json
 from espalier.kube.wire import Request, Response, Stream, Transport
 from espalier.shoots.gardener_api.shoot_states import from_gardener, to_gardener
 
@@ -118,7 +118,7 @@ class GardenTransport:
             if answer.status >= HTTPStatus.BAD_REQUEST:
                 # Gardener refuses to bind a Shoot to the seed that it has: the patch may be sent again.
                 bound = await self._transport.request(Request("GET", request.path)) if path != request.path else answer
-                if not _has_seed(bound, seed["seedName"]):
+                if not _has_seed(bound, seed["seedName"], preconditions.get("uid")):
                     return answer
                 answer = bound
             preconditions.pop("resourceVersion", None)  # it has just changed
@@ -141,10 +141,12 @@ class _States:
         await self._stream.close()
 
 
-def _has_seed(answer: Response, seed: str) -> bool:
+def _has_seed(answer: Response, seed: str, uid: str | None) -> bool:
+    """True if the answer is the Shoot, not a later one of its name, and it has the seed."""
     if answer.status != HTTPStatus.OK:
         return False
-    return json_trees.decode(answer.body, _Bound).spec.seed_name == seed
+    live = Object(answer.body)
+    return live.decode(_Bound).spec.seed_name == seed and uid in (None, live.metadata.uid)
 
 
 def _of_states(request: Request) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -165,11 +166,13 @@ class Bound(Server):
     """Refuses to bind a Shoot to the seed that it has, as Gardener does."""
 
     seed: str = "west"
+    uid: str = "u"
 
     async def request(self, request: Request) -> Response:
         answer = await super().request(request)
         if request.method == "GET" and request.path == SHOOT:
-            return Response(200, json.dumps({"kind": "Shoot", "spec": {"seedName": self.seed}}).encode())
+            live = {"kind": "Shoot", "metadata": {"uid": self.uid}, "spec": {"seedName": self.seed}}
+            return Response(200, json.dumps(live).encode())
         return Response(403, b'{"kind":"Status"}') if request.path.endswith("/binding") else answer
 
 
@@ -186,6 +189,14 @@ async def test_a_refused_seed_leaves_the_rest_alone() -> None:
     with pytest.raises(Forbidden):
         await client_of(server).patch(Shoot.resource, "apple", "garden-dev", patch=patch, type=MERGE)
     assert [path for method, path, _ in server.sent if method == "PATCH"] == [f"{SHOOT}/binding"]
+
+
+@pytest.mark.parametrize(("uid", "is_refused"), [("u", False), ("another", True)])
+async def test_a_new_shoot_of_the_name_is_not_bound(uid: str, *, is_refused: bool) -> None:
+    server = Bound(stored=b'{"kind":"Shoot","metadata":{"name":"apple"}}', uid=uid)
+    patch = {"metadata": {"uid": "u"}, "spec": WEST}
+    with pytest.raises(Forbidden) if is_refused else nullcontext():
+        await client_of(server).patch(Shoot.resource, "apple", "garden-dev", patch=patch, type=MERGE)
 
 
 async def test_without_the_kinds_requests_go_as_they_are() -> None:
