@@ -40,9 +40,11 @@ class CredentialsBinding(KubeObject, kw_only=True):
     provider: CredentialsBindingProvider | None = None
 
 
-def field_of_credentials(spec: ShootSpec) -> str:
-    """The field of a Shoot that names its credentials."""
-    return "spec.credentialsBindingName" if spec.credentials_binding_name else "spec.secretBindingName"
+def named_credentials(spec: ShootSpec) -> tuple[str, str]:
+    """The field of a Shoot that names its credentials, and the name; empty if the Shoot names none."""
+    if spec.credentials_binding_name:
+        return "spec.credentialsBindingName", spec.credentials_binding_name
+    return "spec.secretBindingName", spec.secret_binding_name
 
 
 def secret_of(spec: ShootSpec, binding: CredentialsBinding | None) -> str:
@@ -51,7 +53,7 @@ def secret_of(spec: ShootSpec, binding: CredentialsBinding | None) -> str:
     `binding` is the CredentialsBinding of the name in the Shoot. Without it the Shoot names the Secret itself: gardens
     had no CredentialsBindings before. Raises `ValueError` for credentials that no gardenlet of ours can read.
     """
-    name = spec.credentials_binding_name or spec.secret_binding_name
+    _, name = named_credentials(spec)
     if not spec.credentials_binding_name or binding is None:
         return name
     reference, namespace = binding.credentials_ref, binding.metadata.namespace

@@ -14,7 +14,7 @@ from espalier.api.gardener.backups import BackupBucket
 from espalier.api.gardener.control_plane import ControlPlane
 from espalier.api.gardener.controller_installation import HEALTHY, INSTALLED, ControllerInstallation
 from espalier.api.gardener.controller_registration import ControllerRegistration
-from espalier.api.gardener.credentials_binding import field_of_credentials
+from espalier.api.gardener.credentials_binding import named_credentials
 from espalier.api.gardener.extension import Extension
 from espalier.api.gardener.infrastructure import Infrastructure
 from espalier.api.gardener.metadata_keys import OWNERSHIP
@@ -152,8 +152,8 @@ async def _of_seed(garden: Client, name: str) -> list[Need]:
 async def _provider_credentials(garden: Client, shoot: Shoot) -> Need | None:
     """The Secret that the destination copies for the extensions; None if the shoot names none."""
     spec, namespace = shoot.spec, shoot.metadata.namespace
-    field, name = field_of_credentials(spec), spec.credentials_binding_name or spec.secret_binding_name
-    if not name:
+    field, bound = named_credentials(spec)
+    if not bound:
         return None
     what = "the provider's credentials"
     try:
@@ -162,7 +162,6 @@ async def _provider_credentials(garden: Client, shoot: Shoot) -> Need | None:
         return Need(what, problem=None, note=UNREADABLE)
     except ValueError as problem:
         return Need(what, TaskReason.CREDENTIALS_MISSING, f"{field}: {problem}")
-    bound = spec.credentials_binding_name or spec.secret_binding_name
     named = f"{field}: found {bound}, but Secret {namespace}/{name}"
     try:
         secret = await garden.get(SECRET, name, namespace)

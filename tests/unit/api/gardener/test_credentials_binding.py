@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from espalier.api.gardener.credentials_binding import CredentialsBinding, field_of_credentials, secret_of
+from espalier.api.gardener.credentials_binding import CredentialsBinding, named_credentials, secret_of
 from espalier.api.gardener.seed import CredentialsReference
 from espalier.api.gardener.shoot import Provider, ShootSpec
 from espalier.api.meta import ObjectMeta
@@ -41,5 +41,6 @@ def test_credentials_elsewhere_are_refused(other: CredentialsBinding) -> None:
 
 
 def test_messages_name_the_field_in_use() -> None:
-    assert field_of_credentials(BOUND) == "spec.credentialsBindingName"
-    assert field_of_credentials(spec(secret_binding_name="cloud")) == "spec.secretBindingName"
+    assert named_credentials(BOUND) == ("spec.credentialsBindingName", "cloud")
+    assert named_credentials(spec(secret_binding_name="cloud")) == ("spec.secretBindingName", "cloud")
+    assert named_credentials(spec()) == ("spec.secretBindingName", "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 
 from espalier.api.core import SECRET
-from espalier.api.gardener.credentials_binding import field_of_credentials
+from espalier.api.gardener.credentials_binding import named_credentials
 from espalier.api.gardener.operations import ErrorCode, OperationType
 from espalier.api.gardener.shoot_state import PersistedSecret
 from espalier.kube.errors import NotFound
@@ -99,13 +99,14 @@ def derive(ctx: ShootContext) -> Verdict:
 
 def skip_credentials(ctx: ShootContext) -> str:
     """The reason why there are no credentials of a provider."""
-    return "" if _credentials_name(ctx) else "the shoot names no credentials of its provider"
+    _, name = named_credentials(ctx.scope.shoot.spec)
+    return "" if name else "the shoot names no credentials of its provider"
 
 
 def deploy_credentials(ctx: ShootContext) -> Verdict:
     """The user's credentials at the provider are in the seed. They are read again when the Shoot changes."""
     spec, generation = ctx.scope.shoot.spec, ctx.live.shoot.metadata.generation
-    name, field = _credentials_name(ctx), field_of_credentials(spec)
+    field, name = named_credentials(spec)
     source = f"{name}@{generation}"
     live = ctx.scope.secrets.get(names.CLOUD_PROVIDER)
     if live is not None and live.metadata.annotations.get(CREDENTIALS_OF) == source:
@@ -133,11 +134,6 @@ def deploy_credentials(ctx: ShootContext) -> Verdict:
         return Continue()
 
     return Action(f"copy the credentials of the provider that {field} {name} names", copy)
-
-
-def _credentials_name(ctx: ShootContext) -> str:
-    spec = ctx.scope.shoot.spec
-    return spec.credentials_binding_name or spec.secret_binding_name
 
 
 def _data_in_seed(secrets: dict[str, Object] | object) -> dict[str, Data]:
