@@ -108,7 +108,7 @@ class Hub:
         answer = await self._ask(session, "GET", "/user")
         if answer.status != 200:
             raise self._refused(answer)
-        login = str(answer.tree.get("login"))
+        login = in_one_line(str(answer.tree.get("login")))
         if login.lower() != self.owner.lower():
             raise GitError(
                 "Forbidden",
@@ -122,8 +122,7 @@ class Hub:
         failure = ""
         try:
             async with session.request(method, self.api + path, json=body) as response:
-                content = await response.content.read(_LONGEST)
-                answer = _Answer(response.status, response.headers, _tree(content))
+                answer = _Answer(response.status, response.headers, _tree(await _content(response)))
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             failure = in_one_line(str(error) or type(error).__name__)
         if failure:
@@ -142,7 +141,8 @@ class Hub:
         if (scopes := answer.scopes) is not None and SCOPE not in scopes:
             raise GitError(
                 "Unauthorized",
-                f"{self._where}: the token has scopes {', '.join(scopes) or '(none)'}; needed is {SCOPE}: add it",
+                f"{self._where}: the token has scopes {in_one_line(', '.join(scopes)) or '(none)'}; needed is {SCOPE}: "
+                "add it",
             )
 
     def _refused(self, answer: _Answer) -> GitError:
@@ -184,6 +184,16 @@ class _Answer:
         except (ValueError, OverflowError, OSError):
             return "later"
         return f"after {reset:%Y-%m-%d %H:%M:%S} UTC"
+
+
+async def _content(response: aiohttp.ClientResponse) -> bytes:
+    """The body of an answer, in however many parts it comes. Raises `ValueError` for one that is too long."""
+    content = b""
+    async for part in response.content.iter_any():
+        content += part
+        if len(content) > _LONGEST:
+            raise ValueError(f"the answer has more than {_LONGEST >> 20} MiB")
+    return content
 
 
 def _tree(content: bytes) -> dict[str, Any]:

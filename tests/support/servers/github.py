@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -37,10 +38,30 @@ class GitHub:
     limited_status: int = 403
     instead: tuple[int, bytes] | None = None
     """Status and body of an answer to everything, as of a proxy."""
+    in_parts: bool = False
+    """Answers come in two parts, as long ones do."""
+    moved: dict[str, str] = field(default_factory=dict)
+    """Addresses to which paths are redirected."""
+    authorizations: list[str] = field(default_factory=list)
+    """The header of each request; empty without any."""
     url: str = ""
 
-    async def answer(self, request: web.Request) -> web.Response:
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        answer = await self._answer(request)
+        if not self.in_parts or not isinstance(answer.body, bytes):
+            return answer
+        parted = web.StreamResponse(status=answer.status, headers=answer.headers)
+        await parted.prepare(request)
+        for part in (answer.body[:5], answer.body[5:]):
+            await parted.write(part)
+            await asyncio.sleep(0.05)  # both would come at once without it
+        return parted
+
+    async def _answer(self, request: web.Request) -> web.Response:
         self.requests.append(f"{request.method} {request.path}")
+        self.authorizations.append(request.headers.get("Authorization", ""))
+        if request.path in self.moved:
+            return web.Response(status=301, headers={"Location": self.moved[request.path]})
         if self.instead is not None:
             return web.Response(status=self.instead[0], body=self.instead[1])
         given = request.headers.get("Authorization", "").removeprefix("Bearer ")

@@ -184,6 +184,49 @@ def test_an_answer_of_another_form_is_an_error(content: bytes, status: int) -> N
     served(story)
 
 
+def test_an_answer_in_parts_is_read_to_its_end() -> None:
+    async def story(server: GitHub) -> None:
+        server.in_parts = True
+        assert await hub(server).create()
+        assert await hub(server).exists()
+
+    served(story)
+
+
+def test_a_too_long_answer_is_an_error() -> None:
+    async def story(server: GitHub) -> None:
+        server.instead = 200, b'{"full_name": "garden/fleet"}' + b" " * (2 << 20)
+        with pytest.raises(GitError, match="the answer has more than 1 MiB"):
+            await hub(server).exists()
+
+    served(story)
+
+
+def test_a_deeply_nested_answer_is_an_error() -> None:
+    async def story(server: GitHub) -> None:
+        server.instead = 200, b'{"full_name": "garden/fleet", "a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+        with pytest.raises(GitError, match="the answer is none of GitHub's API"):
+            await hub(server).exists()
+
+    served(story)
+
+
+def test_a_redirect_to_another_server_gets_no_token() -> None:
+    """A repository that was renamed is redirected to, on the same one."""
+
+    async def story(server: GitHub) -> None:
+        async with github() as other:
+            other.instead = 200, b'{"full_name": "garden/fleet"}'
+            server.moved["/repos/garden/fleet"] = f"{other.url}/repositories/1"
+            assert await hub(server).exists()
+            assert [TOKEN in given for given in other.authorizations] == [False]
+        server.repositories["garden/renamed"] = {}
+        server.moved["/repos/garden/fleet"] = f"{server.url}/repos/garden/renamed"
+        assert await hub(server).exists()
+
+    served(story)
+
+
 def test_an_unreachable_server_is_said() -> None:
     with pytest.raises(GitError, match="see to the connection, or to GITHUB_API_URL") as failed:
         asyncio.run(Hub("garden", "fleet", False, TOKEN, "http://127.0.0.1:1").exists())
