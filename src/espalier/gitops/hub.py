@@ -30,6 +30,13 @@ def api_of(server: str) -> str:
     return API if server == SERVER else f"{server}/api/v3"
 
 
+def check_takes_token(url: str) -> None:
+    """Raises `GitError` for an address to which a token would go in plain text."""
+    address = urlsplit(url)
+    if address.scheme != "https" and address.hostname not in ("127.0.0.1", "::1", "localhost"):
+        raise GitError("URLInvalid", f"{concealed(url)}: allowed is https://, for the token is sent there")
+
+
 @dataclass(frozen=True)
 class Hub:
     """A repository at a server, and a token for it."""
@@ -42,10 +49,8 @@ class Hub:
     api: str = API
 
     def __post_init__(self) -> None:
-        """Raises `GitError` for an address to which the token would go in plain text."""
-        address = urlsplit(self.api)
-        if address.scheme != "https" and address.hostname not in ("127.0.0.1", "::1", "localhost"):
-            raise GitError("URLInvalid", f"{concealed(self.api)}: allowed is https://, for the token is sent there")
+        """Raises `GitError` as `check_takes_token`."""
+        check_takes_token(self.api)
 
     async def exists(self) -> bool:
         """True if the repository exists, and the token may push to it; False if it could be created, as far as can be

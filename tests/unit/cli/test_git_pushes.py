@@ -33,6 +33,7 @@ FILE = f"{FOLDER}/eksa-cluster.yaml"
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GitServer]:
     monkeypatch.setenv("EKSA_GITHUB_TOKEN", "a token")
     with git_server(tmp_path) as running:
+        monkeypatch.setenv("GITHUB_SERVER_URL", running.url.removesuffix("/fleet.git"))
         yield running
 
 
@@ -167,6 +168,27 @@ def test_missing_credentials_of_a_push_are_said(server: GitServer, monkeypatch: 
     monkeypatch.delenv("EKSA_GITHUB_TOKEN")
     with pytest.raises(Failure, match="found no token or password: set EKSA_GITHUB_TOKEN"):
         commit(server, cluster())
+
+
+@pytest.mark.parametrize(
+    ("known", "url", "words"),
+    [
+        ("", "https://git.example.com/a/b", "https://git.example.com/a/b: a token is sent to https://github.com alone"),
+        ("", "https://github.com.example.com/a/b", "a token is sent to https://github.com alone"),
+        ("", "https://github.com@example.com/a/b", "a token is sent to https://github.com alone"),
+        ("", "http://github.com/a/b", "a token is sent to https://github.com alone"),
+        ("https://ghe.example.com/", "https://github.com/a/b", "a token is sent to https://ghe.example.com alone"),
+        ("http://ghe.example.com", "http://ghe.example.com/a/b", "allowed is https://, for the token is sent there"),
+    ],
+)
+def test_a_token_goes_to_no_server_but_github(
+    monkeypatch: pytest.MonkeyPatch, known: str, url: str, words: str
+) -> None:
+    """The address is that of an object, which somebody else may have written."""
+    monkeypatch.setenv("EKSA_GITHUB_TOKEN", "a token")
+    monkeypatch.setenv("GITHUB_SERVER_URL", known)
+    with pytest.raises(Failure, match=words):
+        commit(GitServer(Path(), url), cluster())
 
 
 def creation(server: GitServer, monkeypatch: pytest.MonkeyPatch, *trees: Tree) -> git_pushes.Commit:

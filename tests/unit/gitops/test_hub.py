@@ -293,6 +293,10 @@ def test_a_manifest_of_github_has_its_repository_made(tmp_path: Path, caplog: py
                 assert found is not None
                 return found
 
+            environment["GITHUB_API_URL"] = "http://ghe.example.com"
+            with pytest.raises(Failure, match=r"http://ghe\.example\.com: allowed is https://"):
+                await asked()
+            environment["GITHUB_API_URL"] = server.url
             first = await asked()
             assert "fleet.git (a private repository, which is created), branch main" in first.title
             assert server.repositories == {}

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
 
+from espalier.api.printable import in_one_line
+from espalier.api.redaction import concealed
 from espalier.cli.kit.failures import Failure
 
 if TYPE_CHECKING:
@@ -58,12 +60,35 @@ def author() -> Author:
 
 
 def credentials(target: Target, environment: Mapping[str, str] = os.environ) -> Credentials:
-    """Those that variables name. Raises `Failure` if they lack, and for a file that can't be read or used."""
+    """Those that variables name. Raises `Failure` if they lack, for a file that can't be read or used, and for a server
+    that must not see the token.
+    """
+    if not target.is_ssh:
+        _check_server(target.url, environment)
     given = _given(target, environment)
     if lacking := given.lacking(target):
         names = f"{KEY} and {KNOWN_HOSTS} (paths of files)" if target.is_ssh else TOKEN
         raise Failure(f"{lacking}: set {names}")
     return given
+
+
+def _check_server(url: str, environment: Mapping[str, str]) -> None:
+    """Raises `Failure` for the address of another server than GitHub: it may be that of an object which somebody wrote
+    who is to get no token.
+    """
+    from espalier.gitops.hub import check_takes_token  # noqa: PLC0415
+    from espalier.gitops.repository import GitError  # noqa: PLC0415
+
+    own = server(environment)
+    if not url.startswith(f"{own}/"):
+        raise Failure(
+            f"{in_one_line(concealed(url))}: a token is sent to {own} alone: set {SERVER} if this is a server of "
+            "yours, or have the repository fetched by ssh://"
+        )
+    try:
+        check_takes_token(url)
+    except GitError as error:
+        raise Failure(str(error)) from None
 
 
 def _given(target: Target, environment: Mapping[str, str]) -> Credentials:

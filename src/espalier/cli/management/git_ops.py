@@ -124,8 +124,8 @@ async def asked(
         with credentials.access(target) as access:
             installation.files(Repository(access, target.branch).read(), goes_on=goes_on)
 
-    hub = git_credentials.hub(config, credentials.password, environment)
     try:
+        hub = git_credentials.hub(config, credentials.password, environment)
         if hub is not None and not await hub.exists():
             installation.files({})
             return GitOps(config, reference, installation, hub)
