@@ -59,7 +59,7 @@ def cluster_files(
     """The files of a cluster, from the objects of its manifest. `existing` are those in the repository.
 
     `namespace` is that of Flux. Flux never deletes a cluster that `manages` others, and so Flux itself.
-    Raises `Unfit` for a manifest without exactly one Cluster, and for secrets in it.
+    Raises `Unfit` for a manifest without exactly one Cluster, for a name that Flux has, and for secrets.
     """
     clusters = [tree for tree in trees if tree.get("kind") == Cluster.resource.kind]
     if len(clusters) != 1:
@@ -69,6 +69,8 @@ def cluster_files(
     if name == namespace:
         raise Unfit(f"metadata.name: {name}; {base}/{name} is the folder of Flux: give the cluster another name")
     folder, of_flux = f"{base}/{name}/eksa-system", f"{base}/{namespace}"
+    if f"{name}.yaml" in (SYNC_FILE, COMPONENTS_FILE, KUSTOMIZATION_FILE):
+        raise Unfit(f"metadata.name: {name}; {of_flux}/{name}.yaml is a file of Flux: give the cluster another name")
     path = f"{folder}/{CLUSTER_FILE}"
     wanted = [_placed(desired(tree), default) for tree in trees]
     if violations := list(secrets_in(wanted, path)):
@@ -80,6 +82,14 @@ def cluster_files(
         f"{of_flux}/{name}.yaml": _text(kustomization),
         **_listing(of_flux, existing, [f"{name}.yaml"]),
     }
+
+
+def other_content(files: Files, existing: Mapping[str, bytes], listing: str) -> str:
+    """The first of a cluster's new files that the repository has with other content; empty if there is none.
+
+    `listing` is the kustomization.yaml of Flux, which keeps what is in it.
+    """
+    return next((path for path, text in files.items() if path != listing and existing.get(path, text) != text), "")
 
 
 def changed_file(path: str, trees: Sequence[Tree], existing: Mapping[str, bytes]) -> Files:

@@ -220,6 +220,14 @@ def test_a_created_cluster_has_its_files(server: GitServer, monkeypatch: pytest.
     assert server.head() == head
 
 
+@pytest.mark.parametrize("path", ["clusters/laptop/flux-system/garden.yaml", f"{FOLDER}/kustomization.yaml"])
+def test_a_file_of_others_is_not_replaced(server: GitServer, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    head = server.commit(path, "kind: ConfigMap\nmetadata: {name: garden}\n")
+    with pytest.raises(Failure, match=f"{path}: the repository has another cluster garden"):
+        look(creation(server, monkeypatch, cluster()))
+    assert server.head() == head
+
+
 def test_a_listing_of_others_keeps_their_entries(server: GitServer, monkeypatch: pytest.MonkeyPatch) -> None:
     listing = "clusters/laptop/flux-system/kustomization.yaml"
     server.commit(listing, "resources: [gotk-sync.yaml]\n")

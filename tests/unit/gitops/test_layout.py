@@ -116,6 +116,15 @@ def test_a_cluster_has_not_the_name_of_flux() -> None:
         cluster_files(BASE, [cluster, *others], {})
 
 
+@pytest.mark.parametrize("name", ["gotk-sync", "gotk-components", "kustomization"])
+def test_a_cluster_takes_no_file_of_flux(name: str) -> None:
+    """Without these, Flux would delete what it follows the repository by."""
+    cluster, *others = manifest()
+    cluster["metadata"]["name"] = name
+    with pytest.raises(Unfit, match=f"clusters/laptop/flux-system/{name}.yaml is a file of Flux"):
+        cluster_files(BASE, [cluster, *others], {})
+
+
 def test_the_same_cluster_gives_the_same_files() -> None:
     files = cluster_files(BASE, manifest(), {})
     assert cluster_files(BASE, manifest(), files) == files

@@ -159,7 +159,7 @@ def of_change(owner: Owner, trees: Sequence[Tree], message: str) -> Commit:
 
 async def of_creation(client: Client, key: Key, trees: Sequence[Tree]) -> Commit:
     """The creation of a workload cluster in the repository of its management cluster. Raises `Failure`."""
-    from espalier.gitops.layout import CLUSTER_FILE, Unfit, cluster_files  # noqa: PLC0415  an extra
+    from espalier.gitops.layout import KUSTOMIZATION_FILE, Unfit, cluster_files, other_content  # noqa: PLC0415  an extra
     from espalier.gitops.target import NoRepository, target_of  # noqa: PLC0415
 
     managed = await records.managed(client)
@@ -172,11 +172,11 @@ async def of_creation(client: Client, key: Key, trees: Sequence[Tree]) -> Commit
         target = target_of(config, managed[0].name, git_credentials.server())
     except NoRepository as error:
         raise Failure(f"--push: {error}") from None
-    path = f"{target.base}/{key.name}/eksa-system/{CLUSTER_FILE}"
+    listing = f"{target.base}/{target.namespace}/{KUSTOMIZATION_FILE}"
 
     def change(existing: Files) -> Files:
         files = cluster_files(target.base, trees, existing, namespace=target.namespace)
-        if path in existing and existing[path] != files[path]:
+        if path := other_content(files, existing, listing):
             raise Unfit(
                 f"{path}: the repository has another cluster {key.name}; change that one with `espalier upgrade "
                 "cluster -f FILE --push`, or choose another name"
