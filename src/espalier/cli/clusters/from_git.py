@@ -20,6 +20,7 @@ from espalier.api.printable import in_one_line
 from espalier.api.redaction import concealed
 from espalier.api.resource import Key
 from espalier.cli.kit.failures import Failure
+from espalier.gitops.layout import CLUSTER_FILE
 from espalier.kube.client import Client
 from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.objects import Object
@@ -113,8 +114,6 @@ class Owner:
     @property
     def file(self) -> str:
         """The file with the Cluster, as Espalier lays it out."""
-        from espalier.gitops.layout import CLUSTER_FILE  # noqa: PLC0415  not for help
-
         return f"{self.folder}/{CLUSTER_FILE}"
 
 

@@ -6,20 +6,18 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
 
+from espalier.api.eksa.gitops import FluxConfig, GitOpsConfig
 from espalier.api.printable import in_one_line
 from espalier.api.redaction import concealed
 from espalier.cli.kit.failures import Failure
-
-if TYPE_CHECKING:
-    from espalier.api.eksa.gitops import FluxConfig, GitOpsConfig
-    from espalier.gitops.hub import Hub
-    from espalier.gitops.repository import Author
-    from espalier.gitops.target import Credentials, Target
+from espalier.gitops.hub import SERVER as GITHUB
+from espalier.gitops.hub import Hub, api_of, check_takes_token
+from espalier.gitops.repository import Author, GitError
+from espalier.gitops.target import Credentials, Target, hub_of
 
 TOKEN, KEY, KNOWN_HOSTS, PASSPHRASE = (
     "EKSA_GITHUB_TOKEN",
@@ -35,16 +33,11 @@ SERVER, API = "GITHUB_SERVER_URL", "GITHUB_API_URL"
 
 def server(environment: Mapping[str, str] = os.environ) -> str:
     """The address of GitHub."""
-    from espalier.gitops import hub  # noqa: PLC0415  an extra
-
-    return environment.get(SERVER, "").rstrip("/") or hub.SERVER
+    return environment.get(SERVER, "").rstrip("/") or GITHUB
 
 
 def hub(config: FluxConfig | GitOpsConfig, token: str, environment: Mapping[str, str] = os.environ) -> Hub | None:
     """The repository at GitHub that a configuration names; None for one at another server."""
-    from espalier.gitops.hub import Hub, api_of  # noqa: PLC0415
-    from espalier.gitops.target import hub_of  # noqa: PLC0415
-
     named = hub_of(config)
     if named is None:
         return None
@@ -54,8 +47,6 @@ def hub(config: FluxConfig | GitOpsConfig, token: str, environment: Mapping[str,
 
 def author() -> Author:
     """The author of a commit that is made now."""
-    from espalier.gitops.repository import Author  # noqa: PLC0415  an extra
-
     return Author("espalier", "espalier@localhost", int(time.time()))
 
 
@@ -76,9 +67,6 @@ def _check_server(url: str, environment: Mapping[str, str]) -> None:
     """Raises `Failure` for the address of another server than GitHub: it may be that of an object which somebody wrote
     who is to get no token.
     """
-    from espalier.gitops.hub import check_takes_token  # noqa: PLC0415
-    from espalier.gitops.repository import GitError  # noqa: PLC0415
-
     own = server(environment)
     if not url.startswith(f"{own}/"):
         raise Failure(
@@ -92,7 +80,6 @@ def _check_server(url: str, environment: Mapping[str, str]) -> None:
 
 
 def _given(target: Target, environment: Mapping[str, str]) -> Credentials:
-    from espalier.gitops.target import Credentials  # noqa: PLC0415
 
     if not target.is_ssh:
         return Credentials(password=environment.get(TOKEN, "").strip())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from espalier.api import paths
 from espalier.api.eksa.cluster import Cluster
@@ -16,13 +16,13 @@ from espalier.cli.clusters import git_credentials
 from espalier.cli.clusters.from_git import Owner
 from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.progress import Progress
+from espalier.gitops.installation import NotFollowed, until_applied
+from espalier.gitops.layout import KUSTOMIZATION_FILE, Unfit, changed_file, cluster_files, objects, other_content
+from espalier.gitops.repository import GitError, Published, Repository
+from espalier.gitops.target import Credentials, NoRepository, Target, target_of
 from espalier.kube.client import Client
 from espalier.kube.errors import NotFound
 from espalier.management import record as records
-
-if TYPE_CHECKING:
-    from espalier.gitops.repository import Published
-    from espalier.gitops.target import Credentials, Target
 
 Files = Mapping[str, bytes]
 
@@ -66,8 +66,6 @@ class Commit:
 
     async def until_applied(self, client: Client, commit: str, progress: Progress, *, timeout: float) -> None:
         """Have Flux apply it. Raises `Failure` with what Flux says."""
-        from espalier.gitops.installation import NotFollowed, until_applied  # noqa: PLC0415  an extra
-
         try:
             await until_applied(client, self.source, self.kustomizations, commit, wait=progress.wait, patience=timeout)
         except NotFollowed as error:
@@ -81,7 +79,6 @@ class Commit:
         return f"{self.target.url}, branch {self.target.branch}"
 
     def _read(self) -> dict[str, bytes]:
-        from espalier.gitops.repository import GitError, Repository  # noqa: PLC0415
 
         try:
             with self.credentials.access(self.target) as access:
@@ -90,7 +87,6 @@ class Commit:
             raise Failure(str(error)) from None
 
     def _publish(self, looked: Looked) -> Published:
-        from espalier.gitops.repository import GitError, Repository  # noqa: PLC0415
 
         def change(existing: Files) -> Files:
             for path, before in looked.before.items():
@@ -108,7 +104,6 @@ class Commit:
             raise Failure(str(error)) from None
 
     def _changed(self, existing: Files) -> dict[str, bytes]:
-        from espalier.gitops.layout import Unfit  # noqa: PLC0415
 
         try:
             return {path: text for path, text in self.change(existing).items() if existing.get(path) != text}
@@ -125,8 +120,6 @@ class Looked:
 
     def lines(self) -> list[str]:
         """A line for each new file, and for each field that changes in another."""
-        from espalier.gitops.layout import objects  # noqa: PLC0415
-
         lines = []
         for path, after in self.changed.items():
             before = self.before[path]
@@ -142,8 +135,6 @@ class Looked:
 
 def of_change(owner: Owner, trees: Sequence[Tree], message: str) -> Commit:
     """The change of a cluster that comes from Git, whose `repository` is known. Raises `Failure`."""
-    from espalier.gitops.layout import changed_file  # noqa: PLC0415  an extra
-    from espalier.gitops.target import Target  # noqa: PLC0415
 
     if owner.repository is None:
         raise ValueError(f"{owner.where} is not known")
@@ -159,8 +150,6 @@ def of_change(owner: Owner, trees: Sequence[Tree], message: str) -> Commit:
 
 async def of_creation(client: Client, key: Key, trees: Sequence[Tree]) -> Commit:
     """The creation of a workload cluster in the repository of its management cluster. Raises `Failure`."""
-    from espalier.gitops.layout import KUSTOMIZATION_FILE, Unfit, cluster_files, other_content  # noqa: PLC0415  an extra
-    from espalier.gitops.target import NoRepository, target_of  # noqa: PLC0415
 
     managed = await records.managed(client)
     config = await _configuration(client, managed[0]) if managed is not None else None

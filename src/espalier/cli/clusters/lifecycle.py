@@ -207,7 +207,7 @@ async def push(
 
 async def _commit(client: Client, existing: Object | None, key: Key, trees: Sequence[Tree]) -> git_pushes.Commit:
     """The commit by which a cluster is created or changed. Raises `Failure` if it can't be made."""
-    from espalier.cli.clusters import git_pushes  # noqa: PLC0415  with all that is extra: not for those who don't push
+    from espalier.cli.clusters import git_pushes  # noqa: PLC0415  with what an extra installs
 
     if existing is None:
         return await git_pushes.of_creation(client, key, trees)

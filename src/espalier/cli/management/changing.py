@@ -21,7 +21,6 @@ from espalier.cli.clusters import (
     documents,
     examination,
     from_git,
-    git_pushes,
     installed_cluster_api,
     preflight,
     waiting,
@@ -124,6 +123,8 @@ async def upgrade(
             if owner is None:
                 await _run(work, OPERATION, manifest, timeout=timeout, dry_run=dry_run)
                 return
+            from espalier.cli.clusters import git_pushes  # noqa: PLC0415  with what an extra installs
+
             commit = git_pushes.of_change(owner, [tree for _, tree in prepared], f"Upgrade cluster {key.name}")
             looked = await commit.look()
             for line in looked.lines():

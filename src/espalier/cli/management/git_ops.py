@@ -18,7 +18,6 @@ from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.api.violations import ManifestError, Violation
-from espalier.cli.clusters import git_credentials
 from espalier.cli.kit.failures import Failure
 from espalier.clusters.design import registry_mirror
 from espalier.kube.client import Client
@@ -102,7 +101,8 @@ async def asked(
     """
     if reference is None:
         return None
-    from espalier.gitops.components import Unusable, components  # noqa: PLC0415  an extra
+    from espalier.cli.clusters import git_credentials  # noqa: PLC0415  with what an extra installs
+    from espalier.gitops.components import Unusable, components  # noqa: PLC0415
     from espalier.gitops.installation import Installation  # noqa: PLC0415
     from espalier.gitops.layout import Unfit  # noqa: PLC0415
     from espalier.gitops.repository import GitError, Repository  # noqa: PLC0415
