@@ -41,6 +41,8 @@ ATTEMPTS = 5
 
 LARGEST, LARGEST_FILES, MOST_FILES = 64 << 20, 256 << 20, 20_000
 """Bytes of a commit as it is sent, and of all its files; number of its files: four times a fleet of 5000 clusters."""
+LARGEST_ANSWERS = LARGEST + (16 << 20)
+"""Bytes that a server sends for one fetch or push: a commit, and the names of branches."""
 MOST_ENTRIES = 100_000
 """Files, folders, links and other repositories of a commit: few objects may stand for many of them."""
 LONGEST = 600.0
@@ -168,13 +170,16 @@ class Repository:
         if access.url.startswith(("http://", "https://")):
             pool: Any = default_urllib3_manager(config, base_url=access.url, timeout=_TIMEOUT)
             answers = []
-            ask = pool.request
+            ask, in_limits = pool.request, self._limited()
 
             def request(*args: Any, **kwargs: Any) -> Any:
-                answers.append(ask(*args, **kwargs))
-                return answers[-1]
+                answer = ask(*args, **kwargs)
+                answers.append(answer)  # the library leaves the connection of an answer that it does not like
+                self._check_is_of_git(answer)
+                answer.read = in_limits(answer.read)
+                return answer
 
-            pool.request = request  # the library leaves the connection of an answer that it does not like
+            pool.request = request
             client, path = get_transport_and_path(
                 access.url,
                 config=config,
@@ -213,6 +218,43 @@ class Repository:
             for protocol in opened:
                 protocol.close()
 
+    def _check_is_of_git(self, answer: Any) -> None:
+        """Raises `GitError` for the answer of a proxy, or of a server of files, from which the library would fetch all
+        of the history, without limits.
+        """
+        content_type = in_one_line(answer.headers.get("Content-Type") or "nothing")
+        if answer.status == 200 and not content_type.startswith("application/x-git-"):
+            message = f"{self._where}: the server answers with {content_type}, and not as Git does; see to the URL"
+            raise GitError("Unreachable", message)
+
+    def _limited(self) -> Callable[[Callable[..., bytes]], Callable[..., bytes]]:
+        """Wraps the reads of a connection; together they return no more than `LARGEST_ANSWERS`, within `LONGEST`."""
+        size, in_time = 0, self._deadline()
+
+        def limited(read: Callable[..., bytes]) -> Callable[..., bytes]:
+            def counted(*args: Any, **kwargs: Any) -> bytes:
+                nonlocal size
+                in_time()
+                part = read(*args, **kwargs)
+                size += len(part)
+                if size > LARGEST_ANSWERS:
+                    raise self._too_large(f"its answers have more than {LARGEST_ANSWERS >> 20} MiB")
+                return part
+
+            return counted
+
+        return limited
+
+    def _deadline(self) -> Callable[..., None]:
+        """Raises `GitError` when it is called later than `LONGEST` after now, with whatever."""
+        ends = time.monotonic() + LONGEST
+
+        def in_time(_text: bytes = b"") -> None:
+            if time.monotonic() > ends:
+                raise GitError("TooSlow", f"{self._where}: not received within {LONGEST:g} s; see to the connection")
+
+        return in_time
+
     def _fetched(self, folder: Path, *, exact: bool = False) -> tuple[Repo, bytes | None]:
         """A new local repository with the remote branch, and the branch's commit; None if there are no commits.
 
@@ -248,11 +290,7 @@ class Repository:
 
     def _received(self, client: GitClient, path: bytes, repo: Repo, wanted: Any) -> Any:
         """Receive the last commit of the branch, without its history, as far as the limits allow."""
-        size, ends = 0, time.monotonic() + LONGEST
-
-        def in_time(_text: bytes = b"") -> None:
-            if time.monotonic() > ends:
-                raise GitError("TooSlow", f"{self._where}: not received within {LONGEST:g} s; see to the connection")
+        size, in_time = 0, self._deadline()
 
         with tempfile.TemporaryFile(dir=repo.path) as pack:
 

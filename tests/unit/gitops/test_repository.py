@@ -7,8 +7,10 @@ import shlex
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 
 import pytest
@@ -298,6 +300,53 @@ for last; do :; done
 printf '%s\\n' "$@" >> {log}
 exec sh -c "$last"
 """
+
+
+@contextmanager
+def answering(content_type: str, content: bytes, most: int = 1) -> Iterator[tuple[Repository, list[str]]]:
+    """A server that gives this answer to all requests, `most` times over; with the paths of requests."""
+    requests: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            requests.append(self.path)
+            self.send_response(200)
+            self.send_header("Content-Type", content_type)
+            self.end_headers()
+            with suppress(OSError):
+                for _ in range(most):
+                    self.wfile.write(content)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
+        thread = Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield Repository(Access(f"http://127.0.0.1:{listening.server_port}/fleet.git"), "main"), requests
+        finally:
+            listening.shutdown()
+            thread.join()
+
+
+def test_files_of_a_web_server_are_not_fetched() -> None:
+    """Without Git on the server, all of its history would be fetched, file by file, without the limits."""
+    branches = b"1" * 40 + b"\trefs/heads/main\n"
+    with answering("text/plain", branches) as (repository, requests):
+        with pytest.raises(GitError, match="answers with text/plain, and not as Git does") as failed:
+            repository.read()
+        assert failed.value.reason == "Unreachable"
+        assert len(requests) == 1
+
+
+def test_endless_names_of_branches_are_not_received(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LARGEST_ANSWERS", 1 << 20)
+    branch = b"003f" + b"1" * 40 + b" refs/heads/branch\n"
+    with answering("application/x-git-upload-pack-advertisement", branch, 40_000) as (repository, _):
+        with pytest.raises(GitError, match="its answers have more than 1 MiB") as failed:
+            repository.read()
+        assert failed.value.reason == "TooLarge"
 
 
 def test_ssh_asks_nobody_and_trusts_known_hosts_only(server: GitServer, tmp_path: Path) -> None:
