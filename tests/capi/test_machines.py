@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from espalier.api.capi.machine import Machine
-from espalier.api.core import SECRET
+from espalier.api.core import NODE, SECRET, Secret
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key
@@ -98,6 +98,9 @@ async def test_real_controllers_issue_a_kubeconfig_again(real: RealClusterApi, o
     after = await real.client.get(SECRET, key.name, key.namespace)
     assert after.metadata.uid != before.metadata.uid
     assert ends > datetime.now(UTC) + timedelta(days=300)
+    workload = real.workloads.connect(after.decode(Secret).data["value"])
+    assert (await workload.list(NODE)).items
+    await workload.close()
     await real.until_ready(orchard)
 
 

@@ -106,7 +106,9 @@ class Workloads:
         return Endpoint(host=f"127.{digest[0]}.{digest[1]}.{1 + digest[2] % 254}", port=endpoint.port)
 
     def reserve(self, cluster: Key) -> Endpoint:
-        """An address for a cluster's API server, reserved until it is opened."""
+        """An address for a cluster's API server, reserved until it is opened; that of a running cluster is its own."""
+        if (running := self._running.get(cluster)) is not None:
+            return running.endpoint
         present = self._reserved.get(cluster)
         if present is not None:
             return present[0]

@@ -149,6 +149,14 @@ async def test_removed_cluster_leaves_no_file_and_no_address(tmp_path: Path) -> 
         await workloads.remove(GARDEN)
 
 
+@pytest.mark.parametrize("listen", [True, False])
+async def test_running_cluster_has_one_address(tmp_path: Path, listen: bool) -> None:
+    """Opened before its infrastructure asks for an address: a kubeconfig issued later has to lead to the same."""
+    async with hosting(tmp_path, listen=listen) as workloads:
+        garden = await opened(workloads, GARDEN)
+        assert workloads.reserve(GARDEN) == garden.endpoint
+
+
 def test_addresses_without_a_network_are_all_different(tmp_path: Path) -> None:
     workloads = Workloads(clock=SystemClock(), rng=random.Random(1), stores=FolderStores(tmp_path), listen=False)
     first = workloads.reserve(GARDEN)
