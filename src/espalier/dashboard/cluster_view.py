@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 
 import msgspec
+import structlog
 
 from espalier.api import conditions, redaction
 from espalier.api.capi.machine import Machine
@@ -69,15 +70,15 @@ class ClusterView(View):
         await self.update()
 
     async def run_plans(self) -> None:
-        """Plan again whenever the Cluster, or a part of it that plans depend on, has changed."""
+        """Plan again whenever the Cluster, or a part of it that plans depend on, has changed, and after a failure."""
         await self._watch.wait_filled(FIRST_PAINT)
         while True:
             object_ = self._watch.object
             state = self._state_of_plan(object_)
             if object_ is not None and state != self._planned:
-                self._planned = state
                 async with self._planning:
-                    self._plan = await self._make_plan()
+                    is_made = await self._make_plan()
+                self._planned = state if is_made else ""
                 self.mark()
             await asyncio.sleep(PLAN_AGAIN)
 
@@ -88,12 +89,19 @@ class ClusterView(View):
         parts = [(each.metadata.uid, each.metadata.generation) for each in self._watch.objects]
         return f"{object_.resource_version} {sorted(parts)}"
 
-    async def _make_plan(self) -> Plan:
+    async def _make_plan(self) -> bool:
+        """False if there is a sentence in the place of the plan, that a second attempt may replace."""
         try:
-            return await self._planner(self._watch.client, self._watch.key)
+            self._plan = await self._planner(self._watch.client, self._watch.key)
         except (KubeError, TimeoutError) as error:
-            why = quoted(str(error) or "no answer in time", _LONGEST)
-            return Plan(problem=f"The plan is not shown: {why}")
+            why = str(error) or "no answer in time"
+        except Exception as error:  # an object that nobody expected ends neither this plan nor later ones
+            structlog.get_logger("espalier.dashboard").exception("a cluster could not be planned")
+            why = repr(error)
+        else:
+            return True
+        self._plan = Plan(problem=f"The plan is not shown: {quoted(why, _LONGEST)}")
+        return False
 
     async def render(self) -> None:
         """Render the sections whose content has changed."""

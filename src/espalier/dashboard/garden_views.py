@@ -121,6 +121,7 @@ class ShootView(View):
         self._key = key
         self._all = all_
         self._shown: dict[str, object] = {}
+        self._notice = ""
         self._subscriptions.append(observation.shoots.subscribe(self._on_shoot))
 
     async def wait_filled(self) -> None:
@@ -131,7 +132,8 @@ class ShootView(View):
     @property
     def absence(self) -> str:
         """A sentence if there is no such Shoot, as far as the caller may see."""
-        if self._observation.shoots.get(self._key) is not None:
+        shoots = self._observation.shoots
+        if shoots.get(self._key) is not None or not shoots.synced:
             return ""
         return f"There is no shoot {self._key.name} in namespace {self._key.namespace}."
 
@@ -143,11 +145,13 @@ class ShootView(View):
     async def render(self) -> None:
         """Render the sections whose content has changed."""
         object_, now = self._observation.shoots.get(self._key), self._watched.clock.now()
-        if not self._was_stale():
+        notice = self._watched.notice(self._observation.shoots)
+        if not self._was_stale() and notice == self._notice:
             return
+        self._notice = notice
         if object_ is None:
             self._shown.clear()
-            text = f"There is no shoot {self._key.name} in namespace {self._key.namespace} (any more)."
+            text = notice or f"There is no shoot {self._key.name} in namespace {self._key.namespace} (any more)."
             self.feed.put(frames.notice(text, id_=html.id_of("head"), place=html.PLACE))
             for name in html.SECTIONS[1:]:
                 self.feed.put(Fragment(html.id_of(name), html.PLACE, html.nothing(name)))

@@ -56,11 +56,7 @@ class View(ABC):
         """Keep the fragments up to date until cancelled."""
         while True:
             self._wake.clear()
-            try:
-                await self.update()
-            except Exception as error:  # an object that nobody expected does not end the page
-                structlog.get_logger("espalier.dashboard").exception("a page could not be rendered")
-                self._failure = f"This page could not be rendered, and shows what was before: {error!r}"
+            await self.update()
             await asyncio.sleep(PAUSE)
             with suppress(TimeoutError):
                 async with asyncio.timeout(AGAIN):
@@ -68,11 +64,16 @@ class View(ABC):
 
     async def update(self) -> None:
         """Render what has changed. A failure is shown until rendering a later change succeeds."""
-        self.feed.put(frames.banner(self._watched.banner() or self._failure))
         was_stale = self._is_stale
-        await self.render()
-        if was_stale:
-            self._failure = ""
+        try:
+            await self.render()
+        except Exception as error:  # an object that nobody expected does not end the page
+            structlog.get_logger("espalier.dashboard").exception("a page could not be rendered")
+            self._failure = f"This page could not be rendered, and shows what was before: {error!r}"
+        else:
+            if was_stale:
+                self._failure = ""
+        self.feed.put(frames.banner(self._watched.banner() or self._failure))
 
     def works(self) -> list[Coroutine[None, None, None]]:
         """All that keeps it up to date, each until cancelled."""

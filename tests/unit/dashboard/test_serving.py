@@ -27,10 +27,11 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
+from espalier.dashboard import cluster_view
 from espalier.dashboard.guard import COOKIE, HEADERS
 from espalier.dashboard.observation import NotRead, Observation, ReadOnly
 from espalier.dashboard.opened import MOST
-from espalier.dashboard.plans import Plan
+from espalier.dashboard.plans import Plan, Planner
 from espalier.dashboard.serving import MOST_STREAMS, Dashboard
 from espalier.kube.client import Client, PatchType
 from espalier.kube.discovery import Discovery
@@ -138,7 +139,12 @@ class Served:
 
 @asynccontextmanager
 async def served(
-    *, user: User = ADMIN, namespaces: Sequence[str] = (), kinds: Any = None, garden: bool = False
+    *,
+    user: User = ADMIN,
+    namespaces: Sequence[str] = (),
+    kinds: Any = None,
+    garden: bool = False,
+    planner: Planner = no_plan,
 ) -> AsyncIterator[Served]:
     now = lambda: datetime.now(UTC)  # noqa: E731
     server = Server(MemoryStore(), now=now, random=random.Random(1))
@@ -149,7 +155,7 @@ async def served(
     transport = Broken(InProcessTransport(server, user))
     client = Client(ReadOnly(transport))
     observation = Observation(client, SystemClock(), tuple(namespaces), await Discovery(admin).resources())
-    dashboard = Dashboard(observation, server="api.example:6443", planner=no_plan)
+    dashboard = Dashboard(observation, server="api.example:6443", planner=planner)
     try:
         async with (
             dashboard.running(0),
@@ -364,6 +370,44 @@ async def test_page_of_a_cluster_has_its_plan_and_follows_it() -> None:
             await stream.aclose()
 
 
+@pytest.mark.parametrize("error", [Unreachable("connection refused"), TimeoutError(), ValueError("<b>unexpected</b>")])
+async def test_failed_plan_is_made_again(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the cluster does not change any more."""
+    monkeypatch.setattr(cluster_view, "PLAN_AGAIN", 0.05)
+    errors = [error]
+    goes_on = asyncio.Event()
+
+    async def planner(_client: Client, _key: Key) -> Plan:
+        if errors:
+            raise errors.pop()
+        await goes_on.wait()
+        return Plan(("  Nothing would change.",))
+
+    async with served(planner=planner) as env:
+        await env.admin.create(Cluster.resource, body("garden"))
+        await env.open()
+        path = "clusters/default/garden"
+        page = await eventually(lambda: env.page(path), lambda page: "The plan is not shown" in page)
+        assert "<b>unexpected" not in page
+        goes_on.set()
+        await eventually(lambda: env.page(path), lambda page: "Nothing would change." in page)
+
+
+async def test_page_that_can_not_be_rendered_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An object that nobody expected, and the page was not open before."""
+
+    def unexpected(*_: object) -> None:
+        raise ValueError("<b>unexpected</b>")
+
+    monkeypatch.setattr("espalier.dashboard.cluster.page_of", unexpected)
+    async with served() as env:
+        await env.admin.create(Cluster.resource, body("garden"))
+        await env.open()
+        page = await env.page("clusters/default/garden")
+        assert "This page could not be rendered" in page
+        assert "&lt;b&gt;unexpected" in page
+
+
 @pytest.mark.parametrize("path", ["default/nobody", "Default/x", "default/..%2f..", "a%20b/c", f"default/{'x' * 300}"])
 async def test_page_of_no_cluster_says_so(path: str) -> None:
     async with served() as env:
@@ -461,6 +505,15 @@ async def test_seeds_that_may_not_be_listed_leave_the_rest() -> None:
         page = await eventually(env.page, lambda page: page.count("you may not list") == 3)
         assert "Seeds are not shown: you may not list seeds.core.gardener.cloud" in page
         assert "Leases of seeds are not shown" in page
+
+
+async def test_page_of_an_unlistable_shoot_says_so() -> None:
+    async with served(garden=True, user=NOBODY) as env:
+        await env.admin.create(Shoot.resource, shoot("apple"))
+        await env.open()
+        page = await env.page("shoots/default/apple")
+        assert "Shoots are not shown: you may not list shoots.core.gardener.cloud" in page
+        assert "There is no shoot" not in page
 
 
 async def test_page_of_a_cluster_names_unlistable_kinds() -> None:
