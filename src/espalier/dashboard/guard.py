@@ -19,6 +19,8 @@ from typing import NamedTuple
 from aiohttp import web
 
 COOKIE = "espalier-dashboard"
+_HTTP = 80
+"""The port that browsers name neither in addresses nor in `Host`."""
 
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": (
@@ -59,7 +61,10 @@ class Guard:
         """Why a request is not answered; None for one that is."""
         if request.method not in ("GET", "HEAD"):
             return Refusal(405, f"found {request.method}, allowed are GET and HEAD: this page changes nothing")
-        if request.headers.getall("Host", []) not in [[f"{name}:{port}"] for name in ("127.0.0.1", "localhost")]:
+        names = ("127.0.0.1", "localhost")
+        hosts = {f"{name}:{port}" for name in names} | (set(names) if port == _HTTP else set())
+        named = request.headers.getall("Host", [])
+        if len(named) != 1 or named[0] not in hosts:
             return Refusal(421, f"the Host of the request is not this server: open http://127.0.0.1:{port}/")
         if (
             request.headers.get("Sec-Fetch-Site") == "cross-site"

@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
+from aiohttp.test_utils import make_mocked_request
 from yarl import URL
 
 from espalier.api.capi.machine import Machine
@@ -28,7 +29,7 @@ from espalier.api.resource import Key
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.dashboard import cluster_view
-from espalier.dashboard.guard import COOKIE, HEADERS
+from espalier.dashboard.guard import COOKIE, HEADERS, Guard
 from espalier.dashboard.observation import NotRead, Observation, ReadOnly
 from espalier.dashboard.opened import MOST
 from espalier.dashboard.plans import Plan, Planner
@@ -212,6 +213,16 @@ async def test_request_of_another_site_is_refused(headers: dict[str, str], statu
         sent["Cookie"] = f"{COOKIE}={cookie}"
         async with aiohttp.ClientSession() as other, other.get(f"{env.origin}{env.root}", headers=sent) as response:
             assert response.status == status
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_host_without_a_port_names_port_80(host: str) -> None:
+    """Browsers leave the usual port out."""
+    request = make_mocked_request("GET", "/", headers={"Host": host})
+    assert Guard().refusal(request, 80) is None
+    refusal = Guard().refusal(request, 8080)
+    assert refusal is not None
+    assert refusal.status == 421
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
