@@ -8,16 +8,15 @@ from urllib.parse import quote
 
 import htpy as h
 
-from espalier.api.listing import counted
 from espalier.api.resource import Key
 from espalier.dashboard.feed import Feed, Fragment
 from espalier.dashboard.fleet import ClusterRow, Summary, Support, skew_of
-from espalier.dashboard.health import WORDS, Health
+from espalier.dashboard.health import Health
+from espalier.dashboard.html.lists import RANKS, chips, page_of_all, table
 from espalier.dashboard.html.page import made
 from espalier.dashboard.html.parts import Node, age, cell, html, icon, state, text
 
 PLACE = "clusters"
-RANKS = {health: rank for rank, health in enumerate(Health)}
 
 COLUMNS = (
     ("health", "State"),
@@ -39,29 +38,6 @@ def id_of(key: Key) -> str:
 def path_of(key: Key) -> str:
     """The path of a cluster's page below the root."""
     return f"clusters/{quote(key.namespace, safe='')}/{quote(key.name, safe='')}"
-
-
-def table(columns: Sequence[tuple[str, str]], name: str, place: str, rows: Node, *, filtered: bool) -> h.Element:
-    """A table that is sorted in the browser, and may be filtered there. Roles are explicit: its layout is a grid."""
-    return h.table(
-        role="table",
-        class_=f"rows many {name}",
-        data_rows=place,
-        data_filtered="" if filtered else None,
-        aria_label=name.capitalize(),
-    )[
-        h.thead(role="rowgroup")[
-            h.tr(role="row")[
-                (
-                    h.th(role="columnheader", scope="col", aria_sort="none", class_=column)[
-                        h.button(type="button", data_column=str(index))[title]
-                    ]
-                    for index, (column, title) in enumerate(columns)
-                )
-            ]
-        ],
-        h.tbody(role="rowgroup", id=place)[rows],
-    ]
 
 
 def fragment(row: ClusterRow, root: str, now: datetime) -> Fragment:
@@ -135,49 +111,21 @@ def _drift(drift: bool | None) -> Node:
 
 def summary(counts: Summary) -> str:
     """The counts, each of which filters the table."""
-    chips: list[tuple[str, str, int, Node]] = [
-        (str(health), WORDS[health], counts.by_health[health], icon(health)) for health in Health
+    others = [
+        ("drifted", "Drifted", counts.drifted),
+        ("support", "Support ends", counts.support_due),
+        ("behind", "Behind", counts.behind),
     ]
-    chips += [
-        ("drifted", "Drifted", counts.drifted, None),
-        ("support", "Support ends", counts.support_due, None),
-        ("behind", "Behind", counts.behind, None),
-    ]
-    return html(
-        h.div("#summary.chips", role="group", aria_label="Show only")[
-            (
-                h.button(
-                    type="button",
-                    class_=f"chip {name}",
-                    data_flag=name,
-                    aria_pressed="false",
-                    disabled=not number,
-                )[shape, h.span[word], h.b[str(number)]]
-                for name, word, number, shape in chips
-            )
-        ]
-    )
+    return chips(counts.by_health, others)
 
 
 def content(feed: Feed, total: int) -> Sequence[Node]:
     """All below the frame."""
-    return (
-        h.h1["Clusters"],
-        h.div(".tools")[
-            h.div("#summary-place")[made(feed.of("summary-place"))],
-            h.label(".filter")[
-                h.span["Filter"],
-                h.input(
-                    "#filter",
-                    type="search",
-                    autocomplete="off",
-                    spellcheck="false",
-                    placeholder="name, version, reason …",
-                    aria_keyshortcuts="/",
-                ),
-            ],
-            h.span("#count", role="status", data_noun="cluster")[counted(total, "cluster")],
-        ],
-        h.div("#notice-place")[made(feed.of("notice-place"))],
+    return page_of_all(
+        "Clusters",
+        "cluster",
+        total,
+        feed,
         table(COLUMNS, "clusters", PLACE, made(feed.of(PLACE)), filtered=True),
+        hint="name, version, reason …",
     )

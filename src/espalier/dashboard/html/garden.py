@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from urllib.parse import quote
 
 import htpy as h
 
-from espalier.api.listing import counted
 from espalier.api.resource import Key
 from espalier.dashboard.feed import Feed, Fragment
 from espalier.dashboard.garden import MOVING, Epoch, SeedRow, ShootPage, ShootRow, Task, Timeline, advice
-from espalier.dashboard.health import WORDS, Health
+from espalier.dashboard.health import Health
 from espalier.dashboard.html.cluster import section as _section
-from espalier.dashboard.html.fleet import RANKS, table
+from espalier.dashboard.html.lists import RANKS, chips, page_of_all, table
 from espalier.dashboard.html.page import made
-from espalier.dashboard.html.parts import Node, age, cell, html, icon, labelled, state, text
+from espalier.dashboard.html.parts import Node, age, cell, html, labelled, state, text
 
 SHOOTS, SEEDS = "shoots", "seeds"
 PLACE = "sections"
@@ -62,9 +62,11 @@ def seed_id(name: str) -> str:
 
 def shoot(row: ShootRow, root: str, now: datetime) -> Fragment:
     """The row of a shoot."""
-    flags = [str(row.state.health), "moving" if row.state.word == MOVING else ""]
-    if row.disaster is not None and row.disaster.health is not Health.READY:
-        flags.append("exposed")
+    flags = [
+        str(row.state.health),
+        "moving" if row.state.word == MOVING else "",
+        "exposed" if _is_exposed(row) else "",
+    ]
     element = h.tr(role="row", id=shoot_id(row.key), data_flags=" ".join(filter(None, flags)))[
         cell("State", state(row.state), class_="health", sort=RANKS[row.state.health]),
         cell(
@@ -119,54 +121,30 @@ def seed(row: SeedRow, now: datetime) -> Fragment:
 
 def summary(rows: Sequence[ShootRow]) -> str:
     """The counts of shoots, each of which filters the table."""
-    chips: list[tuple[str, str, int, Node]] = [
-        (str(health), WORDS[health], sum(row.state.health is health for row in rows), icon(health)) for health in Health
+    exposed = sum(_is_exposed(row) for row in rows)
+    others = [
+        ("moving", "Moving", sum(row.state.word == MOVING for row in rows)),
+        ("exposed", "Not ready for disaster", exposed),
     ]
-    exposed = [row for row in rows if row.disaster is not None and row.disaster.health is not Health.READY]
-    chips += [
-        ("moving", "Moving", sum(row.state.word == MOVING for row in rows), None),
-        ("exposed", "Not ready for disaster", len(exposed), None),
-    ]
-    return html(
-        h.div("#summary.chips", role="group", aria_label="Show only")[
-            (
-                h.button(
-                    type="button",
-                    class_=f"chip {name}",
-                    data_flag=name,
-                    aria_pressed="false",
-                    disabled=not number,
-                )[shape, h.span[word], h.b[str(number)]]
-                for name, word, number, shape in chips
-            )
-        ]
-    )
+    return chips(Counter(row.state.health for row in rows), others)
+
+
+def _is_exposed(row: ShootRow) -> bool:
+    return row.disaster is not None and row.disaster.health is not Health.READY
 
 
 def content(feed: Feed, total: int) -> Sequence[Node]:
     """All of the page of shoots and seeds below the frame."""
-    return (
-        h.h1["Shoots"],
-        h.div(".tools")[
-            h.div("#summary-place")[made(feed.of("summary-place"))],
-            h.label(".filter")[
-                h.span["Filter"],
-                h.input(
-                    "#filter",
-                    type="search",
-                    autocomplete="off",
-                    spellcheck="false",
-                    placeholder="name, seed, operation …",
-                    aria_keyshortcuts="/",
-                ),
-            ],
-            h.span("#count", role="status", data_noun="shoot")[counted(total, "shoot")],
-        ],
-        h.div("#notice-place")[made(feed.of("notice-place"))],
+    return page_of_all(
+        "Shoots",
+        "shoot",
+        total,
+        feed,
         table(SHOOT_COLUMNS, "shoots", SHOOTS, made(feed.of(SHOOTS)), filtered=True),
         h.h2(".next")["Seeds"],
         h.div("#seeds-notice-place")[made(feed.of("seeds-notice-place"))],
         table(SEED_COLUMNS, "seeds", SEEDS, made(feed.of(SEEDS)), filtered=False),
+        hint="name, seed, operation …",
     )
 
 
