@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from espalier.clusterapi import external_etcd
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
 from espalier.clusterapi.machine_objects import MachineObjects
 from espalier.clusterapi.ownership_tree import Member, obstacle, state_of, tree_of
+from espalier.clusters.design import names
 from espalier.clusters.design.render_input import group_count, group_name
 from espalier.clusters.effects.duration import UNKNOWN, UNKNOWN_IN_PLACE, median, seconds_to_ready
 from espalier.clusters.effects.upgrade_progress import GroupUpgrade, progress_of
@@ -292,11 +294,13 @@ def _replacement(
     for group in spec.worker_node_group_configurations:
         wanted[group_name(group)] = group_count(group)
         versions[group_name(group)] = group.kubernetes_version or spec.kubernetes_version
-    good = [row for row in machines if row.state.health is Health.READY]
-    done = {
-        group: min(number, sum(_is_in(row, group) and _has(row, versions[group]) for row in good))
-        for group, number in wanted.items()
-    }
+    groups = [(row, _group_of(row, cluster.metadata.name, wanted)) for row in machines]
+    good = Counter(
+        name
+        for row, name in groups
+        if row.state.health is Health.READY and name in wanted and _has(row, versions[name])
+    )
+    done = {group: min(number, good[group]) for group, number in wanted.items()}
     total, finished = sum(wanted.values()), sum(done.values())
     if finished >= total:
         return None
@@ -316,9 +320,13 @@ def _replacement(
     )
 
 
-def _is_in(row: MachineRow, group: str) -> bool:
-    """True if a machine is one of a group; one that is spread over failure domains has a MachineDeployment for each."""
-    return row.group == group or (group != CONTROL_PLANE and row.group.startswith(f"{group}-"))
+def _group_of(row: MachineRow, cluster: str, groups: Iterable[str]) -> str:
+    """The group of a machine, without its failure domain."""
+    return (
+        row.group
+        if row.group == CONTROL_PLANE
+        else names.group_of(names.machine_deployment(cluster, row.group), cluster, groups)
+    )
 
 
 def _has(row: MachineRow, version: str) -> bool:

@@ -134,6 +134,21 @@ def test_groups_that_are_replaced_are_not_counted() -> None:
     assert (found.done, found.total) == (0, 3)
 
 
+def test_group_is_no_other_whose_name_begins_alike() -> None:
+    """Group md is upgraded in place, md-0 is not: its MachineDeployment is none of md in failure domain 0."""
+    tree = cluster_tree(workers={})
+    tree["spec"]["workerNodeGroupConfigurations"].append({"name": "md", "count": 1, **IN_PLACE})
+    found = progress_of(
+        msgspec.convert(tree, Cluster),
+        msgspec.convert([*map(machine_tree, FIVE)], list[Machine]),
+        [],
+        msgspec.convert([node_tree("a", "step 1 of 8")], list[NodeUpgrade]),
+        NOW,
+    )
+    assert found is not None
+    assert (found.done, found.total) == (0, 3)
+
+
 def test_change_of_the_same_version_ends_with_its_node() -> None:
     machines = [machine_tree(name, NEW) for name in FIVE]
     found = progress(machines, [node_tree("a"), node_tree("b", "step 1 of 8")], [group_tree("a", "b", "c")])

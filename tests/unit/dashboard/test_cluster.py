@@ -178,6 +178,22 @@ def test_replacement_counts_machines_by_version() -> None:
     assert shown.assumption == ""
 
 
+def test_machine_is_of_the_group_of_the_longest_name() -> None:
+    """Machines of group md-0 are none of group md, which has none yet; those of its failure domains are."""
+    groups = [{"name": "md-0", "count": 2}, {"name": "md", "count": 2}]
+    zone = object_(
+        Machine,
+        "z",
+        metadata={"labels": {CLUSTER_NAME_LABEL: "garden", DEPLOYMENT_NAME_LABEL: "garden-md-zone"}},
+        spec=machine("z").tree["spec"],
+        status=machine("z").tree["status"],
+    )
+    root = cluster(condition("Ready", "False", "ScalingUp"), workerNodeGroupConfigurations=groups)
+    shown = page(root, machine("cp-1"), machine("a"), machine("b"), zone).progress
+    assert shown is not None
+    assert (shown.done, shown.total) == (4, 5)
+
+
 def test_estimate_without_measured_machines_says_so() -> None:
     shown = page(cluster(condition("Ready", "False", Reason.ROLLING_UPGRADE_IN_PROGRESS))).progress
     assert shown is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 from espalier.api.eksa import group, metadata_keys, reasons
@@ -144,6 +144,15 @@ def deployment_of_group(metadata: ObjectMeta, cluster: str) -> str:
     """The name of a MachineDeployment's worker node group, without the failure domain."""
     group = metadata.annotations.get(metadata_keys.GROUP_ANNOTATION)
     return machine_deployment(cluster, group) if group else metadata.name
+
+
+def group_of(deployment: str, cluster: str, groups: Iterable[str]) -> str:
+    """The worker node group, among `groups`, of a MachineDeployment by its name; empty if it is of none.
+
+    A group that is spread over failure domains has a MachineDeployment for each: the longest name that fits is its own.
+    """
+    fits = (group for group in groups if f"{deployment}-".startswith(f"{machine_deployment(cluster, group)}-"))
+    return max(fits, key=len, default="")
 
 
 def control_plane_health_check(cluster: str) -> str:

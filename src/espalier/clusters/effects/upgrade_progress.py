@@ -15,6 +15,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.spans import span
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
+from espalier.clusters.design import names
 from espalier.clusters.design.render_input import group_name
 from espalier.clusters.effects.duration import UNKNOWN_IN_PLACE, median, seconds_in_place
 
@@ -79,21 +80,25 @@ def progress_of(
         and _is_in_place(machine, cluster)
         and (_version(machine) != target or (is_of_version and seconds_in_place(machine) is not None))
     ]
-    names = {machine.metadata.name: machine for machine in in_place}
-    if not names:
+    counted = {machine.metadata.name: machine for machine in in_place}
+    if not counted:
         return None
-    done = {name for name in names if _is_done(names[name], by_machine.get(name), target, is_due=name in requested)}
+    done = {
+        name
+        for name, machine in counted.items()
+        if _is_done(machine, by_machine.get(name), target, is_due=name in requested)
+    }
     took = [seconds for machine in machines if (seconds := seconds_in_place(machine)) is not None]
     each = median(took) if took else UNKNOWN_IN_PLACE
     working = [node for node in nodes if not node.is_completed]
     spent = max(
         (min(each, (now - at).total_seconds()) for upgrade in working if (at := _created(upgrade))), default=0.0
     )
-    left = _rounds([machine for name, machine in names.items() if name not in done]) * each - spent
+    left = _rounds([machine for name, machine in counted.items() if name not in done]) * each - spent
     began = [at for upgrade in upgrades if (at := _created(upgrade)) is not None]
     return UpgradeProgress(
         done=len(done),
-        total=len(names),
+        total=len(counted),
         nodes=tuple(_step(upgrade) for upgrade in working),
         began=min(began, default=None),
         ends=now + timedelta(seconds=left),
@@ -111,14 +116,10 @@ def _is_in_place(machine: Machine, cluster: Cluster) -> bool:
             and plane.upgrade_rollout_strategy is not None
             and plane.upgrade_rollout_strategy.type == IN_PLACE
         )
-    deployment = labels.get(DEPLOYMENT_NAME_LABEL, "")
-    groups = [
-        f"{cluster.metadata.name}-{group_name(group)}"
-        for group in spec.worker_node_group_configurations
-        if group.upgrade_rollout_strategy is not None and group.upgrade_rollout_strategy.type == IN_PLACE
-    ]
-    # A group that is spread over failure domains has a MachineDeployment for each.
-    return any(deployment == group or deployment.startswith(f"{group}-") for group in groups)
+    groups = {group_name(group): group for group in spec.worker_node_group_configurations}
+    own = groups.get(names.group_of(labels.get(DEPLOYMENT_NAME_LABEL, ""), cluster.metadata.name, groups))
+    strategy = own.upgrade_rollout_strategy if own is not None else None
+    return strategy is not None and strategy.type == IN_PLACE
 
 
 def _is_done(machine: Machine, upgrade: NodeUpgrade | None, target: str, *, is_due: bool) -> bool:
