@@ -27,6 +27,8 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.embedded
 
+PROMPT = 10.0
+"""Seconds for a command to end that nothing holds up; a request waits longer for its answer."""
 
 EXAMPLE = (Path(__file__).parents[2] / "examples" / "docker.yaml").read_text()
 
@@ -108,6 +110,29 @@ def test_server_that_is_away_is_reported(env: LocalEnvironment, tmp_path: Path) 
     away.write_text(re.sub(r"https://127\.0\.0\.1:\d+", "https://127.0.0.1:9", kubeconfig))
     told = env.espalier("dashboard", "--no-open", "--kubeconfig", str(away))
     assert told.code == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt_ends_a_wait_for_a_mute_server(env: LocalEnvironment, tmp_path: Path, number: signal.Signals) -> None:
+    """One that accepts connections and answers none: nothing is served yet."""
+    with socket.socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen()
+        mute.settimeout(SECONDS)
+        kubeconfig = tmp_path / "kubeconfig"
+        address = f"https://127.0.0.1:{mute.getsockname()[1]}"
+        kubeconfig.write_text(re.sub(r"https://127\.0\.0\.1:\d+", address, (env.home / "kubeconfig").read_text()))
+        command = [*PROGRAM, "dashboard", "--no-open", "--kubeconfig", str(kubeconfig)]
+        process = subprocess.Popen(command, env=env.environment, stderr=subprocess.PIPE, text=True)
+        try:
+            connection, _ = mute.accept()
+            with connection:
+                process.send_signal(number)
+                _, err = process.communicate(timeout=PROMPT)
+        finally:
+            process.kill()
+            process.communicate()
+    assert (process.returncode, "Traceback" in err) == (130, False)
 
 
 class _Shown:

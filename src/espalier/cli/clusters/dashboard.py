@@ -69,11 +69,11 @@ async def dashboard(
     access = connection.access_of(flags.Connection(kubeconfig, context, namespace))
     transport = HttpTransport(access)
     client = Client(ReadOnly(transport), user_agent="espalier-cli", on_warning=lambda _text: None)
-    stop = asyncio.Event()
-    for number in interrupts.ending():
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     try:
         served = await Discovery(client).resources()
+        stop = asyncio.Event()
+        for number in interrupts.ending():  # not before: nothing waits for it until pages are served
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
         observation = Observation(client, SystemClock(), (namespace,) if namespace else (), served)
         shown = Dashboard(observation, server=in_one_line(transport.host), planner=plan_of)
         try:
