@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import msgspec
 
 from espalier.api import conditions as condition_list
@@ -166,6 +168,25 @@ def is_control_plane_available(control_plane: KubeadmControlPlane) -> bool:
 AUTOSCALER_MIN_ANNOTATION = f"{GROUP}/cluster-api-autoscaler-node-group-min-size"
 AUTOSCALER_MAX_ANNOTATION = f"{GROUP}/cluster-api-autoscaler-node-group-max-size"
 """On a MachineDeployment: the limits within which the cluster autoscaler sets the number of machines."""
+
+
+@dataclass(frozen=True)
+class MachineCounts:
+    """Machines: wanted, ready, and not up to date."""
+
+    wanted: int = 0
+    ready: int = 0
+    outdated: int = 0
+
+    @classmethod
+    def of(cls, owner: KubeadmControlPlane | MachineDeployment) -> MachineCounts:
+        """The machines of an owner, as it counts them itself."""
+        status = owner.status
+        outdated = max(0, (status.replicas or 0) - (status.up_to_date_replicas or 0))
+        return cls(desired_replicas(owner), status.ready_replicas or 0, outdated)
+
+    def __add__(self, other: MachineCounts) -> MachineCounts:
+        return MachineCounts(self.wanted + other.wanted, self.ready + other.ready, self.outdated + other.outdated)
 
 
 def desired_replicas(object_: KubeadmControlPlane | MachineDeployment | MachineSet) -> int:

@@ -14,7 +14,8 @@ from espalier.api.eksa.group import MOVE_ANNOTATION, PAUSED_ANNOTATION
 from espalier.api.identity import ClusterIdentity
 from espalier.api.resource import Key
 from espalier.cli.clusters import fleet, top
-from espalier.cli.clusters.fleet import Attention, Machines
+from espalier.cli.clusters.fleet import Attention
+from espalier.clusterapi.contract import MachineCounts
 from espalier.kube.objects import Object, to_bytes
 
 
@@ -97,8 +98,8 @@ def test_machines_are_counted_by_their_cluster() -> None:
             owner(MachineDeployment, 9, {}, replicas=9),
         ],
     )
-    assert counted == {Key("default", "garden"): Machines(5, 5, 2)}
-    assert str(counted[Key("default", "garden")]) == "5/5 (2 old)"
+    assert counted == {Key("default", "garden"): MachineCounts(5, 5, 2)}
+    assert top.machines_in_words(counted[Key("default", "garden")]) == "5/5 (2 old)"
 
 
 def test_a_screen_has_room_for_the_first() -> None:

@@ -100,6 +100,19 @@ def test_each_cluster_has_its_series() -> None:
     }
 
 
+def test_a_deleted_machine_has_no_expiry() -> None:
+    """As in condition CertificatesValid: its certificates end with it."""
+    fleet = Fleet()
+    fleet.put(Cluster, cluster())
+    control_plane = {"version": "v1", "machineTemplate": {"spec": {"infrastructureRef": REFERENCE}}}
+    fleet.put(KubeadmControlPlane, owner("garden", control_plane))
+    fleet.put(Machine, machine("new", "1970-01-01T00:05:00Z"))
+    leaving = machine("old", "1970-01-01T00:03:20Z")
+    leaving["metadata"]["deletionTimestamp"] = "1970-01-01T00:00:01Z"
+    fleet.put(Machine, leaving)
+    assert fleet.series()[f"espalier_cluster_certificates_expiry_timestamp_seconds{{{ONE}}}"] == 300
+
+
 def test_a_changed_cluster_changes_its_series() -> None:
     fleet = Fleet()
     fleet.put(Cluster, cluster(conditions=[condition("Ready", "False", "ScalingUp")]))

@@ -16,9 +16,10 @@ from espalier.api.capi.machine import MachineDeployment
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import MOVE_ANNOTATION, PAUSED_ANNOTATION
 from espalier.api.eksa.reasons import Reason
+from espalier.api.listing import counted
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
-from espalier.clusterapi import contract
+from espalier.clusterapi.contract import MachineCounts
 from espalier.clusters.design import names
 from espalier.kube.objects import Object
 
@@ -38,33 +39,12 @@ class Attention(IntEnum):
     """It is ready, and paused or being moved."""
     READY = 5
 
+    def __str__(self) -> str:
+        return self.name.lower()
 
-WORDS = {
-    Attention.FAILING: "failing",
-    Attention.WAITING: "waiting",
-    Attention.UNKNOWN: "unknown",
-    Attention.WARNED: "warned",
-    Attention.HELD: "held",
-    Attention.READY: "ready",
-}
+
 _WARNINGS = (names.CERTIFICATES_VALID, names.SYNCED, names.KUBECONFIG_COPIED, names.SPEC_VALID)
 """Conditions beside Ready that are False when something is to be done, the most urgent first."""
-
-
-@dataclass(frozen=True)
-class Machines:
-    """Machines of a cluster: wanted, ready, and not up to date."""
-
-    wanted: int = 0
-    ready: int = 0
-    outdated: int = 0
-
-    def __add__(self, other: Machines) -> Machines:
-        return Machines(self.wanted + other.wanted, self.ready + other.ready, self.outdated + other.outdated)
-
-    def __str__(self) -> str:
-        text = f"{self.ready}/{self.wanted}"
-        return f"{text} ({self.outdated} old)" if self.outdated else text
 
 
 @dataclass(frozen=True)
@@ -75,7 +55,7 @@ class Row:
     attention: Attention
     kubernetes: str
     release: str
-    machines: Machines | None
+    machines: MachineCounts | None
     """None if they may not be read."""
     since: datetime | None
     """When it got into its state."""
@@ -88,7 +68,7 @@ class Row:
         return ": ".join(filter(None, (self.reason, self.message)))
 
 
-def rows(clusters: Iterable[Cluster], machines: dict[Key, Machines] | None) -> list[Row]:
+def rows(clusters: Iterable[Cluster], machines: dict[Key, MachineCounts] | None) -> list[Row]:
     """The clusters, those that need attention most first; of equal ones, those that have needed it longest."""
     made = [_row(cluster, machines) for cluster in clusters]
     return sorted(made, key=lambda row: (row.attention, row.since.timestamp() if row.since else 0.0, row.key))
@@ -97,28 +77,25 @@ def rows(clusters: Iterable[Cluster], machines: dict[Key, Machines] | None) -> l
 def summary(fleet: Sequence[Row]) -> str:
     """How many clusters are in which state."""
     counts = Counter(row.attention for row in fleet)
-    parts = [f"{counts[attention]} {WORDS[attention]}" for attention in Attention if counts[attention]]
-    return f"{len(fleet)} cluster{'s' if len(fleet) != 1 else ''}: {', '.join(parts)}" if fleet else "no clusters"
+    parts = [f"{counts[attention]} {attention}" for attention in Attention if counts[attention]]
+    return f"{counted(len(fleet), 'cluster')}: {', '.join(parts)}" if fleet else "no clusters"
 
 
-def machines_of(control_planes: Iterable[Object], deployments: Iterable[Object]) -> dict[Key, Machines]:
+def machines_of(control_planes: Iterable[Object], deployments: Iterable[Object]) -> dict[Key, MachineCounts]:
     """Machines by the Cluster for which they were made."""
-    owners: list[tuple[Object, KubeadmControlPlane | MachineDeployment]] = [
-        *((item, item.decode(KubeadmControlPlane)) for item in control_planes),
-        *((item, item.decode(MachineDeployment)) for item in deployments),
+    owners: list[KubeadmControlPlane | MachineDeployment] = [
+        *(item.decode(KubeadmControlPlane) for item in control_planes),
+        *(item.decode(MachineDeployment) for item in deployments),
     ]
-    counted: dict[Key, Machines] = {}
-    for item, typed in owners:
-        cluster = names.cluster_of(item.metadata.labels)
+    machines: dict[Key, MachineCounts] = {}
+    for owner in owners:
+        cluster = names.cluster_of(owner.metadata.labels)
         if cluster is not None:
-            replicas, current = typed.status.replicas or 0, typed.status.up_to_date_replicas or 0
-            wanted, ready = contract.desired_replicas(typed), typed.status.ready_replicas or 0
-            part = Machines(wanted, ready, max(0, replicas - current))
-            counted[cluster] = counted.get(cluster, Machines()) + part
-    return counted
+            machines[cluster] = machines.get(cluster, MachineCounts()) + MachineCounts.of(owner)
+    return machines
 
 
-def _row(cluster: Cluster, machines: dict[Key, Machines] | None) -> Row:
+def _row(cluster: Cluster, machines: dict[Key, MachineCounts] | None) -> Row:
     key = Key(cluster.metadata.namespace, cluster.metadata.name)
     attention, why = _attention(cluster)
     return Row(
@@ -126,7 +103,7 @@ def _row(cluster: Cluster, machines: dict[Key, Machines] | None) -> Row:
         attention,
         cluster.spec.kubernetes_version or "",
         cluster.spec.eksa_version or "",
-        None if machines is None else machines.get(key, Machines()),
+        None if machines is None else machines.get(key, MachineCounts()),
         conditions.parse_timestamp(why.last_transition_time or "") if why is not None else None,
         why.reason if why is not None and attention is not Attention.READY else "",
         why.message if why is not None and attention is not Attention.READY else "",

@@ -18,6 +18,7 @@ from espalier.cli.clusters import fleet
 from espalier.cli.kit import connection, flags, output
 from espalier.cli.kit.commands import Command
 from espalier.cli.kit.layout import Table
+from espalier.clusterapi.contract import MachineCounts
 from espalier.kube.client import Client
 from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import readable
@@ -69,7 +70,7 @@ def _on_screen(rows: list[fleet.Row], lines: int) -> list[fleet.Row]:
     return shown
 
 
-async def _machines(client: Client) -> dict[Key, fleet.Machines] | None:
+async def _machines(client: Client) -> dict[Key, MachineCounts] | None:
     """Machines by cluster; None for who may not read them."""
     try:
         control_planes = await client.list(KubeadmControlPlane.resource, SYSTEM_NAMESPACE)
@@ -81,8 +82,14 @@ async def _machines(client: Client) -> dict[Key, fleet.Machines] | None:
 
 def _cells(row: fleet.Row, now: datetime) -> tuple[str, str, str, str, str, str]:
     since = span((now - row.since).total_seconds()) if row.since else ""
-    machines = str(row.machines) if row.machines is not None else ""
-    return str(row.key), fleet.WORDS[row.attention], since, row.kubernetes, machines, row.sentence
+    machines = machines_in_words(row.machines) if row.machines is not None else ""
+    return str(row.key), str(row.attention), since, row.kubernetes, machines, row.sentence
+
+
+def machines_in_words(machines: MachineCounts) -> str:
+    """`2/3 (1 old)`: ready of wanted, and those that are not up to date."""
+    text = f"{machines.ready}/{machines.wanted}"
+    return f"{text} ({machines.outdated} old)" if machines.outdated else text
 
 
 def _facts(row: fleet.Row) -> Tree:
@@ -90,7 +97,7 @@ def _facts(row: fleet.Row) -> Tree:
     return {
         "namespace": row.key.namespace,
         "name": row.key.name,
-        "state": fleet.WORDS[row.attention],
+        "state": str(row.attention),
         "since": row.since.isoformat() if row.since else "",
         "kubernetesVersion": row.kubernetes,
         "eksaVersion": row.release,

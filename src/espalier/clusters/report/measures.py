@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
 
@@ -24,7 +24,7 @@ from espalier.api.eksa.cluster import Cluster
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
 from espalier.clusterapi import contract
-from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
+from espalier.clusterapi.contract import CLUSTER_NAME_LABEL, MachineCounts
 from espalier.clusters.design import names
 from espalier.clusters.observe.observe import ClusterObserver
 from espalier.clusters.report.certificates import expiries
@@ -113,7 +113,7 @@ class _Owned:
     """The Cluster for which it was made; machines have no label that says it."""
     name: str
     """The Cluster of Cluster API, whose name is that of one Cluster alone."""
-    machines: tuple[int, int, int] = (0, 0, 0)
+    machines: MachineCounts = field(default_factory=MachineCounts)
     expiry: datetime | None = None
 
 
@@ -190,18 +190,18 @@ class ClusterCollector(Collector):
                 families[SINCE.name].add_metric([*key], since.timestamp())
 
     def _add_machines(self, families: dict[str, GaugeMetricFamily], shown: Iterable[Key]) -> None:
-        counts, first = {key: [0, 0, 0] for key in shown}, dict[Key, datetime]()
+        counts, first = {key: MachineCounts() for key in shown}, dict[Key, datetime]()
         by_name: dict[str, Key] = {}
         for part in (part for memory in self._owners for part in memory.all().values()):
             if part.cluster in counts:
                 by_name[part.name] = part.cluster
-                counts[part.cluster] = [sum(pair) for pair in zip(counts[part.cluster], part.machines, strict=True)]
+                counts[part.cluster] += part.machines
         for part in self._machines.all().values():
             key = by_name.get(part.name)
             if key is not None and part.expiry is not None:
                 first[key] = min(part.expiry, first.get(key, part.expiry))
-        for key, numbers in counts.items():
-            for state, number in zip(("wanted", "ready", "outdated"), numbers, strict=True):
+        for key, machines in counts.items():
+            for state, number in asdict(machines).items():
                 families[MACHINES.name].add_metric([*key, state], number)
         for key, expiry in first.items():
             families[CERTIFICATES.name].add_metric([*key], expiry.timestamp())
@@ -215,25 +215,20 @@ def _cluster(item: Object) -> _ClusterState:
 
 
 def _control_plane(item: Object) -> _Owned:
-    typed = item.decode(KubeadmControlPlane)
-    return _counted(item, contract.desired_replicas(typed), typed.status)
+    return _owned(item.decode(KubeadmControlPlane))
 
 
 def _deployment(item: Object) -> _Owned:
-    typed = item.decode(MachineDeployment)
-    return _counted(item, contract.desired_replicas(typed), typed.status)
+    return _owned(item.decode(MachineDeployment))
 
 
-def _counted(item: Object, wanted: int, status: object) -> _Owned:
-    replicas, ready, current = (
-        getattr(status, name) or 0 for name in ("replicas", "ready_replicas", "up_to_date_replicas")
-    )
-    labels = item.metadata.labels
-    machines = (wanted, ready, max(0, replicas - current))
-    return _Owned(names.cluster_of(labels), labels.get(CLUSTER_NAME_LABEL, ""), machines)
+def _owned(owner: KubeadmControlPlane | MachineDeployment) -> _Owned:
+    labels = owner.metadata.labels
+    return _Owned(names.cluster_of(labels), labels.get(CLUSTER_NAME_LABEL, ""), MachineCounts.of(owner))
 
 
 def _machine(item: Object) -> _Owned:
-    labels = item.metadata.labels
-    name = labels.get(CLUSTER_NAME_LABEL, "") if contract.CONTROL_PLANE_LABEL in labels else ""
+    """A machine that is being deleted has no expiry: its certificates go with it."""
+    labels, is_deleted = item.metadata.labels, item.metadata.deletion_timestamp is not None
+    name = "" if is_deleted or contract.CONTROL_PLANE_LABEL not in labels else labels.get(CLUSTER_NAME_LABEL, "")
     return _Owned(None, name, expiry=expiries([item]).get(item.name) if name else None)
