@@ -413,6 +413,39 @@ async def test_nonsense_is_listed(tmp_path: Path) -> None:
     assert len(json.loads(files["report.json"])["notRead"]) > 10
 
 
+async def test_conditions_of_any_shape_are_no_obstacle(tmp_path: Path) -> None:
+    """Providers define kinds of their own."""
+    site, bad = Site(), {"type": "Ready", "status": "False", "message": "m"}
+    shapes: list[Any] = [bad, [[bad]], "x", [None, 5, bad], {"type": [bad]}]
+    machines = [
+        of("VSphereMachine", name=f"m{number}", metadata={"labels": OF_GARDEN}, status={"conditions": shape})
+        for number, shape in enumerate(shapes)
+    ]
+    await site.fill(of("Cluster", GROUP), *machines)
+    files = await packed(await site.read(), tmp_path)
+    assert [line.split()[1] for line in files["conditions.txt"].splitlines()] == [f"{SYSTEM_NAMESPACE}/m3"]
+
+
+class Queries(Interceptor):
+    """Notes the queries for logs."""
+
+    def __init__(self) -> None:
+        self.of_logs: list[dict[str, str]] = []
+
+    async def request(self, transport: Transport, request: Request) -> Response:
+        if request.path.endswith("/log"):
+            self.of_logs.append(dict(request.query))
+        return await transport.request(request)
+
+
+async def test_a_log_has_a_largest_size() -> None:
+    """A container may write lines of any length, and all of an answer is in memory."""
+    site, canary, queries = Site(), Canaries(), Queries()
+    await site.fill(*garden(canary))
+    await site.read(client=site.as_seen_by(queries))
+    assert [query["limitBytes"] for query in queries.of_logs] == [str(reading.LOG_BYTES)]
+
+
 class Hanging(Interceptor):
     """Never answers for one kind."""
 
@@ -483,6 +516,17 @@ def test_an_archive_is_private_and_whole(tmp_path: Path, monkeypatch: pytest.Mon
     assert [file.name for file in tmp_path.iterdir()] == ["b.tar.gz"]
 
 
+def test_a_link_in_place_of_an_archive_is_harmless(tmp_path: Path) -> None:
+    """Its name is easy to guess, and the folder may be one that all write to."""
+    target = tmp_path / "target"
+    target.write_text("of somebody else")
+    for name in (".b.tar.gz.partial", "b.tar.gz"):
+        (tmp_path / name).symlink_to(target)
+    archive.write(tmp_path / "b.tar.gz", {"a.txt": b"a"}, NOW)
+    assert target.read_text() == "of somebody else"
+    assert files_of(tmp_path / "b.tar.gz") == {"a.txt": "a"}
+
+
 def test_hostile_names_stay_in_the_folder(tmp_path: Path) -> None:
     path = tmp_path / "b.tar.gz"
     archive.write(path, {"logs/../../etc/passwd": b"x", "/srv/\x1b[31m.log": b"x", "logs/./a": b"x"}, NOW)
@@ -500,6 +544,12 @@ def test_hostile_names_stay_in_the_folder(tmp_path: Path) -> None:
         ("/apis/anywhere.eks.amazonaws.com/v1alpha1/namespaces/default", None),
         ("2026-01-01T00:00:00Z v1.35.1 10.0.0.1", None),
         ("eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJr.c2ln", "(hidden)"),
+        (r'{"password":"a\"b c","n":"d"}', '{"password":"(hidden)","n":"d"}'),
+        (r'"{\"password\":\"a\\\"b c\",\"n\":1}"', r'"{\"password\":\"(hidden)\",\"n\":1}"'),
+        ('{"password":"a b', '{"password":"(hidden)"'),
+        (r'{"password":"a\\"', '{"password":"(hidden)"'),
+        ("abcD12==\n-----END EC PRIVATE KEY-----\nend", "(hidden)\nend"),
+        ("begin\n-----BEGIN A-----\nx\n-----END A-----\nend", "begin\n(hidden)\nend"),
         ("x" * 5000, "x" * 4096 + " (and 904 characters)"),
     ],
 )

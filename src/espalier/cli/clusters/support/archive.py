@@ -8,6 +8,7 @@ import json
 import os
 import re
 import tarfile
+import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +18,7 @@ from espalier.api.listing import counted
 from espalier.api.meta import Tree
 from espalier.cli.clusters.support import masks
 from espalier.cli.clusters.support.reading import Findings, Log
-from espalier.cli.kit.home import naming, private
+from espalier.cli.kit.home import naming
 
 
 def entries(findings: Findings, about: Mapping[str, Any], limit: int) -> dict[str, bytes]:
@@ -61,11 +62,12 @@ def entries(findings: Findings, about: Mapping[str, Any], limit: int) -> dict[st
 
 
 def write(path: Path, files: Mapping[str, bytes], now: datetime) -> int:
-    """Write a tar.gz with mode 0600, whole or not at all, and return its bytes. Raises `OSError`."""
+    """Write a tar.gz with mode 0600, complete or not at all, and return its bytes. Raises `OSError`."""
     folder = path.name.removesuffix(".tar.gz")
-    partial = path.with_name(f".{path.name}.partial")
+    with naming(path):  # a name that nobody can foresee: the folder may be one that all write to
+        descriptor, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with naming(path), open(partial, "wb", opener=private) as file:
+        with naming(path), open(descriptor, "wb") as file:
             with (
                 gzip.GzipFile(fileobj=file, mode="wb", mtime=int(now.timestamp())) as packed,
                 tarfile.open(fileobj=packed, mode="w") as archive,
@@ -77,9 +79,9 @@ def write(path: Path, files: Mapping[str, bytes], now: datetime) -> int:
             file.flush()
             os.fsync(file.fileno())
             size = file.tell()
-        partial.replace(path)
+        os.replace(partial, path)
     finally:
-        partial.unlink(missing_ok=True)
+        Path(partial).unlink(missing_ok=True)
     return size
 
 
@@ -108,14 +110,14 @@ def _masked(value: Any, hide: masks.Masks) -> Any:
 
 
 def _conditions(findings: Findings) -> str:
-    """Conditions that are not as they should be, a line each, for a first look."""
+    """Conditions that are not as they should be, a line each, to be read first."""
     lines = []
     for place, trees in sorted(findings.objects.items()):
         if place == "events":
             continue
         for tree in trees:
             for condition in _of(tree):
-                if _is_worth_a_look(condition):
+                if _is_unusual(condition):
                     metadata = tree.get("metadata") or {}
                     name = "/".join(filter(None, (metadata.get("namespace"), metadata.get("name"))))
                     text = " ".join(str(condition.get("message") or "-").split())
@@ -126,11 +128,12 @@ def _conditions(findings: Findings) -> str:
 
 
 def _of(tree: Tree) -> Sequence[Tree]:
-    conditions: Sequence[Tree] = (tree.get("status") or {}).get("conditions") or ()
-    return conditions
+    """The conditions of an object, whose kind may be one that providers define as they like."""
+    conditions = (tree.get("status") or {}).get("conditions")
+    return [entry for entry in conditions if isinstance(entry, dict)] if isinstance(conditions, list) else ()
 
 
-def _is_worth_a_look(condition: Tree) -> bool:
+def _is_unusual(condition: Tree) -> bool:
     is_summary = condition.get("type") in ("Ready", "Available", "Synced", "Established", "NamesAccepted")
     return condition.get("status") == "Unknown" or (is_summary and condition.get("status") == "False")
 

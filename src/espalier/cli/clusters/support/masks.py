@@ -27,11 +27,13 @@ _KEYWORDS = ("passw", "passphrase", "token", "secret", "credential", "key", "aut
 _HARMLESS = re.compile(r"(?i)(name|namespace|ref|ttl|expiration|timeout)$")
 _ASSIGNED = re.compile(
     rf"(?i)(?P<name>{_NAME})(?P<sign>\\*[\"']?\s*[:=]\s*(?:(?:bearer|basic)\s+)?)"
-    r"(?:(?P<quote>\\*[\"'])(?P<quoted>.*?)(?P=quote)|(?P<value>[^\s\"'\\,;&}\]]+))"
+    r"(?:(?P<quote>\\*[\"'])(?P<quoted>.*?)(?:(?<!\\)(?P=quote)|$)|(?P<value>[^\s\"'\\,;&}\]]+))"
 )
 _FLAG = re.compile(rf"(?i)(--?{_NAME} +)(?!-)(\S+)")
 _SCHEME = re.compile(r"(?i)\b(bearer|basic) (?!token\b|auth\b)[A-Za-z0-9._~+/=\-]{6,}")
 _PEM = re.compile(r"-----BEGIN [A-Z0-9 ]+-----.*?(?:-----END [A-Z0-9 ]+-----|\Z)", re.DOTALL)
+_PEM_END = re.compile(r"\A(?:(?!.*-----BEGIN )[^\n]*\n){1,99}?[^\n]*-----END [A-Z0-9 ]+-----")
+"""The end of a PEM block whose beginning is in what was cut off before."""
 _JWT = re.compile(r"\bey[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{4,}(\.[A-Za-z0-9_\-]*)?")
 _USER_OF_URL = re.compile(r"(?<=://)[^/\s@\"']+@")
 _BOOTSTRAP_TOKEN = re.compile(r"\b[a-z0-9]{6}\.[a-z0-9]{16}\b")
@@ -60,6 +62,7 @@ class Masks:
         """The text with what is private replaced by `(hidden)`, and long lines cut."""
         if len(self._ordered) != len(self._phrases):
             self._ordered = sorted(self._phrases, key=len, reverse=True)
+        text = _PEM_END.sub(HIDDEN, text)
         for phrase in self._ordered:
             if phrase in text:
                 text = text.replace(phrase, HIDDEN)

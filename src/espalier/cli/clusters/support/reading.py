@@ -23,16 +23,15 @@ from espalier.api.resource import Key, Resource
 from espalier.cli.clusters.support import fields, masks
 from espalier.cli.kit.failures import Failure
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
+from espalier.clusterapi.installed import PROVIDER_LABEL
 from espalier.kube.client import Client
 from espalier.kube.discovery import Discovery
 from espalier.kube.errors import KubeError, NotFound, Unreachable, error_of
 from espalier.kube.objects import Object
 from espalier.kube.wire import Request
 
-PROVIDER_LABEL = "cluster.x-k8s.io/provider"
-"""Of the pods of Cluster API and its providers."""
-LOG_LINES = 20_000
-"""Last lines of the log of a container."""
+LOG_LINES, LOG_BYTES = 20_000, 32 * 1024**2
+"""Last lines of the log of a container, and how many bytes of them at most: an answer is in memory."""
 SECONDS, PROBE_SECONDS = 20.0, 5.0
 """Of one read, and of the question after a failed one if the API server answers at all: a bundle is wanted most when
 it hangs."""
@@ -144,9 +143,9 @@ class Reader:
         key = self._cluster
         if key is None:
             return [item async for item in self._listed("clusters", Cluster.resource, None, "")]
-        what = f"cluster {key}"
+        what, read = f"cluster {key}", partial(self._client.get, Cluster.resource, key.name, key.namespace)
         try:
-            return [item async for item in self._reading(what, _once(lambda: self._get(Cluster.resource, key)))]
+            return [item async for item in self._reading(what, _once(read), is_needed=True)]
         except NotFound as error:
             if error.is_of_kind:
                 await self._failed(what, error)
@@ -234,6 +233,7 @@ class Reader:
             name = container.get("name")
             for previous in (False, True) if name in restarted else (False,):
                 query = {"container": name, "tailLines": str(LOG_LINES), "timestamps": "true"}
+                query["limitBytes"] = str(LOG_BYTES)
                 suffix = ".previous" if previous else ""
                 query |= {"previous": "true"} if previous else {}
                 what = f"log{suffix.replace('.', ' ')} of container {name} of pod {pod.key}"
@@ -262,8 +262,8 @@ class Reader:
             for item in items:
                 yield item
 
-    async def _reading(self, what: str, parts: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """The parts of a read until it fails. Raises `NotFound` only for a single cluster."""
+    async def _reading(self, what: str, parts: AsyncIterator[Any], *, is_needed: bool = False) -> AsyncIterator[Any]:
+        """The parts of a read until it fails. Raises `NotFound` only for an object that `is_needed`."""
         self.findings.reads += 1
         if self._gone:
             self.findings.unread.append(Unread(what, f"not tried: {self._gone}"))
@@ -279,7 +279,7 @@ class Reader:
                 await self._failed(what, TimeoutError(f"no answer within {SECONDS:.0f} s"))
                 return
             except NotFound as error:
-                if not error.is_of_kind and what.startswith("cluster "):
+                if is_needed and not error.is_of_kind:
                     raise
                 await self._failed(what, error)
                 return
@@ -314,9 +314,6 @@ class Reader:
         tree = json_trees.decode(await self._raw("/version"))
         names = ("gitVersion", "platform", "buildDate")
         return {name: tree[name] for name in names if isinstance(tree.get(name), str)} if isinstance(tree, dict) else {}
-
-    async def _get(self, resource: Resource, key: Key) -> Object:
-        return await self._client.get(resource, key.name, key.namespace)
 
 
 async def _once(read: Callable[[], Awaitable[Any]]) -> AsyncIterator[Any]:
