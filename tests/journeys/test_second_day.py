@@ -118,8 +118,20 @@ def test_kubeconfig_is_merged_and_acts_as_a_user(garden: LocalEnvironment, tmp_p
     acting = garden.espalier("kubeconfig", "garden", "--as", "jane", "--as-group", "dev").out
     user = yaml.safe_load(acting)["users"][0]["user"]
     assert (user["as"], user["as-groups"]) == ("jane", ["dev"])
-    refused = garden.espalier("kubeconfig", "garden", "--as", "jane", "--user", "joe")
-    assert (refused.code, "--as: found it beside --user" in refused.err) == (2, True)
+    done = garden.espalier("kubeconfig", "garden", "--as", "jane", "--merge", "--kubeconfig", own, KUBECONFIG=str(file))
+    assert done.code == 0, done.err
+    merged = yaml.safe_load(file.read_text())
+    acting_as = {entry["name"]: entry["user"].get("as") for entry in merged["users"]}
+    assert acting_as == {"garden-admin@garden": None, "garden-admin-as-jane@garden": "jane"}
+    assert merged["current-context"] == "garden-admin@garden"
+    for flags, message in (
+        (("--as", "jane", "--user", "joe"), "--as: found it beside --user"),
+        (("--as", ""), "--as: found '', allowed is the name of a user"),
+        (("--as", "jane", "--as-group", ""), "--as-group: found '', allowed is the name of a group"),
+        (("--as-group", "dev"), "--as-group: found it without --as"),
+    ):
+        refused = garden.espalier("kubeconfig", "garden", *flags)
+        assert (refused.code, refused.out, message in refused.err) == (2, "", True), refused.err
 
 
 def test_fleet_is_on_one_screen(garden: LocalEnvironment) -> None:

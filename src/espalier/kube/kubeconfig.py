@@ -116,15 +116,24 @@ class Kubeconfig:
         return config
 
     def impersonating(self, user: str, groups: Sequence[str]) -> Kubeconfig:
-        """The same, whose current context acts as another user, with these groups. Raises `KubeconfigError`."""
+        """The current context alone, acting as another user with these groups. Raises `KubeconfigError`.
+
+        Context and user have names of their own, so that merged into a file they replace no other access.
+        """
         self.context()
-        fields = self._entries["context", self.current_context].read(ContextFields)
-        own = self._entries["user", fields.user]
+        context = self._entries["context", self.current_context]
+        fields = context.read(ContextFields)
+        own = self._referred(context, "user", fields.user)
         config = Kubeconfig()
-        config._entries, config._rest = dict(self._entries), self._rest
-        config.sources, config.current_context = list(self.sources), self.current_context
+        name = f"{own.name}-as-{user}"
+        config.sources, config.current_context = list(self.sources), f"{name}@{fields.cluster}"
         acting = {**own.fields, "as": user} | ({"as-groups": list(groups)} if groups else {})
-        config._entries["user", own.name] = Entry("user", own.name, acting, own.source, own.folder)
+        entries = (
+            self._entries["cluster", fields.cluster],
+            Entry("user", name, acting, own.source, own.folder),
+            Entry("context", config.current_context, {**context.fields, "user": name}, context.source, context.folder),
+        )
+        config._entries = {(entry.kind, entry.name): entry for entry in entries}
         return config
 
     def for_merge(self, file: Path) -> Kubeconfig:

@@ -32,7 +32,7 @@ from espalier.kube.objects import Object
 @click.option("--ttl", default="", metavar="TIME", help="Validity for --user or --shoot, 10m to 24h. Default: 1h.")
 @click.option("--exec", "by_plugin", is_flag=True, help="For --user: kubectl calls espalier for certificates.")
 @click.option("--credential", is_flag=True, hidden=True, help="Print what kubectl reads from --exec.")
-@click.option("--as", "acting_as", default="", metavar="USER", help="As the administrator acting as this user.")
+@click.option("--as", "acting_as", metavar="USER", help="As the administrator acting as this user.")
 @click.option("--as-group", "acting_groups", multiple=True, metavar="NAME", help="Group of --as; may be repeated.")
 @click.option("--merge", is_flag=True, help="Add it to $KUBECONFIG or ~/.kube/config instead of printing it.")
 @click.option("--server", default="", metavar="URL", help="Address for --shoot, if you can't resolve its DNS name.")
@@ -47,7 +47,7 @@ async def kubeconfig(
     ttl: str,
     by_plugin: bool,
     credential: bool,
-    acting_as: str,
+    acting_as: str | None,
     acting_groups: tuple[str, ...],
     merge: bool,
     server: str,
@@ -82,11 +82,15 @@ async def kubeconfig(
       espalier kubeconfig --shoot apple -n garden-dev --ttl 30m > apple.kubeconfig
     """
     _check_flags(name, shoot, user, ttl=ttl, server=server, aws_iam=aws_iam)
-    if acting_groups and not acting_as:
+    if acting_groups and acting_as is None:
         raise Usage("--as-group: found it without --as USER, for which it is; give both, or omit it")
     for flag, has_own in (("--user", user is not None), ("--exec", by_plugin), ("--aws-iam", aws_iam)):
-        if has_own and acting_as:
+        if has_own and acting_as is not None:
             raise Usage(f"--as: found it beside {flag}, which has a user of its own; omit one of them")
+    if acting_as == "":  # of an unset variable, say: without a user it would be the administrator
+        raise Usage("--as: found '', allowed is the name of a user")
+    if "" in acting_groups:
+        raise Usage("--as-group: found '', allowed is the name of a group")
     if merge and credential:
         raise Usage("--merge: found it beside --credential, which is no kubeconfig; omit one of them")
     for flag, given in (("--group", groups), ("--exec", by_plugin), ("--credential", credential)):
@@ -117,8 +121,8 @@ async def kubeconfig(
     _give(_acting(content, acting_as, acting_groups), merge=merge)
 
 
-def _acting(content: bytes, user: str, groups: tuple[str, ...]) -> bytes:
-    return Kubeconfig.parse(content).impersonating(user, groups).to_bytes() if user else content
+def _acting(content: bytes, user: str | None, groups: tuple[str, ...]) -> bytes:
+    return content if user is None else Kubeconfig.parse(content).impersonating(user, groups).to_bytes()
 
 
 def _give(content: bytes, *, merge: bool) -> None:
