@@ -23,6 +23,7 @@ from espalier.api.resource import Key, Resource
 from espalier.api.schema import violations
 from espalier.api.violations import ManifestError, Problem, Violation
 from espalier.cli.clusters import mirror_authority, other_kinds
+from espalier.cli.kit import flags
 from espalier.cli.kit.failures import Failure
 from espalier.clusters.design import names
 from espalier.clusters.design.provider import Providers
@@ -324,6 +325,12 @@ def _take_away_steps(tree: Any, steps: Sequence[paths.PathStep]) -> None:
 def cluster_of(documents: Sequence[Document]) -> Document:
     """The one Cluster among the documents; `read` has made sure that there is exactly one."""
     return next(document for document in documents if document.kind == Cluster.resource.kind)
+
+
+def named_in(files: Sequence[str], connect: flags.Connection) -> tuple[str, flags.Connection]:
+    """The name of the Cluster in a manifest, and the connection, in its namespace if it has one."""
+    metadata = cluster_of(read(files)).tree.get("metadata") or {}
+    return metadata["name"], replace(connect, namespace=metadata.get("namespace") or connect.namespace)
 
 
 def in_namespace(documents: Sequence[Document], namespace: str) -> list[tuple[Resource, dict[str, Any]]]:

@@ -216,9 +216,7 @@ async def support_bundle(
         words = " and ".join(map(str, given)) or "nothing"
         raise Usage(f"NAME: found {words}; allowed is the name of a cluster, -f FILE or --all; give one of them")
     if filename:
-        document = documents.cluster_of(documents.read(filename))
-        name, namespace = document.name, (document.tree.get("metadata") or {}).get("namespace")
-        connect = msgspec.structs.replace(connect, namespace=namespace or connect.namespace)
+        name, connect = documents.named_in(filename, connect)
     await bundle.generate(name, connect, output_to, bundle.size_limit(max_size))
 
 

@@ -61,16 +61,14 @@ async def renew_certificates(
       espalier renew certificates garden --component kubeconfig
     """
     if (name is None) == (not filename):
-        given = f"{name} and -f" if name else "neither"
+        given = f"{name} and -f" if name else "nothing"
         raise Usage(f"NAME: found {given}; allowed is the name of a cluster, or -f FILE; give one of them")
     seconds = flags.seconds(timeout)
-    namespace = None
     if name is None:
-        document = documents.cluster_of(documents.read(filename))
-        name, namespace = document.name, (document.tree.get("metadata") or {}).get("namespace")
+        name, connect = documents.named_in(filename, connect)
     async with connection.connect(connect) as connected:
         client = connected.client
-        key = Key(namespace or connected.namespace, name)
+        key = Key(connected.namespace, name)
         owner = await rollouts.cluster(client, key)
         (target,) = await rollouts.targets(client, owner, [], control_plane=True)
         listed = await certificates.read(client, owner, target)

@@ -2,35 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import click
+import msgspec
 
 from espalier.api.listing import counted
 from espalier.api.resource import Key
 from espalier.cli.clusters import rollouts
+from espalier.cli.clusters.rollouts import Target
 from espalier.cli.kit import connection, flags
 from espalier.cli.kit.commands import Group
+from espalier.cli.kit.connection import Connected
 from espalier.cli.kit.failures import Usage
 from espalier.cli.kit.progress import Progress
+from espalier.kube.client import Client
+from espalier.kube.objects import Object
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-
-
-def _target(command: Decorated) -> Decorated:
-    for option in (
-        click.option("--control-plane", is_flag=True, help="The control plane."),
-        click.argument("groups", nargs=-1, metavar="[GROUP]...", help="Worker node groups, by their names."),
-        click.argument("name", help="Name of the cluster."),
-    ):
-        command = option(command)
-    return command
+Result = TypeVar("Result")
 
 
-def _check(groups: tuple[str, ...], *, control_plane: bool) -> None:
-    if not groups and not control_plane:
-        raise Usage("GROUP: found neither a worker node group nor --control-plane; give at least one of them")
+class Choice(msgspec.Struct, frozen=True):
+    """A cluster, and the rollouts of it that a command is about."""
+
+    name: str
+    groups: tuple[str, ...]
+    control_plane: bool
+
+    async def read(self, connected: Connected) -> tuple[Object, list[Target]]:
+        """The Cluster, and the owners of the chosen machines, the control plane first. Raises `Failure`."""
+        client = connected.client
+        owner = await rollouts.cluster(client, Key(connected.namespace, self.name))
+        return owner, await rollouts.targets(client, owner, self.groups, control_plane=self.control_plane)
+
+
+def _choice(command: Callable[..., Result]) -> Callable[..., Result]:
+    """Arguments that are given to the command as `choice`, a `Choice`. Without any rollout they are refused."""
+
+    @click.argument("name", help="Name of the cluster.")
+    @click.argument("groups", nargs=-1, metavar="[GROUP]...", help="Worker node groups, by their names.")
+    @click.option("--control-plane", is_flag=True, help="The control plane.")
+    @functools.wraps(command)
+    def choosing(name: str, groups: tuple[str, ...], *, control_plane: bool, **others: Any) -> Result:
+        if not groups and not control_plane:
+            raise Usage("GROUP: found neither a worker node group nor --control-plane; give at least one of them")
+        return command(choice=Choice(name, groups, control_plane), **others)
+
+    return choosing
 
 
 @click.group(cls=Group)
@@ -39,20 +59,13 @@ def rollout() -> None:
 
 
 @rollout.command()
-@_target
+@_choice
 @flags.connection
 @click.option("--replace-machines", is_flag=True, help="Also machines that are upgraded in place: needs room for more.")
 @click.option("--timeout", default="1h", metavar="TIME", show_default=True, help="Time to wait, like 90s, 5m, 1h30m.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until all machines are new and ready.")
 async def restart(
-    name: str,
-    groups: tuple[str, ...],
-    *,
-    control_plane: bool,
-    connect: flags.Connection,
-    replace_machines: bool,
-    timeout: str,
-    wait: bool,
+    *, choice: Choice, connect: flags.Connection, replace_machines: bool, timeout: str, wait: bool
 ) -> None:
     """Replace all present machines by new ones of the same kind, as a rolling update does.
 
@@ -63,12 +76,10 @@ async def restart(
       espalier rollout restart garden md-0
       espalier rollout restart garden --control-plane --timeout 2h
     """
-    _check(groups, control_plane=control_plane)
     seconds = flags.seconds(timeout)
     async with connection.connect(connect) as connected:
         client = connected.client
-        owner = await rollouts.cluster(client, Key(connected.namespace, name))
-        chosen = await rollouts.targets(client, owner, groups, control_plane=control_plane)
+        _, chosen = await choice.read(connected)
         await rollouts.check_restart(client, chosen, replaces_in_place=replace_machines)
         with Progress() as progress:
             for target in chosen if wait else ():
@@ -82,35 +93,35 @@ async def restart(
 
 
 @rollout.command()
-@_target
+@_choice
 @flags.connection
-async def pause(name: str, groups: tuple[str, ...], *, control_plane: bool, connect: flags.Connection) -> None:
+async def pause(*, choice: Choice, connect: flags.Connection) -> None:
     """Pause Cluster API for a control plane or worker node groups: nothing is replaced, scaled or remediated.
 
     \b
     Example:
       espalier rollout pause garden md-0
     """
-    await _each(rollouts.pause, name, groups, control_plane, connect, "is paused", "was paused already")
+    await _each(rollouts.pause, choice, connect, "is paused", "was paused already")
 
 
 @rollout.command()
-@_target
+@_choice
 @flags.connection
-async def resume(name: str, groups: tuple[str, ...], *, control_plane: bool, connect: flags.Connection) -> None:
+async def resume(*, choice: Choice, connect: flags.Connection) -> None:
     """Resume what was paused.
 
     \b
     Example:
       espalier rollout resume garden md-0
     """
-    await _each(rollouts.resume, name, groups, control_plane, connect, "goes on", "was not paused")
+    await _each(rollouts.resume, choice, connect, "goes on", "was not paused")
 
 
 @rollout.command()
-@_target
+@_choice
 @flags.connection
-async def undo(name: str, groups: tuple[str, ...], *, control_plane: bool, connect: flags.Connection) -> None:
+async def undo(*, choice: Choice, connect: flags.Connection) -> None:
     """Take back a restart that is under way: machines that were not replaced yet stay.
 
     A change of the cluster's spec is taken back in its manifest, not here.
@@ -119,28 +130,20 @@ async def undo(name: str, groups: tuple[str, ...], *, control_plane: bool, conne
     Example:
       espalier rollout undo garden md-0
     """
-    _check(groups, control_plane=control_plane)
     async with connection.connect(connect) as connected:
-        owner = await rollouts.cluster(connected.client, Key(connected.namespace, name))
+        owner, chosen = await choice.read(connected)
         with Progress() as progress:
-            for target in await rollouts.targets(connected.client, owner, groups, control_plane=control_plane):
+            for target in chosen:
                 number = await rollouts.undo(connected.client, owner, target)
                 progress.say(f"{target.title}: the restart is taken back, {counted(number, 'machine')} of before stay")
 
 
 async def _each(
-    act: Callable[..., Any],
-    name: str,
-    groups: tuple[str, ...],
-    control_plane: bool,
-    connect: flags.Connection,
-    done: str,
-    before: str,
+    act: Callable[[Client, Target], Awaitable[bool]], choice: Choice, connect: flags.Connection, done: str, before: str
 ) -> None:
-    _check(groups, control_plane=control_plane)
     async with connection.connect(connect) as connected:
-        owner = await rollouts.cluster(connected.client, Key(connected.namespace, name))
+        _, chosen = await choice.read(connected)
         with Progress() as progress:
-            for target in await rollouts.targets(connected.client, owner, groups, control_plane=control_plane):
+            for target in chosen:
                 has_changed = await act(connected.client, target)
                 progress.say(f"the rollout of {target.title} {done if has_changed else before}")
