@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
@@ -29,7 +28,6 @@ class Alert:
     summary: str
     page: str
     """The page of the documentation that says what to do."""
-    uses: Sequence[Measure] = field(default=())
 
 
 def _of(measure: Measure) -> str:
@@ -48,7 +46,6 @@ def alerts() -> list[Alert]:
             "critical",
             f"cluster {_SENTENCE} makes no progress until somebody acts: {{{{ $labels.reason }}}}",
             _CONDITIONS,
-            [measures.CONDITION],
         ),
         Alert(
             "EspalierClusterNotReady",
@@ -57,7 +54,6 @@ def alerts() -> list[Alert]:
             "warning",
             f"cluster {_SENTENCE} has not been Ready for an hour: {{{{ $labels.reason }}}}",
             _CONDITIONS,
-            [measures.CONDITION, measures.SINCE],
         ),
         Alert(
             "EspalierClusterCertificatesExpireSoon",
@@ -66,7 +62,6 @@ def alerts() -> list[Alert]:
             "warning",
             f"certificates of cluster {_SENTENCE} end in {{{{ $value | humanizeDuration }}}}",
             f"{_SECOND_DAY}#certificates",
-            [measures.CERTIFICATES],
         ),
         Alert(
             "EspalierClusterDrifted",
@@ -75,7 +70,6 @@ def alerts() -> list[Alert]:
             "warning",
             f"objects of cluster {_SENTENCE} were changed by somebody: condition Synced names them",
             _CONDITIONS,
-            [measures.DRIFTED],
         ),
         Alert(
             "EspalierClusterMachinesMissing",
@@ -85,7 +79,6 @@ def alerts() -> list[Alert]:
             "warning",
             f"machines of cluster {_SENTENCE} are missing or not ready: `espalier describe cluster` says which",
             _CONDITIONS,
-            [measures.MACHINES],
         ),
         Alert(
             "EspalierEtcdBackupOld",
@@ -94,7 +87,6 @@ def alerts() -> list[Alert]:
             "critical",
             "the newest snapshot of etcd beside {{ $labels.namespace }}/{{ $labels.pod }} is older than two days",
             "etcd-backup.md",
-            [LATEST_TIMESTAMP],
         ),
         Alert(
             "EspalierNoLeader",
@@ -103,7 +95,6 @@ def alerts() -> list[Alert]:
             "critical",
             "no replica of Espalier's manager acts",
             _METRICS,
-            [metrics.LEADER],
         ),
         Alert(
             "EspalierReconcilesFail",
@@ -112,7 +103,6 @@ def alerts() -> list[Alert]:
             "warning",
             "reconciles of controller {{ $labels.controller }} keep failing: the log names the objects",
             _METRICS,
-            [metrics.RECONCILE_ERRORS],
         ),
     ]
 
@@ -140,7 +130,9 @@ def prometheus_rule(docs: str = "", labels: dict[str, str] | None = None) -> Tre
 
 
 def _runbook(docs: str, page: str) -> Tree:
-    return {"runbook_url": f"{docs.rstrip('/')}/{page}"} if docs else {"runbook": f"docs/{page}"}
+    """The link to a page of the site, or its file in the repository."""
+    served = page.replace(".md", ".html")
+    return {"runbook_url": f"{docs.rstrip('/')}/{served}"} if docs else {"runbook": f"docs/{page}"}
 
 
 @dataclass(frozen=True)
@@ -152,7 +144,6 @@ class _Panel:
     unit: str = "short"
     width: int = 12
     height: int = 8
-    uses: Sequence[Measure] = ()
 
 
 def panels() -> list[_Panel]:
@@ -165,33 +156,43 @@ def panels() -> list[_Panel]:
     drifted = f"sum(max {_BY} ({_of(measures.DRIFTED)}{of_one}))"
     expiry, since = _of(measures.CERTIFICATES), _of(measures.SINCE)
     return [
-        _Panel("Clusters", "stat", f"sum({_of(measures.CLUSTERS)})", width=6, height=4, uses=[measures.CLUSTERS]),
-        _Panel("Not ready", "stat", not_ready, width=6, height=4, uses=[measures.READY]),
-        _Panel("Drifted", "stat", drifted, width=6, height=4, uses=[measures.DRIFTED]),
-        _Panel("First certificate ends in", "stat", f"min({expiry}{of_one}) - time()", "", "s", 6, 4,
-               [measures.CERTIFICATES]),
-        _Panel("Ready", "timeseries", f"max {_BY} ({ready}{of_one})", name, uses=[measures.READY]),
-        _Panel("Clusters by phase", "timeseries", f"sum by (phase) ({_of(measures.CLUSTERS)})", "{{phase}}",
-               uses=[measures.CLUSTERS]),
-        _Panel("Machines", "timeseries", f"sum by (state) ({machines}{of_one})", "{{state}}", uses=[measures.MACHINES]),
-        _Panel("Kubernetes versions", "timeseries", f"count by (kubernetes_version) ({info}{of_one})",
-               "{{kubernetes_version}}", uses=[measures.INFO]),
-        _Panel("Releases", "timeseries", f"count by (eksa_version) ({info}{of_one})", "{{eksa_version}}",
-               uses=[measures.INFO]),
-        _Panel("Time in the present state", "bargauge", f"time() - max {_BY} ({since}{of_one})", name, "s",
-               uses=[measures.SINCE]),
-        _Panel("Certificates end in", "bargauge", f"min {_BY} ({expiry}{of_one}) - time()", name, "s",
-               uses=[measures.CERTIFICATES]),
-        _Panel("Age of the newest etcd snapshot", "bargauge",
-               f"time() - max by (namespace, pod) ({_of(LATEST_TIMESTAMP)})", "{{namespace}}/{{pod}}", "s",
-               uses=[LATEST_TIMESTAMP]),
-        _Panel("Reasons of clusters that are not ready", "timeseries",
-               f'count by (reason) ({_of(measures.CONDITION)}{{type="Ready",status!="True",{chosen}}})', "{{reason}}",
-               uses=[measures.CONDITION]),
-        _Panel("Reconciles per second", "timeseries",
-               f"sum by (controller, result) (rate({_of(metrics.RECONCILES)}[5m]))", "{{controller}} {{result}}", "ops",
-               uses=[metrics.RECONCILES]),
-    ]  # fmt: skip
+        _Panel("Clusters", "stat", f"sum({_of(measures.CLUSTERS)})", width=6, height=4),
+        _Panel("Not ready", "stat", not_ready, width=6, height=4),
+        _Panel("Drifted", "stat", drifted, width=6, height=4),
+        _Panel("First certificate ends in", "stat", f"min({expiry}{of_one}) - time()", "", "s", 6, 4),
+        _Panel("Ready", "timeseries", f"max {_BY} ({ready}{of_one})", name),
+        _Panel("Clusters by phase", "timeseries", f"sum by (phase) ({_of(measures.CLUSTERS)})", "{{phase}}"),
+        _Panel("Machines", "timeseries", f"sum by (state) ({machines}{of_one})", "{{state}}"),
+        _Panel(
+            "Kubernetes versions",
+            "timeseries",
+            f"count by (kubernetes_version) ({info}{of_one})",
+            "{{kubernetes_version}}",
+        ),
+        _Panel("Releases", "timeseries", f"count by (eksa_version) ({info}{of_one})", "{{eksa_version}}"),
+        _Panel("Time in the present state", "bargauge", f"time() - max {_BY} ({since}{of_one})", name, "s"),
+        _Panel("Certificates end in", "bargauge", f"min {_BY} ({expiry}{of_one}) - time()", name, "s"),
+        _Panel(
+            "Age of the newest etcd snapshot",
+            "bargauge",
+            f"time() - max by (namespace, pod) ({_of(LATEST_TIMESTAMP)})",
+            "{{namespace}}/{{pod}}",
+            "s",
+        ),
+        _Panel(
+            "Reasons of clusters that are not ready",
+            "timeseries",
+            f'count by (reason) ({_of(measures.CONDITION)}{{type="Ready",status!="True",{chosen}}})',
+            "{{reason}}",
+        ),
+        _Panel(
+            "Reconciles per second",
+            "timeseries",
+            f"sum by (controller, result) (rate({_of(metrics.RECONCILES)}[5m]))",
+            "{{controller}} {{result}}",
+            "ops",
+        ),
+    ]
 
 
 def dashboard() -> Tree:
