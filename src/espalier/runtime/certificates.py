@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 import structlog
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
 from espalier.api.core import (
@@ -177,11 +177,13 @@ class ServingCertificate:
         try:
             names, not_after = _names(serving.x509), serving.not_after
             key = load_pem_private_key(serving.key, password=None)
-            x509.load_pem_x509_certificates(data["ca.crt"])
+            chain, trusted = (x509.load_pem_x509_certificates(data[key]) for key in ("tls.crt", "ca.crt"))
         except (ValueError, TypeError, x509.ExtensionNotFound, UnsupportedAlgorithm) as error:
             raise CertificateUnusable(f"{name}: found no valid PEM ({type(error).__name__}); replace it") from None
         if key.public_key() != serving.x509.public_key():
             raise CertificateUnusable(f"{name}: found a tls.key that is not of tls.crt; replace one of them")
+        if not _leads_to(chain, trusted):
+            raise CertificateUnusable(f"{name}: found a tls.crt that no authority in ca.crt has issued; replace ca.crt")
         if self._names[0] not in names:
             named = first(names, 5)
             raise CertificateUnusable(f"{name}: found a certificate for {named}; needed is one for {self._names[0]}")
@@ -282,6 +284,26 @@ def _still_valid(bundle: bytes, now: datetime) -> bytes:
         for certificate in certificates
         if certificate.not_valid_after_utc > now + timedelta(minutes=1)
     )
+
+
+def _leads_to(chain: Sequence[x509.Certificate], trusted: Sequence[x509.Certificate]) -> bool:
+    """True if the first certificate of a chain is trusted, or issued by a trusted one, maybe through others of it."""
+    reached, others = [chain[0]], list(chain[1:])
+    while reached:
+        certificate = reached.pop()
+        if certificate in trusted or any(_has_issued(authority, certificate) for authority in trusted):
+            return True
+        reached += [other for other in others if _has_issued(other, certificate)]
+        others = [other for other in others if other not in reached]
+    return False
+
+
+def _has_issued(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        return False
+    return True
 
 
 def _signing_certificate(bundle: bytes) -> bytes:

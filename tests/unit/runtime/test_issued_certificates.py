@@ -8,6 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
 from espalier.api.core import MUTATING_WEBHOOK_CONFIGURATION, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.kube.pki import Authority, KeyPair
@@ -84,6 +87,43 @@ def play(story: Callable[[SmallServer, Simulation, Replica], Awaitable[None]]) -
     simulate(main)
 
 
+def below_an_intermediate(simulation: Simulation) -> dict[str, bytes]:
+    """An issued certificate whose chain is in tls.crt, in any order, and ends at the root in ca.crt."""
+    now = simulation.clock.now()
+    root, other = (Authority.create(name, now=now, rng=simulation.random) for name in ("root", "other"))
+    below = Authority.create("below", now=now, rng=simulation.random)
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(below.x509.subject)
+        .issuer_name(root.x509.subject)
+        .public_key(below.x509.public_key())
+        .serial_number(7)
+        .not_valid_before(below.x509.not_valid_before_utc)
+        .not_valid_after(below.not_after)
+        .sign(load_pem_private_key(root.key, None), hashes.SHA256())  # type: ignore[arg-type]  # P-256
+    )
+    pair = below.issue_server(NAMES[0], names=NAMES, now=now, days=90)
+    chain = pair.certificate + other.certificate + signed.public_bytes(Encoding.PEM)
+    return {"tls.crt": chain, "tls.key": pair.key, "ca.crt": other.certificate + root.certificate}
+
+
+def self_signed(simulation: Simulation) -> dict[str, bytes]:
+    """A serving certificate that is its own authority."""
+    data = issued(simulation)
+    return data | {"ca.crt": data["tls.crt"]}
+
+
+@pytest.mark.parametrize("make", [below_an_intermediate, self_signed])
+def test_each_chain_to_a_trusted_certificate_is_served(make: Callable[[Simulation], dict[str, bytes]]) -> None:
+    async def story(server: SmallServer, simulation: Simulation, replica: Replica) -> None:
+        data = make(simulation)
+        issue(server, data)
+        await asyncio.sleep(1)
+        assert (replica.trouble, bundles(server)) == ("", {data["ca.crt"]})
+
+    play(story)
+
+
 def secret(server: SmallServer) -> Any:
     return server.objects["/api/v1/namespaces/eksa-system/secrets/issued"]
 
@@ -139,6 +179,10 @@ WRONG: dict[str, tuple[Callable[[Simulation], Mapping[str, bytes]], str]] = {
     "no key": (lambda now: issued(now) | {"tls.key": b"\xff\x00"}, "found no valid PEM"),
     "no authority": (lambda now: issued(now) | {"ca.crt": b"\xff"}, "found no valid PEM"),
     "another key": (lambda now: issued(now) | {"tls.key": issued(now)["tls.key"]}, "a tls.key that is not of tls.crt"),
+    "another authority": (
+        lambda now: issued(now) | {"ca.crt": issued(now)["ca.crt"]},
+        "found a tls.crt that no authority in ca.crt has issued",
+    ),
     "an authority's": (
         lambda now: issued(now) | {"tls.crt": issued(now)["ca.crt"]},
         "found no valid PEM (ExtensionNotFound)",
