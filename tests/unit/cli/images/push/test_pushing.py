@@ -14,13 +14,13 @@ import pytest
 from aiohttp import web
 
 from espalier.cli.kit.registry_credentials import Credentials
-from espalier.cli.local.images.layout import INDEX
+from espalier.cli.local.images.layout import INDEX, Layout
 from espalier.cli.local.images.push import registry as protocol
-from espalier.cli.local.images.push.archive import PIECE, BadArchive, opened
+from espalier.cli.local.images.push.archive import PIECE, Archive, BadArchive, Blob, opened
 from espalier.cli.local.images.push.pushing import Pushed, push
 from espalier.cli.local.images.push.reference import Reference
 from espalier.cli.local.images.push.registry import PushFailed, Registry
-from tests.support.objects.image_archives import small_archive
+from tests.support.objects.image_archives import compress, small_archive
 from tests.support.servers.https_server import authority
 from tests.support.servers.image_registry import PASSWORD, TOKEN, USER, ImageRegistry, image_registry, refused
 
@@ -340,6 +340,35 @@ async def test_answer_without_a_token_is_named(registry: ImageRegistry, archive:
     registry.faults.append(answer("GET", "/token", token))
     message = await refusal(registry, archive)
     assert f"http://{registry.address} answered with" in message
+
+
+def nested(folder: Path, depth: int) -> Path:
+    """An archive of an index, that lists another one twice, and so on."""
+    layout = Layout(folder / "layout", compress)
+    image = layout.image("amd64", [], {})
+    top = image
+    for _ in range(depth):
+        top = layout.document(INDEX, {"schemaVersion": 2, "mediaType": INDEX, "manifests": [top, top]})
+    layout.archive(folder / "nested.tar", "registry.example/espalier:v1", top, image, ())
+    return folder / "nested.tar"
+
+
+def test_index_that_is_listed_twice_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    verify = Archive.verify
+
+    def counted(archive: Archive, blob: Blob) -> None:
+        read.append(blob.digest)
+        verify(archive, blob)
+
+    monkeypatch.setattr(Archive, "verify", counted)
+    with opened(nested(tmp_path, 5)) as images:
+        assert len(images.contents().manifests) == len(read) == 6
+
+
+def test_indexes_below_too_many_are_refused(tmp_path: Path) -> None:
+    with opened(nested(tmp_path, 1200)) as images, pytest.raises(BadArchive, match="more than 8 indexes"):
+        images.contents()
 
 
 @pytest.mark.parametrize("damage", ["cut off", "other content", "no archive", "empty"])

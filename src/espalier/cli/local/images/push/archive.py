@@ -19,6 +19,8 @@ from espalier.cli.local.images.layout import INDEX, NAME
 
 LARGEST_DOCUMENT = 4 * 2**20
 """Bytes of a manifest, as registries limit them."""
+DEEPEST = 8
+"""Indexes above a manifest. No index is in itself: it would have to contain its own digest."""
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 PIECE = 2**20
 
@@ -84,7 +86,7 @@ class Archive:
             raise BadArchive(f"{self.place} names several images or none ({names}); allowed: one")
         top = named[0]
         manifests: dict[str, Manifest] = {}
-        self._collect(top, manifests, set())
+        self._collect(top, manifests)
         others = [blob for blob in index.manifests if NAME not in blob.annotations]
         statements = [manifest for blob in others if (manifest := self._manifest(blob)).subject in manifests]
         return Contents(top.annotations[NAME], top, tuple(manifests.values()), tuple(statements))
@@ -104,14 +106,16 @@ class Archive:
         if f"sha256:{digest.hexdigest()}" != blob.digest:
             raise BadArchive(f"{self.place} is damaged: {blob.digest} has other content; build it again")
 
-    def _collect(self, blob: Blob, manifests: dict[str, Manifest], above: set[str]) -> None:
-        if blob.digest in above:
-            raise BadArchive(f"{self.place}: the index {blob.digest} contains itself")
+    def _collect(self, blob: Blob, manifests: dict[str, Manifest], depth: int = 0) -> None:
+        if blob.digest in manifests:
+            return
+        if depth > DEEPEST:
+            raise BadArchive(f"{self.place}: {blob.digest} is below more than {DEEPEST} indexes")
         manifest = self._manifest(blob)
         if blob.media_type == INDEX:
             for image in self._document(blob.digest, manifest.content).manifests:
-                self._collect(image, manifests, {*above, blob.digest})
-        manifests.setdefault(blob.digest, manifest)
+                self._collect(image, manifests, depth + 1)
+        manifests[blob.digest] = manifest
 
     def _manifest(self, blob: Blob) -> Manifest:
         if blob.size > LARGEST_DOCUMENT:
