@@ -14,10 +14,10 @@ from espalier.api.eksa.release import Bundles, VersionsBundle
 from espalier.api.violations import Violation
 
 _LONGEST = 1024
-_REFERENCE = re.compile(
-    r"(([A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:]+\])(:[0-9]+)?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
-    r"(?P<tag>:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?P<digest>@sha256:[0-9a-f]{64})?"
-)
+_PATH = r"[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
+NAME = rf"(([A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:]+\])(:[0-9]+)?/)?{_PATH}"
+"""The pattern of an image's name, without tag and digest."""
+_REFERENCE = re.compile(NAME + r"(?P<tag>:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?P<digest>@sha256:[0-9a-f]{64})?")
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 """The digest of an image's manifest."""
 _BY_DIGEST = "registry/name:tag or registry/name@sha256:..."

@@ -256,13 +256,14 @@ def test_webhooks_alone_are_reached_from_other_pods(capsys: pytest.CaptureFixtur
     assert understood(container["args"])["metrics_address"].startswith("127.0.0.1:")
 
 
-@pytest.mark.parametrize("image", ["espalier", "example.com:5000/a/b:v1", f"a/b@sha256:{'0a' * 32}"])
+@pytest.mark.parametrize("image", ["espalier", "example.com:5000/a/b:v1", "[::1]:5000/a:v1", f"a/b@sha256:{'0a' * 32}"])
 def test_an_image_of_the_manager_is_an_image_reference(image: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["manifests", "--image", image]) == 0
-    assert f"image: {image}" in capsys.readouterr().out
+    (deployed,) = (tree for tree in yaml.safe_load_all(capsys.readouterr().out) if tree["kind"] == "Deployment")
+    assert [container["image"] for container in deployed["spec"]["template"]["spec"]["containers"]] == [image]
 
 
-@pytest.mark.parametrize("image", ["BAD IMAGE", "a/b:", "a//b", "a/b:v1\nkind: Secret", "a@sha256:1"])
+@pytest.mark.parametrize("image", ["BAD IMAGE", "Espalier:v1", "a/b:", "a//b", "a/b:v1\nkind: Secret", "a@sha256:1"])
 def test_an_invalid_image_is_refused(image: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["manifests", "--image", image]) == Exit.USAGE
     captured = capsys.readouterr()

@@ -14,6 +14,7 @@ from espalier.api.meta import Tree
 from espalier.api.quantities import QUANTITY
 from espalier.cli.install.deployment import MEMORY_LIMIT, MEMORY_REQUEST, MONITORING, REPLICAS, WhenUnsatisfiable
 from espalier.cli.kit import output
+from espalier.releases.contents import NAME as IMAGE_NAME
 
 NAMESPACE = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 OBJECT_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
@@ -57,7 +58,7 @@ VALUES = (
         "image.repository",
         "",
         "Name of the image that you pushed, such as registry.example.com/espalier. Required.",
-        {"type": "string", "pattern": r"^([a-zA-Z0-9][a-zA-Z0-9.-]*(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*)?$"},
+        {"type": "string", "pattern": f"^({IMAGE_NAME})?$"},
     ),
     Value(
         "image.tag",

@@ -17,6 +17,7 @@ from espalier.cli.install import manifests as manager
 from espalier.cli.kit import distribution, flags, output
 from espalier.cli.kit.commands import Command
 from espalier.cli.kit.failures import Usage
+from espalier.releases.contents import reference
 
 
 class Format(StrEnum):
@@ -36,10 +37,6 @@ class Of(StrEnum):
     SEED = "seed"
 
 
-_IMAGE = re.compile(
-    r"[a-zA-Z0-9][a-zA-Z0-9.-]*(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
-    r"(:[\w][\w.-]{0,127})?(@sha256:[0-9a-f]{64})?"
-)
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 
@@ -131,7 +128,7 @@ def manifests(
         _write(chart.files(), output_dir)
         return
     namespaces = flags.namespaces(namespace)
-    if image and not _IMAGE.fullmatch(image):
+    if image and reference(image) is None:
         raise Usage(f"--image: found {image!r}, allowed is an image reference such as example.com/espalier:v0.26.0")
     if kubeconfig_copies and of is Of.MANAGER:
         if not namespaces or image or webhook_url or pod_flags:
