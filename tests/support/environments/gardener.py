@@ -5,7 +5,6 @@ Found, never fetched: `make real-assets REAL=gardener` builds it.
 
 from __future__ import annotations
 
-import socket
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -27,6 +26,7 @@ from espalier.realnodes.management.control_plane import ETCD, HOST, answers, sto
 from espalier.realnodes.management.processes import Program
 from espalier.runtime.clock import SystemClock
 from tests.support.environments.control_plane import PATIENCE, ControlPlane, real_control_plane
+from tests.support.environments.management import free_port
 from tests.support.waiting import eventually
 
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -86,7 +86,7 @@ async def start_api_server(control_plane: ControlPlane, client: Client) -> None:
     addresses = (HOST, "localhost", f"{SERVER}.{names.GARDEN_NAMESPACE}.svc")
     issued = control_plane.authority.issue_server("gardener", names=addresses, now=SystemClock().now())
     write_pair(folder / "server", issued)
-    port = _free_port()
+    port = free_port()
     access = ("kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig")
     flags = {
         "etcd-servers": "unix://etcd.sock:0",
@@ -115,7 +115,7 @@ async def start_api_server(control_plane: ControlPlane, client: Client) -> None:
 async def start_controllers(control_plane: ControlPlane) -> None:
     """Start gardener-controller-manager."""
     folder = control_plane.folder / "gardener"
-    health, metrics = _free_port(), _free_port()
+    health, metrics = free_port(), free_port()
     config = {
         "apiVersion": "controllermanager.config.gardener.cloud/v1alpha1",
         "kind": "ControllerManagerConfiguration",
@@ -187,9 +187,3 @@ def _program(
     is_ready: Callable[[], Awaitable[bool]] | None = None,
 ) -> Program:
     return Program(name, [program, *(f"--{flag}={value}" for flag, value in flags.items())], folder, is_ready)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])

@@ -11,7 +11,7 @@ import random
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from urllib.parse import urlsplit
@@ -38,7 +38,7 @@ from espalier.cli.local.environment.seed_processes.kubernetes import ApiServer
 from espalier.cli.local.environment.seed_processes.network import Forwarder, Target, TcpEndpoint
 from espalier.cli.local.environment.seed_programs.assembly import API_SERVER, API_SERVER_PORT
 from espalier.kube.client import Client
-from espalier.kube.errors import AlreadyExists, Invalid, KubeError
+from espalier.kube.errors import AlreadyExists, KubeError
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority
 from espalier.kube.wire import User
@@ -184,12 +184,8 @@ class ProcessGarden(Garden):
 
     async def _make(self, resource: Resource, body: Tree) -> None:
         async def is_made() -> bool:
-            try:
+            with suppress(AlreadyExists):
                 await self.client.create(resource, body)
-            except AlreadyExists:
-                return True
-            except Invalid:
-                raise
             return True
 
         # A new kind, its rights and the garden's admission take a moment.

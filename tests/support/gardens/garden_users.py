@@ -40,7 +40,9 @@ class GardenUser:
 
     async def create_shoot(self, name: str = "apple", seed: str | None = "a", **spec: Any) -> None:
         placed = {"seedName": seed} if seed else {}
-        body = garden_objects.shoot(name, NAMESPACE, version="1.34.0", nodes=(1, 2), **{**placed, **spec})
+        body = garden_objects.shoot(
+            name, NAMESPACE, version=garden_objects.VERSIONS[0], nodes=(1, 2), **{**placed, **spec}
+        )
         await self.client.create(Shoot.resource, body)
 
     async def move(self, seed: str, name: str = "apple") -> None:

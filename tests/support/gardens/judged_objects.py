@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import suppress
 from typing import Any
 
 from espalier.api.gardener.backups import BackupBucket
@@ -36,10 +37,8 @@ async def prepare(client: Client) -> None:
     for body in PRESENT:
 
         async def is_made(body: Tree = body) -> bool:
-            try:
+            with suppress(AlreadyExists):
                 await client.create(RESOURCES[body["kind"]], body)
-            except AlreadyExists:
-                return True
             return True
 
         await eventually(is_made, despite=KubeError, every=0.2)
@@ -89,7 +88,7 @@ async def objects(client: Client) -> dict[str, Tree]:
     api = {"apiVersion": BackupBucket.resource.api_version, "kind": BackupBucket.resource.kind}
     backups: Tree = {**api, "metadata": {"name": "bucket"}, "spec": bucket}
     assert registration["kind"] == ControllerRegistration.resource.kind
-    return {one["kind"]: one for one in (project, profile, registration, binding, seed, shoot, state, backups)}
+    return {body["kind"]: body for body in (project, profile, registration, binding, seed, shoot, state, backups)}
 
 
 def _changed(tree: Any, patch: Any) -> Any:

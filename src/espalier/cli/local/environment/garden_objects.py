@@ -31,7 +31,7 @@ SEED_NETWORKS = {"pods": "172.16.0.0/16", "services": "172.17.0.0/16", "nodes": 
 """Of all seeds: they are not connected, and shoots have other ones."""
 PODS, SERVICES = "10.0.0.0/16", "10.1.0.0/16"
 """Networks of shoots."""
-VERSIONS = ("1.34.0", *(minor.patch for minor in KUBERNETES.values()))
+VERSIONS = tuple(minor.patch for minor in KUBERNETES.values())
 """The Kubernetes versions that shoots may have."""
 
 
