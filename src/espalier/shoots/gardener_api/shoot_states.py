@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from espalier.api import json_trees
+from espalier.api.gardener.metadata_keys import EPOCH
 from espalier.api.gardener.shoot import GROUP
 from espalier.api.gardener.shoot import VERSION as SHOOT_VERSION
 from espalier.api.gardener.shoot_state import VERSION
@@ -26,6 +27,9 @@ OWN_TYPE = "espalier-shoot-state"
 """Type and name of the entry with what only ours has."""
 EXTENSION_FIELDS = frozenset({"kind", "name", "purpose", "state", "resources"})
 """Fields of an extension's entry that Gardener has."""
+
+_ENTRY = f"entry {OWN_TYPE} of spec.gardener of the ShootState"
+_RESTORE = "restore the ShootState from a backup of the garden"
 
 _Parts = dict[str, Raw]
 _parts: Callable[[bytes], _Parts] = json_trees.decoder(_Parts)
@@ -55,8 +59,7 @@ def to_gardener(body: bytes) -> bytes:
         shared = {name: part for name, part in state.items() if name in EXTENSION_FIELDS}
         states.append({name: part for name, part in shared.items() if name != "purpose" or _text(shared, name)})
         further = {name: part for name, part in state.items() if name not in EXTENSION_FIELDS}
-        if further:
-            own["extensions"].append({**_identity(state), **further})
+        own["extensions"].append({**_identity(state), **further})  # each, so that a missing one is noticed
     if any(own.values()):
         entries.append({"name": _json(OWN_TYPE), "type": _json(OWN_TYPE), "data": _json(own)})
     return encode_json({**parts, "spec": {**spec, "gardener": [*others, *entries], "extensions": states}})
@@ -67,7 +70,8 @@ def from_gardener(body: bytes) -> bytes:
     parts = _parts(body)
     spec = _parts(_bytes(parts.pop("spec", None), b"{}"))
     gardener, states = _list(spec, "gardener"), _list(spec, "extensions")
-    own, unreadable = _own(gardener)
+    is_ours = _is_ours(parts)
+    own, problem = _own(gardener, is_ours=is_ours)
     types = {_text(secret, "name"): secret for secret in own.get("secrets", ())}
     further = {_key(state): state for state in own.get("extensions", ())}
     secrets = []
@@ -75,6 +79,12 @@ def from_gardener(body: bytes) -> bytes:
         if _text(entry, "type") == SECRET_TYPE:
             shared = {name: part for name, part in entry.items() if name != "type"}
             secrets.append({**shared, **types.get(_text(entry, "name"), {})})
+    extensions = []
+    for state in states:
+        known = further.get(_key(state), {})
+        is_lost = is_ours and not known and "state" not in state
+        why = problem or (f"{_ENTRY} has nothing about it; {_RESTORE}" if is_lost else "")
+        extensions.append({**state, **known, **({"outdated": _json(why)} if why else {})})
     kept_spec = {name: part for name, part in spec.items() if name not in ("gardener", "extensions")}
     if others := [entry for entry in gardener if _text(entry, "type") not in (SECRET_TYPE, OWN_TYPE)]:
         kept_spec["gardener"] = _json(others)
@@ -84,20 +94,27 @@ def from_gardener(body: bytes) -> bytes:
             **parts,
             **({"spec": kept_spec} if kept_spec else {}),
             "gardenlet": {"secrets": secrets},
-            "extensions": [{**state, **further.get(_key(state), {}), **unreadable} for state in states],
+            "extensions": extensions,
         }
     )
 
 
-def _own(gardener: list[_Parts]) -> tuple[dict[str, list[_Parts]], _Parts]:
-    """The parts that only ours has; if they can't be read, fields with which nothing is restored from a state."""
+def _own(gardener: list[_Parts], *, is_ours: bool) -> tuple[dict[str, list[_Parts]], str]:
+    """The parts that only ours has; if they can't be read, a problem with which nothing is restored from a state."""
     additions = [entry for entry in gardener if _text(entry, "type") == OWN_TYPE]
+    if not additions:
+        return {}, f"{_ENTRY} is missing; {_RESTORE}" if is_ours else ""
     try:
-        data = _parts(_bytes(additions[0].get("data"), b"{}")) if additions else {}
-        return {name: _checked(_list(data, name)) for name in ("secrets", "extensions")}, {}
+        data = _parts(_bytes(additions[0].get("data"), b"{}"))
+        return {name: _checked(_list(data, name)) for name in ("secrets", "extensions")}, ""
     except msgspec.MsgspecError as error:
-        problem = f"entry {OWN_TYPE} of spec.gardener of the ShootState can't be read: {error}"
-        return {}, {"outdated": _json(problem)}
+        return {}, f"{_ENTRY} can't be read: {error}"
+
+
+def _is_ours(parts: Mapping[str, Raw]) -> bool:
+    """True if a gardenlet of ours has claimed the ShootState: it lists each state in the entry of its own."""
+    metadata = _parts(_bytes(parts.get("metadata"), b"{}"))
+    return EPOCH in _parts(_bytes(metadata.get("annotations"), b"{}"))
 
 
 def _checked(items: list[_Parts]) -> list[_Parts]:

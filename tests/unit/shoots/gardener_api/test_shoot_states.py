@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import msgspec
 import pytest
 
+from espalier.api.gardener.metadata_keys import EPOCH
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.meta import Tree
 from espalier.kube.bodies import decode_object
@@ -103,3 +105,30 @@ def test_unreadable_additions_make_states_outdated(data: object) -> None:
     changed["spec"]["gardener"][-1]["data"] = data
     states = json.loads(from_gardener(json.dumps(changed).encode()))["extensions"]
     assert [OWN_TYPE in state["outdated"] for state in states] == [True, True, True]
+
+
+def problems(change: Callable[[list[Tree]], object]) -> list[str]:
+    """Why nothing is restored from each state, after somebody has changed `spec.gardener` of a ShootState of ours."""
+    metadata = {**OURS["metadata"], "annotations": {EPOCH: "2"}}
+    stored = json.loads(to_gardener(json.dumps({**OURS, "metadata": metadata}).encode()))
+    change(stored["spec"]["gardener"])
+    return [state.get("outdated", "") for state in json.loads(from_gardener(json.dumps(stored).encode()))["extensions"]]
+
+
+def test_without_additions_states_are_outdated() -> None:
+    """Some of them were, and the text of others is elsewhere: without a state, a resource would be created anew."""
+    missing = f"entry {OWN_TYPE} of spec.gardener of the ShootState is missing"
+    assert [text.partition(";")[0] for text in problems(list.pop)] == [missing] * 3
+
+
+def test_a_state_without_its_reference_is_outdated() -> None:
+    first, second, third = problems(lambda entries: entries[-1]["data"]["extensions"].pop(1))
+    assert (first, third) == ("", "it is too large")
+    assert second.startswith(f"entry {OWN_TYPE} of spec.gardener of the ShootState has nothing about it")
+
+
+def test_states_of_gardener_stay_readable_once_claimed() -> None:
+    ours = json.loads(from_gardener(json.dumps(GARDENERS).encode()))
+    ours["metadata"]["annotations"] = {EPOCH: "1"}
+    back = json.loads(from_gardener(to_gardener(json.dumps(ours).encode())))
+    assert back["extensions"] == ours["extensions"]
