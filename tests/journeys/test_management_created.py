@@ -21,7 +21,15 @@ from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden, Invalid
 from espalier.management import record as records
 from espalier.runtime.virtual import Simulation, run
-from tests.support.environments.bootstraps import MANAGEMENT, applied, bootstrap, machines, manifest, until_gone
+from tests.support.environments.bootstraps import (
+    MANAGEMENT,
+    applied,
+    bootstrap,
+    created,
+    machines,
+    manifest,
+    until_gone,
+)
 from tests.support.environments.cluster_lives import EPOCH
 from tests.support.environments.managed_environment import CALM
 
@@ -62,9 +70,7 @@ def test_a_created_management_cluster_manages_others() -> None:
 
     async def main(simulation: Simulation) -> None:
         async with machines(simulation.clock) as hosts:
-            async with bootstrap(hosts) as env:
-                await env.create()
-                cluster = env.connect(env.written[-1])
+            cluster = hosts.workloads.connect(await created(hosts))
             with pytest.raises(Invalid, match="is not the management cluster"):
                 await applied(cluster, manifest(WORKLOAD, managed_by="bootstrap"))
             await applied(cluster, manifest(WORKLOAD, managed_by=MANAGEMENT.name))
@@ -82,9 +88,7 @@ def test_the_api_changes_no_created_management_cluster() -> None:
 
     async def main(simulation: Simulation) -> None:
         async with machines(simulation.clock) as hosts:
-            async with bootstrap(hosts) as env:
-                await env.create()
-                cluster = env.connect(env.written[-1])
+            cluster = hosts.workloads.connect(await created(hosts))
             await asyncio.sleep(CALM)
             before = await nodes(cluster)
             tree = manifest(MANAGEMENT, managed_by=MANAGEMENT.name)[-1]
@@ -111,9 +115,7 @@ def test_the_api_deletes_no_created_management_cluster() -> None:
 
     async def main(simulation: Simulation) -> None:
         async with machines(simulation.clock) as hosts:
-            async with bootstrap(hosts) as env:
-                await env.create()
-                cluster = env.connect(env.written[-1])
+            cluster = hosts.workloads.connect(await created(hosts))
             await asyncio.sleep(CALM)
             before = await nodes(cluster)
             with pytest.raises(Forbidden, match="espalier delete cluster management"):
@@ -130,9 +132,7 @@ def test_without_webhooks_its_machines_stay() -> None:
 
     async def main(simulation: Simulation) -> None:
         async with machines(simulation.clock) as hosts:
-            async with bootstrap(hosts) as env:
-                await env.create()
-                cluster = env.connect(env.written[-1])
+            cluster = hosts.workloads.connect(await created(hosts))
             before = await nodes(cluster)
             await cluster.delete(VALIDATING_WEBHOOK_CONFIGURATION, rbac.VALIDATING_WEBHOOKS)
             allowed = {"metadata": {"annotations": {ALLOW_DELETE_WHEN_PAUSED_ANNOTATION: "true"}}}

@@ -31,6 +31,7 @@ from tests.support.environments.bootstraps import (
     Bootstrap,
     applied,
     bootstrap,
+    created,
     machines,
     manifest,
     put_under_git,
@@ -58,9 +59,7 @@ async def is_gone(env: Bootstrap) -> None:
 def test_a_deleted_management_cluster_leaves_nothing() -> None:
     async def main(simulation: Simulation) -> None:
         async with machines(simulation.clock) as hosts:
-            async with bootstrap(hosts) as env:
-                await env.create()
-                content = env.written[-1]
+            content = await created(hosts)
             async with bootstrap(hosts) as env:
                 await env.delete(content)
                 await is_gone(env)
@@ -75,10 +74,7 @@ def test_one_of_another_namespace_leaves_nothing(more: int) -> None:
 
     async def main(simulation: Simulation) -> None:
         async with machines(simulation.clock) as hosts:
-            async with bootstrap(hosts) as env:
-                env.key = key
-                await env.create()
-                content = env.written[-1]
+            content = await created(hosts, key)
             async with bootstrap(hosts) as env:
                 env.key = key
                 for deaths in range(4 if more else 0):
@@ -98,10 +94,7 @@ def test_a_refusal_that_stays_is_not_waited_for() -> None:
 
     async def main(simulation: Simulation) -> None:
         async with machines(simulation.clock) as hosts:
-            async with bootstrap(hosts) as env:
-                env.key = Key("team", MANAGEMENT.name)
-                await env.create()
-                cluster = env.connect(env.written[-1])
+            cluster = hosts.workloads.connect(await created(hosts, Key("team", MANAGEMENT.name)))
             async with bootstrap(hosts) as env:
                 began = asyncio.get_running_loop().time()
                 judge = ClusterJudge(SIMULATED, moves_records=True)
@@ -168,9 +161,7 @@ def test_a_half_moved_cluster_leaves_nothing(state: str, more: int) -> None:
 def test_a_deletion_killed_at_any_write_goes_on(more: int) -> None:
     async def main(simulation: Simulation) -> None:
         async with machines(simulation.clock) as hosts:
-            async with bootstrap(hosts) as env:
-                await env.create()
-                content = env.written[-1]
+            content = await created(hosts)
             async with bootstrap(hosts) as env:
                 for deaths in range(400):
                     env.wrap = dying = Dying(1 + more * deaths)
@@ -201,9 +192,7 @@ def test_a_handed_over_cluster_is_not_ready() -> None:
 
     async def main(simulation: Simulation) -> None:
         async with machines(simulation.clock) as hosts:
-            async with bootstrap(hosts) as env:
-                await env.create()
-                content = env.written[-1]
+            content = await created(hosts)
             async with bootstrap(hosts) as env:
                 env.wrap = HandingOver(10**6)
                 with pytest.raises(Unreachable):
@@ -224,10 +213,8 @@ def test_a_handed_over_cluster_is_not_ready() -> None:
 def test_one_that_manages_others_is_not_deleted() -> None:
     async def main(simulation: Simulation) -> None:
         async with machines(simulation.clock) as hosts:
-            async with bootstrap(hosts) as env:
-                await env.create()
-                content = env.written[-1]
-            cluster = env.connect(content)
+            content = await created(hosts)
+            cluster = hosts.workloads.connect(content)
             await applied(cluster, manifest(Key("default", "garden"), managed_by=MANAGEMENT.name))
             async with bootstrap(hosts) as env:
                 with pytest.raises(Refused, match="it manages default/garden; delete them first"):
@@ -252,10 +239,8 @@ def test_a_bootstrap_with_another_git_ops_is_refused() -> None:
 
     async def main(simulation: Simulation) -> None:
         async with machines(simulation.clock) as hosts:
-            async with bootstrap(hosts) as env:
-                await env.create()
-                content = env.written[-1]
-            cluster = env.connect(content)
+            content = await created(hosts)
+            cluster = hosts.workloads.connect(content)
             await name_configuration(cluster, MANAGEMENT, "fleet")
             await put_under_git(cluster)
             async with bootstrap(hosts) as env:
@@ -276,10 +261,8 @@ def test_a_bootstrap_with_another_git_ops_is_refused() -> None:
 def test_a_refused_deletion_says_how_flux_goes_on(*, has_flux: bool) -> None:
     async def main(simulation: Simulation) -> None:
         async with machines(simulation.clock) as hosts:
-            async with bootstrap(hosts) as env:
-                await env.create()
-                content = env.written[-1]
-            cluster = env.connect(content)
+            content = await created(hosts)
+            cluster = hosts.workloads.connect(content)
             if has_flux:
                 await put_under_git(cluster)
             await name_configuration(cluster, MANAGEMENT, "gone", exists=False)

@@ -132,6 +132,14 @@ class Bootstrap:
         return self.hosts.workloads.connect(content)
 
 
+async def created(hosts: Hosts, key: Key = MANAGEMENT) -> bytes:
+    """The kubeconfig of a management cluster, whose bootstrap is gone."""
+    async with bootstrap(hosts) as env:
+        env.key = key
+        await env.create()
+        return env.written[-1]
+
+
 async def nothing(_cluster: Client) -> None:
     """Write nothing: the record of the example names nothing else."""
 
