@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 import pytest
 import yaml
@@ -28,6 +28,7 @@ from espalier.clusters.preview.previews import Preview
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Unreachable
 from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.wire import Request, Response, Transport
 from espalier.management import lost_record
 from espalier.management import record as records
 from espalier.providers.kinds import CLUSTER_API_KINDS
@@ -245,6 +246,43 @@ def test_a_deleted_record_is_made_anew(monkeypatch: pytest.MonkeyPatch, *, remai
         assert len(await kubelets(cluster)) == 2
 
     managing(story)
+
+
+class MakingAnew(Dying):
+    """The command dies with its first write of a record that it makes anew."""
+
+    async def request(self, transport: Transport, request: Request) -> Response:
+        if request.query.get("fieldManager") == lost_record.FIELD_MANAGER:
+            self.after = 1
+        return await super().request(transport, request)
+
+
+def test_a_half_made_record_is_made_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the owner of its pause would own all fields, and no manifest could take one away."""
+
+    async def main(simulation: Simulation) -> None:
+        async with created(simulation) as (env, cluster):
+            given_to_commands(monkeypatch, env)
+            for configuration in (await cluster.list(VALIDATING_WEBHOOK_CONFIGURATION)).items:
+                await cluster.delete(VALIDATING_WEBHOOK_CONFIGURATION, configuration.name)
+            await cluster.delete(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)
+
+            async def mortal(_key: Key, _flag: flags.Connection) -> tuple[Client, Kubeconfig]:
+                client = env.connect(env.written[-1])
+                client.transport = MakingAnew(10**6)(client.transport)
+                return client.without_repeats(), Kubeconfig.parse(env.written[-1])
+
+            for reached in (mortal, access.of_management_cluster):
+                monkeypatch.setattr(access, "of_management_cluster", reached)
+                parsed = [*read_manifests(yaml.safe_dump_all(wished()).encode(), source="manifest")]
+                with pytest.raises(Unreachable) if reached is mortal else nullcontext():
+                    await changing.upgrade(parsed, [], flags.Connection(), timeout=600, dry_run=False)
+            record = await cluster.get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)
+            managers = {entry["manager"]: entry["fieldsV1"] for entry in record.tree["metadata"]["managedFields"]}
+            assert managers[lost_record.FIELD_MANAGER].keys() == {"f:metadata"}
+            assert record.metadata.annotations[PAUSED_ANNOTATION] == "true"
+
+    run(main, epoch=EPOCH, seed=1)
 
 
 def test_a_lost_record_is_made_only_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,8 +28,18 @@ async def existing(cluster: Client, key: Key) -> Object | None:
 
 
 def is_lost(record: Object | None) -> bool:
-    """True if the record is gone, or will be as soon as its finalizers are."""
-    return record is None or record.metadata.deletion_timestamp is not None
+    """True if the record is gone, will be as soon as its finalizers are, or was not made anew to its end."""
+    return record is None or _is_deleted(record) or _is_half_made(record)
+
+
+def _is_deleted(record: Object) -> bool:
+    return record.metadata.deletion_timestamp is not None
+
+
+def _is_half_made(record: Object) -> bool:
+    """True if the owner of the pause still owns what it made the record with."""
+    entries = record.tree["metadata"].get("managedFields") or []
+    return any(entry.get("manager") == FIELD_MANAGER and "f:spec" in entry.get("fieldsV1", {}) for entry in entries)
 
 
 async def make_anew(cluster: Client, record: Object | None, prepared: Sequence[tuple[Resource, Tree]]) -> Object:
@@ -37,7 +47,7 @@ async def make_anew(cluster: Client, record: Object | None, prepared: Sequence[t
 
     `prepared` is that manifest, the Cluster last. Nobody acts on either of the two, so no machine is touched.
     """
-    if record is not None:
+    if record is not None and _is_deleted(record):
         patch = {"metadata": {"finalizers": None, "uid": record.metadata.uid}}
         with suppress(NotFound):
             await cluster.patch(Cluster.resource, record.name, record.namespace, patch=patch, type=PatchType.MERGE)
