@@ -16,6 +16,7 @@ from espalier.api.manifests import read_manifests
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.api.violations import ManifestError
+from espalier.cli.clusters import chosen_release
 from espalier.cli.clusters.planning import PlanRequest
 from espalier.cli.kit import flags
 from espalier.cli.kit.failures import Failure
@@ -315,6 +316,34 @@ def test_an_upgrade_leaves_no_cluster_behind() -> None:
             await check_leaves_none_behind(cluster, record, "v0.26.1")
             with pytest.raises(Failure, match=r"management can't be upgraded: .*default/garden"):
                 await check_leaves_none_behind(cluster, record, "v0.27.0")
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.parametrize("remains", [True, False], ids=["being deleted", "gone"])
+def test_a_record_made_anew_leaves_no_cluster_behind(monkeypatch: pytest.MonkeyPatch, *, remains: bool) -> None:
+    """Also without the webhooks, which were off when it was deleted."""
+
+    async def main(simulation: Simulation) -> None:
+        async with created(simulation) as (env, cluster):
+            given_to_commands(monkeypatch, env)
+            trees = manifest(WORKLOAD, managed_by=MANAGEMENT.name)
+            trees[-1]["spec"] |= {"eksaVersion": "v0.24.2", "kubernetesVersion": "1.34"}
+            await applied(cluster, trees)
+            for configuration in (await cluster.list(VALIDATING_WEBHOOK_CONFIGURATION)).items:
+                await cluster.delete(VALIDATING_WEBHOOK_CONFIGURATION, configuration.name)
+            name, namespace = MANAGEMENT.name, MANAGEMENT.namespace
+            await cluster.delete(Cluster.resource, name, namespace)
+            if not remains:
+                patch: Tree = {"metadata": {"finalizers": None}}
+                await cluster.patch(Cluster.resource, name, namespace, patch=patch, type=PatchType.MERGE)
+            monkeypatch.setattr(chosen_release, "own_version", lambda: "v0.27.0")
+            parsed = [*read_manifests(yaml.safe_dump_all(wished(eksaVersion="v0.27.0")).encode(), source="manifest")]
+            with pytest.raises(Failure, match=r"management can't be upgraded: .*default/garden"):
+                await changing.upgrade(parsed, [], flags.Connection(), timeout=600, dry_run=False)
+            record = await lost_record.existing(cluster, MANAGEMENT)
+            assert lost_record.is_lost(record)
+            assert (record is not None) is remains
 
     run(main, epoch=EPOCH, seed=1)
 

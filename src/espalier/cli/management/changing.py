@@ -98,6 +98,8 @@ async def upgrade(
                 _check_fixed(parsed, document, existing, cluster)
             if existing is None or lost_record.is_lost(existing):
                 chosen_release.choose(cluster, None, chosen_release.own_version())
+                before = read(existing) if existing is not None else None
+                await _check_skew(client, key, before, msgspec.convert(cluster, Cluster))
                 await documents.apply_all(client, prepared, dry_run=True)
                 if dry_run:
                     progress.say(f"cluster {key}: its record was deleted, and would be made anew from the manifest")
@@ -179,13 +181,18 @@ async def check_leaves_none_behind(client: Client, record: Object, release: str)
     """Raises `Failure` with the workload clusters that would be too many releases behind their management cluster."""
     before = read(record)
     after = msgspec.structs.replace(before, spec=msgspec.structs.replace(before.spec, eksa_version=release))
+    await _check_skew(client, record.key, before, after)
+
+
+async def _check_skew(client: Client, key: Key, before: Cluster | None, after: Cluster) -> None:
+    """See `check_leaves_none_behind`; `before` is None for a record that is gone."""
     managed = []
     for cluster_object in (await client.list(Cluster.resource)).items:
         with suppress(msgspec.ValidationError):  # its own status says so
-            if cluster_object.key != record.key:
+            if cluster_object.key != key:
                 managed.append((cluster := read(cluster_object), releases.parsed(cluster.spec.eksa_version)))
     if violations := list(releases.managed(before, after, managed)):
-        raise Failure(f"cluster {record.key} can't be upgraded: " + "; ".join(map(str, violations)))
+        raise Failure(f"cluster {key} can't be upgraded: " + "; ".join(map(str, violations)))
 
 
 async def _check_is_not_upgrading(client: Client, key: Key) -> None:
