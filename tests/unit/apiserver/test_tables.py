@@ -371,6 +371,22 @@ def test_smaller_kinds() -> None:
 
 
 @pytest.mark.parametrize(
+    ("resource", "tree", "column", "cell"),
+    [
+        (core.JOB, {"status": {"conditions": [{"status": "True"}]}}, "Status", "Running"),
+        (core.NODE, {"status": {"conditions": [{"type": "Ready"}]}}, "Status", "NotReady"),
+        (core.NODE, {"status": {"addresses": [{"address": "10.0.0.1"}]}}, "Internal-IP", "<none>"),
+        (core.POD, {"status": {"initContainerStatuses": [{"state": {}}], "podIPs": [{}]}}, "IP", "<none>"),
+        (core.ROLE_BINDING, {"subjects": [{"kind": "ServiceAccount", "name": "s"}]}, "ServiceAccounts", "/s"),
+        (core.ENDPOINTS, {"subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{}]}]}, "Endpoints", "10.0.0.1:0"),
+    ],
+)
+def test_an_object_that_lacks_fields_has_a_row(resource: Resource, tree: Tree, column: str, cell: str) -> None:
+    """Without one, nobody could list its kind as a table."""
+    assert shown(resource, tree, column) == [cell]
+
+
+@pytest.mark.parametrize(
     ("seconds", "text"),
     [
         (-5, "<invalid>"),

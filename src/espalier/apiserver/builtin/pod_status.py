@@ -28,7 +28,7 @@ def summary(pod: Tree, now: datetime) -> PodSummary:
     """The three cells of a pod."""
     spec, status = pod.get("spec", {}), pod.get("status", {})
     sidecars = {
-        container["name"]
+        container.get("name")
         for container in spec.get("initContainers") or ()
         if container.get("restartPolicy") == "Always"
     }
@@ -36,7 +36,7 @@ def summary(pod: Tree, now: datetime) -> PodSummary:
     started, waiting_for = _initialization(init, sidecars, len(spec.get("initContainers") or ()))
     reason = _gated(status) or status.get("reason") or status.get("phase") or "Unknown"
     containers = status.get("containerStatuses") or []
-    ready = sum(1 for container in init[:started] if container["name"] in sidecars and container.get("ready"))
+    ready = sum(1 for container in init[:started] if container.get("name") in sidecars and container.get("ready"))
     restarted = init[: started + 1]
     if waiting_for:
         reason = waiting_for
@@ -45,7 +45,7 @@ def summary(pod: Tree, now: datetime) -> PodSummary:
             container for container in containers if container.get("ready") and "running" in container.get("state", {})
         ]
         ready += len(running)
-        restarted = [container for container in restarted if container["name"] in sidecars] + containers
+        restarted = [container for container in restarted if container.get("name") in sidecars] + containers
         reason = _containers_reason(containers, bool(running), condition_list.is_true_in(status, "Ready")) or reason
     if pod.get("metadata", {}).get("deletionTimestamp"):
         if status.get("reason") == "NodeLost":
@@ -63,7 +63,7 @@ def _initialization(statuses: list[Tree], sidecars: set[str], total: int) -> tup
         terminated, waiting = state.get("terminated"), state.get("waiting", {})
         if terminated is not None and not terminated.get("exitCode"):
             continue
-        if status["name"] in sidecars and status.get("started"):
+        if status.get("name") in sidecars and status.get("started"):
             continue
         if terminated is not None:
             return index, f"Init:{_end(terminated)}"

@@ -133,7 +133,7 @@ READY_OF_DESIRED = _ratio(count("status", "readyReplicas"), at("spec", "replicas
 
 
 def _node_status(node: Tree) -> str:
-    conditions = {condition["type"]: condition["status"] for condition in _at(node, "status", "conditions", default=[])}
+    conditions = {part.get("type"): part.get("status", "") for part in _at(node, "status", "conditions", default=[])}
     ready = conditions.get("Ready")
     status = "Unknown" if ready is None else "Ready" if ready == "True" else "NotReady"
     return f"{status},SchedulingDisabled" if _at(node, "spec", "unschedulable", default=False) else status
@@ -149,7 +149,7 @@ def _node_roles(node: Tree) -> str:
 def _node_address(kind: str) -> Cell:
     def cell(node: Tree, _: datetime) -> object:
         addresses = _at(node, "status", "addresses", default=[])
-        return next((address["address"] for address in addresses if address["type"] == kind), "<none>")
+        return next((address.get("address") for address in addresses if address.get("type") == kind), "<none>")
 
     return cell
 
@@ -233,8 +233,9 @@ def _subjects(kind: str) -> Cell:
     def cell(binding: Tree, _: datetime) -> object:
         chosen = (subject for subject in binding.get("subjects") or () if subject.get("kind") == kind)
         return ", ".join(
-            f"{subject['namespace']}/{subject['name']}" if kind == "ServiceAccount" else subject["name"]
+            f"{subject.get('namespace', '')}/{name}" if kind == "ServiceAccount" else name
             for subject in chosen
+            for name in (subject.get("name", ""),)
         )
 
     return cell
@@ -266,7 +267,7 @@ def _controller(revision: Tree) -> str:
 
 def _endpoints(endpoints: Tree) -> str:
     pairs = [
-        f"{address['ip']}:{port['port']}"
+        f"{address.get('ip', '')}:{port.get('port', 0)}"
         for subset in endpoints.get("subsets") or ()
         for port in subset.get("ports") or ()
         for address in subset.get("addresses") or ()
@@ -308,7 +309,7 @@ def _pod(field: str) -> Cell:
 
 def _job_status(job: Tree) -> str:
     types = {
-        condition["type"]
+        condition.get("type")
         for condition in _at(job, "status", "conditions", default=[])
         if condition.get("status") == "True"
     }
@@ -340,7 +341,8 @@ def _job_duration(job: Tree, now: datetime) -> str:
 
 def _pod_ip(pod: Tree) -> str:
     addresses = _at(pod, "status", "podIPs", default=[])
-    return str(next((address["ip"] for address in addresses), None) or _at(pod, "status", "podIP", default="<none>"))
+    first = next((address.get("ip") for address in addresses), None)
+    return str(first or _at(pod, "status", "podIP", default="<none>"))
 
 
 PRINTERS: Mapping[tuple[str, str], tuple[PrinterColumn, ...]] = MappingProxyType(
