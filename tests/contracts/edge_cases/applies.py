@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.contracts.edge_cases.requests import APPLY, MAPS, ODDITIES, Ask, configured, odd
+from tests.contracts.edge_cases.requests import APPLY, MAPS, ODDITIES, SERVICES, Ask, configured, odd, service
 
 
 def _apply(name: str, config: Any, path: str = f"{MAPS}/strange?fieldManager=a") -> Ask:
@@ -23,6 +23,12 @@ APPLIES = (
     _apply("an apply of another version", {**configured(), "apiVersion": "v2"}),
     _apply("an apply of another namespace", configured(namespace="default")),
     _apply("an apply of managed fields", configured(managedFields=[{}])),
+    _apply("an apply of a version of null", {**configured(), "apiVersion": None}),
+    _apply("an apply of metadata that are a list", {**configured(), "metadata": [1, {"a": None}]}),
+    _apply("an apply of a name that is a number", configured(name=1)),
+    _apply("an apply of a namespace that is a number", configured(namespace=5)),
+    _apply("an apply of null in a set", configured(finalizers=[None])),
+    _apply("an apply of null in a list with keys", service(ports=[None]), f"{SERVICES}/strange?fieldManager=a"),
     _apply("an apply of an unknown field", {**configured(), "date": {}}),
     _apply("an apply of another type", configured({"a": 5})),
     _apply("an apply of a uid", configured(uid="some")),

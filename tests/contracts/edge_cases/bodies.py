@@ -23,6 +23,7 @@ BODIES = (
     Ask("a version that is not there", "POST", MAPS, {**configured(), "apiVersion": "nowhere.example.com/v1"}),
     Ask("a version of three parts", "POST", MAPS, {**configured(), "apiVersion": "a/b/c"}),
     Ask("a kind that is a number", "POST", MAPS, {**configured(), "kind": 5}),
+    Ask("a version of null", "POST", MAPS + DRY, {**configured(), "apiVersion": None}),
     Ask("neither kind nor version", "POST", MAPS + DRY, {"metadata": {"name": "strange"}}),
     Ask("another custom kind", "POST", ODDITIES, {**odd(), "kind": "Nowhere"}),
     Ask("another custom version", "POST", ODDITIES, {**odd(), "apiVersion": f"{GROUP}/v7"}),

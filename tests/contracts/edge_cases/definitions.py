@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.contracts.edge_cases.requests import CRDS, GROUP, Ask, definition
+from tests.contracts.edge_cases.requests import CRDS, DRY, GROUP, MERGE, Ask, definition
 
 _object = {"type": "object"}
 DEFINITIONS = (
@@ -20,6 +20,13 @@ DEFINITIONS = (
         },
     ),
     Ask("a definition that stores nothing", "POST", CRDS, definition("trials", "Trial", storage=False)),
+    Ask(
+        "a condition of a definition without a type",
+        "PATCH",
+        f"{CRDS}/oddities.{GROUP}/status{DRY}",
+        {"status": {"conditions": [{"status": "True"}]}},
+        MERGE,
+    ),
     Ask("a definition without a schema", "POST", CRDS, definition("trials", "Trial", schema={})),
     Ask(
         "a default that is no value",

@@ -19,6 +19,7 @@ from tests.contracts.edge_cases.requests import (
     service,
 )
 
+SIGNING_REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 KINDS = (
     Ask("a Secret that is no base64", "POST", SECRETS, secret(data={"a": "%"})),
     Ask("a Secret of an illegal key", "POST", SECRETS, secret(data={"a/b": ""})),
@@ -177,6 +178,7 @@ KINDS = (
         "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases",
         {"metadata": {"name": "strange"}, "spec": {"renewTime": "now"}},
     ),
+    Ask("a request to sign whose spec is true", "POST", SIGNING_REQUESTS, {"metadata": {"name": "a"}, "spec": True}),
     Ask("a review of another type", "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {"spec": []}),
     Ask("a review of nothing", "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {"spec": {}}),
     Ask(

@@ -11,7 +11,7 @@ from espalier.api.core import (
     CUSTOM_RESOURCE_DEFINITION,
 )
 from espalier.apiserver.server import Server
-from espalier.kube.client import Client
+from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import BadRequest, Invalid
 from espalier.kube.wire import User
 from tests.support.servers.embedded_server import THING, definition, raw
@@ -99,3 +99,48 @@ async def test_access_reviews_of_other_types_are_refused(server: Server, plural:
     path = f"/apis/authorization.k8s.io/v1/{plural}"
     answer = await raw(server, "POST", path, "application/json", msgspec.json.encode({"spec": spec}))
     assert 400 <= answer.status < 500 or (plural, answer.status) == ("selfsubjectrulesreviews", 201)
+
+
+@pytest.mark.parametrize(("spec", "status"), [(True, 400), ([1], 400), (None, 422), ({}, 422)])
+async def test_signing_requests_without_a_spec_are_refused(server: Server, spec: Any, status: int) -> None:
+    path = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+    body = msgspec.json.encode({"metadata": {"name": "a"}, "spec": spec})
+    assert (await raw(server, "POST", path, "application/json", body)).status == status
+
+
+@pytest.mark.parametrize(
+    ("path", "tree", "problem"),
+    [
+        (MAPS, {"kind": "ConfigMap", "metadata": [1]}, ".metadata: expected map, got &{[1]}"),
+        (MAPS, {"kind": "ConfigMap", "metadata": {"name": 1}}, ".metadata.name: expected string"),
+        (MAPS, {"kind": "ConfigMap", "metadata": {"name": "a", "namespace": []}}, ".metadata.namespace: expected"),
+        (MAPS, {"kind": "ConfigMap", "metadata": {"name": "a", "finalizers": [None]}}, "an explicit null"),
+        (
+            "/api/v1/namespaces/default/services",
+            {"kind": "Service", "metadata": {"name": "a"}, "spec": {"ports": [None]}},
+            "may not have a null element",
+        ),
+    ],
+)
+async def test_applied_parts_of_another_type_are_named(server: Server, path: str, tree: Any, problem: str) -> None:
+    """With 500, as kube-apiserver says it."""
+    body = msgspec.json.encode({"apiVersion": "v1", **tree})
+    answer = await raw(server, "PATCH", f"{path}/a", "application/apply-patch+yaml", body)
+    message = msgspec.json.decode(answer.body)["message"]
+    assert answer.status == 500
+    assert message.startswith("failed to create typed patch object")
+    assert problem in message
+
+
+async def test_a_version_of_null_is_that_of_the_path(server: Server) -> None:
+    body = b'{"apiVersion":null,"kind":null,"metadata":{"name":"a"}}'
+    assert (await raw(server, "POST", MAPS, "application/json", body)).status == 201
+
+
+async def test_conditions_of_a_definition_need_no_type(client: Client) -> None:
+    made = await client.create(CUSTOM_RESOURCE_DEFINITION, definition())
+    status = {"status": {"conditions": [{"status": "True"}]}}
+    patched = await client.patch(
+        CUSTOM_RESOURCE_DEFINITION, made.name, patch=status, type=PatchType.MERGE, subresource="status"
+    )
+    assert {"Established", "NamesAccepted"} <= {part.get("type") for part in patched.tree["status"]["conditions"]}

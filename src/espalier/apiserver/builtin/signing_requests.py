@@ -58,11 +58,15 @@ _REQUEST = "CERTIFICATE REQUEST"
 
 
 def with_requester(new: Tree, user: User) -> None:
-    """Enter the user who makes a request into its spec, whatever the body has there."""
-    spec = new.setdefault("spec", {})
+    """Enter the user who makes a request into its spec, whatever the body has there. A mistyped spec stays."""
+    new["status"] = {}
+    if new.get("spec") is None:
+        new["spec"] = {}
+    spec = new["spec"]
+    if not isinstance(spec, dict):
+        return
     for name in ("uid", "extra"):
         spec.pop(name, None)
-    new["status"] = {}
     spec["username"] = user.name
     spec["groups"] = list(user.groups)
 

@@ -15,7 +15,7 @@ import msgspec
 from espalier.api import conditions as condition_list
 from espalier.api import core as builtin
 from espalier.api.meta import Tree
-from espalier.api.resource import Key
+from espalier.api.resource import Key, Resource
 from espalier.apiserver.builtin import signing_requests
 from espalier.apiserver.builtin.scaling import scale_of, set_replicas
 from espalier.apiserver.core.admission import AdmissionWebhooks
@@ -30,7 +30,7 @@ from espalier.apiserver.schema.pruning import Pruner
 from espalier.apiserver.schema.registry import ServedKind
 from espalier.apiserver.wire import failures, go_json
 from espalier.apiserver.wire.content import UnsupportedMediaType
-from espalier.kube.errors import StatusDetails
+from espalier.kube.errors import ApiError, StatusDetails
 from espalier.kube.objects import Object, encode_json
 from espalier.kube.server_side_apply import managed_fields
 from espalier.kube.server_side_apply.managed_fields import Managers
@@ -338,19 +338,36 @@ class Writer:
         if not isinstance(tree, dict):
             problem = go_json.mistyped(tree, "value of type map[string]interface {}")
             raise failures.bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {problem}")
-        version, kind = tree.get("apiVersion", ""), tree.get("kind", "")
+        version, kind = tree.get("apiVersion") or "", tree.get("kind") or ""
         if (version, kind) != (resource.api_version, resource.kind):
             shown = version if "/" in str(version) else f"/{version}"
             raise failures.bad_request(f"invalid object type: {shown}, Kind={kind}")
-        namespace = (tree.get("metadata") or {}).get("namespace") or ""
+        identity = _applied_identity(tree, info.kind)
         bodies.ensure_matches_url(info, tree)
         config = _accepted_part(info, to_storage_version(tree, info.kind))
         # Unknown fields are refused, regardless of fieldValidation: they could have no owner.
         if problem := typed_patch.problem(config, info.kind.node):
-            shown = resource.api_version if resource.group else f"/{resource.api_version}"
-            which = f"{namespace}/{info.name}; {shown}, Kind={resource.kind}"
-            raise failures.internal_error(f"failed to create typed patch object ({which}): {problem}")
+            raise _untyped(resource, identity, problem)
         return config
+
+
+def _applied_identity(tree: Tree, kind: ServedKind) -> Key:
+    """Namespace and name in an applied configuration, as far as they are there. Raises `ServerFailure`."""
+    metadata = tree.get("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        raise _untyped(kind.resource, Key("", ""), f".metadata: expected map, got &{{{patches.as_go(metadata)}}}")
+    named = {field: part for field, part in (metadata or {}).items() if field in ("namespace", "name")}
+    texts = {field: part for field, part in named.items() if isinstance(part, str)}
+    identity = Key(texts.get("namespace", ""), texts.get("name", ""))
+    if problem := typed_patch.problem({"metadata": named}, kind.node):
+        raise _untyped(kind.resource, identity, problem)
+    return identity
+
+
+def _untyped(resource: Resource, identity: Key, problem: str) -> ApiError:
+    shown = resource.api_version if resource.group else f"/{resource.api_version}"
+    which = f"{identity.namespace}/{identity.name}; {shown}, Kind={resource.kind}"
+    return failures.internal_error(f"failed to create typed patch object ({which}): {problem}")
 
 
 def _with_managers(tree: Tree, owned: Managers) -> Tree:

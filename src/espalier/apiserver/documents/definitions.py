@@ -87,7 +87,7 @@ def establish(new: Tree, old: Tree | None, registry: Registry, now: str) -> None
     spec, before = new["spec"], (old or {}).get("status") or {}
     status = dict(new.get("status") or before)
     conflicting = sorted(_conflicting_names(new, registry))
-    conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
+    conditions = {condition.get("type", ""): condition for condition in status.get("conditions") or ()}
 
     def set_condition(type_: str, value: bool, reason: str, message: str) -> None:
         was = conditions.get(type_, {})
@@ -128,7 +128,7 @@ def establish(new: Tree, old: Tree | None, registry: Registry, now: str) -> None
 def terminate(tree: Tree, now: str) -> None:
     """Set the condition Terminating in a definition's status; in place."""
     status = dict(tree.get("status") or {})
-    conditions = [condition for condition in status.get("conditions") or () if condition["type"] != "Terminating"]
+    conditions = [condition for condition in status.get("conditions") or () if condition.get("type") != "Terminating"]
     terminating = {
         "type": "Terminating",
         "status": "True",

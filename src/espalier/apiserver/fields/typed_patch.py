@@ -47,6 +47,10 @@ def _list_problem(items: list[Any], node: Node, inner: Node, path: str) -> str:
             return violation
         if node.list_type == "atomic":
             continue
+        if item is None:
+            if node.keys:
+                return f"{path}: element {index}: associative list with keys may not have a null element"
+            return f"{path}: element {index}: associative list without keys has an element that's an explicit null"
         if node.keys and not any(key in item or _default(inner, key) for key in node.keys):
             return (
                 f"{path}: element {index}: associative list with keys has an element that omits all key fields "

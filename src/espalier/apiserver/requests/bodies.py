@@ -55,7 +55,7 @@ def object_of(info: RequestInfo, kind: str = "", api_version: str = "") -> Tree:
     tree = tree or {}
     if custom:
         _require_head(info, tree)
-    if tree.get("apiVersion", "").count("/") > 1:
+    if (tree.get("apiVersion") or "").count("/") > 1:
         raise _unrecognized(kind, f"unexpected GroupVersion string: {tree['apiVersion']}", info.request.body)
     tree["apiVersion"] = tree.get("apiVersion") or api_version
     tree["kind"] = tree.get("kind") or kind
