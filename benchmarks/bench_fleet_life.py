@@ -10,7 +10,6 @@ running it with each `PYTHONPATH` in turn.
 from __future__ import annotations
 
 import asyncio
-import os
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -20,7 +19,7 @@ from typing import Any
 import yaml
 
 from benchmarks.bench_environment import EXAMPLE, env
-from benchmarks.measure import arguments, peak_memory, report, size
+from benchmarks.measure import arguments, cpu_seconds, peak_memory, report, size
 from espalier.api.eksa.cluster import Cluster
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import NotFound
@@ -32,10 +31,9 @@ CONCURRENT = 10
 IN_PLACE = {"upgradeRolloutStrategy": {"type": "InPlace"}}
 
 
-def cpu_seconds(pid: int) -> float:
-    """User and system time of a process, of the programs it has waited for, and of this client."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK") + time.process_time()
+def used(pid: int) -> float:
+    """CPU seconds of a process, of the programs it has waited for, and of this client."""
+    return cpu_seconds(pid, waited_for=True) + time.process_time()
 
 
 async def at_once(act: Callable[[str], Awaitable[object]], names: list[str]) -> None:
@@ -117,10 +115,10 @@ async def main(count: int) -> None:
                 (upgrade_in_place, in_place, is_ready),
                 (delete, names, lambda tree: tree is None),
             ):
-                before = cpu_seconds(process.pid)
+                before = used(process.pid)
                 await at_once(act, part)
                 await until(client, part, is_reached)
-                each = 1000 * (cpu_seconds(process.pid) - before) / len(part)
+                each = 1000 * (used(process.pid) - before) / len(part)
                 figures.append(f"{act.__name__.replace('_', ' ')} {each:.0f} ms")
             memory = peak_memory(process.pid)
     report(f"{count} clusters of 1 + 2 machines, CPU of each", ", ".join(figures), f"peak memory: {memory} MiB")

@@ -43,10 +43,10 @@ def peak_memory(pid: int) -> int:
     raise ValueError(f"process {pid} tells nothing of its memory")
 
 
-def cpu_seconds(pid: int) -> float:
-    """User and system time of a process so far."""
+def cpu_seconds(pid: int, *, waited_for: bool = False) -> float:
+    """User and system time of a process so far, also of the programs that it has waited for."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, fields[11 : 15 if waited_for else 13])) / os.sysconf("SC_CLK_TCK")
 
 
 def spread(values: Sequence[float], unit: str = "s") -> str:
