@@ -31,13 +31,13 @@ async def embedded(version: str = DEFAULT_VERSION) -> AsyncIterator[tuple[str, S
     now = datetime.now(UTC)
     authority = Authority.create("strange", now=now)
     server = Server(MemoryStore(), now=lambda: datetime.now(UTC), random=random.Random(1), version=version)
-    await server.start()
     serving = authority.issue_server("strange", names=[HOST], now=now)
+    client = authority.issue_client("admin", groups=["system:masters"], now=now)
     shell = HttpShell(server, serving=serving, client_ca=authority.certificate)
-    await shell.start()
-    yield (
-        shell.url,
-        trusting(authority.certificate, authority.issue_client("admin", groups=["system:masters"], now=now)),
-    )
-    await shell.stop()
-    await server.close()
+    try:
+        await server.start()
+        await shell.start()
+        yield shell.url, trusting(authority.certificate, client)
+    finally:
+        await shell.stop()
+        await server.close()
