@@ -46,9 +46,9 @@ _REFUSALS = (Invalid, Forbidden, BadRequest)
 """Errors with which an API server refuses a write for good: retrying does not help."""
 
 _RECORDED = (names.CONTROL_PLANE_READY, names.READY)
+"""Conditions for which an event is recorded when they become True; the steps in between have events of their own."""
 _REASONED = (names.KUBECONFIG_COPIED, names.CERTIFICATES_VALID)
 """Conditions that are there only when something is wrong."""
-"""Conditions for which an event is recorded when they become True; the steps in between have events of their own."""
 
 
 def controller(
