@@ -23,6 +23,12 @@ def is_before_rollout(created: str | None, after: str | None, now: datetime) -> 
     return due is not None and made is not None and made < due <= now
 
 
+def seconds_until(after: str | None, now: datetime) -> float | None:
+    """Seconds until the time in `rollout.after`; None if there is none to come."""
+    due = conditions.parse_timestamp(after or "")
+    return (due - now).total_seconds() if due is not None and due > now else None
+
+
 def has_current_set(deployment: MachineDeployment, sets: Iterable[MachineSet]) -> bool:
     """True if a set exists for the present template: before that, nothing is known of its machines."""
     wanted = of_machine_template(deployment.spec.template)

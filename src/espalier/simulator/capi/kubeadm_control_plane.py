@@ -23,7 +23,7 @@ from espalier.clusterapi.contract import CERTIFICATES, reference
 from espalier.clusterapi.machine_change import control_plane_bootstrap
 from espalier.clusterapi.objects import cluster_key, is_paused, owner_reference, owning_cluster
 from espalier.clusterapi.remediation import REMEDIATION_FOR
-from espalier.clusterapi.rollouts import is_before_rollout
+from espalier.clusterapi.rollouts import is_before_rollout, seconds_until
 from espalier.kube.objects import Object
 from espalier.runtime import steps
 from espalier.runtime.concurrency import together
@@ -138,7 +138,9 @@ class KubeadmControlPlanes:
         observed = await self._with_certificates(observed)
         outcome = await self._advance(observed)
         await writer.status(RESOURCE, current, status(observed, self._scheme.clock.now()))
-        return outcome if isinstance(outcome, Wait) else Done()
+        rollout = observed.control_plane.spec.rollout
+        due_in = seconds_until(rollout.after if rollout else None, self._scheme.clock.now())
+        return outcome if isinstance(outcome, Wait) else Done(after=due_in)
 
     async def _advance(self, observed: Observed) -> Outcome:
         return await steps.run(

@@ -20,6 +20,7 @@ from espalier.clusterapi.conditions import stated
 from espalier.clusterapi.contract import desired_replicas, within_autoscaler_limits
 from espalier.clusterapi.intstr import share
 from espalier.clusterapi.objects import is_paused, new_object, owner_reference
+from espalier.clusterapi.rollouts import seconds_until
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Done, Outcome, Wait
 from espalier.runtime.writer import found_by_owner
@@ -153,7 +154,8 @@ class MachineDeployments:
         else:
             await self._roll(observed, newest)
         await writer.status(resource, current, self._status(observed, None))
-        return Done()
+        rollout = observed.deployment.spec.rollout
+        return Done(after=seconds_until(rollout.after if rollout else None, observed.now))
 
     async def _adopt_templates(self, observed: Observed) -> None:
         """Set the cluster as owner of the templates of bootstrap configurations and infrastructure machines."""
