@@ -223,7 +223,7 @@ def test_management_identity_can_be_part_of_manifests(capsys: pytest.CaptureFixt
     named = printed(capsys, "--management-cluster", "default/laptop")["ConfigMap"]
     assert named["metadata"] == {"name": "management-cluster", "namespace": SYSTEM_NAMESPACE}
     assert named["data"] == {"namespace": "default", "name": "laptop"}
-    for wrong in ("laptop", "/laptop", "default/", "a/b/c", "Default/laptop"):
+    for wrong in ("laptop", "/laptop", "default/", "a/b/c", "Default/laptop", f"default/{'a' * 64}"):
         assert run(["manifests", "--image", IMAGE, "--management-cluster", wrong]) == 2
         assert "allowed is NAMESPACE/NAME" in capsys.readouterr().err
 

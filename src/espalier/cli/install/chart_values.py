@@ -14,10 +14,9 @@ from espalier.api.meta import Tree
 from espalier.api.quantities import QUANTITY
 from espalier.cli.install.deployment import MEMORY_LIMIT, MEMORY_REQUEST, MONITORING, REPLICAS, WhenUnsatisfiable
 from espalier.cli.kit import output
+from espalier.cli.kit.flags import LABEL, OBJECT_NAME
 from espalier.releases.contents import NAME as IMAGE_NAME
 
-NAMESPACE = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
-OBJECT_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 WEBHOOK_SECRET = "espalier-webhook-certificate"  # noqa: S105  the name of a Secret
 OF_MOVES = r"^clusterctl\.cluster\.x-k8s\.io"
 """Labels of CRDs, by which clusterctl finds objects to be moved."""
@@ -137,13 +136,13 @@ VALUES = (
         "namespaces",
         [],
         "Namespaces of the Clusters that this manager manages. They must exist. Default: all.",
-        _strings(f"^{NAMESPACE}$"),
+        _strings(f"^{LABEL}$"),
     ),
     Value(
         "managementCluster",
         "",
         "NAMESPACE/NAME of the Cluster that represents the management cluster.",
-        {"type": "string", "pattern": f"^({NAMESPACE}/{NAMESPACE})?$"},
+        {"type": "string", "pattern": f"^({LABEL}/{LABEL})?$"},
     ),
     Value(
         "inPlace",
@@ -177,7 +176,7 @@ VALUES = (
         "metrics.namespaces",
         [MONITORING],
         "Namespaces whose pods the NetworkPolicy lets scrape them.",
-        {**_strings(f"^{NAMESPACE}$"), "minItems": 1},
+        {**_strings(f"^{LABEL}$"), "minItems": 1},
     ),
     Value(
         "metrics.serviceMonitor.enabled",

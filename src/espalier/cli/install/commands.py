@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -35,9 +34,6 @@ class Of(StrEnum):
     MANAGER = "manager"
     GARDEN = "garden"
     SEED = "seed"
-
-
-_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 
 @click.command(cls=Command)
@@ -247,8 +243,8 @@ def _of_gardener(
         if bool(image) != bool(seed):
             missing, given = ("--seed", "--image") if image else ("--image", "--seed")
             raise Usage(f"--of seed: found {given} without {missing}; a gardenlet is deployed by both")
-        if seed and not _NAME.fullmatch(seed):
-            raise Usage(f"--seed: found {seed!r}, allowed is the name of a Seed, such as west")
+        if seed:
+            flags.check_name("--seed", seed, "a Seed, such as west")
         return [*garden_manifests.of_seed(), *(garden_manifests.gardenlet_deployed(image, seed, pods) if image else ())]
     if seed:
         raise Usage("--seed: found with --of garden, allowed is --of seed")

@@ -15,6 +15,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.cli.install import admission_policies, deployment
 from espalier.cli.kit.failures import Usage
+from espalier.cli.kit.flags import LABEL
 from espalier.cli.programs import components
 from espalier.cli.programs.webhook_configurations import SERVICE, webhook_tree
 from espalier.clusters import rbac
@@ -31,9 +32,6 @@ COPIES_ROLE = f"{NAME}-kubeconfig-copies"
 """Name of the Role in each namespace whose owner wants copies of kubeconfigs."""
 
 ACCOUNT = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{NAME}"
-
-
-_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 
 def everything(
@@ -61,7 +59,7 @@ def everything(
 def management(record: str) -> Tree:
     """ConfigMap that names the record of the management cluster. Raises `Usage`."""
     namespace, slash, name = record.partition("/")
-    if not (slash and _NAME.fullmatch(namespace) and _NAME.fullmatch(name)):
+    if not (slash and re.fullmatch(LABEL, namespace) and re.fullmatch(LABEL, name)):
         raise Usage(
             f"--management-cluster: found {record!r}, allowed is NAMESPACE/NAME of a Cluster, such as default/laptop"
         )

@@ -212,23 +212,23 @@ webhook_secret = click.option(
     "and renews, such as cert-manager. Default: the manager issues its own.",
 )
 
-_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+OBJECT_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+"""The pattern of most objects' names, which have at most 253 characters."""
+LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+"""The pattern of names that stand in DNS names or labels: of namespaces and clusters."""
 
 
 def check_name(flag: str, name: str, example: str) -> None:
     """Raises `Usage` for what can't be the name of an object, of which there is an example."""
-    if not _NAME.fullmatch(name):
+    if len(name) > 253 or not re.fullmatch(OBJECT_NAME, name):
         raise Usage(f"{flag}: found {name!r}, allowed is the name of {example}")
-
-
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def namespaces(given: Iterable[str], flag: str = "--namespace") -> tuple[str, ...]:
     """The distinct namespaces in a flag. Raises `Usage` for an invalid name."""
     names = dict.fromkeys(name for text in given for name in text.split(","))
     for name in names:
-        if not _NAMESPACE.fullmatch(name):
+        if not re.fullmatch(LABEL, name):
             allowed = "comma-separated names of namespaces (lower case, digits and dashes)"
             otherwise = "; omit the flag to watch all" if flag == "--namespace" else ""
             raise Usage(f"{flag}: found {name!r}, allowed are {allowed}{otherwise}")
