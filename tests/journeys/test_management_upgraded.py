@@ -321,6 +321,32 @@ def test_an_upgrade_leaves_no_cluster_behind() -> None:
 
 
 @pytest.mark.parametrize("remains", [True, False], ids=["being deleted", "gone"])
+def test_no_record_of_git_is_made_anew(monkeypatch: pytest.MonkeyPatch, *, remains: bool) -> None:
+    """Flux would set it back; or nobody knows whether it comes from Git."""
+
+    async def main(simulation: Simulation) -> None:
+        async with created(simulation) as (env, cluster):
+            given_to_commands(monkeypatch, env)
+            await put_under_git(cluster)
+            for configuration in (await cluster.list(VALIDATING_WEBHOOK_CONFIGURATION)).items:
+                await cluster.delete(VALIDATING_WEBHOOK_CONFIGURATION, configuration.name)
+            name, namespace = MANAGEMENT.name, MANAGEMENT.namespace
+            await cluster.delete(Cluster.resource, name, namespace)
+            if not remains:
+                patch: Tree = {"metadata": {"finalizers": None}}
+                await cluster.patch(Cluster.resource, name, namespace, patch=patch, type=PatchType.MERGE)
+            parsed = [*read_manifests(yaml.safe_dump_all(wished()).encode(), source="manifest")]
+            words = "set spec.suspend" if remains else "give the command without the flag first"
+            with pytest.raises(Failure, match=words):
+                await changing.upgrade(parsed, [], flags.Connection(), timeout=600, dry_run=False, by_git=not remains)
+            record = await lost_record.existing(cluster, MANAGEMENT)
+            assert lost_record.is_lost(record)
+            assert (record is not None) is remains
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+@pytest.mark.parametrize("remains", [True, False], ids=["being deleted", "gone"])
 def test_a_record_made_anew_leaves_no_cluster_behind(monkeypatch: pytest.MonkeyPatch, *, remains: bool) -> None:
     """Also without the webhooks, which were off when it was deleted."""
 

@@ -93,22 +93,21 @@ async def upgrade(
     client = await _reached(key, flag)
     try:
         with Progress() as progress:
-            existing = await lost_record.existing(client, key)
+            existing, owner = await lost_record.existing(client, key), None
             if existing is not None:
                 _check_fixed(parsed, document, existing, cluster)
+                owner = await from_git.check_push(client, existing) if by_git else None
+                if owner is None and not dry_run:
+                    await from_git.check_upgrade(client, existing)
+            elif by_git:
+                raise Failure(f"--push: cluster {key}: its record was deleted: give the command without the flag first")
             if existing is None or lost_record.is_lost(existing):
-                chosen_release.choose(cluster, None, chosen_release.own_version())
-                before = read(existing) if existing is not None else None
-                await _check_skew(client, key, before, msgspec.convert(cluster, Cluster))
-                await documents.apply_all(client, prepared, dry_run=True)
+                await _check_made_anew(client, key, existing, prepared)
                 if dry_run:
                     progress.say(f"cluster {key}: its record was deleted, and would be made anew from the manifest")
                     return
                 existing = await lost_record.make_anew(client, existing, prepared)
                 progress.say(f"cluster {key}: its record was deleted, and is made anew from the manifest")
-            owner = await from_git.check_push(client, existing) if by_git else None
-            if owner is None and not dry_run:
-                await from_git.check_upgrade(client, existing)
             chosen_release.upgraded(cluster, existing, chosen_release.own_version(), moves=True)
             await check_leaves_none_behind(client, existing, cluster["spec"]["eksaVersion"])
             await installed_cluster_api.check(client, PROVIDERS, is_upgraded=True)
@@ -142,6 +141,19 @@ async def upgrade(
             await commit.until_applied(client, pushed, progress, timeout=timeout)
     finally:
         await client.close()
+
+
+async def _check_made_anew(
+    client: Client, key: Key, existing: Object | None, prepared: Sequence[tuple[Resource, Tree]]
+) -> None:
+    """Fills in the release of a record that is to be made anew. Raises `Failure`, and errors of the API server, if it
+    can't be.
+    """
+    cluster = prepared[-1][1]
+    chosen_release.choose(cluster, None, chosen_release.own_version())
+    before = read(existing) if existing is not None else None
+    await _check_skew(client, key, before, msgspec.convert(cluster, Cluster))
+    await documents.apply_all(client, prepared, dry_run=True)
 
 
 def _check_fixed(parsed: Sequence[Document], document: Document, existing: Object, cluster: Tree) -> None:
