@@ -18,6 +18,7 @@ from espalier.api.yaml_trees import trees
 from espalier.kube.access import Access
 from espalier.kube.kubeconfig_entries import ContextFields, Entry, Kind, KubeconfigError, access_of, encode_data
 
+_IMPERSONATION = frozenset({"as", "as-uid", "as-groups", "as-user-extra"})
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 if TYPE_CHECKING:
@@ -127,7 +128,8 @@ class Kubeconfig:
         config = Kubeconfig()
         name = f"{own.name}-as-{user}"
         config.sources, config.current_context = list(self.sources), f"{name}@{fields.cluster}"
-        acting = {**own.fields, "as": user} | ({"as-groups": list(groups)} if groups else {})
+        acting = {field: value for field, value in own.fields.items() if field not in _IMPERSONATION}
+        acting |= {"as": user, "as-groups": list(groups)} if groups else {"as": user}
         entries = (
             self._entries["cluster", fields.cluster],
             Entry("user", name, acting, own.source, own.folder),
@@ -139,7 +141,8 @@ class Kubeconfig:
     def for_merge(self, file: Path) -> Kubeconfig:
         """The current context alone, under names that take nothing away in a file: its user is named as the context.
 
-        Raises `KubeconfigError` if the file has a cluster or context of its name with another address.
+        Raises `KubeconfigError` if the file has a cluster or context of its name with another address, or another
+        context with a user of that name.
         """
         context = self._entries["context", self.current_context]
         fields = context.read(ContextFields)
@@ -157,6 +160,12 @@ class Kubeconfig:
                 raise KubeconfigError(
                     f"{file}: found {kind} {which} with server {other.fields.get('server')}, allowed is {server}: "
                     f"remove it (`kubectl config delete-{kind} {which}`), or name another file in $KUBECONFIG"
+                )
+        for name in present.contexts:
+            if name != context.name and present._entries["context", name].read(ContextFields).user == context.name:
+                raise KubeconfigError(
+                    f"{file}: found user {context.name} in context {name}, allowed is in {context.name} alone: "
+                    "rename it, or name another file in $KUBECONFIG"
                 )
         config = Kubeconfig()
         config.sources, config.current_context = list(self.sources), context.name

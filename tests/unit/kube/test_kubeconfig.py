@@ -464,6 +464,16 @@ def test_another_context_of_that_name_is_kept(tmp_path: Path) -> None:
         of_garden().for_merge(file)
 
 
+def test_a_user_of_another_context_is_kept(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    tree = yaml.safe_load(of_garden("https://elsewhere:6443").to_bytes())
+    tree["clusters"][0]["name"] = tree["contexts"][0]["context"]["cluster"] = tree["contexts"][0]["name"] = "other"
+    tree["users"][0]["name"] = tree["contexts"][0]["context"]["user"] = "jane@garden"
+    file.write_text(yaml.safe_dump(tree))
+    with pytest.raises(KubeconfigError, match="found user jane@garden in context other"):
+        of_garden().for_merge(file)
+
+
 def test_an_exec_plugin_is_merged(tmp_path: Path) -> None:
     file = tmp_path / "config"
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "espalier", "args": []}
@@ -480,3 +490,20 @@ def test_an_administrator_acts_as_somebody() -> None:
     assert acting is not None
     assert dict(acting.headers()) == {"Impersonate-User": "joe", "Impersonate-Group": "dev"}
     assert made.context().token == "token-of-jane"
+
+
+def test_acting_as_somebody_replaces_another_user() -> None:
+    """A group, an extra or a uid of another user would be rights that nobody asked for."""
+    tree = yaml.safe_load(of_garden().to_bytes())
+    tree["users"][0]["user"] |= {"as": "root", "as-groups": ["system:masters"], "as-uid": "1", "as-user-extra": {}}
+    made = Kubeconfig.parse(Kubeconfig.parse(yaml.safe_dump(tree).encode()).impersonating("joe", []).to_bytes())
+    acting = made.context().impersonation
+    assert acting is not None
+    assert list(acting.headers()) == [("Impersonate-User", "joe")]
+
+
+def test_nobody_acts_without_a_user() -> None:
+    tree = yaml.safe_load(of_garden().to_bytes())
+    del tree["contexts"][0]["context"]["user"]
+    with pytest.raises(KubeconfigError, match='context "jane@garden": there is no user ""'):
+        Kubeconfig.parse(yaml.safe_dump(tree).encode()).impersonating("joe", [])
