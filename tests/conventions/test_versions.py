@@ -23,7 +23,6 @@ FACTS = {
     "apiserver/builtin/builtin.py": "the minor version whose definitions are complete, and what later ones added",
     "assets/recipes.py": "programs that belong to no row, and the newest etcd whose databases etcdbrctl reads",
     "cli/install/chart.py": "API servers have ValidatingAdmissionPolicies since 1.30",
-    "cli/local/environment/garden_objects.py": "a version that is older than all of the matrix, for upgrades of shoots",
     "clusters/design/layers/cgroup_v1.py": "kubelets refuse cgroup v1 since 1.35",
     "clusters/design/render/etcd_encryption.py": "kube-apiserver has no KMS v1 since 1.29, unless a gate is set",
     "clusters/design/render/kube_vip.py": "kubeadm writes super-admin.conf since 1.29",
