@@ -178,25 +178,29 @@ class InfrastructureMachines:
         self._boot_seconds = boot_seconds
         self._boots = boots
         self._hosts = HostPool(scheme, kinds)
-        self._moved_away: set[Key] = set()
-        """Machines whose objects were deleted because another management cluster has them; they go on running."""
-        scheme.inventory.infrastructure[kinds.machine.kind].subscribe(self._note_moved)
         self._powered_on: dict[Key, tuple[str, float]] = {}
         """The uid and monotonic power-on time of each booting machine: in memory only, a restart boots them again."""
 
     async def reconcile(self, key: Key) -> Outcome:
-        """Reconcile one machine: bootstrap data, boot, node."""
+        """Reconcile one machine: bootstrap data, boot, node; on deletion the node goes.
+
+        Only a deletion that waits for this controller's finalizer ends a machine. An object that is gone may have been
+        moved to another management cluster: its machine goes on running.
+        """
         object_ = self._scheme.inventory.infrastructure_object(self._kinds.machine.kind, key)
-        if object_ is None or object_.metadata.deletion_timestamp is not None:
+        if object_ is None:
             self._powered_on.pop(key, None)
-            if object_ is None and key not in self._moved_away:
-                await self._delete_node(key)
-                await self._hosts.release(key)
-            self._moved_away.discard(key)
             return Done()
         cluster = self._scheme.inventory.clusters.get(cluster_key(object_))
-        if is_paused(object_) or (cluster is not None and is_cluster_paused(cluster)):
+        if is_paused(object_) or is_moved_away(object_) or (cluster is not None and is_cluster_paused(cluster)):
             return Done()
+        if object_.metadata.deletion_timestamp is not None:
+            await self._delete(object_)
+            return Done()
+        if cluster is None:  # nobody knows whether it is paused
+            return Done()
+        resource = self._kinds.machine
+        object_ = await self._scheme.writer.add_finalizer(resource, object_, finalizer_of(resource))
         typed = object_.decode(InfrastructureMachine)
         if typed.status.provisioned:
             if not typed.status.addresses:  # removed by hand; etcd members need them
@@ -207,9 +211,14 @@ class InfrastructureMachines:
             await self._report(object_, typed, ready=condition("Ready", False, outcome.reason, outcome.message))
         return outcome
 
-    def _note_moved(self, old: Object | None, new: Object | None, _first: bool) -> None:
-        if new is None and old is not None and is_moved_away(old):
-            self._moved_away.add(old.key)
+    async def _delete(self, object_: Object) -> None:
+        resource = self._kinds.machine
+        if finalizer_of(resource) not in object_.metadata.finalizers:
+            return
+        self._powered_on.pop(object_.key, None)
+        await self._delete_node(object_.key)
+        await self._hosts.release(object_.key)
+        await self._scheme.writer.remove_finalizer(resource, object_, finalizer_of(resource))
 
     async def _delete_node(self, machine: Key) -> None:
         """Delete the node of a deleted infrastructure machine, as cloud controller managers do.
@@ -392,7 +401,8 @@ async def run_workload_cluster(
     *,
     may_be_new: bool = False,
 ) -> WorkloadCluster:
-    """The API server of a cluster, started if it does not run yet; nodes of deleted machines are removed.
+    """The API server of a cluster, started if it does not run yet; nodes of deleted machines are removed then, unless
+    the cluster is paused.
 
     Raises `AddressTaken` when another process listens at its address, `ValueError` when it has no address or CA,
     `Unusable` and `OSError` when its data are unreadable or missing: an empty store (`may_be_new`) is only allowed
@@ -422,6 +432,8 @@ async def run_workload_cluster(
         network=network_of(typed),
         is_new=may_be_new and not contract.is_control_plane_initialized(typed),
     )
+    if is_cluster_paused(object_):  # the objects of its machines may be at another management cluster
+        return workload
     provider = kinds.provider_id.partition("{")[0]
     machines = scheme.inventory.infrastructure[kinds.machine.kind].list(cluster.namespace)
     present = {kinds.provider_id.format(cluster=cluster.name, name=machine.name) for machine in machines}

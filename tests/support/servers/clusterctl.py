@@ -28,21 +28,31 @@ async def take_finalizers(client: Client, resource: Resource, name: str, namespa
     await client.patch(resource, name, namespace, patch=patch, type=PatchType.MERGE)
 
 
+async def take_away(
+    client: Client, resource: Resource, name: str, namespace: str, *, pause: Callable[[], Awaitable[object]]
+) -> None:
+    """Mark an object, delete it, and remove its finalizers. `pause` comes before the deletion and after it."""
+    try:
+        has_finalizers = (await client.get(resource, name, namespace)).metadata.finalizers
+        await mark(client, resource, name, namespace)
+        await pause()
+        await client.delete(resource, name, namespace)
+        await pause()
+        if has_finalizers:
+            await take_finalizers(client, resource, name, namespace)
+    except NotFound:
+        return
+
+
 async def move_away(client: Client, *, pause: Callable[[], Awaitable[object]]) -> None:
-    """Delete all that clusterctl moves, in its order: what others own first. `pause` comes before each object."""
+    """Delete all that clusterctl moves, in its order: what others own first. `pause` comes between its requests."""
     for one in (await client.list(capi.Cluster.resource)).items:
         await client.patch(
             capi.Cluster.resource, one.name, one.namespace, patch={"spec": {"paused": True}}, type=PatchType.MERGE
         )
     for resource, found in reversed(await in_order(client)):
         await pause()
-        try:
-            await mark(client, resource, found.name, found.namespace)
-            await take_finalizers(client, resource, found.name, found.namespace)
-            await pause()
-            await client.delete(resource, found.name, found.namespace)
-        except NotFound:
-            continue
+        await take_away(client, resource, found.name, found.namespace, pause=pause)
 
 
 async def in_order(client: Client) -> list[tuple[Resource, Object]]:
