@@ -30,6 +30,8 @@ from espalier.realnodes.nspawn import container
 from espalier.realnodes.nspawn.addresses import AddressRange
 from espalier.realnodes.nspawn.bases import NodeBases
 from espalier.realnodes.nspawn.commands import run
+from espalier.realnodes.nspawn.host import NodeHost
+from espalier.realnodes.nspawn.owners import ENVIRONMENT
 from espalier.realnodes.nspawn.setup import component
 from espalier.realnodes.nspawn.state import NodeRecord, State
 from espalier.releases import Releases
@@ -92,7 +94,7 @@ class Provider:
         )
         await self.until(DockerCluster.resource, name, becomes or is_provisioned)
 
-    async def make_machine(self, name: str, data: bytes, version: str = VERSION) -> None:
+    async def make_machine(self, name: str, data: bytes, version: str = VERSION, *, provider_id: str = "") -> None:
         labels = {"cluster.x-k8s.io/cluster-name": "garden"}
         secret = body(SECRET, name, labels=labels) | {"data": {"value": base64.b64encode(data).decode()}}
         await self.client.create(SECRET, secret)
@@ -107,8 +109,16 @@ class Provider:
             },
         }
         machine = await self.client.create(Machine.resource, body(Machine.resource, name, spec=spec, labels=labels))
-        infrastructure = body(DockerMachine.resource, name, spec={}, owner=machine, labels=labels)
+        known = {"providerID": provider_id} if provider_id else {}
+        infrastructure = body(DockerMachine.resource, name, spec=known, owner=machine, labels=labels)
         await self.client.create(DockerMachine.resource, infrastructure)
+
+    async def reconcile_machine(self, name: str) -> None:
+        """Reconcile a machine once more, to the end, whether its object is there or not."""
+        name_of_controller = f"nspawn-{DockerMachine.resource.kind.lower()}"
+        controllers = self.manager._controllers
+        controller = next(controller for controller in controllers if controller.name == name_of_controller)
+        await controller._reconcile(Key("default", name))
 
     async def delete_machine(self, name: str) -> None:
         await self.client.delete(DockerMachine.resource, name, "default")
@@ -153,7 +163,9 @@ def says(reason: str) -> Callable[[Object | None], bool]:
 
 
 @asynccontextmanager
-async def provider(folder: Path, store: Store, bases: NodeBases) -> AsyncIterator[Provider]:
+async def provider(
+    folder: Path, store: Store, bases: NodeBases, *, owner: str = ENVIRONMENT, is_alone: bool = True
+) -> AsyncIterator[Provider]:
     """A provider that takes over whatever `folder` and `store` hold. Leaving it is as if it were killed."""
     clock = SystemClock()
     server = Server(store, now=clock.now, random=random.Random(1))
@@ -163,12 +175,12 @@ async def provider(folder: Path, store: Store, bases: NodeBases) -> AsyncIterato
     manager = Manager(client, clock=clock)
     state = State(folder)
     nodes = component(
-        state=state,
-        addresses=ADDRESSES,
-        bridge=BRIDGE,
+        host=NodeHost.of(state, ADDRESSES, BRIDGE),
         bases=bases,
         releases=Releases.load(),
         infrastructure=LOCAL.infrastructure,
+        owner=owner,
+        is_alone=lambda: is_alone,
     )
     assemble(manager, [nodes], client=client)
     running = asyncio.create_task(manager.run())

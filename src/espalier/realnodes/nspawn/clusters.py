@@ -8,16 +8,17 @@ from collections.abc import Mapping
 import msgspec
 
 from espalier.api.capi.cluster import Cluster, Endpoint
+from espalier.api.moves import DELETE_FOR_MOVE
 from espalier.api.resource import Key
 from espalier.clusterapi import names
 from espalier.clusterapi.conditions import condition, stated
 from espalier.clusterapi.infrastructure import InfrastructureCluster, InfrastructureClusterStatus, Initialization
-from espalier.clusterapi.objects import is_paused
+from espalier.clusterapi.objects import is_cluster_paused, is_paused
 from espalier.kube.objects import Object
-from espalier.realnodes.nspawn import container, inside, network
+from espalier.realnodes.nspawn import container, inside, network, owners
 from espalier.realnodes.nspawn.addresses import RangeFull
 from espalier.realnodes.nspawn.commands import CommandFailed
-from espalier.realnodes.nspawn.helper_processes import BalancerProcess, ControlPlaneEndpoint, RegistryProcess
+from espalier.realnodes.nspawn.helper_processes import ControlPlaneEndpoint
 from espalier.realnodes.nspawn.network import RangeInUse
 from espalier.realnodes.nspawn.state import EndpointRecord, NetworkRecord, NodeRecord
 from espalier.realnodes.nspawn.tools import NodeTools
@@ -41,17 +42,19 @@ CILIUM_MISSING = (
 class InfrastructureClusters:
     """Reconciles the cluster kind."""
 
-    def __init__(self, tools: NodeTools, balancing: BalancerProcess, registry_process: RegistryProcess) -> None:
+    def __init__(self, tools: NodeTools) -> None:
         self._tools = tools
-        self._balancing = balancing
-        self._registry_process = registry_process
 
     async def reconcile(self, key: Key) -> Outcome:
         """Reconcile one cluster: address, balancer, and routes between pods."""
+        async with self._tools.host.alone:
+            return await self._reconcile(key)
+
+    async def _reconcile(self, key: Key) -> Outcome:
         tools = self._tools
         infra_cluster = tools.infrastructure_clusters.get(key)
         resource = tools.kinds.cluster
-        if infra_cluster is None or is_paused(infra_cluster):
+        if infra_cluster is None or self._is_paused(infra_cluster):
             return Done()
         if infra_cluster.metadata.deletion_timestamp is not None:
             nodes = [record.name for record in self._nodes(infra_cluster)]
@@ -65,10 +68,10 @@ class InfrastructureClusters:
             return Wait("WaitingForOwner", "waiting for the Cluster to own this infrastructure")
         infra_cluster = await tools.writer.add_finalizer(resource, infra_cluster, tools.finalizer(resource))
         try:
-            endpoint = self._reserve(infra_cluster, owner.decode(Cluster), await tools.bridge.claim())
-            await tools.bridge.ensure()
-            await self._registry_process.offer(
-                await asyncio.to_thread(tools.served_images), str(tools.bridge.range.bridge)
+            endpoint = self._reserve(infra_cluster, owner.decode(Cluster), await tools.host.bridge.claim())
+            await tools.host.bridge.ensure()
+            await tools.host.registry.offer(
+                await asyncio.to_thread(tools.served_images), str(tools.host.bridge.range.bridge)
             )
             await self._balance()
             await self._connect(infra_cluster)
@@ -83,21 +86,44 @@ class InfrastructureClusters:
         await self._report(infra_cluster, "", "")
         return Done()
 
+    def _is_paused(self, infra_cluster: Object) -> bool:
+        cluster = self._tools.clusters.get(_cluster_key(infra_cluster))
+        return (
+            is_paused(infra_cluster)
+            or DELETE_FOR_MOVE in infra_cluster.metadata.annotations
+            or (cluster is not None and is_cluster_paused(cluster))
+        )
+
     def _nodes(self, infra_cluster: Object) -> list[NodeRecord]:
-        cluster = Key(infra_cluster.namespace, infra_cluster.metadata.labels.get(names.CLUSTER, infra_cluster.name))
-        return [record for record in self._tools.state.nodes() if record.cluster_key == cluster]
+        """The nodes of a cluster: those behind its control plane's address."""
+        recorded = self._tools.state.network()
+        uid = infra_cluster.metadata.uid
+        own = [endpoint for endpoint in (recorded.endpoints if recorded else ()) if endpoint.uid == uid]
+        return [
+            record
+            for record in self._tools.state.nodes()
+            if any(owners.is_behind(record, endpoint) for endpoint in own)
+        ]
 
     def _reserve(self, infra_cluster: Object, cluster: Cluster, recorded: NetworkRecord) -> EndpointRecord:
         """The address of the control plane: from the spec, else allocated and recorded."""
-        state, bridge = self._tools.state, self._tools.bridge
+        state, bridge = self._tools.state, self._tools.host.bridge
         uid = infra_cluster.metadata.uid
+        name = f"{infra_cluster.namespace}/{cluster.metadata.name}"
+        before = infra_cluster.decode(InfrastructureCluster).spec.control_plane_endpoint
+        others = []
+        reserved: EndpointRecord | None = None
         for endpoint in recorded.endpoints:
             if endpoint.uid == uid:
                 return endpoint
-        address = bridge.range.free(state.taken())
-        endpoint = EndpointRecord(f"{infra_cluster.namespace}/{cluster.metadata.name}", uid, str(address), PORT)
-        state.write_network(msgspec.structs.replace(recorded, endpoints=(*recorded.endpoints, endpoint)))
-        return endpoint
+            if endpoint.cluster == name and before is not None and endpoint.address == before.host:
+                reserved = msgspec.structs.replace(endpoint, uid=uid)  # of a cluster that was moved here
+            else:
+                others.append(endpoint)
+        if reserved is None:
+            reserved = EndpointRecord(name, uid, str(bridge.range.free(state.taken())), PORT)
+        state.write_network(msgspec.structs.replace(recorded, endpoints=(*others, reserved)))
+        return reserved
 
     async def _release(self, infra_cluster: Object) -> None:
         state = self._tools.state
@@ -108,10 +134,10 @@ class InfrastructureClusters:
         state.write_network(msgspec.structs.replace(recorded, endpoints=left))
         await self._balance()
         if left:
-            await self._tools.bridge.ensure()
+            await self._tools.host.bridge.ensure()
         elif not state.nodes():
-            await self._registry_process.end()
-            await self._tools.bridge.remove()
+            await self._tools.host.registry.end()
+            await self._tools.host.bridge.remove()
             state.forget_network()
 
     async def _balance(self) -> None:
@@ -121,10 +147,10 @@ class InfrastructureClusters:
             behind = [
                 record.address
                 for record in self._tools.state.nodes()
-                if record.control_plane and str(record.cluster_key) == endpoint.cluster
+                if record.control_plane and owners.is_behind(record, endpoint)
             ]
             endpoints.append({"address": endpoint.address, "port": endpoint.port, "backends": behind})
-        await self._balancing.serve(endpoints)
+        await self._tools.host.balancer.serve(endpoints)
 
     async def _connect(self, infra_cluster: Object) -> None:
         """Set the routes to pods of other nodes, on every node."""
@@ -153,6 +179,10 @@ class InfrastructureClusters:
             conditions=conditions,
         )
         await self._tools.writer.status(self._tools.kinds.cluster, infra_cluster, status)
+
+
+def _cluster_key(infra_cluster: Object) -> Key:
+    return Key(infra_cluster.namespace, infra_cluster.metadata.labels.get(names.CLUSTER, infra_cluster.name))
 
 
 def pod_routes(ranges: Mapping[NodeRecord, str]) -> dict[NodeRecord, list[tuple[str, str]]]:

@@ -15,14 +15,15 @@ from espalier.api.capi.machine import Machine, MachineAddress
 from espalier.api.core import Secret
 from espalier.api.eksa.upgrade_keys import IGNORED_CHECKS, KUBEADM_PATCHES
 from espalier.api.meta import Condition
+from espalier.api.moves import DELETE_FOR_MOVE
 from espalier.api.resource import Key
 from espalier.clusterapi import names
 from espalier.clusterapi.conditions import condition, stated
 from espalier.clusterapi.infrastructure import InfrastructureMachine, InfrastructureMachineStatus, Initialization
 from espalier.clusterapi.network import machine_addresses, network_of
-from espalier.clusterapi.objects import is_paused
+from espalier.clusterapi.objects import cluster_key, is_cluster_paused, is_paused
 from espalier.kube.objects import Object
-from espalier.realnodes.nspawn import cgroups, container, images, inside, limits, processes
+from espalier.realnodes.nspawn import cgroups, container, images, inside, limits, owners, processes
 from espalier.realnodes.nspawn.addresses import RangeFull
 from espalier.realnodes.nspawn.bases import NodeBase, plain_version
 from espalier.realnodes.nspawn.commands import CommandFailed, run
@@ -59,14 +60,20 @@ class InfrastructureMachines:
         """Reconcile one machine."""
         tools = self._tools
         infra_machine = tools.infrastructure_machines.get(key)
-        for other in tools.state.nodes():
-            if other.key == key and (infra_machine is None or other.uid != infra_machine.metadata.uid):
-                await self._take_away(other)
-        if infra_machine is None or self._is_paused(infra_machine):
+        if infra_machine is None:
+            for gone in self._own(key):
+                if owners.has_ended(tools.clusters.get(gone.cluster_key), is_alone=tools.is_alone()):
+                    await self._take_away(gone)
             return Done()
+        if self._is_paused(infra_machine):
+            return Done()
+        self._adopt(infra_machine)
+        for other in self._own(key):
+            if other.uid != infra_machine.metadata.uid:
+                await self._take_away(other)
         resource = tools.kinds.machine
         if infra_machine.metadata.deletion_timestamp is not None:
-            record = tools.state.node(node_id(infra_machine.metadata.uid))
+            record = owners.of_object(tools.state.nodes(), infra_machine.metadata.uid)
             if record is not None:
                 await self._take_away(record)
             await tools.writer.remove_finalizer(resource, infra_machine, tools.finalizer(resource))
@@ -85,18 +92,50 @@ class InfrastructureMachines:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _is_paused(self, infra_machine: Object) -> bool:
-        cluster = self._tools.clusters.get(
-            Key(infra_machine.namespace, infra_machine.metadata.labels.get(names.CLUSTER, ""))
+        cluster = self._tools.clusters.get(cluster_key(infra_machine))
+        return (
+            is_paused(infra_machine)
+            or DELETE_FOR_MOVE in infra_machine.metadata.annotations
+            or (cluster is not None and is_cluster_paused(cluster))
         )
-        return is_paused(infra_machine) or (cluster is not None and bool(cluster.tree["spec"].get("paused")))
+
+    def _own(self, key: Key) -> list[NodeRecord]:
+        """The nodes of this name that this management cluster acts on."""
+        nodes = self._tools.state.nodes()
+        return [record for record in nodes if record.key == key and record.owner == self._tools.owner]
+
+    def _adopt(self, infra_machine: Object) -> None:
+        """Take over the node of a machine that was moved here, and complete the record of an earlier release."""
+        tools, metadata = self._tools, infra_machine.metadata
+        nodes, cluster = tools.state.nodes(), cluster_key(infra_machine)
+        record = owners.of_object(nodes, metadata.uid)
+        authority = tools.authority_of(cluster)
+        if record is None and infra_machine.decode(InfrastructureMachine).spec.provider_id:
+            moved = owners.moved_here(nodes, infra_machine.key, authority)
+            if moved is not None:
+                tools.state.write_node(owners.adopted(moved, tools.owner, metadata.uid))
+                _log.info("a node was moved here", node=moved.name, id=moved.id)
+        elif record is not None and not (record.authority and record.endpoint):
+            completed = msgspec.structs.replace(
+                record,
+                authority=record.authority or authority,
+                endpoint=record.endpoint or self._endpoint(cluster),
+            )
+            if completed != record:
+                tools.state.write_node(completed)
+
+    def _endpoint(self, cluster: Key) -> str:
+        """The address of a cluster's control plane; empty while it has none."""
+        object_ = self._tools.clusters.get(cluster)
+        endpoint = object_.decode(Cluster).spec.control_plane_endpoint if object_ is not None else None
+        return endpoint.host if endpoint is not None else ""
 
     async def _advance(self, infra_machine: Object) -> Outcome:
         """Run steps until one waits."""
-        tools = self._tools
-        id_ = node_id(infra_machine.metadata.uid)
-        folder = tools.state.folder(id_)
+        tools, uid = self._tools, infra_machine.metadata.uid
         while True:
-            record = tools.state.node(id_)
+            record = owners.of_object(tools.state.nodes(), uid)
+            folder = tools.state.folder(record.id if record is not None else node_id(uid))
             running = container.find(folder)
             step = next_step(self._observed(infra_machine, record, running))
             try:
@@ -125,15 +164,17 @@ class InfrastructureMachines:
         self, step: MachineStep, infra_machine: Object, record: NodeRecord | None, running: Running | None
     ) -> Outcome:
         tools = self._tools
-        folder = tools.state.folder(node_id(infra_machine.metadata.uid))
+        folder = tools.state.folder(record.id if record is not None else node_id(infra_machine.metadata.uid))
         match step, record, running:
             case MachineStep.WRITE_DOWN, _, _:
                 return self._write_down(infra_machine)
             case MachineStep.PREPARE, NodeRecord() as node, _:
                 return await self._prepare(infra_machine, node)
             case MachineStep.SWITCH_ON, NodeRecord() as node, _:
-                await tools.bridge.ensure()
-                await container.switch_on(folder, hostname=node.name, uid=node.uid, bridge=tools.bridge.name)
+                await tools.host.bridge.ensure()
+                await container.switch_on(
+                    folder, hostname=node.name, uid=node.instance_id, bridge=tools.host.bridge.name
+                )
                 return Continue()
             case MachineStep.CLEAR, _, _:
                 await cgroups.end_all(folder.id)
@@ -161,6 +202,9 @@ class InfrastructureMachines:
         owner = tools.owner_of(infra_machine, Machine.resource.kind, tools.machines)
         if owner is None:
             return Wait("WaitingForOwner", "waiting for the Machine to own this infrastructure")
+        if infra_machine.decode(InfrastructureMachine).spec.provider_id:
+            message = "the node of this machine is not on this host, or not that of its cluster: delete the Machine"
+            return Wait("NodeMissing", message, after=5.0)
         machine = owner.decode(Machine)
         if self._bootstrap_data(infra_machine.namespace, machine) is None:
             return Wait("WaitingForBootstrapData", "waiting for the bootstrap data of the machine")
@@ -168,7 +212,7 @@ class InfrastructureMachines:
         try:
             version = plain_version(machine.spec.version or "")
             base = tools.bases.find(version)
-            address = tools.bridge.range.free(tools.state.taken())
+            address = tools.host.bridge.range.free(tools.state.taken())
         except RangeFull as error:
             return Wait("NoAddress", str(error), after=30.0)
         except Exception as error:  # what finds bases has an exception of its own
@@ -189,6 +233,9 @@ class InfrastructureMachines:
             address=str(address),
             version=version,
             control_plane=names.CONTROL_PLANE in metadata.labels,
+            owner=tools.owner,
+            authority=tools.authority_of(cluster_key(infra_machine)),
+            endpoint=self._endpoint(cluster_key(infra_machine)),
         )
         if problem := limits.shortage([*tools.state.nodes(), record], limits.allowed_watchers()):
             return Wait("HostLimit", problem, after=30.0)
@@ -207,7 +254,7 @@ class InfrastructureMachines:
             return Wait("WaitingForBootstrapData", "waiting for the bootstrap data of the machine")
         base = tools.bases.find(record.version)
         try:
-            await tools.bridge.ensure()
+            await tools.host.bridge.ensure()
         except RangeInUse as error:
             return Wait("AddressesInUse", str(error), after=30.0)
         folder = tools.state.folder(record.id)
@@ -220,10 +267,10 @@ class InfrastructureMachines:
         identity = Identity(
             name=record.name,
             address=record.address,
-            prefix_length=tools.bridge.range.network.prefixlen,
-            gateway=str(tools.bridge.range.bridge),
+            prefix_length=tools.host.bridge.range.network.prefixlen,
+            gateway=str(tools.host.bridge.range.bridge),
             provider_id=self._provider_id(record),
-            instance_id=record.uid,
+            instance_id=record.instance_id,
         )
         pods = network_of(cluster.decode(Cluster)).pods
         return node_files(identity, bootstrap=bootstrap, pods=pods, image_names=further)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from espalier.api.kinds import KubeObject
 from espalier.api.resource import Key
@@ -11,12 +11,13 @@ from espalier.clusterapi.infrastructure import Infrastructure
 from espalier.clusterapi.objects import cluster_key
 from espalier.kube.objects import Object
 from espalier.realnodes.nspawn import container, images
-from espalier.realnodes.nspawn.addresses import AddressRange
 from espalier.realnodes.nspawn.bases import NodeBases
 from espalier.realnodes.nspawn.clusters import InfrastructureClusters
 from espalier.realnodes.nspawn.helper_processes import BalancerProcess, RegistryProcess
+from espalier.realnodes.nspawn.host import NodeHost
 from espalier.realnodes.nspawn.machines import InfrastructureMachines
-from espalier.realnodes.nspawn.network import DEFAULT_BRIDGE, Bridge, remove_link
+from espalier.realnodes.nspawn.network import remove_link
+from espalier.realnodes.nspawn.owners import ENVIRONMENT
 from espalier.realnodes.nspawn.registry import ImageBuild
 from espalier.realnodes.nspawn.state import State
 from espalier.realnodes.nspawn.tools import BY_CLUSTER, BY_OWNER, NodeTools
@@ -32,43 +33,46 @@ WORKERS = 8
 
 def component(
     *,
-    state: State,
-    addresses: AddressRange,
+    host: NodeHost,
     bases: NodeBases,
     releases: Releases,
     infrastructure: Infrastructure,
-    bridge: str = DEFAULT_BRIDGE,
     built_images: Mapping[str, ImageBuild] | None = None,
     kinds: Sequence[type[KubeObject]] = (),
+    owner: str = ENVIRONMENT,
+    is_alone: Callable[[], bool] = lambda: True,
 ) -> Component:
     """The component of a manager that creates real nodes. Nodes of a former run are taken over.
+
+    Several managers of one process share a `host`, each for a management cluster of its own, which is the `owner`.
 
     `infrastructure` has the kinds whose machines they are, `kinds` are these with their schemas.
     `built_images` are images that are offered to nodes beside those of the bases, and made when one asks.
     """
 
-    def build(host: Host) -> None:
+    def build(process: Host) -> None:
         tools = NodeTools.of(
-            host.client,
-            host.caches,
-            clock=host.manager.clock,
-            state=state,
-            bridge=Bridge(state, addresses, bridge),
+            process.client,
+            process.caches,
+            clock=process.manager.clock,
+            host=host,
             bases=bases,
             asked_images=images.asked_for(releases),
             built_images=built_images or {},
             kinds=infrastructure,
+            owner=owner,
+            is_alone=is_alone,
         )
-        for controller in _controllers(tools, state):
-            host.manager.add(controller)
+        for controller in _controllers(tools):
+            process.manager.add(controller)
 
     return Component("nodes", build, tuple(kinds))
 
 
-def _controllers(tools: NodeTools, state: State) -> list[Controller | Runnable]:
+def _controllers(tools: NodeTools) -> list[Controller | Runnable]:
     cluster_kind, machine_kind = tools.kinds.cluster.kind.lower(), tools.kinds.machine.kind.lower()
     machines = InfrastructureMachines(tools)
-    clusters = InfrastructureClusters(tools, BalancerProcess(state), RegistryProcess(state))
+    clusters = InfrastructureClusters(tools)
     of_machines = Controller(f"nspawn-{machine_kind}", replanned(machines.reconcile), workers=WORKERS)
     of_clusters = Controller(f"nspawn-{cluster_kind}", replanned(clusters.reconcile), workers=1)
     machines.enqueue = of_machines.enqueue
@@ -110,7 +114,7 @@ def _controllers(tools: NodeTools, state: State) -> list[Controller | Runnable]:
     of_clusters.watch(tools.infrastructure_machines, clusters_in)
     of_clusters.watch(tools.machines, clusters_in)
     of_clusters.watch(tools.clusters, clusters_of_cluster)
-    return [of_machines, of_clusters, _Inheritance(state, machines)]
+    return [of_machines, of_clusters, _Inheritance(tools, machines)]
 
 
 class _Inheritance:
@@ -119,12 +123,12 @@ class _Inheritance:
     Stops the controllers' background tasks when they end.
     """
 
-    def __init__(self, state: State, machines: InfrastructureMachines) -> None:
-        self._state = state
+    def __init__(self, tools: NodeTools, machines: InfrastructureMachines) -> None:
+        self._tools = tools
         self._machines = machines
 
     async def run(self) -> None:
-        for record in self._state.nodes():
+        for record in self._tools.state.nodes():
             self._machines.enqueue(record.key)
         try:
             await asyncio.get_running_loop().create_future()

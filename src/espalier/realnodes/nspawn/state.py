@@ -29,7 +29,7 @@ class NodeRecord(msgspec.Struct, frozen=True):
     name: str
     namespace: str
     uid: str
-    """The uid of the infrastructure object: another object of the same name is another node."""
+    """The uid of the infrastructure object: another object of the same name is another node, unless it was moved."""
     cluster: str
     address: str
     version: str
@@ -37,6 +37,19 @@ class NodeRecord(msgspec.Struct, frozen=True):
     control_plane: bool = False
     crashed: bool = False
     """Stopped on purpose to simulate a failure: it is not started again."""
+    owner: str = ""
+    """The management cluster that acts on it; empty for the local environment's own API server."""
+    authority: str = ""
+    """Fingerprint of its cluster's certificate authority, by which it is known after a move."""
+    endpoint: str = ""
+    """The address of its cluster's control plane."""
+    instance: str = ""
+    """The uid of its first object, if it was moved: what the node itself is called does not change."""
+
+    @property
+    def instance_id(self) -> str:
+        """The uid that the node was made with."""
+        return self.instance or self.uid
 
     @property
     def key(self) -> Key:

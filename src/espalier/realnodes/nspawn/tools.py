@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from espalier.api.capi.cluster import Cluster
@@ -18,8 +18,9 @@ from espalier.kube.client import Client
 from espalier.kube.objects import Object
 from espalier.realnodes.nspawn import images
 from espalier.realnodes.nspawn.bases import NodeBases
+from espalier.realnodes.nspawn.host import NodeHost
 from espalier.realnodes.nspawn.images import RequestedImage
-from espalier.realnodes.nspawn.network import Bridge
+from espalier.realnodes.nspawn.owners import ENVIRONMENT, authority_secret, fingerprint
 from espalier.realnodes.nspawn.registry import ImageBuild, ServedImages
 from espalier.realnodes.nspawn.state import State
 from espalier.runtime.cache import Cache, Caches
@@ -45,11 +46,14 @@ class NodeTools:
     kinds: Infrastructure
     writer: Writer
     clock: Clock
-    state: State
-    bridge: Bridge
+    host: NodeHost
     bases: NodeBases
     asked_images: Sequence[RequestedImage]
     built_images: Mapping[str, ImageBuild]
+    owner: str = ENVIRONMENT
+    """This management cluster, as records name it."""
+    is_alone: Callable[[], bool] = lambda: True
+    """True if no other management cluster acts on nodes of this local environment."""
 
     @classmethod
     def of(
@@ -58,12 +62,13 @@ class NodeTools:
         caches: Caches,
         *,
         clock: Clock,
-        state: State,
-        bridge: Bridge,
+        host: NodeHost,
         bases: NodeBases,
         asked_images: Sequence[RequestedImage],
         built_images: Mapping[str, ImageBuild],
         kinds: Infrastructure,
+        owner: str = ENVIRONMENT,
+        is_alone: Callable[[], bool] = lambda: True,
     ) -> NodeTools:
         """Create the tools with the caches of one management cluster."""
         indexes = {BY_CLUSTER: _by_cluster, BY_OWNER: by_owner}
@@ -80,12 +85,22 @@ class NodeTools:
             kinds=kinds,
             writer=Writer(client, written),
             clock=clock,
-            state=state,
-            bridge=bridge,
+            host=host,
             bases=bases,
             asked_images=asked_images,
             built_images=built_images,
+            owner=owner,
+            is_alone=is_alone,
         )
+
+    @property
+    def state(self) -> State:
+        """The records on this machine."""
+        return self.host.state
+
+    def authority_of(self, cluster: Key) -> str:
+        """The fingerprint of a cluster's certificate authority; empty while it has none."""
+        return fingerprint(self.secrets.get(authority_secret(cluster)))
 
     def owner_of(self, infrastructure: Object, kind: str, cache: Cache) -> Object | None:
         """The object of `kind` that owns an infrastructure object; a Cluster does so without being its controller."""

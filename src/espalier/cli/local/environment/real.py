@@ -34,6 +34,7 @@ from espalier.realnodes.management.processes import ProgramFailed, supervised
 from espalier.realnodes.nspawn import setup as nodes
 from espalier.realnodes.nspawn.addresses import AddressRange, BadRange
 from espalier.realnodes.nspawn.bases import NodeBases
+from espalier.realnodes.nspawn.host import NodeHost
 from espalier.realnodes.nspawn.network import DEFAULT_BRIDGE, Bridge, RangeInUse
 from espalier.realnodes.nspawn.state import State
 from espalier.releases import Releases
@@ -114,9 +115,7 @@ class RealEnvironment:
                 raise Failure(f"the management cluster can't start: {error}; choose a port with --port") from error
             made_of = components.of_manager(PROVIDERS, front_end=settings.in_place)
             machines = nodes.component(
-                state=state,
-                addresses=addresses,
-                bridge=settings.bridge,
+                host=NodeHost.of(state, addresses, settings.bridge),
                 bases=bases,
                 releases=releases,
                 infrastructure=LOCAL.infrastructure,
