@@ -20,7 +20,7 @@ BUILD_FLAGS = ("-trimpath", "-buildvcs=false")
 
 @dataclass(frozen=True)
 class GoModule(Component):
-    """A folder with go.mod and go.sum, and a main.go unless `packages` names programs of the required modules."""
+    """A folder with go.mod and go.sum, and a program unless `packages` names programs of the required modules."""
 
     folder: Path
     module: str
@@ -28,7 +28,7 @@ class GoModule(Component):
     programs: Mapping[str, tuple[str, ...]]
     """Program -> arguments with which it prints its version (none: it can't)."""
     packages: Mapping[str, str] = field(default_factory=dict)
-    """Program -> Go package; without it, all programs are one binary of the folder's own main.go."""
+    """Program -> Go package; without it, all programs are one binary of the folder's own program."""
     modfile: str = "go.mod"
     """The file that pins a version, where several are built; its sums are next to it. go.mod is then a stub."""
     folders: tuple[str, ...] = ()
@@ -56,9 +56,11 @@ class GoModule(Component):
     @property
     def ingredients(self) -> Iterable[bytes]:
         """Settings, flags, the machine and the sources."""
-        of_others = (sorted(self.packages.items()), self.folders) if self.packages else ()
+        of_others = (sorted(self.packages.items()), self.folders) if self.packages or self.folders else ()
         yield repr((sorted(BUILD_ENVIRONMENT.items()), self.flags, platform(), *of_others)).encode()
-        for name in ("main.go", self.modfile, f"{self.modfile.removesuffix('.mod')}.sum"):
+        for path in sorted(self.folder.glob("*.go")):
+            yield path.read_bytes()
+        for name in (self.modfile, f"{self.modfile.removesuffix('.mod')}.sum"):
             if (self.folder / name).exists():
                 yield (self.folder / name).read_bytes()
 

@@ -393,6 +393,18 @@ GARDENER = GoModule(
     stamps={f"k8s.io/component-base/version.{name}": value for name, value in VERSION.items()},
 )
 """The API server and the controllers of a real garden, for tests of our Shoots and Seeds, when they are built."""
+MACHINE_CONTROLLER_MANAGER = GoModule(
+    "machine-controller-manager",
+    folder=HERE / "machine-controller-manager",
+    module="github.com/gardener/machine-controller-manager",
+    programs=dict.fromkeys(("machine-controller-manager", "machine-controller"), ("-version",)),
+    folders=("kubernetes/crds",),
+    size=60 * MIB,
+    workspace=1500 * MIB,
+    minutes=3,
+)
+"""Gardener's machine controller manager, with a driver for the simulated cloud, for tests of our Workers. The version
+is the one that Gardener's has."""
 
 
 def envtest(row: Row) -> tuple[GoModule, GoModule]:
@@ -438,7 +450,7 @@ def node_bases(repository: str = DEFAULT_REPOSITORY, row: Row = ROW) -> list[Nod
     ]
 
 
-OTHERS = (*FLUX, HELM, GARDENER, ETCDBRCTL, CLUSTERCTL, REGISTRY)
+OTHERS = (*FLUX, HELM, GARDENER, MACHINE_CONTROLLER_MANAGER, ETCDBRCTL, CLUSTERCTL, REGISTRY)
 """Components of no row."""
 
 GROUPS = ("tests", "flux", "helm", "gardener", "nodes")
@@ -486,6 +498,6 @@ def _groups(row: Row, repository: str) -> dict[str, tuple[Component, ...]]:
         "tests": programs,
         "flux": FLUX,
         "helm": (HELM,),
-        "gardener": (GARDENER,),
+        "gardener": (GARDENER, MACHINE_CONTROLLER_MANAGER),
         "nodes": (*programs, *node_bases(repository, row)),
     }

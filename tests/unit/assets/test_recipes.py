@@ -78,8 +78,11 @@ def test_own_repository_is_asked_as_kubeadm_asks_it() -> None:
 def test_another_source_is_another_recipe(tmp_path: Path) -> None:
     copy = replace(PROBE, folder=Path(shutil.copytree(PROBE.folder, tmp_path / "probe")))
     assert copy.recipe == PROBE.recipe
+    (copy.folder / "further.go").write_text("package main")
+    further = replace(copy, minutes=2).recipe
     (copy.folder / "main.go").write_text("package main")
-    assert replace(copy, minutes=2).recipe != PROBE.recipe
+    assert len({PROBE.recipe, further, replace(copy, minutes=3).recipe}) == 3
+    assert replace(PROBE, folders=("config",)).recipe != PROBE.recipe
     assert replace(PROBE, minutes=2).recipe == PROBE.recipe  # what it costs does not decide what it is
 
 
