@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from espalier.api.core import NAMESPACE
@@ -21,15 +22,21 @@ from espalier.management import installing, plan
 from espalier.management import record as records
 from espalier.management.plan import Planned
 from espalier.management.steps import Actions, Progress, Refused
+from espalier.management.webhook_certificates import certified
 from espalier.moving import mover as moves
 from espalier.moving.condition import Standings, of_management_cluster
 from espalier.moving.mover import Judge, Mover
 from espalier.moving.sides import Side
+from espalier.runtime.clock import SystemClock
 
 OPERATION = "create"
 _PAUSE = 0.5
 _PATIENCE = 120.0
 """Seconds for which a move waits for what follows from the installation: the releases, and a settled cluster."""
+
+
+async def _nothing(_kubeconfig: bytes) -> None:
+    return
 
 
 class Made(Protocol):
@@ -60,6 +67,9 @@ class Creation:
     progress: Progress
     set_up_git_ops: Callable[[Client], Awaitable[None]] | None = None
     """Installs Flux in the new management cluster, and commits the cluster's files; None without `gitOpsRef`."""
+    reach_machines: Callable[[bytes], Awaitable[None]] = _nothing
+    """Has the infrastructure's controllers act for the new management cluster, where they run outside of it."""
+    now: Callable[[], datetime] = lambda: SystemClock().now()
     _cluster: Client | None = None
 
     def steps(self) -> list[Planned]:
@@ -72,7 +82,7 @@ class Creation:
         """The action of each step."""
         return {
             "create": self._create,
-            "cluster-api": lambda: self._install(self.cluster_api),
+            "cluster-api": self._install_cluster_api,
             "espalier": self._install_espalier,
             "gitops": self._git_ops,
             "move": self._move,
@@ -103,6 +113,13 @@ class Creation:
 
     async def _install(self, trees: Sequence[Tree]) -> None:
         await installing.install(await self._reached(), trees, self.progress)
+
+    async def _install_cluster_api(self) -> None:
+        cluster = await self._reached()
+        await self._install(await certified(cluster, self.cluster_api, self.now()))
+        content = await records.read_kubeconfig(self.bootstrap)
+        if content is not None:
+            await self.reach_machines(content)
 
     async def _install_espalier(self) -> None:
         cluster = await self._reached()

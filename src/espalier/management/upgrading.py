@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from espalier.api.eksa.group import MANAGEMENT_UPGRADING
@@ -20,7 +21,9 @@ from espalier.management import record as records
 from espalier.management.creation import until_released
 from espalier.management.plan import Planned
 from espalier.management.steps import Actions, Progress
+from espalier.management.webhook_certificates import certified
 from espalier.moving.sides import Inventory, Side
+from espalier.runtime.clock import SystemClock
 
 _PAUSE = 0.5
 OPERATION, COMPONENTS = "upgrade", "upgrade-components"
@@ -49,6 +52,7 @@ class Upgrade:
     until_done: Callable[[], Awaitable[None]] | None
     """Waits until the cluster is ready as it is written; None if the manager is not to act on it."""
     judge: Settled
+    now: Callable[[], datetime] = lambda: SystemClock().now()
 
     def steps(self) -> list[Planned]:
         """The steps, in order."""
@@ -59,12 +63,16 @@ class Upgrade:
     def actions(self) -> Actions:
         """The action of each step."""
         return {
-            "cluster-api": lambda: installing.install(self.cluster, self.cluster_api, self.progress),
+            "cluster-api": self._cluster_api,
             "espalier": self._espalier,
             "release": self.write,
             "change": self._change,
             "mark": lambda: records.mark(self.cluster, records.RUNNING),
         }
+
+    async def _cluster_api(self) -> None:
+        trees = await certified(self.cluster, self.cluster_api, self.now())
+        await installing.install(self.cluster, trees, self.progress)
 
     async def _espalier(self) -> None:
         await installing.install(self.cluster, self.espalier, self.progress)
