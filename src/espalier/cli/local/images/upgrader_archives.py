@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 import shutil
 import sys
-import tarfile
 from pathlib import Path
 
 from espalier.assets.base import Base, MissingAssets, find_base
 from espalier.assets.processes import BuildFailed
 from espalier.cli.kit.output import say
 from espalier.cli.local.images import image
+from espalier.cli.local.images.registry_blobs import unpack_blobs
 from espalier.cli.local.images.upgrader_images import versions_by_image
 from espalier.realnodes.nspawn.bases import plain_version
 from espalier.realnodes.nspawn.registry import BLOBS, DIGEST, ImageBuild
@@ -50,13 +50,7 @@ def _make(base: Base, version: str, name: str, folder: Path) -> None:
     (fresh / BLOBS).mkdir(parents=True)
     archive = fresh / "archive.tar"
     digest, _ = image.write(base, version, name, archive)
-    with tarfile.open(archive) as tar:
-        for entry in tar:
-            blob = tar.extractfile(entry)
-            if entry.name.startswith("blobs/sha256/") and blob is not None:
-                with (fresh / BLOBS / Path(entry.name).name).open("wb") as target:
-                    shutil.copyfileobj(blob, target, 2**20)
-    archive.unlink()
+    unpack_blobs(archive, fresh)
     (fresh / DIGEST).write_text(digest)
     fresh.rename(folder)
 

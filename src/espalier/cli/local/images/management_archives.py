@@ -1,0 +1,99 @@
+"""The images of what runs in a management cluster on real nodes, made when a node asks for one: Espalier's manager from
+this installation, Cluster API's from their programs.
+
+    python -m espalier.cli.local.images.management_archives PROGRAM IMAGE FOLDER
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import espalier
+from espalier.assets.archive import Image, Layer, write_archive
+from espalier.assets.cache import assets_folder, cache_folder, is_finished
+from espalier.assets.processes import BuildFailed
+from espalier.assets.recipes import CLUSTER_API
+from espalier.cli.kit import distribution
+from espalier.cli.kit.output import say
+from espalier.cli.local.images import program_images
+from espalier.cli.local.images.architectures import own
+from espalier.cli.local.images.registry_blobs import unpack_blobs
+from espalier.realnodes.management.cluster_api import MANAGERS
+from espalier.realnodes.management.deployments import PROGRAM, USER
+from espalier.realnodes.nspawn.registry import BLOBS, DIGEST, ImageBuild
+
+ENTRY = "espalier.cli.local.images.management_archives"
+"""The module that runs `main`: stored by local environments, so its name stays."""
+ESPALIER = program_images.MANAGER.name
+
+
+def images() -> Mapping[str, str]:
+    """The names of the images, by program: Espalier's manager and those of Cluster API."""
+    managers = {manager.name: f"espalier.local/{manager.name}:v{CLUSTER_API.version}" for manager in MANAGERS}
+    return {ESPALIER: f"espalier.local/{ESPALIER}:v{distribution.version()}", **managers}
+
+
+def built_images() -> dict[str, ImageBuild]:
+    """Builders of the images, by name. What they make is in the cache, for all local environments."""
+    place = cache_folder() / "images"
+    return {
+        name: ImageBuild(folder, (sys.executable, "-m", ENTRY, program, name, str(folder)))
+        for program, name in images().items()
+        for folder in [place / f"{program}-{_content(program, name)}"]
+    }
+
+
+def main(program: str, name: str, folder: str) -> int:
+    """Make one; says what is in the way on standard error."""
+    try:
+        _make(program, name, Path(folder))
+    except (BuildFailed, OSError) as error:
+        say(str(error), stderr=True)
+        return 1
+    return 0
+
+
+def _make(program: str, name: str, folder: Path) -> None:
+    fresh = folder.with_suffix(".new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    (fresh / BLOBS).mkdir(parents=True)
+    archive = fresh / "archive.tar"
+    if program == ESPALIER:
+        built = program_images.write(program_images.MANAGER, name, [own().name], archive, lambda _text: None)
+        digest = built.digest
+    else:
+        digest = write_archive([_cluster_api(program, name)], archive)[name]
+    unpack_blobs(archive, fresh)
+    (fresh / DIGEST).write_text(digest)
+    fresh.rename(folder)
+
+
+def _cluster_api(program: str, name: str) -> Image:
+    """The image of one of Cluster API's managers: nothing but the program, which needs no library."""
+    assets = CLUSTER_API.home(assets_folder())
+    if not is_finished(assets):
+        raise BuildFailed("Cluster API's programs are not built yet: run `make real-assets`")
+    layer = Layer({PROGRAM.lstrip("/"): assets / program}, {"tmp": 0o1777})
+    return Image((name,), (layer,), (PROGRAM,), user=f"{USER}:{USER}")
+
+
+def _content(program: str, name: str) -> str:
+    """A digest of what the image is made of: other programs make another image."""
+    content = hashlib.sha256(name.encode())
+    if program == ESPALIER:
+        package = Path(espalier.__file__).parent
+        for path in sorted(package.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                content.update(str(path.relative_to(package)).encode())
+                content.update(path.read_bytes())
+    else:
+        content.update(CLUSTER_API.home(assets_folder()).name.encode())
+    return content.hexdigest()[:12]
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
