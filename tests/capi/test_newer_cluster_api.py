@@ -30,7 +30,7 @@ REPORTING = (KubeadmControlPlane.resource, MachineDeployment.resource, MachineSe
 KINDS = (Cluster.resource, KubeadmConfig.resource, Machine.resource, *REPORTING)
 STORED = ("v1beta2", "v1beta1")
 """Versions in which objects of the clusters are stored: those of the second as Cluster API 1.10 left them."""
-PATIENCE = 120.0
+PATIENCE = 600.0
 """Seconds within which the next Cluster API reports on everything."""
 ITS_OWN = {
     ("KubeadmControlPlane", "cluster-api-kubeadm-control-plane", "status"),

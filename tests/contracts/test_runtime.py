@@ -39,7 +39,7 @@ from espalier.runtime.writer import Writer
 from tests.support.environments.control_plane import ControlPlane
 from tests.support.waiting import running
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ AUTHORITY = Authority.create("webhooks", now=NOW)
 Tree = dict[str, Any]
 Behaviour = Callable[[Tree], Tree]
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 NOT_OURS = ("probe", "kube-root-ca.crt")
 """Other ConfigMaps that are written: to see that the webhook is called, and by kube-controller-manager."""
 

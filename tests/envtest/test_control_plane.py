@@ -22,7 +22,7 @@ from tests.support.servers.widgets import gone
 
 pytestmark = pytest.mark.envtest
 
-PATIENCE = 60.0
+PATIENCE = 300.0
 
 
 def config_map(name: str, **metadata: Any) -> dict[str, Any]:

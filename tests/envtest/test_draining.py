@@ -27,7 +27,7 @@ pytestmark = pytest.mark.envtest
 
 NAME = "drained-node"
 BUDGET = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
-PATIENCE = 60.0
+PATIENCE = 300.0
 LABELS = {"app": "drained"}
 
 

@@ -98,7 +98,7 @@ class Ends:
     async def compare(self, at: End, other: End) -> None:
         """One end has all, as it was, and writes nothing; the other has nothing."""
         await at.env.until_ready()
-        await asyncio.sleep(CALM)
+        await at.env.until_it_rests()
         written = at.env.written()
         await asyncio.sleep(CALM)
         assert at.env.written() == written
@@ -118,7 +118,7 @@ async def ends(control_plane: ControlPlane, other_control_plane: ControlPlane) -
         await here.apply()
         await here.until_ready()
         await here.until_machines_rest(GARDEN.name)
-        await asyncio.sleep(CALM)
+        await here.until_it_rests()
         found = Ends(End(control_plane, here), End(other_control_plane, there))
         found.nodes, found.before = await node_versions(await here.workload()), await objects(here)
         stops: list[Callable[[], None]] = []
@@ -189,7 +189,7 @@ async def test_a_cluster_is_restored_after_a_loss(
             await here.apply()
             await here.until_ready()
             await here.until_machines_rest(GARDEN.name)
-            await asyncio.sleep(CALM)
+            await here.until_it_rests()
             nodes, before = await node_versions(await here.workload()), await objects(here)
             written = here.written()
             assert (await back_up(here.client, saved)).left_out == {}
@@ -207,7 +207,7 @@ async def test_a_cluster_is_restored_after_a_loss(
             finally:
                 await client.close()
         await there.until_ready()
-        await asyncio.sleep(CALM)
+        await there.until_it_rests()
         written = there.written()
         await asyncio.sleep(CALM)
         assert there.written() == written

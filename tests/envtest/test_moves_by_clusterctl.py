@@ -73,7 +73,7 @@ class Target:
         assert ended.code == 0, ended.lines
         await pause(self.env.client, None)
         await self.env.until_ready(APART)
-        await asyncio.sleep(CALM)
+        await self.env.until_it_rests()
         written = self.env.written()
         await asyncio.sleep(CALM)
         assert self.env.written() == written

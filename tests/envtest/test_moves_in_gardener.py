@@ -88,7 +88,7 @@ async def go_away(shoot: RealShoot) -> None:
         last = live.status.last_operation
         return last is not None and last.type == "Migrate"
 
-    await eventually(shoot.scenario.shoot, is_leaving, within=60)
+    await eventually(shoot.scenario.shoot, is_leaving)
     (pid,) = [report.pid for report in shoot.garden.control_plane.supervisor.reports if report.name == SERVER]
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)

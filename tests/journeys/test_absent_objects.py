@@ -22,7 +22,7 @@ NAMED = "names DockerDatacenterConfig garden in namespace default, which does no
 
 
 def test_an_absent_object_is_refused_until_it_exists(env: LocalEnvironment) -> None:
-    created = env.apply(CLUSTER, "create", "--timeout", "30s")
+    created = env.apply(CLUSTER, "create", "--timeout", "300s")
     assert created.code == 1
     assert f"standard input:{LINE}: spec.datacenterRef: {NAMED}" in created.err
     assert "cluster.anywhere.eks.amazonaws.com/garden" not in env.names("get", "clusters")
@@ -37,17 +37,17 @@ def test_an_absent_object_is_refused_until_it_exists(env: LocalEnvironment) -> N
     assert f"standard input:{LINE}: spec.datacenterRef: {NAMED}" in both.err
     assert "spec.controlPlaneConfiguration.count: " in both.err
 
-    assert env.apply(EXAMPLE, "create", "--timeout", "30s").code == 0
+    assert env.apply(EXAMPLE, "create", "--timeout", "300s").code == 0
     assert env.espalier("plan", "-f", "-", stdin=CLUSTER).code == 0
-    assert env.apply(CLUSTER, "upgrade", "--keep-release", "--timeout", "30s").code == 0
-    assert env.apply(EXAMPLE, "delete", "--timeout", "30s").code == 0
+    assert env.apply(CLUSTER, "upgrade", "--keep-release", "--timeout", "300s").code == 0
+    assert env.apply(EXAMPLE, "delete", "--timeout", "300s").code == 0
 
 
 @pytest.mark.demand(L52="a failure")
 def test_a_command_ends_where_an_object_is_awaited(env: LocalEnvironment) -> None:
     env.send(CLUSTER)
-    waits = env.apply(CLUSTER, "upgrade", "--keep-release", "--timeout", "30s")
+    waits = env.apply(CLUSTER, "upgrade", "--keep-release", "--timeout", "300s")
     assert waits.code == 1, waits
     assert "MissingDependentObjects: spec.datacenterRef: waiting for DockerDatacenterConfig garden" in waits.err
-    assert env.apply(EXAMPLE, "upgrade", "--keep-release", "--timeout", "30s").code == 0
-    assert env.apply(EXAMPLE, "delete", "--timeout", "30s").code == 0
+    assert env.apply(EXAMPLE, "upgrade", "--keep-release", "--timeout", "300s").code == 0
+    assert env.apply(EXAMPLE, "delete", "--timeout", "300s").code == 0

@@ -157,7 +157,7 @@ def test_all_problems_of_manifest_are_reported_at_once(env: LocalEnvironment) ->
 
 def test_versions_change_one_step_at_a_time(env: LocalEnvironment) -> None:
     older = spec("kubernetesVersion", "1.34")
-    assert env.apply(older, "create", "--timeout", "30s").code == 0
+    assert env.apply(older, "create", "--timeout", "300s").code == 0
 
     two_steps = env.apply(spec("kubernetesVersion", "1.36"), "upgrade")
     assert two_steps.code == 1
@@ -167,11 +167,11 @@ def test_versions_change_one_step_at_a_time(env: LocalEnvironment) -> None:
     assert again.code == 1
     assert_says(again, "already exists", "espalier upgrade cluster")
 
-    assert env.apply(EXAMPLE, "upgrade", "--timeout", "30s").code == 0
+    assert env.apply(EXAMPLE, "upgrade", "--timeout", "300s").code == 0
     downgrade = env.apply(older, "upgrade")
     assert downgrade.code == 1
     assert_says(downgrade, "spec.kubernetesVersion", "1.34")
 
-    gone = env.apply(EXAMPLE, "delete", "--timeout", "30s")
+    gone = env.apply(EXAMPLE, "delete", "--timeout", "300s")
     assert gone.code == 0, gone
     assert env.names("get", "clusters", "-A") == [LOCAL_CLUSTER]

@@ -273,7 +273,7 @@ def garden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironmen
     env = LocalEnvironment(tmp_path_factory.mktemp("garden") / "home")
     env.home.mkdir()
     env.up(*FLAGS)
-    assert env.apply(EXAMPLE, "create", "--timeout", "60s").code == 0
+    assert env.apply(EXAMPLE, "create", "--timeout", "300s").code == 0
     assert env.espalier("down").code == 0
     yield env
     env.espalier("down")
@@ -344,15 +344,15 @@ def test_workload_cluster_of_lost_objects_is_recreated(
     tmp_path: Path,
 ) -> None:
     with local_environment(tmp_path, *FLAGS) as env:
-        assert env.apply(EXAMPLE, "create", "--timeout", "60s").code == 0
+        assert env.apply(EXAMPLE, "create", "--timeout", "300s").code == 0
         env.down()
         file = Home(env.home).clusters / "eksa-system-garden" / "objects.db"
         file.unlink()
         env.up(*FLAGS)
         until(env, lambda one: one.status == "False")
-        result = env.espalier("delete", "cluster", "garden", "--timeout", "60s")
+        result = env.espalier("delete", "cluster", "garden", "--timeout", "300s")
         assert result.code == 0, result
-        assert env.apply(EXAMPLE, "create", "--timeout", "60s").code == 0
+        assert env.apply(EXAMPLE, "create", "--timeout", "300s").code == 0
         assert file.exists()
 
 

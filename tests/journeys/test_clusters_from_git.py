@@ -33,7 +33,7 @@ from tests.support.environments.real_api_server import delete_all, managed_on
 from tests.support.histories import gitops_stories
 from tests.support.servers.git_server import git_server
 
-PATIENCE = 400.0
+PATIENCE = 1800.0
 
 Story = Callable[[Fleet], Awaitable[None]]
 STORIES: Mapping[str, Story] = gitops_stories.STORIES

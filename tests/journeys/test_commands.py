@@ -56,7 +56,7 @@ def test_command_reports_timeout_and_cluster_goes_on(env: LocalEnvironment) -> N
     told = env.apply(slow, "create", "--timeout", "1ms")
     assert told.code == 4
     assert "not ready after 0.001 s" in told.err
-    assert env.apply(slow, "upgrade", "--timeout", "30s").code == 0
+    assert env.apply(slow, "upgrade", "--timeout", "300s").code == 0
     assert env.espalier("delete", "cluster", "orchard").code == 0
 
 
@@ -128,7 +128,7 @@ def test_impossible_change_of_a_record_is_not_written(
     tree = json.loads(before)
     tree["metadata"] = {"name": "laptop", "namespace": "default", "annotations": tree["metadata"]["annotations"]}
     tree["spec"] |= {"kubernetesVersion": "1.37", "managementCluster": {"name": manager} if manager else None}
-    told = env.apply(json.dumps(tree), verb, "--timeout", "20s")
+    told = env.apply(json.dumps(tree), verb, "--timeout", "300s")
     assert told.code == 1, told.err
     assert verb == "create" or "espalier up" in told.err
     assert said in " ".join(told.err.split())

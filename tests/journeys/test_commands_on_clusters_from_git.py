@@ -66,7 +66,7 @@ def told(result: CommandResult) -> str:
 
 
 def test_a_cluster_from_git_is_changed_there(env: LocalEnvironment) -> None:
-    assert env.apply(EXAMPLE, "create", "--timeout", "60s").code == 0
+    assert env.apply(EXAMPLE, "create", "--timeout", "300s").code == 0
     nowhere = env.apply(SCALED, "upgrade", "--push")
     assert "--push: cluster default/garden does not come from Git: omit the flag" in told(nowhere)
     nowhere = env.apply(EXAMPLE.replace("garden", "orchard"), "create", "--push")
@@ -87,7 +87,7 @@ def test_a_cluster_from_git_is_changed_there(env: LocalEnvironment) -> None:
     by(env, suspend)
     assert "the target is the source itself" in told(env.espalier(*move))
     assert "is suspended, so nobody would apply the commit" in told(env.apply(SCALED, "upgrade", "--push"))
-    assert env.apply(SCALED, "upgrade", "--timeout", "60s").code == 0
+    assert env.apply(SCALED, "upgrade", "--timeout", "300s").code == 0
     by(env, lambda client: suspend(client, suspended=False))
     assert env.apply(EXAMPLE, "upgrade").code == 1
     by(env, remove_repository)

@@ -56,9 +56,9 @@ async def ends(tmp_path: Path, process: subprocess.Popen[bytes], end: Callable[[
     """It has written its keys when it is ended, and has removed them soon after."""
     temporary = tmp_path / "temporary"
     try:
-        await eventually(lambda: listed(temporary), lambda names: bool(names.intersection(KEYS)), within=60)
+        await eventually(lambda: listed(temporary), lambda names: bool(names.intersection(KEYS)))
         end()
-        await eventually(lambda: polled(process), lambda code: code is not None, within=30)
+        await eventually(lambda: polled(process), lambda code: code is not None)
     finally:
         process.kill()
     assert await listed(temporary) == set()
@@ -96,7 +96,7 @@ async def test_a_hangup_that_is_ignored_ends_nothing(tmp_path: Path) -> None:
     finally:
         signal.signal(signal.SIGHUP, before)
     temporary = tmp_path / "temporary"
-    await eventually(lambda: listed(temporary), lambda names: bool(names.intersection(KEYS)), within=60)
+    await eventually(lambda: listed(temporary), lambda names: bool(names.intersection(KEYS)))
     process.send_signal(signal.SIGHUP)
     await eventually(lambda: polled(process), lambda code: code is not None, within=120)
     assert process.returncode == 0

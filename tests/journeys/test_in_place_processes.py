@@ -98,7 +98,7 @@ async def test_nodes_and_pods_are_shown_as_after_creation(tmp_path: Path) -> Non
                 pairs = different(await shown(workload))
                 return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
-            await eventually(changed, lambda found: not found, within=30, told=lambda: f"after {after}")
+            await eventually(changed, lambda found: not found, told=lambda: f"after {after}")
 
         await env.change(kubernetesVersion="1.36")
         await env.until_ready()

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
 
 gated = partial(managed_on, isolation=Isolation.GATE)
 """With the gate alone: what a later manager does is then seen in the machines, once the gate opens."""
-CLUSTERS, PATIENCE = 2, 180.0
+CLUSTERS, PATIENCE = 2, 900.0
 """One of each release."""
 
 

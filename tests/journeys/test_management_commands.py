@@ -122,7 +122,7 @@ def test_one_of_a_chosen_context_is_deleted(machine: LocalEnvironment, tmp_path:
     Kubeconfig.of_cluster(
         "other", server="https://127.0.0.1:1", certificate_authority=b"", user="u", credentials="t"
     ).merge_into(other)
-    words = ("delete", "cluster", "management", "--context", context, "--timeout", "60s")
+    words = ("delete", "cluster", "management", "--context", context, "--timeout", "300s")
     deleted = machine.espalier(*words, KUBECONFIG=f"{other}:{kubeconfig}")
     assert deleted.code == 0, deleted.err
     assert (folder_of(machine).exists(), kubeconfig.exists()) == (False, False)

@@ -37,7 +37,7 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
         old = EXAMPLE.replace('kubernetesVersion: "1.35"', 'eksaVersion: v0.25.1\n  kubernetesVersion: "1.35"')
         assert "v0.25.1" in old
         do(running, lambda client: create(client, old))
-        ready = running.apply(EXAMPLE, "upgrade", "--keep-release", "--timeout", "60s")  # changes nothing, and waits
+        ready = running.apply(EXAMPLE, "upgrade", "--keep-release", "--timeout", "300s")  # changes nothing, and waits
         assert ready.code == 0, ready.err
         yield running
 
@@ -74,12 +74,12 @@ def test_change_keeps_the_release_unless_asked(env: LocalEnvironment) -> None:
     count, release = "spec.workerNodeGroupConfigurations.md-0.count", "spec.eksaVersion"
     assert planned(env, grown) == planned(env, grown, "--keep-release") == {count: 3}
     assert planned(env, grown, "--move-release") == {count: 3, release: "v0.26.0"}
-    kept = env.apply(grown, "upgrade", "--keep-release", "--timeout", "60s")
+    kept = env.apply(grown, "upgrade", "--keep-release", "--timeout", "300s")
     assert kept.code == 0, kept.err
     assert env.espalier(*RELEASE).out == "v0.25.1"
     assert planned(env, grown, "--keep-release") == {}
     assert planned(env, grown, "--move-release") == {release: "v0.26.0"}
-    moved = env.apply(grown, "upgrade", "--move-release", "--timeout", "60s")
+    moved = env.apply(grown, "upgrade", "--move-release", "--timeout", "300s")
     assert moved.code == 0, moved.err
     assert env.espalier(*RELEASE).out == "v0.26.0"
 
@@ -174,9 +174,9 @@ def test_environment_without_its_record_makes_it_again(env: LocalEnvironment) ->
     env.down()
     env.up(*FLAGS)
     assert "cluster.anywhere.eks.amazonaws.com/laptop" in env.names("get", "clusters")
-    assert env.apply(EXAMPLE.replace("count: 2", "count: 1"), "upgrade", "--timeout", "60s").code == 0
-    assert env.espalier("delete", "cluster", "garden", "--timeout", "60s").code == 0
-    assert env.espalier("delete", "cluster", "laptop", "--timeout", "60s").code == 0
+    assert env.apply(EXAMPLE.replace("count: 2", "count: 1"), "upgrade", "--timeout", "300s").code == 0
+    assert env.espalier("delete", "cluster", "garden", "--timeout", "300s").code == 0
+    assert env.espalier("delete", "cluster", "laptop", "--timeout", "300s").code == 0
     env.down()
     env.up(*FLAGS)
     assert "cluster.anywhere.eks.amazonaws.com/laptop" in env.names("get", "clusters")

@@ -45,7 +45,7 @@ pytestmark = [pytest.mark.envtest, pytest.mark.soak, pytest.mark.asyncio(loop_sc
 CLUSTERS = int(os.environ.get("ESPALIER_QUIET_CLUSTERS", "50"))
 """How many there are; two hundred take five minutes."""
 MANAGER_AGENT = "espalier"
-CALM, RESYNC, PATIENCE = 3.0, max(0.5, CLUSTERS / 40), 240.0
+CALM, RESYNC, PATIENCE = 3.0, max(0.5, CLUSTERS / 40), 900.0
 """Seconds. A round of drift checks over all of them takes about as long as `RESYNC`."""
 
 

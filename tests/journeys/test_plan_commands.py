@@ -27,7 +27,7 @@ RELEASES = Path(espalier.releases.__file__).parent / "data"
 
 @pytest.fixture(scope="module")
 def env(env: LocalEnvironment) -> LocalEnvironment:
-    assert env.apply(EXAMPLE, "create", "--timeout", "60s").code == 0
+    assert env.apply(EXAMPLE, "create", "--timeout", "300s").code == 0
     return env
 
 

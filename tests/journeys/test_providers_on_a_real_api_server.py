@@ -14,7 +14,7 @@ from tests.support.sampling import sampled
 
 pytestmark = [pytest.mark.envtest, pytest.mark.asyncio(loop_scope="session")]
 
-PATIENCE = 300.0
+PATIENCE = 900.0
 """Seconds for one of them, which takes 30 and as many again where Kubernetes' garbage collector is new."""
 SNOW = [one.datacenter for one in LIVES].index("SnowDatacenterConfig")
 """It has most kinds of its own."""

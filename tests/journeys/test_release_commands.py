@@ -122,9 +122,9 @@ def test_manifest_of_another_release_is_refused(env: LocalEnvironment) -> None:
 def test_command_line_gives_clusters_its_own_release(env: LocalEnvironment) -> None:
     plot = EXAMPLE.replace("name: garden", "name: plot")
     release = ("get", "clusters", "plot", "-o", "jsonpath={.spec.eksaVersion}")
-    assert env.apply(plot, "create", "--timeout", "60s").code == 0
+    assert env.apply(plot, "create", "--timeout", "300s").code == 0
     assert env.espalier(*release).out == "v0.26.0"
-    assert env.apply(plot, "upgrade", "--timeout", "60s").code == 0
+    assert env.apply(plot, "upgrade", "--timeout", "300s").code == 0
     assert env.espalier(*release).out == "v0.26.0"
     assert env.espalier("delete", "cluster", "plot").code == 0
 
@@ -144,9 +144,9 @@ def test_creation_installs_missing_releases(env: LocalEnvironment) -> None:
 def test_upgrading_a_cluster_brings_them_as_well(env: LocalEnvironment) -> None:
     name = "eksa-v0-26-0"
     bed = EXAMPLE.replace("name: garden", "name: bed")
-    assert env.apply(bed, "create", "--timeout", "60s").code == 0
+    assert env.apply(bed, "create", "--timeout", "300s").code == 0
     asyncio.run(deleted(env, name))
-    result = env.apply(bed.replace("count: 2", "count: 1"), "upgrade", "--timeout", "60s")
+    result = env.apply(bed.replace("count: 2", "count: 1"), "upgrade", "--timeout", "300s")
     assert result.code == 0, result.err
     assert f"eksarelease.anywhere.eks.amazonaws.com/{name}" in installed(env)
     assert env.espalier("delete", "cluster", "bed").code == 0

@@ -77,7 +77,7 @@ def machines(garden: LocalEnvironment) -> dict[str, set[str]]:
 
 def test_restart_replaces_all_machines_of_a_group(garden: LocalEnvironment) -> None:
     before = machines(garden)
-    done = garden.espalier("rollout", "restart", "garden", "md-0", "--timeout", "50s")
+    done = garden.espalier("rollout", "restart", "garden", "md-0", "--timeout", "300s")
     assert done.code == 0, done.err
     after = machines(garden)
     assert len(after["garden-md-0"]) == 2
@@ -100,7 +100,7 @@ def test_certificates_are_renewed_with_their_machines(garden: LocalEnvironment) 
     assert (listed.code, machines(garden)) == (0, before)
     (machine,) = before["garden"]
     assert f"Machine {machine}: API server, front proxy, etcd" in listed.out
-    done = garden.espalier("renew", "certificates", "-f", "-", "--timeout", "50s", stdin=EXAMPLE)
+    done = garden.espalier("renew", "certificates", "-f", "-", "--timeout", "300s", stdin=EXAMPLE)
     assert done.code == 0, done.err
     after = machines(garden)
     assert not after["garden"] & before["garden"]

@@ -515,7 +515,7 @@ async def every_node_runs(workload: Client, version: str) -> None:
     """The last old node may go a moment after its machine counts no longer."""
     listed = await workload.list(NODE)
     nodes = {node.name: node for node in listed.items}
-    async with asyncio.timeout(30), aclosing(workload.watch(NODE, resource_version=listed.resource_version)) as events:
+    async with asyncio.timeout(300), aclosing(workload.watch(NODE, resource_version=listed.resource_version)) as events:
         while {node.tree["status"]["nodeInfo"]["kubeletVersion"] for node in nodes.values()} != {version}:
             event = await anext(events)
             if event.type == "DELETED":

@@ -38,7 +38,7 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalEnvironment]:
 
 @pytest.mark.soak
 def test_version_near_the_end_of_support_warns(env: LocalEnvironment) -> None:
-    created = env.apply(EXAMPLE, "create", "--timeout", "60s")
+    created = env.apply(EXAMPLE, "create", "--timeout", "300s")
     assert (created.code, created.err.splitlines().count(f"Warning: {ENDED}")) == (0, 1), created.err
 
     plan = env.espalier("plan", "-f", "-", stdin=GROWN, COLUMNS="80")
@@ -57,5 +57,5 @@ def test_version_near_the_end_of_support_warns(env: LocalEnvironment) -> None:
 def test_whoever_asks_for_another_is_not(env: LocalEnvironment) -> None:
     plan = env.espalier("plan", "-f", "-", stdin=UPGRADED)
     assert (plan.code, "support" in plan.out) == (1, False), plan.out
-    upgraded = env.apply(UPGRADED, "upgrade", "--timeout", "60s")
+    upgraded = env.apply(UPGRADED, "upgrade", "--timeout", "300s")
     assert (upgraded.code, "support" in upgraded.err) == (0, False), upgraded.err

@@ -30,7 +30,7 @@ from tests.support.histories.tenant_stories import ALICE, BOB, all_of_it, manife
 from tests.support.sampling import sampled
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-PATIENCE = 240.0
+PATIENCE = 900.0
 
 
 def embedded(seed: int) -> None:

@@ -27,7 +27,7 @@ async def running(*runnables: Any) -> AsyncIterator[None]:
                 await task
 
 
-async def until(cache: Cache, key: Key, is_so: Callable[[Object | None], bool], *, seconds: float = 120) -> None:
+async def until(cache: Cache, key: Key, is_so: Callable[[Object | None], bool], *, seconds: float = 600) -> None:
     """Wait until an object is as described. Raises `TimeoutError` that shows the object."""
     changed = asyncio.Event()
     stop = cache.subscribe(lambda _old, _new, _first: changed.set())
@@ -71,7 +71,7 @@ async def eventually(
     ask: Callable[[], Any],
     is_so: Callable[[T], object] = bool,
     *,
-    within: float = 60,
+    within: float = 300,
     every: float = 0.05,
     despite: type[Exception] | tuple[type[Exception], ...] = (),
     told: Callable[[], str] = str,

@@ -23,7 +23,7 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-SECONDS = 60
+SECONDS = 300
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from espalier.realnodes.management import control_plane, processes
 from espalier.runtime.clock import SystemClock
 from tests.support.child_process import ChildFailed
 
-PATIENCE = 90.0
+PATIENCE = 300.0
 """Seconds that anything may take; only a real control plane needs more than a moment. Its garbage collector looks for
 new kinds every 30 s."""
 READING_VERBS = frozenset({"get", "list", "watch"})

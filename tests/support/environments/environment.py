@@ -19,7 +19,7 @@ from espalier.providers.kinds import CATALOG
 from tests.support.environments import fork_server
 
 PROGRAM = [sys.executable, "-m", "espalier.cli"]
-SECONDS = 60
+SECONDS = 360
 
 
 @dataclass(frozen=True)

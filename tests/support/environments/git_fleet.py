@@ -60,7 +60,7 @@ class Fleet:
     server: GitServer
     step: float
     interval: str = "1s"
-    patience: float = 120.0
+    patience: float = 600.0
     components: Sequence[Tree] = ()
     """Manifests of Flux."""
     pushed: list[str] = field(default_factory=list)
@@ -91,7 +91,7 @@ class Fleet:
         for kind in (Cluster, LOCAL_DATACENTER):
             self.record.append((await self.env.client.get(kind.resource, "laptop", NAMESPACE)).tree)
 
-    async def install(self, installation: Installation, *, patience: float = 60.0) -> Published:
+    async def install(self, installation: Installation, *, patience: float = 300.0) -> Published:
         """Hand the management cluster over, with what `install` needs of its caller."""
 
         async def apply(client: Client, trees: Sequence[Tree]) -> None:

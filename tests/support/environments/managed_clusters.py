@@ -210,3 +210,11 @@ class AccountedClusters(ManagedClusters):
 
     written: Callable[[], Counter[Write]]
     calm: float
+
+    async def until_it_rests(self) -> None:
+        """Wait until its manager has written nothing for `calm` seconds. Raises `TimeoutError` if it never does."""
+        async with asyncio.timeout(100 * self.calm):
+            before = None
+            while (now := self.written()) != before:
+                before = now
+                await asyncio.sleep(self.calm)

@@ -57,7 +57,7 @@ from tests.support.servers.kubectl import Kubectl, find_kubectl
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[3]
-START_SECONDS = 60.0
+START_SECONDS = 300.0
 SERVICE_ACCOUNT = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{manifests.NAME}"
 RIGHTS_TO_BLOCK = {
     *(
@@ -68,7 +68,7 @@ RIGHTS_TO_BLOCK = {
     Grant(SYSTEM_NAMESPACE, MachineDeployment.resource.group, "machinedeployments/finalizers", "update"),
 }
 """Rights that only admission plugin OwnerReferencesPermissionEnforcement asks for, when upgrades are created."""
-PATIENCE = 120.0
+PATIENCE = 600.0
 """Seconds that a command may take which waits for clusters; they need a tenth of it."""
 
 

@@ -42,7 +42,7 @@ from espalier.runtime.manager import Manager
 
 ADDRESSES = AddressRange.parse("10.79.0.0/24")
 BRIDGE = "esptest"
-PATIENCE = 120.0
+PATIENCE = 600.0
 VERSION = "v1.20.9"
 """Of Kubernetes; no release has clusters of it, so a base for it needs no image."""
 

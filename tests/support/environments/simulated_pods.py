@@ -31,7 +31,7 @@ from espalier.simulator.workloads import Workloads
 CLUSTER = Key("eksa-system", "garden")
 AUTHORITY = Authority.create("kubernetes", now=datetime.now(UTC))
 NODE_NAME = "node-1"
-PATIENCE = 60
+PATIENCE = 300
 
 
 @dataclass

@@ -18,7 +18,7 @@ import aiohttp
 
 from tests.support.waiting import eventually
 
-START_SECONDS = 60.0
+START_SECONDS = 300.0
 
 
 @dataclass

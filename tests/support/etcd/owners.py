@@ -33,7 +33,7 @@ from tests.support.etcd.real_etcd import FAST, built
 from tests.support.etcd.restored_etcd import PEER
 from tests.support.waiting import eventually
 
-PATIENCE = 60.0
+PATIENCE = 300.0
 MOVED_CLOCK = str(Path(__file__).parents[1] / "environments" / "moved_clock.py")
 CLUSTER = "shoot--team--garden/3f1c"
 QUICK = Timing(

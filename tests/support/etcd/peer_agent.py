@@ -24,7 +24,7 @@ from tests.support.waiting import eventually
 _PROGRAMS = built(ETCDBRCTL)
 PROGRAM = None if _PROGRAMS is None else _PROGRAMS / "etcdbrctl"
 PREFIX = "main"
-START_SECONDS = 60.0
+START_SECONDS = 300.0
 ETCD_CONFIGURATION = """\
 name: default
 data-dir: data

@@ -22,7 +22,7 @@ from espalier.etcd.client import Client, connect
 from espalier.etcd.credentials import TlsFiles
 from espalier.realnodes.management.processes import killed_with_parent
 
-START_SECONDS = 30.0
+START_SECONDS = 180.0
 FAST = {
     # a member alone elects itself at once, and leases may have a single second
     "heartbeat-interval": "10",

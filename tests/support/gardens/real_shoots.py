@@ -46,7 +46,7 @@ from tests.support.tasks import running
 from tests.support.waiting import eventually
 
 SEEDS = ("east", "west")
-PATIENCE = 60.0
+PATIENCE = 300.0
 CREATION = 15.0
 """Seconds that the creation of a shoot takes on two idle cores."""
 QUICK = Timing(

@@ -37,6 +37,7 @@ from espalier.providers.kinds import CATALOG, CLUSTER_API_KINDS
 from espalier.providers.registry import PROVIDERS
 from tests.support.environments.managed_clusters import GARDEN, NAMESPACE, AccountedClusters, Write, manifests
 from tests.support.providers.orchard import OrchardMachineTemplate
+from tests.support.waiting import eventually
 
 STATUS: Write = ("patch", "clusters", "status")
 ANNOTATION: Write = ("patch", "clusters", "")
@@ -199,7 +200,8 @@ def adoption(older: str | None) -> Story:
         uids.update(await machines(env.client))
 
     async def after(env: AccountedClusters) -> None:
-        await asyncio.sleep(env.calm)
+        await eventually(env.written)
+        await env.until_it_rests()
         assert env.written() == {ANNOTATION: 1}
         assert (await mark(env) or "").startswith("v1:")
         assert await machines(env.client) == uids
@@ -275,7 +277,8 @@ def a_child_that_is_made_again() -> Story:
         await env.client.create(DockerDatacenterConfig.resource, again)
 
     async def after(env: AccountedClusters) -> None:
-        await asyncio.sleep(env.calm)
+        await eventually(env.written)
+        await env.until_it_rests()
         assert env.written() == {("patch", "dockerdatacenterconfigs", ""): 1}
 
     return Story(before, after)
@@ -368,7 +371,7 @@ async def plant(env: AccountedClusters) -> None:
     """A steady garden."""
     await env.apply()
     await env.until_ready()
-    await asyncio.sleep(env.calm)
+    await env.until_it_rests()
 
 
 class Backup:
@@ -381,7 +384,7 @@ class Backup:
         """
         await env.change(workerNodeGroupConfigurations=[group])
         await env.until_ready()
-        await asyncio.sleep(env.calm)
+        await env.until_it_rests()
         self.objects = await everything_of_the_garden(env.client, *linked)
         self.mark = await mark(env)
         self.generation = (await env.client.get(Cluster.resource, "garden", NAMESPACE)).metadata.generation

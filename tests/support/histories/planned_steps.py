@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from espalier.api.meta import Tree
@@ -36,7 +35,7 @@ class PlannedSteps:
     async def make(self) -> None:
         """Apply all, and wait until it is so."""
         await self.apply()
-        await asyncio.sleep(self.env.calm)  # of a linked object, the Cluster's generation tells nothing
+        await self.env.until_it_rests()  # of a linked object, the Cluster's generation tells nothing
         await self.env.until_ready(self.key)
         await self.env.until_machines_rest(self.key.name)
 

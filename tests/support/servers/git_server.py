@@ -18,7 +18,7 @@ ENVIRONMENT = {
     **{f"GIT_{role}_NAME": "a" for role in ("AUTHOR", "COMMITTER")},
     **{f"GIT_{role}_EMAIL": "a@b" for role in ("AUTHOR", "COMMITTER")},
 }
-_LIMIT = 20.0
+_LIMIT = 120.0
 
 
 def git(*words: str | Path, stdin: bytes | None = None) -> str:

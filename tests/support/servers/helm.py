@@ -21,7 +21,7 @@ CHART = Path(__file__).parents[3] / "charts" / "espalier"
 _HOME = HELM.home(assets_folder())
 PROGRAM = _HOME / "helm" if is_finished(_HOME) else None
 NEEDED = pytest.mark.skipif(PROGRAM is None, reason="helm was not built: run make real-assets REAL=helm")
-RELEASE, PATIENCE = "espalier", 120.0
+RELEASE, PATIENCE = "espalier", 600.0
 
 
 @dataclass(frozen=True)

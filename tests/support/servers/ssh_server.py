@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-_LIMIT = 20.0
+_LIMIT = 120.0
 _SEPARATION = Path("/run/sshd")
 """The folder that the server needs, as root."""
 

@@ -22,7 +22,7 @@ from espalier.etcdbackup.guard.child import Child
 from espalier.etcdbackup.guard.control import MAX_LINE, Control
 from espalier.etcdbackup.guard.proxy import Proxy, since_boot
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(600)"]
 DEAF = [
     sys.executable,

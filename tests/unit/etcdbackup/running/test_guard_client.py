@@ -17,7 +17,7 @@ from espalier.etcdbackup.running.guard import GuardClient
 from espalier.etcdbackup.running.parts import NotStarted
 from tests.support.waiting import eventually
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 
 @asynccontextmanager

@@ -53,7 +53,7 @@ async def distribution(folder: Path, *, guarded: bool) -> AsyncIterator[str]:
             running.check()
             return await is_listened_to(port)
 
-        await eventually(listens, within=30)
+        await eventually(listens)
         yield f"127.0.0.1:{port}"
     finally:
         await running.stop()
