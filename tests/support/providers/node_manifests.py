@@ -16,13 +16,18 @@ def manifest(
     kubernetes: str = "1.35",
     impatient: bool = False,
     in_place: bool = False,
+    manager: str = "",
 ) -> str:
-    """A cluster of this size; `impatient` gives up a node that was not ready for half a minute."""
+    """A cluster of this size; `impatient` gives up a node that was not ready for half a minute. `manager` is its
+    management cluster, if it is another than that of `espalier up`.
+    """
     documents = list(yaml.safe_load_all(story.EXAMPLE.read_text()))
     spec = documents[0]["spec"]
     spec["workerNodeGroupConfigurations"][0]["count"] = workers
     spec["controlPlaneConfiguration"]["count"] = control_planes
     spec["kubernetesVersion"] = kubernetes
+    if manager:
+        spec["managementCluster"] = {"name": manager}
     if in_place:
         for group in (spec["controlPlaneConfiguration"], *spec["workerNodeGroupConfigurations"]):
             group["upgradeRolloutStrategy"] = {"type": "InPlace"}

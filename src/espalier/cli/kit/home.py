@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
@@ -140,6 +140,20 @@ class Home(msgspec.Struct, frozen=True):
     def images(self) -> Path:
         """Folder of the images that are made for real nodes."""
         return self.root / "images"
+
+    @property
+    def components(self) -> Path:
+        """The file with what runs in a management cluster on real nodes, while a local environment has such nodes."""
+        return self.root / "components.json"
+
+    @property
+    def managers(self) -> Path:
+        """Folder of the kubeconfigs of management clusters on real nodes, whose nodes the local environment manages."""
+        return self.root / "managers"
+
+    def kubeconfig_of_manager(self, namespace: str, name: str) -> Path:
+        """The kubeconfig of one of them, by its Cluster."""
+        return self.managers / f"{quote(f'{namespace}.{name}', safe='')}.kubeconfig"
 
     @property
     def simulated(self) -> Path:

@@ -371,9 +371,9 @@ async def down(*, delete_data: bool) -> None:
                 progress.wait(f"removing {len(left)} real nodes")
                 await remove_everything(state_of(home))
                 progress.say(f"{len(left)} real nodes are gone")
-            for path in (home.clusters, home.authority, home.management, home.simulated):
+            for path in (home.clusters, home.authority, home.management, home.managers, home.simulated):
                 shutil.rmtree(path, ignore_errors=True)
-            files = (home.kubeconfig, home.log, home.lock, home.bootstrap)
+            files = (home.kubeconfig, home.components, home.log, home.lock, home.bootstrap)
             for path in (*files, *home.root.glob(f"{home.database.name}*")):
                 path.unlink(missing_ok=True)
             progress.say(f"its state in {home.root} is deleted")

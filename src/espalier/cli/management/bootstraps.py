@@ -6,13 +6,16 @@ import asyncio
 import os
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 from espalier.api.resource import Key
+from espalier.cli.clusters import lifecycle
 from espalier.cli.kit import connection, shown_commands
 from espalier.cli.kit.failures import Exit, Failure, Overdue
 from espalier.cli.kit.home import Home
+from espalier.cli.management.components import Components
 from espalier.clusters.observe.rules import messages
 from espalier.kube.access import Access
 from espalier.kube.client import Client
@@ -52,11 +55,18 @@ class Bootstrap(Protocol):
     async def connect(self) -> Client:
         """A client of its API server. Raises `Failure` if it does not answer."""
 
+    @property
+    def components(self) -> Components | None:
+        """The programs of a management cluster on its machines; None if they are simulated. Raises `Failure`."""
+
+    async def reach_machines(self, key: Key, kubeconfig: bytes) -> None:
+        """Have a management cluster that it created act on its machines, too; idempotent."""
+
     async def remove(self) -> None:
         """Remove it, but not the machines; idempotent."""
 
-    async def delete(self) -> None:
-        """Remove it with everything that belongs to it, once its clusters are gone; idempotent."""
+    async def delete(self, key: Key) -> None:
+        """Remove it with everything that belongs to a cluster, once that is gone; idempotent."""
 
     def left(self) -> list[str]:
         """The folders and processes that stay on this machine after `remove`."""
@@ -106,6 +116,14 @@ class LocalBootstrap:
         await self._until(self.home.kubeconfig, exists=True)
         return client_of(Kubeconfig.load([self.home.kubeconfig]).context())
 
+    @property
+    def components(self) -> Components | None:
+        """None: the machines are simulated."""
+        return None
+
+    async def reach_machines(self, key: Key, kubeconfig: bytes) -> None:
+        """Do nothing: what is simulated in the management cluster reaches them."""
+
     async def remove(self) -> None:
         """Stop its API server and manager, and delete their data."""
         with self.home.explained():
@@ -113,7 +131,7 @@ class LocalBootstrap:
         await self.resume()
         await self._until(self.home.database, exists=False)
 
-    async def delete(self) -> None:
+    async def delete(self, key: Key) -> None:
         """Stop the process, and delete the folder."""
         if self.home.root.exists():
             await self._espalier("down", "--delete-data")
@@ -161,6 +179,7 @@ class GivenBootstrap:
 
     def __init__(self, kubeconfig: Path, home: Home) -> None:
         """Raises `Failure` for any other API server than that of the local environment."""
+        self._home = home
         self._access = Kubeconfig.load([kubeconfig]).context()
         self.title = str(kubeconfig)
         self.stopped = ""
@@ -193,6 +212,17 @@ class GivenBootstrap:
         """A client of its API server. Raises `Unreachable`."""
         return client_of(self._access)
 
+    @property
+    def components(self) -> Components | None:
+        """Those that the environment has for its real nodes."""
+        return Components.read(self._home.components)
+
+    async def reach_machines(self, key: Key, kubeconfig: bytes) -> None:
+        """Give the environment a kubeconfig: it manages the real nodes of all that it has one of."""
+        if self.components is not None:
+            self._home.managers.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lifecycle.write_private(self._home.kubeconfig_of_manager(*key), kubeconfig)
+
     async def remove(self) -> None:
         """Delete the record of the operation, and take the GitOps configuration back; the rest was there before."""
         client = await self.connect()
@@ -202,12 +232,17 @@ class GivenBootstrap:
         finally:
             await client.close()
 
-    async def delete(self) -> None:
-        """The same."""
+    async def delete(self, key: Key) -> None:
+        """The same, and let the environment forget the cluster."""
+        self._home.kubeconfig_of_manager(*key).unlink(missing_ok=True)
+        with suppress(OSError):
+            self._home.managers.rmdir()
         await self.remove()
 
     def left(self) -> list[str]:
         """The environment with its machines."""
+        if self.components is not None:
+            return [f"the local environment of {self.title}, which manages the real nodes of the cluster"]
         return [f"the local environment of {self.title}, on whose simulated machines the cluster runs"]
 
 

@@ -28,6 +28,7 @@ from espalier.cli.clusters import (
 from espalier.cli.clusters.move_judge import ClusterJudge
 from espalier.cli.kit import flags, output
 from espalier.cli.kit.failures import Failure, Overdue
+from espalier.cli.kit.home import Home
 from espalier.cli.kit.progress import Progress
 from espalier.cli.management import access, components, self_managed
 from espalier.cli.management.shown import print_steps, since_now
@@ -119,7 +120,7 @@ async def upgrade(
                     client, key, generation=written.metadata.generation, timeout=timeout, progress=progress
                 )
 
-            work = _upgrade(key, client, lambda: _write(client, prepared), until_done, progress)
+            work = await _upgrade(key, client, lambda: _write(client, prepared), until_done, progress)
             manifest = records.manifest_of(tree for _, tree in prepared)
             if owner is None:
                 await _run(work, OPERATION, manifest, timeout=timeout, dry_run=dry_run)
@@ -182,7 +183,7 @@ async def upgrade_components(name: str, flag: flags.Connection, *, timeout: floa
             await check_leaves_none_behind(client, existing, own)
             await installed_cluster_api.check(client, PROVIDERS, is_upgraded=True)
             await write(tries=True)
-            work = _upgrade(key, client, write, None, progress)
+            work = await _upgrade(key, client, write, None, progress)
             output.say("\n".join([f"management components of cluster {key}:", *await _images(client, work)]))
             await _run(work, COMPONENTS, "", timeout=timeout, dry_run=dry_run)
     finally:
@@ -217,7 +218,7 @@ async def _check_is_not_upgrading(client: Client, key: Key) -> None:
         )
 
 
-def _upgrade(
+async def _upgrade(
     key: Key,
     client: Client,
     write: Callable[[], Awaitable[None]],
@@ -225,7 +226,8 @@ def _upgrade(
     progress: Progress,
 ) -> Upgrade:
     own = chosen_release.own_version()
-    cluster_api, espalier = components.simulated_cluster_api(own), components.espalier(key, own)
+    real = await components.of_cluster(client, Home.locate())
+    cluster_api, espalier = components.cluster_api(own, real), components.espalier(key, own, real=real)
     return Upgrade(key, own, client, cluster_api, espalier, progress, write, until_done, ClusterJudge(PROVIDERS))
 
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from espalier.api import core, flux
+from espalier.api import core, flux, json_trees
+from espalier.api.core import DEPLOYMENT
 from espalier.api.crd import crd_of
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
 from espalier.cli.install import manifests
 from espalier.cli.install.deployment import HEALTH_PORT
+from espalier.cli.kit.failures import Failure
+from espalier.cli.kit.home import Home
+from espalier.kube.client import Client
+from espalier.kube.errors import NotFound
 from espalier.providers.kinds import SIMULATED_KINDS
 from espalier.providers.registry import PROVIDERS
 from espalier.releases import Releases
@@ -21,9 +27,64 @@ _FLUX = "ghcr.io/fluxcd"
 _CAPI = "capi-controller-manager"
 
 
-def espalier(record: Key, release: str, releases: Releases | None = None) -> list[Tree]:
-    """The manifests of `espalier manifests` for this record, with the image that the release names."""
-    image = _bundle(release, releases)["eksa"]["clusterController"]["uri"]
+class Components(msgspec.Struct, frozen=True, rename="camel"):
+    """The programs of a management cluster whose machines are not simulated."""
+
+    cluster_api: list[Tree]
+    """The manifests of Cluster API and its providers."""
+    espalier: str
+    """The image of the manager."""
+
+    @classmethod
+    def read(cls, file: Path) -> Components | None:
+        """Those of a local environment with real nodes; None if it has none. Raises `Failure` for a broken file."""
+        try:
+            return json_trees.decode(file.read_bytes(), cls)
+        except FileNotFoundError:
+            return None
+        except msgspec.MsgspecError as error:
+            raise Failure(f"{file}: {error}: `espalier up --nodes real` writes it anew") from None
+
+    def write(self, file: Path) -> None:
+        """Replace the file."""
+        staged = file.with_name(f".{file.name}.new")
+        staged.write_bytes(msgspec.json.encode(self))
+        staged.replace(file)
+
+
+REAL = Key("capi-kubeadm-control-plane-system", "capi-kubeadm-control-plane-controller-manager")
+"""A Deployment that a management cluster has unless its machines are simulated: there, one has all controllers."""
+
+
+async def of_cluster(client: Client, home: Home) -> Components | None:
+    """The programs of an existing management cluster; None if its machines are simulated.
+
+    Raises `Failure` if they are not, and the local environment that manages them is another one.
+    """
+    try:
+        await client.get(DEPLOYMENT, REAL.name, REAL.namespace)
+    except NotFound:
+        return None
+    real = Components.read(home.components)
+    if real is None:
+        raise Failure(
+            f"the cluster has real nodes, and {home.root} is not the local environment that manages them: set "
+            "ESPALIER_HOME to the folder in which `espalier up --nodes real` runs"
+        )
+    return real
+
+
+def cluster_api(release: str, real: Components | None = None) -> list[Tree]:
+    """The manifests of Cluster API and its providers: real ones if they are given, else simulated ones."""
+    return real.cluster_api if real is not None else simulated_cluster_api(release)
+
+
+def espalier(
+    record: Key, release: str, releases: Releases | None = None, *, real: Components | None = None
+) -> list[Tree]:
+    """The manifests of `espalier manifests` for this record, with the image of real components, or else the one that
+    the release names."""
+    image = real.espalier if real is not None else _bundle(release, releases)["eksa"]["clusterController"]["uri"]
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": record.namespace}}
     return [
         namespace,

@@ -85,6 +85,11 @@ async def create(
         if not wrong:
             raise
         raise Failure("\nerror: ".join([*(in_one_line(str(problem)) for problem in error.problems), *wrong])) from None
+    if asked.git_ops is not None and bootstrap.components is not None:
+        wrong.append(
+            "spec.gitOpsRef: Flux can't run on real nodes of this machine, which reach neither a repository nor its "
+            "images: omit the field"
+        )
     if wrong:
         raise Failure("\nerror: ".join(wrong))
     if bootstrap_kubeconfig is not None:
@@ -101,7 +106,7 @@ async def create(
                 client = await bootstrap.connect()
                 try:
                     progress.say("start the bootstrap", aside=elapsed())
-                    await _run(asked, client, bootstrap.flag, path, providers, progress, elapsed)
+                    await _run(asked, client, bootstrap, path, providers, progress, elapsed)
                 finally:
                     await client.close()
                 progress.wait("remove the bootstrap")
@@ -222,7 +227,7 @@ async def _in_use(key: Key, flag: flags.Connection, home: Home) -> str:
 async def _run(
     asked: Asked,
     client: Client,
-    bootstrap_flag: str,
+    bootstrap: Bootstrap,
     path: Path,
     providers: Providers,
     progress: Progress,
@@ -235,10 +240,10 @@ async def _run(
     asked.cluster["spec"]["managementCluster"] = {"name": managed[0].name}
     begun = await records.read(client)
     manifest = records.manifest_of(tree for _, tree in asked.prepared)
-    record = record_of(begun, asked.key, own, manifest, bootstrap_flag)
+    record = record_of(begun, asked.key, own, manifest, bootstrap.flag)
     if record != begun:
         await records.write(client, record)
-    creation = _creation(asked, client, path, providers, progress)
+    creation = _creation(asked, client, bootstrap, path, providers, progress)
     try:
         await run(client, record, creation.steps(), creation.actions, progress, elapsed)
     finally:
@@ -281,8 +286,11 @@ def record_of(
     return record
 
 
-def _creation(asked: Asked, client: Client, path: Path, providers: Providers, progress: Progress) -> Creation:
+def _creation(
+    asked: Asked, client: Client, bootstrap: Bootstrap, path: Path, providers: Providers, progress: Progress
+) -> Creation:
     release, handed_over = asked.cluster["spec"]["eksaVersion"], asked.git_ops
+    real = bootstrap.components
 
     async def write(content: bytes) -> None:
         lifecycle.write_private(path, content)
@@ -293,12 +301,13 @@ def _creation(asked: Asked, client: Client, path: Path, providers: Providers, pr
         client,
         _Made(asked, client, providers, progress),
         lambda content: client_of(Kubeconfig.parse(content).context()),
-        components.simulated_cluster_api(release),
-        components.espalier(asked.key, release),
+        components.cluster_api(release, real),
+        components.espalier(asked.key, release, real=real),
         ClusterJudge(providers, moves_records=True),
         write,
         progress,
         None if handed_over is None else lambda cluster: handed_over.set_up(cluster, progress),
+        lambda content: bootstrap.reach_machines(asked.key, content),
     )
 
 
@@ -352,14 +361,16 @@ async def _is_missing(client: Client, key: Key) -> bool:
 def _print_steps(asked: Asked, bootstrap: Bootstrap, path: Path, progress: Progress) -> None:
     """Each step, with what it would write where."""
     release = asked.cluster["spec"]["eksaVersion"]
-    cluster_api, espalier = components.simulated_cluster_api(release), components.espalier(asked.key, release)
+    real = bootstrap.components
+    cluster_api = components.cluster_api(release, real)
+    espalier = components.espalier(asked.key, release, real=real)
     steps = plan.creation(asked.key, cluster_api, espalier, has_git_ops=asked.git_ops is not None)
     print_steps(
         [
             plan.Planned(
                 "",
                 "start the bootstrap",
-                [f"{bootstrap.title}: its data, and those of the simulated machines"],
+                [f"{bootstrap.title}: its data, and those of the {'simulated ' if real is None else ''}machines"],
             ),
             *(
                 step._replace(writes=[_place_of(asked, path, step.name, text) for text in step.writes])

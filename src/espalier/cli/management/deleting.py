@@ -88,7 +88,7 @@ async def delete(bootstrap: Bootstrap, key: Key, flag: flags.Connection, *, time
                 finally:
                     await client.close()
                 progress.wait("remove the bootstrap")
-                await bootstrap.delete()
+                await bootstrap.delete(key)
                 progress.say("remove the bootstrap", aside=elapsed())
         except Refused as refused:
             raise Failure("\n".join(refused.problems)) from None

@@ -29,8 +29,12 @@ def authority_secret(cluster: Key) -> Key:
 
 def fingerprint(secret: Object | None) -> str:
     """The SHA-256 of the authority's certificate; empty without one."""
-    certificate = secret.decode(Secret).data.get("tls.crt") if secret is not None else None
-    return hashlib.sha256(certificate).hexdigest() if certificate else ""
+    return fingerprint_of(secret.decode(Secret).data.get("tls.crt")) if secret is not None else ""
+
+
+def fingerprint_of(certificate: bytes | None) -> str:
+    """The SHA-256 of a certificate (PEM), whatever is around it; empty without one."""
+    return hashlib.sha256(certificate.strip()).hexdigest() if certificate else ""
 
 
 def of_object(nodes: Iterable[NodeRecord], uid: str) -> NodeRecord | None:

@@ -11,8 +11,13 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import msgspec
 
 from espalier.api.capi.runtime import ExtensionConfig
+from espalier.api.crd import crd_of
 from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, FrontEnd
 from espalier.assets.base import DEFAULT_REPOSITORY, Base, find_base, find_bases
 from espalier.cli.install import manifests
@@ -20,7 +25,10 @@ from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.home import Home
 from espalier.cli.local.environment import programs
 from espalier.cli.local.environment.management import follow_newest, make_record, prepare_kinds
+from espalier.cli.local.environment.node_managers import NodeManagers, other_managers
+from espalier.cli.local.images import management_archives
 from espalier.cli.local.images.upgrader_archives import built_images
+from espalier.cli.management.components import Components
 from espalier.cli.programs import components
 from espalier.cli.programs.manager_task import ManagerTask
 from espalier.kube.client import Client
@@ -28,7 +36,8 @@ from espalier.kube.errors import NotFound, ServerFailure
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.providers.kinds import INFRASTRUCTURE_KINDS
 from espalier.providers.registry import LOCAL, PROVIDERS
-from espalier.realnodes.management.cluster_api import run_cluster_api
+from espalier.realnodes.management import deployments
+from espalier.realnodes.management.cluster_api import MANAGERS, documents_of, run_cluster_api
 from espalier.realnodes.management.control_plane import HOST, control_plane
 from espalier.realnodes.management.processes import ProgramFailed, supervised
 from espalier.realnodes.nspawn import setup as nodes
@@ -114,14 +123,17 @@ class RealEnvironment:
             except OSError as error:
                 raise Failure(f"the management cluster can't start: {error}; choose a port with --port") from error
             made_of = components.of_manager(PROVIDERS, front_end=settings.in_place)
-            machines = nodes.component(
+            machines_of = partial(
+                nodes.component,
                 host=NodeHost.of(state, addresses, settings.bridge),
                 bases=bases,
                 releases=releases,
                 infrastructure=LOCAL.infrastructure,
-                built_images=built_images(releases, home.images),
+                built_images=built_images(releases, home.images) | management_archives.built_images(),
                 kinds=INFRASTRUCTURE_KINDS,
             )
+            machines = machines_of(is_alone=lambda: not other_managers(home.managers))
+            components_of(cluster_api_at).write(home.components)
             await _remove_webhooks(client)
             await prepare_kinds(client, releases, kinds((*made_of, machines)))
             manager = Manager(client, clock=clock, rng=rng)
@@ -138,11 +150,30 @@ class RealEnvironment:
                 await client.apply(resource, tree)
             await retry_untrusted(lambda: _keep_record(client, releases))
             Kubeconfig.load([running.kubeconfig]).merge_into(home.kubeconfig, alone=True)
+            managers = NodeManagers(home.managers, lambda owner: machines_of(owner=owner), clock, rng)
+            task = asyncio.create_task(managers.run(), name="managers of nodes")
+            stack.push_async_callback(ended, task)
             yield cls(running.url, managing)
 
     async def until_failed_or(self, stop: asyncio.Event) -> None:
         """Return when `stop` is set; raise the error if the manager fails first."""
         await self.managing.until_failed_or(stop)
+
+
+async def ended(task: asyncio.Task[None]) -> None:
+    """Cancel a task, and wait for its end."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def components_of(assets: Path) -> Components:
+    """The programs of a management cluster on these nodes: Cluster API from the folder of its programs, kinds of the
+    provider, whose controllers stay outside, and Espalier's manager.
+    """
+    names = management_archives.images()
+    documents = {manager.name: list(documents_of(assets, manager)) for manager in MANAGERS}
+    kinds_of_nodes = [msgspec.to_builtins(crd_of(kind)) for kind in INFRASTRUCTURE_KINDS]
+    return Components([*deployments.deployed(documents, names), *kinds_of_nodes], names[management_archives.ESPALIER])
 
 
 async def check(settings: RealSettings, state: State) -> AddressRange:

@@ -1,0 +1,94 @@
+"""The nodes of management clusters that run on real nodes themselves.
+
+Their infrastructure provider is on this machine, outside of them: nothing in a node can make another one. For each
+kubeconfig in a folder there is a manager of nodes alone, which acts on that management cluster's objects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import structlog
+
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.realnodes.nspawn.owners import fingerprint_of
+from espalier.runtime.clock import Clock
+from espalier.runtime.component import Component, assemble
+from espalier.runtime.manager import Manager
+from espalier.runtime.remote import over_http
+
+_PAUSE = 0.2
+"""Seconds between two looks at the folder."""
+_RETRY = 2.0
+"""Seconds until a manager starts again, as when its API server does not answer yet."""
+
+_log = structlog.get_logger("espalier.environment")
+
+Machines = Callable[[str], Component]
+"""The component with the controllers of nodes, for an owner."""
+
+
+def other_managers(folder: Path) -> list[Path]:
+    """The kubeconfigs of the management clusters."""
+    return sorted(folder.glob("*.kubeconfig"))
+
+
+class NodeManagers:
+    """Runs a manager of nodes for each kubeconfig in `folder`, as long as that is there."""
+
+    def __init__(self, folder: Path, machines: Machines, clock: Clock, rng: random.Random) -> None:
+        self._folder = folder
+        self._machines = machines
+        self._clock = clock
+        self._rng = rng
+        self._running: dict[tuple[Path, bytes], asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Follow the folder until cancelled."""
+        try:
+            while True:
+                await self._follow()
+                await asyncio.sleep(_PAUSE)
+        finally:
+            await self._stop(list(self._running))
+
+    async def _follow(self) -> None:
+        wanted = set()
+        for file in other_managers(self._folder):
+            with suppress(FileNotFoundError):
+                wanted.add((file, file.read_bytes()))
+        await self._stop([place for place in self._running if place not in wanted])
+        for file, content in wanted - self._running.keys():
+            work = self._manage(file, content)
+            self._running[file, content] = asyncio.create_task(work, name=f"nodes of {file.name}")
+
+    async def _stop(self, places: list[tuple[Path, bytes]]) -> None:
+        tasks = [self._running.pop(place) for place in places]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _manage(self, file: Path, content: bytes) -> None:
+        while True:
+            try:
+                await self._manage_once(content)
+            except Exception as error:  # whatever it was, the nodes of this cluster need their manager
+                _log.warning(
+                    "the nodes of a management cluster are not managed", kubeconfig=str(file), error=str(error)
+                )
+            await asyncio.sleep(_RETRY)
+
+    async def _manage_once(self, content: bytes) -> None:
+        access = Kubeconfig.parse(content).context()
+        client = over_http(content)
+        try:
+            manager = Manager(client, clock=self._clock, rng=self._rng, own_account=False, fill_within=None)
+            owner = fingerprint_of(access.certificate_authority)
+            assemble(manager, [self._machines(owner)], client=client)
+            await manager.run()
+        finally:
+            await client.close()

@@ -1,0 +1,85 @@
+"""A management cluster of real nodes: from a bootstrap to a cluster that manages itself and others, and to nothing."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from espalier.cli.management.component_versions import COMPONENTS
+from tests.support.environments import manager_image
+from tests.support.environments import workload_use as use
+from tests.support.environments.footprint import Footprint, footprint
+from tests.support.environments.real_environment import RealEnvironment, made, real_environment, why_not
+from tests.support.providers.node_manifests import manifest
+from tests.support.servers.kubectl import Kubectl
+
+VERSION = "1.36.3"
+MISSING = why_not(VERSION, watchers=256) or manager_image.why_not()
+EXAMPLE = Path(__file__).parents[2] / "examples" / "management.yaml"
+NAME = "management"
+CLUSTERS = "clusters.anywhere.eks.amazonaws.com"
+
+pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
+
+
+def management(workers: int) -> str:
+    """The example, with one control plane node and these workers."""
+    documents = list(yaml.safe_load_all(EXAMPLE.read_text()))
+    documents[0]["spec"]["kubernetesVersion"] = "1.36"
+    documents[0]["spec"]["workerNodeGroupConfigurations"][0]["count"] = workers
+    text: str = yaml.safe_dump_all(documents)
+    return text
+
+
+async def command(env: RealEnvironment, *arguments: str, stdin: str = "") -> None:
+    """A command that succeeds; prints how long it took."""
+    began = time.monotonic()
+    code, out, complaint = await env.espalier(*arguments, stdin=stdin)
+    print(f"{' '.join(arguments[:2])}: {time.monotonic() - began:.0f} s\n{complaint}")
+    assert code == 0, f"{complaint}{out}"
+
+
+@pytest.mark.demand(L70="on real nodes, with Cluster API's managers as Deployments")
+async def test_management_cluster_of_real_nodes_has_a_life(home: Path, clean: Footprint) -> None:
+    async with real_environment(home) as env:
+        by = ("--bootstrap-kubeconfig", str(env.home.kubeconfig))
+        await command(env, "create", "cluster", "-f", "-", *by, stdin=management(1))
+        cluster = env.management.with_kubeconfig(home / NAME / f"{NAME}-eks-a-cluster.kubeconfig")
+        await manages_itself(env, cluster)
+        machines = {node["name"]: node["pid"] for node in await env.nodes()}
+
+        (home / "management.yaml").write_text(management(2))
+        kubeconfig = ("--kubeconfig", str(cluster.kubeconfig))
+        await command(env, "upgrade", "cluster", "-f", str(home / "management.yaml"), *kubeconfig)
+        await use.has_nodes(cluster, control_planes=1, workers=2)
+        assert machines.items() <= {node["name"]: node["pid"] for node in await env.nodes()}.items()
+
+        await cluster("apply", "-f", "-", stdin=manifest(1, kubernetes="1.36", manager=NAME))
+        await cluster("wait", "--for=condition=Ready", f"{CLUSTERS}/garden", "--timeout=600s")
+        assert {node["cluster"] for node in await env.nodes()} == {NAME, "garden"}
+        await cluster("delete", f"{CLUSTERS}/garden", "--wait")
+        assert {node["cluster"] for node in await env.nodes()} == {NAME}
+
+        await command(env, "delete", "cluster", NAME, *by, *kubeconfig)
+        assert await env.nodes() == []
+        assert not (home / "nodes").exists()
+    assert made(footprint(home), home) == made(clean, home)
+
+
+async def manages_itself(env: RealEnvironment, cluster: Kubectl) -> None:
+    """Its Cluster names itself; the programs of Cluster API and ours run in it; the bootstrap has nothing of it."""
+    record = await cluster.tree(CLUSTERS, NAME)
+    assert record["spec"]["managementCluster"] == {"name": NAME}
+    running = {
+        (deployment["metadata"]["namespace"], deployment["metadata"]["name"]): deployment["status"]
+        for deployment in (await cluster.tree("deployments", "-A"))["items"]
+    }
+    required = {(part.namespace, part.deployment) for part in COMPONENTS if part.is_required}
+    assert required <= running.keys()
+    assert all(running[name]["availableReplicas"] for name in required)
+    machines = (await cluster.tree("machines.cluster.x-k8s.io", "-A"))["items"]
+    assert {machine["metadata"]["name"] for machine in machines} == {node["name"] for node in await env.nodes()}
+    assert (await env.management.tree("machines.cluster.x-k8s.io", "-A"))["items"] == []

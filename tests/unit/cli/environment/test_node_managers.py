@@ -1,0 +1,66 @@
+"""The managers of nodes follow the kubeconfigs in a folder."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+
+from espalier.cli.local.environment import node_managers
+from espalier.cli.local.environment.node_managers import NodeManagers, other_managers
+from espalier.runtime.clock import SystemClock
+from espalier.runtime.component import Component
+from tests.support.waiting import eventually
+
+
+class Recorded(NodeManagers):
+    """Notes which kubeconfigs are managed, and ends the managers of broken ones."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, lambda _owner: Component("nodes"), SystemClock(), random.Random(1))
+        self.managed: list[bytes] = []
+        self.attempts = 0
+
+    async def _manage_once(self, content: bytes) -> None:
+        self.attempts += 1
+        if content == b"broken":
+            raise OSError("nobody answers")
+        self.managed.append(content)
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self.managed.remove(content)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_managers, "_PAUSE", 0.01)
+    monkeypatch.setattr(node_managers, "_RETRY", 0.01)
+
+
+async def test_kubeconfigs_are_managed_while_they_are_there(tmp_path: Path) -> None:
+    managers = Recorded(tmp_path)
+    running = asyncio.create_task(managers.run())
+    oak, elm = tmp_path / "default.oak.kubeconfig", tmp_path / "default.elm.kubeconfig"
+    oak.write_bytes(b"oak")
+    elm.write_bytes(b"elm")
+    await eventually(lambda: sorted(managers.managed), lambda found: found == [b"elm", b"oak"])
+    oak.write_bytes(b"oak with a new certificate")
+    await eventually(lambda: sorted(managers.managed), lambda found: found == [b"elm", b"oak with a new certificate"])
+    assert other_managers(tmp_path) == [elm, oak]
+    elm.unlink()
+    await eventually(lambda: managers.managed, lambda found: found == [b"oak with a new certificate"])
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert managers.managed == []
+
+
+async def test_manager_that_fails_is_started_again(tmp_path: Path) -> None:
+    (tmp_path / "default.oak.kubeconfig").write_bytes(b"broken")
+    managers = Recorded(tmp_path)
+    running = asyncio.create_task(managers.run())
+    await eventually(lambda: managers.attempts, lambda attempts: attempts >= 3)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

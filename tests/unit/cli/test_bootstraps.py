@@ -1,0 +1,68 @@
+"""A local environment as the bootstrap: whose machines a management cluster gets, and what the environment is told."""
+
+from __future__ import annotations
+
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from espalier.api.resource import Key
+from espalier.cli.kit.failures import Failure
+from espalier.cli.kit.home import Home
+from espalier.cli.management.bootstraps import GivenBootstrap
+from espalier.cli.management.components import Components
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.kube.pki import Authority
+
+KEY = Key("default", "oak")
+REAL = Components([{"kind": "Namespace", "metadata": {"name": "capi-system"}}], "example.com/manager:v1")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    now = datetime(2026, 5, 1, tzinfo=UTC)
+    authority = Authority.create("oak", now=now)
+    kubeconfig = Kubeconfig.of_cluster(
+        "espalier",
+        server="https://127.0.0.1:1",
+        certificate_authority=authority.certificate,
+        user="admin",
+        credentials=authority.issue_client("admin", now=now),
+    )
+    home = Home(tmp_path / "home")
+    home.root.mkdir()
+    home.kubeconfig.write_bytes(kubeconfig.to_bytes())
+    return home
+
+
+async def test_environment_of_real_nodes_gets_a_kubeconfig(home: Home) -> None:
+    REAL.write(home.components)
+    bootstrap = GivenBootstrap(home.kubeconfig, home)
+    assert bootstrap.components == REAL
+    for content in (b"first", b"second"):
+        await bootstrap.reach_machines(KEY, content)
+        (file,) = home.managers.iterdir()
+        assert (file.name, file.read_bytes()) == ("default.oak.kubeconfig", content)
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(home.managers.stat().st_mode) == 0o700
+    assert "real nodes" in bootstrap.left()[0]
+
+
+async def test_environment_of_simulated_machines_gets_none(home: Home) -> None:
+    bootstrap = GivenBootstrap(home.kubeconfig, home)
+    assert bootstrap.components is None
+    await bootstrap.reach_machines(KEY, b"content")
+    assert not home.managers.exists()
+
+
+def test_name_of_a_cluster_is_one_file(home: Home) -> None:
+    for name in ("..", "../oak", "a/b"):
+        assert home.kubeconfig_of_manager("default", name).parent == home.managers
+
+
+def test_broken_file_of_components_says_what_to_do(home: Home) -> None:
+    home.components.write_bytes(b'{"clusterApi": 7}')
+    with pytest.raises(Failure, match=r"components\.json.*`espalier up --nodes real` writes it anew"):
+        Components.read(home.components)
