@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -13,7 +15,7 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.meta import Observed
 from espalier.api.resource import Resource
-from espalier.clusterapi import names
+from espalier.clusterapi import kubernetes_versions, names
 from espalier.kube.objects import Object
 
 GROUP, CLUSTER_NAME_LABEL = capi.GROUP, capi.CLUSTER_NAME_LABEL
@@ -144,6 +146,40 @@ def missing_certificates(control_plane: KubeadmControlPlane) -> str:
     return condition.message or condition.reason if condition is not None and is_missing else ""
 
 
+_KUBELET_VERSION = re.compile(r"\* Node\.status\.nodeInfo\.kubeletVersion (\S+), (\S+) required")
+
+
+def are_kubelets_named_otherwise(owner: KubeadmControlPlane | MachineDeployment) -> bool:
+    """True if Cluster API says that machines are not up to date for nothing but the names of their kubelets' builds.
+
+    Since 1.14 it wants the version that a kubelet reports to be that of the Machine, letter by letter. A distribution's
+    kubelet has the name of its build, `v1.36.3-eks-d91a302`, and the Machine that of its release. No other field says
+    so: the message of the condition lists the reasons of all machines, and an unknown reason counts as a difference.
+    """
+    condition = condition_list.get(owner.status.conditions, "RollingOut")
+    if condition is None or condition.status != "True":
+        return False
+    return _are_names_of_builds(condition.message.splitlines()[1:])
+
+
+def is_outdated(machine: Machine) -> bool:
+    """True if Cluster API says that a machine is not as its owner wants it, but for the name of its kubelet's build."""
+    condition = condition_list.get(machine.status.conditions, "UpToDate")
+    is_other = condition is not None and condition.status == "False"
+    return is_other and condition is not None and not _are_names_of_builds(condition.message.splitlines())
+
+
+def _are_names_of_builds(reasons: Sequence[str]) -> bool:
+    matches = [_KUBELET_VERSION.fullmatch(reason) for reason in reasons]
+    return bool(matches) and all(match and kubernetes_versions.is_reached(match[1], match[2]) for match in matches)
+
+
+def up_to_date_replicas(owner: KubeadmControlPlane | MachineDeployment) -> int:
+    """The number of an owner's machines that are as its spec wants them, whatever their kubelets' builds are called."""
+    status = owner.status
+    return (status.replicas if are_kubelets_named_otherwise(owner) else status.up_to_date_replicas) or 0
+
+
 def is_up_to_date(control_plane: KubeadmControlPlane) -> bool:
     """True if all machines that exist, possibly none, match the control plane's spec.
 
@@ -153,7 +189,7 @@ def is_up_to_date(control_plane: KubeadmControlPlane) -> bool:
     status = control_plane.status
     if control_plane.metadata.generation == 1:
         return True
-    return is_observed(control_plane) and (status.replicas or 0) == (status.up_to_date_replicas or 0)
+    return is_observed(control_plane) and (status.replicas or 0) == up_to_date_replicas(control_plane)
 
 
 def is_control_plane_available(control_plane: KubeadmControlPlane) -> bool:
@@ -161,7 +197,10 @@ def is_control_plane_available(control_plane: KubeadmControlPlane) -> bool:
     return (
         is_observed(control_plane)
         and condition_list.is_true(control_plane.status.conditions, "Available")
-        and control_plane.status.version == control_plane.spec.version
+        and (
+            control_plane.status.version == control_plane.spec.version
+            or are_kubelets_named_otherwise(control_plane)  # the status has the oldest kubelet's version then
+        )
     )
 
 
@@ -182,7 +221,7 @@ class MachineCounts:
     def of(cls, owner: KubeadmControlPlane | MachineDeployment) -> MachineCounts:
         """The machines of an owner, as it counts them itself."""
         status = owner.status
-        outdated = max(0, (status.replicas or 0) - (status.up_to_date_replicas or 0))
+        outdated = max(0, (status.replicas or 0) - up_to_date_replicas(owner))
         return cls(desired_replicas(owner), status.ready_replicas or 0, outdated)
 
     def __add__(self, other: MachineCounts) -> MachineCounts:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 
 from espalier.api.versions import parsed
 
+_PRE_RELEASE = re.compile(r"(alpha|beta|rc)\b")
+"""The beginning of the name of a pre-release of Kubernetes, `rc.1`."""
+_RELEASE = re.compile(r"[a-z]+-\d+-\d+-\d+$")
+"""The name of a distributor's release, `eks-1-36-1`."""
 MAXIMUM_WORKER_LAG = 2
 """The number of minor versions that workers may be behind the control plane."""
 
@@ -44,14 +49,18 @@ def step_obstacle(current: str, wanted: str) -> str:
 def is_reached(reported: str, wanted: str) -> bool:
     """True if a kubelet that reports a version has the wanted one.
 
-    A kubelet that no distributor built reports no suffix, whatever the cluster calls the version.
+    A distributor's kubelet names its build, `v1.36.3-eks-d91a302`, where the cluster names the release,
+    `v1.36.3-eks-1-36-1`; a kubelet that no distributor built reports neither. The name of another release, and a
+    pre-release of Kubernetes, are other versions.
     """
     reported_version, wanted_version = parsed(reported), parsed(wanted)
     if reported_version is None or wanted_version is None:
         return False
-    return reported_version == wanted_version or (
-        reported_version.prerelease is None and reported_version == wanted_version.finalize_version()
-    )
+    if reported_version == wanted_version:
+        return True
+    named, wanted_name = reported_version.prerelease or "", wanted_version.prerelease or ""
+    are_comparable = not any(_PRE_RELEASE.match(name) for name in (named, wanted_name)) and not _RELEASE.match(named)
+    return are_comparable and reported_version.finalize_version() == wanted_version.finalize_version()
 
 
 @lru_cache(maxsize=256)

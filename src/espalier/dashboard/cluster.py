@@ -16,7 +16,7 @@ from espalier.api.eksa.reasons import STEPS as STEP_NAMES
 from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
-from espalier.clusterapi import external_etcd
+from espalier.clusterapi import contract, external_etcd
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
 from espalier.clusterapi.machine_objects import MachineObjects
 from espalier.clusterapi.ownership_tree import Member, obstacle, state_of, tree_of
@@ -220,7 +220,7 @@ def _state_of_machine(machine: Machine, ready: str, sentence: str, upgrade: Node
             return State(Health.FAILING, "Upgrade failed"), condition.message
         return State(Health.CHANGING, "Upgrading"), condition.message if condition is not None else ""
     if ready == "True":
-        if conditions.is_false(machine.status.conditions, "UpToDate"):
+        if contract.is_outdated(machine):
             return State(Health.CHANGING, "Outdated"), "ready, and to be replaced or upgraded"
         return State(Health.READY, "Ready"), ""
     if machine.status.phase in ("", "Pending", "Provisioning", "Provisioned"):

@@ -27,8 +27,13 @@ _PRESSURES = (
 )
 
 
-def node(kubeadm: Kubeadm, *, provider_id: str, address: str, container_runtime: str, now: str) -> Tree:
-    """The Node that a kubelet registers, and reports as not ready because it has no network yet."""
+def node(
+    kubeadm: Kubeadm, *, provider_id: str, address: str, container_runtime: str, now: str, kubelet: str = ""
+) -> Tree:
+    """The Node that a kubelet registers, and reports as not ready because it has no network yet.
+
+    `kubelet` is the version that it reports; by default that of its machine.
+    """
     labels = {
         "beta.kubernetes.io/arch": "amd64",
         "beta.kubernetes.io/os": "linux",
@@ -57,7 +62,7 @@ def node(kubeadm: Kubeadm, *, provider_id: str, address: str, container_runtime:
             "addresses": machine_addresses(kubeadm.node_name, address),
             "conditions": unready_conditions(now),
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
-            "nodeInfo": node_info(kubeadm.version, container_runtime),
+            "nodeInfo": node_info(kubelet or kubeadm.version, container_runtime),
         },
     }
 

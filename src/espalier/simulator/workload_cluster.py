@@ -128,6 +128,8 @@ class WorkloadCluster:
         """Mirror pods that were deleted, until the kubelets recreate them."""
         self.tokens: dict[str, User] = {}
         """Bearer tokens that the API server accepts over the network: those of pods that run as processes."""
+        self.kubelet_version: Callable[[str], str] = str
+        """The version that kubelets of a machine's version report."""
         self.client = Client(InProcessTransport(server), field_manager="espalier-laptop", user_agent="espalier-laptop")
         self._clock = clock
         self._caches = Caches(self.client, rng=random.Random(0))  # noqa: S311 - spreads watches in time
@@ -242,7 +244,14 @@ class WorkloadCluster:
         now = condition_list.timestamp(self._clock.now())
         node = await self.create(
             NODE,
-            nodes.node(kubeadm, provider_id=provider_id, address=address, container_runtime=CONTAINER_RUNTIME, now=now),
+            nodes.node(
+                kubeadm,
+                provider_id=provider_id,
+                address=address,
+                container_runtime=CONTAINER_RUNTIME,
+                now=now,
+                kubelet=self.kubelet_version(kubeadm.version),
+            ),
         )
         if kubeadm.control_plane:
             node = node or await self.client.get(NODE, kubeadm.node_name)

@@ -33,7 +33,8 @@ class Workloads:
     """All workload clusters of this process.
 
     With `listen` each is reachable over the network at its own port of `host`, else only from this process, at ports
-    without a listener. `authorizer` decides who may do what in a cluster with a store.
+    without a listener. `authorizer` decides who may do what in a cluster with a store. `kubelet_version` is what
+    kubelets report, by the version of their machine.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Workloads:
         listen: bool = True,
         host: str = "127.0.0.1",
         authorizer: Callable[[Store], Authorizer] = Rbac,
+        kubelet_version: Callable[[str], str] = str,
     ) -> None:
         self._clock = clock
         self._rng = rng
@@ -52,6 +54,7 @@ class Workloads:
         self._listen = listen
         self._host = host
         self._authorizer = authorizer
+        self._kubelet_version = kubelet_version
         self._running: dict[Key, WorkloadCluster] = {}
         self._by_address: dict[str, WorkloadCluster] = {}
         self._reserved: dict[Key, tuple[Endpoint, socket.socket | None]] = {}
@@ -210,7 +213,9 @@ class Workloads:
             authorizer=self._authorizer(store),
         )
         served = self.served(cluster, endpoint)
-        return WorkloadCluster(cluster, endpoint, served, server, authority, network, self._clock)
+        workload = WorkloadCluster(cluster, endpoint, served, server, authority, network, self._clock)
+        workload.kubelet_version = self._kubelet_version
+        return workload
 
     def _serving(self, workload: WorkloadCluster, authority: Authority, network: Network) -> KeyPair:
         service = (

@@ -7,6 +7,7 @@ are upgraded in place by runtime hooks: Cluster API asks them about every machin
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -57,6 +58,11 @@ from tests.support.providers.external_etcd import EXTERNAL_ETCD
 
 GATES = {**cluster_api.GATES, "ReconcilerRateLimiting": False}
 """Objects here change faster than once a second."""
+
+
+def build(version: str) -> str:
+    """The version that a kubelet of EKS Distro reports: of release `v1.36.3-eks-1-36-1`, the name of its build."""
+    return f"{version.partition('-')[0]}-eks-{hashlib.sha256(version.encode()).hexdigest()[:7]}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,7 +214,7 @@ async def real_cluster_api(folder: Path, making: Making = Making()) -> AsyncIter
         )
         await asyncio.gather(installing, prepare(user, releases, (*EKSA_KINDS, *making.kinds)))
 
-        workloads = Workloads(clock=clock, rng=rng, stores=MemoryStores())
+        workloads = Workloads(clock=clock, rng=rng, stores=MemoryStores(), kubelet_version=build)
         stack.push_async_callback(workloads.close)
         manager = Manager(ours, clock=clock, rng=rng, connect=workloads.connect)
         webhooks = Webhooks(host=control_plane.HOST, port=0)

@@ -150,11 +150,15 @@ def test_kubeadm_takes_one_minor_up_at_a_time(current: str, wanted: str, message
     [
         ("v1.36.3-eks-1-36-1", True),
         ("v1.36.3", True),
+        ("v1.36.3-eks-d91a302", True),
+        ("v1.36.3-eks-1234567", True),
         ("v1.36.3-eks-1-36-2", False),
+        ("v1.36.3-rc.1", False),
+        ("v1.36.2-eks-d91a302", False),
         ("v1.36.2", False),
         ("v1.35.4-eks-1-35-1", False),
         ("", False),
     ],
 )
-def test_kubelet_without_a_build_tells_numbers_alone(reported: str, reached: bool) -> None:
+def test_kubelet_names_a_build_or_nothing(reported: str, reached: bool) -> None:
     assert kubernetes_versions.is_reached(reported, "v1.36.3-eks-1-36-1") is reached

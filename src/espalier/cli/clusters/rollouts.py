@@ -213,7 +213,7 @@ async def undo(client: Client, owner: Object, target: Target) -> int:
 
 async def _outdated(client: Client, target: Target) -> int:
     if isinstance(target.typed, KubeadmControlPlane):
-        return (target.typed.status.replicas or 0) - (target.typed.status.up_to_date_replicas or 0)
+        return (target.typed.status.replicas or 0) - contract.up_to_date_replicas(target.typed)
     labels = f"{names.DEPLOYMENT}={target.object.name}"
     sets = await client.list(MachineSet.resource, target.object.namespace, labels=labels)
     return outdated_machines(target.typed, [item.decode(MachineSet) for item in sets.items])

@@ -14,6 +14,7 @@ from espalier.api.capi.machine import Machine
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.spans import span
+from espalier.clusterapi import kubernetes_versions
 from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
 from espalier.clusters.design import names
 from espalier.clusters.design.render_input import group_name
@@ -70,7 +71,7 @@ def progress_of(
     due = [machine for machine in machines if machine.metadata.name in requested]
     # The NodeUpgrade of a change of the version alone has no other changes, also once its kubelet is of that version.
     is_of_version = any(not node.spec.bootstrap_changes for node in nodes) or any(
-        _version(machine) != target for machine in due
+        not _has_version(machine, target) for machine in due
     )
     # A group before its turn, or after it, has no upgrade object: its versions and records tell.
     in_place = due + [
@@ -78,7 +79,7 @@ def progress_of(
         for machine in machines
         if machine.metadata.name not in requested
         and _is_in_place(machine, cluster)
-        and (_version(machine) != target or (is_of_version and seconds_in_place(machine) is not None))
+        and (not _has_version(machine, target) or (is_of_version and seconds_in_place(machine) is not None))
     ]
     counted = {machine.metadata.name: machine for machine in in_place}
     if not counted:
@@ -125,11 +126,13 @@ def _is_in_place(machine: Machine, cluster: Cluster) -> bool:
 def _is_done(machine: Machine, upgrade: NodeUpgrade | None, target: str, *, is_due: bool) -> bool:
     if upgrade is not None:
         return upgrade.is_completed
-    return not is_due and _version(machine) == target
+    return not is_due and _has_version(machine, target)
 
 
-def _version(machine: Machine) -> str:
-    return str(machine.status.node_info.get("kubeletVersion") or machine.spec.version)
+def _has_version(machine: Machine, target: str) -> bool:
+    """True if the kubelet of a machine has the version, or, before there is one, if the Machine asks for it."""
+    version = machine.status.node_info.get("kubeletVersion") or machine.spec.version
+    return kubernetes_versions.is_reached(str(version), target)
 
 
 def _rounds(machines: Sequence[Machine]) -> int:

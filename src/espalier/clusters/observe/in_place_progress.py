@@ -23,7 +23,7 @@ from espalier.api.eksa.upgrades import (
     refused as refused_by_hooks,
 )
 from espalier.api.meta import Condition
-from espalier.clusterapi.contract import DEPLOYMENT_NAME_LABEL, PAUSED_ANNOTATION, is_observed
+from espalier.clusterapi.contract import DEPLOYMENT_NAME_LABEL, PAUSED_ANNOTATION, is_observed, up_to_date_replicas
 from espalier.clusters.design.runtime_hooks import Owner
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
@@ -102,7 +102,7 @@ def _by_hooks(live: Owner, upgrades: tuple[Object, ...]) -> Wait | None:
 
     None when there is nothing to report: all machines are up to date, or they are replaced by the fallback.
     """
-    up_to_date, replicas = live.status.up_to_date_replicas or 0, live.status.replicas or 0
+    up_to_date, replicas = up_to_date_replicas(live), live.status.replicas or 0
     fallback = live.metadata.annotations.get(IN_PLACE_HOOKS)
     if fallback is None or (is_observed(live) and up_to_date >= replicas):
         return None

@@ -58,7 +58,7 @@ def _cluster(object_: Object) -> object:
 def _control_plane(object_: Object) -> object:
     control_plane = object_.decode(KubeadmControlPlane)
     status, lost = control_plane.status, contract.missing_certificates(control_plane)
-    counts = (status.replicas, status.ready_replicas, status.up_to_date_replicas)
+    counts = (status.replicas, status.ready_replicas, contract.up_to_date_replicas(control_plane))
     available = condition_list.get(status.conditions, "Available")
     state = (available.status, available.message) if available else None
     last = remediation.last_remediation(status.last_remediation)
@@ -66,8 +66,9 @@ def _control_plane(object_: Object) -> object:
 
 
 def _deployment(object_: Object) -> object:
-    status = object_.decode(MachineDeployment).status
-    return (status.observed_generation, status.replicas, status.ready_replicas, status.up_to_date_replicas)
+    deployment = object_.decode(MachineDeployment)
+    status, up_to_date = deployment.status, contract.up_to_date_replicas(deployment)
+    return (status.observed_generation, status.replicas, status.ready_replicas, up_to_date)
 
 
 def _set(object_: Object) -> object:

@@ -221,7 +221,7 @@ def control_plane_counts(scope: Scope, control_plane: KubeadmControlPlane) -> Co
         asked.count if asked else contract.desired_replicas(control_plane),
         contract.desired_replicas(control_plane),
         status.replicas or 0,
-        status.up_to_date_replicas or 0,
+        contract.up_to_date_replicas(control_plane),
         status.ready_replicas or 0,
     )
 
@@ -427,7 +427,7 @@ def _outdated(scope: Scope) -> dict[str, int]:
     pending, numbers = _pending(scope), {}
     for name, deployment in scope.capi_objects.typed_deployments.items():
         replicas = deployment.status.replicas or 0
-        counted = max(0, replicas - (deployment.status.up_to_date_replicas or 0))
+        counted = max(0, replicas - contract.up_to_date_replicas(deployment))
         to_replace = rollouts.outdated_machines(deployment, scope.capi_objects.sets_of(name))
         numbers[name] = replicas if name in pending else min(replicas, max(counted, to_replace))
     return numbers

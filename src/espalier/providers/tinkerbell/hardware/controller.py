@@ -13,15 +13,15 @@ import msgspec
 
 from espalier.api import conditions
 from espalier.api.capi.cluster import CLUSTER_NAME_LABEL
-from espalier.api.capi.kubeadm import KubeadmControlPlane, KubeadmControlPlaneStatus
-from espalier.api.capi.machine import MachineDeployment, MachineDeploymentStatus
+from espalier.api.capi.kubeadm import KubeadmControlPlane
+from espalier.api.capi.machine import MachineDeployment
 from espalier.api.core import SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Condition
 from espalier.api.resource import Key
-from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL
+from espalier.clusterapi.contract import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LABEL, up_to_date_replicas
 from espalier.clusterapi.kubernetes_versions import minor_of
 from espalier.clusters.design import names
 from espalier.clusters.design.machine_groups import machine_groups
@@ -288,12 +288,13 @@ def _selection(machine: Object) -> Iterator[bytes]:
 
 def _owner(owner: Object, selections: frozenset[bytes] = frozenset()) -> Owner:
     """The requested and the current state of a KubeadmControlPlane or a MachineDeployment."""
-    status: KubeadmControlPlaneStatus | MachineDeploymentStatus
+    typed: KubeadmControlPlane | MachineDeployment
     if owner.kind == KubeadmControlPlane.resource.kind:
-        plane = owner.decode(KubeadmControlPlane)
-        count, version, status = plane.spec.replicas, plane.spec.version, plane.status
+        typed = owner.decode(KubeadmControlPlane)
+        version = typed.spec.version
     else:
-        deployment = owner.decode(MachineDeployment)
-        count, version, status = deployment.spec.replicas, deployment.spec.template.spec.version, deployment.status
-    is_rolling = (status.up_to_date_replicas or 0) < (status.replicas or 0)
+        typed = owner.decode(MachineDeployment)
+        version = typed.spec.template.spec.version
+    count = typed.spec.replicas
+    is_rolling = up_to_date_replicas(typed) < (typed.status.replicas or 0)
     return Owner(1 if count is None else count, minor_of(version), selections, is_rolling)
