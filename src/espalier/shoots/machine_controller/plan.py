@@ -204,9 +204,9 @@ def _roll(deployment: MachineDeployment, new: SetView, old: Sequence[SetView]) -
         yield Resize(new.object, grown)
     removable = max(0, sum(view.available for view in (*old, new)) - (replicas - missing))
     for view in old:
-        unavailable = max(0, view.set.spec.replicas - view.available)
+        unavailable = view.set.spec.replicas - view.available
         take = min(view.set.spec.replicas, unavailable + removable)
-        removable -= max(0, take - unavailable)
+        removable -= take - unavailable
         if take:
             yield Resize(view.object, view.set.spec.replicas - take)
         elif not view.set.spec.replicas and not view.machines:
