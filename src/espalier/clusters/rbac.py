@@ -30,7 +30,7 @@ from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.api.flux import KUSTOMIZATION
 from espalier.clusterapi import external_etcd
-from espalier.clusters.design import names
+from espalier.clusters.design.eks_anywhere import CONTROLLER
 from espalier.clusters.design.provider import Providers, extra_kinds
 from espalier.clusters.observe import git_ops, references
 from espalier.clusters.observe.observe import followed, written
@@ -72,7 +72,8 @@ def rights(providers: Providers) -> Rights:
         system=(
             Right((Bundles.resource,), (*FOLLOW, "create")),
             Right((DistroRelease.resource,), (*FOLLOW, "create")),
-            Right((CONFIG_MAP,), FOLLOW, names=(names.MANAGEMENT_CLUSTER.name,)),
+            Right((CONFIG_MAP,), FOLLOW),  # records of clusters that were taken over
+            Right((DEPLOYMENT,), FOLLOW, names=(CONTROLLER.name,)),
             Right((SECRET, *data_kinds), FOLLOW),
             Right((MachineSet.resource, Machine.resource), FOLLOW),
             Right((SECRET,), ("create",)),

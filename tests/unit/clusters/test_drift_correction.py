@@ -63,7 +63,7 @@ async def corrected(
     cluster = SimpleNamespace(metadata=SimpleNamespace(annotations={}))
     scope = SimpleNamespace(
         isolation=Isolation.LAYERS,
-        leaves_cni_alone=True,
+        compares_cni=False,
         render_input=None,
         capi_objects=objects,
         cluster=cluster,
@@ -111,7 +111,7 @@ async def test_a_cni_that_users_maintain_is_not_compared(
     monkeypatch.setattr(cni, "objects", lambda _render_input: ["CNI"])
     scope = SimpleNamespace(
         isolation=Isolation.LAYERS,
-        leaves_cni_alone=left_alone,
+        compares_cni=not left_alone,
         render_input=render_input,
         capi_objects=SimpleNamespace(cluster=object()),
     )

@@ -151,6 +151,15 @@ class Reason(reference.Reason):
         "ClusterNameTaken",
         "the name, or an object of that name, belongs to another cluster; choose another name, or delete the object",
     )
+    NOT_ADOPTED = _person(
+        "NotAdopted",
+        "EKS Anywhere made the cluster, and it was not taken over: `espalier adopt plan` shows what that would do",
+    )
+    EKS_ANYWHERE_RUNS = _person(
+        "EKSAnywhereRuns",
+        "EKS Anywhere's controller runs beside this manager, and both would write the same objects; scale its "
+        "Deployment to 0",
+    )
     OBJECT_REFUSED = _person("ObjectRefused", "the API server rejected an object; see the message")
     # The copy of the kubeconfig: condition KubeconfigCopied. Nothing else depends on it.
     KUBECONFIG_SECRET_TAKEN = _person(

@@ -17,6 +17,7 @@ class Entry(NamedTuple):
 
 
 COMMANDS: Mapping[str, Entry] = {
+    "adopt": Entry("management.adopt", "Take over clusters that EKS Anywhere made, and give them back."),
     "assets": Entry(
         "local.assets",
         "Build the programs of real clusters from sources, into $ESPALIER_CACHE (~/.cache/espalier).",

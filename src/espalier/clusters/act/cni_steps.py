@@ -36,7 +36,7 @@ async def restore_cni(ctx: ClusterContext) -> Outcome:
     scope = ctx.scope
     installed = scope.capi_objects.installed_cni
     is_new = not installed and not scope.was_reconciled  # else EKS Anywhere made it
-    if is_new or scope.leaves_cni_alone:
+    if is_new or not scope.compares_cni:
         return Continue()
     answer = await seen_in_workload(ctx, _manifests(ctx))
     if answer is None or not answer.drifts:
@@ -86,7 +86,7 @@ async def install_cni(ctx: ClusterContext) -> Outcome:
 
 async def compare_cni(ctx: ClusterContext) -> Outcome:
     """Compare the CNI with what is rendered; condition Synced reports an unreachable workload cluster."""
-    if not ctx.scope.capi_objects.installed_cni or ctx.scope.leaves_cni_alone:
+    if not ctx.scope.capi_objects.installed_cni or not ctx.scope.compares_cni:
         return Continue()
     answer = await seen_in_workload(ctx, _manifests(ctx))
     if answer is None:

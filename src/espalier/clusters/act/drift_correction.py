@@ -42,7 +42,7 @@ async def correct_drift(ctx: ClusterContext) -> Outcome:
     scope = ctx.scope
     if scope.isolation is not Isolation.LAYERS or scope.capi_objects.cluster is None or synced.incomparable(scope):
         return Done()
-    manifests = [] if scope.leaves_cni_alone or scope.render_input is None else cni.objects(scope.render_input)
+    manifests = [] if not scope.compares_cni or scope.render_input is None else cni.objects(scope.render_input)
     answer = await seen_in_workload(ctx, manifests)
     own = await seen_of_provider(ctx) if answer is not None else None
     if answer is None or own is None:
@@ -89,6 +89,8 @@ async def seen_in_workload(ctx: ClusterContext, manifests: list[Manifest]) -> An
 
 async def seen_of_provider(ctx: ClusterContext) -> Answer | None:
     """The drift of the provider's objects in the workload cluster; None while they are being compared."""
+    if workload_objects.are_adopted(ctx.scope):
+        return Answer()
     return await _seen(ctx, workload_objects.wanted(ctx.scope.render_input), "compare the provider's objects in")
 
 
@@ -115,7 +117,7 @@ def _all_drifts(ctx: ClusterContext, manifests: list[Manifest], answer: Answer) 
     render_input, capi_objects = ctx.scope.render_input, ctx.scope.capi_objects
     if render_input is None:
         return []
-    installed = None if ctx.scope.leaves_cni_alone else cni.content_hash(manifests)
+    installed = cni.content_hash(manifests) if ctx.scope.compares_cni else None
     return [*drift.of_capi_objects(render_input, capi_objects, installed), *answer.drifts]
 
 

@@ -201,4 +201,4 @@ def _without_early_health_checks(scope: Scope, wanted: Iterable[KubeObject]) -> 
 
 def _again(scope: Scope) -> float | None:
     """Seconds until the CNI is compared again while waiting for nodes: the CNI is not watched."""
-    return AGAIN if scope.capi_objects.installed_cni and not scope.leaves_cni_alone else None
+    return AGAIN if scope.capi_objects.installed_cni and scope.compares_cni else None

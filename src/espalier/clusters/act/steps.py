@@ -64,6 +64,15 @@ from espalier.runtime import owners
 from espalier.runtime.outcome import Continue, Done, Outcome, Wait
 
 
+def await_adoption(scope: Scope) -> Decision:
+    """Wait until a cluster of EKS Anywhere is taken over, and while its controller would write the same objects."""
+    if scope.is_of_eks_anywhere:
+        return Wait(Reason.NOT_ADOPTED, messages.NOT_ADOPTED)
+    if scope.other_controller and scope.capi_objects.adoption is not None:
+        return Wait(Reason.EKS_ANYWHERE_RUNS, messages.eks_anywhere_runs(scope.other_controller))
+    return Continue()
+
+
 async def add_finalizer(ctx: ClusterContext) -> Outcome:
     """Add the finalizer, which keeps the Cluster until all its objects are gone."""
     scope, writer = ctx.scope, ctx.tools.writer
@@ -211,6 +220,7 @@ async def settle(ctx: ClusterContext) -> Outcome:
 
 
 STEPS = (
+    ClusterStep(await_adoption),
     add_finalizer,
     limit_remediation,
     own_children,

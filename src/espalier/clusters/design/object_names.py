@@ -24,6 +24,7 @@ from espalier.api.meta import Part
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, external_etcd, infrastructure, templates
 from espalier.clusters.design import names
+from espalier.clusters.design.adoption import claim
 from espalier.clusters.design.provider import Name
 from espalier.clusters.design.render_input import group_name, spread
 from espalier.kube.objects import Object
@@ -77,6 +78,8 @@ class ClusterOwnership:
     cluster: Key
     uid: str
     """The uid of the Cluster API Cluster; empty while there is none."""
+    adopted: frozenset[str] = frozenset()
+    """The objects without labels that belong to it since it was taken over, as `adoption.claim` names them."""
 
     def __call__(self, resource: Resource, object_: Object) -> str:
         """The other owner of an object; empty when it belongs to this cluster."""
@@ -95,7 +98,8 @@ class ClusterOwnership:
             return f"owned by Cluster.cluster.x-k8s.io {others[0]}"
         is_owned = bool(self.uid) and any(owner.uid == self.uid for owner in owners)
         is_meant = bool(self.uid) and is_of_cluster(resource)
-        return "" if labelled or is_owned or is_meant else "without the labels of any Cluster"
+        is_adopted = claim(resource, object_.name) in self.adopted
+        return "" if labelled or is_owned or is_meant or is_adopted else "without the labels of any Cluster"
 
 
 class _Spec(Part):

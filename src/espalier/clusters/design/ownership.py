@@ -31,11 +31,50 @@ _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 def owned_fields(live: Object, manager: str = FIELD_MANAGER) -> dict[str, Any] | None:
     """The fields (FieldsV1) that a manager applied to an object, shared by all that read them; None if it never did."""
+    entry = _entry(live, manager)
+    if entry is None or entry.api_version not in ("", live.head.api_version):
+        return None  # its paths are those of another version: EKS Anywhere applied Cluster API's v1beta1
+    return _decode_fields(bytes(entry.fields_v1))
+
+
+def is_applied(live: Object, manager: str = FIELD_MANAGER) -> bool:
+    """True if a manager applied an object, in whatever version of its kind."""
+    return _entry(live, manager) is not None
+
+
+def _entry(live: Object, manager: str) -> field_sets.Entry | None:
     managed = live.metadata.managed_fields
     for entry, _ in field_sets.entries(bytes(managed)) if managed is not None else ():
         if entry.manager == manager and entry.operation == "Apply" and not entry.subresource:
-            return _decode_fields(bytes(entry.fields_v1))
+            return entry
     return None
+
+
+def owned_part(live: Object, *path: str) -> Any:
+    """The part that we applied of a field and of those below it; all of it if we never applied the object. None if it
+    is not there.
+    """
+    value: Any = live.tree
+    fields: Any = owned_fields(live)
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+        fields = fields.get(f"f:{name}") if fields is not None else None
+        if value is None or (fields is None and owned_fields(live) is not None):
+            return None
+    return value if fields is None else _owned(value, fields)
+
+
+def _owned(value: Any, fields: dict[str, Any]) -> Any:
+    if not _has_inner(fields):
+        return value
+    if isinstance(value, dict):
+        named = ((name[2:], below) for name, below in fields.items() if name.startswith("f:"))
+        return {name: _owned(value[name], below) for name, below in named if name in value}
+    if isinstance(value, list):
+        items = [(field_sets.item(value, key), below) for key, below in fields.items() if key[:2] in ("k:", "v:")]
+        there = [(value.index(item), item, below) for item, below in items if item is not None]
+        return [_owned(item, below) for _, item, below in sorted(there, key=lambda placed: placed[0])]
+    return value
 
 
 def differences(wanted: Tree, live: Object) -> list[str]:

@@ -141,7 +141,7 @@ def _settled(scope: Scope, here: Simulated, written: list[Change | Removal]) -> 
     why = synced.incomparable(scope)
     if why or render_input is None:  # without a render input, there is a reason
         return replace(here, stops=f"{Reason.NOT_COMPARABLE}: {why}")
-    drifts = drift.of_capi_objects(render_input, capi_objects, None if scope.leaves_cni_alone else scope.wanted_cni)
+    drifts = drift.of_capi_objects(render_input, capi_objects, scope.wanted_cni if scope.compares_cni else None)
     corrected = drift.correctable(drifts, policy(scope.cluster.metadata.annotations))
     remedies = [item.remedy for item in corrected if isinstance(item.remedy, Change | Removal)]
     remedies.sort(key=lambda remedy: isinstance(remedy, Removal))

@@ -12,7 +12,7 @@ from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.capi.machine import Machine, MachineDeployment, MachineHealthCheck, MachineSet
 from espalier.api.capi.runtime import ExtensionConfig
-from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, SECRET
+from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, SECRET
 from espalier.api.eksa import cluster as eksa
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.release import Bundles
@@ -28,13 +28,14 @@ from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, external_etcd, kubeconfig
 from espalier.clusterapi import labels as capi_labels
 from espalier.clusterapi.infrastructure import GROUP
-from espalier.clusters.design import names, object_names, ownership
+from espalier.clusters.design import eks_anywhere, names, object_names, ownership
 from espalier.clusters.design.gate import Isolation
 from espalier.clusters.design.layers import LAYERS, Layer, chosen, offered
 from espalier.clusters.design.object_names import ClusterOwnership, Taken
 from espalier.clusters.design.provider import Name, Providers, RenderInput, extra_kinds, infrastructures
 from espalier.clusters.design.release_objects import ReleaseObjects
 from espalier.clusters.design.render_input import make_render_input
+from espalier.clusters.observe.adoptions import Adoptions
 from espalier.clusters.observe.git_ops import GitOpsObjects
 from espalier.clusters.observe.machine_reports import reduced_unless_control_plane
 from espalier.clusters.observe.management import ManagementCluster
@@ -109,8 +110,10 @@ _keep_ours = keep_managed_fields(names.FIELD_MANAGER)
 
 
 def with_our_content(object_: Object) -> Object:
-    """As `with_our_fields`; of objects that are made for no cluster, keep only the metadata."""
-    is_of_cluster = names.cluster_of(object_.metadata.labels) is not None
+    """As `with_our_fields`; of objects that are made for no cluster, keep only the metadata. Those of EKS Anywhere have
+    no label, and are written by the same field manager.
+    """
+    is_of_cluster = names.cluster_of(object_.metadata.labels) is not None or ownership.is_applied(object_)
     return with_our_fields(object_) if is_of_cluster else metadata_only(object_)
 
 
@@ -146,6 +149,9 @@ class ClusterObserver:
         self.linked = LinkedObjects(caches, providers)
         self.git_ops = GitOpsObjects(caches)
         self.releases = ReleaseObjects(caches, uninstalled)
+        self.adoptions = Adoptions(caches)
+        of_controller = f"metadata.name={eks_anywhere.CONTROLLER.name}"
+        self.eks_anywhere = caches.of(DEPLOYMENT, eks_anywhere.CONTROLLER.namespace, fields=of_controller)
         self.release_use = ReleaseUse(self.all_clusters, self.releases)
         # What this manager writes. Caches have only what it owns of each object, as only that is compared.
         optional = may_be_absent(providers)
@@ -264,8 +270,13 @@ class ClusterObserver:
             knows_external_etcd=self.knows_external_etcd,
             unusable=self.releases.unusable(cluster.spec),
             isolation=self._isolation,
+            other_controller=self._other_controller(),
             offered=self.offered_to(cluster),
         )
+
+    def _other_controller(self) -> int:
+        controller = self.eks_anywhere.get(eks_anywhere.CONTROLLER)
+        return eks_anywhere.replicas(controller) if controller is not None else 0
 
     def _kinds_missing(self, cluster: eksa.Cluster) -> Iterator[Missing]:
         """The provider of a cluster, if its kinds are not installed in the management cluster."""
@@ -329,11 +340,14 @@ class ClusterObserver:
 
     def capi_objects(self, key: Key, spec: eksa.ClusterSpec) -> ClusterAPIObjects:
         """The Cluster API objects of a cluster as of now, and objects of others under names that it needs."""
-        groups, extras = self._names(key, spec)
+        groups, extras = self.names_of(key, spec)
         cluster = ClusterIdentity.of(key)
         made = self.written[capi.Cluster.resource].get(cluster.capi)
-        is_ours = made is not None and names.cluster_of(made.metadata.labels) == key
-        cluster_ownership = ClusterOwnership(key, made.metadata.uid if made is not None and is_ours else "")
+        adopted = self.adoptions.of(key, made)
+        owner = names.cluster_of(made.metadata.labels) if made is not None else None
+        is_ours = made is not None and (owner == key or (owner is None and adopted is not None))
+        claims = adopted.claims if adopted is not None else frozenset[str]()
+        cluster_ownership = ClusterOwnership(key, made.metadata.uid if made is not None and is_ours else "", claims)
         by_kind: dict[Resource, dict[str, Object]] = {}
         taken: list[Taken] = []
         for resource, cache in self.written.items():
@@ -346,7 +360,10 @@ class ClusterObserver:
             by_kind[resource] = ours = {
                 object_.name: object_ for object_ in labelled if not cluster_ownership(resource, object_)
             }
-            for name in object_names.needed(key.name, groups, resource, ours.copy(), extras):
+            claimed = adopted.names(resource.kind) if adopted is not None else ()
+            for name in dict.fromkeys(
+                [*object_names.needed(key.name, groups, resource, {*ours, *claimed}, extras), *claimed]
+            ):
                 object_ = cache.get(cluster.key(name) if resource.namespaced else Key("", name))
                 if object_ is None or name in ours:
                     continue
@@ -375,9 +392,10 @@ class ClusterObserver:
             upgrades=upgrades,
             node_upgrades=_upgrades([self.node_upgrades], key.name, upgrades),
             extension=self.extension.get(Key("", RUNTIME_EXTENSION)) if self.extension else None,
+            adoption=adopted,
         )
 
-    def _names(self, key: Key, spec: eksa.ClusterSpec) -> tuple[list[str], tuple[Name, ...]]:
+    def names_of(self, key: Key, spec: eksa.ClusterSpec) -> tuple[list[str], tuple[Name, ...]]:
         """The names of worker node groups and extra objects in the existing objects of a cluster."""
         provider = self.providers.get(spec.datacenter_ref.kind) if spec.datacenter_ref else None
         if provider is None:
@@ -438,7 +456,7 @@ class ClusterObserver:
         meta = cluster.metadata
         keys = {other.key for other in self.all_clusters.by_index(BY_NAME, meta.name)}
         made = self.written[capi.Cluster.resource].get(ClusterIdentity.of(Key(meta.namespace, meta.name)).capi)
-        owner = names.cluster_of(made.metadata.labels) if made is not None else None
+        owner = self.adoptions.owner_of(capi.Cluster.resource, made) if made is not None else None
         if owner is not None:
             keys.add(owner)
         return sorted(key for key in keys if key.namespace != meta.namespace)
@@ -491,7 +509,7 @@ class ClusterObserver:
         }
         for other, spec in self._others(object_, reference.kind) if wanted else ():
             made = self.written[kind].get(ClusterIdentity.of(other.key).capi)
-            is_theirs = made is not None and names.cluster_of(made.metadata.labels) == other.key
+            is_theirs = made is not None and self.adoptions.owner_of(kind, made) == other.key
             theirs = set(provider.claimed(made)) if made is not None and is_theirs else set()
             if age(other) < age(object_):
                 theirs |= set(provider.claims(other.name, spec, self.linked.children(other.namespace, spec)))
@@ -545,7 +563,7 @@ class ClusterObserver:
     def _is_before(self, other: Object, object_: Object) -> bool:
         """True if another Cluster has precedence: its control plane exists, or it is older."""
         made = self.written[KubeadmControlPlane.resource].get(ClusterIdentity.of(other.key).capi)
-        is_made = made is not None and names.cluster_of(made.metadata.labels) == other.key
+        is_made = made is not None and self.adoptions.owner_of(KubeadmControlPlane.resource, made) == other.key
         return is_made or age(other) < age(object_)
 
     def shared_links_of(self, cluster: Object) -> list[tuple[Resource, Object]]:

@@ -25,6 +25,7 @@ from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, external_etcd, kubeconfig
 from espalier.clusterapi.objects import controller_of
 from espalier.clusters.design import cni, gate, names, release_content
+from espalier.clusters.design.adoption import Adoption
 from espalier.clusters.design.gate import Gate, Isolation
 from espalier.clusters.design.layers import Layer
 from espalier.clusters.design.object_names import ClusterOwnership, Taken
@@ -58,6 +59,8 @@ class ClusterAPIObjects(msgspec.Struct, frozen=True, dict=True):
     """Upgrades of its nodes, which decide whether an upgrade can be reverted; the other kinds report their progress."""
     extension: Object | None = None
     """The ExtensionConfig of our runtime hooks for in-place upgrades."""
+    adoption: Adoption | None = None
+    """The record of a cluster that was taken over from EKS Anywhere."""
 
     def of(self, resource: Resource) -> Mapping[str, Object]:
         """The objects of a kind, by name."""
@@ -142,8 +145,17 @@ class ClusterAPIObjects(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def installed_cni(self) -> str:
-        """The content hash of the CNI installed in the workload cluster; empty before the installation."""
-        return self.cluster.metadata.annotations.get(metadata_keys.CNI_ANNOTATION, "") if self.cluster else ""
+        """The content hash of the CNI installed in the workload cluster; empty before the installation. That of EKS
+        Anywhere counts as the one that was rendered when the cluster was taken over.
+        """
+        recorded = self.cluster.metadata.annotations.get(metadata_keys.CNI_ANNOTATION, "") if self.cluster else ""
+        return recorded or (self.adoption.cni if self.adoption is not None else "")
+
+    @property
+    def has_adopted_cni(self) -> bool:
+        """True as long as the CNI is the one that EKS Anywhere installed."""
+        is_noted = self.cluster is not None and metadata_keys.CNI_ANNOTATION in self.cluster.metadata.annotations
+        return self.adoption is not None and bool(self.adoption.cni) and not is_noted
 
     @property
     def is_available(self) -> bool:
@@ -231,6 +243,8 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     isolation: Isolation = Isolation.LAYERS
     offered: tuple[Layer, ...] = ()
     """The patches available to the cluster that it does not consent to."""
+    other_controller: int = 0
+    """The replicas of EKS Anywhere's controller here."""
     lost_cni: tuple[str, ...] | None = None
     """The missing objects of the CNI in the workload cluster; None before a comparison."""
 
@@ -268,7 +282,9 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     @property
     def cluster_ownership(self) -> ClusterOwnership:
         """Decides whether objects belong to this cluster."""
-        return ClusterOwnership(self.key, self.cluster_identity.uid)
+        adopted = self.capi_objects.adoption
+        claims = adopted.claims if adopted is not None else frozenset[str]()
+        return ClusterOwnership(self.key, self.cluster_identity.uid, claims)
 
     @property
     def spec(self) -> eksa.ClusterSpec:
@@ -324,6 +340,15 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     def is_undecided(self) -> bool:
         """True while a requested change is not judged, because more of it may follow."""
         return not self.is_deleted and (self.settling is not None or (self.is_being_written and self.gate is Gate.OPEN))
+
+    @property
+    def is_of_eks_anywhere(self) -> bool:
+        """True if EKS Anywhere reconciled the cluster, and nobody has taken it over."""
+        return (
+            self.status.reconciled_generation > 0
+            and metadata_keys.GATE_ANNOTATION not in self.cluster.metadata.annotations
+            and (self.capi_objects.cluster_object is not None or bool(self.capi_objects.taken))
+        )
 
     @property
     def is_self_managed(self) -> bool:
@@ -451,6 +476,11 @@ class Scope(msgspec.Struct, frozen=True, dict=True):
     def leaves_cni_alone(self) -> bool:
         """True if the CNI is not managed after its installation."""
         return bool(getattr(cni_of(self.spec), "skip_upgrade", False))
+
+    @property
+    def compares_cni(self) -> bool:
+        """True if the CNI in the workload cluster is compared with what is rendered."""
+        return not self.leaves_cni_alone and not self.capi_objects.has_adopted_cni
 
 
 @lru_cache(maxsize=gate.SPECS)

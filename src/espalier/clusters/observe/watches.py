@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -10,12 +10,12 @@ from espalier.api.capi.kubeadm import KubeadmControlPlane
 from espalier.api.capi.machine import MachineDeployment, MachineSet
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
 from espalier.api.eksa.reasons import Reason
-from espalier.api.resource import Key
+from espalier.api.resource import Key, Resource
 from espalier.clusterapi import kubeconfig
 from espalier.clusterapi import labels as capi_labels
 from espalier.clusterapi.objects import controller_of
 from espalier.clusters.design import names, object_names
-from espalier.clusters.observe import git_ops
+from espalier.clusters.observe import adoptions, git_ops
 from espalier.clusters.observe.observe import BY_ADDRESS, BY_GIT_OPS, BY_LINK, BY_NAME, BY_SERIES, ClusterObserver, link
 from espalier.clusters.observe.predicates import machine_relevant, relevant
 from espalier.clusters.observe.rules import endpoint
@@ -44,6 +44,9 @@ class Watches:
         for resource, cache in observer.written.items():
             controller.watch(cache, by_labels, predicate=relevant(resource))
             controller.watch(cache, self._needing_name_of, predicate=_may_free_name)
+            controller.watch(cache, self._adopting(resource), predicate=relevant(resource))
+        controller.watch(observer.adoptions.cache, adoptions.cluster_of)
+        controller.watch(observer.eks_anywhere, lambda _changed: observer.adoptions.clusters)
         controller.watch(observer.secrets, self._users_of_secret)
         for cache in observer.upgrades:
             controller.watch(cache, self._of_upgrade)
@@ -90,6 +93,16 @@ class Watches:
         parts = object_names.parts if is_extra else object_names.prefixes
         users = (cluster for name in parts(object_.name) for cluster in self._clusters.by_index(BY_NAME, name))
         return [cluster.key for cluster in users if cluster.key != owner]
+
+    def _adopting(self, resource: Resource) -> Callable[[Object], Iterable[Key]]:
+        """Maps objects without our labels to the Clusters whose records claim them."""
+
+        def adopting(object_: Object) -> Iterable[Key]:
+            if names.cluster_of(object_.metadata.labels) is not None:
+                return ()
+            return self._observer.adoptions.claiming(resource, object_.name)
+
+        return adopting
 
     def _of_cluster_api(self, object_: Object) -> list[Key]:
         """The Clusters of the name in Cluster API's label."""

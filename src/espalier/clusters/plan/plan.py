@@ -24,7 +24,8 @@ from espalier.clusters.design.render_input import group_name
 from espalier.clusters.design.rendered import Rendered, annotated
 from espalier.clusters.observe import downgrade
 from espalier.clusters.observe.scope import ClusterAPIObjects
-from espalier.clusters.plan import in_place
+from espalier.clusters.plan import adopted_machines, in_place
+from espalier.clusters.plan.adopted_machines import Owner
 from espalier.kube import fields as field_sets
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Wait
@@ -80,7 +81,11 @@ def control_plane(
     objects = rendered(render_input)
     live = capi_objects.control_plane
     referenced = live.spec.machine_template.spec.infrastructure_ref.name if live else None
-    template = _named(objects.machine_template, naming(capi_objects, objects.machine_template, referenced))
+    owners = adopted_machines.retained(render_input, capi_objects)
+    template = adopted_machines.template(objects.machine_template, objects.control_plane, owners) or _named(
+        objects.machine_template, naming(capi_objects, objects.machine_template, referenced)
+    )
+    objects = replace(objects, control_plane=adopted_machines.of_control_plane(objects.control_plane, owners))
     own = [
         template,
         _with_endpoint(objects.infrastructure, capi_objects),
@@ -88,7 +93,7 @@ def control_plane(
         objects.cluster,
         objects.health_check,
     ]
-    wanted = [*objects.extras, *_etcd(objects, capi_objects, naming), *own]
+    wanted = [*objects.extras, *_etcd(objects, capi_objects, naming, owners), *own]
     return _with_upgrades_requested(wanted, render_input, capi_objects, front_end)
 
 
@@ -127,12 +132,18 @@ def _control_plane(objects: Rendered, template: str, capi_objects: ClusterAPIObj
     return replace(wanted, spec=spec)
 
 
-def _etcd(objects: Rendered, capi_objects: ClusterAPIObjects, naming: Naming) -> list[KubeObject]:
+def _etcd(
+    objects: Rendered, capi_objects: ClusterAPIObjects, naming: Naming, owners: Mapping[str, Owner]
+) -> list[KubeObject]:
     """External etcd with its template."""
     if objects.etcd is None:
         return []
     live, first, wanted = capi_objects.etcd, objects.etcd.machine_template, objects.etcd.cluster
-    template = _named(first, naming(capi_objects, first, live.spec.infrastructure_template.name if live else None))
+    referenced = live.spec.infrastructure_template.name if live else None
+    template = adopted_machines.template(first, wanted, owners) or _named(
+        first, naming(capi_objects, first, referenced)
+    )
+    wanted = adopted_machines.of_etcd(wanted, owners)
     reference = replace(wanted.spec.infrastructure_template, name=template.metadata.name)
     etcd = capi_objects.of(external_etcd.RESOURCE).get(wanted.metadata.name)
     if etcd is not None and _owns(etcd, "metadata", "annotations", external_etcd.UPGRADING):
@@ -186,14 +197,21 @@ def worker_groups(
 ) -> list[KubeObject]:
     """The objects of the worker node groups; referenced objects come first."""
     wanted: list[KubeObject] = []
+    owners = adopted_machines.retained(render_input, capi_objects)
     for group in rendered(render_input).groups:
         live = capi_objects.typed_deployments.get(group.deployment.metadata.name)
         spec = live.spec.template.spec if live else None
         machines, bootstrap = group.machine_template, group.config_template
-        machines = _named(machines, naming(capi_objects, machines, spec.infrastructure_ref.name if spec else None))
+        referenced = spec.infrastructure_ref.name if spec else None
+        machines = adopted_machines.template(machines, group.deployment, owners) or _named(
+            machines, naming(capi_objects, machines, referenced)
+        )
         referenced = spec.bootstrap.config_ref.name if spec and spec.bootstrap.config_ref else None
-        bootstrap = _named(bootstrap, naming(capi_objects, bootstrap, referenced))
-        deployment = _deployment(group.deployment, machines.metadata.name, bootstrap.metadata.name)
+        bootstrap = adopted_machines.template(bootstrap, group.deployment, owners) or _named(
+            bootstrap, naming(capi_objects, bootstrap, referenced)
+        )
+        deployment = adopted_machines.of_deployment(group.deployment, owners)
+        deployment = _deployment(deployment, machines.metadata.name, bootstrap.metadata.name)
         wanted += [machines, bootstrap, deployment, group.health_check]
     return _with_upgrades_requested(wanted, render_input, capi_objects, front_end)
 

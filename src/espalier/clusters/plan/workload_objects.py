@@ -74,8 +74,18 @@ def installed(scope: Scope) -> Installed:
     recorded = (
         cluster.metadata.annotations.get(metadata_keys.WORKLOAD_OBJECTS_ANNOTATION, "") if cluster is not None else ""
     )
+    adopted = scope.capi_objects.adoption
+    if not recorded and adopted is not None:
+        recorded = adopted.workload
     digest_, _, objects = recorded.partition(" ")
     return Installed(digest_, tuple(_read(part) for part in objects.split(",") if part.count("/") == _SLASHES))
+
+
+def are_adopted(scope: Scope) -> bool:
+    """True as long as they are those that EKS Anywhere installed."""
+    cluster, adopted = scope.capi_objects.cluster, scope.capi_objects.adoption
+    is_noted = cluster is not None and metadata_keys.WORKLOAD_OBJECTS_ANNOTATION in cluster.metadata.annotations
+    return adopted is not None and bool(adopted.workload) and not is_noted
 
 
 class PendingObjects(NamedTuple):

@@ -22,6 +22,7 @@ from espalier.clusters.act.context import ClusterContext, ClusterTools
 from espalier.clusters.act.step import ClusterStep
 from espalier.clusters.act.steps import STEPS, steps_of
 from espalier.clusters.design import names, object_names, release_content
+from espalier.clusters.design.adoption import Adoption
 from espalier.clusters.design.provider import Provider
 from espalier.clusters.design.rate_limit import RateLimits
 from espalier.clusters.effects.simulate import simulate
@@ -31,6 +32,7 @@ from espalier.clusters.observe.settling import Settling
 from espalier.clusters.report import synced
 from espalier.kube.client import Client
 from espalier.kube.wire import Request, Response, Stream
+from espalier.management.adoption.plan import record_tree
 from espalier.providers.registry import PROVIDERS
 from espalier.runtime import steps
 from espalier.runtime.clock import SystemClock
@@ -39,6 +41,7 @@ from espalier.runtime.outcome import Done, Fault, Outcome, Wait
 from espalier.runtime.remote import RemoteClients
 from espalier.runtime.remote_tasks import RemoteTasks
 from espalier.runtime.writer import Writer
+from tests.support.objects import eks_anywhere
 from tests.support.objects.made_clusters import objects, settled
 from tests.support.objects.observed_clusters import GARDEN, as_object, datacenter, example, laptop, naming, observer
 from tests.support.objects.runtime_hooks import DISCOVERED, asked
@@ -101,6 +104,17 @@ def came_again() -> Case:
     record = release_content.record({"Bundles/bundles-1": "another"})
     tree = cluster(annotations={metadata_keys.RELEASE_ANNOTATION: record})
     return Case([tree, datacenter(), *objects()])
+
+
+def not_adopted() -> Case:
+    return Case([cluster() | {"status": {"reconciledGeneration": 1}}, datacenter(), *objects()])
+
+
+def with_their_controller() -> Case:
+    found = objects()
+    made = as_object(next(tree for tree in found if tree["apiVersion"].startswith("cluster.x-k8s.io/")))
+    record = Adoption(*GARDEN, objects=("Cluster garden",))
+    return case(None, *found, record_tree(record, made), eks_anywhere.controller())
 
 
 def rivals() -> Case:
@@ -225,6 +239,8 @@ CASES: dict[str, tuple[str, Callable[[], Case]]] = {
             {"eksaVersion": None, "bundlesRef": {"apiVersion": "x/v1", "name": "gone", "namespace": "eksa-system"}}
         ),
     ),
+    "EKS Anywhere made it": ("NotAdopted", not_adopted),
+    "EKS Anywhere's controller runs": ("EKSAnywhereRuns", with_their_controller),
     "another cluster has the name": ("ClusterNameTaken", rivals),
     "another cluster's object has the name": ("ClusterNameTaken", taken),
     "Secrets are left over": ("ClusterNameTaken", lambda: case(secrets=[LEFT])),

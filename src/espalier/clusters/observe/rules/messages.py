@@ -15,6 +15,7 @@ from espalier.api.listing import first
 from espalier.api.printable import LONGEST_OBJECT_NAME, quoted
 from espalier.api.resource import Key
 from espalier.clusters.design import names
+from espalier.clusters.design.eks_anywhere import CONTROLLER
 from espalier.releases import release_name
 
 MOST_NAMED = 5
@@ -309,6 +310,19 @@ BEING_WRITTEN = (
     "`espalier upgrade cluster` has paused the cluster while it writes a change; if it was ended, run it again, or "
     f"remove annotation {PAUSED_ANNOTATION}, to apply what it has written so far"
 )
+
+NOT_ADOPTED = (
+    "EKS Anywhere made this cluster, and nothing is written for it until it is taken over: `espalier adopt plan` shows "
+    "what that does, `espalier adopt apply` does it"
+)
+
+
+def eks_anywhere_runs(replicas: int) -> str:
+    """A controller beside ours."""
+    return (
+        f"Deployment {CONTROLLER}: spec.replicas: found {replicas}, allowed 0: EKS Anywhere's controller would write "
+        "the same objects; scale it to 0, or give the clusters back with `espalier adopt undo`"
+    )
 
 
 # Registry mirrors.

@@ -1,0 +1,217 @@
+"""`espalier adopt`: take clusters of EKS Anywhere over, and give them back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from espalier.api.listing import counted, first
+from espalier.api.meta import Tree
+from espalier.api.resource import Key
+from espalier.cli.kit import connection, flags, output
+from espalier.cli.kit.commands import Group
+from espalier.cli.kit.connection import Connected
+from espalier.cli.kit.failures import Failure, Usage
+from espalier.cli.kit.layout import Table
+from espalier.cli.kit.progress import Progress
+from espalier.management.adoption import plan as plans
+from espalier.management.adoption import site as sites
+from espalier.management.adoption.apply import Adopter
+from espalier.management.adoption.plan import ClusterPlan, Outcome, SitePlan, State
+from espalier.management.adoption.undo import Undoing
+from espalier.management.steps import Refused
+
+CLUSTERS = Table(("Cluster", "State", "Provider", "Kubernetes", "Release", "Why"), sentences=(5,))
+FIELDS = Table(("Object", "Outcome", "Fields"), sentences=(2,), lists=(0,))
+_MOST_FIELDS = 5
+_MEANINGS = {
+    Outcome.STAYS: "stays until a change asks for other machines",
+    Outcome.NEXT: "written with the next change of the cluster; no machine is replaced for it",
+}
+
+
+@click.group(cls=Group)
+def adopt() -> None:
+    """Take over clusters that EKS Anywhere made, and give them back."""
+
+
+@adopt.command("plan")
+@click.argument("name", required=False, help="Name of a cluster. Default: all of all namespaces.")
+@click.option("--all", "of_all", is_flag=True, help="All clusters of all namespaces, the same as without NAME.")
+@flags.connection
+@flags.output()
+async def adopt_plan(*, name: str | None, of_all: bool, connect: flags.Connection, output_format: str) -> None:
+    """Show what a take-over would do and what stands against it. It only reads.
+
+    Of a named cluster, also each field that differs from what is rendered here: fields that machines are made of are
+    kept, with the names of templates; others are written with the next change. Nothing is written to objects of
+    Cluster API by `espalier adopt apply`.
+
+    \b
+    Examples:
+      espalier adopt plan
+      espalier adopt plan garden
+      espalier adopt plan --all -o json
+    """
+    from espalier.providers.registry import PROVIDERS  # noqa: PLC0415  with all of rendering: not for help
+
+    _check(name, of_all)
+    async with connection.connect(connect) as near:
+        with _explained():
+            planned = plans.plan(await sites.read(near.client, PROVIDERS), _keys(near, connect, name))
+    if output_format:
+        output.write_facts(_facts(planned), output_format, rows="clusters")
+        return
+    _show(planned, named=name is not None)
+
+
+@adopt.command("apply")
+@click.argument("name", required=False, help="Name of a cluster. Default: all, with --all.")
+@click.option("--all", "of_all", is_flag=True, help="All clusters of all namespaces.")
+@click.option(
+    "--stop-controller",
+    is_flag=True,
+    help="Scale EKS Anywhere's controller to 0, and delete the configurations of its webhooks. `adopt undo` restores "
+    "both.",
+)
+@flags.connection
+async def adopt_apply(*, name: str | None, of_all: bool, stop_controller: bool, connect: flags.Connection) -> None:
+    """Take clusters over. No object of Cluster API is written, and no machine is replaced.
+
+    It decides for all clusters before it writes anything. Whatever ends the command, the same command goes on.
+    docs/adopt.md has the steps, and what is written.
+
+    \b
+    Examples:
+      espalier adopt apply garden --stop-controller
+      espalier adopt apply --all
+    """
+    from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
+
+    _check(name, of_all, required=True)
+    async with connection.connect(connect) as near:
+        with Progress() as progress, _explained():
+            adopter = Adopter(near.client, PROVIDERS, progress.say, stops=stop_controller)
+            await adopter.apply(_keys(near, connect, name))
+
+
+@adopt.command("undo")
+@click.argument("name", required=False, help="Name of a cluster. Default: all, with --all.")
+@click.option("--all", "of_all", is_flag=True, help="All clusters that were taken over.")
+@flags.connection
+async def adopt_undo(*, name: str | None, of_all: bool, connect: flags.Connection) -> None:
+    """Give clusters back to EKS Anywhere, until the first change of theirs that was made here.
+
+    Exactly what `espalier adopt apply` wrote is put back. With the last cluster, what was done once for all: releases,
+    webhooks, and the controller's replicas. Stop the manager first.
+
+    \b
+    Examples:
+      espalier adopt undo garden
+      espalier adopt undo --all
+    """
+    from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
+
+    _check(name, of_all, required=True)
+    async with connection.connect(connect) as near:
+        with Progress() as progress, _explained():
+            await Undoing(near.client, PROVIDERS, progress.say).undo(_keys(near, connect, name))
+
+
+def _check(name: str | None, of_all: bool, *, required: bool = False) -> None:
+    if name is not None and of_all:
+        raise Usage(f"NAME: found {name} and --all; give cluster of them")
+    if required and name is None and not of_all:
+        raise Usage("NAME: found nothing; give the name of a cluster, or --all")
+
+
+def _keys(near: Connected, connect: flags.Connection, name: str | None) -> list[Key] | None:
+    return [Key(near.namespace, name)] if name is not None else None
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except Refused as refused:
+        raise Failure("\n".join(refused.problems)) from None
+    except ValueError as error:
+        raise Failure(str(error)) from None
+
+
+def _show(planned: SitePlan, *, named: bool) -> None:
+    rows = [
+        (str(cluster.key), str(cluster.state), cluster.provider, cluster.kubernetes, cluster.release, _why(cluster))
+        for cluster in planned.clusters
+    ]
+    if rows:
+        output.write_table(CLUSTERS, rows)
+    elif not planned.blocks:
+        output.say("there are no clusters")
+    for cluster in planned.clusters if named else ():
+        _show_fields(cluster)
+    lines = [f"  {step}" for step in planned.steps]
+    if lines:
+        output.say_wrapped("\n".join(["", "once, before the clusters:", *lines]))
+    notes = [f"  {cluster.key}: {note}" for cluster in planned.clusters for note in cluster.notes]
+    if notes:
+        output.say_wrapped("\n".join(["", "notes:", *notes]))
+    if planned.blocks:
+        output.say_wrapped("\n".join(["", "it is refused now:", *(f"  {block.message}" for block in planned.blocks)]))
+
+
+def _cells(cluster: ClusterPlan) -> tuple[str, ...]:
+    about = (str(cluster.key), str(cluster.state), cluster.provider, cluster.kubernetes, cluster.release)
+    return (*about, _why(cluster))
+
+
+def _why(cluster: ClusterPlan) -> str:
+    if cluster.blocks:
+        return first([block.message for block in cluster.blocks], 3, separator="; ")
+    count = sum(len(row.fields) for row in cluster.rows if row.outcome is Outcome.STAYS)
+    later = sum(len(row.fields) for row in cluster.rows if row.outcome is Outcome.NEXT)
+    return {
+        State.READY: f"{counted(count, 'field')} kept, {later} with the next change; nothing is written now",
+        State.ADOPTED: "taken over; not changed since",
+        State.OURS: "of this manager",
+        State.BLOCKED: "",
+    }[cluster.state]
+
+
+def _show_fields(cluster: ClusterPlan) -> None:
+    for outcome, meaning in _MEANINGS.items():
+        rows = [row for row in cluster.rows if row.outcome is outcome]
+        if rows:
+            output.say_wrapped(f"\n{outcome}: {meaning}")
+            shown = [(row.object, str(outcome), first(list(row.fields), _MOST_FIELDS)) for row in rows]
+            output.write_table(FIELDS, shown)
+    managers = ", ".join(sorted({name for of in cluster.managers for name in of.fields}))
+    if managers:
+        output.say_wrapped(f"\nfield managers: {managers}; only fields of eks-a-controller (Apply) are written")
+
+
+def _facts(planned: SitePlan) -> Tree:
+    return {
+        "steps": list(planned.steps),
+        "blocks": [{"reason": block.reason, "message": block.message} for block in planned.blocks],
+        "clusters": [_cluster_facts(cluster) for cluster in planned.clusters],
+    }
+
+
+def _cluster_facts(cluster: ClusterPlan) -> Tree:
+    return {
+        "namespace": cluster.key.namespace,
+        "name": cluster.key.name,
+        "state": str(cluster.state),
+        "provider": cluster.provider,
+        "kubernetesVersion": cluster.kubernetes,
+        "eksaVersion": cluster.release,
+        "blocks": [{"reason": block.reason, "message": block.message} for block in cluster.blocks],
+        "notes": list(cluster.notes),
+        "fields": [
+            {"object": row.object, "outcome": str(row.outcome), "fields": list(row.fields)} for row in cluster.rows
+        ],
+        "managers": [{"object": of.object, "fields": dict(of.fields)} for of in cluster.managers],
+    }

@@ -1,0 +1,1 @@
+"""The take-over of clusters that EKS Anywhere made (decision 0236)."""

@@ -1,0 +1,156 @@
+"""The whole of a management cluster of EKS Anywhere is taken over and given back, whatever ends the commands."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from espalier.api.core import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT
+from espalier.api.eksa import metadata_keys
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
+from espalier.api.eksa.release import EKSARelease
+from espalier.apiserver.storage.store import MemoryStore
+from espalier.clusters.design.eks_anywhere import CONTROLLER
+from espalier.kube.client import Client, PatchType
+from espalier.kube.errors import NotFound, Unreachable
+from espalier.management.adoption.plan import State, plan
+from espalier.management.adoption.site import RELEASES, read
+from espalier.management.steps import Refused
+from espalier.providers.registry import PROVIDERS
+from tests.support.environments.managed_environment import GARDEN
+from tests.support.environments.of_eks_anywhere import adopter, on_site, undoing
+from tests.support.servers.dying import Dying
+
+pytestmark = pytest.mark.embedded
+
+NOT_CONTENT = ("resourceVersion", "uid", "creationTimestamp", "managedFields", "generation")
+
+
+def content(store: MemoryStore) -> dict[str, Any]:
+    """All objects, without what a server adds."""
+    found = {}
+    for name, table in store.tables():
+        if name.startswith(("events", "leases", "apiservices")):
+            continue
+        for key, object_ in table.objects.items():
+            tree = dict(object_.tree)
+            if tree["kind"] == CUSTOM_RESOURCE_DEFINITION.kind:
+                tree.pop("status", None)
+            metadata = {part: value for part, value in tree["metadata"].items() if part not in NOT_CONTENT and value}
+            found[f"{name} {key}"] = {**tree, "metadata": metadata}
+    return found
+
+
+def of_cluster_api(store: MemoryStore) -> dict[str, bytes]:
+    """The objects of Cluster API and of its providers, with their versions."""
+    return {
+        f"{name} {key}": bytes(object_.raw)
+        for name, table in store.tables()
+        for key, object_ in table.objects.items()
+        if name.endswith("cluster.x-k8s.io")
+    }
+
+
+def test_running_controller_and_webhooks_are_refused() -> None:
+    async def story(client: Client, store: MemoryStore) -> None:
+        before = content(store)
+        with pytest.raises(Refused) as refused:
+            await adopter(client).apply(None)
+        assert "replicas 1, allowed 0" in str(refused.value)
+        assert "eksa-validating-webhook-configuration" in str(refused.value)
+        assert content(store) == before
+
+    on_site(story)
+
+
+def test_take_over_leaves_cluster_api_as_it_is() -> None:
+    async def story(client: Client, store: MemoryStore) -> None:
+        before = of_cluster_api(store)
+        await adopter(client, stops=True).apply(None)
+        assert of_cluster_api(store) == before
+        controller = await client.get(DEPLOYMENT, CONTROLLER.name, CONTROLLER.namespace)
+        assert controller.tree["spec"]["replicas"] == 0
+        definition = await client.get(CUSTOM_RESOURCE_DEFINITION, RELEASES)
+        assert definition.tree["spec"]["scope"] == "Cluster"
+        assert (await client.list(EKSARelease.resource)).items
+        (cluster,) = plan(await read(client, PROVIDERS), [GARDEN]).clusters
+        assert cluster.state is State.ADOPTED
+
+    on_site(story)
+
+
+def test_undo_puts_everything_back() -> None:
+    async def story(client: Client, store: MemoryStore) -> None:
+        before = content(store)
+        await adopter(client, stops=True).apply(None)
+        assert content(store) != before
+        await undoing(client).undo(None)
+        assert content(store) == before
+
+    on_site(story)
+
+
+@pytest.mark.parametrize("after", range(1, 9))
+def test_killed_take_over_goes_on_and_back(after: int) -> None:
+    """Each command dies after so many writes, and its last answer is lost."""
+
+    async def repeated(client: Client, act: Callable[[Client], Awaitable[None]]) -> None:
+        for _ in range(60):
+            dying = Dying(after)
+            transport = dying(client.transport)
+            try:
+                await act(Client(transport, user_agent="adopt").without_repeats())
+            except Unreachable:
+                continue
+            if not dying.is_dead:
+                return
+        raise AssertionError("it never ends")
+
+    async def story(client: Client, store: MemoryStore) -> None:
+        before, untouched = content(store), of_cluster_api(store)
+        await repeated(client, lambda mortal: adopter(mortal, stops=True).apply(None))
+        (cluster,) = plan(await read(client, PROVIDERS), [GARDEN]).clusters
+        assert cluster.state is State.ADOPTED
+        assert of_cluster_api(store) == untouched
+        assert (await client.list(EKSARelease.resource)).items
+        await repeated(client, undone)
+        assert content(store) == before
+
+    async def undone(client: Client) -> None:
+        with suppress(Refused):  # the last write was made, and its answer lost: nothing is left to give back
+            await undoing(client).undo(None)
+
+    on_site(story)
+
+
+def test_changed_cluster_is_not_given_back() -> None:
+    async def story(client: Client, store: MemoryStore) -> None:
+        await adopter(client, stops=True).apply(None)
+        annotations = {metadata_keys.GATE_ANNOTATION: "open:existing"}
+        await client.patch(
+            Cluster.resource,
+            GARDEN.name,
+            GARDEN.namespace,
+            patch={"metadata": {"annotations": annotations}},
+            type=PatchType.MERGE,
+        )
+        before = content(store)
+        with pytest.raises(Refused, match="was changed since it was taken over"):
+            await undoing(client).undo(None)
+        assert content(store) == before
+
+    on_site(story)
+
+
+def test_undo_without_take_over_says_so() -> None:
+    async def story(client: Client, store: MemoryStore) -> None:
+        with pytest.raises(Refused, match="nothing to give back"):
+            await undoing(client).undo(None)
+        with pytest.raises(NotFound):
+            await client.get(CONFIG_MAP, "garden-adoption", SYSTEM_NAMESPACE)
+
+    on_site(story)
