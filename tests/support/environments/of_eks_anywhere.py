@@ -69,15 +69,26 @@ def after(before: Before, story: Story) -> list[str]:
 def on_site(story: Callable[[Client, MemoryStore], Awaitable[None]]) -> None:
     """All that runs of EKS Anywhere is installed as well, and nobody acts."""
 
+    async def installed(client: Client, store: MemoryStore) -> None:
+        await eks_anywhere.install(client)
+        await story(client, store)
+
+    on_store(installed, eks_anywhere.make_site)
+
+
+def on_store(
+    story: Callable[[Client, MemoryStore], Awaitable[None]],
+    prepare: Callable[[MemoryStore], None] = lambda _store: None,
+) -> None:
+    """Its objects, on which nobody acts."""
+
     async def main(simulation: Simulation) -> None:
         store = copied(made()[0])
-        eks_anywhere.make_site(store)
+        prepare(store)
         server = Server(store, now=simulation.clock.now, random=random.Random(1))
         await server.start()
         try:
-            client = Client(InProcessTransport(server), user_agent="journey")
-            await eks_anywhere.install(client)
-            await story(client, store)
+            await story(Client(InProcessTransport(server), user_agent="journey"), store)
         finally:
             await server.close()
 

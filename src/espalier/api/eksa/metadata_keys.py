@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from espalier.api.eksa.group import GROUP
-from espalier.api.reference import Annotation, Finalizer, Writer
+from espalier.api.reference import Annotation, Finalizer, Label, Writer
 
 CNI_ANNOTATION: Annotated[
     str,
@@ -42,6 +42,16 @@ IDENTITY_ANNOTATION: Annotated[
     ),
 ] = f"{GROUP}/reconciled-as"
 """A Cluster that was exported, deleted and created again carries the uids of its predecessor."""
+
+ADOPTED_LABEL: Annotated[
+    str,
+    Label(
+        "ConfigMap in `eksa-system`",
+        Writer.CLI,
+        "The record of a cluster that `espalier adopt apply` took over from EKS Anywhere.",
+        "`espalier adopt undo` removes it, as long as the cluster was not changed",
+    ),
+] = f"{GROUP}/adopted"
 
 GROUP_ANNOTATION: Annotated[
     str,

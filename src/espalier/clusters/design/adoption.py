@@ -16,12 +16,9 @@ import msgspec
 
 from espalier.api import json_trees
 from espalier.api.core import ConfigMap
-from espalier.api.eksa.group import GROUP
 from espalier.api.resource import Key, Resource
 from espalier.kube.objects import Object
 
-LABEL = f"{GROUP}/adopted"
-"""The label of the ConfigMaps, by which the manager finds them."""
 FIELD = "record"
 FORMAT = "v1"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from espalier.api.core import CONFIG_MAP
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.resource import Key, Resource
 from espalier.clusters.design import adoption, names
@@ -21,7 +22,7 @@ class Adoptions:
 
     def __init__(self, caches: Caches) -> None:
         indexes = {BY_CLAIM: _claims}
-        self.cache = caches.of(CONFIG_MAP, SYSTEM_NAMESPACE, labels=adoption.LABEL, indexes=indexes)
+        self.cache = caches.of(CONFIG_MAP, SYSTEM_NAMESPACE, labels=metadata_keys.ADOPTED_LABEL, indexes=indexes)
 
     def of(self, cluster: Key, made: Object | None) -> Adoption | None:
         """The record of a Cluster whose Cluster of Cluster API is `made`; None if it was not taken over."""

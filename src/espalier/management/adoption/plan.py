@@ -430,7 +430,7 @@ def record_tree(record: Adoption, made: Object) -> Tree:
         "metadata": {
             "namespace": SYSTEM_NAMESPACE,
             "name": adoption.config_map(made.name),
-            "labels": {adoption.LABEL: ""},
+            "labels": {metadata_keys.ADOPTED_LABEL: ""},
             "ownerReferences": [
                 msgspec.to_builtins(owners.owner_reference(made, controller=False, block_owner_deletion=False))
             ],
