@@ -91,9 +91,9 @@ class SimulatedNodes(NamedTuple):
 )
 @click.option(
     "--node-addresses",
-    default="10.77.0.0/24",
+    default="",
     metavar="RANGE",
-    show_default=True,
+    show_default="that of its nodes, else 10.77.0.0/24",
     help="IPv4 range of real nodes and their control planes, on a dedicated bridge.",
 )
 @click.option(

@@ -7,15 +7,21 @@ import pytest
 
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.cli.kit.failures import Failure, Usage
-from espalier.cli.local.environment.real import RealSettings, check, retry_untrusted
+from espalier.cli.local.environment.real import ADDRESSES, RealSettings, check, retry_untrusted
 from espalier.cli.local.up import ApiServer, Nodes, fit
 from espalier.kube.errors import ServerFailure, Status
+from espalier.realnodes.nspawn import network
+from espalier.realnodes.nspawn.addresses import Occupied
 from espalier.realnodes.nspawn.state import NetworkRecord, State
 
 ELSEWHERE = "10.213.77.0/24"
 HERE = RealSettings(ELSEWHERE, bridge="esp-tested")
 """With a bridge of a name that no environment has: others may run real nodes on this machine."""
 looks = pytest.mark.skipif(shutil.which("ip") is None, reason="interfaces are asked for by ip, of iproute2")
+
+
+async def nothing() -> list[Occupied]:
+    return []
 
 
 async def reasons(settings: RealSettings, state: State) -> str:
@@ -40,15 +46,27 @@ async def test_a_range_that_can_not_be_used_is_refused(tmp_path: Path) -> None:
 async def test_range_with_addresses_of_machine_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ipaddress import IPv4Network
 
-    from espalier.realnodes.nspawn import network
-    from espalier.realnodes.nspawn.addresses import Occupied
-
     async def occupied() -> list[Occupied]:
         return [Occupied(IPv4Network("10.213.0.0/16"), "tun0")]
 
     monkeypatch.setattr(network, "occupied", occupied)
     said = await reasons(HERE, State(tmp_path))
     assert "tun0 already has 10.213.0.0/16; choose another range with --node-addresses" in said
+
+
+@looks
+async def test_range_of_existing_nodes_needs_no_flag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = State(tmp_path)
+    state.write_network(NetworkRecord("esp-tested", ELSEWHERE))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "which", lambda tool: None if tool == "ip" else f"/bin/{tool}")
+    said = await reasons(RealSettings("", bridge="esp-tested"), state)
+    assert said == "real nodes are not possible here: programs are missing: apt-get install iproute2"
+    monkeypatch.setattr(shutil, "which", lambda tool: f"/bin/{tool}")
+    monkeypatch.setattr(network, "occupied", nothing)
+    assert str((await check(RealSettings("", bridge="esp-tested"), state)).network) == ELSEWHERE
+    state.forget_network()
+    assert str((await check(RealSettings("", bridge="esp-tested"), state)).network) == ADDRESSES
 
 
 @looks

@@ -64,11 +64,16 @@ TOOLS = {
 """Programs that nodes need on this machine, and their Debian packages."""
 
 
+ADDRESSES = "10.77.0.0/24"
+"""The range of nodes, unless another one is asked for."""
+
+
 @dataclass(frozen=True)
 class RealSettings:
     """Options of real nodes."""
 
     addresses: str
+    """A range, or nothing for that of the nodes that are there, else `ADDRESSES`."""
     bridge: str = DEFAULT_BRIDGE
     in_place: FrontEnd = FrontEnd.ANNOTATIONS
 
@@ -187,7 +192,8 @@ async def check(settings: RealSettings, state: State) -> AddressRange:
     if missing:
         reasons.append(f"programs are missing: apt-get install {' '.join(sorted(missing))}")
     try:
-        addresses = AddressRange.parse(settings.addresses)
+        recorded = state.network()
+        addresses = AddressRange.parse(settings.addresses or (recorded.range if recorded else ADDRESSES))
     except BadRange as error:
         raise Failure("; ".join([*reasons, str(error)])) from error
     if shutil.which("ip") is not None:
