@@ -62,7 +62,8 @@ class InfrastructureMachines:
         infra_machine = tools.infrastructure_machines.get(key)
         if infra_machine is None:
             for gone in self._own(key):
-                if owners.has_ended(tools.clusters.get(gone.cluster_key), is_alone=tools.is_alone()):
+                cluster = await tools.current_cluster(gone.cluster_key)
+                if owners.has_ended(cluster, is_alone=tools.is_alone()):
                     await self._take_away(gone)
             return Done()
         if self._is_paused(infra_machine):

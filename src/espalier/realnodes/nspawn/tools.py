@@ -15,6 +15,7 @@ from espalier.clusterapi import names
 from espalier.clusterapi.infrastructure import Infrastructure
 from espalier.clusterapi.objects import cluster_key
 from espalier.kube.client import Client
+from espalier.kube.errors import NotFound
 from espalier.kube.objects import Object
 from espalier.realnodes.nspawn import images
 from espalier.realnodes.nspawn.bases import NodeBases
@@ -44,6 +45,7 @@ class NodeTools:
     infrastructure_clusters: Cache
     infrastructure_machines: Cache
     kinds: Infrastructure
+    client: Client
     writer: Writer
     clock: Clock
     host: NodeHost
@@ -83,6 +85,7 @@ class NodeTools:
             infrastructure_clusters=infrastructure_clusters,
             infrastructure_machines=infrastructure_machines,
             kinds=kinds,
+            client=client,
             writer=Writer(client, written),
             clock=clock,
             host=host,
@@ -97,6 +100,13 @@ class NodeTools:
     def state(self) -> State:
         """The records on this machine."""
         return self.host.state
+
+    async def current_cluster(self, key: Key) -> Object | None:
+        """The Cluster as the API server has it now. A cache may not know yet that it is paused."""
+        try:
+            return await self.client.get(Cluster.resource, key.name, key.namespace)
+        except NotFound:
+            return None
 
     def authority_of(self, cluster: Key) -> str:
         """The fingerprint of a cluster's certificate authority; empty while it has none."""

@@ -119,6 +119,28 @@ async def test_deletion_for_a_move_leaves_the_node(tmp_path: Path) -> None:
         assert env.state.nodes() == adopted
 
 
+async def test_pause_that_no_cache_knows_keeps_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded(tmp_path / "nodes")
+    async with provider(tmp_path / "nodes", MemoryStore(), NoBases(), owner=TARGET) as env:
+        await arrives(env)
+        await env.until(DockerMachine.resource, "garden-a", says("NodeStopped"))
+        known = env.cache(Cluster.resource).get(Key("default", "garden"))
+        monkeypatch.setattr(env.cache(Cluster.resource), "get", lambda _key: known)
+        for resource, name, patch in (
+            (Cluster.resource, "garden", {"spec": {"paused": True}}),
+            (
+                DockerMachine.resource,
+                "garden-a",
+                {"metadata": {"finalizers": None, "annotations": {DELETE_FOR_MOVE: ""}}},
+            ),
+        ):
+            await env.client.patch(resource, name, "default", patch=patch, type=PatchType.MERGE)
+        await env.client.delete(DockerMachine.resource, "garden-a", "default")
+        await env.until(DockerMachine.resource, "garden-a", lambda found: found is None)
+        await env.reconcile_machine("garden-a")
+        assert [node.owner for node in env.state.nodes()] == [TARGET]
+
+
 def cluster(**spec: object) -> Object:
     return Object(encode_json(body(Cluster.resource, "garden", spec=spec)))
 
