@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, nullcontext
 import pytest
 import yaml
 
-from espalier.api.core import NODE, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
+from espalier.api.core import DEPLOYMENT, NODE, SECRET, VALIDATING_WEBHOOK_CONFIGURATION
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import MANAGEMENT_UPGRADING, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.manifests import read_manifests
@@ -23,6 +23,8 @@ from espalier.cli.kit.failures import Failure
 from espalier.cli.management import access, changing
 from espalier.cli.management.changing import check_leaves_none_behind
 from espalier.clusterapi import names
+from espalier.clusterapi.installed import CORE, PROVIDER_LABEL
+from espalier.clusterapi.installed import NAMESPACE as CAPI_NAMESPACE
 from espalier.clusters.design.gate import Isolation
 from espalier.clusters.observe.rules import messages
 from espalier.clusters.preview.previews import Preview
@@ -396,3 +398,51 @@ async def planned(cluster: Client, trees: list[Tree]) -> Preview:
     wanted = [*read_manifests(yaml.safe_dump_all(trees).encode(), source="manifest")]
     (plan,) = await PlanRequest(SIMULATED, wanted, "", Isolation.LAYERS, None).of_manifest(cluster, "default")
     return plan.now
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.parametrize("only_components", [False, True])
+def test_an_unknown_cluster_api_stops_an_upgrade(
+    monkeypatch: pytest.MonkeyPatch, *, only_components: bool, dry_run: bool
+) -> None:
+    """A newer one than those of the matrix would be replaced by an older one."""
+
+    async def main(simulation: Simulation) -> None:
+        async with created(simulation) as (env, cluster):
+            given_to_commands(monkeypatch, env)
+            await installed(cluster, "v1.15.0")
+            record = await cluster.get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)
+            parsed = [*read_manifests(yaml.safe_dump_all(wished()).encode(), source="manifest")]
+            if only_components:
+                act = changing.upgrade_components(MANAGEMENT.name, flags.Connection(), timeout=600, dry_run=dry_run)
+            else:
+                act = changing.upgrade(parsed, [], flags.Connection(), timeout=600, dry_run=dry_run)
+            with pytest.raises(Failure, match=r"found 1\.15\.0, allowed are .* Nothing was changed"):
+                await act
+            after = await cluster.get(Cluster.resource, MANAGEMENT.name, MANAGEMENT.namespace)
+            assert after.resource_version == record.resource_version
+            assert await records.read(cluster) is None
+            assert await records.managed(cluster) == (MANAGEMENT, records.RUNNING)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+def test_an_older_cluster_api_is_upgraded_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main(simulation: Simulation) -> None:
+        async with created(simulation) as (env, cluster):
+            given_to_commands(monkeypatch, env)
+            await installed(cluster, "v1.12.3")
+            await changing.upgrade_components(MANAGEMENT.name, flags.Connection(), timeout=600, dry_run=True)
+
+    run(main, epoch=EPOCH, seed=1)
+
+
+async def installed(cluster: Client, version: str) -> None:
+    """Somebody has installed this version of Cluster API's own manager with clusterctl."""
+    name = "capi-controller-manager"
+    deployment = await cluster.get(DEPLOYMENT, name, CAPI_NAMESPACE)
+    containers = deployment.tree["spec"]["template"]["spec"]["containers"]
+    containers[0]["image"] = f"{containers[0]['image'].rpartition(':')[0]}:{version}"
+    template = {"spec": {"containers": containers}}
+    patch: Tree = {"metadata": {"labels": {PROVIDER_LABEL: CORE}}, "spec": {"template": template}}
+    await cluster.patch(DEPLOYMENT, name, CAPI_NAMESPACE, patch=patch, type=PatchType.MERGE)
