@@ -54,12 +54,12 @@ def cluster_tree(*, workers: Tree = IN_PLACE) -> Tree:
     }
 
 
-def machine_tree(name: str, version: str = OLD, *, seconds: str = "") -> Tree:
+def machine_tree(name: str, version: str = OLD, *, seconds: str = "", kubelet: str = "") -> Tree:
     group = {DEPLOYMENT_NAME_LABEL: "garden-md-0"} if name.startswith("md") else {CONTROL_PLANE_LABEL: ""}
     return {
         "metadata": {"name": name, "labels": group, "annotations": {UPGRADE_SECONDS: seconds} if seconds else {}},
         "spec": {"clusterName": "garden", "version": version, "bootstrap": {}, "infrastructureRef": MACHINE},
-        "status": {"nodeInfo": {"kubeletVersion": version}},
+        "status": {"nodeInfo": {"kubeletVersion": kubelet or version}},
     }
 
 
@@ -119,8 +119,10 @@ def test_nodes_that_wait_for_their_group_are_counted() -> None:
     assert found.sentence(NOW + timedelta(seconds=30)).endswith("50s so far; about 6s left")
 
 
-def test_nodes_of_a_finished_group_stay_counted() -> None:
-    machines = [*(machine_tree(name, NEW, seconds="10") for name in FIVE[:3]), *map(machine_tree, FIVE[3:])]
+@pytest.mark.parametrize("kubelet", [NEW, "v1.36.3", "v1.36.3-eks-d91a302"])
+def test_nodes_of_a_finished_group_stay_counted(kubelet: str) -> None:
+    finished = [machine_tree(name, NEW, seconds="10", kubelet=kubelet) for name in FIVE[:3]]
+    machines = [*finished, *map(machine_tree, FIVE[3:])]
     found = progress(machines, [node_tree("md-1", "step 1 of 8")], [])
     assert found is not None
     assert (found.done, found.total) == (3, 5)
