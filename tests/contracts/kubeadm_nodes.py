@@ -124,7 +124,7 @@ def real_nodes(folder: Path) -> Iterator[tuple[Subject, Subject]]:
         context = real_environment(folder)
         env = runner.run(context.__aenter__())
         try:
-            runner.run(env.apply(manifest(1)))
+            runner.run(env.apply(manifest(1, kubernetes="1.35")))
             runner.run(env.ready("garden"))
             workload = runner.run(env.workload("garden"))
             nodes = sorted(runner.run(env.nodes()), key=lambda one: str(one["role"]) != "control-plane")

@@ -9,13 +9,14 @@ import pytest
 from tests.support.environments import workload_use as use
 from tests.support.environments.footprint import Footprint, footprint
 from tests.support.environments.node_port_client import asked_throughout
+from tests.support.environments.node_versions import FIRST, OLD, OLDER, OLDEST
 from tests.support.environments.real_environment import RealEnvironment, Tree, made, real_environment, why_not
 from tests.support.providers.node_manifests import CLUSTER, manifest
 from tests.support.servers.kubectl import Kubectl
 
-MISSING = why_not("1.35.4")
-UPGRADED = why_not("1.34.4", "1.35.4")
-MANY = why_not("1.35.4", watchers=256)
+MISSING = why_not(OLD)
+UPGRADED = why_not(FIRST, OLD)
+MANY = why_not(OLD, watchers=256)
 
 pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
@@ -41,9 +42,9 @@ async def test_environment_killed_in_a_creation_finishes(home: Path, clean: Foot
 @pytest.mark.skipif(bool(UPGRADED), reason=UPGRADED)
 async def test_environment_killed_in_an_upgrade_finishes(home: Path) -> None:
     async with real_environment(home) as env:
-        workload = await ready_garden(env, kubernetes="1.34", version="v1.34.4")
+        workload = await ready_garden(env, kubernetes=OLDEST, version=FIRST)
         async with asked_throughout(env):
-            await env.apply(manifest(2, kubernetes="1.35"))
+            await env.apply(manifest(2, kubernetes=OLDER))
             await env.until("dockermachines", is_bootstrapping)
             await env.kill()  # while the second control plane machine joins
             await env.up()

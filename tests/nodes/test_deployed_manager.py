@@ -19,6 +19,7 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.providers.kinds import KINDS
 from espalier.releases import Releases
 from tests.support.environments import manager_image
+from tests.support.environments.node_versions import NEW, NEWER
 from tests.support.environments.prepared_cluster import prepare
 from tests.support.environments.real_environment import RealEnvironment, Tree, real_environment, why_not
 from tests.support.environments.real_node import Host
@@ -26,8 +27,7 @@ from tests.support.histories import kubectl_story as story
 from tests.support.providers.node_manifests import manifest
 from tests.support.servers.kubectl import Kubectl
 
-VERSION = "1.36.3"
-MISSING = why_not(VERSION) or manager_image.why_not()
+MISSING = why_not(NEW) or manager_image.why_not()
 NAMESPACE = ("-n", SYSTEM_NAMESPACE)
 LABEL = f"app.kubernetes.io/name={manifests.NAME}"
 
@@ -38,7 +38,7 @@ async def test_deployed_replica_replaces_killed_leader(home: Path, tmp_path: Pat
     archive = tmp_path / "manager.tar"
     manager_image.build(archive)
     async with real_environment(home) as env:
-        await env.apply(manifest(1, kubernetes="1.36"))
+        await env.apply(manifest(1, kubernetes=NEWER))
         await env.ready("garden")
         cluster = await env.workload("garden")
         for node in await env.nodes():

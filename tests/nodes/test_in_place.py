@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,15 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from espalier.api.version_matrix import KUBERNETES
 from tests.support.environments import workload_use as use
-from tests.support.environments.in_place_on_nodes import NEW, OLD, UNTOUCHED, inside, seen
+from tests.support.environments.in_place_on_nodes import UNTOUCHED, inside, seen
+from tests.support.environments.node_versions import NEW, NEWER, OLD, image_tags
 from tests.support.environments.real_environment import READY_SECONDS, real_environment, why_not
 from tests.support.environments.real_node import BIN, OTHER_BUILDS, PLUGINS, Host
 from tests.support.providers.node_manifests import CLUSTER, manifest
 from tests.support.servers.kubectl import Kubectl, columns
 from tests.support.waiting import eventually
 
-WHY_NOT = why_not("1.35.4", "1.36.3")
+WHY_NOT = why_not(OLD, NEW)
+OF_RELEASES = why_not("1.35.4")
 
 pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)]
 
@@ -81,7 +83,7 @@ async def test_cluster_without_spare_hardware_is_upgraded(tmp_path: Path) -> Non
         await inside(env, worker, "mv", KUBELET_ACCESS, f"{KUBELET_ACCESS}.away")  # kubeadm can't do without
 
         async with followed(env.management) as story:
-            await env.management("patch", CLUSTER, "--type=merge", "-p", '{"spec": {"kubernetesVersion": "1.36"}}')
+            await env.change(kubernetesVersion=NEWER)
             await fails_at_kubeadm(env.management, workload, worker)
             await inside(env, worker, "mv", f"{KUBELET_ACCESS}.away", KUBELET_ACCESS)
             await workload("delete", "pod", "-n", "eksa-system", f"{worker}-node-upgrader")
@@ -93,17 +95,10 @@ async def test_cluster_without_spare_hardware_is_upgraded(tmp_path: Path) -> Non
         for name in (plane, worker):
             assert await inside(env, name, "/usr/local/bin/kubeadm", "version", "--output=short") == f"{NEW}\n"
             assert NEW in await inside(env, name, "/usr/local/bin/kubectl", "version", "--client")
-            assert "2.3.7" in await inside(env, name, "/usr/local/bin/containerd", "--version")
+            assert KUBERNETES[NEWER].containerd in await inside(env, name, "/usr/local/bin/containerd", "--version")
             assert await inside(env, name, "cat", OURS) == "vm.swappiness=1\n"
             assert "espalier-upgrade" not in await inside(env, name, "ls", "/var/lib", "/run")
-        expected = {
-            "kube-apiserver": {f"{NEW}-eks-1-36-1"},
-            "kube-controller-manager": {f"{NEW}-eks-1-36-1"},
-            "kube-scheduler": {f"{NEW}-eks-1-36-1"},
-            "kube-proxy": {f"{NEW}-eks-1-36-1"},
-            "etcd": {"v3.6.8-eks-1-36-1"},
-            "coredns": {"v1.14.2-eks-1-36-1"},
-        }
+        expected = {name: {tag} for name, tag in image_tags(NEWER).items()}
         # The rollout of CoreDNS ends after the worker accepts pods again.
         await eventually(partial(tags, workload), expected.__eq__, within=120)
         for name in (plane, worker):
@@ -117,10 +112,12 @@ async def test_cluster_without_spare_hardware_is_upgraded(tmp_path: Path) -> Non
 
 
 @pytest.mark.demand(U38="another build of containerd, the same Kubernetes")
+@pytest.mark.skipif(bool(OF_RELEASES), reason=OF_RELEASES)
 async def test_release_with_flags_is_in_force_on_nodes(tmp_path: Path) -> None:
     """v0.25.1 -> v0.26.0: a flag of the API server; then an audit policy: no other machine, no other version."""
     async with real_environment(tmp_path) as env:
-        older = manifest(1, in_place=True).replace("\nspec:\n", "\nspec:\n  eksaVersion: v0.25.1\n", 1)
+        older = manifest(1, kubernetes="1.35", in_place=True)
+        older = older.replace("\nspec:\n", "\nspec:\n  eksaVersion: v0.25.1\n", 1)
         await env.management("apply", "-f", "-", stdin=older)
         await env.ready("garden")
         workload = await env.workload("garden")
@@ -130,7 +127,7 @@ async def test_release_with_flags_is_in_force_on_nodes(tmp_path: Path) -> None:
         manifest_ = "/etc/kubernetes/manifests/kube-apiserver.yaml"
         assert flag not in await inside(env, plane, "cat", manifest_)
 
-        await env.management("patch", CLUSTER, "--type=merge", "-p", '{"spec": {"eksaVersion": "v0.26.0"}}')
+        await env.change(eksaVersion="v0.26.0")
         await env.ready("garden")
         assert flag in await inside(env, plane, "cat", manifest_)
         running = await workload("get", "pods", "-n", "kube-system", "-l", "component=kube-apiserver", "-o", "yaml")
@@ -142,8 +139,7 @@ async def test_release_with_flags_is_in_force_on_nodes(tmp_path: Path) -> None:
         assert not set(carried) & {host.checksum(program) for program in programs}
         kept = await containers(workload, plane)
         policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: None}]\n"
-        patch = {"spec": {"controlPlaneConfiguration": {"auditPolicyContent": policy}}}
-        await env.management("patch", CLUSTER, "--type=merge", "-p", json.dumps(patch))
+        await env.change(controlPlaneConfiguration={"auditPolicyContent": policy})
         await env.ready("garden")
         assert await inside(env, plane, "cat", "/etc/kubernetes/audit-policy.yaml") == policy
         annotations = await workload("get", "pods", "-n", "kube-system", "-l", "component=kube-apiserver", "-o", "yaml")
@@ -154,7 +150,7 @@ async def test_release_with_flags_is_in_force_on_nodes(tmp_path: Path) -> None:
         assert restarted - await gave_up_leading(workload, plane) == {"kube-apiserver"}
         after = await seen(env, workload)  # but for the CNI, which the release has rolled
         assert {name: after[name] for name in KEPT} == {name: before[name] for name in KEPT}
-        await use.has_nodes(workload, control_planes=1, workers=1, version=OLD)
+        await use.has_nodes(workload, control_planes=1, workers=1, version=f"v{KUBERNETES['1.35'].patch}")
         await use.carries_pods(workload)
         assert await env.management("get", "cpu,mdu,nu", "-A", "--no-headers") == ""
 

@@ -12,12 +12,13 @@ from espalier.realnodes.nspawn.state import State
 from espalier.upgrader.files import STAGED
 from tests.support.environments import workload_use as use
 from tests.support.environments.in_place_on_nodes import LONG, identities, inside, nothing_is_left, watched
+from tests.support.environments.node_versions import FIRST, NEW, NEWER, OLD, OLDER, OLDEST
 from tests.support.environments.real_environment import READY_SECONDS, RealEnvironment, Tree, real_environment, why_not
 from tests.support.environments.real_node import BIN, Host
 from tests.support.providers.node_manifests import CLUSTER, manifest
 from tests.support.servers.kubectl import Kubectl
 
-WHY_NOT = why_not("1.34.4", "1.35.4", "1.36.3", watchers=256)
+WHY_NOT = why_not(FIRST, OLD, NEW, watchers=256)
 
 pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)]
 
@@ -29,41 +30,41 @@ KEPT_BY_KUBEADM = "/etc/kubernetes/tmp"
 async def test_two_versions_survive_reboot_death_and_loss(tmp_path: Path) -> None:
     async with real_environment(tmp_path) as env:
         env.management.patience = LONG + 60
-        await env.apply(manifest(2, 3, kubernetes="1.34", in_place=True))
+        await env.apply(manifest(2, 3, kubernetes=OLDEST, in_place=True))
         await env.ready("garden")
         workload = await env.workload("garden")
-        await use.has_nodes(workload, control_planes=3, workers=2, version="v1.34.4")
+        await use.has_nodes(workload, control_planes=3, workers=2, version=FIRST)
         await use.carries_pods(workload)
         await use.answers_by_name_across_nodes(workload)
         before, pods = await identities(env, workload), await pods_left_alone(workload)
 
         async with watched(workload) as asked:
-            await ask_for(env, "1.35")
+            await env.change(kubernetesVersion=OLDER)
             first = await begun(env)
             await Host.find(env, first).appears(f"{BIN}/.kubeadm{STAGED}", within=READY_SECONDS)
             await reboot(env, first)
             await asyncio.sleep(5)  # nothing to wait for: it is the moment at which the manager dies that is arbitrary
             await env.kill()
             await env.up()
-            await upgraded(env, "v1.35.4")
+            await upgraded(env, OLD)
         after = await identities(env, workload)
         assert (after["machines"], after["nodes"]) == (before["machines"], before["nodes"])
-        await use.has_nodes(workload, control_planes=3, workers=2, version="v1.35.4")
+        await use.has_nodes(workload, control_planes=3, workers=2, version=OLD)
         assert of_others(await pods_left_alone(workload), first) == of_others(pods, first)
         assert asked.fewest >= 1, "the budget of the pods holds"
 
         async with watched(workload) as asked:
-            await ask_for(env, "1.36")
+            await env.change(kubernetesVersion=NEWER)
             at_work = await begun(env)
             planes = sorted(node["name"] for node in await env.nodes() if node["role"] == "control-plane")
             lost = next(name for name in planes if name not in (at_work, first))
             code, _, complaint = await env.espalier("nodes", "crash", lost)
             assert code == 0, complaint
             await env.management("delete", "machines.cluster.x-k8s.io", lost, *SYSTEM, "--wait=false")
-            await upgraded(env, "v1.36.3")
+            await upgraded(env, NEW)
         left = await identities(env, workload)
         assert set(after["machines"]) - set(left["machines"]) == {lost}
-        await use.has_nodes(workload, control_planes=3, workers=2, version="v1.36.3")
+        await use.has_nodes(workload, control_planes=3, workers=2, version=NEW)
         kept = of_others(pods, first, lost)
         assert {pod: found for pod, found in (await pods_left_alone(workload)).items() if pod in kept} == kept
         assert asked.fewest >= 1, "the budget of the pods holds"
@@ -75,14 +76,14 @@ async def test_two_versions_survive_reboot_death_and_loss(tmp_path: Path) -> Non
 
 async def test_two_nodes_become_two_versions_newer(tmp_path: Path) -> None:
     async with real_environment(tmp_path) as env:
-        await env.apply(manifest(1, kubernetes="1.34", in_place=True))
+        await env.apply(manifest(1, kubernetes=OLDEST, in_place=True))
         await env.ready("garden")
         workload = await env.workload("garden")
-        await use.has_nodes(workload, control_planes=1, workers=1, version="v1.34.4")
+        await use.has_nodes(workload, control_planes=1, workers=1, version=FIRST)
         await use.carries_pods(workload)
         before, pods = await identities(env, workload), await pods_left_alone(workload)
-        for minor, version in (("1.35", "v1.35.4"), ("1.36", "v1.36.3")):
-            await ask_for(env, minor)
+        for minor, version in ((OLDER, OLD), (NEWER, NEW)):
+            await env.change(kubernetesVersion=minor)
             await upgraded(env, version)
             assert await identities(env, workload) == before
             assert await pods_left_alone(workload) == pods
@@ -112,11 +113,6 @@ async def pods_left_alone(workload: Kubectl) -> dict[str, tuple[str, str]]:
 def of_others(pods: dict[str, tuple[str, str]], *broken: str) -> dict[str, tuple[str, str]]:
     """The pods whose node was neither switched off nor destroyed."""
     return {pod: found for pod, found in pods.items() if found[0] not in broken}
-
-
-async def ask_for(env: RealEnvironment, version: str) -> None:
-    patch = f'{{"spec": {{"kubernetesVersion": "{version}"}}}}'
-    await env.management("patch", CLUSTER, "--type=merge", "-p", patch)
 
 
 async def upgraded(env: RealEnvironment, version: str) -> None:

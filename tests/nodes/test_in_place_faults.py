@@ -16,19 +16,20 @@ from espalier.upgrader import contents
 from espalier.upgrader.contents import WORK, Contents
 from espalier.upgrader.files import STAGED
 from tests.support.environments import workload_use as use
-from tests.support.environments.in_place_on_nodes import NEW, OLD, inside, nothing_is_left, seen
+from tests.support.environments.in_place_on_nodes import inside, nothing_is_left, seen
+from tests.support.environments.node_versions import NEW, NEWER, OLD, distribution
 from tests.support.environments.real_environment import READY_SECONDS, RealEnvironment, real_environment, why_not
 from tests.support.environments.real_node import BIN, OTHER_BUILDS, PLUGINS, Host
 from tests.support.providers.node_manifests import CLUSTER, manifest
 from tests.support.servers.kubectl import Kubectl
 
-WHY_NOT = why_not("1.35.4", "1.36.3")
+WHY_NOT = why_not(OLD, NEW)
 
 pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)]
 
 FOLDERS = {"kubernetes": BIN, "containerd": BIN, "cni-plugins": PLUGINS}
 """Where the programs of each component lie on our nodes."""
-AT_WORK = f"{WORK}/{NEW}-eks-1-36-1"
+AT_WORK = f"{WORK}/{NEW}-{distribution(NEWER)}"
 SYSTEM = ("-n", "eksa-system")
 REASON = '{.status.conditions[?(@.type=="Ready")].reason}'
 CUT = 20.0
@@ -47,7 +48,7 @@ async def test_both_nodes_are_upgraded_whatever_breaks(tmp_path: Path) -> None:
         for name in (plane, worker):
             await inside(env, name, "sh", "-c", OTHER_BUILDS)
         before = await seen(env, workload)
-        await env.management("patch", CLUSTER, "--type=merge", "-p", '{"spec": {"kubernetesVersion": "1.36"}}')
+        await env.change(kubernetesVersion=NEWER)
 
         carried = await program_killed_while_it_replaces(env, plane)
         await manager_killed_while_a_step_runs(env, Host.find(env, plane))

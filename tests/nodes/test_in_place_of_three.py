@@ -7,14 +7,14 @@ import pytest
 from espalier.api.eksa.upgrades import FrontEnd
 from tests.support.environments import workload_use as use
 from tests.support.environments.in_place_on_nodes import LONG, identities, watched
+from tests.support.environments.node_versions import NEW, NEWER, OLD
 from tests.support.environments.real_environment import real_environment, why_not
-from tests.support.providers.node_manifests import CLUSTER, manifest
+from tests.support.providers.node_manifests import manifest
 
-WHY_NOT = why_not("1.35.4", "1.36.3", watchers=256)
+WHY_NOT = why_not(OLD, NEW, watchers=256)
 
 pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)]
 
-OLD, NEW = "v1.35.4", "v1.36.3"
 FAILOVER = 10.0
 """Seconds within which the load balancer of the control plane goes on to another API server."""
 
@@ -32,13 +32,9 @@ async def test_three_nodes_and_two_workers_are_upgraded(
         await use.carries_pods(workload)
         await use.answers_by_name_across_nodes(workload)
         before = await identities(env, workload)
-        patient = env.management.with_kubeconfig(env.management.kubeconfig)
-        patient.patience = LONG + 60
         async with watched(workload) as seen:
-            await patient("patch", CLUSTER, "--type=merge", "-p", '{"spec": {"kubernetesVersion": "1.36"}}')
-            has_it = "--for=jsonpath={.status.version}=v1.36.3-eks-1-36-1"
-            await patient("wait", has_it, "kubeadmcontrolplane/garden", "-n", "eksa-system", f"--timeout={LONG}s")
-            await patient("wait", "--for=condition=Ready", CLUSTER, f"--timeout={LONG}s")
+            await env.change(kubernetesVersion=NEWER)
+            await env.ready("garden", within=LONG)
         assert await identities(env, workload) == before
         await use.has_nodes(workload, control_planes=3, workers=2, version=NEW)
         await use.carries_pods(workload)

@@ -12,6 +12,7 @@ import pytest
 from tests.support.environments import workload_use as use
 from tests.support.environments.footprint import Footprint, footprint
 from tests.support.environments.node_port_client import asked_throughout
+from tests.support.environments.node_versions import NEW, NEWER
 from tests.support.environments.real_environment import RealEnvironment, made, real_environment
 from tests.support.environments.real_life import MISSING
 from tests.support.histories import kubectl_story as story
@@ -38,13 +39,13 @@ async def test_example_becomes_a_real_cluster_with_a_life(home: Path, clean: Foo
                 await env.apply(manifest(count))
                 await env.ready("garden")
                 await use.has_nodes(workload, control_planes=1, workers=count)
-            newer = manifest(1, kubernetes="1.36")
+            newer = manifest(1, kubernetes=NEWER)
             announced = await told_to_go(env, newer)
             async with machines_that_go(env) as gone:
                 await env.apply(newer)
                 await env.ready("garden")
             assert gone == announced
-            await use.has_nodes(workload, control_planes=1, workers=1, version="v1.36.3")
+            await use.has_nodes(workload, control_planes=1, workers=1, version=NEW)
             await use.carries_pods(workload)
         await env.management("delete", "-f", str(story.EXAMPLE), "--wait")
         assert await env.nodes() == []

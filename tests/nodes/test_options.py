@@ -27,11 +27,12 @@ from espalier.kube.kubeconfig import Kubeconfig
 from espalier.kube.pki import Authority, KeyPair
 from tests.support.environments import workload_use as use
 from tests.support.environments.in_place_on_nodes import inside
+from tests.support.environments.node_versions import OLD
 from tests.support.environments.real_environment import RealEnvironment, Tree, real_environment, why_not
 from tests.support.providers.node_manifests import manifest
 from tests.support.servers.kubectl import Kubectl
 
-WHY_NOT = why_not("1.35.4")
+WHY_NOT = why_not(OLD)
 
 pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)]
 

@@ -21,7 +21,6 @@ from tests.support.environments.real_environment import RealEnvironment, Tree
 from tests.support.servers.kubectl import Kubectl
 from tests.support.servers.no_retry import NO_RETRY
 
-OLD, NEW = "v1.35.4", "v1.36.3"
 UNTOUCHED = ("web", "kindnet")
 """Beginnings of the names of pods that an upgrade does not concern."""
 MARKED = "kubeadmcontrolplanes,machinedeployments,machinesets,machines.cluster.x-k8s.io,clusters.cluster.x-k8s.io"

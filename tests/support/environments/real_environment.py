@@ -24,6 +24,8 @@ from espalier.realnodes.nspawn.limits import allowed_watchers
 from espalier.realnodes.nspawn.network import DEFAULT_BRIDGE
 from tests.support.environments.environment import PROGRAM, LocalEnvironment
 from tests.support.environments.footprint import Footprint
+from tests.support.environments.node_versions import release_flags
+from tests.support.providers.node_manifests import CLUSTER
 from tests.support.servers.kubectl import Kubectl, find_kubectl
 
 START_SECONDS = 300.0
@@ -51,7 +53,7 @@ def why_not(*versions: str, watchers: int = 0, bridge: str = DEFAULT_BRIDGE) -> 
         return "run make real-assets"
     try:
         for version in versions:
-            find_base(version)
+            find_base(version.removeprefix("v"))
     except MissingAssets as missing:
         return str(missing)
     return ""
@@ -101,24 +103,29 @@ class RealEnvironment:
         """`kubectl apply`."""
         await self.management("apply", "-f", "-", stdin=text)
 
+    async def change(self, **spec: object) -> None:
+        """Change fields of the spec of Cluster `garden`, as `kubectl patch` does."""
+        await self.management("patch", CLUSTER, "--type=merge", "-p", json.dumps({"spec": spec}))
+
     async def until(self, kind: str, is_so: Callable[[Tree], bool]) -> None:
         """Wait until some object of Cluster API is so."""
-        await self._until((kind, "-n", "eksa-system"), is_so)
+        await self._until((kind, "-n", "eksa-system"), is_so, READY_SECONDS)
 
-    async def _until(self, which: Sequence[str], is_so: Callable[[Tree], bool]) -> None:
-        async with self.management.running("get", *which, "--watch", "-o", "json") as process:
+    async def _until(self, which: Sequence[str], is_so: Callable[[Tree], bool], within: float) -> None:
+        patient = self.management.with_kubeconfig(self.management.kubeconfig)
+        patient.patience = within + 60
+        async with asyncio.timeout(within), patient.running("get", *which, "--watch", "-o", "json") as process:
             assert process.stdout is not None
             async for found in _documents(process.stdout):
                 if is_so(found):
                     return
         raise AssertionError(f"kubectl get {shlex.join(which)} --watch ended")
 
-    async def ready(self, name: str) -> None:
+    async def ready(self, name: str, *, within: float = READY_SECONDS) -> None:
         """Wait until a Cluster is ready for what was asked of it last, a release that the manager chose included."""
         resource = f"clusters.anywhere.eks.amazonaws.com/{name}"
         try:
-            async with asyncio.timeout(READY_SECONDS):
-                await self._until((resource,), _is_ready)
+            await self._until((resource,), _is_ready, within)
         except (AssertionError, TimeoutError) as error:
             told = "-o=jsonpath={range .status.conditions[*]}{.type} {.status} {.reason}: {.message}{'\\n'}{end}"
             error.add_note(await self.management("get", resource, told))
@@ -149,8 +156,12 @@ class RealEnvironment:
 
 @asynccontextmanager
 async def real_environment(folder: Path, *flags: str) -> AsyncIterator[RealEnvironment]:
-    """An environment in a folder of its own, with these flags; at the end nothing of it is left."""
+    """An environment in a folder of its own, with these flags; at the end nothing of it is left.
+
+    Clusters in it may have each Kubernetes version of the row.
+    """
     environment = LocalEnvironment(folder)
+    flags = (*release_flags(folder / "releases"), *flags)
     env = RealEnvironment(
         environment, Kubectl(find_kubectl(), Home(folder).kubeconfig, folder, patience=READY_SECONDS + 60), flags
     )

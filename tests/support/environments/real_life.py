@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.support.environments.node_versions import NEW, OLD
 from tests.support.environments.real_environment import why_not
 
-MISSING = why_not("1.35.4", "1.36.3", watchers=256)
+MISSING = why_not(OLD, NEW, watchers=256)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 
 import yaml
 
+from tests.support.environments.node_versions import OLD
 from tests.support.environments.real_environment import Tree
 from tests.support.servers.kubectl import Kubectl
 
 PROBE = "espalier.local/probe:1"
 NODE_PORT = 30080
 URL = "http://web.default.svc.cluster.local"
-WEB = {
+WEB: Tree = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",
     "metadata": {"name": "web"},
@@ -63,7 +65,7 @@ BUDGET = {
 }
 
 
-async def has_nodes(workload: Kubectl, *, control_planes: int, workers: int, version: str = "v1.35.4") -> None:
+async def has_nodes(workload: Kubectl, *, control_planes: int, workers: int, version: str = OLD) -> None:
     """Every node is ready, of that version, and runs containerd."""
     await workload("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=120s")
     nodes = (await workload.tree("nodes"))["items"]
@@ -81,6 +83,14 @@ async def carries_pods(workload: Kubectl) -> None:
     # Of the sets, not of pods: one on a node that is gone already would be waited for in vain.
     for name in ("deployment/coredns", "daemonset/kube-proxy", "daemonset/kindnet"):
         await workload("rollout", "status", name, "-n", "kube-system", "--timeout=180s")
+
+
+async def serves(workload: Kubectl) -> None:
+    """Two pods of the Service are ready, wherever they are: on one node if there is only one."""
+    anywhere = copy.deepcopy(WEB)
+    del anywhere["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    await apply(workload, anywhere, SERVICE, BUDGET)
+    await workload("rollout", "status", "deployment/web", "--timeout=180s")
 
 
 async def answers_by_name_across_nodes(workload: Kubectl) -> None:

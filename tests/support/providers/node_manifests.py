@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import yaml
 
+from tests.support.environments.node_versions import OLDER
 from tests.support.histories import kubectl_story as story
 
 CLUSTER = "clusters.anywhere.eks.amazonaws.com/garden"
@@ -13,7 +14,7 @@ def manifest(
     workers: int,
     control_planes: int = 1,
     *,
-    kubernetes: str = "1.35",
+    kubernetes: str = OLDER,
     impatient: bool = False,
     in_place: bool = False,
     manager: str = "",

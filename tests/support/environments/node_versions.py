@@ -1,0 +1,81 @@
+"""Kubernetes versions of real nodes: those of the row of versions that runs, and releases that name them."""
+
+from __future__ import annotations
+
+import shutil
+from importlib.resources import files
+from pathlib import Path
+
+import yaml
+
+from espalier.api.meta import Tree
+from espalier.api.version_matrix import KUBERNETES
+from espalier.assets.recipes import ROW
+from espalier.releases import Releases
+
+OLDEST, OLDER, NEWER = ROW.nodes
+"""Minor versions, one upgrade apart."""
+FIRST, OLD, NEW = (f"v{KUBERNETES[minor].patch}" for minor in ROW.nodes)
+"""Their patch versions, as kubelets say them."""
+DATA = Path(str(files("espalier.releases").joinpath("data")))
+
+
+def distribution(minor: str) -> str:
+    """The end of image tags of a minor version: `eks-1-36-1`."""
+    return f"eks-{minor.replace('.', '-')}-1"
+
+
+def image_tags(minor: str) -> dict[str, str]:
+    """Tags of the images that the system's containers of a Kubernetes minor version run, by container."""
+    known = KUBERNETES[minor]
+    programs = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy")
+    found = dict.fromkeys(programs, known.patch) | {"etcd": etcd_version(minor), "coredns": known.coredns}
+    return {name: f"v{version}-{distribution(minor)}" for name, version in found.items()}
+
+
+def etcd_version(minor: str) -> str:
+    """The etcd that kubeadm of a minor version starts: `3.6.8`."""
+    return KUBERNETES[minor].etcd_image.partition("-")[0]
+
+
+def release_flags(folder: Path) -> tuple[str, ...]:
+    """Flags of `espalier up` with which clusters may have every version of the row.
+
+    The newest release of this build may not name the newest Kubernetes of the row: then `folder` gets a copy of the
+    releases in which it does, with the versions of the matrix.
+    """
+    newest = Releases.load().newest()
+    missing = [minor for minor in ROW.nodes if minor not in newest.kubernetes_versions]
+    if not missing:
+        return ()
+    shutil.copytree(DATA, folder)
+    for minor in missing:
+        _add(folder, newest.kubernetes_versions[-1], minor, newest.eksa_release.spec.bundle_manifest_url)
+    return ("--releases", str(folder))
+
+
+def _add(folder: Path, before: str, minor: str, url: str) -> None:
+    """Add a minor version to Bundles: the entry of an earlier one, with other versions."""
+    bundles = folder / url.rpartition("/")[2]
+    tree: Tree = yaml.safe_load(bundles.read_text())
+    entries: list[Tree] = tree["spec"]["versionsBundles"]
+    entry = next(entry for entry in entries if entry["kubeVersion"] == before)
+    entries.append(yaml.safe_load(_renewed(yaml.safe_dump(entry), before, minor)))
+    bundles.write_text(yaml.safe_dump(tree))
+    distro = folder / entry["eksD"]["manifestUrl"].removeprefix("embed:///")
+    distro.with_name(_renewed(distro.name, before, minor)).write_text(_renewed(distro.read_text(), before, minor))
+
+
+def _renewed(text: str, before: str, minor: str) -> str:
+    old, new = KUBERNETES[before], KUBERNETES[minor]
+    changes = {
+        old.patch: new.patch,
+        f"v{etcd_version(before)}": f"v{etcd_version(minor)}",
+        f"v{old.coredns}": f"v{new.coredns}",
+        f"pause:{old.pause}": f"pause:{new.pause}",
+        before.replace(".", "-"): minor.replace(".", "-"),
+        before: minor,
+    }
+    for found, wanted in changes.items():
+        text = text.replace(found, wanted)
+    return text
