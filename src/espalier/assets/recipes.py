@@ -66,7 +66,8 @@ def _coredns(version: str) -> GoModule:
     )
 
 
-def _kubernetes_node(version: str) -> GoModule:
+def node_programs(version: str) -> GoModule:
+    """The programs of nodes."""
     servers = ("kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubelet")
     return GoModule(
         "kubernetes-node",
@@ -432,7 +433,7 @@ def node_bases(repository: str = DEFAULT_REPOSITORY, row: Row = ROW) -> list[Nod
         NodeBase(
             NAME,
             root=NODE_ROOT,
-            kubernetes=_kubernetes_node(minor.patch),
+            kubernetes=node_programs(minor.patch),
             etcd=etcd(minor.etcd_image.partition("-")[0]),
             coredns=_coredns(minor.coredns),
             pause=PAUSE,
