@@ -6,14 +6,21 @@ import asyncio
 
 import pytest
 
+from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
+from espalier.api.core import DEPLOYMENT
+from espalier.api.eksa.cluster import Cluster
+from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Tree
-from espalier.kube.client import Client
+from espalier.kube.client import Client, PatchType
 from espalier.management.adoption.plan import Outcome, State, plan
 from espalier.management.adoption.site import read
+from espalier.management.steps import Refused
+from espalier.providers.docker.cluster_api import DockerMachineTemplate
 from espalier.providers.registry import PROVIDERS
 from tests.support.environments.managed_environment import CALM, GARDEN, ManagedEnvironment
-from tests.support.environments.of_eks_anywhere import adopted, after, nothing
+from tests.support.environments.of_eks_anywhere import adopted, after, nothing, undoing
+from tests.support.objects import eks_anywhere
 
 pytestmark = pytest.mark.embedded
 
@@ -29,6 +36,37 @@ def test_cluster_of_eks_anywhere_waits_to_be_adopted() -> None:
         assert condition(env)["reason"] == Reason.NOT_ADOPTED
 
     assert after(nothing, story) == []
+
+
+def test_cluster_can_be_adopted_beside_a_manager() -> None:
+    async def story(env: ManagedEnvironment) -> None:
+        assert condition(env)["reason"] == Reason.NOT_ADOPTED
+        await adopted(env.client)
+        await asyncio.sleep(CALM)
+        assert condition(env)["status"] == "True"
+
+    assert after(nothing, story) == []
+
+
+def test_deleted_cluster_of_eks_anywhere_stays() -> None:
+    """Its machines would go on running, and nobody would know of them."""
+
+    async def story(env: ManagedEnvironment) -> None:
+        await env.client.delete(Cluster.resource, GARDEN.name, GARDEN.namespace)
+        await asyncio.sleep(CALM)
+        assert condition(env)["reason"] == Reason.NOT_ADOPTED
+
+    assert after(nothing, story) == []
+
+
+def test_running_controller_reports_on_its_clusters() -> None:
+    async def before(client: Client) -> None:
+        await client.create(DEPLOYMENT, eks_anywhere.controller())
+
+    async def story(env: ManagedEnvironment) -> None:
+        assert "reason" not in condition(env)
+
+    assert after(before, story) == []
 
 
 def test_manager_writes_nothing_for_adopted_cluster() -> None:
@@ -66,3 +104,86 @@ def test_scaling_adopted_cluster_replaces_no_machine() -> None:
         assert sum(map(len, now.values())) == sum(map(len, before.values())) + 1
 
     assert after(adopted, story)
+
+
+def test_scaling_keeps_the_names_of_templates() -> None:
+    async def story(env: ManagedEnvironment) -> None:
+        before = await templates(env)
+        await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+        await env.until_ready()
+        await asyncio.sleep(CALM)
+        assert await templates(env) == before
+
+    after(adopted, story)
+
+
+async def templates(env: ManagedEnvironment) -> dict[str, object]:
+    """The content of templates by name."""
+    listed = [
+        *(await env.client.list(DockerMachineTemplate.resource, SYSTEM_NAMESPACE)).items,
+        *(await env.client.list(KubeadmConfigTemplate.resource, SYSTEM_NAMESPACE)).items,
+    ]
+    return {f"{object_.kind} {object_.name}": object_.tree["spec"] for object_ in listed}
+
+
+def test_upgrade_of_adopted_cluster_brings_all_of_ours() -> None:
+    async def story(env: ManagedEnvironment) -> None:
+        before = await env.machine_names("garden")
+        await env.change(kubernetesVersion="1.36")
+        await env.until_ready()
+        await asyncio.sleep(CALM)
+        now = await env.machine_names("garden")
+        assert not any(before[name] & now[name] for name in before)
+        assert condition(env, "Synced")["status"] == "True"
+        plane = await env.client.get(KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE)
+        registration = plane.tree["spec"]["kubeadmConfigSpec"]["joinConfiguration"]["nodeRegistration"]
+        assert registration["criSocket"].startswith("unix://")
+
+    after(adopted, story)
+
+
+def test_machines_edited_later_are_drift() -> None:
+    """Only what machines were made of at the take-over stays; an edit since then is reported with all that differs."""
+
+    async def story(env: ManagedEnvironment) -> None:
+        patch = {"spec": {"kubeadmConfigSpec": {"joinConfiguration": {"nodeRegistration": {"criSocket": "/other"}}}}}
+        await env.client.patch(
+            KubeadmControlPlane.resource, "garden", SYSTEM_NAMESPACE, patch=patch, type=PatchType.MERGE
+        )
+        await asyncio.sleep(CALM)
+        assert "criSocket" in condition(env, "Synced")["message"]
+
+    after(adopted, story)
+
+
+def test_controller_that_runs_again_stops_the_manager() -> None:
+    async def story(env: ManagedEnvironment) -> None:
+        await env.client.create(DEPLOYMENT, eks_anywhere.controller())
+        await asyncio.sleep(CALM)
+        assert condition(env)["reason"] == Reason.EKS_ANYWHERE_RUNS
+        await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+        await asyncio.sleep(CALM)
+        assert condition(env)["reason"] == Reason.EKS_ANYWHERE_RUNS
+        with pytest.raises(Refused, match="replicas 1, allowed 0"):
+            await adopted(env.client)
+
+    assert after(adopted, story) == []
+
+
+def test_undo_beside_a_manager_writes_nothing_more() -> None:
+    async def story(env: ManagedEnvironment) -> None:
+        await undoing(env.client).undo([GARDEN])
+        await asyncio.sleep(CALM)
+        assert condition(env)["reason"] == Reason.NOT_ADOPTED
+
+    assert after(adopted, story) == []
+
+
+def test_scaled_cluster_is_not_given_back() -> None:
+    async def story(env: ManagedEnvironment) -> None:
+        await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
+        await env.until_ready()
+        with pytest.raises(Refused, match="was changed since it was taken over"):
+            await undoing(env.client).undo([GARDEN])
+
+    after(adopted, story)

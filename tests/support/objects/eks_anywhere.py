@@ -16,7 +16,7 @@ from espalier.api.core import (
     VALIDATING_WEBHOOK_CONFIGURATION,
 )
 from espalier.api.eksa.cluster import Cluster
-from espalier.api.eksa.group import GROUP, SYSTEM_NAMESPACE
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL, GROUP, SYSTEM_NAMESPACE
 from espalier.api.eksa.release import EKSARelease
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
@@ -99,7 +99,8 @@ def _as_theirs(tree: Tree) -> Tree:
 
 def _is_ours(name: str) -> bool:
     """True for labels and annotations of our domain, which EKS Anywhere does not write on these objects."""
-    return name.startswith(f"{GROUP}/") and "credentials" not in name
+    is_ours = name.startswith(f"{GROUP}/") and "credentials" not in name
+    return is_ours or name in (CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL)
 
 
 def cluster(tree: Tree, children: int) -> Tree:

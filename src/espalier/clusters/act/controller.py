@@ -23,7 +23,7 @@ from espalier.api.moves import DELETE_FOR_MOVE
 from espalier.clusters.act.context import ClusterContext, ClusterTools
 from espalier.clusters.act.deletion_steps import guard, wait_for_managed_clusters
 from espalier.clusters.act.step import CLUSTER, ClusterStep
-from espalier.clusters.act.steps import DELETION, steps_of
+from espalier.clusters.act.steps import DELETION, await_adoption, steps_of
 from espalier.clusters.design import names
 from espalier.clusters.observe.rules import messages
 from espalier.clusters.observe.scope import Scope
@@ -61,8 +61,8 @@ def controller(
         if MOVE_ANNOTATION in object_.metadata.annotations:
             return None
         scope = observer.scope(object_.key)
-        if scope is None:
-            return None
+        if scope is None or (scope.is_of_eks_anywhere and scope.other_controller):
+            return None  # its own controller reports on it
         settling = tools.settling.judge(scope, tools.clock.monotonic())
         return ClusterContext(tools, msgspec.structs.replace(scope, settling=settling))
 
@@ -98,6 +98,8 @@ def due(ctx: ClusterContext) -> Sequence[Callable[[ClusterContext], Awaitable[Ou
     """The steps of this reconcile."""
     if is_leaving(ctx.scope):
         return (ClusterStep(await_departure),)
+    if ctx.scope.is_deleted and ctx.scope.is_of_eks_anywhere:  # its objects have no labels of ours: they would stay
+        return (ClusterStep(await_adoption),)
     if ctx.scope.is_deleted:
         return (guard, ClusterStep(wait_for_managed_clusters), ClusterStep(deletion_obstacle), *DELETION)
     return (guard, *steps_of(ctx.scope))

@@ -34,11 +34,6 @@ class Adoptions:
         record = adoption.of_object(object_)
         return record if record is not None and record.key == cluster else None
 
-    @property
-    def clusters(self) -> list[Key]:
-        """All Clusters that were taken over."""
-        return [key for object_ in self.cache.list() for key in cluster_of(object_)]
-
     def owner_of(self, resource: Resource, object_: Object) -> Key | None:
         """The Cluster to which an object belongs by its labels, or without any by a record."""
         owner = names.cluster_of(object_.metadata.labels)

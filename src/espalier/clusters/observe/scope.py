@@ -489,7 +489,8 @@ def _secrets_of_spec(spec: bytes) -> frozenset[str]:
 
 
 def read(object_: Object) -> eksa.Cluster:
-    """A stored Cluster, decoded. A status in another format (EKS Anywhere's conditions need no reason) counts as empty.
+    """A stored Cluster, decoded. Conditions in another format (EKS Anywhere's need no reason) count as absent, and a
+    status that can't be read without them either as empty.
 
     Raises `msgspec.ValidationError` when the spec is invalid, or nested too deeply.
     """
@@ -497,7 +498,13 @@ def read(object_: Object) -> eksa.Cluster:
     try:
         return object_.decode(eksa.Cluster)
     except msgspec.ValidationError:
-        return msgspec.convert({**object_.tree, "status": {}}, eksa.Cluster)
+        tree = object_.tree
+    status = tree.get("status")
+    rest = {name: value for name, value in status.items() if name != "conditions"} if isinstance(status, dict) else {}
+    try:
+        return msgspec.convert({**tree, "status": rest}, eksa.Cluster)
+    except msgspec.ValidationError:
+        return msgspec.convert({**tree, "status": {}}, eksa.Cluster)
 
 
 def age(object_: Object) -> tuple[str, str, str]:

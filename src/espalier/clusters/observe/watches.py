@@ -46,7 +46,7 @@ class Watches:
             controller.watch(cache, self._needing_name_of, predicate=_may_free_name)
             controller.watch(cache, self._adopting(resource), predicate=relevant(resource))
         controller.watch(observer.adoptions.cache, adoptions.cluster_of)
-        controller.watch(observer.eks_anywhere, lambda _changed: observer.adoptions.clusters)
+        controller.watch(observer.eks_anywhere, lambda _changed: [cluster.key for cluster in self._clusters.list()])
         controller.watch(observer.secrets, self._users_of_secret)
         for cache in observer.upgrades:
             controller.watch(cache, self._of_upgrade)

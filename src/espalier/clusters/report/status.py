@@ -185,6 +185,10 @@ def first_obstacle(parts: Sequence[Condition]) -> Condition | None:
     return None
 
 
+_BESIDE_EKS_ANYWHERE = (Reason.NOT_ADOPTED, Reason.EKS_ANYWHERE_RUNS)
+"""Reasons for which nothing is written of a cluster that may be as its spec asks for."""
+
+
 def _ready(scope: Scope, parts: Sequence[Condition], outcome: Outcome) -> Condition:
     """Ready: as specified, and usable. The spec may be newer than the one of the other conditions."""
     if scope.is_deleted:
@@ -194,7 +198,10 @@ def _ready(scope: Scope, parts: Sequence[Condition], outcome: Outcome) -> Condit
         return _condition(names.READY, "False", reason, outcome.message)
     obstacle = first_obstacle(parts)
     is_false_record = scope.is_self_managed and not scope.is_management
-    is_current = scope.is_settled or (scope.is_paused and not is_false_record and not scope.is_undecided)
+    is_held = isinstance(outcome, Wait) and outcome.reason in _BESIDE_EKS_ANYWHERE
+    is_current = not is_held and (
+        scope.is_settled or (scope.is_paused and not is_false_record and not scope.is_undecided)
+    )
     if isinstance(outcome, Wait | Fault) and not is_current and (obstacle is None or _is_worth_reporting(outcome)):
         return _condition(names.READY, "False", outcome.reason, outcome.message)
     if obstacle is not None:

@@ -32,6 +32,9 @@ from espalier.management.adoption.site import Site
 from espalier.management.steps import Refused
 from espalier.runtime.definitions import until_established
 
+_ATTEMPTS = 10
+"""Attempts to mark a Cluster that others write at the same time."""
+
 
 @dataclass
 class Adopter:
@@ -65,7 +68,7 @@ class Adopter:
         # Again: the content hash depends on the key, and somebody may have written meanwhile.
         _, planned = await self._decided(keys)
         for cluster in planned.clusters:
-            await self._adopt(cluster)
+            await self._adopt_as_it_is(cluster)
 
     async def _decided(self, keys: Sequence[Key] | None) -> tuple[Site, SitePlan]:
         site = await sites.read(self.client, self.providers)
@@ -159,6 +162,18 @@ class Adopter:
                 await self.client.create(SECRET, body)
         return record
 
+    async def _adopt_as_it_is(self, cluster: ClusterPlan) -> None:
+        """Adopt a cluster; if it was written meanwhile, as a manager writes statuses, it is judged again."""
+        for _ in range(_ATTEMPTS):
+            try:
+                await self._adopt(cluster)
+            except (Conflict, NotFound):
+                _, planned = await self._decided([cluster.key])
+                (cluster,) = planned.clusters
+            else:
+                return
+        raise Refused(f"Cluster {cluster.key} is written all the time: see who does that, then give the command again")
+
     async def _adopt(self, cluster: ClusterPlan) -> None:
         """Record a cluster, then mark it: until it is marked, no manager acts on it."""
         if cluster.state is not State.READY:
@@ -177,10 +192,7 @@ class Adopter:
                 "resourceVersion": metadata.resource_version,
             }
         }
-        try:
-            await self.client.patch(Cluster.resource, *_name(cluster.key), patch=patch, type=PatchType.MERGE)
-        except (Conflict, NotFound):
-            raise Refused(f"Cluster {cluster.key} was changed meanwhile: give the command again") from None
+        await self.client.patch(Cluster.resource, *_name(cluster.key), patch=patch, type=PatchType.MERGE)
         self.say(f"cluster {cluster.key} is taken over")
 
     async def _is_recorded(self, tree: Tree) -> bool:

@@ -17,6 +17,7 @@ from espalier.api.core import CONFIG_MAP
 from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import ClusterStatus
 from espalier.api.eksa.group import MOVE_ANNOTATION, PAUSED_ANNOTATION, SYSTEM_NAMESPACE
+from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Tree
 from espalier.api.moves import DELETE_FOR_MOVE
 from espalier.api.resource import Key
@@ -311,7 +312,8 @@ def _standing(scope: Scope) -> Iterator[Block]:
             f"{observed[1]}, generations {scope.generation} and {scope.children_generation}: let EKS Anywhere finish",
         )
     ready = next((item for item in _conditions(scope.object) if item.get("type") == "Ready"), None)
-    if ready is None or ready.get("status") != "True":
+    is_ours = ready is not None and ready.get("reason") == Reason.NOT_ADOPTED  # a manager of ours waits for this
+    if ready is None or (ready.get("status") != "True" and not is_ours):
         present = "no condition" if ready is None else str(ready.get("status"))
         yield Block("NotReady", f"Cluster {key}: Ready: found {present}: let EKS Anywhere finish, or repair it there")
 

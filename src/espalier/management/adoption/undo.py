@@ -40,6 +40,10 @@ _WEBHOOKS: dict[str, Resource] = {
 }
 
 
+_ATTEMPTS = 10
+"""Attempts to unmark a Cluster that others write at the same time."""
+
+
 class Adopted(NamedTuple):
     """A cluster that was taken over, or half so."""
 
@@ -78,11 +82,28 @@ class Undoing:
         if problems:
             raise Refused(*dict.fromkeys(problems))
         for adopted in chosen:
-            await self._give_back(adopted)
+            await self._give_back_as_it_is(adopted)
         if len(chosen) == len(all_adopted) and record is not None:
             await self._restore(site, record)
         elif record is not None:
             self.say("what was done once for all clusters stays until the last one is given back")
+
+    async def _give_back_as_it_is(self, adopted: Adopted) -> None:
+        """Give a cluster back; if it was written meanwhile, it is judged again."""
+        for _ in range(_ATTEMPTS):
+            try:
+                await self._give_back(adopted)
+            except (Conflict, NotFound):
+                site = await sites.read(self.client, self.providers)
+                again = [other for other in _adopted(site) if other.record.key == adopted.record.key]
+                if problems := [text for other in again for text in _obstacles(site, other)]:
+                    raise Refused(*problems) from None
+                if not again:
+                    return
+                (adopted,) = again
+            else:
+                return
+        raise Refused(f"Cluster {adopted.record.key} is written all the time: see who does that")
 
     async def _give_back(self, adopted: Adopted) -> None:
         """Unmark the Cluster, then delete the record: until then an interrupted command finds it."""
@@ -94,12 +115,7 @@ class Undoing:
                 annotations[metadata_keys.KUBECONFIG_ANNOTATION] = None
             precondition = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
             patch = {"metadata": {"annotations": annotations, **precondition}}
-            try:
-                await self.client.patch(
-                    Cluster.resource, record.name, record.namespace, patch=patch, type=PatchType.MERGE
-                )
-            except (Conflict, NotFound):
-                raise Refused(f"Cluster {record.key} was changed meanwhile: give the command again") from None
+            await self.client.patch(Cluster.resource, record.name, record.namespace, patch=patch, type=PatchType.MERGE)
         with suppress(NotFound):
             await self.client.delete(
                 CONFIG_MAP, adopted.config_map.name, adopted.config_map.namespace, uid=adopted.config_map.metadata.uid
