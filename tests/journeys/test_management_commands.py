@@ -27,6 +27,7 @@ from espalier.cli.kit import connection, flags
 from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.home import Home
 from espalier.cli.management import changing, creating, deleting
+from espalier.cli.management.bootstraps import Nodes
 from espalier.kube.client import PatchType
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.management import record as records
@@ -348,7 +349,7 @@ def test_all_that_is_wrong_is_said_at_once(
                 flags.Connection(),
                 timeout=10,
                 dry_run=False,
-                boot_seconds=0.05,
+                nodes=Nodes(0.05),
                 providers=PROVIDERS,
             )
         )

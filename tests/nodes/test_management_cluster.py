@@ -12,7 +12,14 @@ from espalier.cli.management.component_versions import COMPONENTS
 from tests.support.environments import manager_image
 from tests.support.environments import workload_use as use
 from tests.support.environments.footprint import Footprint, footprint
-from tests.support.environments.real_environment import RealEnvironment, made, real_environment, why_not
+from tests.support.environments.real_environment import (
+    ADDRESSES,
+    RealEnvironment,
+    environment_in,
+    made,
+    real_environment,
+    why_not,
+)
 from tests.support.providers.node_manifests import manifest
 from tests.support.servers.kubectl import Kubectl
 
@@ -54,7 +61,7 @@ async def test_management_cluster_of_real_nodes_has_a_life(home: Path, clean: Fo
         (home / "management.yaml").write_text(management(2))
         kubeconfig = ("--kubeconfig", str(cluster.kubeconfig))
         await command(env, "upgrade", "cluster", "-f", str(home / "management.yaml"), *kubeconfig)
-        await use.has_nodes(cluster, control_planes=1, workers=2)
+        await use.has_nodes(cluster, control_planes=1, workers=2, version=f"v{VERSION}")
         assert machines.items() <= {node["name"]: node["pid"] for node in await env.nodes()}.items()
 
         await cluster("apply", "-f", "-", stdin=manifest(1, kubernetes="1.36", manager=NAME))
@@ -66,6 +73,30 @@ async def test_management_cluster_of_real_nodes_has_a_life(home: Path, clean: Fo
         await command(env, "delete", "cluster", NAME, *by, *kubeconfig)
         assert await env.nodes() == []
         assert not (home / "nodes").exists()
+    assert made(footprint(home), home) == made(clean, home)
+
+
+async def test_one_command_makes_it_and_one_deletes_it(home: Path, clean: Footprint) -> None:
+    env = environment_in(home)
+    file = home / "management.yaml"
+    file.write_text(management(1))
+    real = ("--nodes", "real", "--node-addresses", ADDRESSES)
+    try:
+        await command(env, "create", "cluster", "-f", str(file), *real)
+        own = environment_in(env.home.of_management_cluster(NAME).root)
+        cluster = own.management.with_kubeconfig(home / NAME / f"{NAME}-eks-a-cluster.kubeconfig")
+        assert not own.home.kubeconfig.exists()
+        assert not own.home.management.exists()
+        await manages_itself(own, cluster)
+        await own.kill()
+        await cluster("get", "--raw", "/readyz")
+        await command(own, "up", "--detach", "--nodes", "real")
+        file.write_text(management(2))
+        kubeconfig = ("--kubeconfig", str(cluster.kubeconfig))
+        await command(env, "upgrade", "cluster", "-f", str(file), *kubeconfig)
+        await use.has_nodes(cluster, control_planes=1, workers=2, version=f"v{VERSION}")
+    finally:
+        await command(env, "delete", "cluster", NAME)
     assert made(footprint(home), home) == made(clean, home)
 
 
@@ -82,4 +113,5 @@ async def manages_itself(env: RealEnvironment, cluster: Kubectl) -> None:
     assert all(running[name]["availableReplicas"] for name in required)
     machines = (await cluster.tree("machines.cluster.x-k8s.io", "-A"))["items"]
     assert {machine["metadata"]["name"] for machine in machines} == {node["name"] for node in await env.nodes()}
-    assert (await env.management.tree("machines.cluster.x-k8s.io", "-A"))["items"] == []
+    if env.home.kubeconfig.exists():  # that of the bootstrap
+        assert (await env.management.tree("machines.cluster.x-k8s.io", "-A"))["items"] == []

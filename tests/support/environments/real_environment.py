@@ -21,7 +21,7 @@ from espalier.cli.kit.home import Home
 from espalier.cli.local import lock
 from espalier.cli.local.environment.programs import find_cluster_api, find_control_plane
 from espalier.realnodes.nspawn.limits import allowed_watchers
-from espalier.realnodes.nspawn.network import DEFAULT_BRIDGE
+from espalier.realnodes.nspawn.network import BRIDGES
 from tests.support.environments.environment import PROGRAM, LocalEnvironment
 from tests.support.environments.footprint import Footprint
 from tests.support.environments.node_versions import release_flags
@@ -36,7 +36,7 @@ ADDRESSES = "10.78.0.0/24"
 Tree = dict[str, Any]
 
 
-def why_not(*versions: str, watchers: int = 0, bridge: str = DEFAULT_BRIDGE) -> str:
+def why_not(*versions: str, watchers: int = 0, bridge: str = BRIDGES[0]) -> str:
     """The parts missing for real nodes of these Kubernetes versions; empty when nothing is.
 
     `watchers` is how many inotify instances the nodes of the test need.
@@ -154,17 +154,19 @@ class RealEnvironment:
         return found
 
 
+def environment_in(folder: Path, *flags: str) -> RealEnvironment:
+    """The environment in a folder, whether it runs or not."""
+    kubectl = Kubectl(find_kubectl(), Home(folder).kubeconfig, folder, patience=READY_SECONDS + 60)
+    return RealEnvironment(LocalEnvironment(folder), kubectl, flags)
+
+
 @asynccontextmanager
 async def real_environment(folder: Path, *flags: str) -> AsyncIterator[RealEnvironment]:
     """An environment in a folder of its own, with these flags; at the end nothing of it is left.
 
     Clusters in it may have each Kubernetes version of the row.
     """
-    environment = LocalEnvironment(folder)
-    flags = (*release_flags(folder / "releases"), *flags)
-    env = RealEnvironment(
-        environment, Kubectl(find_kubectl(), Home(folder).kubeconfig, folder, patience=READY_SECONDS + 60), flags
-    )
+    env = environment_in(folder, *release_flags(folder / "releases"), *flags)
     await env.up()
     try:
         yield env

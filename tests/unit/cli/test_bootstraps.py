@@ -41,13 +41,26 @@ async def test_environment_of_real_nodes_gets_a_kubeconfig(home: Home) -> None:
     REAL.write(home.components)
     bootstrap = GivenBootstrap(home.kubeconfig, home)
     assert bootstrap.components == REAL
+    await bootstrap.start()
+    home.images_made.write_text("")
     for content in (b"first", b"second"):
         await bootstrap.reach_machines(KEY, content)
-        (file,) = home.managers.iterdir()
+        (file,) = home.managers.glob("*.kubeconfig")
         assert (file.name, file.read_bytes()) == ("default.oak.kubeconfig", content)
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(home.managers.stat().st_mode) == 0o700
     assert "real nodes" in bootstrap.left()[0]
+
+
+async def test_images_that_can_not_be_made_are_said(home: Home) -> None:
+    REAL.write(home.components)
+    bootstrap = GivenBootstrap(home.kubeconfig, home)
+    await bootstrap.start()
+    home.images_made.write_text("no mirror of Debian is known")
+    with pytest.raises(Failure, match="no mirror of Debian is known"):
+        await bootstrap.reach_machines(KEY, b"content")
+    with pytest.raises(Failure, match="the bootstrap has ended"):  # it would make them again
+        await bootstrap.reach_machines(KEY, b"content")
 
 
 async def test_environment_of_simulated_machines_gets_none(home: Home) -> None:

@@ -16,7 +16,7 @@ from espalier.cli.kit import flags
 from espalier.cli.kit.failures import Failure, Usage
 from espalier.cli.kit.home import Home
 from espalier.cli.management import access, bootstraps, changing, commands, deleting, git_ops, self_managed
-from espalier.cli.management.bootstraps import LocalBootstrap
+from espalier.cli.management.bootstraps import LocalBootstrap, Nodes
 from tests.support.environments.managed_clusters import EXAMPLES
 
 MANAGEMENT, WORKLOAD = str(EXAMPLES / "management.yaml"), str(EXAMPLES / "docker.yaml")
@@ -26,7 +26,7 @@ def call(command: Any, **given: object) -> None:
     """Call a command as the command line does, with the defaults of its flags."""
     unset = {option.name: False if getattr(option, "is_flag", False) else None for option in command.params}
     defaults = {"filename": (), "timeout": "1h", "wait": True, "dry_run": "none", "output_format": ""}
-    defaults |= {"boot_seconds": 0.1, "all_kinds": False, "name": None}
+    defaults |= {"boot_seconds": 0.1, "all_kinds": False, "name": None, "nodes": "simulated", "node_addresses": ""}
     wanted = {name: defaults.get(name, value) for name, value in unset.items() if name != "help"}
     asyncio.run(command.callback(**wanted | given))
 
@@ -42,6 +42,13 @@ def call(command: Any, **given: object) -> None:
         ("create", {"filename": (MANAGEMENT,), "wait": False}, "--no-wait: the command itself makes each step"),
         ("create", {"filename": (MANAGEMENT,), "output_format": "yaml"}, "--output: objects of a management cluster"),
         ("create", {"filename": (MANAGEMENT,), "all_kinds": True}, "--all-kinds: apply the other objects"),
+        ("create", {"filename": (WORKLOAD,), "nodes": "real"}, "--nodes: only management clusters"),
+        (
+            "create",
+            {"filename": (MANAGEMENT,), "nodes": "real", "bootstrap_kubeconfig": Path("a")},
+            "--nodes: with --b",
+        ),
+        ("create", {"filename": (MANAGEMENT,), "node_addresses": "10.9.0.0/24"}, "allowed with --nodes real alone"),
         ("create", {"filename": (MANAGEMENT,), "push": True}, "a management cluster with spec.gitOpsRef is always"),
         ("create", {"filename": (WORKLOAD,), "push": True, "output_format": "yaml"}, "--output: with --push"),
         ("upgrade", {"filename": (WORKLOAD,), "push": True, "all_kinds": True}, "--all-kinds: --push commits"),
@@ -75,16 +82,36 @@ def test_earlier_form_of_the_configuration_is_known() -> None:
 def test_a_bootstrap_that_ended_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Instead of waiting for what it would do."""
     monkeypatch.setattr(bootstraps, "_PATIENCE", 1.0)
-    bootstrap = LocalBootstrap(Home(tmp_path), 0.1)
+    bootstrap = LocalBootstrap(Home(tmp_path), Nodes())
     with pytest.raises(Failure, match="the bootstrap has ended; see"):
         asyncio.run(bootstrap.connect())
 
 
 def test_a_command_of_the_bootstrap_that_fails_is_said(tmp_path: Path) -> None:
-    bootstrap = LocalBootstrap(Home(tmp_path), 0.1)
+    bootstrap = LocalBootstrap(Home(tmp_path), Nodes())
     with pytest.raises(Failure, match=r"the bootstrap in .*: .*--nonsense") as failed:
         asyncio.run(bootstrap._espalier("up", "--nonsense"))
     assert failed.value.exit == 2
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+def test_bootstrap_that_can_not_start_leaves_nothing(tmp_path: Path, was_there: bool) -> None:
+    """The folder of an earlier one stays."""
+    home = Home(tmp_path / "oak")
+    if was_there:
+        home.root.mkdir()
+    bootstrap = LocalBootstrap(home, Nodes(is_real=True, addresses="nonsense"))
+    with pytest.raises(Failure, match="nonsense"):
+        asyncio.run(bootstrap.start())
+    assert home.root.exists() is was_there
+
+
+def test_machines_of_a_cluster_are_started_as_they_are(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    assert self_managed.resumption(home) == f"ESPALIER_HOME={tmp_path} espalier up --detach"
+    home.components.write_text("{}")
+    assert self_managed.resumption(home) == f"ESPALIER_HOME={tmp_path} espalier up --detach --nodes real"
+    assert LocalBootstrap(home, Nodes()).has_real_nodes
 
 
 def reached_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

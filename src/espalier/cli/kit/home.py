@@ -148,8 +148,15 @@ class Home(msgspec.Struct, frozen=True):
 
     @property
     def managers(self) -> Path:
-        """Folder of the kubeconfigs of management clusters on real nodes, whose nodes the local environment manages."""
+        """Folder of the kubeconfigs of management clusters on real nodes, whose nodes the local environment manages. It
+        is there from the beginning of a creation on.
+        """
         return self.root / "managers"
+
+    @property
+    def images_made(self) -> Path:
+        """The file that says that the images of management clusters are made, or why not; it is empty, or a text."""
+        return self.managers / "images"
 
     def kubeconfig_of_manager(self, namespace: str, name: str) -> Path:
         """The kubeconfig of one of them, by its Cluster."""

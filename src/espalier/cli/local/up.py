@@ -93,7 +93,7 @@ class SimulatedNodes(NamedTuple):
     "--node-addresses",
     default="",
     metavar="RANGE",
-    show_default="that of its nodes, else 10.77.0.0/24",
+    show_default="that of its nodes, else a free one from 10.77.0.0/24 on",
     help="IPv4 range of real nodes and their control planes, on a dedicated bridge.",
 )
 @click.option(
@@ -230,15 +230,19 @@ def _environment(
 ) -> AbstractAsyncContextManager[RunningEnvironment]:
     # Imported here: other commands need not load the local environment.
     if nodes is Nodes.REAL:
-        from espalier.cli.local.environment.real import BuiltBases, RealEnvironment, RealSettings  # noqa: PLC0415
+        from espalier.cli.local.environment.real import (  # noqa: PLC0415
+            BuiltBases,
+            RealEnvironment,
+            RealSettings,
+            real_self_managed,
+        )
 
         settings = RealSettings(real.addresses, in_place=real.in_place)
-        return RealEnvironment.run(home, settings, port=port, releases=releases, bases=BuiltBases())
-    from espalier.cli.local.environment.self_managed import SelfManagedEnvironment  # noqa: PLC0415
+        run = real_self_managed if home.bootstrap.exists() else RealEnvironment.run
+        return run(home, settings, port=port, releases=releases, bases=BuiltBases())
     from espalier.cli.local.environment.simulated import SimulatedEnvironment  # noqa: PLC0415
+    from espalier.cli.local.environment.simulated_self_managed import simulated_self_managed  # noqa: PLC0415
 
-    if home.bootstrap.exists():
-        return SelfManagedEnvironment.run(home, port=port, boot_seconds=simulated.boot_seconds, releases=releases)
     left = state_of(home).nodes()
     if left:
         names = ", ".join(record.name for record in left)
@@ -246,6 +250,8 @@ def _environment(
             f"the local environment in {home.root} has real nodes ({names}): resume it with "
             "`espalier up --nodes real`, or remove it with `espalier down --delete-data`"
         )
+    if home.bootstrap.exists():
+        return simulated_self_managed(home, port=port, boot_seconds=simulated.boot_seconds, releases=releases)
     version = f"v{KUBERNETES[simulated.kubernetes].patch}"
     boot_seconds = simulated.boot_seconds
     return SimulatedEnvironment.run(home, port=port, boot_seconds=boot_seconds, releases=releases, version=version)
@@ -280,6 +286,7 @@ def fit(
 def _how_to_go_on(progress: Progress, home: Home) -> None:
     if home.bootstrap.exists():
         name = unquote(home.root.name)
+        machines = "real nodes" if home.components.exists() else "simulated machines"
         if home.has_bootstrap():
             progress.say(
                 f"this is the bootstrap of management cluster {name}: give the command again that uses it, "
@@ -287,7 +294,7 @@ def _how_to_go_on(progress: Progress, home: Home) -> None:
             )
         else:
             progress.say(
-                f"these are the simulated machines of management cluster {name}. Management cluster {name} has its own "
+                f"these are the {machines} of management cluster {name}. Management cluster {name} has its own "
                 f"kubeconfig: {name}/{name}-eks-a-cluster.kubeconfig in the folder of its creation"
             )
         return

@@ -49,10 +49,13 @@ def unreached(key: Key) -> Failure:
     """The error for a management cluster that neither the kubeconfig in use nor the one in this folder reaches."""
     home = self_managed.environment_of(key.name)
     if home is not None and not home.is_running():
-        return Failure(
-            f"cluster {key} does not answer: its simulated machines do not run; "
-            f"`ESPALIER_HOME={home.root} espalier up --detach` starts them"
-        )
+        resumption = self_managed.resumption(home)
+        if home.components.exists():
+            return Failure(
+                f"cluster {key} does not answer, and the process that manages its nodes does not run; `{resumption}` "
+                "starts it"
+            )
+        return Failure(f"cluster {key} does not answer: its simulated machines do not run; `{resumption}` starts them")
     return Failure(
         f"no kubeconfig of cluster {key} here: neither {lifecycle.kubeconfig_path(key)} nor the kubeconfig in use is "
         "its own; give it with --kubeconfig"

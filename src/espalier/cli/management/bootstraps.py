@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 import sys
-from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from espalier.cli.clusters import lifecycle
 from espalier.cli.kit import connection, shown_commands
 from espalier.cli.kit.failures import Exit, Failure, Overdue
 from espalier.cli.kit.home import Home
+from espalier.cli.management import self_managed
 from espalier.cli.management.components import Components
 from espalier.clusters.observe.rules import messages
 from espalier.kube.access import Access
@@ -56,8 +57,12 @@ class Bootstrap(Protocol):
         """A client of its API server. Raises `Failure` if it does not answer."""
 
     @property
+    def has_real_nodes(self) -> bool:
+        """True if its machines are not simulated."""
+
+    @property
     def components(self) -> Components | None:
-        """The programs of a management cluster on its machines; None if they are simulated. Raises `Failure`."""
+        """The programs of a management cluster on its real nodes, once it runs; None without any. Raises `Failure`."""
 
     async def reach_machines(self, key: Key, kubeconfig: bytes) -> None:
         """Have a management cluster that it created act on its machines, too; idempotent."""
@@ -72,13 +77,24 @@ class Bootstrap(Protocol):
         """The folders and processes that stay on this machine after `remove`."""
 
 
-class LocalBootstrap:
-    """A background process of this machine, with simulated machines. These stay with it when the bootstrap goes."""
+@dataclass(frozen=True)
+class Nodes:
+    """The machines of a bootstrap that is started: simulated ones, or real nodes."""
 
-    def __init__(self, home: Home, boot_seconds: float) -> None:
+    boot_seconds: float = 0.2
+    is_real: bool = False
+    addresses: str = ""
+    """The range of real nodes; empty for the usual one."""
+
+
+class LocalBootstrap:
+    """A background process of this machine, with its machines. These stay with it when the bootstrap goes."""
+
+    def __init__(self, home: Home, nodes: Nodes) -> None:
         self.home = home
         self.flag = ""
-        self._boot_seconds = boot_seconds
+        self._nodes = nodes
+        self.has_real_nodes = nodes.is_real or home.components.exists()
 
     @property
     def title(self) -> str:
@@ -88,7 +104,7 @@ class LocalBootstrap:
     @property
     def stopped(self) -> str:
         """`espalier up` in its folder."""
-        return "" if self.home.is_running() else f"ESPALIER_HOME={self.home.root} espalier up --detach"
+        return "" if self.home.is_running() else self_managed.resumption(self.home)
 
     async def is_in_use(self, key: Key) -> bool:
         """True if the bootstrap is wanted."""
@@ -100,16 +116,25 @@ class LocalBootstrap:
         return self.home.has_bootstrap()
 
     async def start(self) -> None:
-        """Have the process run, and the bootstrap in it."""
+        """Have the process run, and the bootstrap in it. Nothing is left of one that can't start on this machine."""
+        is_new = not self.home.root.exists()
         with self.home.explained():
             self.home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.home.want_bootstrap(wanted=True)
-        await self.resume()
+            if self.has_real_nodes:
+                self.home.managers.mkdir(mode=0o700, exist_ok=True)
+        try:
+            await self.resume()
+        except Failure as failure:
+            if is_new and failure.exit is Exit.REFUSED:
+                shutil.rmtree(self.home.root, ignore_errors=True)
+            raise
 
     async def resume(self) -> None:
         """Have the process run, with or without a bootstrap as it was."""
         if not self.home.is_running():
-            await self._espalier("up", "--detach", "--boot-seconds", str(self._boot_seconds))
+            real = ("--nodes", "real", "--node-addresses", self._nodes.addresses) if self.has_real_nodes else ()
+            await self._espalier("up", "--detach", "--boot-seconds", str(self._nodes.boot_seconds), *real)
 
     async def connect(self) -> Client:
         """A client, once its API server answers. Raises `Overdue`."""
@@ -118,18 +143,20 @@ class LocalBootstrap:
 
     @property
     def components(self) -> Components | None:
-        """None: the machines are simulated."""
-        return None
+        """Those that the process has for real nodes."""
+        return Components.read(self.home.components)
 
     async def reach_machines(self, key: Key, kubeconfig: bytes) -> None:
-        """Do nothing: what is simulated in the management cluster reaches them."""
+        """Give the process a kubeconfig, if the nodes are real."""
+        if self.has_real_nodes:
+            await _give_kubeconfig(self.home, key, kubeconfig)
 
     async def remove(self) -> None:
         """Stop its API server and manager, and delete their data."""
         with self.home.explained():
             self.home.want_bootstrap(wanted=False)
         await self.resume()
-        await self._until(self.home.database, exists=False)
+        await self._until(self.home.management if self.has_real_nodes else self.home.database, exists=False)
 
     async def delete(self, key: Key) -> None:
         """Stop the process, and delete the folder."""
@@ -139,7 +166,13 @@ class LocalBootstrap:
                 shutil.rmtree(self.home.root)
 
     def left(self) -> list[str]:
-        """The folder, and the process that simulates the machines."""
+        """The folder, and the process that simulates the machines, or manages real nodes."""
+        if self.has_real_nodes:
+            return [
+                f"{self.home.root}: the real nodes of the cluster (docs/real-nodes.md)",
+                "the process that creates and deletes nodes for it; "
+                f"`{self_managed.resumption(self.home)}` starts it again",
+            ]
         return [
             f"{self.home.root}: the data of its simulated machines, and of the API servers on them",
             f"the process that simulates them; `ESPALIER_HOME={self.home.root} espalier down` stops it",
@@ -206,11 +239,18 @@ class GivenBootstrap:
         return await self.is_in_use(key)
 
     async def start(self) -> None:
-        """Do nothing: it runs."""
+        """Have an environment of real nodes make the images that a management cluster needs. It runs."""
+        if self.has_real_nodes:
+            self._home.managers.mkdir(mode=0o700, exist_ok=True)
 
     async def connect(self) -> Client:
         """A client of its API server. Raises `Unreachable`."""
         return client_of(self._access)
+
+    @property
+    def has_real_nodes(self) -> bool:
+        """True if the environment has real nodes."""
+        return self._home.components.exists()
 
     @property
     def components(self) -> Components | None:
@@ -219,9 +259,8 @@ class GivenBootstrap:
 
     async def reach_machines(self, key: Key, kubeconfig: bytes) -> None:
         """Give the environment a kubeconfig: it manages the real nodes of all that it has one of."""
-        if self.components is not None:
-            self._home.managers.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lifecycle.write_private(self._home.kubeconfig_of_manager(*key), kubeconfig)
+        if self.has_real_nodes:
+            await _give_kubeconfig(self._home, key, kubeconfig)
 
     async def remove(self) -> None:
         """Delete the record of the operation, and take the GitOps configuration back; the rest was there before."""
@@ -235,15 +274,36 @@ class GivenBootstrap:
     async def delete(self, key: Key) -> None:
         """The same, and let the environment forget the cluster."""
         self._home.kubeconfig_of_manager(*key).unlink(missing_ok=True)
-        with suppress(OSError):
-            self._home.managers.rmdir()
+        if self._home.managers.exists() and not list(self._home.managers.glob("*.kubeconfig")):
+            shutil.rmtree(self._home.managers, ignore_errors=True)
         await self.remove()
 
     def left(self) -> list[str]:
         """The environment with its machines."""
-        if self.components is not None:
+        if self.has_real_nodes:
             return [f"the local environment of {self.title}, which manages the real nodes of the cluster"]
         return [f"the local environment of {self.title}, on whose simulated machines the cluster runs"]
+
+
+async def _give_kubeconfig(home: Home, key: Key, content: bytes) -> None:
+    """Have an environment of real nodes manage those of a management cluster. Returns once its images are made.
+
+    Raises `Failure` if they can't be made.
+    """
+    home.managers.mkdir(mode=0o700, exist_ok=True)
+    lifecycle.write_private(home.kubeconfig_of_manager(*key), content)
+    while True:
+        try:
+            problem = home.images_made.read_text()
+        except FileNotFoundError:
+            if not home.is_running():
+                raise Failure(f"the bootstrap has ended; see {home.log}, and give the command again") from None
+            await asyncio.sleep(_PAUSE)
+            continue
+        if not problem:
+            return
+        home.images_made.unlink()  # so that the next command tries again
+        raise Failure(problem)
 
 
 def client_of(access: Access) -> Client:

@@ -226,7 +226,8 @@ async def _upgrade(
     progress: Progress,
 ) -> Upgrade:
     own = chosen_release.own_version()
-    real = await components.of_cluster(client, Home.locate())
+    own_home = self_managed.environment_of(key.name)
+    real = await components.of_cluster(client, own_home or Home.locate())
     cluster_api, espalier = components.cluster_api(own, real), components.espalier(key, own, real=real)
     return Upgrade(key, own, client, cluster_api, espalier, progress, write, until_done, ClusterJudge(PROVIDERS))
 

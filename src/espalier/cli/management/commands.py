@@ -52,6 +52,19 @@ push_ = click.option(
 )
 
 
+nodes_ = click.option(
+    "--nodes",
+    type=flags.OneOf(("simulated", "real")),
+    default="simulated",
+    show_default=True,
+    help="Machines of a management cluster: simulated, or real nodes on this Linux machine, as root.",
+)
+node_addresses_ = click.option(
+    "--node-addresses",
+    default="",
+    metavar="RANGE",
+    help="IPv4 range of real nodes and their control planes. Default: as for `espalier up`.",
+)
 boot_seconds_ = click.option("--boot-seconds", type=float, default=0.2, hidden=True)
 
 
@@ -80,6 +93,8 @@ def delete() -> None:
 @bootstrap_kubeconfig_
 @flux_manifests_
 @push_
+@nodes_
+@node_addresses_
 @boot_seconds_
 @flags.output(names=True)
 async def create_cluster(
@@ -93,22 +108,27 @@ async def create_cluster(
     bootstrap_kubeconfig: Path | None,
     flux_manifests: Path | None,
     push: bool,
+    nodes: str,
+    node_addresses: str,
     boot_seconds: float,
     output_format: str,
 ) -> None:
     """Create the cluster that a manifest describes, wait until it is ready, and write its kubeconfig.
 
     A cluster that names itself as its management cluster, or none, becomes a management cluster. A bootstrap on this
-    machine creates it, with simulated machines. Whatever ends the command, the same command goes on.
+    machine creates it, with simulated machines or real nodes (docs/real-nodes.md). Whatever ends the command, the same
+    command goes on.
 
     \b
     Examples:
       espalier create cluster -f examples/docker.yaml --timeout 5m
       espalier create cluster -f examples/management.yaml
+      espalier create cluster -f examples/management.yaml --nodes real
     """
     seconds = flags.seconds(timeout)
     manifest = documents.examined(filename)
     _check_push(push, output_format, all_kinds=all_kinds)
+    _check_nodes(nodes, node_addresses, bootstrap_kubeconfig, is_management=self_managed.is_self_managed(manifest))
     if not self_managed.is_self_managed(manifest):
         if flux_manifests is not None:
             raise Usage("--flux-manifests: only management clusters get Flux: omit the flag")
@@ -120,6 +140,7 @@ async def create_cluster(
         raise Usage("--push: a management cluster with spec.gitOpsRef is always pushed: omit the flag")
     self_managed.check_flags(wait=wait, output_format=output_format, all_kinds=all_kinds)
     from espalier.cli.management import creating  # noqa: PLC0415  with all of rendering: not for help
+    from espalier.cli.management.bootstraps import Nodes  # noqa: PLC0415
     from espalier.providers.registry import PROVIDERS  # noqa: PLC0415
 
     other_kinds.say(manifest.others, "; apply it to the new cluster")
@@ -129,7 +150,7 @@ async def create_cluster(
         connect,
         timeout=seconds,
         dry_run=dry_run == "server",
-        boot_seconds=boot_seconds,
+        nodes=Nodes(boot_seconds, nodes == "real", node_addresses),
         providers=PROVIDERS,
         bootstrap_kubeconfig=bootstrap_kubeconfig,
         flux_manifests=flux_manifests,
@@ -207,6 +228,16 @@ async def upgrade_cluster(
         all_kinds=all_kinds,
         by_git=push,
     )
+
+
+def _check_nodes(nodes: str, addresses: str, bootstrap: Path | None, *, is_management: bool) -> None:
+    """Raises `Usage` for flags about nodes that have no meaning."""
+    if nodes == "real" and not is_management:
+        raise Usage("--nodes: only management clusters are created with their machines: omit the flag")
+    if nodes == "real" and bootstrap is not None:
+        raise Usage("--nodes: with --bootstrap-kubeconfig, the machines are those of that environment: omit the flag")
+    if addresses and nodes != "real":
+        raise Usage("--node-addresses: allowed with --nodes real alone")
 
 
 def _check_push(push: bool, output_format: str, *, all_kinds: bool) -> None:

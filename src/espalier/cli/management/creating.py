@@ -28,7 +28,7 @@ from espalier.cli.kit.failures import Failure, Overdue
 from espalier.cli.kit.home import Home
 from espalier.cli.kit.progress import Progress
 from espalier.cli.management import access, components, git_ops, self_managed
-from espalier.cli.management.bootstraps import Bootstrap, GivenBootstrap, LocalBootstrap, client_of
+from espalier.cli.management.bootstraps import Bootstrap, GivenBootstrap, LocalBootstrap, Nodes, client_of
 from espalier.cli.management.git_ops import GitOps
 from espalier.cli.management.shown import print_steps, since_now
 from espalier.clusters.design.provider import Providers
@@ -67,7 +67,7 @@ async def create(
     *,
     timeout: float,
     dry_run: bool,
-    boot_seconds: float,
+    nodes: Nodes,
     providers: Providers,
     bootstrap_kubeconfig: Path | None = None,
     flux_manifests: Path | None = None,
@@ -77,7 +77,7 @@ async def create(
     """
     elapsed = since_now()
     document = documents.cluster_of(documents_)
-    bootstrap, wrong = await _bootstrap(document, flag, boot_seconds, bootstrap_kubeconfig, dry_run=dry_run)
+    bootstrap, wrong = await _bootstrap(document, flag, nodes, bootstrap_kubeconfig, dry_run=dry_run)
     try:
         goes_on = await bootstrap.has_begun(Key(document.namespace or flag.namespace or _DEFAULT, document.name))
         asked = await _asked(documents_, problems, flag.namespace or _DEFAULT, flux_manifests, goes_on=goes_on)
@@ -85,7 +85,7 @@ async def create(
         if not wrong:
             raise
         raise Failure("\nerror: ".join([*(in_one_line(str(problem)) for problem in error.problems), *wrong])) from None
-    if asked.git_ops is not None and bootstrap.components is not None:
+    if asked.git_ops is not None and bootstrap.has_real_nodes:
         wrong.append(
             "spec.gitOpsRef: Flux can't run on real nodes of this machine, which reach neither a repository nor its "
             "images: omit the field"
@@ -96,6 +96,12 @@ async def create(
         await _check_is_new(bootstrap, asked.key)
     path = lifecycle.kubeconfig_path(asked.key)
     with Progress() as progress:
+        if dry_run and bootstrap.has_real_nodes and bootstrap.components is None:
+            progress.say(
+                f"cluster {asked.key} would be created on real nodes, and manage itself (dry run). Each step is known "
+                "once its bootstrap runs"
+            )
+            return
         if dry_run:
             _print_steps(asked, bootstrap, path, progress)
             return
@@ -159,7 +165,7 @@ async def _asked(
 
 
 async def _bootstrap(
-    cluster: Document, flag: flags.Connection, boot_seconds: float, kubeconfig: Path | None, *, dry_run: bool
+    cluster: Document, flag: flags.Connection, nodes: Nodes, kubeconfig: Path | None, *, dry_run: bool
 ) -> tuple[Bootstrap, list[str]]:
     """The bootstrap, which is not started, and everything on this machine that is in the way."""
     key = Key(cluster.namespace or flag.namespace or _DEFAULT, cluster.name)
@@ -174,7 +180,7 @@ async def _bootstrap(
     if importlib.util.find_spec("espalier.simulator") is None:
         raise ModuleNotFoundError("No module named 'espalier.simulator'", name="espalier.simulator")
     home = Home.locate().of_management_cluster(self_managed.folder_name(key.name))
-    bootstrap = LocalBootstrap(home, boot_seconds)
+    bootstrap = LocalBootstrap(home, nodes)
     if home.bootstrap.exists():
         if home.has_bootstrap():
             return bootstrap, []

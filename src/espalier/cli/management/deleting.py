@@ -14,7 +14,7 @@ from espalier.cli.kit.failures import Failure, Overdue
 from espalier.cli.kit.home import Home
 from espalier.cli.kit.progress import Progress
 from espalier.cli.management import access, self_managed
-from espalier.cli.management.bootstraps import Bootstrap, GivenBootstrap, LocalBootstrap, client_of
+from espalier.cli.management.bootstraps import Bootstrap, GivenBootstrap, LocalBootstrap, Nodes, client_of
 from espalier.cli.management.shown import print_steps, since_now
 from espalier.kube.client import Client
 from espalier.kube.kubeconfig import Kubeconfig
@@ -26,7 +26,6 @@ from espalier.management.steps import Refused, run
 from espalier.providers.registry import PROVIDERS
 
 _DEFAULT = "default"
-_BOOT_SECONDS = 0.2
 
 
 async def meant(name: str, flag: flags.Connection, kubeconfig: Path | None) -> tuple[Bootstrap, Key] | None:
@@ -39,7 +38,7 @@ async def meant(name: str, flag: flags.Connection, kubeconfig: Path | None) -> t
     home = self_managed.environment_of(name)
     if home is None:
         return None
-    bootstrap = LocalBootstrap(home, _BOOT_SECONDS)
+    bootstrap = LocalBootstrap(home, Nodes())
     if home.has_bootstrap():
         return bootstrap, key
     managed = await access.managed(key, flag)

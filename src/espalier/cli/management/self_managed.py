@@ -26,6 +26,12 @@ def environment_of(name: str) -> Home | None:
     return home if home.bootstrap.exists() else None
 
 
+def resumption(home: Home) -> str:
+    """The command that starts the machines of a management cluster, or what manages its real nodes."""
+    real = " --nodes real" if home.components.exists() else ""
+    return f"ESPALIER_HOME={home.root} espalier up --detach{real}"
+
+
 def folder_name(name: str) -> str:
     """A name as that of one folder, whatever a manifest or an argument says."""
     return quote(name, safe="") if name.strip(".") else "unnamed"

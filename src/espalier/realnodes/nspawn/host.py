@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from espalier.realnodes.nspawn.addresses import AddressRange
 from espalier.realnodes.nspawn.helper_processes import BalancerProcess, RegistryProcess
-from espalier.realnodes.nspawn.network import DEFAULT_BRIDGE, Bridge
+from espalier.realnodes.nspawn.network import Bridge
 from espalier.realnodes.nspawn.state import State
 
 
@@ -23,6 +23,6 @@ class NodeHost:
     """Held while the records of control planes, the bridge and the processes change together."""
 
     @classmethod
-    def of(cls, state: State, addresses: AddressRange, bridge: str = DEFAULT_BRIDGE) -> NodeHost:
-        """The machine with the records in a folder."""
+    def of(cls, state: State, addresses: AddressRange, bridge: str = "") -> NodeHost:
+        """The machine with the records in a folder; without a `bridge`, that has a free name."""
         return cls(state, Bridge(state, addresses, bridge), BalancerProcess(state), RegistryProcess(state))

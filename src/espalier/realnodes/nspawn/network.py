@@ -17,7 +17,8 @@ from espalier.realnodes.nspawn.addresses import AddressRange, Occupied, clash
 from espalier.realnodes.nspawn.commands import CommandFailed, run
 from espalier.realnodes.nspawn.state import NetworkRecord, State
 
-DEFAULT_BRIDGE = "esp0"
+BRIDGES = tuple(f"esp{number}" for number in range(10))
+"""Names of bridges: a local environment takes the first that no other one has."""
 
 
 class RangeInUse(Exception):
@@ -40,11 +41,18 @@ async def occupied() -> list[Occupied]:
 class Bridge:
     """The bridge, and the addresses of the host on it."""
 
-    def __init__(self, state: State, range_: AddressRange, name: str = DEFAULT_BRIDGE) -> None:
+    def __init__(self, state: State, range_: AddressRange, name: str = "") -> None:
+        """Without a `name`, it is the first of `BRIDGES` that is free."""
         self._state = state
         self._alone = asyncio.Lock()
         self.range = range_
-        self.name = name
+        self._names = (name,) if name else BRIDGES
+
+    @property
+    def name(self) -> str:
+        """The name of the bridge, once it is recorded."""
+        recorded = self._state.network()
+        return recorded.bridge if recorded is not None else ""
 
     async def check(self) -> None:
         """Raise `RangeInUse` when the range or the name is in use by others. Changes nothing."""
@@ -55,12 +63,8 @@ class Bridge:
                 "omit --node-addresses, or delete the local environment first (`espalier down --delete-data`)"
             )
         own_bridge = recorded.bridge if recorded else ""
-        if not own_bridge and await _link(self.name) is not None:
-            raise RangeInUse(
-                f"interface {self.name} exists already: another local environment runs real nodes here; only one "
-                "can, so delete that one first, with its own ESPALIER_HOME (`espalier down --delete-data`), or, if its "
-                f"folder is gone, the interface (`ip link delete {self.name}`)"
-            )
+        if not own_bridge:
+            await self._free_name()
         other = clash(self.range, await occupied(), own_bridge=own_bridge)
         if other is not None:
             raise RangeInUse(
@@ -68,12 +72,23 @@ class Bridge:
                 "choose another range with --node-addresses"
             )
 
+    async def _free_name(self) -> str:
+        for name in self._names:
+            if await _link(name) is None:
+                return name
+        last = self._names[-1]
+        raise RangeInUse(
+            f"interface {last} exists already: another local environment runs real nodes here, so delete that one "
+            "first, with its own ESPALIER_HOME (`espalier down --delete-data`), or, if its folder is gone, the "
+            f"interface (`ip link delete {last}`)"
+        )
+
     async def claim(self) -> NetworkRecord:
         """Record the network, unless it is recorded. Raises `RangeInUse`."""
         record = self._state.network()
         if record is None:
             await self.check()
-            record = NetworkRecord(self.name, str(self.range.network))
+            record = NetworkRecord(await self._free_name(), str(self.range.network))
             self._state.write_network(record)
         return record
 

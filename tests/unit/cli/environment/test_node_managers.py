@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from espalier.cli.kit.home import Home
 from espalier.cli.local.environment import node_managers
 from espalier.cli.local.environment.node_managers import NodeManagers, other_managers
 from espalier.runtime.clock import SystemClock
@@ -18,8 +19,13 @@ from tests.support.waiting import eventually
 class Recorded(NodeManagers):
     """Notes which kubeconfigs are managed, and ends the managers of broken ones."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, lambda _owner: Component("nodes"), SystemClock(), random.Random(1))
+    def __init__(self, home: Home, problem: str = "") -> None:
+        async def make() -> str:
+            self.made += 1
+            return problem
+
+        super().__init__(home, lambda _owner: Component("nodes"), make, SystemClock(), random.Random(1))
+        self.made = 0
         self.managed: list[bytes] = []
         self.attempts = 0
 
@@ -41,8 +47,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_kubeconfigs_are_managed_while_they_are_there(tmp_path: Path) -> None:
-    managers = Recorded(tmp_path)
+    managers = Recorded(Home(tmp_path))
     running = asyncio.create_task(managers.run())
+    tmp_path /= "managers"
+    tmp_path.mkdir()
     oak, elm = tmp_path / "default.oak.kubeconfig", tmp_path / "default.elm.kubeconfig"
     oak.write_bytes(b"oak")
     elm.write_bytes(b"elm")
@@ -58,9 +66,24 @@ async def test_kubeconfigs_are_managed_while_they_are_there(tmp_path: Path) -> N
 
 
 async def test_manager_that_fails_is_started_again(tmp_path: Path) -> None:
-    (tmp_path / "default.oak.kubeconfig").write_bytes(b"broken")
-    managers = Recorded(tmp_path)
+    (tmp_path / "managers").mkdir()
+    (tmp_path / "managers" / "default.oak.kubeconfig").write_bytes(b"broken")
+    managers = Recorded(Home(tmp_path))
     running = asyncio.create_task(managers.run())
     await eventually(lambda: managers.attempts, lambda attempts: attempts >= 3)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_images_are_made_for_a_creation_alone(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    managers = Recorded(home, "no mirror")
+    await managers._follow()
+    assert managers.made == 0
+    home.managers.mkdir()
+    for made in (1, 2):
+        await managers._follow()
+        await eventually(home.images_made.exists, lambda exists: exists)
+        await managers._follow()
+        assert (managers.made, home.images_made.read_text()) == (made, "no mirror")
+        home.images_made.unlink()  # by the command that told the problem

@@ -1,17 +1,19 @@
 import os
 import shutil
 import sys
+from ipaddress import IPv4Network
 from pathlib import Path
 
 import pytest
 
 from espalier.api.eksa.upgrades import FrontEnd
 from espalier.cli.kit.failures import Failure, Usage
+from espalier.cli.local.environment import real
 from espalier.cli.local.environment.real import ADDRESSES, RealSettings, check, retry_untrusted
 from espalier.cli.local.up import ApiServer, Nodes, fit
 from espalier.kube.errors import ServerFailure, Status
 from espalier.realnodes.nspawn import network
-from espalier.realnodes.nspawn.addresses import Occupied
+from espalier.realnodes.nspawn.addresses import AddressRange, Occupied
 from espalier.realnodes.nspawn.state import NetworkRecord, State
 
 ELSEWHERE = "10.213.77.0/24"
@@ -44,8 +46,6 @@ async def test_a_range_that_can_not_be_used_is_refused(tmp_path: Path) -> None:
 
 @looks
 async def test_range_with_addresses_of_machine_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ipaddress import IPv4Network
-
     async def occupied() -> list[Occupied]:
         return [Occupied(IPv4Network("10.213.0.0/16"), "tun0")]
 
@@ -64,15 +64,38 @@ async def test_range_of_existing_nodes_needs_no_flag(tmp_path: Path, monkeypatch
     assert said == "real nodes are not possible here: programs are missing: apt-get install iproute2"
     monkeypatch.setattr(shutil, "which", lambda tool: f"/bin/{tool}")
     monkeypatch.setattr(network, "occupied", nothing)
+    monkeypatch.setattr(real, "occupied", nothing)
     assert str((await check(RealSettings("", bridge="esp-tested"), state)).network) == ELSEWHERE
     state.forget_network()
-    assert str((await check(RealSettings("", bridge="esp-tested"), state)).network) == ADDRESSES
+    assert str((await check(RealSettings("", bridge="esp-tested"), state)).network) == ADDRESSES[0]
+
+
+@looks
+async def test_second_environment_takes_a_free_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def occupied() -> list[Occupied]:
+        return [Occupied(IPv4Network("10.77.0.0/24"), "esp0"), Occupied(IPv4Network("10.78.0.0/16"), "tun0")]
+
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "which", lambda tool: f"/bin/{tool}")
+    monkeypatch.setattr(network, "occupied", occupied)
+    monkeypatch.setattr(real, "occupied", occupied)
+    assert str((await check(RealSettings("", bridge="esp-tested"), State(tmp_path))).network) == "10.79.0.0/24"
+
+
+@looks
+async def test_second_environment_takes_a_free_bridge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "BRIDGES", ("lo", "esp-tested"))
+    monkeypatch.setattr(network, "occupied", nothing)
+    bridge = network.Bridge(State(tmp_path / "nodes"), AddressRange.parse(ELSEWHERE))
+    assert (await bridge.claim()).bridge == bridge.name == "esp-tested"
+    monkeypatch.setattr(network, "BRIDGES", ("lo",))
+    assert (await bridge.claim()).bridge == "esp-tested"  # recorded
 
 
 @looks
 async def test_interface_of_the_name_is_of_other_environment(tmp_path: Path) -> None:
     said = await reasons(RealSettings(ELSEWHERE, bridge="lo"), State(tmp_path))
-    assert "interface lo exists already: another local environment runs real nodes here; only one can" in said
+    assert "interface lo exists already: another local environment runs real nodes here" in said
     assert "if its folder is gone, the interface (`ip link delete lo`)" in said
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
 import structlog
 
+from espalier.cli.kit.home import Home
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.realnodes.nspawn.owners import fingerprint_of
 from espalier.runtime.clock import Clock
@@ -37,11 +38,29 @@ def other_managers(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.kubeconfig"))
 
 
-class NodeManagers:
-    """Runs a manager of nodes for each kubeconfig in `folder`, as long as that is there."""
+async def ended(task: asyncio.Task[None]) -> None:
+    """Cancel a task, and wait for its end."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
-    def __init__(self, folder: Path, machines: Machines, clock: Clock, rng: random.Random) -> None:
-        self._folder = folder
+
+class NodeManagers:
+    """Runs a manager of nodes for each kubeconfig in a folder, as long as that is there; and has the images of
+    management clusters made once the folder is there.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        machines: Machines,
+        make_images: Callable[[], Awaitable[str]],
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        """`make_images` returns why it failed, or nothing."""
+        self._home = home
+        self._make_images = make_images
+        self._making: asyncio.Task[None] | None = None
         self._machines = machines
         self._clock = clock
         self._rng = rng
@@ -49,16 +68,22 @@ class NodeManagers:
 
     async def run(self) -> None:
         """Follow the folder until cancelled."""
+        self._home.images_made.unlink(missing_ok=True)
         try:
             while True:
                 await self._follow()
                 await asyncio.sleep(_PAUSE)
         finally:
             await self._stop(list(self._running))
+            if self._making is not None:
+                await ended(self._making)
 
     async def _follow(self) -> None:
+        is_wanted, is_told = self._home.managers.is_dir(), self._home.images_made.exists()
+        if is_wanted and not is_told and (self._making is None or self._making.done()):
+            self._making = asyncio.create_task(self._make(), name="images")
         wanted = set()
-        for file in other_managers(self._folder):
+        for file in other_managers(self._home.managers):
             with suppress(FileNotFoundError):
                 wanted.add((file, file.read_bytes()))
         await self._stop([place for place in self._running if place not in wanted])
@@ -71,6 +96,13 @@ class NodeManagers:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _make(self) -> None:
+        problem = await self._make_images()
+        staged = self._home.images_made.with_suffix(".new")
+        with suppress(FileNotFoundError):  # the last management cluster was deleted
+            staged.write_text(problem)
+            staged.replace(self._home.images_made)
 
     async def _manage(self, file: Path, content: bytes) -> None:
         while True:

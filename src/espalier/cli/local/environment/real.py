@@ -10,7 +10,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -18,14 +18,21 @@ import msgspec
 
 from espalier.api.capi.runtime import ExtensionConfig
 from espalier.api.crd import crd_of
+from espalier.api.eksa.group import BOOTSTRAP
 from espalier.api.eksa.upgrades import RUNTIME_EXTENSION, FrontEnd
 from espalier.assets.base import DEFAULT_REPOSITORY, Base, find_base, find_bases
 from espalier.cli.install import manifests
 from espalier.cli.kit.failures import Failure
 from espalier.cli.kit.home import Home
 from espalier.cli.local.environment import programs
-from espalier.cli.local.environment.management import follow_newest, make_record, prepare_kinds
-from espalier.cli.local.environment.node_managers import NodeManagers, other_managers
+from espalier.cli.local.environment.management import (
+    MANAGEMENT_CLUSTER_NAME,
+    follow_newest,
+    make_record,
+    prepare_kinds,
+)
+from espalier.cli.local.environment.node_managers import NodeManagers, ended, other_managers
+from espalier.cli.local.environment.self_managed import SelfManagedEnvironment
 from espalier.cli.local.images import management_archives
 from espalier.cli.local.images.upgrader_archives import built_images
 from espalier.cli.management.components import Components
@@ -41,14 +48,14 @@ from espalier.realnodes.management.cluster_api import MANAGERS, documents_of, ru
 from espalier.realnodes.management.control_plane import HOST, control_plane
 from espalier.realnodes.management.processes import ProgramFailed, supervised
 from espalier.realnodes.nspawn import setup as nodes
-from espalier.realnodes.nspawn.addresses import AddressRange, BadRange
+from espalier.realnodes.nspawn.addresses import AddressRange, BadRange, clash
 from espalier.realnodes.nspawn.bases import NodeBases
 from espalier.realnodes.nspawn.host import NodeHost
-from espalier.realnodes.nspawn.network import DEFAULT_BRIDGE, Bridge, RangeInUse
+from espalier.realnodes.nspawn.network import Bridge, RangeInUse, occupied
 from espalier.realnodes.nspawn.state import State
 from espalier.releases import Releases
-from espalier.runtime.clock import SystemClock
-from espalier.runtime.component import assemble, kinds
+from espalier.runtime.clock import Clock, SystemClock
+from espalier.runtime.component import Component, assemble, kinds
 from espalier.runtime.manager import Manager
 from espalier.runtime.remote import over_http
 from espalier.runtime.webhooks import Webhooks
@@ -64,8 +71,8 @@ TOOLS = {
 """Programs that nodes need on this machine, and their Debian packages."""
 
 
-ADDRESSES = "10.77.0.0/24"
-"""The range of nodes, unless another one is asked for."""
+ADDRESSES = tuple(f"10.{second}.0.0/24" for second in range(77, 87))
+"""Ranges of nodes, unless one is asked for: the first that nothing on this machine has."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +80,9 @@ class RealSettings:
     """Options of real nodes."""
 
     addresses: str
-    """A range, or nothing for that of the nodes that are there, else `ADDRESSES`."""
-    bridge: str = DEFAULT_BRIDGE
+    """A range, or nothing for that of the nodes that are there, else a free one of `ADDRESSES`."""
+    bridge: str = ""
+    """The name of their bridge, or nothing for a free one."""
     in_place: FrontEnd = FrontEnd.ANNOTATIONS
 
 
@@ -106,46 +114,113 @@ class RealEnvironment:
 
         Raises `Failure` when this machine can't carry it, with all reasons.
         """
-        home.create()
-        state = State(home.nodes)
-        addresses = await check(settings, state)
-        control_plane_at, cluster_api_at = programs.find_control_plane(), programs.find_cluster_api()
-        if control_plane_at is None or cluster_api_at is None:
-            raise Failure("real nodes need programs that are not built yet: run `make real-assets`")
-        clock, rng = SystemClock(), random.SystemRandom()
+        async with node_side(home, settings, releases, bases) as side, side.management(port=port) as (url, managing):
+            yield cls(url, managing)
+
+    async def until_failed_or(self, stop: asyncio.Event) -> None:
+        """Return when `stop` is set; raise the error if the manager fails first."""
+        await self.managing.until_failed_or(stop)
+
+
+@asynccontextmanager
+async def real_self_managed(
+    home: Home, settings: RealSettings, *, port: int, releases: Releases, bases: NodeBases
+) -> AsyncIterator[SelfManagedEnvironment]:
+    """The environment of a management cluster of real nodes: their provider, and the bootstrap if it is wanted; or
+    delete what a removed one left.
+
+    Raises as `RealEnvironment.run`.
+    """
+    async with node_side(home, settings, releases, bases) as side:
+        bootstrap = partial(side.management, port=port, name=BOOTSTRAP)
+        served = other_managers(home.managers)
+        url = Kubeconfig.load([served[0]]).context().server if served else ""
+        data = partial(shutil.rmtree, home.management, ignore_errors=True)
+        async with SelfManagedEnvironment(home, bootstrap, data, url).run() as environment:
+            yield environment
+
+
+@asynccontextmanager
+async def node_side(
+    home: Home, settings: RealSettings, releases: Releases, bases: NodeBases
+) -> AsyncIterator[NodeSide]:
+    """Manage the nodes of the management clusters that run on real nodes themselves, while the block does.
+
+    Raises `Failure` when this machine can't carry real nodes, with all reasons.
+    """
+    home.create()
+    state = State(home.nodes)
+    addresses = await check(settings, state)
+    control_plane_at, cluster_api_at = programs.find_control_plane(), programs.find_cluster_api()
+    if control_plane_at is None or cluster_api_at is None:
+        raise Failure("real nodes need programs that are not built yet: run `make real-assets`")
+    machines = partial(
+        nodes.component,
+        host=NodeHost.of(state, addresses, settings.bridge),
+        bases=bases,
+        releases=releases,
+        infrastructure=LOCAL.infrastructure,
+        built_images=built_images(releases, home.images) | management_archives.built_images(),
+        kinds=INFRASTRUCTURE_KINDS,
+    )
+    components_of(cluster_api_at).write(home.components)
+    side = NodeSide(home, settings, releases, machines, control_plane_at, cluster_api_at)
+    managers = NodeManagers(
+        home, lambda owner: machines(owner=owner), management_archives.make_all, side.clock, side.rng
+    )
+    task = asyncio.create_task(managers.run(), name="managers of nodes")
+    try:
+        yield side
+    finally:
+        await ended(task)
+
+
+@dataclass(frozen=True)
+class NodeSide:
+    """The nodes of a local environment, beside which management clusters come and go."""
+
+    home: Home
+    settings: RealSettings
+    releases: Releases
+    machines: Callable[..., Component]
+    """The component with the controllers of nodes, for an owner."""
+    control_plane_at: Path
+    cluster_api_at: Path
+    clock: Clock = field(default_factory=SystemClock)
+    rng: random.Random = field(default_factory=random.SystemRandom)
+
+    @asynccontextmanager
+    async def management(
+        self, *, port: int, name: str = MANAGEMENT_CLUSTER_NAME
+    ) -> AsyncIterator[tuple[str, ManagerTask]]:
+        """A management cluster that is no cluster on these nodes: its address, and the manager. Its record has this
+        name. Raises `Failure`.
+        """
+        home, releases, clock = self.home, self.releases, self.clock
         folder = home.management
         async with AsyncExitStack() as stack:
             supervisor = await stack.enter_async_context(supervised(folder, clock))
             try:
                 running = await stack.enter_async_context(
-                    control_plane(supervisor, control_plane_at, folder, clock, port=port or home.port_before())
+                    control_plane(supervisor, self.control_plane_at, folder, clock, port=port or home.port_before())
                 )
                 client = over_http(running.kubeconfig.read_bytes())
                 stack.push_async_callback(client.close)
-                await run_cluster_api(supervisor, cluster_api_at, folder / "cluster-api", running, client, clock)
+                await run_cluster_api(supervisor, self.cluster_api_at, folder / "cluster-api", running, client, clock)
             except ProgramFailed as error:
                 raise Failure(str(error)) from error
             except OSError as error:
                 raise Failure(f"the management cluster can't start: {error}; choose a port with --port") from error
-            made_of = components.of_manager(PROVIDERS, front_end=settings.in_place)
-            machines_of = partial(
-                nodes.component,
-                host=NodeHost.of(state, addresses, settings.bridge),
-                bases=bases,
-                releases=releases,
-                infrastructure=LOCAL.infrastructure,
-                built_images=built_images(releases, home.images) | management_archives.built_images(),
-                kinds=INFRASTRUCTURE_KINDS,
-            )
-            machines = machines_of(is_alone=lambda: not other_managers(home.managers))
-            components_of(cluster_api_at).write(home.components)
+            in_place = self.settings.in_place
+            made_of = components.of_manager(PROVIDERS, front_end=in_place)
+            machines = self.machines(is_alone=lambda: not other_managers(home.managers))
             await _remove_webhooks(client)
-            await prepare_kinds(client, releases, kinds((*made_of, machines)))
-            manager = Manager(client, clock=clock, rng=rng)
+            await prepare_kinds(client, releases, kinds((*made_of, machines)), name)
+            manager = Manager(client, clock=clock, rng=self.rng)
             webhook_port = _free_port()
             url = f"https://{HOST}:{webhook_port}"
             webhooks = Webhooks(host=HOST, port=webhook_port)
-            components.certify(manager, webhooks, [HOST], {"url": url} if settings.in_place is FrontEnd.HOOKS else None)
+            components.certify(manager, webhooks, [HOST], {"url": url} if in_place is FrontEnd.HOOKS else None)
             assemble(manager, made_of, webhooks=webhooks)
             assemble(manager, [machines], client=client)
             managing = ManagerTask.begin(manager)
@@ -153,22 +228,9 @@ class RealEnvironment:
             await managing.leading()
             for resource, tree in manifests.webhook_configurations(url):
                 await client.apply(resource, tree)
-            await retry_untrusted(lambda: _keep_record(client, releases))
+            await retry_untrusted(lambda: _keep_record(client, releases, name))
             Kubeconfig.load([running.kubeconfig]).merge_into(home.kubeconfig, alone=True)
-            managers = NodeManagers(home.managers, lambda owner: machines_of(owner=owner), clock, rng)
-            task = asyncio.create_task(managers.run(), name="managers of nodes")
-            stack.push_async_callback(ended, task)
-            yield cls(running.url, managing)
-
-    async def until_failed_or(self, stop: asyncio.Event) -> None:
-        """Return when `stop` is set; raise the error if the manager fails first."""
-        await self.managing.until_failed_or(stop)
-
-
-async def ended(task: asyncio.Task[None]) -> None:
-    """Cancel a task, and wait for its end."""
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+            yield running.url, managing
 
 
 def components_of(assets: Path) -> Components:
@@ -193,7 +255,7 @@ async def check(settings: RealSettings, state: State) -> AddressRange:
         reasons.append(f"programs are missing: apt-get install {' '.join(sorted(missing))}")
     try:
         recorded = state.network()
-        addresses = AddressRange.parse(settings.addresses or (recorded.range if recorded else ADDRESSES))
+        addresses = AddressRange.parse(settings.addresses or (recorded.range if recorded else await _free_range()))
     except BadRange as error:
         raise Failure("; ".join([*reasons, str(error)])) from error
     if shutil.which("ip") is not None:
@@ -206,9 +268,16 @@ async def check(settings: RealSettings, state: State) -> AddressRange:
     return addresses
 
 
-async def _keep_record(client: Client, releases: Releases) -> None:
-    await make_record(client, releases)
-    await follow_newest(client, releases)
+async def _free_range() -> str:
+    """The first range that overlaps nothing; the first of all if none is free, or nobody can tell."""
+    taken = await occupied() if shutil.which("ip") is not None else []
+    free = (text for text in ADDRESSES if clash(AddressRange.parse(text), taken, own_bridge="") is None)
+    return next(free, ADDRESSES[0])
+
+
+async def _keep_record(client: Client, releases: Releases, name: str) -> None:
+    await make_record(client, releases, name)
+    await follow_newest(client, releases, name)
 
 
 async def retry_untrusted(write: Callable[[], Awaitable[None]], *, pause: float = 0.2, attempts: int = 150) -> None:

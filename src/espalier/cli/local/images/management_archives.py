@@ -6,6 +6,8 @@ this installation, Cluster API's from their programs.
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import hashlib
 import shutil
 import sys
@@ -47,6 +49,27 @@ def built_images() -> dict[str, ImageBuild]:
     }
 
 
+async def make_all() -> str:
+    """Make those that are not there yet: a node waits for half a minute, and then longer each time. Returns why one
+    can't be made; empty if all are there. May be cancelled.
+    """
+    for name, build in built_images().items():
+        if (build.folder / DIGEST).is_file():
+            continue
+        process = await asyncio.create_subprocess_exec(
+            *build.command, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+        )
+        try:
+            _, told = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if process.returncode:
+            return f"image {name} can't be made: {told.decode(errors='replace').strip()}"
+    return ""
+
+
 def main(program: str, name: str, folder: str) -> int:
     """Make one; says what is in the way on standard error."""
     try:
@@ -58,6 +81,15 @@ def main(program: str, name: str, folder: str) -> int:
 
 
 def _make(program: str, name: str, folder: Path) -> None:
+    """Make one, unless another process has made it meanwhile: local environments share the cache."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / DIGEST).is_file():
+            _make_alone(program, name, folder)
+
+
+def _make_alone(program: str, name: str, folder: Path) -> None:
     fresh = folder.with_suffix(".new")
     shutil.rmtree(fresh, ignore_errors=True)
     (fresh / BLOBS).mkdir(parents=True)
