@@ -3,6 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from espalier.api.eksa.distro import DistroRelease
 from espalier.api.eksa.release import Bundles, EKSARelease
 from espalier.api.schema import violations
 from espalier.releases import (
@@ -11,10 +12,12 @@ from espalier.releases import (
     Releases,
     UnknownKubernetesVersion,
     UnknownRelease,
+    UnusableDistro,
     images,
     invalid_images,
     release_name,
     resolve,
+    usable,
 )
 
 KUBEADM_ASKS_FOR = {
@@ -177,3 +180,21 @@ def test_the_load_balancer_of_haproxy_has_a_tag(newest: Release) -> None:
     assert list(invalid_images(with_image(newest, "clusterAPI", "controller", uri=uri))) == []
     violations_ = list(invalid_images(with_image(newest, "haproxy", "image", uri=uri)))
     assert {violation.allowed for violation in violations_} == {"registry/name:tag"}
+
+
+def test_distro_of_another_version_is_refused(releases: Releases, newest: Release) -> None:
+    """Bundles that somebody edited, or whose EKS Distro Release was replaced under its name."""
+    objects = {one.metadata.name: one for one in releases.objects() if isinstance(one, DistroRelease)}
+    entry = newest.resolve("1.35")
+    distro = objects[entry.eks_d.name]
+    assert usable(newest.bundles, entry, distro) == releases.distro(entry)
+    edited = msgspec.structs.replace(entry, kube_version="1.34")
+    with pytest.raises(UnusableDistro, match=r"Kubernetes 1\.34: the EKS Distro Release .* is for Kubernetes"):
+        usable(newest.bundles, edited, distro)
+
+
+def test_loaded_releases_read_no_file_again(newest: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+    releases = Releases.load()
+    entry, loaded = newest.resolve("1.35"), releases.objects()
+    monkeypatch.setattr(releases, "_files", None)
+    assert releases.distro(entry).name in {one.metadata.name for one in loaded}

@@ -1,0 +1,76 @@
+"""Bootstraps of management clusters that are refused, or fail."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from espalier.cli.kit.failures import Exit, Failure
+from espalier.cli.kit.home import Home
+from espalier.cli.management import creating
+from espalier.cli.management.bootstraps import GivenBootstrap, LocalBootstrap
+from espalier.kube.client import Client
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.management.steps import Refused
+from tests.support.environments.bootstraps import Quiet
+from tests.support.environments.empty_api_servers import with_servers
+
+
+def kubeconfig(path: Path, port: int) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    made = Kubeconfig.of_cluster(
+        "laptop", server=f"https://127.0.0.1:{port}", certificate_authority=b"", user="u", credentials="t"
+    )
+    made.merge_into(path)
+    return path
+
+
+@pytest.mark.parametrize(("local", "found"), [(2, "https://127.0.0.1:2"), (None, "none")])
+def test_other_api_server_is_refused_as_bootstrap(tmp_path: Path, local: int | None, found: str) -> None:
+    home = Home(tmp_path / "home")
+    if local is not None:
+        kubeconfig(home.kubeconfig, local)
+    other = kubeconfig(tmp_path / "other", 1)
+    with pytest.raises(Failure, match=rf"found https://127\.0\.0\.1:1, allowed is .*environment \({found}; "):
+        GivenBootstrap(other, home)
+
+
+def test_local_environment_is_taken_as_bootstrap(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    same = kubeconfig(kubeconfig(home.kubeconfig, 1).with_name("copy"), 1)
+    assert GivenBootstrap(same, home).title == str(same)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"), [(0, None), (1, Exit.REFUSED), (3, Exit.UNREACHABLE), (4, Exit.TIMEOUT), (-9, Exit.REFUSED)]
+)
+def test_failed_bootstrap_exits_as_its_process_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, expected: Exit | None
+) -> None:
+    async def communicate() -> tuple[bytes, bytes]:
+        return b"", b"a line\nerror: the reason\n"
+
+    async def process(*_words: str, **_options: object) -> Any:
+        return SimpleNamespace(communicate=communicate, returncode=code)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", process)
+    bootstrap = LocalBootstrap(Home(tmp_path), 1.0)
+    if expected is None:
+        asyncio.run(bootstrap._espalier("up"))
+        return
+    with pytest.raises(Failure, match=r": the reason$") as failed:
+        asyncio.run(bootstrap._espalier("up"))
+    assert failed.value.exit is expected
+
+
+def test_bootstrap_without_a_record_creates_nothing() -> None:
+    async def story(bootstrap: Client, _cluster: Client) -> None:
+        asked: Any = SimpleNamespace(cluster={"spec": {}})
+        with pytest.raises(Refused, match="it has no ConfigMap eksa-system/management-cluster"):
+            await creating._run(asked, bootstrap, "", Path("kubeconfig"), {}, Quiet(), SimpleNamespace())  # type: ignore[arg-type]
+
+    with_servers(story)
