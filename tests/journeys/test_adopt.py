@@ -8,16 +8,19 @@ import pytest
 
 from espalier.api.capi.kubeadm import KubeadmConfigTemplate, KubeadmControlPlane
 from espalier.api.core import DEPLOYMENT
+from espalier.api.eksa import metadata_keys
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.eksa.reasons import Reason
 from espalier.api.meta import Tree
+from espalier.cli.clusters.move_judge import ClusterJudge
 from espalier.kube.client import Client, PatchType
 from espalier.management.adoption.plan import Outcome, State, plan
 from espalier.management.adoption.site import read
 from espalier.management.steps import Refused
+from espalier.moving.sides import Side
 from espalier.providers.docker.cluster_api import DockerMachineTemplate
-from espalier.providers.registry import PROVIDERS
+from espalier.providers.registry import PROVIDERS, SIMULATED
 from tests.support.environments.managed_environment import CALM, GARDEN, ManagedEnvironment
 from tests.support.environments.of_eks_anywhere import adopted, after, nothing, undoing
 from tests.support.objects import eks_anywhere
@@ -184,6 +187,26 @@ def test_scaled_cluster_is_not_given_back() -> None:
         await env.change(workerNodeGroupConfigurations=[{"name": "md-0", "count": 3}])
         await env.until_ready()
         with pytest.raises(Refused, match="was changed since it was taken over"):
+            await undoing(env.client).undo([GARDEN])
+
+    after(adopted, story)
+
+
+def test_correction_labels_objects_replacing_nothing() -> None:
+    """Then the cluster can be moved, which is refused before."""
+
+    async def story(env: ManagedEnvironment) -> None:
+        side = await Side.of(env.client)
+        assert side is not None
+        assert "have no labels yet" in "".join(ClusterJudge(SIMULATED).unsettled(await side.read(), GARDEN))
+        before = await env.machine_names("garden")
+        patch = {"metadata": {"annotations": {metadata_keys.DRIFT_ANNOTATION: "correct"}}}
+        await env.client.patch(Cluster.resource, GARDEN.name, GARDEN.namespace, patch=patch, type=PatchType.MERGE)
+        await asyncio.sleep(CALM)
+        assert condition(env, "Synced")["status"] == "True"
+        assert await env.machine_names("garden") == before
+        assert [*ClusterJudge(SIMULATED).unsettled(await side.read(), GARDEN)] == []
+        with pytest.raises(Refused, match="have our labels"):
             await undoing(env.client).undo([GARDEN])
 
     after(adopted, story)

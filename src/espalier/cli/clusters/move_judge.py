@@ -13,6 +13,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.clusters.act import kubeconfig_copies
 from espalier.clusters.design import names
+from espalier.clusters.design.drift_policy import Policy
 from espalier.clusters.design.gate import Gate
 from espalier.clusters.design.provider import Providers
 from espalier.clusters.observe.observe import ClusterObserver
@@ -95,6 +96,14 @@ class ClusterJudge:
             return
         if scope.spec.datacenter_ref is not None and scope.spec.datacenter_ref.kind == BARE_METAL:
             yield f"Cluster {key}: spec.datacenterRef.kind: {BARE_METAL}: its Hardware can't be moved yet"
+        if scope.is_of_eks_anywhere:
+            yield f"Cluster {key} is one of EKS Anywhere: take it over first, with `espalier adopt apply`"
+        elif unlabelled := scope.capi_objects.unlabelled:
+            yield (
+                f"Cluster {key} was taken over from EKS Anywhere, and {len(unlabelled)} of its objects have no labels "
+                f"yet ({unlabelled[0]}): set annotation {metadata_keys.DRIFT_ANNOTATION}={Policy.CORRECT}, and wait "
+                "until condition Synced is True"
+            )
         if scope.gate not in (Gate.CLOSED, Gate.ADOPTED) or not scope.status.ready:
             yield f"Cluster {key} is being changed: wait until condition Ready is True, then give the command again"
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import click
 
+from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
 from espalier.api.listing import counted, first
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
@@ -24,10 +25,11 @@ from espalier.management.adoption.undo import Undoing
 from espalier.management.steps import Refused
 
 CLUSTERS = Table(("Cluster", "State", "Provider", "Kubernetes", "Release", "Why"), sentences=(5,))
-FIELDS = Table(("Object", "Outcome", "Fields"), sentences=(2,), lists=(0,))
+FIELDS = Table(("Object", "Fields"), sentences=(1,), lists=(0,))
 _MOST_FIELDS = 5
+_LABELS = [f"metadata.labels[{label}]" for label in (CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL)]
 _MEANINGS = {
-    Outcome.STAYS: "stays until a change asks for other machines",
+    Outcome.STAYS: "nothing is written until a change asks for other machines",
     Outcome.NEXT: "written with the next change of the cluster; no machine is replaced for it",
 }
 
@@ -170,10 +172,10 @@ def _cells(cluster: ClusterPlan) -> tuple[str, ...]:
 def _why(cluster: ClusterPlan) -> str:
     if cluster.blocks:
         return first([block.message for block in cluster.blocks], 3, separator="; ")
-    count = sum(len(row.fields) for row in cluster.rows if row.outcome is Outcome.STAYS)
-    later = sum(len(row.fields) for row in cluster.rows if row.outcome is Outcome.NEXT)
+    count = sum(len(row.fields) for row in cluster.rows_of(Outcome.STAYS))
+    later = sum(len(row.fields) for row in cluster.rows_of(Outcome.NEXT))
     return {
-        State.READY: f"{counted(count, 'field')} kept, {later} with the next change; nothing is written now",
+        State.READY: f"fields: {count} as they are, {later} with the next change; nothing is written now",
         State.ADOPTED: "taken over; not changed since",
         State.OURS: "of this manager",
         State.BLOCKED: "",
@@ -181,12 +183,15 @@ def _why(cluster: ClusterPlan) -> str:
 
 
 def _show_fields(cluster: ClusterPlan) -> None:
+    labelled = 0
     for outcome, meaning in _MEANINGS.items():
-        rows = [row for row in cluster.rows if row.outcome is outcome]
-        if rows:
+        rows = [(row.object, [name for name in row.fields if name not in _LABELS]) for row in cluster.rows_of(outcome)]
+        labelled += sum(not fields for _, fields in rows)
+        if shown := [(name, first(fields, _MOST_FIELDS)) for name, fields in rows if fields]:
             output.say_wrapped(f"\n{outcome}: {meaning}")
-            shown = [(row.object, str(outcome), first(list(row.fields), _MOST_FIELDS)) for row in rows]
             output.write_table(FIELDS, shown)
+    if labelled:
+        output.say_wrapped(f"{Outcome.NEXT}, too: {counted(labelled, 'other object')} get labels that name the Cluster")
     managers = ", ".join(sorted({name for of in cluster.managers for name in of.fields}))
     if managers:
         output.say_wrapped(f"\nfield managers: {managers}; only fields of eks-a-controller (Apply) are written")

@@ -25,7 +25,7 @@ from espalier.api.resource import Key, Resource
 from espalier.clusterapi import contract, external_etcd, kubeconfig
 from espalier.clusterapi.objects import controller_of
 from espalier.clusters.design import cni, gate, names, release_content
-from espalier.clusters.design.adoption import Adoption
+from espalier.clusters.design.adoption import Adoption, claim
 from espalier.clusters.design.gate import Gate, Isolation
 from espalier.clusters.design.layers import Layer
 from espalier.clusters.design.object_names import ClusterOwnership, Taken
@@ -150,6 +150,16 @@ class ClusterAPIObjects(msgspec.Struct, frozen=True, dict=True):
         """
         recorded = self.cluster.metadata.annotations.get(metadata_keys.CNI_ANNOTATION, "") if self.cluster else ""
         return recorded or (self.adoption.cni if self.adoption is not None else "")
+
+    @property
+    def unlabelled(self) -> list[str]:
+        """The objects that belong to it by the record alone, as `adoption.claim` names them."""
+        return [
+            claim(resource, name)
+            for resource, objects in self.objects.items()
+            for name, object_ in objects.items()
+            if names.cluster_of(object_.metadata.labels) is None
+        ]
 
     @property
     def has_adopted_cni(self) -> bool:

@@ -45,8 +45,6 @@ class Outcome(StrEnum):
     """It stays, with the machines that are made of it, until a change asks for other machines."""
     NEXT = "next change"
     """It is written with the next change of the cluster; no machine is replaced for it."""
-    NEVER = "never"
-    """It is nobody's of these two: it is never touched."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -104,6 +102,10 @@ class ClusterPlan:
     """The annotations to be written on the Cluster."""
     has_credentials: bool = False
     """True if the content hash covers credentials, so that it needs a key."""
+
+    def rows_of(self, outcome: Outcome) -> list[Row]:
+        """Its fields with this outcome."""
+        return [row for row in self.rows if row.outcome is outcome]
 
 
 @dataclass(frozen=True)
