@@ -12,7 +12,7 @@ import pytest
 from espalier.cli.kit.failures import Exit, Failure
 from espalier.cli.kit.home import Home
 from espalier.cli.management import creating
-from espalier.cli.management.bootstraps import GivenBootstrap, LocalBootstrap
+from espalier.cli.management.bootstraps import GivenBootstrap, LocalBootstrap, Nodes
 from espalier.kube.client import Client
 from espalier.kube.kubeconfig import Kubeconfig
 from espalier.management.steps import Refused
@@ -58,7 +58,7 @@ def test_failed_bootstrap_exits_as_its_process_did(
         return SimpleNamespace(communicate=communicate, returncode=code)
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", process)
-    bootstrap = LocalBootstrap(Home(tmp_path), 1.0)
+    bootstrap = LocalBootstrap(Home(tmp_path), Nodes())
     if expected is None:
         asyncio.run(bootstrap._espalier("up"))
         return
