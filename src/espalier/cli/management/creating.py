@@ -301,6 +301,11 @@ def _creation(
     async def write(content: bytes) -> None:
         lifecycle.write_private(path, content)
 
+    async def reach_machines(content: bytes) -> None:
+        if bootstrap.has_real_nodes:
+            progress.wait("the images for the nodes are being made")
+        await bootstrap.reach_machines(asked.key, content)
+
     return Creation(
         asked.key,
         release,
@@ -313,7 +318,7 @@ def _creation(
         write,
         progress,
         None if handed_over is None else lambda cluster: handed_over.set_up(cluster, progress),
-        lambda content: bootstrap.reach_machines(asked.key, content),
+        reach_machines,
     )
 
 

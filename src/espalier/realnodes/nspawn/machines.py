@@ -85,6 +85,13 @@ class InfrastructureMachines:
             await self._report(infra_machine, condition("Ready", False, outcome.reason, outcome.message))
         return outcome
 
+    def changed(self, old: Object | None, new: Object | None, _is_first: bool) -> None:
+        """Let go of the node of a machine that was moved away, at once: later its object can't be asked any more."""
+        if old is not None and owners.moved_away(old, new):
+            record = owners.of_object(self._tools.state.nodes(), old.metadata.uid)
+            if record is not None and record.owner == self._tools.owner:
+                self._tools.state.write_node(msgspec.structs.replace(record, owner=owners.MOVED_AWAY))
+
     async def close(self) -> None:
         """Stop watching nodes; they keep running."""
         tasks = list(self._watches.values())

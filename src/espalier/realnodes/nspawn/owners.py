@@ -13,11 +13,16 @@ from collections.abc import Iterable
 import msgspec
 
 from espalier.api.core import Secret
+from espalier.api.moves import DELETE_FOR_MOVE
 from espalier.api.resource import Key
 from espalier.clusterapi.objects import is_cluster_paused
 from espalier.kube.objects import Object
 from espalier.realnodes.nspawn.state import EndpointRecord, NodeRecord
 
+MOVED_AWAY = "moved"
+"""The owner of a node whose object was deleted for a move, until somebody has it. Whoever is not on this machine never
+does: the node runs on.
+"""
 ENVIRONMENT = ""
 """The owner of what the local environment's own API server manages."""
 
@@ -50,6 +55,11 @@ def moved_here(nodes: Iterable[NodeRecord], key: Key, authority: str) -> NodeRec
 def adopted(node: NodeRecord, owner: str, uid: str) -> NodeRecord:
     """The record of a node that has another object from now on, maybe in another management cluster."""
     return msgspec.structs.replace(node, owner=owner, uid=uid, instance=node.instance_id)
+
+
+def moved_away(old: Object | None, new: Object | None) -> bool:
+    """True for the event that an infrastructure object is gone because of a move."""
+    return new is None and old is not None and DELETE_FOR_MOVE in old.metadata.annotations
 
 
 def has_ended(cluster: Object | None, *, is_alone: bool) -> bool:

@@ -76,6 +76,7 @@ def _controllers(tools: NodeTools) -> list[Controller | Runnable]:
     of_machines = Controller(f"nspawn-{machine_kind}", replanned(machines.reconcile), workers=WORKERS)
     of_clusters = Controller(f"nspawn-{cluster_kind}", replanned(clusters.reconcile), workers=1)
     machines.enqueue = of_machines.enqueue
+    tools.infrastructure_machines.subscribe(machines.changed)
 
     def machines_of_machine(machine: Object) -> Iterable[Key]:
         return [

@@ -14,6 +14,7 @@ from espalier.api.core import SECRET
 from espalier.api.moves import DELETE_FOR_MOVE
 from espalier.api.resource import Key
 from espalier.apiserver.storage.store import MemoryStore
+from espalier.clusterapi.names import PAUSED
 from espalier.kube.client import PatchType
 from espalier.kube.objects import Object, encode_json
 from espalier.providers.docker.cluster_api import DockerMachine
@@ -101,9 +102,11 @@ async def test_node_is_not_taken_over_while_paused(tmp_path: Path) -> None:
         assert env.state.nodes()[0].owner == TARGET
 
 
-async def test_deletion_for_a_move_leaves_the_node(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_alone", [False, True])
+async def test_deletion_for_a_move_leaves_the_node(tmp_path: Path, is_alone: bool) -> None:
+    """Whether another management cluster of this machine may act on it or not."""
     recorded(tmp_path / "nodes", owner=TARGET)
-    async with provider(tmp_path / "nodes", MemoryStore(), NoBases(), is_alone=False) as env:
+    async with provider(tmp_path / "nodes", MemoryStore(), NoBases(), is_alone=is_alone) as env:
         await arrives(env)
         await env.until(DockerMachine.resource, "garden-a", says("NodeStopped"))
         adopted = env.state.nodes()
@@ -116,7 +119,7 @@ async def test_deletion_for_a_move_leaves_the_node(tmp_path: Path) -> None:
         await env.client.patch(DockerMachine.resource, "garden-a", "default", patch=freed, type=PatchType.MERGE)
         await env.until(DockerMachine.resource, "garden-a", lambda found: found is None)
         await env.reconcile_machine("garden-a")
-        assert env.state.nodes() == adopted
+        assert env.state.nodes() == [msgspec.structs.replace(adopted[0], owner=owners.MOVED_AWAY)]
 
 
 async def test_pause_that_no_cache_knows_keeps_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +134,7 @@ async def test_pause_that_no_cache_knows_keeps_the_node(tmp_path: Path, monkeypa
             (
                 DockerMachine.resource,
                 "garden-a",
-                {"metadata": {"finalizers": None, "annotations": {DELETE_FOR_MOVE: ""}}},
+                {"metadata": {"finalizers": None, "annotations": {PAUSED: ""}}},
             ),
         ):
             await env.client.patch(resource, name, "default", patch=patch, type=PatchType.MERGE)
