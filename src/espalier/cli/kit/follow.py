@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 
 from espalier.api.resource import Key, Resource
 from espalier.kube.client import Client
-from espalier.kube.errors import Expired
+from espalier.kube.errors import Expired, Unreachable
 from espalier.kube.objects import Object
+
+AWAY_SECONDS = 60.0
+"""The time for which an API server may not answer after its watch broke, as while its own machine is replaced."""
+_PAUSE = 1.0
 
 
 async def follow(client: Client, resource: Resource, key: Key) -> AsyncGenerator[Object | None, None]:
-    """Each state of one object, starting with the current one; None while it does not exist. Never ends by itself."""
-    fields = f"metadata.name={key.name}"
+    """Each state of one object, starting with the current one; None while it does not exist. Never ends by itself.
+
+    Raises `KubeError`, and `Unreachable` only if the API server does not answer at first, or is away for long.
+    """
+    fields, loop = f"metadata.name={key.name}", asyncio.get_running_loop()
+    answered: float | None = None
     while True:
-        listed = await client.list(resource, key.namespace or None, fields=fields)
+        try:
+            listed = await client.list(resource, key.namespace or None, fields=fields)
+        except Unreachable:
+            if answered is None or loop.time() - answered > AWAY_SECONDS:
+                raise
+            await asyncio.sleep(_PAUSE)
+            continue
         yield listed.items[0] if listed.items else None
         version = listed.resource_version
         try:
@@ -25,5 +40,5 @@ async def follow(client: Client, resource: Resource, key: Key) -> AsyncGenerator
                     version = event.object.resource_version or version
                     if event.type != "BOOKMARK":
                         yield None if event.type == "DELETED" else event.object
-        except Expired:
-            continue
+        except (Expired, Unreachable):
+            answered = loop.time()
