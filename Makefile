@@ -59,8 +59,8 @@ real-matrix: ## `make real` for each row of versions, with its seconds
 		started=$$(date +%s); $(MAKE) --no-print-directory real ROW=$$row || exit 1; \
 		echo "row $$row: $$(( $$(date +%s) - started )) s"; done
 
-test-real: $(VENV)/.installed ## Real nodes on this machine: boot, use, upgrade, break, clean up (root; make real-assets REAL=nodes before)
-	@$(BIN)/python -m pytest -q -rs -m nodes $(STORIES)
+test-real: $(VENV)/.installed ## Real nodes here, with the two last versions of a row: make test-real ROW=1.37 (root; real-assets REAL=nodes before)
+	@$(if $(ROW),ESPALIER_ROW=$(ROW)) $(BIN)/python -m pytest -q -rs -m nodes $(STORIES)
 
 sizes: $(VENV)/.installed ## Sizes that stick out
 	@$(BIN)/python tests/conventions/sizes.py
