@@ -31,6 +31,18 @@ FINALIZER: Annotated[
         "without it the virtual machine stays for five minutes, and is then deleted as an orphan",
     ),
 ] = "machine.sapcloud.io/machine-controller"
+GARDENERS_FINALIZER: Annotated[
+    str,
+    Finalizer(
+        "Machine, MachineSet, MachineDeployment, MachineClass",
+        Writer.MACHINES,
+        "Set by Gardener's machine controller manager, on Secrets that classes name "
+        "`machine.sapcloud.io/machine-controller`.",
+        "without it virtual machines may stay behind",
+    ),
+] = "machine.sapcloud.io/machine-controller-manager"
+FINALIZERS = (FINALIZER, GARDENERS_FINALIZER)
+"""All that machine controller managers set."""
 
 COUNT_COLUMNS = (
     Column("Ready", ".status.readyReplicas", "integer", "Machines that are ready"),
@@ -60,10 +72,10 @@ class MachineClass(KubeObject):
 
 
 class ClassReference(Part):
-    """A machine's class."""
+    """A machine's class. Gardener's machine controller manager writes empty ones where it has none to name."""
 
-    kind: str
-    name: str
+    kind: str = ""
+    name: str = ""
     api_group: str = ""
 
 

@@ -171,11 +171,14 @@ def _leave() -> Flow[ShootContext]:
     flow: Flow[ShootContext] = Flow("Leave")
     stop_controllers = flow.add("Stop controllers", control_plane.stop(*CONTROLLERS))
     stop_api_server = flow.add("Stop kube-apiserver", control_plane.stop(API_SERVER))
-    migrate_extension_resources = flow.add("Migrate extension resources", extensions.migrate(*ALL_EXTENSIONS))
+    # A machine controller manager that still runs would set the finalizers again that are removed here.
+    migrate_extension_resources = flow.add(
+        "Migrate extension resources", extensions.migrate(*ALL_EXTENSIONS), after=[stop_controllers]
+    )
     remove_extension_resources = flow.add(
         "Remove extension resources",
         extensions.delete_migrated(*ALL_EXTENSIONS),
-        after=[migrate_extension_resources, stop_controllers],
+        after=[migrate_extension_resources],
     )
     wait_for_successor = flow.add("Wait for successor", backups.wait_for_successor)
     remove_etcd = flow.add(

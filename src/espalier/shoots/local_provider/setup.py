@@ -49,7 +49,8 @@ def _rights() -> Rights:
             Right(namespaced, ("get", "patch", *FOLLOW)),
             Right(namespaced, ("patch",), subresource="status"),
             Right(KINDS, (*WRITE, *FOLLOW)),
-            Right((SECRET, CONFIG_MAP), WRITE),
+            Right((SECRET,), (*WRITE, "list")),
+            Right((CONFIG_MAP,), WRITE),
         ),
         cluster_scoped=(
             Right((Cluster.resource,), FOLLOW),

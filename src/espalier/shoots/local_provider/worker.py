@@ -105,11 +105,17 @@ class WorkerActuator:
 
     async def migrate(self, object: Object, writer: Writer) -> Wait | None:
         """Release machines: their objects are deleted with the shoot's namespace, and their virtual machines stay."""
+        await self._release_secrets(object.namespace, writer)
         writer = writer.with_caches(self._views.caches)
-        for resource in (Machine.resource, MachineClass.resource):
+        for resource in KINDS:
             for object_ in self._views.caches[resource].list(object.namespace):
-                await writer.remove_finalizer(resource, object_, kinds.FINALIZER)
+                await writer.remove_finalizer(resource, object_, *kinds.FINALIZERS)
         return None
+
+    async def _release_secrets(self, namespace: str, writer: Writer) -> None:
+        """Remove the machine controller's finalizers from Secrets, which would outlive it with their namespace."""
+        for secret in (await writer.client.list(SECRET, namespace)).items:
+            await writer.remove_finalizer(SECRET, secret, *kinds.FINALIZERS)
 
     async def delete(self, request: Request[WorkerState]) -> Wait | None:
         """Delete the deployments; the machine controller manager deletes the machines."""
@@ -124,6 +130,10 @@ class WorkerActuator:
             )
         for object_ in self._views.caches[MachineClass.resource].list(namespace):
             await self._delete_class(request, object_)
+        left = [object_.name for kind in KINDS for object_ in self._views.caches[kind].list(namespace)]
+        if left:  # the machine controller manager, which is stopped next, has to let go of them
+            return Wait(ExtensionReason.MACHINES_DELETING, f"waiting for the deletion of {first(left, 5)}", after=5.0)
+        await self._release_secrets(namespace, request.writer)
         return None
 
     async def _deploy(self, request: Request[WorkerState], spec: WorkerSpec, network: str) -> None:

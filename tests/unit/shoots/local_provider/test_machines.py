@@ -18,8 +18,16 @@ from espalier.api.cloud import (
     Refusal,
     VirtualMachine,
 )
+from espalier.api.core import SECRET
 from espalier.api.gardener.cluster import Cluster
-from espalier.api.gardener.machines import Machine, MachineClass, MachineDeployment, MachineSet
+from espalier.api.gardener.machines import (
+    FINALIZER,
+    GARDENERS_FINALIZER,
+    Machine,
+    MachineClass,
+    MachineDeployment,
+    MachineSet,
+)
 from espalier.api.gardener.worker import Worker
 from espalier.runtime.virtual import Simulation
 from espalier.shoots.local_provider.cloud import SHOOT_TAG
@@ -27,7 +35,7 @@ from espalier.shoots.local_provider.machine_objects import KINDS
 from espalier.shoots.machine_controller.controller import ORPHAN_GRACE, ORPHAN_PERIOD
 from tests.support.environments.simulated_loop import simulate
 from tests.support.gardens.clouds import ACCOUNT, TOKEN, World, names_in, new_world, state_in
-from tests.support.gardens.extensions import SHOOT, Seed, failed, settle, succeeded
+from tests.support.gardens.extensions import SHOOT, Seed, failed, is_gone, settle, succeeded
 from tests.support.gardens.local_provider_cases import CASES, POOL
 from tests.support.sampling import sampled
 from tests.support.servers.faults import Crash
@@ -194,6 +202,61 @@ def test_state_is_not_written_once_worker_is_migrated() -> None:
             assert state_in((await seed.get(Worker.resource, "rose")).tree) == state_in(before)
         assert len(world.calls) == calls
         assert len(machines_of(world)) == 2
+
+    simulate(story)
+
+
+def test_migrated_machines_keep_no_finalizer() -> None:
+    """Gardener's machine controller manager is stopped then: what it holds would hold the namespace for ever."""
+
+    async def story(simulation: Simulation) -> None:
+        world = await new_world(simulation, "a")
+        seed = world.seeds["a"]
+        seed.keep_renewing()
+        async with world.extensions("a"):
+            await with_machines(world, seed)
+        held = [(kind, name) for kind in KINDS for name in await names_in(seed, kind)]
+        held.append((SECRET, "cloudprovider"))
+        finalizers = {"metadata": {"finalizers": [FINALIZER, GARDENERS_FINALIZER]}}
+        for kind, name in held:
+            await seed.patch(kind, name, finalizers)
+        async with world.extensions("a", with_machines=False):
+            await seed.ask(Worker.resource, "rose", "migrate")
+            await seed.until(Worker.resource, "rose", succeeded("Migrate"))
+        for kind, name in held:
+            assert (await seed.client.get(kind, name, SHOOT)).metadata.finalizers == [], name
+
+    simulate(story)
+
+
+def test_worker_is_deleted_after_its_classes() -> None:
+    """Gardener's machine controller manager, which has to let go of them, is stopped as soon as the Worker is gone."""
+
+    async def story(simulation: Simulation) -> None:
+        world = await new_world(simulation, "a")
+        seed = world.seeds["a"]
+        seed.keep_renewing()
+        async with world.extensions("a"):
+            await with_machines(world, seed)
+            [name] = await names_in(seed, MachineClass.resource)
+            await seed.patch(MachineClass.resource, name, {"metadata": {"finalizers": [GARDENERS_FINALIZER]}})
+            await seed.delete(Worker.resource, "rose")
+            await asyncio.sleep(60)
+            assert await names_in(seed, Worker.resource, Machine.resource) == ["rose"]
+            await seed.patch(MachineClass.resource, name, {"metadata": {"finalizers": []}})
+            await seed.until(Worker.resource, "rose", is_gone)
+
+    simulate(story)
+
+
+def test_set_may_have_the_empty_class_of_gardener() -> None:
+    async def story(simulation: Simulation) -> None:
+        seed = (await new_world(simulation, "a")).seeds["a"]
+        template = {"spec": {"class": {"kind": "MachineClass", "name": "small"}}}
+        metadata = {"name": "few", "namespace": SHOOT}
+        spec = {"machineClass": {}, "replicas": 0, "selector": {}, "template": template}
+        made = await seed.client.create(MachineSet.resource, {"metadata": metadata, "spec": spec})
+        assert made.decode(MachineSet).spec.template.spec.class_.name == "small"
 
     simulate(story)
 
