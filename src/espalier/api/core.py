@@ -32,6 +32,7 @@ CONTROLLER_REVISION = Resource("apps", "v1", "controllerrevisions", "ControllerR
 JOB = Resource("batch", "v1", "jobs", "Job")
 PERSISTENT_VOLUME = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
 PERSISTENT_VOLUME_CLAIM = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+VOLUME_ATTACHMENT = Resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False)
 POD_DISRUPTION_BUDGET = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 ENDPOINT_SLICE = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 ROLE = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")

@@ -40,6 +40,7 @@ from espalier.providers.registry import PROVIDERS
 from espalier.releases import Release, Releases
 from espalier.releases.contents import NOTICE
 from espalier.runtime import metrics as managers
+from espalier.shoots.control_plane import accounts as of_accounts
 from espalier.shoots.etcd import names as of_etcds
 from espalier.shoots.extension import lease
 from espalier.shoots.flow.task import Failure
@@ -241,6 +242,7 @@ def metadata_of_shoots() -> tuple[Rows, Rows, Rows]:
         of_etcds,
         of_gardenlets,
         backup_tasks,
+        of_accounts,
         machine_objects,
     )
     return described(Annotation, *modules), described(Label, *modules), described(Finalizer, *modules)

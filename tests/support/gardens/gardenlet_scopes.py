@@ -64,7 +64,9 @@ def etcd(epoch: int = 1, **annotations: str) -> Object:
 def scope(ownership: Ownership = STARTED, **parts: Any) -> Scope:
     """The scope of seed `a`: nothing is there but what is named."""
     nothing: dict[str, Any] = {field.name: None for field in dataclasses.fields(Scope)}
-    empty: dict[str, Any] = {name: {} for name in ("secrets", "deployments", "services")}
+    empty: dict[str, Any] = {
+        name: {} for name in ("secrets", "deployments", "services", "service_accounts", "role_bindings")
+    }
     known = {"object": shoot(), "now": NOW, "seed_name": "a", "project": "dev", "technical_id": TECHNICAL_ID}
     empty |= {"extensions": (), "pod_roles": frozenset()}
     return Scope(**{**nothing, **empty, **known, "ownership": ownership, **parts})

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from espalier.api.core import DEPLOYMENT, LEASE, NODE
+from espalier.api.core import CLUSTER_ROLE_BINDING, DEPLOYMENT, LEASE, NODE
 from espalier.api.meta import Tree
 from espalier.cli.shoots.shoot_apis import ConnectedShootAPIs
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Unreachable
+from espalier.shoots.control_plane.accounts import GROUPS_BY_ROLE, IN_SHOOT
+from espalier.shoots.control_plane.programs import ControlPlane
 from tests.support.servers.embedded_server import client_of, new_server
 
 HELD = {"holderIdentity": "source_1", "leaseDurationSeconds": 15, "renewTime": "2026-03-01T12:00:00.000000Z"}
@@ -47,6 +49,17 @@ async def shoot() -> Shoot:
     shoot_ = Shoot()
     await shoot_.server.start()
     return shoot_
+
+
+async def test_rights_of_machine_controller_are_restored(shoot: Shoot) -> None:
+    """Somebody deletes one of the bindings; and what is there already is no error."""
+    roles = ControlPlane().roles_in_shoot()
+    await shoot.apis.apply("shoot--dev--apple", roles)
+    bindings = {body["metadata"]["name"] for resource, body in roles if resource == CLUSTER_ROLE_BINDING}
+    await shoot.client.delete(CLUSTER_ROLE_BINDING, IN_SHOOT)
+    await shoot.apis.apply("shoot--dev--apple", roles)
+    assert {one.name for one in (await shoot.client.list(CLUSTER_ROLE_BINDING)).items} >= bindings
+    assert len(bindings) == 1 + len(GROUPS_BY_ROLE)
 
 
 async def test_unreleased_lease_is_held_by_nobody(shoot: Shoot) -> None:

@@ -17,6 +17,7 @@ from espalier.cli.programs import garden_components
 from espalier.kube.rbac import APPLY, FOLLOW, Right, Rights, trees
 from espalier.runtime.component import Component, kinds
 from espalier.shoots.admission.users import GARDEN_ACCOUNT
+from espalier.shoots.control_plane import accounts
 from espalier.shoots.etcd import setup as etcds
 from espalier.shoots.garden import setup as garden
 from espalier.shoots.gardenlet import setup as gardenlet
@@ -73,7 +74,8 @@ def of_seed() -> list[Tree]:
         Component("etcd", rights=etcds.RIGHTS),
         Component("process", rights=Rights(system=(Right((core.LEASE,), ("get", *APPLY)),))),
     )
-    return _installed(GARDENLET, made_of, (SYSTEM_NAMESPACE, names.GARDEN_NAMESPACE))
+    machines = {**_object(core.CLUSTER_ROLE, accounts.CLUSTER_ROLE), "rules": trees(accounts.RIGHTS)}
+    return [*_installed(GARDENLET, made_of, (SYSTEM_NAMESPACE, names.GARDEN_NAMESPACE)), machines]
 
 
 def garden_deployed(image: str, pods: deployment.Pods) -> list[Tree]:

@@ -10,11 +10,13 @@ from typing import Any
 
 from espalier.api import conditions as condition_list
 from espalier.api.core import DAEMON_SET, DEPLOYMENT, KUBE_SYSTEM, LEASE, NODE
+from espalier.api.meta import Tree
 from espalier.api.resource import Resource
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.objects import Object
 from espalier.shoots.gardenlet.context import ShootHealth
+from espalier.shoots.gardenlet.names import FIELD_MANAGER
 
 NODE_LEASES = "kube-node-lease"
 PATIENCE = 15.0
@@ -58,6 +60,12 @@ class ConnectedShootAPIs:
                     await client.patch(LEASE, name, KUBE_SYSTEM, patch=released, type=PatchType.MERGE)
                 except NotFound:
                     continue
+
+    async def apply(self, namespace: str, objects: Sequence[tuple[Resource, Tree]]) -> None:
+        """See `ShootAPIs`."""
+        async with self._client(namespace) as client:
+            for resource, body in objects:
+                await client.apply(resource, body, field_manager=FIELD_MANAGER)
 
     async def health(self, namespace: str) -> ShootHealth:
         """See `ShootAPIs`."""

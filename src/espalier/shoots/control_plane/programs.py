@@ -9,12 +9,14 @@ from espalier.api.core import SERVICE
 from espalier.api.gardener import images
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
+from espalier.api.resource import Resource
+from espalier.shoots.control_plane import accounts
 from espalier.shoots.control_plane.deployment import API_SERVER_PROBES, Program, deployment, labels_of, mounted
 
 API_SERVER = "kube-apiserver"
 CONTROLLER_MANAGER = "kube-controller-manager"
 SCHEDULER = "kube-scheduler"
-MACHINE_CONTROLLER_MANAGER = "machine-controller-manager"
+MACHINE_CONTROLLER_MANAGER = accounts.MACHINE_CONTROLLER_MANAGER
 
 API_SERVER_PORT = 443
 """The port of the Service and of the container: nodes and kubeconfigs use it."""
@@ -129,8 +131,6 @@ def _machine_controller_manager(_shoot: Shoot, inputs: ControlPlaneInputs) -> Pr
         "target-kubeconfig": mounted(MACHINE_CONTROLLER_MANAGER, "kubeconfig"),
         "namespace": inputs.namespace,
         "port": "10258",
-        "machine-health-timeout": "10m",
-        "machine-drain-timeout": "2h",
     }
     image = images.tagged(images.MACHINE_CONTROLLER_MANAGER, inputs.machine_image_version)
     return Program(
@@ -199,6 +199,18 @@ class ControlPlane:
                 "spec": {"selector": labels, "ports": [port]},
             }
         ]
+
+    def roles_in_shoot(self) -> list[tuple[Resource, Tree]]:
+        """The rights of machine-controller-manager, and of machines that join, in the shoot."""
+        return accounts.in_shoot()
+
+    def service_account(self, namespace: str, in_shoot: str) -> Tree:
+        """The ServiceAccount of machine-controller-manager."""
+        return accounts.service_account(namespace, in_shoot)
+
+    def role_binding(self, namespace: str) -> Tree:
+        """The RoleBinding of that ServiceAccount."""
+        return accounts.role_binding(namespace)
 
     def deployment(self, name: str, shoot: Shoot, namespace: str, replicas: int) -> Tree:
         """The Deployment of kube-apiserver, kube-controller-manager, kube-scheduler or machine-controller-manager.

@@ -26,10 +26,15 @@ def holds(live: Any, wanted: Any) -> bool:
 
 def stamped(rendered: Tree) -> Tree:
     """The rendered object with its digest, which changes when a field is no longer rendered."""
-    digest = hashlib.sha256(encode_json(rendered)).hexdigest()[:16]
+    digest = digest_of(rendered)
     metadata = rendered["metadata"]
     annotations = {**metadata.get("annotations", {}), RENDERED: digest}
     return {**rendered, "metadata": {**metadata, "annotations": annotations}}
+
+
+def digest_of(rendered: Any) -> str:
+    """A short digest of what is rendered."""
+    return hashlib.sha256(encode_json(rendered)).hexdigest()[:16]
 
 
 def is_as_rendered(live: Object | None, stamp: Tree) -> bool:

@@ -13,6 +13,7 @@ from espalier.api.gardener.etcd import Store
 from espalier.api.gardener.operations import OperationType
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
+from espalier.api.resource import Resource
 from espalier.kube.objects import Object
 from espalier.runtime.clock import Clock
 from espalier.runtime.sources import Expiry
@@ -61,6 +62,10 @@ class ShootAPIs(Protocol):
         """Remove the holders of the Leases by which these controllers elect a leader. Raises `KubeError`."""
         ...
 
+    async def apply(self, namespace: str, objects: Sequence[tuple[Resource, Tree]]) -> None:
+        """Apply objects of the shoot. Raises `KubeError`."""
+        ...
+
     async def health(self, namespace: str) -> ShootHealth:
         """The health of nodes and system components, as far as the API server answers."""
         ...
@@ -71,6 +76,19 @@ class Renderer(Protocol):
 
     def services(self, shoot: Shoot, namespace: str) -> list[Tree]:
         """The Services by which its parts find each other."""
+        ...
+
+    def roles_in_shoot(self) -> list[tuple[Resource, Tree]]:
+        """The objects of the shoot that give rights to machine-controller-manager, and to machines that join."""
+        ...
+
+    def service_account(self, namespace: str, in_shoot: str) -> Tree:
+        """The ServiceAccount of machine-controller-manager, which has a client of the seed. `in_shoot` is the digest
+        of its rights in the shoot, or empty."""
+        ...
+
+    def role_binding(self, namespace: str) -> Tree:
+        """The RoleBinding that gives it its rights in the namespace of the shoot."""
         ...
 
     def deployment(self, name: str, shoot: Shoot, namespace: str, replicas: int) -> Tree:

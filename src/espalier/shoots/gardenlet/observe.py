@@ -32,6 +32,8 @@ SEED_KINDS: tuple[Resource, ...] = (
     extension_backups.BackupBucket.resource,
     extension_backups.BackupEntry.resource,
 )
+ACCOUNT_KINDS: tuple[Resource, ...] = (core.SERVICE_ACCOUNT, core.ROLE_BINDING)
+"""Only those of control planes are cached: each namespace has others."""
 GARDEN_KINDS: tuple[Resource, ...] = (
     Shoot.resource,
     Seed.resource,
@@ -53,6 +55,7 @@ class ShootObserver:
     def __init__(self, garden: Caches, seed: Caches, seed_name: str) -> None:
         self.garden: dict[Resource, Cache] = {resource: garden.of(resource) for resource in GARDEN_KINDS}
         self.seed: dict[Resource, Cache] = {resource: seed.of(resource) for resource in SEED_KINDS}
+        self.seed |= {resource: seed.of(resource, labels=CONTROL_PLANE) for resource in ACCOUNT_KINDS}
         self.pods = seed.of(core.POD, labels=CONTROL_PLANE)
         """Pods of control planes: a Deployment does not count terminating ones, which still run."""
         self.garden[Shoot.resource].add_indexes({"technicalID": technical_ids})
@@ -181,6 +184,8 @@ class ShootObserver:
             secrets=inside(core.SECRET),
             deployments=inside(core.DEPLOYMENT),
             services=inside(core.SERVICE),
+            service_accounts=inside(core.SERVICE_ACCOUNT),
+            role_bindings=inside(core.ROLE_BINDING),
             pod_roles=frozenset(pod.metadata.labels.get(ROLE, "") for pod in self.pods.list(technical_id)),
             extensions=tuple(
                 ExtensionResource(kind, object_)

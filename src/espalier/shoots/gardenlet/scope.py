@@ -64,6 +64,9 @@ class Scope:
     secrets: Mapping[str, Object]
     deployments: Mapping[str, Object]
     services: Mapping[str, Object]
+    service_accounts: Mapping[str, Object]
+    """Those of programs of the control plane, as their bindings."""
+    role_bindings: Mapping[str, Object]
     pod_roles: frozenset[str]
     """The programs of the control plane that have pods, including terminating ones."""
     extensions: tuple[ExtensionResource, ...]

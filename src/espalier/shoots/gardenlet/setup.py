@@ -15,6 +15,7 @@ from espalier.runtime.component import Component, Host
 from espalier.runtime.sources import Expiry
 from espalier.runtime.writer import Writer
 from espalier.shoots.bucket_providers import BucketProviders
+from espalier.shoots.control_plane import accounts
 from espalier.shoots.gardenlet import care, controller, known_states, leases, orphans, reach, remains, seed_report
 from espalier.shoots.gardenlet.buckets import Backups
 from espalier.shoots.gardenlet.config import GardenletConfig
@@ -22,7 +23,7 @@ from espalier.shoots.gardenlet.context import Call, Connect, GardenletTools, Rea
 from espalier.shoots.gardenlet.heartbeat import Heartbeat
 from espalier.shoots.gardenlet.known_states import KnownStates
 from espalier.shoots.gardenlet.names import FIELD_MANAGER
-from espalier.shoots.gardenlet.observe import SEED_KINDS, ShootObserver
+from espalier.shoots.gardenlet.observe import ACCOUNT_KINDS, SEED_KINDS, ShootObserver
 from espalier.shoots.state.store import ShootStates
 
 
@@ -112,12 +113,14 @@ RIGHTS = Rights(
     watched=(
         *(Right((resource,), ("get", *FOLLOW, *APPLY, "delete")) for resource in SEED_KINDS if resource.namespaced),
         *(Right((kind.resource,), ("patch",), "status") for kind in KINDS if kind.resource.namespaced),
+        Right(ACCOUNT_KINDS, ("get", *FOLLOW, *APPLY)),
         Right((core.CORE_EVENT,), APPLY),
         Right((core.POD,), FOLLOW),
     ),
     cluster_scoped=(
         *(Right((resource,), ("get", *FOLLOW, *APPLY, "delete")) for resource in SEED_KINDS if not resource.namespaced),
         Right((core.CUSTOM_RESOURCE_DEFINITION,), FOLLOW),
+        Right((core.CLUSTER_ROLE,), ("bind",), names=(accounts.CLUSTER_ROLE,)),
     ),
 )
 """Rights in the seed. Those in the garden are granted by the garden (`shoots/garden/roles.py`)."""

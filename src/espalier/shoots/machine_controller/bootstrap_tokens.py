@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import secrets
-from contextlib import suppress
 from datetime import timedelta
 
 from espalier.api.conditions import timestamp
-from espalier.api.core import CLUSTER_ROLE_BINDING, KUBE_SYSTEM, SECRET
+from espalier.api.core import KUBE_SYSTEM, SECRET
 from espalier.api.gardener.operating_system_config import BOOTSTRAP_TOKEN
 from espalier.api.meta import Tree
 from espalier.kube.client import Client
-from espalier.kube.errors import AlreadyExists
 from espalier.runtime.clock import Clock
 
 VALIDITY = timedelta(minutes=20)
 """The longest time in which a machine joins; then the shoot's controllers delete the token."""
-
-_APPROVED = "system:certificates.k8s.io:certificatesigningrequests"
-GROUPS_BY_ROLE = {
-    "system:node-bootstrapper": "system:bootstrappers",
-    f"{_APPROVED}:nodeclient": "system:bootstrappers",
-    f"{_APPROVED}:selfnodeclient": "system:nodes",
-}
-"""Default roles, and the groups that get them: holders of a token may request a node's certificate, nodes the next one,
-and both requests are approved."""
 
 
 class BootstrapTokens:
@@ -39,9 +28,6 @@ class BootstrapTokens:
         placeholder = BOOTSTRAP_TOKEN.encode()
         if placeholder not in user_data:
             return user_data
-        for role, group in GROUPS_BY_ROLE.items():
-            with suppress(AlreadyExists):
-                await self._shoot.create(CLUSTER_ROLE_BINDING, _binding(role, group))
         id_, secret = secrets.token_hex(3), secrets.token_hex(8)
         expires = timestamp(self._clock.now() + VALIDITY)
         await self._shoot.create(SECRET, _token(id_, secret, machine, expires))
@@ -59,12 +45,4 @@ def _token(id_: str, secret: str, machine: str, expires: str) -> Tree:
             "description": f"for machine {machine}",
             "usage-bootstrap-authentication": "true",
         },
-    }
-
-
-def _binding(role: str, group: str) -> Tree:
-    return {
-        "metadata": {"name": role},
-        "roleRef": {"apiGroup": CLUSTER_ROLE_BINDING.group, "kind": "ClusterRole", "name": role},
-        "subjects": [{"apiGroup": CLUSTER_ROLE_BINDING.group, "kind": "Group", "name": group}],
     }

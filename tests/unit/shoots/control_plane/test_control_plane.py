@@ -16,6 +16,7 @@ from espalier.api.gardener.shoot import Shoot
 from espalier.api.meta import Tree
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
+from espalier.cli.install.garden_manifests import of_seed
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.shoots.control_plane.programs import (
@@ -76,6 +77,26 @@ def test_etcd_behind_tls_is_shown_client_certificate() -> None:
 
 def test_two_machine_controllers_never_run_at_once() -> None:
     assert rendered(MACHINE_CONTROLLER_MANAGER)["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_machine_controller_has_flags_of_gardener() -> None:
+    """As of 0.62.1, it ends with an error for any other: those of a provider's half are the provider's."""
+    flags = {
+        word.removeprefix("--").partition("=")[0] for word in container(rendered(MACHINE_CONTROLLER_MANAGER))["args"]
+    }
+    assert flags == {"control-kubeconfig", "target-kubeconfig", "namespace", "port"}
+
+
+def test_pod_of_machine_controller_has_its_account() -> None:
+    account = ControlPlane().service_account(SHOOT, "")["metadata"]
+    assert (account["name"], account["namespace"]) == (
+        rendered(MACHINE_CONTROLLER_MANAGER)["spec"]["template"]["spec"]["serviceAccountName"],
+        SHOOT,
+    )
+    binding = ControlPlane().role_binding(SHOOT)
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": account["name"], "namespace": SHOOT}]
+    installed = {tree["metadata"]["name"] for tree in of_seed() if tree["kind"] == "ClusterRole"}
+    assert binding["roleRef"]["name"] in installed
 
 
 def test_a_control_plane_that_sleeps_has_no_pods() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -18,9 +19,12 @@ from espalier.api.gardener.operations import OperationType
 from espalier.api.gardener.shoot_state import ShootState
 from espalier.api.gardener.worker import Worker
 from espalier.api.meta import Tree
+from espalier.api.resource import Resource
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
 from espalier.runtime.sources import Expiry
+from espalier.shoots.control_plane import accounts
+from espalier.shoots.control_plane.programs import ControlPlane
 from espalier.shoots.flow.task import Action, Failure
 from espalier.shoots.gardenlet import rendering, steps
 from espalier.shoots.gardenlet.comparison import stamped
@@ -193,6 +197,24 @@ def worker(last: str, order: str = "") -> ExtensionResource:
     return ExtensionResource(Worker, made)
 
 
+def of_tree(tree: Tree) -> Object:
+    return Object(msgspec.json.encode(stamped(tree)))
+
+
+ACCOUNT = accounts.MACHINE_CONTROLLER_MANAGER
+ACCOUNTS: dict[str, Any] = {
+    "service_accounts": {ACCOUNT: of_tree(accounts.service_account(TECHNICAL_ID, ""))},
+    "role_bindings": {ACCOUNT: of_tree(accounts.role_binding(TECHNICAL_ID))},
+}
+"""Those of a machine controller manager where nobody reaches its shoot."""
+
+
+def tools_of(deployment: Callable[[str, object, str, int], Tree]) -> dict[str, Any]:
+    plane = ControlPlane()
+    kept = {name: getattr(plane, name) for name in ("roles_in_shoot", "service_account", "role_binding")}
+    return {"renderer": SimpleNamespace(deployment=deployment, **kept), "shoots": None}
+
+
 @pytest.mark.parametrize(
     ("found", "replicas"),
     [
@@ -214,11 +236,48 @@ def test_machines_wait_for_their_restored_worker(found: ExtensionResource | None
         return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": namespace}}
 
     resources = (found,) if found is not None else ()
-    of = context(scope(extensions=resources), OperationType.RESTORE, renderer=SimpleNamespace(deployment=deployment))
+    of = context(scope(extensions=resources, **ACCOUNTS), OperationType.RESTORE, **tools_of(deployment))
     control_plane.start_machine_controller_manager(of)
     assert asked == [replicas]
     control_plane.deploy_machine_controller_manager(of)
     assert asked == [replicas, 0], "a new one starts scaled down"
+
+
+class Applied:
+    """Keeps what is applied in the shoot, and in the seed."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    async def apply(self, target: object, *objects: Any) -> None:
+        if isinstance(target, Resource):
+            self.names.append(f"seed: {target.kind}")
+        else:
+            self.names += [f"shoot: {resource.kind}" for resource, _ in objects[0]]
+
+
+async def test_machine_controller_gets_rights_in_the_shoot() -> None:
+    applied, renderer = Applied(), ControlPlane()
+    of = context(scope(), renderer=renderer, shoots=applied, seed=applied)
+    verdict = control_plane.start_machine_controller_manager(of)
+    assert isinstance(verdict, Action)
+    await verdict.run()
+    assert applied.names[-1] == "seed: ServiceAccount", "which records that the shoot has them"
+    assert set(applied.names[:-1]) == {f"shoot: {resource.kind}" for resource, _ in renderer.roles_in_shoot()}
+
+
+@pytest.mark.parametrize("missing", ["service_accounts", "role_bindings"])
+def test_machine_controller_starts_after_its_account(missing: str) -> None:
+    """An API server accepts no pod whose ServiceAccount is missing."""
+    asked: list[int] = []
+
+    def deployment(_name: str, _shoot: object, _namespace: str, replicas: int) -> Tree:
+        asked.append(replicas)
+        return {}
+
+    of = context(scope(**{**ACCOUNTS, missing: {}}), **tools_of(deployment))
+    assert isinstance(control_plane.start_machine_controller_manager(of), Action)
+    assert asked == []
 
 
 UNCONFIRMED = ExtensionResource(
@@ -254,7 +313,7 @@ def test_restoring_worker_replaces_no_machine(
 
     state = an_object(ShootState.resource, "apple", "garden-dev", extensions=states) if states is not None else None
     resources = (found,) if found is not None else ()
-    of = context(scope(state=state, extensions=resources), renderer=SimpleNamespace(deployment=deployment))
+    of = context(scope(state=state, extensions=resources, **ACCOUNTS), **tools_of(deployment))
     control_plane.start_machine_controller_manager(of)
     assert asked == [replicas]
 

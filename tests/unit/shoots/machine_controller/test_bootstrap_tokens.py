@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from espalier.api.core import CLUSTER_ROLE_BINDING, SECRET, Secret
+from espalier.api.core import SECRET, Secret
 from espalier.api.gardener.operating_system_config import BOOTSTRAP_TOKEN
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
 from espalier.kube.client import Client
 from espalier.kube.inprocess import InProcessTransport
 from espalier.runtime.clock import LoopClock
-from espalier.shoots.machine_controller.bootstrap_tokens import GROUPS_BY_ROLE, VALIDITY, BootstrapTokens
+from espalier.shoots.machine_controller.bootstrap_tokens import VALIDITY, BootstrapTokens
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -39,7 +39,6 @@ async def test_machine_joins_with_its_own_token(shoot: Client) -> None:
     for one in known:
         left = datetime.fromisoformat(one["expiration"].decode()) - clock.now()
         assert VALIDITY * 0.9 < left <= VALIDITY
-    assert {binding.name for binding in (await shoot.list(CLUSTER_ROLE_BINDING)).items} >= GROUPS_BY_ROLE.keys()
 
 
 async def test_user_data_without_place_for_token_need_none(shoot: Client) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from espalier.api import conditions
-from espalier.api.core import DEPLOYMENT, NAMESPACE, SERVICE
+from espalier.api.core import DEPLOYMENT, NAMESPACE, ROLE_BINDING, SERVICE, SERVICE_ACCOUNT
 from espalier.api.gardener import metadata_keys
 from espalier.api.gardener.cluster import Cluster
 from espalier.api.gardener.operations import OperationState, OperationType
@@ -20,8 +20,10 @@ from espalier.api.listing import first
 from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
 from espalier.runtime.outcome import Continue, Done, Wait
+from espalier.runtime.writer import found_by_owner
 from espalier.shoots.flow.task import Action, Failure, Verdict
 from espalier.shoots.gardenlet import rendering
+from espalier.shoots.gardenlet.comparison import digest_of, is_as_rendered, stamped
 from espalier.shoots.gardenlet.context import ShootContext
 from espalier.shoots.gardenlet.destination import needs
 from espalier.shoots.gardenlet.names import API_SERVER, CONTROLLER_MANAGER, MACHINE_CONTROLLER_MANAGER, SCHEDULER
@@ -146,9 +148,9 @@ def deploy_machine_controller_manager(ctx: ShootContext) -> Verdict:
     machines."""
     live = ctx.scope.deployments.get(MACHINE_CONTROLLER_MANAGER)
     if ctx.operation is OperationType.RESTORE:
-        return _deploy(ctx, MACHINE_CONTROLLER_MANAGER, 0) if live is None else Done()
+        return _deploy_machine_controller_manager(ctx, 0) if live is None else Done()
     if ctx.scope.is_hibernated:
-        return _deploy(ctx, MACHINE_CONTROLLER_MANAGER, 1) if live is None else Done()
+        return _deploy_machine_controller_manager(ctx, 1) if live is None else Done()
     return start_machine_controller_manager(ctx)
 
 
@@ -159,7 +161,7 @@ def start_machine_controller_manager(ctx: ShootContext) -> Verdict:
         may_run = live is not None and _is_restored(live)
     else:
         may_run = not _awaits_restore(ctx, live)
-    return _deploy(ctx, MACHINE_CONTROLLER_MANAGER, 1 if may_run and not ctx.scope.is_hibernated else 0)
+    return _deploy_machine_controller_manager(ctx, 1 if may_run and not ctx.scope.is_hibernated else 0)
 
 
 def _awaits_restore(ctx: ShootContext, live: Object | None) -> bool:
@@ -178,6 +180,29 @@ def _is_restored(live: Object) -> bool:
     is_migrated = last is not None and last.is_(OperationType.MIGRATE, OperationState.SUCCEEDED)
     is_requested = requested in (metadata_keys.WAIT_FOR_STATE, metadata_keys.RESTORE, metadata_keys.MIGRATE)
     return last is not None and last.finished and not is_migrated and not is_requested
+
+
+def _deploy_machine_controller_manager(ctx: ShootContext, replicas: int) -> Verdict:
+    """The machine controller manager, after its accounts: an API server accepts no pod whose account is missing, and
+    the shoot's own refuses a user without rights."""
+    name, renderer, shoots = MACHINE_CONTROLLER_MANAGER, ctx.tools.renderer, ctx.tools.shoots
+    roles = renderer.roles_in_shoot() if shoots is not None and not ctx.scope.is_hibernated else []
+    digest = digest_of([tree for _, tree in roles]) if roles else ""
+    account, live = renderer.service_account(ctx.namespace, digest), ctx.scope.service_accounts.get(name)
+    if shoots is not None and roles and not is_as_rendered(live, stamped(account)):
+        return write_action(
+            f"apply the roles of {name} in the shoot, and its ServiceAccount",
+            lambda: shoots.apply(ctx.namespace, roles),
+            lambda: ctx.tools.seed.apply(SERVICE_ACCOUNT, stamped(account), found_by_owner),
+        )
+    binding = renderer.role_binding(ctx.namespace)
+    verdict = combined(
+        (
+            apply_object(ctx, SERVICE_ACCOUNT, live, account),
+            apply_object(ctx, ROLE_BINDING, ctx.scope.role_bindings.get(name), binding),
+        )
+    )
+    return verdict if not isinstance(verdict, Done) else _deploy(ctx, name, replicas)
 
 
 def _deploy(ctx: ShootContext, name: str, replicas: int) -> Verdict:
