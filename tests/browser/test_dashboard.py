@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import re
+import signal
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -275,6 +278,21 @@ def test_page_says_when_the_dashboard_has_ended(chromium: Browser, env: LocalEnv
     expect(page.locator("#live")).not_to_have_class("on", timeout=SLOW)
     expect(page.locator("#live")).to_contain_text("connection lost", timeout=SLOW)
     context.close()
+
+
+def test_page_is_not_live_while_the_server_is_silent(look: Reader, env: LocalEnvironment) -> None:
+    page = look.page
+    expect(page.locator("#live")).to_have_text("live", timeout=SLOW)
+    process = json.loads(env.espalier("status", "-o", "json").out)["pid"]
+    os.kill(process, signal.SIGSTOP)
+    try:
+        expect(page.locator("#banner")).to_contain_text("has not answered since", timeout=SLOW)
+        expect(page.locator("#live")).to_have_text("not up to date")
+        expect(page.locator("#live")).to_have_class("off")
+    finally:
+        os.kill(process, signal.SIGCONT)
+    expect(page.locator("#banner")).to_be_hidden(timeout=SLOW)
+    expect(page.locator("#live")).to_have_text("live")
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,11 @@ from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpg
 from espalier.api.resource import Key, Resource
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
 from espalier.dashboard.observation import Watched
-from espalier.kube.client import Client
 from espalier.kube.discovery import ServedResource
 from espalier.kube.objects import Object
 from espalier.providers import links
 from espalier.providers.kinds import CATALOG
 from espalier.runtime.cache import Cache
-from espalier.runtime.clock import Clock
 
 CATEGORY = "cluster-api"
 MOST_LINKS = 64
@@ -39,9 +37,9 @@ def kinds_of(served: Sequence[ServedResource]) -> tuple[Resource, ...]:
 class ClusterWatch(Watched):
     """Caches of one cluster alone."""
 
-    def __init__(self, client: Client, clock: Clock, key: Key, kinds: Sequence[Resource], *, limited: bool) -> None:
-        """`limited`: the dashboard shows a single namespace."""
-        super().__init__(client, clock, (key.namespace,) if limited else ())
+    def __init__(self, all_: Watched, key: Key, kinds: Sequence[Resource]) -> None:
+        """`all_`: what the dashboard watches for all pages."""
+        super().__init__(all_.client, all_.clock, (key.namespace,) if all_.namespaces else (), all_.probe)
         self.key = key
         of, labels = self.caches.of, f"{CLUSTER_NAME_LABEL}={key.name}"
         self.cluster = of(Cluster.resource, key.namespace, fields=f"metadata.name={key.name}")

@@ -16,6 +16,7 @@ from espalier.api.gardener.names import SEED_LEASES
 from espalier.api.gardener.seed import Seed
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.printable import quoted
+from espalier.dashboard.probe import Probe
 from espalier.kube.client import Client
 from espalier.kube.discovery import ServedResource
 from espalier.kube.errors import Forbidden, NotFound, Unauthorized, Unreachable
@@ -75,9 +76,10 @@ def only_support(object_: Object) -> Object:
 class Watched:
     """Caches, and in words what keeps them from being filled."""
 
-    def __init__(self, client: Client, clock: Clock, namespaces: tuple[str, ...]) -> None:
+    def __init__(self, client: Client, clock: Clock, namespaces: tuple[str, ...], probe: Probe) -> None:
         self.client = client
         self.clock = clock
+        self.probe = probe
         self.namespaces = namespaces
         # Spreads watches in time, guards nothing.
         self.caches = Caches(client, rng=random.Random(), options=Options(namespaces=namespaces))  # noqa: S311
@@ -94,23 +96,32 @@ class Watched:
 
     def banner(self) -> str:
         """A sentence while the API server does not answer; else empty."""
+        if self.probe.silent_since is not None:
+            return self._away(self.probe.silent_since, self.probe.trouble)
         since = self.caches.silent_since
         if since is None:
             return ""
-        seconds = asyncio.get_running_loop().time() - since
         troubles = list(self.caches.troubles.values())
-        if seconds < PATIENCE or not troubles:
-            return ""
-        began = conditions.timestamp(self.clock.now() - timedelta(seconds=seconds))
         away = next((error for error in troubles if isinstance(error, Unreachable | TimeoutError)), None)
         if away is not None:
-            why = quoted(str(away) or "no answer in time", _LONGEST)
-            return f"The API server has not answered since {began}: {why}. This is what it had then; it is asked again."
+            return self._away(since, str(away) or "no answer in time")
         refused = next((error for error in troubles if isinstance(error, Unauthorized)), None)
-        if refused is not None:
+        if refused is not None and _seconds(since) >= PATIENCE:
             why = quoted(str(refused), _LONGEST)
+            began = self._timestamp(since)
             return f"The API server has refused the credentials of the kubeconfig since {began}: {why}. Log in again."
         return ""
+
+    def _away(self, since: float, why: str) -> str:
+        if _seconds(since) < PATIENCE:
+            return ""
+        return (
+            f"The API server has not answered since {self._timestamp(since)}: {quoted(why, _LONGEST)}. This is what it "
+            "had then; it is asked again."
+        )
+
+    def _timestamp(self, since: float) -> str:
+        return conditions.timestamp(self.clock.now() - timedelta(seconds=_seconds(since)))
 
     def notice(self, cache: Cache, *, instead: str = "") -> str:
         """A sentence if a kind can't be shown; `instead`: what is not shown, if the kind itself is not."""
@@ -122,10 +133,18 @@ class Watched:
             advice = "" if self.namespaces or not resource.namespaced else _NAMESPACE
             return f"{what} are not shown: you may not list {resource.group_resource} {where}{advice}."
         if isinstance(error, NotFound) or error is None:
-            return "" if cache.synced else f"{what} are being read."
+            if cache.synced:
+                return ""
+            waits = self.probe.silent_since is not None
+            return f"{what} are read once the API server answers." if waits else f"{what} are being read."
         if isinstance(error, Unreachable | TimeoutError) and cache.synced:
             return ""  # the banner says it
         return f"{what} can't be read: {quoted(str(error) or 'no answer in time', _LONGEST)}."
+
+
+def _seconds(since: float) -> float:
+    """The seconds since a time of the loop's clock."""
+    return asyncio.get_running_loop().time() - since
 
 
 _NAMESPACE = ". If you may list them in one namespace, start `espalier dashboard` with --namespace"
@@ -138,7 +157,7 @@ class Observation(Watched):
         self, client: Client, clock: Clock, namespaces: tuple[str, ...], served: Sequence[ServedResource]
     ) -> None:
         """`served`: the kinds of the API server."""
-        super().__init__(client, clock, namespaces)
+        super().__init__(client, clock, namespaces, Probe(client))
         self.served = served
         of, within = self.caches.of, SYSTEM_NAMESPACE if namespaces else None
         self.clusters = of(Cluster.resource, optional=True)
@@ -149,8 +168,8 @@ class Observation(Watched):
 class GardenObservation(Watched):
     """The kinds of a garden of which all objects are watched."""
 
-    def __init__(self, client: Client, clock: Clock, namespaces: tuple[str, ...]) -> None:
-        super().__init__(client, clock, namespaces)
+    def __init__(self, client: Client, clock: Clock, namespaces: tuple[str, ...], probe: Probe) -> None:
+        super().__init__(client, clock, namespaces, probe)
         self.shoots = self.caches.of(Shoot.resource)
         self.seeds = self.caches.of(Seed.resource)
         self.leases = self.caches.of(LEASE, SEED_LEASES)

@@ -56,7 +56,8 @@ class Dashboard:
         self._fleet = FleetView(observation, self._frame)
         self._garden = None
         if is_garden(served):
-            self._garden = GardenView(GardenObservation(client, clock, observation.namespaces), self._frame)
+            observed = GardenObservation(client, clock, observation.namespaces, observation.probe)
+            self._garden = GardenView(observed, self._frame)
         self._planner = planner
         self._planning = asyncio.Semaphore(1)
         self._kinds = kinds_of(observation.served)
@@ -88,7 +89,9 @@ class Dashboard:
         await server.start()
         self._port = server.port
         loop = asyncio.get_running_loop()
-        works = [self._observation.caches.run(), self._fleet.run(), self._clusters.run(), self._shoots.run()]
+        observed = self._observation
+        works = [observed.caches.run(), observed.probe.run()]
+        works += [self._fleet.run(), self._clusters.run(), self._shoots.run()]
         works += self._garden.works() if self._garden is not None else []
         tasks = [loop.create_task(work) for work in works]
         try:
@@ -189,9 +192,7 @@ class Dashboard:
         return events
 
     def _open_cluster(self, key: Key) -> ClusterView:
-        observed = self._observation
-        limited = bool(observed.namespaces)
-        watch = ClusterWatch(observed.client, observed.clock, key, self._kinds, limited=limited)
+        watch = ClusterWatch(self._observation, key, self._kinds)
         return ClusterView(watch, self._frame, self._fleet, self._planner, self._planning)
 
     def _open_shoot(self, key: Key) -> ShootView:

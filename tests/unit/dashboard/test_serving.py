@@ -28,7 +28,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.apiserver.server import Server
 from espalier.apiserver.storage.store import MemoryStore
-from espalier.dashboard import cluster_view
+from espalier.dashboard import cluster_view, probe
 from espalier.dashboard.guard import COOKIE, HEADERS, Guard
 from espalier.dashboard.observation import NotRead, Observation, ReadOnly
 from espalier.dashboard.opened import MOST
@@ -64,21 +64,25 @@ async def no_plan(_client: Client, _key: Key) -> Plan:
 
 
 class Broken:
-    """A transport that answers nothing while it is broken."""
+    """A transport that refuses all while it is broken, and without `answers` is silent, as are its watches."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self.is_broken = False
+        self.answers = asyncio.Event()
+        self.answers.set()
         self._streams: list[Stream] = []
 
     async def request(self, request: Request) -> Response:
         if self.is_broken:
             raise Unreachable("connection refused")
+        await self.answers.wait()
         return await self._transport.request(request)
 
     async def stream(self, request: Request) -> Stream | Response:
         if self.is_broken:
             raise Unreachable("connection refused")
+        await self.answers.wait()
         stream = await self._transport.stream(request)
         if not isinstance(stream, Response):
             self._streams.append(stream)
@@ -334,6 +338,39 @@ async def test_lost_api_server_has_a_banner_until_it_is_back() -> None:
         await env.admin.create(Cluster.resource, body("meadow"))
         env.transport.is_broken = False
         await eventually(env.page, lambda page: "c/default/meadow" in page and "has not answered" not in page)
+
+
+async def test_silent_api_server_has_a_banner_on_each_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "DEADLINE", 0.1)
+    monkeypatch.setattr(probe, "PERIOD", 0.1)
+    silent = "has not answered since"
+    async with served() as env:
+        await env.admin.create(Cluster.resource, body("garden"))
+        await env.open()
+        await eventually(lambda: env.page("clusters/default/garden"), lambda page: "being read" not in page)
+        env.transport.answers.clear()
+        page = await eventually(env.page, lambda page: silent in page)
+        assert "no answer within 0.1 seconds" in page
+        assert "c/default/garden" in page
+        await eventually(lambda: env.page("clusters/default/garden"), lambda page: silent in page)
+        page = await eventually(lambda: env.page("clusters/default/meadow"), lambda page: silent in page)
+        assert "being read" not in page
+        assert "Clusters are read once the API server answers" in page
+        await env.admin.create(Cluster.resource, body("meadow"))
+        env.transport.answers.set()
+        await eventually(env.page, lambda page: "c/default/meadow" in page and silent not in page)
+        await eventually(
+            lambda: env.page("clusters/default/meadow"), lambda page: "once the API" not in page and silent not in page
+        )
+
+
+async def test_shoots_have_the_banner_of_a_silent_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "DEADLINE", 0.1)
+    monkeypatch.setattr(probe, "PERIOD", 0.1)
+    async with served(garden=True) as env:
+        await env.open()
+        env.transport.answers.clear()
+        await eventually(lambda: env.page("shoots"), lambda page: "has not answered since" in page)
 
 
 async def test_nothing_is_sent_but_reads() -> None:

@@ -50,6 +50,7 @@ function apply(changes) {
   for (const table of tables) table.changed(touched);
   pressChips();
   tick();
+  if (source?.readyState === EventSource.OPEN) following();
 }
 
 // --- Connection ----------------------------------------------------------------------------------------------------
@@ -59,10 +60,16 @@ function state(word, kind) {
   live.className = kind;
 }
 
+/** The page has all that the dashboard has; with a banner, that is not what the API server has. */
+function following() {
+  if (document.getElementById("banner")?.hidden === false) state("not up to date", "off");
+  else state("live", "on");
+}
+
 function connect() {
   if (source || !body.dataset.events) return;
   source = new EventSource(`${body.dataset.events}?since=${number}`);
-  source.onopen = () => state("live", "on");
+  source.onopen = following;
   source.onerror = () => {
     if (source?.readyState === EventSource.CLOSED) {
       disconnect();
