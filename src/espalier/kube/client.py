@@ -334,13 +334,14 @@ class Client:
         return response
 
     async def _attempt(self, send: Callable[[Request], Awaitable[A]], request: Request) -> A:
-        attempt = 0
+        attempt, loop = 0, asyncio.get_running_loop()
+        began = loop.time()
         while True:
             attempt += 1
             try:
                 answer = await send(request)
             except Unreachable as failure:
-                pause = self._retry.after_failure(attempt, request, failure, self._rng)
+                pause = self._retry.after_failure(attempt, request, failure, self._rng, loop.time() - began)
                 if pause is None:
                     raise
             else:

@@ -56,6 +56,12 @@ def test_write_that_may_have_arrived_is_not_sent_twice() -> None:
     assert Retry().after_failure(1, WRITE, Unreachable("x", sent=False), random.Random(1)) is not None
 
 
+def test_failure_after_the_limit_of_time_is_final() -> None:
+    retry = Retry(within=5)
+    assert retry.after_failure(1, READ, Unreachable("x"), random.Random(1), elapsed=4.9) is not None
+    assert retry.after_failure(1, READ, Unreachable("x"), random.Random(1), elapsed=5) is None
+
+
 def test_a_reader_that_does_not_want_to_wait_does_not() -> None:
     assert NO_RETRY.after_failure(1, READ, Unreachable("x"), random.Random(1)) is None
     assert NO_RETRY.after_response(1, Response(429, headers={"retry-after": "1"}), random.Random(1)) is None

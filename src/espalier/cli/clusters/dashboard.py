@@ -17,6 +17,7 @@ import click
 
 from espalier.api.printable import in_one_line
 from espalier.cli.kit import connection, flags, interrupts, output
+from espalier.cli.kit.announcing import Announcing
 from espalier.cli.kit.commands import Command
 from espalier.cli.kit.failures import Failure
 from espalier.dashboard.html import page as frames
@@ -68,7 +69,12 @@ async def dashboard(
     logs.setup(level="error")
     access = connection.access_of(flags.Connection(kubeconfig, context, namespace))
     transport = HttpTransport(access)
-    client = Client(ReadOnly(transport), user_agent="espalier-cli", on_warning=lambda _text: None)
+    client = Client(
+        ReadOnly(Announcing(transport, access)),
+        user_agent="espalier-cli",
+        retry=connection.RETRY,
+        on_warning=lambda _text: None,
+    )
     try:
         served = await Discovery(client).resources()
         stop = asyncio.Event()

@@ -14,13 +14,16 @@ from espalier.api.gardener.shoot import Shoot
 from espalier.api.listing import first
 from espalier.api.printable import in_one_line
 from espalier.cli.kit import flags, output
+from espalier.cli.kit.announcing import Announcing
 from espalier.cli.kit.failures import Failure, NotReachable
 from espalier.cli.kit.home import Home
 from espalier.kube.access import Access
+from espalier.kube.channel import CONNECT_SECONDS
 from espalier.kube.client import Client
 from espalier.kube.discovery import Discovery
 from espalier.kube.errors import KubeError, NotFound
 from espalier.kube.kubeconfig import Kubeconfig, kubeconfig_files
+from espalier.kube.retry import Retry
 from espalier.kube.threaded import ThreadedTransport
 from espalier.kube.wire import Transport
 
@@ -30,6 +33,9 @@ GARDENER = "gardener.cloud"
 
 MAX_REQUESTS = 4
 """At once: a further connection costs a handshake, which takes longer than the requests of a command."""
+
+RETRY = Retry(within=CONNECT_SECONDS / 2)
+"""Somebody waits: what fails at once is repeated, and an API server that is silent gets the time of one attempt."""
 
 
 class Connected(msgspec.Struct, frozen=True):
@@ -68,9 +74,10 @@ async def connect(
     """A client for the API server that the flags select; closed afterwards. `wrap` is what its requests go through."""
     access = access_of(connection)
     client = Client(
-        wrap(ThreadedTransport(access, max_requests=MAX_REQUESTS)),
+        wrap(Announcing(ThreadedTransport(access, max_requests=MAX_REQUESTS), access)),
         field_manager=FIELD_MANAGER,
         user_agent="espalier-cli",
+        retry=RETRY,
         on_warning=print_each_once(),
     )
     try:

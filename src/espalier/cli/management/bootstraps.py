@@ -13,6 +13,7 @@ from typing import Protocol
 from espalier.api.resource import Key
 from espalier.cli.clusters import lifecycle
 from espalier.cli.kit import connection, shown_commands
+from espalier.cli.kit.announcing import Announcing
 from espalier.cli.kit.failures import Exit, Failure, Overdue
 from espalier.cli.kit.home import Home
 from espalier.cli.management import self_managed
@@ -310,8 +311,9 @@ def client_of(access: Access) -> Client:
     """A client as all commands have it."""
     transport = ThreadedTransport(access, max_requests=connection.MAX_REQUESTS)
     return Client(
-        transport,
+        Announcing(transport, access),
         field_manager=connection.FIELD_MANAGER,
         user_agent="espalier-cli",
+        retry=connection.RETRY,
         on_warning=connection.print_each_once(without=messages.PAUSED_RECORD),
     )
