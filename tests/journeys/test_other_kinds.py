@@ -65,3 +65,37 @@ def test_other_objects_are_ignored_unless_asked_for(env: LocalEnvironment, tmp_p
     assert (gone.code, "Namespace fields is ignored" in gone.err) == (0, True)
     assert not there()
     assert there(NAMESPACES, "fields", None)
+
+
+def test_namespace_of_a_manifest_is_created_before_it(env: LocalEnvironment, tmp_path: Path) -> None:
+    file = tmp_path / "moor.yaml"
+    texts = EXAMPLE.replace("hedge", "moor").split("---\n")
+    within = "---\n".join(text.replace("metadata:\n", "metadata:\n  namespace: moors\n", 1) for text in texts)
+    file.write_text(within + SECRET + NAMESPACE.replace("fields", "moors"))
+
+    def there() -> bool:
+        return asyncio.run(exists(env, NAMESPACES, "moors", None))
+
+    planned = env.espalier("plan", "-f", str(file))
+    assert planned.code == 1, planned.err
+    assert "namespace moors does not exist: create it first" in planned.out + planned.err
+    tried = env.espalier("create", "cluster", "-f", str(file), "--all-kinds", "--dry-run=server")
+    assert tried.code == 0, tried.err
+    assert "what is in namespace moors was not tried on the server: it does not exist yet" in tried.err
+    assert not there()
+
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text(file.read_text().replace("kubernetesVersion:", "kubernetesVersion: 1.2 #"))
+    assert env.espalier("create", "cluster", "-f", str(wrong), "--all-kinds").code == 1
+    assert not there()
+
+    wrong.write_text(file.read_text() + SECRET.replace("{name: extra}", "{name: extra, namespace: moors, uid: 1-2}"))
+    refused = env.espalier("create", "cluster", "-f", str(wrong), "--all-kinds")
+    assert refused.code == 1
+    assert "namespace moors was created, and nothing else" in refused.err
+    assert there()
+
+    assert env.espalier("create", "cluster", "-f", str(file), "--all-kinds").code == 0
+    planned = env.espalier("plan", "-f", str(file))
+    assert (planned.code, "does not exist" in planned.out + planned.err) == (0, False)
+    assert env.espalier("delete", "cluster", "-f", str(file), "--all-kinds").code == 0

@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from espalier.api import json_trees, leniency, manifests, paths
+from espalier.api.core import NAMESPACE
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.kinds import KubeObject
 from espalier.api.manifests import Document
@@ -28,7 +29,7 @@ from espalier.cli.kit.failures import Failure
 from espalier.clusters.design import names
 from espalier.clusters.design.provider import Providers
 from espalier.kube.client import Client, PatchType
-from espalier.kube.errors import Forbidden, NotFound
+from espalier.kube.errors import Forbidden, KubeError, NotFound
 from espalier.kube.objects import Object, to_bytes
 from espalier.providers.kinds import CATALOG
 
@@ -390,17 +391,23 @@ async def apply_all(
     of the write. It plans a Cluster on trial without the other objects, so its plan is printed only if these are
     unchanged.
 
+    An API server tries no object in a namespace that does not exist. So Namespaces are written before the objects in
+    them are tried; in a dry run, these are not tried.
+
     The objects of an existing Cluster are written under a pause: see `command_pause`.
     """
     told: list[str] = []
+    absent = await _absent_namespaces(client, prepared)
     with client.warning(told.append):
-        tried = [await _send(client, resource, tree, dry_run=True) for resource, tree in prepared]
+        tried = await _tried(client, prepared, absent, dry_run=dry_run)
     if dry_run:
         from espalier.clusters.effects import summary  # noqa: PLC0415  renders: not for those who only delete
 
         plans = [text for text in told if text.startswith(summary.SENTENCE)]
         if plans and not await _are_there(client, prepared, tried):
             told = [PLAN_INSTEAD, *(text for text in told if text not in plans)]
+        if absent:
+            told.append(f"what is in namespace {', '.join(absent)} was not tried on the server: it does not exist yet")
         for text in told:
             client.warn(text)
         return tried
@@ -416,6 +423,45 @@ async def apply_all(
         for resource, tree in prepared:
             applied.append(await pause.write(_send(client, resource, tree, dry_run=False)))
     return applied
+
+
+async def _absent_namespaces(client: Client, prepared: Sequence[tuple[Resource, Tree]]) -> list[str]:
+    """The Namespaces among these objects that do not exist yet."""
+    given = [tree["metadata"]["name"] for resource, tree in prepared if resource == NAMESPACE]
+    absent = []
+    for name in given:
+        try:
+            await client.get(NAMESPACE, name)
+        except NotFound:
+            absent.append(name)
+        except Forbidden:
+            pass  # whoever may not read it may not create it: the server says so
+    return absent
+
+
+async def _tried(
+    client: Client, prepared: Sequence[tuple[Resource, Tree]], absent: Collection[str], *, dry_run: bool
+) -> list[Object]:
+    """The objects as the server would store them, after the Namespaces that were `absent` are written; in a dry run,
+    those within them as they are. Raises the errors of the server, and says which Namespaces stay."""
+    within = [tree["metadata"].get("namespace") in absent for _, tree in prepared]
+    tried: dict[int, Object] = {}
+    for at, (resource, tree) in enumerate(prepared):
+        if not within[at]:
+            tried[at] = await _send(client, resource, tree, dry_run=True)
+        elif dry_run:
+            tried[at] = Object(to_bytes(tree))
+    if absent and not dry_run:
+        for resource, tree in prepared:
+            if resource == NAMESPACE and tree["metadata"]["name"] in absent:
+                await _send(client, resource, tree, dry_run=False)
+        try:
+            for at, (resource, tree) in enumerate(prepared):
+                if within[at]:
+                    tried[at] = await _send(client, resource, tree, dry_run=True)
+        except KubeError as error:
+            raise Failure(f"{error}\nnamespace {', '.join(absent)} was created, and nothing else") from error
+    return [tried[at] for at in range(len(prepared))]
 
 
 async def _to_pause(client: Client, prepared: Sequence[tuple[Resource, Tree]], tried: Sequence[Object]) -> Key | None:
