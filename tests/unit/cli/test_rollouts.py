@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,18 +13,21 @@ import yaml
 from espalier.api import conditions
 from espalier.api.capi import cluster as capi
 from espalier.api.capi.kubeadm import KubeadmControlPlane
-from espalier.api.capi.machine import Machine, MachineDeployment
+from espalier.api.capi.machine import Machine, MachineDeployment, MachineSet
 from espalier.api.core import NAMESPACE
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.eksa.group import MOVE_ANNOTATION, SYSTEM_NAMESPACE
 from espalier.api.flux import KUSTOMIZATION
 from espalier.api.resource import Key
+from espalier.cli import main as cli
 from espalier.cli.clusters import rollouts
+from espalier.cli.kit import connection
+from espalier.cli.kit.connection import Connected
 from espalier.cli.kit.failures import Failure, Overdue, Usage
 from espalier.cli.kit.progress import Progress
 from espalier.clusterapi.rollouts import is_before_rollout
 from espalier.kube.client import Client, PatchType
-from tests.support.objects.capi_site import EXAMPLE, Site
+from tests.support.objects.capi_site import CONTROL_PLANE, EXAMPLE, WORKERS, Site
 
 BOTH = pytest.mark.parametrize("group", ["", "md-0"], ids=["control plane", "workers"])
 
@@ -141,10 +147,88 @@ async def test_a_restart_under_way_is_taken_back(group: str, monkeypatch: pytest
 
     monkeypatch.setattr(rollouts, "server_time", later)
     await rollouts.restart(site.client, [await site.target(group)])
-    assert await rollouts.undo(site.client, await site.owner(), await site.target(group)) == (2 if group else 1)
+    undo = await rollouts.undo_of(site.client, await site.owner(), await site.target(group))
+    assert (undo.stay, undo.again) == (2 if group else 1, 0)
+    await rollouts.undo(site.client, undo.target)
     assert (await site.target(group)).after is None
     with pytest.raises(Failure, match="there is nothing to undo"):
-        await rollouts.undo(site.client, await site.owner(), await site.target(group))
+        await rollouts.undo_of(site.client, await site.owner(), await site.target(group))
+
+
+async def half_restarted(site: Site, monkeypatch: pytest.MonkeyPatch, group: str, *, old: int, new: int) -> None:
+    """One machine of the group is new, and its MachineSets have so many replicas."""
+    target = await site.target(group)
+    labels, spec = CONTROL_PLANE, target.object.tree["spec"].get("template", {}).get("spec", {})
+    if group:
+        of_set = {"clusterName": "garden", "selector": {"matchLabels": WORKERS}, "template": {"spec": spec}}
+        labels = WORKERS
+        await site.add(MachineSet.resource, "old", WORKERS, of_set | {"replicas": old})
+    created = (await site.client.get(Machine.resource, "md-1", SYSTEM_NAMESPACE)).metadata.creation_timestamp
+    made = conditions.parse_timestamp(created or "")
+    assert made is not None
+    after = made + timedelta(seconds=1)
+    await asyncio.sleep((after - datetime.now(UTC)).total_seconds() + 0.01)  # creation times are of whole seconds
+    machine = (await site.client.get(Machine.resource, "md-1", SYSTEM_NAMESPACE)).tree["spec"]
+    await site.add(Machine.resource, "new", labels, machine)
+    if group:
+        await site.add(MachineSet.resource, "new", WORKERS, of_set | {"replicas": new})
+    await site.change(
+        type(target.typed).resource, target.object.name, spec={"rollout": {"after": conditions.timestamp(after)}}
+    )
+
+    async def later(_client: Client) -> datetime:
+        return after + timedelta(minutes=1)
+
+    monkeypatch.setattr(rollouts, "server_time", later)
+
+
+@pytest.mark.parametrize(("group", "again"), [("", 0), ("md-0", 1)])
+async def test_new_machines_of_a_group_are_replaced_again(
+    group: str, again: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = await Site.made()
+    await half_restarted(site, monkeypatch, group, old=1, new=1)
+    undo = await rollouts.undo_of(site.client, await site.owner(), await site.target(group))
+    assert (undo.stay, undo.again) == (2 if group else 1, again)
+
+
+async def test_restart_of_most_machines_is_not_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = await Site.made()
+    await half_restarted(site, monkeypatch, "md-0", old=1, new=2)
+    with pytest.raises(Failure, match="would go on, because it keeps those of which there are most"):
+        await rollouts.undo_of(site.client, await site.owner(), await site.target("md-0"))
+
+
+@pytest.mark.parametrize("flags", [[], ["--replace-machines"]], ids=["unasked", "asked"])
+def test_undo_that_replaces_machines_is_confirmed(
+    flags: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a terminal, by a flag."""
+    taken_back = []
+
+    async def main() -> Site:
+        site = await Site.made()
+        await half_restarted(site, monkeypatch, "md-0", old=1, new=1)
+        return site
+
+    @asynccontextmanager
+    async def connect(_flags: object) -> AsyncIterator[Connected]:
+        yield Connected((await main()).client, "default")
+
+    async def undo(_client: Client, target: rollouts.Target) -> None:
+        taken_back.append(target.group)
+
+    monkeypatch.setattr(connection, "connect", connect)
+    monkeypatch.setattr(rollouts, "undo", undo)
+    code, err = cli.run(["rollout", "undo", "garden", "md-0", *flags]), ""
+    err = " ".join(capsys.readouterr().err.split())
+    if flags:
+        assert (code, taken_back) == (0, ["md-0"])
+        assert "the restart is taken back, 2 machines not replaced yet stay, 1 new machine is replaced again" in err
+    else:
+        assert (code, taken_back) == (2, [])
+        assert "worker node group md-0: 1 new machine is replaced again if the restart is taken back" in err
+        assert "`espalier rollout pause garden md-0`" in err
 
 
 async def outdated(site: Site) -> None:
@@ -164,7 +248,7 @@ async def test_a_changed_spec_is_taken_back_in_its_manifest() -> None:
     site = await Site.made()
     await outdated(site)
     with pytest.raises(Failure, match="change the spec back in your manifest, and apply it"):
-        await rollouts.undo(site.client, await site.owner(), await site.target())
+        await rollouts.undo_of(site.client, await site.owner(), await site.target())
 
 
 async def test_a_change_from_git_is_taken_back_in_its_file() -> None:
@@ -183,7 +267,7 @@ async def test_a_change_from_git_is_taken_back_in_its_file() -> None:
     await site.client.create(KUSTOMIZATION, kustomization)
     await outdated(site)
     with pytest.raises(Failure, match=r"change clusters/garden/\S+ there"):
-        await rollouts.undo(site.client, await site.owner(), await site.target())
+        await rollouts.undo_of(site.client, await site.owner(), await site.target())
 
 
 async def test_a_wait_tells_how_far_a_restart_came() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Literal
 
 from hypothesis import given
@@ -12,6 +13,8 @@ from espalier.api.capi.cluster import ContractReference
 from espalier.api.capi.machine import (
     Bootstrap,
     Machine,
+    MachineDeployment,
+    MachineDeploymentSpec,
     MachineSet,
     MachineSetSpec,
     MachineSpec,
@@ -22,7 +25,7 @@ from espalier.api.label_selectors import LabelSelector
 from espalier.api.meta import Condition, Head, ObjectMeta
 from espalier.clusterapi import removal
 from espalier.kube.objects import Object
-from espalier.simulator.capi.machine_deployment import OwnedSet, scale
+from espalier.simulator.capi.machine_deployment import Observed, OwnedSet, scale
 
 SPEC = MachineSpec(
     cluster_name="garden",
@@ -133,3 +136,17 @@ def test_scaling_in_takes_annotated_machines_first() -> None:
         "b",
         "a",
     ]
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=4))
+def test_set_with_most_replicas_is_kept(replicas: list[int]) -> None:
+    """Of several with the same template, as after a restart that was taken back; of equal ones the oldest."""
+    deployment = MachineDeployment(
+        spec=MachineDeploymentSpec(
+            cluster_name="garden", selector=LabelSelector(), template=MachineTemplate(spec=SPEC), replicas=3
+        )
+    )
+    sets = tuple(owned(str(at), Set(count, count)) for at, count in enumerate(replicas))
+    nothing = Object(b"", Head(metadata=ObjectMeta(name="garden")))
+    observed = Observed(nothing, deployment, nothing, sets, datetime(2026, 1, 1, tzinfo=UTC))
+    assert observed.newest is sets[replicas.index(max(replicas))]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
-from collections.abc import Awaitable, Callable
+import sys
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -12,7 +14,7 @@ import msgspec
 from espalier.api.listing import counted
 from espalier.api.resource import Key
 from espalier.cli.clusters import rollouts
-from espalier.cli.clusters.rollouts import Target
+from espalier.cli.clusters.rollouts import Target, Undo
 from espalier.cli.kit import connection, flags
 from espalier.cli.kit.commands import Group
 from espalier.cli.kit.connection import Connected
@@ -121,9 +123,12 @@ async def resume(*, choice: Choice, connect: flags.Connection) -> None:
 @rollout.command()
 @_choice
 @flags.connection
-async def undo(*, choice: Choice, connect: flags.Connection) -> None:
+@click.option("--replace-machines", is_flag=True, help="Also if machines that are new already are replaced again.")
+async def undo(*, choice: Choice, connect: flags.Connection, replace_machines: bool) -> None:
     """Take back a restart that is under way: machines that were not replaced yet stay.
 
+    New machines of a control plane stay, too. Those of a worker node group are replaced again, by machines like the
+    ones that stay: Cluster API keeps one kind. To keep both as they are, pause the rollout instead.
     A change of the cluster's spec is taken back in its manifest, not here.
 
     \b
@@ -132,10 +137,34 @@ async def undo(*, choice: Choice, connect: flags.Connection) -> None:
     """
     async with connection.connect(connect) as connected:
         owner, chosen = await choice.read(connected)
+        undone = [await rollouts.undo_of(connected.client, owner, target) for target in chosen]
+        if not replace_machines and not await _is_wanted(undone, choice.name):
+            return
         with Progress() as progress:
-            for target in chosen:
-                number = await rollouts.undo(connected.client, owner, target)
-                progress.say(f"{target.title}: the restart is taken back, {counted(number, 'machine')} of before stay")
+            for each in undone:
+                await rollouts.undo(connected.client, each.target)
+                stay = f"{counted(each.stay, 'machine')} not replaced yet {'stays' if each.stay == 1 else 'stay'}"
+                again = f", {_again(each)}" if each.again else ""
+                progress.say(f"{each.target.title}: the restart is taken back, {stay}{again}")
+
+
+def _again(undone: Undo) -> str:
+    return f"{counted(undone.again, 'new machine')} {'is' if undone.again == 1 else 'are'} replaced again"
+
+
+async def _is_wanted(undone: Sequence[Undo], name: str) -> bool:
+    """True if machines may be replaced again, and if none would be. Raises `Usage` without a terminal to ask on."""
+    effects = [f"{each.target.title}: {_again(each)}" for each in undone if each.again]
+    if not effects:
+        return True
+    what = f"{'; '.join(effects)} if the restart is taken back"
+    groups = " ".join(dict.fromkeys(each.target.group for each in undone if each.again))
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise Usage(
+            f"{what}: give --replace-machines to have that, or keep all machines as they are with "
+            f"`espalier rollout pause {name} {groups}`"
+        )
+    return await asyncio.to_thread(click.confirm, f"{what}. Take it back?", err=True)
 
 
 async def _each(

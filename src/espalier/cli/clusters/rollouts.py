@@ -191,16 +191,27 @@ async def _set_pause(client: Client, target: Target, *, paused: bool) -> None:
     await _patch(client, target, spec if paused else spec | annotations)
 
 
-async def undo(client: Client, owner: Object, target: Target) -> int:
-    """Take back a restart that is under way: machines that were not replaced yet stay. Returns their number.
+@dataclass(frozen=True)
+class Undo:
+    """What it means to take back a restart that is under way."""
 
-    Raises `Failure` if no restart is under way; for a changed spec, with where it is changed back.
+    target: Target
+    stay: int
+    """The machines that were not replaced yet."""
+    again: int = 0
+    """The machines that were replaced, and would be replaced once more: Cluster API keeps one MachineSet of a group."""
+
+
+async def undo_of(client: Client, owner: Object, target: Target) -> Undo:
+    """Raises `Failure` if no restart is under way, for a changed spec, with where it is changed back, and for a restart
+    that would go on without its request.
     """
     machines = await client.list(Machine.resource, target.object.namespace, labels=target.selector)
     old = older(machines.items, target.after, await server_time(client))
     if target.after is not None and old:
-        await _patch(client, target, {"spec": {"rollout": {"after": None}}})
-        return len(old)
+        if isinstance(target.typed, MachineDeployment):
+            return await _undo_of_group(client, target, target.typed, len(old), len(machines.items) - len(old))
+        return Undo(target, len(old))
     if await _outdated(client, target):
         await from_git.check_change(client, owner)
         raise Failure(
@@ -211,12 +222,35 @@ async def undo(client: Client, owner: Object, target: Target) -> int:
     raise Failure(f"{target.title}: there is nothing to undo, no restart is under way")
 
 
+async def _undo_of_group(client: Client, target: Target, typed: MachineDeployment, old: int, new: int) -> Undo:
+    """Cluster API keeps the MachineSet with most replicas, the oldest of equal ones, and empties the others."""
+    sets = [item.decode(MachineSet) for item in await _sets(client, target)]
+    current = [each for each in sets if not outdated_machines(typed, [each])]
+    if new and current:
+        stays = min(current, key=lambda each: (-(each.spec.replicas or 0), each.metadata.creation_timestamp or ""))
+        if not is_before_rollout(stays.metadata.creation_timestamp, target.after, datetime.max.replace(tzinfo=UTC)):
+            raise Failure(
+                f"{target.title}: {new} of {counted(old + new, 'machine')} are new already, and Cluster API would "
+                "go on, because it keeps those of which there are most: let the restart end, or keep all as they are "
+                "with `espalier rollout pause`"
+            )
+    return Undo(target, old, new)
+
+
+async def undo(client: Client, target: Target) -> None:
+    """Take back a restart."""
+    await _patch(client, target, {"spec": {"rollout": {"after": None}}})
+
+
+async def _sets(client: Client, target: Target) -> Sequence[Object]:
+    labels = f"{names.DEPLOYMENT}={target.object.name}"
+    return (await client.list(MachineSet.resource, target.object.namespace, labels=labels)).items
+
+
 async def _outdated(client: Client, target: Target) -> int:
     if isinstance(target.typed, KubeadmControlPlane):
         return (target.typed.status.replicas or 0) - contract.up_to_date_replicas(target.typed)
-    labels = f"{names.DEPLOYMENT}={target.object.name}"
-    sets = await client.list(MachineSet.resource, target.object.namespace, labels=labels)
-    return outdated_machines(target.typed, [item.decode(MachineSet) for item in sets.items])
+    return outdated_machines(target.typed, [item.decode(MachineSet) for item in await _sets(client, target)])
 
 
 def older(machines: Sequence[Object], after: str | None, now: datetime) -> list[Object]:

@@ -70,8 +70,12 @@ class Observed:
 
     @cached_property
     def newest(self) -> OwnedSet | None:
-        """The set with the deployment's template; None until it exists."""
-        return next((owned for owned in self.sets if is_current(owned.set, self.deployment, self.now)), None)
+        """The set with the deployment's template; None until it exists.
+
+        Of several, as in Cluster API, it is the one with most replicas, and of equal ones the oldest.
+        """
+        current = (owned for owned in self.sets if is_current(owned.set, self.deployment, self.now))
+        return max(current, key=lambda owned: owned.replicas, default=None)
 
     @property
     def limits(self) -> tuple[int, int]:
