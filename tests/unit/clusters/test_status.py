@@ -196,6 +196,50 @@ def test_foreign_pause_is_named_with_the_remedy(kind: str, how: Tree, remedy: st
     assert remedy in condition(status, "WorkersReady").message
 
 
+RESUME = "or `espalier rollout resume garden md-0 -n team-a`"
+
+
+@pytest.mark.parametrize("kind", ["MachineDeployment", "KubeadmControlPlane"])
+def test_blocked_rollout_names_cause_and_command_first(kind: str) -> None:
+    status = report(made(objects=paused_by_somebody(kind, PAUSE)))
+    message = condition(status, "WorkersReady").message
+    command = RESUME if kind == "MachineDeployment" else RESUME.replace("md-0", "--control-plane")
+    assert message.startswith(f"{kind} eksa-system/")
+    assert command in message
+    assert message.endswith("worker nodes are ready")
+
+
+def paused_group(**change: Any) -> ClusterStatus:
+    """The status of a steady cluster whose group is paused by its spec, which Cluster API never observes."""
+    found = objects()
+    for one in found:
+        if one["kind"] == "MachineDeployment":
+            one["metadata"]["generation"] = 2
+            one["spec"] |= {"paused": True} | change
+    return report(made(objects=found, status=settled()), Done())
+
+
+def test_pause_of_a_group_that_is_right_blocks_nothing() -> None:
+    status = paused_group()
+    assert condition(status, "WorkersReady").status == "True"
+    assert (condition(status, "Ready").status, status.failure_reason) == ("True", None)
+
+
+@pytest.mark.parametrize("change", [{"replicas": 5}, {"template": "labels"}, {"template": "version"}], ids=str)
+def test_pause_of_a_group_that_has_to_change_is_named(change: Tree) -> None:
+    if "template" in change:
+        of_group = next(one for one in objects() if one["kind"] == "MachineDeployment")
+        template = copy.deepcopy(of_group["spec"]["template"])
+        if change["template"] == "labels":
+            template.setdefault("metadata", {}).setdefault("labels", {})["a"] = "b"
+        else:
+            template["spec"]["version"] = "v1.34.1"
+        change = {"template": template}
+    status = paused_group(**change)
+    assert (condition(status, "Ready").reason, status.failure_reason) == ("ClusterAPIPaused", "ClusterAPIPaused")
+    assert f"set spec.paused to false, {RESUME}" in condition(status, "WorkersReady").message
+
+
 def test_own_pause_is_not_taken_for_a_foreign() -> None:
     how = {"annotations": {"cluster.x-k8s.io/paused": "", IN_PLACE_CONTROL_PLANE: "true"}}
     status = report(made(objects=paused_by_somebody("KubeadmControlPlane", how)))

@@ -19,6 +19,7 @@ from espalier.api.meta import Condition
 from espalier.clusterapi import contract, external_etcd, rollouts
 from espalier.clusterapi.classification import MachineEffect
 from espalier.clusterapi.labels import mislabelled
+from espalier.clusterapi.machine_change import ChangeKind, machine_change, of_machine_template
 from espalier.clusters.design import names, object_names
 from espalier.clusters.design.drift_policy import Policy, policy
 from espalier.clusters.design.gate import Isolation
@@ -101,7 +102,7 @@ def conditions(scope: Scope) -> list[Condition]:
     held = [part for part in parts if part.status != "True" and part.reason in _MADE_BY_CLUSTER_API]
     if held and (why := _held(scope)) is not None:
         for part in held:
-            part.reason, part.message = why.reason, f"{part.message}; {why.message}"
+            part.reason, part.message = why.reason, f"{why.message}; {part.message}"
     return parts
 
 
@@ -140,16 +141,30 @@ def paused_objects(scope: Scope) -> str:
         is_held = any(annotations.get(name) == "true" for name in (IN_PLACE_CONTROL_PLANE, IN_PLACE_DEPLOYMENT))
         is_held |= annotations.get(contract.PAUSED_ANNOTATION) == external_etcd.PAUSED_FOR_ETCD
         if contract.PAUSED_ANNOTATION in annotations and not is_held:
-            causes.append(f"{object_.kind} {object_.key} is paused: remove annotation {contract.PAUSED_ANNOTATION}")
+            how = f"remove annotation {contract.PAUSED_ANNOTATION}{_resume(scope, object_)}"
+            causes.append(f"{object_.kind} {object_.key} is paused: {how}")
     cluster = there.cluster
     if cluster is not None and cluster.spec.paused:
         name = f"{cluster.metadata.namespace}/{cluster.metadata.name}"
         causes.append(f"Cluster.cluster.x-k8s.io {name} is paused: set spec.paused to false")
-    for deployment in there.typed_deployments.values():
-        if deployment.spec.paused:
-            name = f"{deployment.metadata.namespace}/{deployment.metadata.name}"
-            causes.append(f"MachineDeployment {name} is paused: set spec.paused to false")
+    for object_ in there.of(MachineDeployment.resource).values():
+        deployment = there.typed_deployments.get(object_.name)
+        if deployment is not None and deployment.spec.paused:
+            how = f"set spec.paused to false{_resume(scope, object_)}"
+            causes.append(f"MachineDeployment {object_.key} is paused: {how}")
     return listing.first(causes, _MOST_NAMED, separator="; ")
+
+
+def _resume(scope: Scope, object_: Object) -> str:
+    """The command that ends the pause of an object, if it has one."""
+    key = scope.key
+    if object_.kind == KubeadmControlPlane.resource.kind:
+        what = "--control-plane"
+    elif object_.kind == MachineDeployment.resource.kind:
+        what = names.deployment_of_group(object_.metadata, key.name).removeprefix(f"{key.name}-")
+    else:
+        return ""
+    return f", or `espalier rollout resume {key.name} {what} -n {key.namespace}`"
 
 
 def is_management_cluster_record(scope: Scope) -> bool:
@@ -463,7 +478,7 @@ def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
     progress = sorted((wait for wait in upgrades if wait is not None), key=_priority)
     if progress:
         return _condition(type_, "False", progress[-1].reason, "; ".join(wait.message for wait in progress))
-    if not all(contract.is_observed(deployment) for deployment in deployments.values()):
+    if not all(contract.is_observed(each) or _is_only_paused(scope, each) for each in deployments.values()):
         return _condition(type_, "False", Reason.OUTDATED_INFORMATION, f"workers: {_NOT_REPORTED}")
     if outside := _outside_limits(deployments):
         message = f"{outside}: waiting for the cluster autoscaler"
@@ -488,6 +503,19 @@ def _workers_ready(scope: Scope, initialized: Condition) -> Condition:
     return _condition(
         type_, "True", Satisfied.WORKERS_READY, f"{counts.ready} of {counts.expected} worker nodes are ready"
     )
+
+
+def _is_only_paused(scope: Scope, deployment: MachineDeployment) -> bool:
+    """True if the spec of a paused group asks for nothing but what its machines are: Cluster API does not report that
+    it has observed the pause itself."""
+    if not deployment.spec.paused:
+        return False
+    wanted = of_machine_template(deployment.spec.template)
+    sets = [each for each in scope.capi_objects.sets_of(deployment.metadata.name) if contract.desired_replicas(each)]
+    is_current = all(
+        machine_change(of_machine_template(each.spec.template), wanted).kind is ChangeKind.NOTHING for each in sets
+    )
+    return is_current and sum(map(contract.desired_replicas, sets)) == contract.desired_replicas(deployment)
 
 
 def _priority(wait: Wait) -> tuple[bool, str, str]:
