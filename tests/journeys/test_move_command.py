@@ -122,7 +122,14 @@ def test_a_folder_is_written_and_restored_with_consent(
     async def story(source: ManagedEnvironment, target: ManagedEnvironment) -> None:
         call, saved = calling(source, target, monkeypatch, capsys), tmp_path / "saved"
         before = await objects(source)
-        assert "objects of 1 cluster\n" in (await call(to_folder=saved, dry_run=True))[0]
+        counts, *listed = (await call(to_folder=saved, dry_run=True))[0].splitlines()
+        assert counts == f"would be written: {len(listed)} objects of 1 cluster"
+        assert {"  clusters.anywhere.eks.amazonaws.com default/garden", "  Secret eksa-system/garden-ca"} <= {*listed}
+        within = tmp_path / "absent" / "a" / "saved"
+        for dry_run in (True, False):
+            with pytest.raises(Failure, match=f"there is no folder {within.parent}: create it, or name another one"):
+                await call(to_folder=within, dry_run=dry_run)
+        assert not (tmp_path / "absent").exists()
         assert not saved.exists()
         with pytest.raises(Failure, match="not in the folder: 1 of 2 clusters:\nCluster default/nobody"):
             await call(to_folder=saved, names=("garden", "nobody"))

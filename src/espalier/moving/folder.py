@@ -134,9 +134,8 @@ def write(folder: Path, index: Index, items: Iterable[Item]) -> None:
     """Write a new folder; `index` comes without its rows. Raises `OSError`, and `Refused` for what could not be
     read again; leaves nothing then.
 
-    The folder must not exist, or be empty.
+    The folder must not exist, or be empty; the one around it must exist.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
     staged = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         rows = [_written(staged, item) for item in sorted(items, key=lambda item: item.place)]

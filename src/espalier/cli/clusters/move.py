@@ -43,7 +43,7 @@ Exit codes: 0 done · 1 refused or failed (the reason is on standard error) ·
     type=flags.FILE,
     metavar="DIR",
     help="Copy the clusters of all namespaces, or of that of --namespace, into a new folder, and leave them where they "
-    "are. It contains their Secrets: private keys, credentials.",
+    "are. The folder around it must exist. It contains their Secrets: private keys, credentials.",
 )
 @click.option(
     "--from-folder",
@@ -65,7 +65,11 @@ Exit codes: 0 done · 1 refused or failed (the reason is on standard error) ·
     help="Cluster to move. Repeatable. Default: all.",
 )
 @click.option("--back", is_flag=True, help="Take back a move that has not handed over yet, or an interrupted restore.")
-@click.option("--dry-run", is_flag=True, help="Check everything, print the objects that would be moved, write nothing.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Check everything, print the objects that would be moved or copied, write nothing.",
+)
 @flags.connection
 async def move(
     *,
@@ -173,13 +177,17 @@ async def _to_folder(
 ) -> None:
     if not folder.is_free(path):
         raise Failure(f"--to-folder: {path} exists, and is not empty: name a new folder")
+    if not path.absolute().parent.is_dir():
+        raise Failure(
+            f"--to-folder: found {path}, but there is no folder {path.parent}: create it, or name another one"
+        )
     side = await _side(near.client, "the source")
     keys = await _keys(near, names) if names else await _managed(near.client, connect.namespace)
     taken = await backup.take(side, judge, keys, progress.say)
     if dry_run:
-        output.say(
-            f"would be written: {counted(len(taken.items), 'object')} of {counted(len(taken.clusters), 'cluster')}"
-        )
+        counts = f"{counted(len(taken.items), 'object')} of {counted(len(taken.clusters), 'cluster')}"
+        names_ = (f"  {item.name}" for item in sorted(taken.items, key=lambda item: item.place))
+        output.say("\n".join([f"would be written: {counts}", *names_]))
     elif taken.clusters:
         access = connection.access_of(connect)
         index = folder.Index(
