@@ -16,13 +16,13 @@ from espalier.api.eksa.network import OCINamespace, RegistryMirrorConfiguration
 from espalier.cli.clusters import images as commands
 from espalier.cli.clusters.airgap import copying, wanted
 from espalier.cli.clusters.airgap.copying import Copied
-from espalier.cli.clusters.airgap.layout import ImageLayout
+from espalier.cli.clusters.airgap.layout import NAME, ImageLayout
 from espalier.cli.clusters.airgap.registries import Account, Blob, HttpRegistry, RegistryError
 from espalier.cli.clusters.airgap.wanted import Mirror, Reference, WantedImage
 from espalier.cli.kit.failures import Failure, Usage
 from espalier.releases import Releases, UnknownKubernetesVersion
 from tests.support.environments.environment import CommandResult, LocalEnvironment
-from tests.support.servers.oci_registry import OciRegistry
+from tests.support.servers.oci_registry import INDEX, MANIFEST, OciRegistry, digest_of
 
 SOURCE = "public.ecr.aws"
 NAMES = ("eks-anywhere/a", "eks-anywhere/deep/b", "c")
@@ -217,6 +217,91 @@ async def test_a_manifest_of_another_digest_is_refused(site: Site) -> None:
     site.source.manifests["c", digest] = (content + b" ", type_)
     copied = await site.download()
     assert f"asked for {digest}, got content of sha256:" in copied.failed[f"{SOURCE}/c:v1"]
+
+
+def with_index(registry: OciRegistry, repository: str, tree: object) -> str:
+    """Give tag v1 of a repository another index; returns its digest."""
+    content = json.dumps(tree).encode()
+    registry.manifests[repository, "v1"] = registry.manifests[repository, digest_of(content)] = (content, INDEX)
+    return digest_of(content)
+
+
+async def test_wrong_size_of_a_manifest_is_refused(site: Site) -> None:
+    tree = json.loads(site.source.manifests["c", "v1"][0])
+    right = tree["manifests"][0]["size"]
+    tree["manifests"][0]["size"] = 99999999999572
+    with_index(site.source, "c", tree)
+    copied = await site.download()
+    assert f"has {right} bytes, not 99999999999572 as its index says" in copied.failed[f"{SOURCE}/c:v1"]
+    assert f"{SOURCE}/c:v1" not in site.layout.names()
+    for key, content in list(site.source.manifests.items()):
+        site.mirror.manifests[f"mirror/{key[0]}", key[1]] = content
+    checked = await site.check()
+    assert list(checked.failed) == [f"{SOURCE}/c:v1"]
+    assert f"has {right} bytes" in checked.failed[f"{SOURCE}/c:v1"]
+
+
+async def test_mirror_of_one_platform_is_good(site: Site) -> None:
+    await site.download()
+    await site.upload()
+    part = json.loads(site.source.manifests["c", "v1"][0])["manifests"][0]["digest"]
+    del site.mirror.manifests["mirror/c", part]
+    assert (await site.check()).failed == {}
+
+
+async def test_wrong_size_of_a_blob_is_refused(site: Site) -> None:
+    index = json.loads(site.source.manifests["c", "v1"][0])
+    manifest = json.loads(site.source.manifests["c", index["manifests"][0]["digest"]][0])
+    right = manifest["layers"][0]["size"]
+    manifest["layers"][0]["size"] = right + 7
+    content = json.dumps(manifest).encode()
+    site.source.manifests["c", digest_of(content)] = (content, MANIFEST)
+    index["manifests"][0] |= {"digest": digest_of(content), "size": len(content)}
+    with_index(site.source, "c", index)
+    for _ in range(2):
+        copied = await site.download()
+        assert f"has {right} bytes, not {right + 7} as its manifest says" in copied.failed[f"{SOURCE}/c:v1"]
+    assert not site.pauses
+
+
+@pytest.mark.parametrize("place", ["folder", "part"])
+async def test_wrong_size_in_a_folder_is_refused(site: Site, place: str) -> None:
+    await site.download()
+    file = site.layout.folder / "index.json"
+    tree = json.loads(file.read_text())
+    entry = next(entry for entry in tree["manifests"] if entry["annotations"][NAME] == f"{SOURCE}/c:v1")
+    if place == "folder":
+        entry["size"] += 1
+    else:
+        index = json.loads(site.layout.path(entry["digest"]).read_bytes())
+        index["manifests"][0]["size"] += 1
+        content = json.dumps(index).encode()
+        site.layout.path(digest_of(content)).write_bytes(content)
+        entry |= {"digest": digest_of(content), "size": len(content)}
+    file.write_text(json.dumps(tree))
+    uploaded = await site.upload()
+    assert list(uploaded.failed) == [f"{SOURCE}/c:v1"]
+    assert "bytes, not" in uploaded.failed[f"{SOURCE}/c:v1"]
+    assert ("mirror/c", "v1") not in site.mirror.manifests
+    assert (await site.download()).failed == {}
+    assert (await site.upload()).failed == {}
+
+
+async def test_an_index_without_platforms_is_refused(site: Site) -> None:
+    await site.download()
+    digest = with_index(site.source, "c", {"schemaVersion": 2, "manifests": []})
+    content = site.source.manifests["c", "v1"][0]
+    copied = await site.download(site.wanted(c=digest))
+    assert "no platform in it" in copied.failed[f"{SOURCE}/c:v1"]
+    with_index(site.mirror, "mirror/c", {"schemaVersion": 2, "manifests": []})
+    checked = await site.check(site.wanted()[2:])
+    assert "no platform in it" in checked.failed[f"{SOURCE}/c:v1"]
+    site.layout.path(digest).write_bytes(content)
+    annotations = {NAME: f"{SOURCE}/c:v1"}
+    entry = {"mediaType": INDEX, "digest": digest, "size": len(content), "annotations": annotations}
+    (site.layout.folder / "index.json").write_text(json.dumps({"manifests": [entry]}))
+    uploaded = await site.upload([f"{SOURCE}/c:v1"])
+    assert "no platform in it" in uploaded.failed[f"{SOURCE}/c:v1"]
 
 
 async def test_a_registry_without_ranges_sends_all_again(site: Site) -> None:

@@ -47,7 +47,7 @@ async def download(
     async def fetch_all(registry: Registry, repository: str, manifest: Manifest, copied: Copied) -> None:
         manifests, blobs = manifest.parts
         for part in manifests:
-            await fetch_all(registry, repository, await registry.manifest(repository, part.digest), copied)
+            await fetch_all(registry, repository, await _part(registry, repository, part), copied)
         for blob in blobs:
             await fetch(registry, repository, blob, copied)
         layout.add(manifest)
@@ -102,6 +102,8 @@ async def upload(layout: ImageLayout, names: Sequence[str], registry: Registry, 
         target = mirror.place(Reference.parse(name))
         if target is None:
             raise RegistryError(f"{mirror.host} does not mirror its registry: add it to ociNamespaces")
+        for _ in layout.content(root):  # also one that the mirror has: it may be from a damaged folder
+            pass
         if await registry.digest(target.repository, target.name) == root.digest:
             return False
         await put_all(target, root, target.name, copied)
@@ -113,16 +115,26 @@ async def upload(layout: ImageLayout, names: Sequence[str], registry: Registry, 
 async def check(
     wanted: Sequence[WantedImage], registry_of: RegistryOf, mirror: Mirror | None, layout: ImageLayout | None, say: Say
 ) -> Copied:
-    """Which images a mirror (or their own registries) has, with the digests of the release and of a folder."""
+    """Which images a mirror (or their own registries) has, with the digests of the release and of a folder.
+
+    Their manifests are read: an index without a platform, or with a wrong size, is no image.
+    """
     if layout is not None:
         layout.check()
     entries = layout.names() if layout is not None else {}
+
+    async def inspect(registry: Registry, repository: str, manifest: Manifest) -> None:
+        """Read the manifests of an image. A mirror may lack those of some platforms."""
+        for part in manifest.parts[0]:
+            if await registry.digest(repository, part.digest) is not None:
+                await inspect(registry, repository, await _part(registry, repository, part))
 
     async def compare(image: WantedImage, _copied: Copied) -> bool:
         target = mirror.place(image.reference) if mirror is not None else image.reference
         if target is None:
             raise RegistryError(f"{mirror.host if mirror else ''} does not mirror {image.reference.registry}")
-        digest = await registry_of(target.registry).digest(target.repository, target.name)
+        registry = registry_of(target.registry)
+        digest = await registry.digest(target.repository, target.name)
         if digest is None:
             raise RegistryError(f"{target} is missing")
         root = entries.get(str(image.reference))
@@ -131,9 +143,17 @@ async def check(
         for allowed in (image.digests, {root.digest} if root is not None else set[str]()):
             if allowed and digest not in allowed:
                 raise RegistryError(f"{target}: {_other_digest(digest, allowed)}")
+        await inspect(registry, target.repository, await registry.manifest(target.repository, digest))
         return True
 
     return await _each({str(image.reference): image for image in wanted}, compare, say)
+
+
+async def _part(registry: Registry, repository: str, named: Blob) -> Manifest:
+    """A manifest that an index names. Raises `RegistryError`, also if it has another size."""
+    manifest = await registry.manifest(repository, named.digest)
+    manifest.check_size(named)
+    return manifest
 
 
 def _other_digest(digest: str, allowed: Collection[str]) -> str:

@@ -97,7 +97,7 @@ class ImageLayout:
         partial.replace(path)
 
     def manifest(self, blob: Blob) -> Manifest:
-        """A manifest of the content. Raises `RegistryError` if it is missing or damaged."""
+        """A manifest of the content. Raises `RegistryError` if it is missing or damaged, or has another size."""
         path = self.path(blob.digest)
         try:
             manifest = Manifest(path.read_bytes(), blob.media_type)
@@ -105,6 +105,7 @@ class ImageLayout:
             raise RegistryError(f"{path} is missing: download the images again into this folder") from None
         if manifest.digest != blob.digest:
             raise RegistryError(f"{path} is damaged (its digest is {manifest.digest}): remove it, and download again")
+        manifest.check_size(blob)
         return manifest
 
     def enter(self, name: str, manifest: Manifest) -> None:

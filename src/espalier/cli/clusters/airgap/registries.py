@@ -56,13 +56,25 @@ class Manifest:
         """`sha256:...` of the content."""
         return f"sha256:{hashlib.sha256(self.content).hexdigest()}"
 
+    def check_size(self, named: Blob) -> None:
+        """Raises `RegistryError` unless it has the size in the descriptor that led to it."""
+        if len(self.content) != named.size:
+            raise RegistryError(
+                f"the manifest {named.digest} has {len(self.content)} bytes, not {named.size} as its index says"
+            )
+
     @property
     def parts(self) -> tuple[list[Blob], list[Blob]]:
-        """The manifests and the blobs that it names. Raises `RegistryError` for content of another format."""
+        """The manifests and the blobs that it names. Raises `RegistryError` for content of another format, and for an
+        index without manifests.
+        """
         try:
             tree = json_trees.decode(self.content)
             if self.media_type in INDEXES:
-                return [Blob.of(part) for part in tree["manifests"]], []
+                manifests = [Blob.of(part) for part in tree["manifests"]]
+                if not manifests:
+                    raise RegistryError(f"the index {self.digest} has no platform in it: no node could run its image")
+                return manifests, []
             if self.media_type in MANIFESTS:
                 parts = [Blob.of(part) for part in (tree["config"], *tree["layers"])]
                 return [], [part for part in parts if not part.is_elsewhere]
@@ -193,17 +205,20 @@ class HttpRegistry:
             headers = {"Range": f"bytes={begun}-"} if begun else {}
             async with self._answer("GET", repository, f"blobs/{blob.digest}", headers=headers) as answer:
                 written = begun if answer.status == 206 else 0
+                has_end = answer.content_length is not None  # else a broken connection looks like the end
                 with _opened(to, "ab" if written else "wb") as file:
                     async for piece in answer.content.iter_chunked(_PIECE):
                         written += len(piece)
                         if written > blob.size:
                             break
                         file.write(piece)
-            if written < blob.size:
+            if written < blob.size and not has_end:
                 raise aiohttp.ClientPayloadError(f"{written} of {blob.size} bytes came")
-            if written > blob.size:
+            if written != blob.size:
                 to.unlink()
-                raise RegistryError(f"{self._at(repository)}: {blob.digest} has more than its {blob.size} bytes")
+                size = str(written) if written < blob.size else f"more than {blob.size}"
+                reason = f"has {size} bytes, not {blob.size} as its manifest says"
+                raise RegistryError(f"{self._at(repository)}: {blob.digest} {reason}")
 
         await self._repeated(ask)
 

@@ -366,6 +366,15 @@ def test_index_that_is_listed_twice_is_read_once(tmp_path: Path, monkeypatch: py
         assert len(images.contents().manifests) == len(read) == 6
 
 
+def test_index_without_a_platform_is_refused(tmp_path: Path) -> None:
+    layout = Layout(tmp_path / "layout", lambda _source, _target: None)
+    index = layout.document(INDEX, {"schemaVersion": 2, "mediaType": INDEX, "manifests": []})
+    image = layout.image("amd64", [], {})
+    layout.archive(tmp_path / "empty.tar", "registry.example/a:v1", index, image, [])
+    with opened(tmp_path / "empty.tar") as images, pytest.raises(BadArchive, match="no platform in it"):
+        images.contents()
+
+
 def test_indexes_below_too_many_are_refused(tmp_path: Path) -> None:
     with opened(nested(tmp_path, 1200)) as images, pytest.raises(BadArchive, match="more than 8 indexes"):
         images.contents()

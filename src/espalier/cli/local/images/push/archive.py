@@ -113,7 +113,10 @@ class Archive:
             raise BadArchive(f"{self.place}: {blob.digest} is below more than {DEEPEST} indexes")
         manifest = self._manifest(blob)
         if blob.media_type == INDEX:
-            for image in self._document(blob.digest, manifest.content).manifests:
+            images = self._document(blob.digest, manifest.content).manifests
+            if not images:
+                raise BadArchive(f"{self.place}: the index {blob.digest} has no platform in it; build it again")
+            for image in images:
                 self._collect(image, manifests, depth + 1)
         manifests[blob.digest] = manifest
 
