@@ -169,8 +169,9 @@ def given_to_commands(monkeypatch: pytest.MonkeyPatch, env: Bootstrap) -> None:
     monkeypatch.setattr(access, "of_management_cluster", reached)
 
 
+@pytest.mark.parametrize("acts", [False, True], ids=["not yet", "manager acts"])
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_components_wait_for_an_upgrade_to_end(monkeypatch: pytest.MonkeyPatch, *, dry_run: bool) -> None:
+def test_components_wait_for_an_upgrade_to_end(monkeypatch: pytest.MonkeyPatch, *, dry_run: bool, acts: bool) -> None:
     """They would replace its record, and the manager would act on the Cluster for good."""
 
     async def main(simulation: Simulation) -> None:
@@ -178,7 +179,8 @@ def test_components_wait_for_an_upgrade_to_end(monkeypatch: pytest.MonkeyPatch, 
             given_to_commands(monkeypatch, env)
             begun = records.Record("upgrade", *MANAGEMENT, RELEASE, "espalier", "{}")
             await records.write(cluster, begun)
-            await records.mark(cluster, MANAGEMENT_UPGRADING)
+            if acts:
+                await records.mark(cluster, MANAGEMENT_UPGRADING)
             with pytest.raises(Failure, match="did not end: go on with `espalier upgrade cluster -f FILE`"):
                 await changing.upgrade_components(MANAGEMENT.name, flags.Connection(), timeout=600, dry_run=dry_run)
             assert await records.read(cluster) == begun

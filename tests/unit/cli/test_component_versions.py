@@ -54,3 +54,12 @@ def test_a_version_is_that_of_the_image(image: str, present: str) -> None:
 
 def test_a_release_without_a_version_changes_nothing() -> None:
     assert Versions("x", "v1", "").change == "stays"
+
+
+def test_image_of_the_release_stays() -> None:
+    """Its tag has the number of a build, which the version of the component lacks."""
+    assert BUNDLE.eksa is not None
+    assert BUNDLE.eksa.cluster_controller is not None
+    image = BUNDLE.eksa.cluster_controller.uri
+    (row, *_) = compared([deployment("eksa-system", "espalier-controller-manager", image)], BUNDLE)
+    assert (row.present, row.change) == (image.rpartition(":")[2], "stays")

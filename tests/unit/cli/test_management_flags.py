@@ -11,12 +11,16 @@ import pytest
 from espalier.api.eksa.gitops import GitOpsConfig
 from espalier.api.manifests import read_manifests
 from espalier.api.resource import Key
-from espalier.cli.clusters import documents
+from espalier.cli.clusters import documents, lifecycle
 from espalier.cli.kit import flags
 from espalier.cli.kit.failures import Failure, Usage
 from espalier.cli.kit.home import Home
 from espalier.cli.management import access, bootstraps, changing, commands, deleting, git_ops, self_managed
 from espalier.cli.management.bootstraps import LocalBootstrap, Nodes
+from espalier.kube.client import Client
+from espalier.kube.http import HttpTransport
+from espalier.kube.kubeconfig import Kubeconfig
+from espalier.management.record import Record
 from tests.support.environments.managed_clusters import EXAMPLES
 
 MANAGEMENT, WORKLOAD = str(EXAMPLES / "management.yaml"), str(EXAMPLES / "docker.yaml")
@@ -150,3 +154,42 @@ def test_a_cluster_without_a_kubeconfig_is_not_deleted(monkeypatch: pytest.Monke
     key = Key("default", "management")
     with pytest.raises(Failure, match="management"):
         asyncio.run(deleting._checked(Unused(), key, flags.Connection()))  # type: ignore[arg-type]
+
+
+async def test_kubeconfig_goes_before_the_bootstrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupted removal of the bootstrap leaves nobody who could tell whose kubeconfig it is."""
+    monkeypatch.chdir(tmp_path)
+    key = Key("default", "management")
+    made = Kubeconfig.of_cluster(
+        "management", server="https://127.0.0.1:1", certificate_authority=b"", user="admin", credentials="token"
+    )
+    path = lifecycle.kubeconfig_path(key)
+    path.parent.mkdir()
+    path.write_bytes(made.to_bytes())
+
+    class Ending(Unused):
+        flag = stopped = ""
+
+        async def start(self) -> None: ...
+
+        async def connect(self) -> Client:
+            return Client(HttpTransport(made.context()))
+
+        async def delete(self, _key: Key) -> None:
+            raise Failure("killed")
+
+    async def content(*_arguments: object) -> bytes:
+        return made.to_bytes()
+
+    async def begun(*_arguments: object) -> Record:
+        return Record("delete", *key, "v0.26.0")
+
+    async def done(*_arguments: object) -> None: ...
+
+    monkeypatch.setattr(deleting, "_checked", content)
+    monkeypatch.setattr(deleting, "_begun", begun)
+    monkeypatch.setattr(deleting, "run", done)
+    monkeypatch.setattr(deleting.records, "read_kubeconfig", content)
+    with pytest.raises(Failure, match="killed"):
+        await deleting.delete(Ending(), key, flags.Connection(), timeout=60, dry_run=False)  # type: ignore[arg-type]
+    assert not path.exists()

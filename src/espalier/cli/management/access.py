@@ -45,6 +45,14 @@ async def of_management_cluster(key: Key, flag: flags.Connection) -> tuple[Clien
     return None
 
 
+async def reached(key: Key, flag: flags.Connection) -> Client:
+    """A client of a management cluster, to be closed. Raises `Failure` without any."""
+    given = await of_management_cluster(key, flag)
+    if given is None:
+        raise unreached(key)
+    return given[0]
+
+
 def unreached(key: Key) -> Failure:
     """The error for a management cluster that neither the kubeconfig in use nor the one in this folder reaches."""
     home = self_managed.environment_of(key.name)

@@ -91,7 +91,7 @@ async def upgrade(
     cluster = prepared[-1][1]
     cluster["spec"]["managementCluster"] = {"name": cluster["metadata"]["name"]}
     key = Key(cluster["metadata"]["namespace"], cluster["metadata"]["name"])
-    client = await _reached(key, flag)
+    client = await access.reached(key, flag)
     try:
         with Progress() as progress:
             existing, owner = await lost_record.existing(client, key), None
@@ -167,7 +167,7 @@ def _check_fixed(parsed: Sequence[Document], document: Document, existing: Objec
 async def upgrade_components(name: str, flag: flags.Connection, *, timeout: float, dry_run: bool) -> None:
     """Upgrade what runs in it, or go on. Raises `Failure`."""
     key = Key(flag.namespace or _DEFAULT, name)
-    client = await _reached(key, flag)
+    client = await access.reached(key, flag)
     own = chosen_release.own_version()
     patch = {"spec": {"eksaVersion": own}}
 
@@ -209,9 +209,11 @@ async def _check_skew(client: Client, key: Key, before: Cluster | None, after: C
 
 
 async def _check_is_not_upgrading(client: Client, key: Key) -> None:
-    """Raises `Failure` while its manager acts on the record: nothing but the upgrade that began this ends it."""
-    managed = await records.managed(client)
-    if managed is not None and managed[1] == MANAGEMENT_UPGRADING:
+    """Raises `Failure` while an upgrade of it is recorded, or its manager acts on the record: nothing but the upgrade
+    that began this ends it.
+    """
+    managed, begun = await records.managed(client), await records.read(client)
+    if (managed is not None and managed[1] == MANAGEMENT_UPGRADING) or (begun and begun.operation == OPERATION):
         raise Failure(
             f"cluster {key}: its upgrade did not end: go on with `espalier upgrade cluster -f FILE`, which upgrades "
             "its management components, too"
@@ -260,13 +262,6 @@ async def _run(work: Upgrade, operation: str, manifest: str, *, timeout: float, 
             f"cluster {key} is not upgraded after {timeout:g} s; give the same command again to go on"
         ) from None
     progress.say(f"cluster {key} is upgraded", aside=elapsed())
-
-
-async def _reached(key: Key, flag: flags.Connection) -> Client:
-    given = await access.of_management_cluster(key, flag)
-    if given is None:
-        raise access.unreached(key)
-    return given[0]
 
 
 async def _write(client: Client, prepared: Sequence[tuple[Resource, Tree]]) -> None:

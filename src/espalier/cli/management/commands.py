@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from espalier.api.resource import Key
 from espalier.cli.clusters import documents, lifecycle, other_kinds
 from espalier.cli.kit import connection, flags, output
 from espalier.cli.kit.commands import Group
@@ -254,20 +255,22 @@ def plan() -> None:
 
 
 @plan.command("management-components")
+@click.argument("name", required=False, help="Name of the management cluster, for its kubeconfig in this folder.")
 @flags.connection
 @click.option("--release", default="", metavar="VERSION", help="eksaVersion. Default: the newest of this build.")
 @flags.releases
 @flags.output()
 async def plan_components(
-    *, connect: flags.Connection, release: str, releases: Path | None, output_format: str
+    name: str | None, *, connect: flags.Connection, release: str, releases: Path | None, output_format: str
 ) -> None:
     """Show the versions of Cluster API, its providers, cert-manager and Espalier: those that run, and a release's.
 
     \b
-    Example:
+    Examples:
       espalier upgrade plan management-components
+      espalier upgrade plan management-components management
     """
-    from espalier.cli.management import component_versions  # noqa: PLC0415  not for help
+    from espalier.cli.management import access, component_versions  # noqa: PLC0415  not for help
     from espalier.releases import Releases, UnknownRelease  # noqa: PLC0415
 
     offered = Releases.load(releases)
@@ -275,8 +278,15 @@ async def plan_components(
         chosen = offered.release(release) if release else offered.newest()
     except UnknownRelease as error:
         raise Failure(f"--release: {error}") from None
-    async with connection.connect(connect) as connected:
-        deployments = await component_versions.read(connected.client)
+    if name is None:
+        async with connection.connect(connect) as connected:
+            deployments = await component_versions.read(connected.client)
+    else:
+        client = await access.reached(Key(connect.namespace or "default", name), connect)
+        try:
+            deployments = await component_versions.read(client)
+        finally:
+            await client.close()
     rows = component_versions.compared(deployments, chosen.bundles.spec.versions_bundles[-1])
     if output_format:
         facts = [{"component": row.title, "found": row.present, "wanted": row.wanted} for row in rows]

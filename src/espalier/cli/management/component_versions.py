@@ -90,6 +90,9 @@ def compared(deployments: Iterable[Object], bundle: VersionsBundle) -> list[Vers
         part = getattr(bundle, component.field, None)
         wanted = str(getattr(part, "version", "") or "")
         present = next((_version(item) for item in present_deployments if _is_of(item, component)), "")
+        controller = getattr(part, "cluster_controller", None)
+        if controller is not None and present == _tag(controller.uri):  # which has the number of a build, too
+            wanted = present
         if present or component.is_required:
             rows.append(Versions(component.title, present, wanted))
     return rows
@@ -103,9 +106,12 @@ def _is_of(item: Object, component: Component) -> bool:
 
 
 def _version(item: Object) -> str:
-    """The tag of the image of a Deployment's first container; else its digest, or the whole image."""
+    """The tag of the image of a Deployment's first container; else its digest, or all of it."""
     spec: Tree = item.tree["spec"]["template"]["spec"]
-    image = str(spec["containers"][0].get("image", ""))
+    return _tag(str(spec["containers"][0].get("image", "")))
+
+
+def _tag(image: str) -> str:
     name, _, digest = image.partition("@")
     tag = name.rpartition("/")[2].partition(":")[2]
     return tag or digest or image

@@ -86,6 +86,7 @@ async def delete(bootstrap: Bootstrap, key: Key, flag: flags.Connection, *, time
                     content = await records.read_kubeconfig(client)
                 finally:
                     await client.close()
+                _remove_kubeconfig(key, content, progress)  # while the bootstrap still tells whose it is
                 progress.wait("remove the bootstrap")
                 await bootstrap.delete(key)
                 progress.say("remove the bootstrap", aside=elapsed())
@@ -95,7 +96,6 @@ async def delete(bootstrap: Bootstrap, key: Key, flag: flags.Connection, *, time
             raise Overdue(
                 f"cluster {key} is not deleted after {timeout:g} s; give the same command again to go on"
             ) from None
-        _remove_kubeconfig(key, content, progress)
         progress.say(f"cluster {key} is gone", aside=elapsed())
 
 
