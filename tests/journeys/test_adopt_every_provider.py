@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from functools import cache
 
 import pytest
 
 from espalier.api.resource import Key
-from espalier.apiserver.storage.store import Change, MemoryStore
+from espalier.apiserver.storage.store import Change
 from espalier.kube.client import Client
 from espalier.management.adoption.plan import Outcome, State, plan
 from espalier.management.adoption.site import read
@@ -16,21 +15,13 @@ from espalier.providers.registry import PROVIDERS
 from espalier.runtime.virtual import Simulation, run
 from tests.support.environments.managed_environment import CALM, ManagedEnvironment, managed_environment
 from tests.support.environments.manager_upgrades import is_content
-from tests.support.environments.of_eks_anywhere import adopter
+from tests.support.environments.of_eks_anywhere import adopter, of_every_provider
 from tests.support.environments.stores import CopiedStores, copied
 from tests.support.environments.tenants_of_every_provider import key_of, settled
 from tests.support.histories.tenant_stories import ALICE, BOB
-from tests.support.objects import eks_anywhere
 from tests.support.providers.every_provider import KINDS
 
 pytestmark = [pytest.mark.embedded, pytest.mark.soak]
-
-
-@cache
-def handed_over() -> MemoryStore:
-    store = copied(settled().store)
-    eks_anywhere.hand_over(store)
-    return store
 
 
 def test_adopted_clusters_of_all_providers_scale() -> None:
@@ -38,7 +29,7 @@ def test_adopted_clusters_of_all_providers_scale() -> None:
     written: list[str] = []
 
     async def main(simulation: Simulation) -> None:
-        store, stores = copied(handed_over()), CopiedStores(settled().stores)
+        store, stores = copied(of_every_provider()), CopiedStores(settled().stores)
 
         def look(change: Change) -> None:
             if is_content(change) and change.table.endswith("cluster.x-k8s.io"):

@@ -20,6 +20,7 @@ from espalier.simulator.stores import MemoryStores
 from tests.support.environments.managed_environment import CALM, ManagedEnvironment, managed_environment
 from tests.support.environments.manager_upgrades import is_content
 from tests.support.environments.stores import CopiedStores, copied
+from tests.support.environments.tenants_of_every_provider import settled
 from tests.support.objects import eks_anywhere
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -41,6 +42,14 @@ def made() -> tuple[MemoryStore, MemoryStores, datetime]:
         return store, stores, simulation.clock.now()
 
     return run(main, epoch=EPOCH, seed=1)
+
+
+@cache
+def of_every_provider() -> MemoryStore:
+    """A management cluster of EKS Anywhere with a settled cluster of every provider, as `settled` makes them."""
+    store = copied(settled().store)
+    eks_anywhere.hand_over(store)
+    return store
 
 
 def after(before: Before, story: Story) -> list[str]:

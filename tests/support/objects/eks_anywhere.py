@@ -141,17 +141,26 @@ def make_site(store: MemoryStore) -> None:
     """Let EKS Anywhere run there: its controller, its webhooks, its namespaced EKSAReleases."""
     crds, releases = CUSTOM_RESOURCE_DEFINITION.group_resource, EKSARelease.resource.group_resource
     definition_key = next(key for key in store.table(crds).objects if key.name == releases)
-    definition = json.loads(bytes(store.table(crds).objects[definition_key].raw))
+    stored = json.loads(bytes(store.table(crds).objects[definition_key].raw))
     for key, object_ in list(store.table(releases).objects.items()):
         tree = release(json.loads(bytes(object_.raw)))
         store.put(releases, key, object_, deleted=True)
         put(store, releases, Key(SYSTEM_NAMESPACE, key.name), tree)
-    definition["spec"]["scope"] = "Namespaced"
-    (version,) = definition["spec"]["versions"]
-    of_spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    put(store, crds, definition_key, definition(stored))
+
+
+def definition(tree: Tree) -> Tree:
+    """Our definition of EKSARelease as EKS Anywhere has it."""
+    tree["spec"]["scope"] = "Namespaced"
+    (version,) = tree["spec"]["versions"]
+    schema = version["schema"]["openAPIV3Schema"]
+    of_spec = schema["properties"]["spec"]
     of_spec["properties"]["releaseDate"] = of_spec["properties"].pop("date")
     of_spec["required"] = ["releaseDate" if name == "date" else name for name in of_spec["required"]]
-    put(store, crds, definition_key, definition)
+    version["additionalPrinterColumns"] = []
+    for part in (schema, of_spec):
+        part.pop("x-kubernetes-validations", None)
+    return tree
 
 
 async def install(client: Client) -> None:

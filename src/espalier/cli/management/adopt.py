@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import click
 
+from espalier.api import paths
 from espalier.api.eksa.group import CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL
 from espalier.api.listing import counted, first
 from espalier.api.meta import Tree
@@ -27,7 +28,6 @@ from espalier.management.steps import Refused
 CLUSTERS = Table(("Cluster", "State", "Provider", "Kubernetes", "Release", "Why"), sentences=(5,))
 FIELDS = Table(("Object", "Fields"), sentences=(1,), lists=(0,))
 _MOST_FIELDS = 5
-_LABELS = [f"metadata.labels[{label}]" for label in (CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL)]
 _MEANINGS = {
     Outcome.STAYS: "nothing is written until a change asks for other machines",
     Outcome.NEXT: "written with the next change of the cluster; no machine is replaced for it",
@@ -183,9 +183,10 @@ def _why(cluster: ClusterPlan) -> str:
 
 
 def _show_fields(cluster: ClusterPlan) -> None:
+    labels = [paths.render(("metadata", "labels", label)) for label in (CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_LABEL)]
     labelled = 0
     for outcome, meaning in _MEANINGS.items():
-        rows = [(row.object, [name for name in row.fields if name not in _LABELS]) for row in cluster.rows_of(outcome)]
+        rows = [(row.object, [name for name in row.fields if name not in labels]) for row in cluster.rows_of(outcome)]
         labelled += sum(not fields for _, fields in rows)
         if shown := [(name, first(fields, _MOST_FIELDS)) for name, fields in rows if fields]:
             output.say_wrapped(f"\n{outcome}: {meaning}")

@@ -86,7 +86,7 @@ def of_object(object_: Object) -> Adoption | None:
     """The record in a ConfigMap; None if there is none that this build can read."""
     try:
         text = object_.decode(ConfigMap).data.get(FIELD, "")
-        adoption = msgspec.json.decode(text, type=Adoption)
+        adoption = json_trees.decode(text, Adoption)
     except msgspec.MsgspecError:
         return None
     return adoption if adoption.format == FORMAT else None

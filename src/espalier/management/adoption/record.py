@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from espalier.api import json_trees
 from espalier.api.core import CONFIG_MAP, ConfigMap
 from espalier.api.eksa.group import SYSTEM_NAMESPACE
 from espalier.api.meta import Tree
@@ -46,7 +47,7 @@ async def read(client: Client) -> SiteRecord | None:
     except NotFound:
         return None
     try:
-        return msgspec.json.decode(config_map.decode(ConfigMap).data.get(FIELD, ""), type=SiteRecord)
+        return json_trees.decode(config_map.decode(ConfigMap).data.get(FIELD, ""), SiteRecord)
     except msgspec.MsgspecError as error:
         raise ValueError(
             f"ConfigMap {SYSTEM_NAMESPACE}/{NAME}: data.{FIELD} can't be read: {error}; restore it, for it has what "
