@@ -64,8 +64,10 @@ class Seed:
         keys: random.Random | None = None,
         version: str = f"v{KUBERNETES[ROWS[DEFAULT_ROW].nodes[-2]].patch}",
         node_count: int = 1,
+        workloads: Workloads | None = None,
     ) -> None:
-        """`keys` generates private keys; None for the system's randomness."""
+        """`keys` generates private keys; None for the system's randomness. `workloads` runs its API server; None for
+        one of this process, in memory."""
         self.name = name
         self.key = Key(NAMESPACE, name)
         self._clock = clock
@@ -73,7 +75,7 @@ class Seed:
         self._version = version
         self._node_count = node_count
         self._authority = Authority.create("kubernetes", now=clock.now(), rng=keys)
-        self._workloads = Workloads(clock=clock, rng=rng, stores=MemoryStores(), listen=False)
+        self._workloads = workloads or Workloads(clock=clock, rng=rng, stores=MemoryStores(), listen=False)
         self._runtime = CoroutineRuntime(programs, clock, random.Random(rng.getrandbits(64)))  # noqa: S311 - no keys
         self._pods = Pods(self._workloads, [self._runtime], clock)
         workload_controllers = WorkloadControllers(self._workloads, clock=clock, rng=rng, runs=self._pods.runs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 import msgspec
@@ -147,6 +147,13 @@ class WorkloadCluster:
     @version.setter
     def version(self, version: str) -> None:
         self.server.version = version
+
+    async def service_account_files(self, _pod: Object) -> Mapping[str, str] | None:
+        """Token, CA and namespace for a pod whose containers are coroutines, by file name; None if it gets none.
+
+        Raises `KubeError`.
+        """
+        return None
 
     def cache(self, resource: Resource) -> Cache:
         """The cache of one of the `WATCHED` kinds."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -22,7 +22,7 @@ from espalier.api.gardener import metadata_keys, ownership
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.resource import Key
 from espalier.assets.component import Component
-from espalier.cli.local.environment.gardens import Garden, SimulatedSeed
+from espalier.cli.local.environment.gardens import Garden, GardenSeed, SimulatedSeed
 from espalier.cli.local.environment.migration_scenario import (
     NODES,
     TECHNICAL_ID,
@@ -194,7 +194,7 @@ class RealShoot:
     def logs(self) -> str:
         """The ends of what the containers in the seeds said."""
         return "\n".join(
-            f"--- {seed}: {container}\n" + "\n".join(line[:300] for line in lines[-8:])
+            f"--- {seed}: {container}\n" + "\n".join(line[:900] for line in lines[-8:])
             for seed in SEEDS
             for (_, container), lines in self.seed(seed).cluster.logs.items()
         )
@@ -207,6 +207,7 @@ async def real_shoot(
     *,
     etcd: Component | None = None,
     machines: RealMachines | None = None,
+    new_seed: Callable[[Garden, str], GardenSeed] = SimulatedSeed,
     nodes: int = NODES,
 ) -> AsyncIterator[RealShoot]:
     """A shoot that runs on the first of the seeds, with another etcd than the newest if one is named.
@@ -230,6 +231,7 @@ async def real_shoot(
             random.SystemRandom(),
             SEEDS,
             settings,
+            new_seed=new_seed,
             control_planes=planes,
             new_machines=machines.of if machines is not None else None,
         ) as garden,

@@ -15,6 +15,7 @@ import structlog
 from espalier.api.core import PERSISTENT_VOLUME, POD
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.kube.errors import KubeError
 from espalier.kube.objects import Object
 from espalier.runtime.clock import Clock
 from espalier.simulator.pods.in_process import Container, InProcessProgram, InProcessPrograms
@@ -64,7 +65,7 @@ class CoroutineRuntime:
     def pod(self, workload: WorkloadCluster, pod: Object, node: Object) -> PodCoroutines:
         """The runtime of a pod."""
         address = self._address(workload, pod, node)
-        inputs = Inputs(workload.client, pod.tree, _no_service_account)
+        inputs = Inputs(workload.client, pod.tree, partial(_service_account, workload, pod))
         return PodCoroutines(self, pod, address, inputs, self.volumes_of(workload.key), self.network(workload))
 
     def program(self, image: str) -> InProcessProgram:
@@ -267,8 +268,14 @@ class CoroutineRun:
         self._context.life.end()
 
 
-async def _no_service_account() -> Mapping[str, str]:
-    raise DependencyMissing("containers of this process have no ServiceAccount token")
+async def _service_account(workload: WorkloadCluster, pod: Object) -> Mapping[str, str]:
+    try:
+        files = await workload.service_account_files(pod)
+    except KubeError as error:
+        raise DependencyMissing(f"no token of its ServiceAccount: {error}") from error
+    if files is None:
+        raise DependencyMissing("containers of this process have no ServiceAccount token")
+    return files
 
 
 def _expanded(argument: str, variables: Mapping[str, str]) -> str:

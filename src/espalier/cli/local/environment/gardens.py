@@ -54,7 +54,9 @@ from espalier.simulator.cloud.kubelets import Kubelets
 from espalier.simulator.cloud.service import Cloud
 from espalier.simulator.cloud.user_data import Bootstrap
 from espalier.simulator.connections import Link, Reached, ReachingTransport
+from espalier.simulator.pods.in_process import Container
 from espalier.simulator.pods.life import Life
+from espalier.simulator.workloads import Workloads
 
 IN_PROCESS = "https://garden.internal"
 """Address of the garden's webhooks: answered in this process, never sent."""
@@ -198,9 +200,13 @@ class GardenSeed(ABC):
         if self.cluster.is_up:
             return
         await self.cluster.start()
-        await install_definitions(SEED_KINDS, self.client)
+        await self.install()
         self.run_gardenlet()
         self.run_extensions()
+
+    async def install(self) -> None:
+        """Install what a gardenlet needs: its programs may do anything here, so kinds are enough."""
+        await install_definitions(SEED_KINDS, self.client)
 
     async def power_off(self) -> None:
         """Destroy it without any cleanup. Objects and volumes exist again after the next `power_on`."""
@@ -244,11 +250,25 @@ class SimulatedSeed(GardenSeed):
         super().__init__(garden, name)
         own = garden.control_planes.programs(self.links.bucket, self.config.timing, garden.settings.backups)
         keys = None if garden.settings.random_keys else random.Random(name)  # noqa: S311 - repeatable on purpose
-        machines = MachineControllers(
-            self._machine_client, self.call_cloud, self.config.timing, garden.machines.joins_by_token
+        machines = {images.program(images.MACHINE_CONTROLLER_MANAGER): self.machine_controller_manager}
+        self.cluster = simulated.Seed(
+            name,
+            SeedPrograms({**own, **machines}),
+            clock=garden.clock,
+            rng=garden.random,
+            keys=keys,
+            workloads=self.workloads(),
         )
-        programs = SeedPrograms({**own, images.program(images.MACHINE_CONTROLLER_MANAGER): machines.run})
-        self.cluster = simulated.Seed(name, programs, clock=garden.clock, rng=garden.random, keys=keys)
+
+    def workloads(self) -> Workloads | None:
+        """The API server of the seed; None for one of this process, in memory."""
+        return None
+
+    async def machine_controller_manager(self, container: Container) -> int:
+        """Run the machine controller manager of a shoot."""
+        joins_by_token = self._garden.machines.joins_by_token
+        machines = MachineControllers(self._machine_client, self.call_cloud, self.config.timing, joins_by_token)
+        return await machines.run(container)
 
     def shoot(self, technical_id: str) -> Client:
         """See `GardenSeed`."""
@@ -318,11 +338,20 @@ class Garden:
         *,
         projects: Sequence[str] = ("dev",),
         wrap: Wrap = unchanged,
+        new_seed: Callable[[Garden, str], GardenSeed] = SimulatedSeed,
         control_planes: ControlPlanes | None = None,
         new_machines: Callable[[Garden], Machines] | None = None,
     ) -> AsyncIterator[Garden]:
         """A garden with these seeds and projects, all running; nothing keeps running afterwards."""
-        garden = cls(clock, rng, settings, wrap=wrap, control_planes=control_planes, new_machines=new_machines)
+        garden = cls(
+            clock,
+            rng,
+            settings,
+            wrap=wrap,
+            new_seed=new_seed,
+            control_planes=control_planes,
+            new_machines=new_machines,
+        )
         async with AsyncExitStack() as stack:
             stack.push_async_callback(garden.stop)
             await garden.start(projects)

@@ -60,7 +60,7 @@ class KubernetesProcesses:
         flags: dict[str, str] = {}
         for name in _KUBECONFIGS:
             if (path := command_line.flags.get(name)) is not None:
-                content = await _redirected(container, Path(mounts.here(path)).read_bytes())
+                content = await redirected(container, Path(mounts.here(path)).read_bytes())
                 flags[name] = str(mounts.write(f"{name}.yaml", content))
         return await self._serve(container, mounts, TcpEndpoint(0), CONTROLLER_MANAGER_PORT, flags)
 
@@ -123,7 +123,7 @@ class ApiServer(TcpEndpoint):
         return transport
 
 
-async def _redirected(container: Container, content: bytes) -> str:
+async def redirected(container: Container, content: bytes) -> str:
     """A kubeconfig for the same servers, at ports of this machine."""
     [tree] = yaml_trees.trees(content, "the program's kubeconfig")
     for cluster in tree["clusters"]:
