@@ -47,6 +47,8 @@ KINDS = (
     (INFRASTRUCTURE, "v1beta1", "vspheremachines", "VSphereMachine"),
 )
 
+IN_JSON = "blossomletters"
+
 
 def crd(group: str, version: str, plural: str, kind: str) -> Tree:
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -215,6 +217,13 @@ def garden(canary: Canaries) -> list[tuple[Resource, Tree]]:
             },
         ),
         (
+            core.SECRET,
+            {
+                "metadata": {"name": "nutanix-credentials", "namespace": SYSTEM_NAMESPACE},
+                "data": {"credentials": b64(json.dumps([{"data": {"prismCentral": {"password": IN_JSON}}}]))},
+            },
+        ),
+        (
             core.CONFIG_MAP,
             {
                 "metadata": {"name": "settings", "namespace": SYSTEM_NAMESPACE},
@@ -246,7 +255,7 @@ def garden(canary: Canaries) -> list[tuple[Resource, Tree]]:
                 "metadata": {"name": "a", "namespace": "default"},
                 "involvedObject": {"kind": "Cluster", "name": "garden", "namespace": "default"},
                 "reason": "Failed",
-                "message": f"token={canary('event')} was refused",
+                "message": f"token={canary('event')} was refused, and {IN_JSON}",
             },
         ),
     ]
@@ -302,6 +311,22 @@ async def test_no_canary_is_in_a_bundle(name: str | None, tmp_path: Path) -> Non
     leaked = {place for place, value in canary.values.items() if value in everything or b64(value) in everything}
     assert leaked == set()
     assert "abcdef.0123456789abcdef" not in everything
+    assert IN_JSON not in everything
+
+
+async def test_secrets_beside_programs_are_masked(tmp_path: Path) -> None:
+    """A provider's credentials are in the namespace of its program, which has no clusters."""
+    site = Site()
+    metadata = {"name": "capx", "namespace": "capx-system", "labels": {"cluster.x-k8s.io/provider": "nutanix"}}
+    await site.fill(
+        of("Cluster", GROUP),
+        (core.NAMESPACE, {"metadata": {"name": "capx-system"}}),
+        (core.POD, {"metadata": metadata, "spec": {"containers": [{"name": "manager", "image": "x"}]}}),
+        (core.SECRET, {"metadata": {"name": "a", "namespace": "capx-system"}, "data": {"x": b64(IN_JSON)}}),
+    )
+    site.logs["capx/manager"] = f"login {IN_JSON} failed"
+    files = await packed(await site.read(), tmp_path)
+    assert files["logs/capx-system/capx/manager.log"] == "login (hidden) failed"
 
 
 async def test_a_bundle_has_what_explains_a_cluster(tmp_path: Path) -> None:
@@ -317,7 +342,7 @@ async def test_a_bundle_has_what_explains_a_cluster(tmp_path: Path) -> None:
     assert machine["spec"] == {"clusterName": "garden", "version": "v1.35.1"}
     assert "machine garden-md-0 of cluster garden is ready" in files[f"logs/{SYSTEM_NAMESPACE}/manager/manager.log"]
     assert [secret["name"] for secret in json.loads(files["secrets.json"])] == ["garden-kubeconfig"]
-    assert json.loads(files["events.json"])[0]["message"] == "token=(hidden) was refused"
+    assert json.loads(files["events.json"])[0]["message"] == "token=(hidden) was refused, and (hidden)"
     report = json.loads(files["report.json"])
     assert report["apiServer"]["gitVersion"].startswith("v1.")
     assert report["notRead"] == []
@@ -563,7 +588,7 @@ def test_long_hostile_lines_are_masked_quickly() -> None:
 
 
 def test_names_of_objects_are_never_masked() -> None:
-    hide = masks.Masks(secrets=["garden-md-0"], private=["garden-md-0x7"], public=["garden-md-0", "garden-md-0x7"])
+    hide = masks.Masks(values=["garden-md-0"], private=["garden-md-0x7"], public=["garden-md-0", "garden-md-0x7"])
     assert hide.text("garden-md-0 garden-md-0x7") == "garden-md-0 garden-md-0x7"
 
 

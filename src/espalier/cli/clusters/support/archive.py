@@ -55,7 +55,7 @@ def entries(findings: Findings, about: Mapping[str, Any], limit: int) -> dict[st
         "notRead": unread,
         "leftOutForSize": omitted,
         "values": "of Secrets are masked in texts"
-        if findings.secret_values
+        if not findings.without_values
         else "of Secrets were not known, so texts are masked by patterns alone",
     }
     return {"README.txt": _readme(report).encode(), "report.json": _json(report), **files}

@@ -10,8 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from espalier.api import core
 from espalier.api.eksa.group import GROUP
 from espalier.api.meta import Tree
+from espalier.cli.clusters.support import values
 
 _REFERENCE = "{apiVersion,apiGroup,kind,name,namespace}"
 _ROLLOUT = "{type,rollingUpdate.maxSurge,rollingUpdate.maxUnavailable}"
@@ -152,13 +154,17 @@ class Admitted:
     identifiers: set[str] = field(default_factory=set)
     """Admitted values that are no sentences: they may be named in texts."""
     withheld: set[str] = field(default_factory=set)
-    """Texts of fields that were left out: they may not be quoted in others."""
+    """Texts of fields that were left out: words of them that stand out may not be quoted in others."""
+    values: set[str] = field(default_factory=set)
+    """Values of fields that people put private values into: none of them may be quoted in others."""
 
 
 def admitted(tree: Tree, group: str, kind: str) -> Admitted:
     """The part of an object that a bundle may have."""
     result = Admitted({})
     result.tree = _part(tree, _compiled(group, kind), result) or {}
+    if kind == core.CUSTOM_RESOURCE_DEFINITION.kind:  # it describes fields of those names
+        result.values.clear()
     return result
 
 
@@ -207,6 +213,7 @@ def _part(value: Any, allowed: _Allowed, result: Admitted, name: str = "") -> An
         for field_name, inner in value.items():
             if field_name not in allowed:
                 result.withheld.update(texts(inner))
+                result.values.update(values.of_field(field_name, inner))
             elif (inner_part := _part(inner, allowed[field_name], result, field_name)) is not None:
                 part[field_name] = inner_part
         return part or None

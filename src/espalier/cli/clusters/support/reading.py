@@ -20,7 +20,7 @@ from espalier.api.eksa.release import EKSARelease
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.meta import Tree
 from espalier.api.resource import Key, Resource
-from espalier.cli.clusters.support import fields, masks
+from espalier.cli.clusters.support import fields, masks, values
 from espalier.cli.kit.failures import Failure
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
 from espalier.clusterapi.installed import PROVIDER_LABEL
@@ -91,12 +91,15 @@ class Findings:
     unread: list[Unread] = field(default_factory=list)
     public: set[str] = field(default_factory=set)
     private: set[str] = field(default_factory=set)
-    secret_values: set[str] = field(default_factory=set)
+    values: set[str] = field(default_factory=set)
+    """Of Secrets, environments and others that texts must not quote, whatever they consist of."""
+    without_values: list[str] = field(default_factory=list)
+    """Namespaces whose Secrets were not read in full, so that their values are not known."""
     reads: int = 0
 
     def masks(self) -> masks.Masks:
         """Masks of all that was read and stays."""
-        return masks.Masks(secrets=self.secret_values, private=self.private, public=self.public)
+        return masks.Masks(values=self.values, private=self.private, public=self.public)
 
 
 class Reader:
@@ -125,9 +128,10 @@ class Reader:
         namespaces = list(dict.fromkeys([SYSTEM_NAMESPACE, *(cluster.namespace for cluster in clusters)]))
         if self._cluster is not None and self._cluster.namespace not in namespaces:
             namespaces.append(self._cluster.namespace)
-        await self._read_secrets(namespaces)
         await self._read_events(namespaces)
-        await self._read_programs()
+        pods = await self._read_programs()
+        # the credentials of a provider are beside its program, whose log may quote them
+        await self._read_secrets(dict.fromkeys([*namespaces, *(pod.namespace for pod in pods)]))
         return self.findings
 
     def _scope(self) -> tuple[str | None, str]:
@@ -190,17 +194,21 @@ class Reader:
         async for item in self._listed(resource.group_resource, resource, namespace, labels):
             self._keep(place, resource, item)
 
-    async def _read_secrets(self, namespaces: Sequence[str]) -> None:
+    async def _read_secrets(self, namespaces: Iterable[str]) -> None:
         """Names of Secrets. Their values stay in memory: they are what texts must not quote."""
         for namespace in namespaces:
+            failed = len(self.findings.unread)
             async for secret in self._listed(f"Secrets of namespace {namespace}", core.SECRET, namespace, ""):
                 tree = secret.tree
-                self.findings.secret_values.update(masks.decoded(tree.get("data")))
+                self.findings.values.update(values.of_secret(tree.get("data")))
+                self.findings.private.update(values.texts_of_secret(tree.get("data")))
                 labels = secret.metadata.labels or {}
                 if self._cluster is None or _is_of(secret, labels, self._cluster):
                     row = {"namespace": secret.namespace, "name": secret.name, "type": tree.get("type", "")}
                     self.findings.secrets.append(row)
                     self.findings.public.update((secret.namespace, secret.name))
+            if len(self.findings.unread) > failed:
+                self.findings.without_values.append(namespace)
 
     async def _read_events(self, namespaces: Sequence[str]) -> None:
         names = {(tree.get("metadata") or {}).get("name") for trees in self.findings.objects.values() for tree in trees}
@@ -210,7 +218,7 @@ class Reader:
                 if self._cluster is None or about in names:
                     self._keep("events", core.CORE_EVENT, event)
 
-    async def _read_programs(self) -> None:
+    async def _read_programs(self) -> Sequence[Object]:
         """Deployments, pods and logs of the manager, of Cluster API and of its providers."""
         pods: dict[Key, Object] = {}
         for namespace, labels in ((SYSTEM_NAMESPACE, ""), (None, PROVIDER_LABEL)):
@@ -223,6 +231,7 @@ class Reader:
                     self._keep("management", core.POD, item)
         for pod in pods.values():
             await self._read_logs(pod)
+        return list(pods.values())
 
     async def _read_logs(self, pod: Object) -> None:
         spec, status = pod.tree.get("spec") or {}, pod.tree.get("status") or {}
@@ -250,6 +259,7 @@ class Reader:
         self.findings.objects.setdefault(file, []).append(part.tree)
         self.findings.public |= part.identifiers
         self.findings.private |= part.withheld
+        self.findings.values |= part.values
 
     async def _listed(self, what: str, resource: Resource, namespace: str | None, labels: str) -> AsyncIterator[Object]:
         namespace = namespace if resource.namespaced else None

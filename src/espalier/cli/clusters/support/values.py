@@ -1,0 +1,305 @@
+"""The private values in objects: the parts of a Secret, of an environment or of a command that texts may not quote.
+
+A value counts by where it stands and by its length, whatever it consists of: it may be a word of plain letters.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import string
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import yaml
+
+LEAST, LONGEST = 6, 4096
+"""Characters of a value that is looked for: shorter ones occur everywhere."""
+MOST_CHARACTERS, MOST_VALUES, MOST_LEVELS, MOST_TEXTS = 2**20, 20_000, 64, 4
+"""Bounds of what is taken apart: characters of a text, values in it, levels of a structure, texts in texts."""
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+CREDENTIAL = re.compile(
+    r"(?i)passw|passphrase|token|secret|credential|authorization|cookie|signature"
+    r"|(?:private|api|access|certificate|encryption|signing|client|account|shared|master|license)[_\-]?key"
+    r"|(?<![a-z])(?:pass|pwd|auth)(?![a-z])"
+)
+"""Is in the name of a field with a credential."""
+NAMES_SOMETHING = re.compile(r"(?i)(name|namespace|ref|file|dir|path|ttl|expiration|timeout)s?$")
+"""End of the name of a field that names a credential, rather than having it: `secretName`."""
+PLAIN = re.compile(
+    r"(?i)true|false|null|none|[0-9._:+\-]+z?|v?\d+(\.\d+)+[\w.\-+]*|\d{4}-\d\d-\d\d[t0-9:.z+\-]*|sha256"
+    r"|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{8}"
+)
+"""Words that tell nothing: numbers, versions, times, uids."""
+_PLACE = re.compile(r"(?:/[a-z][a-z0-9._\-]*){2,}/?|/[a-z]{1,20}|[a-z]+://[A-Za-z0-9.\-]*(?::\d+)?/?|[0-9a-f.:]+/\d+")
+"""A path of a file, an address without a user and a path, a network."""
+_PLAIN_FIELDS = _set(
+    """
+    apiversion kind name namespace path owner permissions encoding type cluster context current-context server
+    host endpoint controlplaneendpoint clustername imagerepository image dnsdomain podsubnet servicesubnet
+    crisocket certificatesdir mode format protocol level operation
+    """
+)
+"""Fields of the files in Secrets whose values are no secret: kubeconfigs, user data, configurations of kubeadm."""
+_COMMON = _set(
+    """
+    access address addresses administrator aggregate amazon anonymous apiserver application available basic bearer
+    bootstrap bottlerocket calico cgroupfs changed cilium client cloud cluster clusters cluster-admin command
+    common condition config configuration console containerd container containers control control-plane controller
+    controllers controller-manager coredns create created credentials custom debug default delete deleted disable
+    disabled docker domain enable enabled endpoint error errors espalier etcdadm events external failed false
+    feature federation flannel garden gardener gardenlet global healthy history hostname identity ignore images
+    infrastructure ingress initial install instance internal invalid issuer kubeadm kubeconfig kubectl kubelet
+    kube-proxy kube-system kubernetes kubernetes-admin leader leases listen localhost logging machine machines
+    manage manager managers master memory metadata metric metrics missing namespace namespaces network nginx
+    normal nutanix object objects online opaque openssl option options orphan output overlay package parallel
+    password patch permissive plugin policy primary private process production profile project protocol provider
+    providers proxy public public_key reader readonly record region registry release remote replica replicas
+    report request resource resources restart result rolling runtime scheduler script secret secrets secure server
+    serverless service services session simple single snapshot source stable staging standard status storage
+    string strict subnet success system systemd target template tenant testing timeout tinkerbell token tracing
+    ubuntu unknown update upgrade username validate values version volume volumes vsphere warning watch webhook
+    webhooks worker workers /bin/bash
+    """
+)
+"""Words of the objects themselves: without them no message explains anything."""
+_ASSIGNMENT = re.compile(r"[ \t\-]{0,40}(?:export +)?[\"']?([\w.\-]{1,100})[\"']?[ \t]{0,40}[=:](.*)")
+_FLAG = re.compile(r"--?([A-Za-z][\w.\-]{0,100})(?:=(.*))?", re.DOTALL)
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{8,}={0,2}")
+_QUOTES = "\"'`"
+
+
+def of_secret(data: object) -> Iterator[str]:
+    """The values in `data` of a Secret: each of them and what JSON, YAML, base64 and lines in them consist of."""
+    for name, value in data.items() if isinstance(data, dict) else ():
+        if (text := _decoded(str(value))) is not None:
+            yield from of_text(str(name), text)
+
+
+def texts_of_secret(data: object) -> Iterator[str]:
+    """The texts in `data` of a Secret that have lines, as files do."""
+    for value in data.values() if isinstance(data, dict) else ():
+        text = _decoded(str(value))
+        if text is not None and "\n" in text.strip():
+            yield text
+
+
+def of_text(name: str, text: str) -> Iterator[str]:
+    """The values in a text below a field or a variable of that name, each once."""
+    taken: dict[str, None] = {}
+    waiting = [(name, text[:MOST_CHARACTERS], 0)]
+    while waiting and len(taken) < MOST_VALUES:
+        within, part, depth = waiting.pop()
+        part = part.strip()
+        if "\n" not in part and _is_value(within, part):
+            taken[part] = None
+        if depth == MOST_TEXTS:
+            continue
+        for inner_name, inner in _parts(within, part):
+            if inner != part and len(inner) >= LEAST and len(waiting) + len(taken) < MOST_VALUES:
+                waiting.append((inner_name, inner, depth + 1))
+    yield from taken
+
+
+def of_command(words: Sequence[str]) -> Iterator[str]:
+    """The values in the arguments of a program: of its flags, and those without a flag."""
+    flag = ""
+    for at, word in enumerate(words):
+        matched = _FLAG.fullmatch(word)
+        if matched and matched[2] is None:
+            flag = matched[1]
+        elif matched:
+            yield from of_text(matched[1], matched[2].strip(_QUOTES))
+            flag = ""
+        elif at or len(words) == 1:  # the first is the program
+            is_script = any(character in word for character in string.whitespace)
+            if is_script:
+                yield from of_script(word)
+            if not is_script or len(flag) > 1:  # `-c` is of a shell
+                yield from of_text(flag, word.strip(_QUOTES))
+            flag = ""
+
+
+def of_script(text: str) -> Iterator[str]:
+    """The values in commands of a shell: of flags, and those that are assigned. Other words are a program's own."""
+    flag = ""
+    for word in text[:MOST_CHARACTERS].split():
+        matched = _FLAG.fullmatch(word)
+        if matched and matched[2] is None:
+            flag = matched[1]
+            continue
+        name, sign, value = word.partition("=")
+        if matched:
+            yield from of_text(matched[1], matched[2].strip(_QUOTES))
+        elif flag and CREDENTIAL.search(flag):
+            yield from of_text(flag, word.strip(_QUOTES))
+        elif sign and re.fullmatch(r"[\w.\-]{1,100}", name):
+            yield from of_text(name, value.strip(_QUOTES + ";"))
+        flag = ""
+
+
+def forms(value: str) -> Iterator[str]:
+    """The ways in which texts quote a value: as it is, in JSON, in an address, in base64."""
+    yield value
+    for is_ascii in (True, False):
+        yield json.dumps(value, ensure_ascii=is_ascii)[1:-1]
+    yield quote(value, safe="")
+    yield base64.b64encode(value.encode(errors="replace")).decode().rstrip("=")
+
+
+def stands_out(word: str) -> bool:
+    """True for a word that no sentence has by itself: with digits among letters, capitals inside, or very long."""
+    if PLAIN.fullmatch(word):
+        return False
+    has_digits = bool(re.search(r"\d", word)) and bool(re.search("[A-Za-z]", word))
+    has_capitals = bool(re.search("[a-z][A-Z]|[A-Z][a-z].*[A-Z]", word)) or (word.isupper() and len(word) > 11)
+    return has_digits or has_capitals or (len(word) > 15 and "-" not in word)
+
+
+def _is_value(name: str, text: str) -> bool:
+    if not LEAST <= len(text) <= LONGEST or text.lower() in _COMMON:
+        return False
+    if _is_credential(name):
+        return True
+    return not PLAIN.fullmatch(text) and not _PLACE.fullmatch(text) and name.lower() not in _PLAIN_FIELDS
+
+
+def _parts(name: str, text: str) -> Iterator[tuple[str, str]]:
+    """The parts of a text: leaves of JSON or YAML, values of lines, the password of a pair, decoded base64."""
+    if "-----BEGIN " in text[:100]:  # the lines of a key have no structure, and patterns know them
+        return
+    yield from _leaves(name, text)
+    for line in text.splitlines():
+        matched = _ASSIGNMENT.fullmatch(line)
+        if matched and not matched[2].lstrip().startswith(("[", "{", "//")):
+            yield matched[1], matched[2].strip().strip(_QUOTES)
+    if "\n" not in text and "://" in text:
+        yield from _of_address(text)
+    elif _BASE64.fullmatch(text) and len(text) % 4 == 0 and (inner := _decoded(text)) is not None:
+        yield name, inner
+        yield "password", inner.partition(":")[2]
+
+
+def _of_address(text: str) -> Iterator[tuple[str, str]]:
+    try:
+        address = urlsplit(text)
+    except ValueError:
+        return
+    yield "password", address.password or ""
+
+
+def _leaves(name: str, text: str) -> Iterator[tuple[str, str]]:
+    """The scalars of a text in JSON or YAML, each with the name of the field that it is in."""
+    try:
+        tree = json.loads(text, object_pairs_hook=_Pairs, parse_int=str, parse_float=str)
+    except (ValueError, RecursionError):
+        yield from _leaves_of_yaml(name, text)
+        return
+    waiting = [(name, tree, 0)]
+    while waiting:
+        within, value, level = waiting.pop()
+        if isinstance(value, str):
+            yield within, value
+        elif level < MOST_LEVELS and isinstance(value, _Pairs):
+            waiting += [(key, inner, level + 1) for key, inner in value]
+        elif level < MOST_LEVELS and isinstance(value, list):
+            waiting += [(within, inner, level + 1) for inner in value]
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """A JSON object with all its fields, also those that it has twice."""
+
+
+def _leaves_of_yaml(name: str, text: str) -> Iterator[tuple[str, str]]:
+    """By events: no alias is followed, and nothing is built of a text that is no YAML in the end."""
+    names = [name]
+    expects_key: list[bool | None] = [None]  # None: in a list, where there are no keys
+    try:
+        for event in yaml.parse(text, Loader=yaml.CBaseLoader):
+            is_key = expects_key[-1] is True
+            if isinstance(event, yaml.CollectionEndEvent):
+                names.pop()
+                expects_key.pop()
+                continue
+            if not isinstance(event, yaml.NodeEvent):
+                continue
+            if expects_key[-1] is not None:
+                expects_key[-1] = not is_key
+            if isinstance(event, yaml.ScalarEvent):
+                if is_key:
+                    names[-1] = event.value
+                else:
+                    yield names[-1], event.value
+            elif isinstance(event, yaml.CollectionStartEvent):
+                if len(names) > MOST_LEVELS:
+                    return
+                names.append(names[-1])
+                expects_key.append(True if isinstance(event, yaml.MappingStartEvent) else None)
+    except (yaml.YAMLError, UnicodeError):
+        return
+
+
+def _decoded(text: str) -> str | None:
+    try:
+        return base64.b64decode(text, validate=True).decode()
+    except ValueError:
+        return None
+
+
+_COMMANDS = frozenset({"args", "command"})
+_SCRIPTS = frozenset({"preKubeadmCommands", "postKubeadmCommands", "bootCommands"})
+_VALUES = frozenset({"extraArgs", "content", "userData", "proxyConfiguration", "httpProxy", "httpsProxy", "proxy"})
+_DOMAINS = ("k8s.io", "kubernetes.io", "eks.amazonaws.com", "gardener.cloud")
+"""Ends of the domains of annotations that controllers write."""
+
+
+def of_field(name: str, value: Any) -> Iterator[str]:
+    """The values below a field that is in no bundle, if it is of those that users put private values into."""
+    waiting: list[tuple[str, Any]] = [(name, value)]
+    while waiting:
+        name, value = waiting.pop()
+        if name in _COMMANDS and isinstance(value, list):
+            yield from of_command([word for word in value if isinstance(word, str)])
+        elif name in _SCRIPTS:
+            for text in _strings(value):
+                yield from of_script(text)
+        elif name == "env" and isinstance(value, list):
+            for variable in value:
+                if isinstance(variable, dict) and isinstance(variable.get("value"), str):
+                    yield from of_text(str(variable.get("name")), variable["value"])
+        elif name == "annotations" and isinstance(value, Mapping):
+            for key, text in value.items():
+                if isinstance(text, str) and not key.partition("/")[0].endswith(_DOMAINS):
+                    yield from of_text(key, text)
+        elif name in _VALUES or name.endswith("ExtraArgs"):
+            for text in _strings(value):
+                yield from of_text(name, text)
+        elif isinstance(value, str) and _is_credential(name):
+            yield from of_text(name, value)
+        elif isinstance(value, Mapping):
+            waiting += value.items()
+        elif isinstance(value, list):
+            waiting += [(name, inner) for inner in value]
+
+
+def _is_credential(name: str) -> bool:
+    return bool(CREDENTIAL.search(name)) and not NAMES_SOMETHING.search(name)
+
+
+def _strings(value: Any) -> Iterable[str]:
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
