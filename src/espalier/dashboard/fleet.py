@@ -10,6 +10,7 @@ import msgspec
 
 from espalier.api import conditions, redaction
 from espalier.api.eksa.cluster import Cluster, ClusterSpec, ClusterStatus
+from espalier.api.eksa.condition_types import Satisfied
 from espalier.api.eksa.group import MOVE_ANNOTATION, PAUSED_ANNOTATION
 from espalier.api.eksa.reasons import Reason
 from espalier.api.eksa.release import Bundles, EKSARelease
@@ -112,6 +113,7 @@ def row_of(object_: Object, facts: ReleaseFacts, managers: Mapping[str, str], no
     behind = releases.distance(release, manager) if release is not None and manager is not None else 0
     message = message_of(status) if state.health is not Health.READY else ""
     plane = spec.control_plane_configuration
+    is_elsewhere = _serves_this_api(status)
     return ClusterRow(
         object_.key,
         state,
@@ -123,8 +125,8 @@ def row_of(object_: Object, facts: ReleaseFacts, managers: Mapping[str, str], no
         release=spec.eksa_version or (spec.bundles_ref.name if spec.bundles_ref else ""),
         behind=behind,
         drift=None if synced is None or synced.status == "Unknown" else synced.status == "False",
-        control_planes=plane.count if plane is not None else 0,
-        workers=sum(map(group_count, spec.worker_node_group_configurations)),
+        control_planes=plane.count if plane is not None and not is_elsewhere else 0,
+        workers=0 if is_elsewhere else sum(map(group_count, spec.worker_node_group_configurations)),
         since=ready.last_transition_time if ready is not None else "",
         created=metadata.creation_timestamp or "",
         reason=ready.reason if ready is not None and ready.status != "True" else "",
@@ -164,9 +166,19 @@ def is_paused(cluster: Cluster) -> bool:
     return PAUSED_ANNOTATION in annotations or MOVE_ANNOTATION in annotations
 
 
+def _serves_this_api(status: ClusterStatus) -> bool:
+    """True for the record of a management cluster whose machines are not known here."""
+    control_plane = conditions.get(status.conditions, names.CONTROL_PLANE_READY)
+    return control_plane is not None and control_plane.reason == Satisfied.SERVES_THIS_API
+
+
+_SPELLINGS = {"VSphere": "vSphere"}
+
+
 def provider_of(spec: ClusterSpec) -> str:
     """The infrastructure, as the kind of its datacenter config begins."""
-    return spec.datacenter_ref.kind.removesuffix("DatacenterConfig") if spec.datacenter_ref is not None else ""
+    kind = spec.datacenter_ref.kind.removesuffix("DatacenterConfig") if spec.datacenter_ref is not None else ""
+    return _SPELLINGS.get(kind, kind)
 
 
 def manager_of(object_: Object) -> str | None:

@@ -107,9 +107,9 @@ class GardenView(View):
 
     def page(self) -> str:
         """The page of shoots and seeds."""
-        return frames.page(
-            self.frame, "shoots", "Shoots", self.feed, "events/shoots", *html.content(self.feed, len(self._shoots))
-        )
+        is_known = self._shoots or not self._observation.is_forbidden(self._observation.shoots)
+        total = len(self._shoots) if is_known else None
+        return frames.page(self.frame, "shoots", "Shoots", self.feed, "events/shoots", *html.content(self.feed, total))
 
 
 class ShootView(View):

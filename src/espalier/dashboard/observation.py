@@ -123,15 +123,23 @@ class Watched:
     def _timestamp(self, since: float) -> str:
         return conditions.timestamp(self.clock.now() - timedelta(seconds=_seconds(since)))
 
-    def notice(self, cache: Cache, *, instead: str = "") -> str:
-        """A sentence if a kind can't be shown; `instead`: what is not shown, if the kind itself is not."""
-        resource = cache.source.resource
-        error = self.caches.troubles.get(resource)
-        what = instead or f"{resource.kind}s"
-        where = f"in namespace {', '.join(cache.source.namespaces)}" if cache.source.namespaces else "in all namespaces"
-        if isinstance(error, Forbidden):
-            advice = "" if self.namespaces or not resource.namespaced else _NAMESPACE
-            return f"{what} are not shown: you may not list {resource.group_resource} {where}{advice}."
+    def is_forbidden(self, cache: Cache) -> bool:
+        """True if the caller may not list a kind."""
+        return isinstance(self.caches.troubles.get(cache.source.resource), Forbidden)
+
+    def notice(self, *caches: Cache, instead: str = "") -> str:
+        """A sentence if kinds can't be shown; `instead`: what is not shown, if the kinds themselves are not."""
+        if forbidden := [cache for cache in caches if self.is_forbidden(cache)]:
+            what = instead or f"{forbidden[0].source.resource.kind}s"
+            source = forbidden[0].source
+            is_limited = source.namespaces or instead or not source.resource.namespaced
+            refused = " and ".join(map(_collection, forbidden))
+            return f"{what} are not shown: you may not list {refused}{'' if is_limited else _NAMESPACE}."
+        return next(filter(None, (self._unread(cache, instead) for cache in caches)), "")
+
+    def _unread(self, cache: Cache, instead: str) -> str:
+        error = self.caches.troubles.get(cache.source.resource)
+        what = instead or f"{cache.source.resource.kind}s"
         if isinstance(error, NotFound) or error is None:
             if cache.synced:
                 return ""
@@ -140,6 +148,13 @@ class Watched:
         if isinstance(error, Unreachable | TimeoutError) and cache.synced:
             return ""  # the banner says it
         return f"{what} can't be read: {quoted(str(error) or 'no answer in time', _LONGEST)}."
+
+
+def _collection(cache: Cache) -> str:
+    """What a cache lists, in words."""
+    resource, namespaces = cache.source.resource, cache.source.namespaces
+    where = f" in namespace {', '.join(namespaces)}" if namespaces else " in all namespaces"
+    return f"{resource.group_resource}{where if resource.namespaced else ''}"
 
 
 def _seconds(since: float) -> float:

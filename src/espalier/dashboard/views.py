@@ -194,8 +194,7 @@ class FleetView(View):
             return "This API server does not serve Clusters: use the kubeconfig of a management cluster."
         sentences = [
             observed.notice(observed.clusters),
-            observed.notice(observed.releases, instead="Dates of support"),
-            observed.notice(observed.bundles, instead="Dates of support"),
+            observed.notice(observed.releases, observed.bundles, instead="Dates of support"),
         ]
         if observed.clusters.synced and not self._rows and not sentences[0]:
             sentences.insert(0, "There are no clusters. `espalier create cluster -f FILE` creates the first.")
@@ -203,5 +202,6 @@ class FleetView(View):
 
     def page(self) -> str:
         """The page of all clusters."""
-        content = fleet_html.content(self.feed, len(self._rows))
+        is_known = self._rows or not self._observation.is_forbidden(self._observation.clusters)
+        content = fleet_html.content(self.feed, len(self._rows) if is_known else None)
         return frames.page(self.frame, "", "Clusters", self.feed, "events/fleet", *content)

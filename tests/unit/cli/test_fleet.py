@@ -75,6 +75,16 @@ def test_the_longest_trouble_stands_first() -> None:
     assert fleet.summary(rows) == "4 clusters: 1 failing, 2 waiting, 1 ready"
 
 
+def test_record_without_machines_here_has_no_counts() -> None:
+    """Its machines are elsewhere, if it has any."""
+    counts = {Key("default", "real"): MachineCounts(1, 1, 0)}
+    records = [cluster(name, READY) for name in ("laptop", "real")]
+    for record in records:
+        record.spec.management_cluster.name = record.metadata.name
+    rows = {row.key.name: row.machines for row in fleet.rows([*records, cluster("garden", READY)], counts)}
+    assert rows == {"laptop": None, "real": counts[Key("default", "real")], "garden": MachineCounts()}
+
+
 def test_machines_are_counted_by_their_cluster() -> None:
     labels = ClusterIdentity.of(Key("default", "garden")).labels
 

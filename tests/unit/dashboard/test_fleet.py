@@ -89,10 +89,17 @@ def row(object_: Object, facts_: ReleaseFacts | None = None, **managers: str) ->
     return row_of(object_, facts_ or ReleaseFacts(), managers, NOW)
 
 
+def test_record_of_this_api_counts_no_machines() -> None:
+    """The spec of the local environment's record has a control plane that no machine runs."""
+    serves = condition("True", "ServesThisAPI", type_="ControlPlaneReady")
+    shown = row(cluster(condition("True"), serves, managementCluster={"name": "garden"}))
+    assert (shown.control_planes, shown.workers) == (0, 0)
+
+
 def test_row_has_what_spec_and_release_say() -> None:
     shown = row(cluster(condition("True")), facts(), laptop="v0.26.0")
     assert shown.state == (Health.READY, "Ready")
-    assert (shown.provider, shown.kubernetes, shown.release) == ("VSphere", "1.35", "v0.25.0")
+    assert (shown.provider, shown.kubernetes, shown.release) == ("vSphere", "1.35", "v0.25.0")
     assert (shown.control_planes, shown.workers) == (3, 7)
     assert shown.behind == 1
     assert shown.support == Support("2026-02-01", is_over=False, is_due=True)

@@ -56,7 +56,7 @@ class Row:
     kubernetes: str
     release: str
     machines: MachineCounts | None
-    """None if they may not be read."""
+    """None if they may not be read, and of the record of a management cluster whose machines are elsewhere."""
     since: datetime | None
     """When it got into its state."""
     reason: str
@@ -103,7 +103,7 @@ def _row(cluster: Cluster, machines: dict[Key, MachineCounts] | None) -> Row:
         attention,
         cluster.spec.kubernetes_version or "",
         cluster.spec.eksa_version or "",
-        None if machines is None else machines.get(key, MachineCounts()),
+        None if machines is None else machines.get(key, None if _is_record(cluster) else MachineCounts()),
         conditions.parse_timestamp(why.last_transition_time or "") if why is not None else None,
         why.reason if why is not None and attention is not Attention.READY else "",
         why.message if why is not None and attention is not Attention.READY else "",
@@ -132,8 +132,12 @@ def _attention(cluster: Cluster) -> tuple[Attention, Condition | None]:
     annotations = cluster.metadata.annotations
     if MOVE_ANNOTATION in annotations:
         return Attention.HELD, structs.replace(ready, reason="Moving", message="")
-    manager = cluster.spec.management_cluster.name if cluster.spec.management_cluster else ""
-    is_record = manager in ("", cluster.metadata.name)  # those are always paused
-    if PAUSED_ANNOTATION in annotations and not is_record:
+    if PAUSED_ANNOTATION in annotations and not _is_record(cluster):  # records are always paused
         return Attention.HELD, structs.replace(ready, reason=Reason.PAUSED, message="")
     return Attention.READY, ready
+
+
+def _is_record(cluster: Cluster) -> bool:
+    """True for the record of a management cluster."""
+    manager = cluster.spec.management_cluster.name if cluster.spec.management_cluster else ""
+    return manager in ("", cluster.metadata.name)

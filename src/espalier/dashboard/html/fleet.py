@@ -94,8 +94,8 @@ def _support(support: Support) -> Node:
     if not support.ends:
         return None
     verb = "ended" if support.is_over else "ends" if support.is_due else "until"
-    words = f"support {verb} {support.ends}" if support.is_due else f"until {support.ends}"
-    return h.span(class_="sub warn" if support.is_due else "sub")[text(words)]
+    words = f"support {verb} " if support.is_due else "until "
+    return h.span(class_="sub warn" if support.is_due else "sub")[words, h.span(".date")[text(support.ends)]]
 
 
 def _skew(row: ClusterRow) -> Node:
@@ -119,8 +119,8 @@ def summary(counts: Summary) -> str:
     return chips(counts.by_health, others)
 
 
-def content(feed: Feed, total: int) -> Sequence[Node]:
-    """All below the frame."""
+def content(feed: Feed, total: int | None) -> Sequence[Node]:
+    """All below the frame. `total`: None if it is not known."""
     return page_of_all(
         "Clusters",
         "cluster",

@@ -133,8 +133,8 @@ def _is_exposed(row: ShootRow) -> bool:
     return row.disaster is not None and row.disaster.health is not Health.READY
 
 
-def content(feed: Feed, total: int) -> Sequence[Node]:
-    """All of the page of shoots and seeds below the frame."""
+def content(feed: Feed, total: int | None) -> Sequence[Node]:
+    """All of the page of shoots and seeds below the frame. `total`: None if it is not known."""
     return page_of_all(
         "Shoots",
         "shoot",

@@ -61,8 +61,8 @@ def chips(by_health: Mapping[Health, int], others: Sequence[tuple[str, str, int]
     )
 
 
-def page_of_all(title: str, noun: str, total: int, feed: Feed, *tables: Node, hint: str) -> Sequence[Node]:
-    """All below the frame. `hint`: what words in the field may be about."""
+def page_of_all(title: str, noun: str, total: int | None, feed: Feed, *tables: Node, hint: str) -> Sequence[Node]:
+    """All below the frame. `total`: None if it is not known; `hint`: what words in the field may be about."""
     return (
         h.h1[title],
         h.div(".tools")[
@@ -78,7 +78,7 @@ def page_of_all(title: str, noun: str, total: int, feed: Feed, *tables: Node, hi
                     aria_keyshortcuts="/",
                 ),
             ],
-            h.span("#count", role="status", data_noun=noun)[counted(total, noun)],
+            h.span("#count", role="status", data_noun=noun)[counted(total, noun)] if total is not None else None,
         ],
         h.div("#notice-place")[made(feed.of("notice-place"))],
         *tables,
