@@ -168,3 +168,15 @@ def test_progress_with_a_command_is_wrapped_too(monkeypatch: pytest.MonkeyPatch)
     assert " ".join(line.strip() for line in lines) == f"✓ {told}"
     assert "`espalier upgrade cluster garden`" in terminal.getvalue()
     assert all(line.startswith("  ") for line in lines[1:])
+
+
+def test_alternating_progress_is_printed_once_in_a_pipe() -> None:
+    """Until something else is printed: conditions go there and back."""
+    out = io.StringIO()
+    progress = Progress(Console(file=out, soft_wrap=True))
+    for text in ("replaced: 0 of 2", "1 of 2 is ready", "replaced: 0 of 2", "1 of 2 is ready", "replaced: 1 of 2"):
+        progress.wait(text)
+    progress.say("the first is done")
+    progress.wait("replaced: 0 of 2")
+    lines = [line.strip() for line in out.getvalue().splitlines()]
+    assert lines == ["replaced: 0 of 2", "1 of 2 is ready", "replaced: 1 of 2", "✓ the first is done", lines[0]]

@@ -20,6 +20,8 @@ class Progress:
         self.out = out or console(stderr=True)
         self._status: Status | None = None
         self._last = ""
+        self._printed: set[str] = set()
+        """The texts that stay, since a line was printed that is no progress."""
 
     def __enter__(self) -> Self:
         return self
@@ -52,13 +54,17 @@ class Progress:
             self.out.print(f"  {_safe(command)}" if command else "", soft_wrap=True)
 
     def wait(self, text: str) -> None:
-        """Show what is waited for, until something else is printed. The same text is not repeated."""
+        """Show what is waited for, until something else is printed. The same text is not repeated; without a terminal,
+        not even after others, because conditions may alternate."""
         if text == self._last:
             return
         self._last = text
+        is_new = text not in self._printed
+        self._printed.add(text)
         text = _safe(text)
         if not self.out.is_terminal:
-            self.out.print(f"  {text}")
+            if is_new:
+                self.out.print(f"  {text}")
         elif self._status:
             self._status.update(text)
         else:
@@ -68,6 +74,7 @@ class Progress:
     def settle(self) -> None:
         """Remove the updated line."""
         self._last = ""
+        self._printed.clear()
         if self._status:
             self._status.stop()
             self._status = None
