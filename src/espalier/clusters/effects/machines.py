@@ -32,6 +32,8 @@ from espalier.clusterapi.machine_change import MachineParts
 from espalier.clusterapi.machine_objects import MachineObjects
 from espalier.clusterapi.names import REVISION
 from espalier.clusters.effects.simulate import Simulated
+from espalier.clusters.observe.scope import Scope
+from espalier.clusters.report import readiness
 
 ETCD = "external etcd"
 """Name of the group of external etcd machines; no MachineDeployment can have it."""
@@ -129,6 +131,19 @@ class Group(msgspec.Struct, frozen=True):
     def rounds(self) -> int:
         """How often a rollout waits for a new machine."""
         return math.ceil(self.coming / self.at_once)
+
+
+def paused(scope: Scope, changing: Iterable[Group]) -> str:
+    """The obstacle, as `Simulated.stops`, if somebody paused what has to change machines; empty if nobody did."""
+    names = {group.name for group in changing if group.going or group.coming or group.in_place or group.upgraded}
+    texts = [
+        pause.message
+        for pause in readiness.pauses(scope)
+        if (pause.kind == "Cluster" and names)
+        or (pause.kind == KubeadmControlPlane.resource.kind and "" in names)
+        or (pause.kind == MachineDeployment.resource.kind and pause.name in names)
+    ]
+    return f"{Reason.CLUSTER_API_PAUSED}: {'; '.join(texts)}" if texts else ""
 
 
 def refused_groups(simulated: Simulated) -> tuple[Group, ...]:

@@ -11,7 +11,7 @@ from espalier.api.eksa.reasons import Reason
 from espalier.api.listing import first
 from espalier.clusters.design.provider import infrastructures
 from espalier.clusters.effects.diff import Verb
-from espalier.clusters.effects.machines import Group, RemovedMachine, groups, refused_in_place
+from espalier.clusters.effects.machines import Group, RemovedMachine, groups, paused, refused_in_place
 from espalier.clusters.effects.simulate import Simulated, simulate
 from espalier.clusters.observe.scope import Scope
 
@@ -62,7 +62,7 @@ def sentences(scope: Scope) -> Iterator[str]:
     if simulated.acts:
         moving = groups(simulated, None, infrastructures(scope.providers))
         yield from _machines(moving)
-        stops = stops or refused_in_place(moving, scope.key.name)
+        stops = stops or refused_in_place(moving, scope.key.name) or paused(scope, moving)
     if stops:
         yield f"plan: then nothing more is done: {stops}"
     if not (counts or simulated.cni or simulated.workload or stops):

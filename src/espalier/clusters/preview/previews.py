@@ -218,7 +218,9 @@ class Previews:
         return Preview(
             key=scope.key,
             warnings=then,
-            stops=simulated.stops or machines.refused_in_place(groups, scope.key.name),
+            stops=simulated.stops
+            or machines.refused_in_place(groups, scope.key.name)
+            or machines.paused(scope, groups),
             settled=simulated.settled,
             objects=simulated.objects,
             drift=simulated.drift,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from espalier.api import conditions as condition_list
@@ -127,9 +127,23 @@ def objects_missing(scope: Scope) -> Wait:
     return Wait(Reason.CLUSTER_API_OBJECTS_MISSING, OBJECTS_MISSING)
 
 
+class Pause(NamedTuple):
+    """An object of Cluster API that somebody paused."""
+
+    kind: str
+    name: str
+    message: str
+    """What is paused, and how to unpause it."""
+
+
 def paused_objects(scope: Scope) -> str:
     """Cluster API objects that somebody paused, and how to unpause them; empty if there are none."""
-    causes, there = [], scope.capi_objects
+    return listing.first([pause.message for pause in pauses(scope)], _MOST_NAMED, separator="; ")
+
+
+def pauses(scope: Scope) -> Iterator[Pause]:
+    """The pauses of somebody."""
+    there = scope.capi_objects
     written = (
         object_
         for resource, objects in there.objects.items()
@@ -142,17 +156,17 @@ def paused_objects(scope: Scope) -> str:
         is_held |= annotations.get(contract.PAUSED_ANNOTATION) == external_etcd.PAUSED_FOR_ETCD
         if contract.PAUSED_ANNOTATION in annotations and not is_held:
             how = f"remove annotation {contract.PAUSED_ANNOTATION}{_resume(scope, object_)}"
-            causes.append(f"{object_.kind} {object_.key} is paused: {how}")
+            yield Pause(object_.kind, object_.name, f"{object_.kind} {object_.key} is paused: {how}")
     cluster = there.cluster
     if cluster is not None and cluster.spec.paused:
         name = f"{cluster.metadata.namespace}/{cluster.metadata.name}"
-        causes.append(f"Cluster.cluster.x-k8s.io {name} is paused: set spec.paused to false")
+        message = f"Cluster.cluster.x-k8s.io {name} is paused: set spec.paused to false"
+        yield Pause("Cluster", cluster.metadata.name, message)
     for object_ in there.of(MachineDeployment.resource).values():
         deployment = there.typed_deployments.get(object_.name)
         if deployment is not None and deployment.spec.paused:
             how = f"set spec.paused to false{_resume(scope, object_)}"
-            causes.append(f"MachineDeployment {object_.key} is paused: {how}")
-    return listing.first(causes, _MOST_NAMED, separator="; ")
+            yield Pause(object_.kind, object_.name, f"MachineDeployment {object_.key} is paused: {how}")
 
 
 def _resume(scope: Scope, object_: Object) -> str:

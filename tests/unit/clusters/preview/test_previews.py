@@ -7,9 +7,11 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
+from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.clusters.effects import summary
 from espalier.releases import Releases
-from tests.support.objects.made_clusters import objects
+from tests.support.objects.made_clusters import made, objects
 from tests.support.objects.observed_clusters import GARDEN, datacenter, example
 from tests.support.objects.previews import manifest, previews
 
@@ -50,6 +52,51 @@ def test_second_cluster_of_a_name_is_refused_in_a_plan() -> None:
         tree["metadata"]["namespace"] = "team-b"
     (refusal,) = asked.of_change(Key("team-b", "garden"), other).refusals
     assert refusal.field == "metadata.name"
+
+
+PAUSE: Tree = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": "true"}}}
+BY_SPEC: Tree = {"spec": {"paused": True}}
+
+
+def with_pause(kind: str, how: Tree) -> list[Tree]:
+    """The objects of a steady cluster, of which those of a kind are paused."""
+    trees = objects()
+    for tree in trees:
+        if (tree["kind"], "spec" in tree) == (kind, True):
+            for part, fields in how.items():
+                tree.setdefault(part, {})
+                tree[part] |= (
+                    {name: tree[part].get(name, {}) | value for name, value in fields.items()}
+                    if (part == "metadata")
+                    else fields
+                )
+    return trees
+
+
+@pytest.mark.parametrize(
+    ("kind", "how", "command"),
+    [
+        ("KubeadmControlPlane", PAUSE, "`espalier rollout resume garden --control-plane -n team-a`"),
+        ("MachineDeployment", PAUSE, "`espalier rollout resume garden md-0 -n team-a`"),
+        ("MachineDeployment", BY_SPEC, "`espalier rollout resume garden md-0 -n team-a`"),
+        ("Cluster", BY_SPEC, "Cluster.cluster.x-k8s.io eksa-system/garden is paused"),
+    ],
+)
+def test_plan_names_a_pause_of_what_it_changes(kind: str, how: Tree, command: str) -> None:
+    trees = with_pause(kind, how)
+    preview = previews(*example(), *trees).of_change(GARDEN, manifest(kubernetesVersion="1.36"))
+    assert preview.stops.startswith("ClusterAPIPaused: ")
+    assert command in preview.stops
+    told = list(summary.sentences(made(objects=trees, kubernetesVersion="1.36")))
+    assert told[-1] == f"plan: then nothing more is done: {preview.stops}"
+
+
+def test_pause_of_workers_does_not_stop_the_control_plane() -> None:
+    plane = example()[0]["spec"]["controlPlaneConfiguration"] | {"count": 3}
+    told = list(
+        summary.sentences(made(objects=with_pause("MachineDeployment", BY_SPEC), controlPlaneConfiguration=plane))
+    )
+    assert told[-1] == "plan: control plane: would create 2 machines"
 
 
 def test_stored_invalid_cluster_is_told_without_crash() -> None:
