@@ -63,11 +63,16 @@ def running(command: Sequence[str], folder: Path, environment: Mapping[str, str]
         process.wait()
     finally:
         if process is not None:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            _end(process)
             assert process.stdout is not None
             process.stdout.close()
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Kill a program that runs still, and its children."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 @contextlib.contextmanager
@@ -77,6 +82,9 @@ def _signals_deferred() -> Iterator[None]:
     Their handlers raise, and Python runs them between any two instructions: also where a process has been started
     and nothing refers to it yet, or where a condition of `threading` is between releasing its lock and waiting.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # no handler runs here
+        return
     received: list[int] = []
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     for number in handlers:
@@ -98,15 +106,41 @@ def run(
     stdin: str = "",
     shown: str = "",
 ) -> str:
-    """Run a short program and return its output. Raises `BuildFailed` with the output if it fails.
+    """Run a short program and return its output. Raises `BuildFailed` with the output if it fails. Whatever ends the
+    call, the program and its children end with it.
 
     `shown` stands for the command in the message, where that one is long.
     """
-    done = subprocess.run(command, capture_output=True, text=True, input=stdin, check=False, env=environment)
-    if done.returncode != 0:
-        output = (done.stderr or done.stdout).strip()[-2000:]
-        raise BuildFailed(f"{label}: {shown or ' '.join(map(str, command))}: exit code {done.returncode}:\n  {output}")
-    return done.stdout
+    process: subprocess.Popen[str] | None = None
+    try:
+        with _signals_deferred():
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=environment,
+                process_group=0,
+            )
+        out, err = process.communicate(stdin)
+    finally:
+        if process is not None:
+            _end(process)
+            for stream in (process.stdin, process.stdout, process.stderr):
+                assert stream is not None
+                with contextlib.suppress(OSError):
+                    stream.close()
+    if process.returncode != 0:
+        output = (err or out).strip()[-2000:]
+        ending = _ending(process.returncode) + (f":\n  {output}" if output else "")
+        raise BuildFailed(f"{label}: {shown or ' '.join(map(str, command))}: {ending}")
+    return out
+
+
+def _ending(code: int) -> str:
+    """How a program ended that did not succeed."""
+    return f"exit code {code}" if code > 0 else f"ended by signal {signal.Signals(-code).name}"
 
 
 def _lines_or_none(process: subprocess.Popen[str]) -> Iterator[str | None]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
 
 import aiohttp
 import click
 
+from espalier.api.printable import quoted
 from espalier.api.versions import numbers_of
 from espalier.assets import base, recipes
 from espalier.assets.archive import Image, Layer, write_archive
@@ -28,6 +30,7 @@ from espalier.cli.local.images.push.archive import BadArchive, opened
 from espalier.cli.local.images.push.pushing import push as registry_push
 from espalier.cli.local.images.push.reference import Reference
 from espalier.cli.local.images.push.registry import PushFailed, Registry, TagInDoubt
+from espalier.releases.contents import reference
 from espalier.upgrader import image as upgrader
 
 Result = TypeVar("Result")
@@ -88,7 +91,7 @@ def pushing(command: Callable[..., Result]) -> Callable[..., Result]:
 )
 @click.option("--push", "is_pushed", is_flag=True, help="Push it to the registry in its name, as `image push` does.")
 @pushing
-async def build(
+def build(
     name: str,
     *,
     kubernetes_version: str,
@@ -98,7 +101,7 @@ async def build(
     is_pushed: bool,
     plain_http: bool,
     statements: bool,
-) -> None:
+) -> Awaitable[None] | None:
     """Build the image of the manager, of what runs in seeds, or the one that upgrades nodes in place to a Kubernetes
     version.
 
@@ -128,16 +131,42 @@ async def build(
         raise Usage("--platform: allowed only for manager and seed; the upgrader is built for this machine's")
     if name == "upgrader" and not kubernetes_version:
         raise Usage("--kubernetes-version: found nothing, needed for the upgrader: the version that it upgrades to")
+    # All before minutes of building.
     if is_pushed:
-        _reference(tag, "--tag")  # before minutes of building
-    with tempfile.TemporaryDirectory(prefix="espalier-image-") as folder:
+        _reference(tag, "--tag")
+    elif plain_http or not statements:
+        raise Usage(f"{'--plain-http' if plain_http else '--no-statements'}: found without --push; it is of a push")
+    elif tag and not ((parts := reference(tag)) and parts["tag"] and not parts["digest"]):
+        raise Usage(f"--tag: found {quoted(tag, 300)}, allowed is a name with a tag, such as example.com/espalier:v1")
+    if output is not None:
+        _check_output(output)
+    # The build waits for programs, not for a loop: signals end it, as they end every command that is no coroutine.
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="espalier-image-"))
         archive = output or Path(folder, "image.tar")
         if program := program_images.PROGRAMS.get(name):
             _build_program(program, tag or f"espalier.local/{name}:v{distribution.version()}", platforms, archive)
         else:
             _build_upgrader(tag or f"espalier.local/upgrader:{kubernetes_version}", kubernetes_version, archive)
         if is_pushed:
-            await _push(archive, tag, plain_http=plain_http, statements=statements)
+            return _push_built(stack.pop_all(), archive, tag, plain_http=plain_http, statements=statements)
+    return None
+
+
+async def _push_built(folder: ExitStack, archive: Path, tag: str, *, plain_http: bool, statements: bool) -> None:
+    with folder:
+        await _push(archive, tag, plain_http=plain_http, statements=statements)
+
+
+def _check_output(file: Path) -> None:
+    """Raises `Usage` for a file that could not be written."""
+    folder = file.parent
+    if not folder.is_dir():
+        raise Usage(f"--output: found {file}, but {folder} is no folder: create it, or name a file in another one")
+    if file.is_dir():
+        raise Usage(f"--output: found {file}, which is a folder; allowed is a file")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise Usage(f"--output: found {file}, but {folder} can't be written: get write permission there")
 
 
 def _build_upgrader(tag: str, kubernetes_version: str, output: Path) -> None:
@@ -191,10 +220,10 @@ async def _push(archive: Path, name: str, *, plain_http: bool, statements: bool)
     try:
         with opened(archive) as images, Progress() as progress:
             contents = images.contents()
-            reference = _reference(name or contents.name, "NAME")
-            credentials = credentials_for(reference.registry)
+            target = _reference(name or contents.name, "NAME")
+            credentials = credentials_for(target.registry)
             async with aiohttp.ClientSession(timeout=TIMES) as session:
-                registry = Registry(reference, credentials, session, plain_http)
+                registry = Registry(target, credentials, session, plain_http)
                 pushed = await registry_push(images, contents, registry, statements=statements, show=progress.wait)
     except TagInDoubt as error:
         raise Failure(f"the tag may have been set: {error}") from None
@@ -203,7 +232,7 @@ async def _push(archive: Path, name: str, *, plain_http: bool, statements: bool)
     except OSError as error:
         raise Failure(f"{archive} can't be read: {error.strerror}") from None
     say(f"{pushed.sent} blobs sent ({pushed.bytes / MIB:.1f} MiB), {pushed.there} were there", stderr=True)
-    say(f"{reference}@{pushed.digest}")
+    say(f"{target}@{pushed.digest}")
 
 
 def _reference(text: str, parameter: str) -> Reference:

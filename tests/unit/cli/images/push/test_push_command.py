@@ -13,6 +13,7 @@ from aiohttp import web
 
 from tests.support.objects.image_archives import small_archive
 from tests.support.servers.image_registry import PASSWORD, USER, basic, image_registry, refused
+from tests.support.servers.web_server import web_server
 
 
 async def command(folder: Path, *words: str) -> tuple[int, str, str]:
@@ -86,6 +87,12 @@ async def test_failure_after_the_tag_denies_no_tag(tmp_path: Path) -> None:
             2,
             "--platform: allowed only for manager and seed",
         ),
+        (("build", "manager", "-o", "x", "--tag", "UPPER CASE:x y"), 2, "--tag: found UPPER CASE:x y, allowed"),
+        (("build", "manager", "-o", "x", "--tag", "example.com/a"), 2, "--tag: found example.com/a, allowed"),
+        (("build", "manager", "-o", "none/x.tar"), 2, "--output: found none/x.tar, but none is no folder"),
+        (("build", "manager", "-o", "layout"), 2, "--output: found layout, which is a folder"),
+        (("build", "manager", "-o", "x", "--plain-http"), 2, "--plain-http: found without --push"),
+        (("build", "manager", "-o", "x", "--no-statements"), 2, "--no-statements: found without --push"),
         (("build", "seed", "-o", "x", "--kubernetes-version", "v1"), 2, "allowed only for the upgrader"),
     ],
 )
@@ -97,3 +104,34 @@ async def test_wrong_words_are_refused(
     ended, _, err = await command(tmp_path, *words)
     assert ended == code
     assert message in " ".join(err.split())
+
+
+async def test_build_ends_with_a_signal(tmp_path: Path) -> None:
+    """In the middle of a download that would go on for a minute."""
+    asked = asyncio.Event()
+
+    async def silent(_: web.BaseRequest) -> web.StreamResponse:
+        asked.set()
+        await asyncio.sleep(3600)
+        raise AssertionError
+
+    async with web_server(silent) as port:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "espalier.cli", "image", "build", "manager", "-o", str(tmp_path / "x.tar")),
+            stderr=asyncio.subprocess.PIPE,
+            env={
+                **os.environ,
+                "TMPDIR": str(tmp_path),
+                "ESPALIER_CACHE": str(tmp_path / "cache"),
+                "ESPALIER_DEBIAN_MIRROR": f"http://127.0.0.1:{port}",
+            },
+        )
+        try:
+            await asyncio.wait_for(asked.wait(), 60)
+            process.terminate()
+            _, err = await asyncio.wait_for(process.communicate(), 50)
+        finally:
+            if process.returncode is None:
+                process.kill()
+    assert (process.returncode, err.decode().splitlines()[-1]) == (130, "error: interrupted")
+    assert [path.name for path in tmp_path.iterdir()] == ["cache"]
