@@ -20,7 +20,7 @@ from espalier.cli.management.bootstraps import LocalBootstrap, Nodes
 from espalier.kube.client import Client
 from espalier.kube.http import HttpTransport
 from espalier.kube.kubeconfig import Kubeconfig
-from espalier.management.record import Record
+from espalier.management import record as records
 from tests.support.environments.managed_clusters import EXAMPLES
 
 MANAGEMENT, WORKLOAD = str(EXAMPLES / "management.yaml"), str(EXAMPLES / "docker.yaml")
@@ -181,15 +181,15 @@ async def test_kubeconfig_goes_before_the_bootstrap(tmp_path: Path, monkeypatch:
     async def content(*_arguments: object) -> bytes:
         return made.to_bytes()
 
-    async def begun(*_arguments: object) -> Record:
-        return Record("delete", *key, "v0.26.0")
+    async def begun(*_arguments: object) -> records.Record:
+        return records.Record("delete", *key, "v0.26.0")
 
     async def done(*_arguments: object) -> None: ...
 
     monkeypatch.setattr(deleting, "_checked", content)
     monkeypatch.setattr(deleting, "_begun", begun)
     monkeypatch.setattr(deleting, "run", done)
-    monkeypatch.setattr(deleting.records, "read_kubeconfig", content)
+    monkeypatch.setattr(records, "read_kubeconfig", content)
     with pytest.raises(Failure, match="killed"):
         await deleting.delete(Ending(), key, flags.Connection(), timeout=60, dry_run=False)  # type: ignore[arg-type]
     assert not path.exists()
