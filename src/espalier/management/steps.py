@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 
 from espalier.kube.client import Client
+from espalier.kube.errors import Unreachable
 from espalier.management import record as records
 from espalier.management.plan import Planned, remaining
+
+_ATTEMPTS, _PAUSE = 4, 3.0
+"""Attempts at a step, and the seconds between them."""
 
 
 class Refused(Exception):
@@ -37,6 +42,23 @@ Actions = Mapping[str, Callable[[], Awaitable[None]]]
 """The action of each step, by its name."""
 
 
+async def _act(action: Callable[[], Awaitable[None]], progress: Progress) -> None:
+    """A step, again if a connection breaks: the control plane that it talks to may be loaded, or being replaced.
+
+    Raises `Unreachable` after some attempts.
+    """
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            await action()
+        except Unreachable as error:
+            if attempt == _ATTEMPTS:
+                raise
+            progress.wait(str(error))
+            await asyncio.sleep(_PAUSE)
+        else:
+            return
+
+
 async def run(
     bootstrap: Client,
     record: records.Record,
@@ -48,7 +70,7 @@ async def run(
     """Run the steps that are left, and record each one that is done."""
     for step in remaining(steps, record.step):
         progress.wait(step.title)
-        await actions[step.name]()
+        await _act(actions[step.name], progress)
         record = msgspec.structs.replace(record, step=step.name)
         await records.write(bootstrap, record)
         progress.say(step.title, aside=elapsed())
