@@ -104,7 +104,7 @@ async def test_node_is_not_taken_over_while_paused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_alone", [False, True])
 async def test_deletion_for_a_move_leaves_the_node(tmp_path: Path, is_alone: bool) -> None:
-    """Whether another management cluster of this machine may act on it or not."""
+    """Also if no other management cluster of this machine may act on it."""
     recorded(tmp_path / "nodes", owner=TARGET)
     async with provider(tmp_path / "nodes", MemoryStore(), NoBases(), is_alone=is_alone) as env:
         await arrives(env)
