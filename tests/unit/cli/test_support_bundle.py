@@ -21,6 +21,7 @@ from espalier.api.resource import Key, Resource
 from espalier.cli.clusters.support import archive, bundle, fields, masks, reading
 from espalier.cli.clusters.support.reading import Findings, Log, Reader
 from espalier.cli.kit.failures import Failure, Usage
+from espalier.cli.kit.progress import Progress
 from espalier.kube.client import Client, PatchType
 from espalier.kube.errors import Forbidden, Unreachable
 from espalier.kube.inprocess import InProcessTransport
@@ -293,10 +294,12 @@ def files_of(path: Path) -> dict[str, str]:
         }
 
 
-async def packed(findings: Findings, folder: Path, limit: int = 2**20) -> dict[str, str]:
+async def packed(
+    findings: Findings, folder: Path, limit: int = 2**20, *, without_values: bool = False
+) -> dict[str, str]:
     about = {"of": "cluster default/garden", "madeAt": NOW.isoformat(), "espalier": "1"}
     path = folder / "b.tar.gz"
-    archive.write(path, archive.entries(findings, about, limit), NOW)
+    archive.write(path, archive.entries(findings, about, limit, without_values=without_values), NOW)
     return files_of(path)
 
 
@@ -404,7 +407,44 @@ async def test_what_cannot_be_read_is_listed(tmp_path: Path) -> None:
     assert "no answer" in unread["machines.cluster.x-k8s.io"]
     assert "machines.cluster.x-k8s.io: no answer" in files["README.txt"]
     assert "objects/machinedeployments.cluster.x-k8s.io.json" in files
-    assert json.loads(files["report.json"])["values"].endswith("by patterns alone")
+
+
+async def test_without_values_texts_are_left_out(tmp_path: Path) -> None:
+    """A log may quote any value; with consent it is there, and README.txt says what is not masked."""
+    site, canary = Site(), Canaries()
+    await site.fill(*garden(canary))
+    site.logs["manager/manager"] = log_of(canary)
+    findings = await site.read(client=site.as_seen_by(Broken(refused="/secrets")))
+    files = await packed(findings, tmp_path)
+    assert not [name for name in files if name.startswith("logs/")]
+    assert IN_JSON not in "".join(files.values())
+    assert json.loads(files["events.json"])[0]["message"] == archive.LEFT_OUT
+    assert archive.LEFT_OUT in files["conditions.txt"]
+    left_out = f"Values of Secrets of namespace {SYSTEM_NAMESPACE}, namespace default could not be read: logs and mess"
+    assert left_out in files["README.txt"].replace(" and namespace default", ", namespace default")
+    files = await packed(findings, tmp_path, without_values=True)
+    assert [name for name in files if name.startswith("logs/")]
+    assert "are not masked, for they could not be read: logs and messages may quote them" in files["README.txt"]
+    assert IN_JSON in json.loads(files["events.json"])[0]["message"]
+
+
+@pytest.mark.parametrize("without_values", [False, True])
+def test_the_end_says_what_is_not_masked(without_values: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    findings = Findings(without_values=["namespace default"])
+    with Progress() as progress:
+        if without_values:
+            bundle._tell_of_values(progress, findings, True)
+            assert "of namespace default are not masked" in " ".join(capsys.readouterr().err.split())
+        else:
+            with pytest.raises(Failure, match=r"namespace default could not be read: .*; --without-secret-values"):
+                bundle._tell_of_values(progress, findings, False)
+
+
+async def test_unknown_namespaces_count_as_unread() -> None:
+    site = Site()
+    await site.fill(of("Cluster", GROUP))
+    findings = await site.read(None, site.as_seen_by(Broken(refused=f"{GROUP}/v1alpha1/clusters")))
+    assert findings.without_values == ["namespaces of clusters"]
 
 
 @pytest.mark.parametrize("lost", ["/apis", "clusters/garden"])

@@ -189,6 +189,12 @@ def hardware(*, csv: str, output_to: str) -> None:
 @click.option(
     "--max-size", default="100Mi", metavar="SIZE", show_default=True, help="Content at most; logs are shortened first."
 )
+@click.option(
+    "--without-secret-values",
+    "without_values",
+    is_flag=True,
+    help="Include logs and messages although values of Secrets can't be read, masked by patterns alone.",
+)
 async def support_bundle(
     *,
     name: str | None,
@@ -197,12 +203,14 @@ async def support_bundle(
     all_clusters: bool,
     output_to: Path | None,
     max_size: str,
+    without_values: bool,
 ) -> None:
     """Collect what explains the state of a cluster, or of all, into an archive to send to somebody.
 
     Versions, listed fields of objects, conditions, events, and logs of the manager, of Cluster API and of providers.
     Of Secrets, only names. Annotations, files, commands, environments and user data stay out; private values and
     what looks like a credential are masked in messages and logs. What can't be read is listed with its error.
+    If values of Secrets can't be read, logs and messages that may quote them are left out, and the exit code is 1.
 
     \b
     Examples:
@@ -217,7 +225,7 @@ async def support_bundle(
         raise Usage(f"NAME: found {words}; allowed is the name of a cluster, -f FILE or --all; give one of them")
     if filename:
         name, connect = documents.named_in(filename, connect)
-    await bundle.generate(name, connect, output_to, bundle.size_limit(max_size))
+    await bundle.generate(name, connect, output_to, bundle.size_limit(max_size), without_values=without_values)
 
 
 @generate.command(name="prometheus-rules")

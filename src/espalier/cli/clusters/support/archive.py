@@ -14,16 +14,21 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from espalier.api.listing import counted
+from espalier.api.listing import counted, first
 from espalier.api.meta import Tree
-from espalier.cli.clusters.support import masks
+from espalier.cli.clusters.support import fields, masks
 from espalier.cli.clusters.support.reading import Findings, Log
 from espalier.cli.kit.home import naming
 
+LEFT_OUT = "(left out: it may quote Secrets, whose values could not be read)"
 
-def entries(findings: Findings, about: Mapping[str, Any], limit: int) -> dict[str, bytes]:
+
+def entries(
+    findings: Findings, about: Mapping[str, Any], limit: int, *, without_values: bool = False
+) -> dict[str, bytes]:
     """The files of a bundle by path, with at most `limit` bytes of content.
 
+    If values of Secrets are not known, logs and messages are left out, unless they are wanted `without_values`.
     Objects come first, then events, then the end of each log; what has no room is named in `report.json`.
     """
     hide = findings.masks()
@@ -39,13 +44,15 @@ def entries(findings: Findings, about: Mapping[str, Any], limit: int) -> dict[st
         rest -= len(content)
         files[name] = content
 
+    shows_texts = without_values or not findings.without_values
     unread = [{"what": read.what, "error": hide.text(read.error)} for read in findings.unread]
     add("secrets.json", _json(findings.secrets))
-    add("conditions.txt", hide.text(_conditions(findings)).encode())
+    add("conditions.txt", hide.text(_conditions(findings, shows_texts=shows_texts)).encode())
     for place in sorted(findings.objects, key=lambda place: (place == "events", place)):
-        add(f"{place}.json", _json([_masked(tree, hide) for tree in findings.objects[place]]))
-    for at, log in enumerate(findings.logs):
-        share = rest // (len(findings.logs) - at)
+        add(f"{place}.json", _json([_masked(tree, hide, shows_texts=shows_texts) for tree in findings.objects[place]]))
+    logs = findings.logs if shows_texts else []
+    for at, log in enumerate(logs):
+        share = rest // (len(logs) - at)
         text = hide.text(_end_of(log, share)).encode()
         add(log.name, text if len(text) <= share else text[len(text) - share :])
     report = {
@@ -56,9 +63,19 @@ def entries(findings: Findings, about: Mapping[str, Any], limit: int) -> dict[st
         "leftOutForSize": omitted,
         "values": "of Secrets are masked in texts"
         if not findings.without_values
-        else "of Secrets were not known, so texts are masked by patterns alone",
+        else unmasked(findings, without_values),
     }
     return {"README.txt": _readme(report).encode(), "report.json": _json(report), **files}
+
+
+def unmasked(findings: Findings, without_values: bool) -> str:
+    """A sentence on Secrets that were not read; empty if there are none."""
+    if not findings.without_values:
+        return ""
+    where = first(findings.without_values, 5)
+    if without_values:
+        return f"of Secrets of {where} are not masked, for they could not be read: logs and messages may quote them"
+    return f"of Secrets of {where} could not be read: logs and messages, which may quote them, are left out"
 
 
 def write(path: Path, files: Mapping[str, bytes], now: datetime) -> int:
@@ -99,17 +116,17 @@ def _end_of(log: Log, share: int) -> str:
     return cut.partition("\n")[2]
 
 
-def _masked(value: Any, hide: masks.Masks) -> Any:
+def _masked(value: Any, hide: masks.Masks, name: str = "", *, shows_texts: bool) -> Any:
     if isinstance(value, str):
-        return hide.text(value)
+        return hide.text(value) if shows_texts or name not in fields.TEXTS else LEFT_OUT
     if isinstance(value, dict):
-        return {name: _masked(inner, hide) for name, inner in value.items()}
+        return {key: _masked(inner, hide, key, shows_texts=shows_texts) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_masked(inner, hide) for inner in value]
+        return [_masked(inner, hide, name, shows_texts=shows_texts) for inner in value]
     return value
 
 
-def _conditions(findings: Findings) -> str:
+def _conditions(findings: Findings, *, shows_texts: bool) -> str:
     """Conditions that are not as they should be, a line each, to be read first."""
     lines = []
     for place, trees in sorted(findings.objects.items()):
@@ -120,7 +137,8 @@ def _conditions(findings: Findings) -> str:
                 if _is_unusual(condition):
                     metadata = tree.get("metadata") or {}
                     name = "/".join(filter(None, (metadata.get("namespace"), metadata.get("name"))))
-                    text = " ".join(str(condition.get("message") or "-").split())
+                    message = " ".join(str(condition.get("message") or "-").split())
+                    text = message if shows_texts or message == "-" else LEFT_OUT
                     since = condition.get("lastTransitionTime", "-")
                     words = (tree.get("kind"), name, condition.get("type"), condition.get("status"))
                     lines.append("  ".join([*map(str, words), str(condition.get("reason") or "-"), str(since), text]))
@@ -155,6 +173,7 @@ def _readme(report: Mapping[str, Any]) -> str:
         "",
         "Annotations, labels, files, commands, environments and user data are in no bundle. Private values and what",
         "looks like a credential are replaced by (hidden) in messages and logs. Look through it before you send it.",
+        f"Values {report['values']}.",
         "",
         f"{counted(report['reads'], 'read')}, {len(unread)} failed; {counted(len(omitted), 'file')} left out for size.",
         *(f"  {read['what']}: {read['error']}" for read in unread),

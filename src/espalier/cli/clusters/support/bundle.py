@@ -19,11 +19,15 @@ from espalier.cli.kit.progress import Progress
 from espalier.kube.kubeconfig import Kubeconfig
 
 LEAST_SIZE, DEFAULT_SIZE = 64 * 1024, "100Mi"
+FLAG = "--without-secret-values"
 _LOCAL_LOG_BYTES = 16 * 1024**2
 
 
-async def generate(name: str | None, connect: flags.Connection, output_to: Path | None, limit: int) -> None:
-    """Write a bundle of one cluster, or of all. Raises `Failure` for a cluster or a file that can't be."""
+async def generate(
+    name: str | None, connect: flags.Connection, output_to: Path | None, limit: int, *, without_values: bool
+) -> None:
+    """Write a bundle of one cluster, or of all. Raises `Failure` for a cluster or a file that can't be, and after a
+    bundle without logs and messages: values of Secrets that these may quote could not be read."""
     now = datetime.now(UTC)
     path = output_to or Path(f"support-bundle-{now:%Y-%m-%dT%H_%M_%S}.tar.gz")
     if path.exists():
@@ -43,8 +47,9 @@ async def generate(name: str | None, connect: flags.Connection, output_to: Path 
             "madeAt": now.isoformat(timespec="seconds"),
             "espalier": distribution.version(),
         }
-        size = archive.write(path, archive.entries(findings, about, limit), now)
+        size = archive.write(path, archive.entries(findings, about, limit, without_values=without_values), now)
         _tell(progress, path, size, findings)
+        _tell_of_values(progress, findings, without_values)
 
 
 def _tell(progress: Progress, path: Path, size: int, findings: Findings) -> None:
@@ -55,6 +60,15 @@ def _tell(progress: Progress, path: Path, size: int, findings: Findings) -> None
         failed = f"{len(findings.unread)} of {counted(findings.reads, 'read')} failed"
         first = findings.unread[0]
         progress.say(f"{failed}, first {first.what}: {first.error}; README.txt in it lists all", "[yellow]![/]")
+
+
+def _tell_of_values(progress: Progress, findings: Findings, without_values: bool) -> None:
+    sentence = archive.unmasked(findings, without_values)
+    if sentence and without_values:
+        progress.say(f"values {sentence}", "[yellow]![/]")
+    elif sentence:
+        progress.settle()
+        raise Failure(f"values {sentence}; {FLAG} includes them, masked by patterns alone")
 
 
 def local_logs(connect: flags.Connection) -> list[Log]:

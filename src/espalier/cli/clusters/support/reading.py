@@ -94,7 +94,7 @@ class Findings:
     values: set[str] = field(default_factory=set)
     """Of Secrets, environments and others that texts must not quote, whatever they consist of."""
     without_values: list[str] = field(default_factory=list)
-    """Namespaces whose Secrets were not read in full, so that their values are not known."""
+    """Where Secrets were not read in full, so that texts may quote values that are not known."""
     reads: int = 0
 
     def masks(self) -> masks.Masks:
@@ -115,7 +115,10 @@ class Reader:
     async def read(self) -> Findings:
         """Read all. Raises `Failure` for a cluster that does not exist."""
         await self._read_version()
+        failed = len(self.findings.unread)
         clusters = await self._clusters()
+        if self._cluster is None and len(self.findings.unread) > failed:
+            self.findings.without_values.append("namespaces of clusters")
         for cluster in clusters:
             self._keep("clusters", Cluster.resource, cluster)
         served = await self._served()
@@ -208,7 +211,7 @@ class Reader:
                     self.findings.secrets.append(row)
                     self.findings.public.update((secret.namespace, secret.name))
             if len(self.findings.unread) > failed:
-                self.findings.without_values.append(namespace)
+                self.findings.without_values.append(f"namespace {namespace}")
 
     async def _read_events(self, namespaces: Sequence[str]) -> None:
         names = {(tree.get("metadata") or {}).get("name") for trees in self.findings.objects.values() for tree in trees}
