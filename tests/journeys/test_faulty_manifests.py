@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -60,3 +61,23 @@ def test_upgrade_reports_all_faults_at_once(there: str, env: LocalEnvironment) -
 def test_each_fault_alone_is_an_error_of_a_command(provider: str, env: LocalEnvironment) -> None:
     for fault in faults(provider):
         check(provider, [fault], lambda text: errors_of(env.apply(text, "create")))
+
+
+@pytest.mark.parametrize("version", ["1.36", "1.37"])
+def test_plan_refuses_what_an_upgrade_refuses(version: str, env: LocalEnvironment) -> None:
+    """A version whose images the machine configs do not name, at the next minor and at one too far."""
+    text = (EXAMPLES / "nutanix.yaml").read_text()
+    for document in text.split("---\n"):  # without credentials, which `create` would ask for
+        env.send(document)
+    wanted = text.replace('kubernetesVersion: "1.35"', f'kubernetesVersion: "{version}"')
+    upgraded = env.apply(wanted, "upgrade", "--move-release")
+    fields = sorted(field for field, _ in errors_of(upgraded))
+    assert "spec.image" in fields
+    assert ("spec.kubernetesVersion" in fields) == (version == "1.37")
+    for flags in (["--move-release"], []):
+        planned = env.espalier("plan", "-f", "-", "-o", "json", *flags, stdin=wanted)
+        assert planned.code == 2, planned
+        (cluster,) = json.loads(planned.out)["clusters"]
+        refused = {refusal["field"].rpartition(": ")[2] for refusal in cluster["refusals"]}
+        assert refused == {*fields}
+        assert cluster["objects"] == []

@@ -15,8 +15,8 @@ from espalier.api.eksa.distro import DistroRelease
 from espalier.api.manifests import Document
 from espalier.api.meta import Tree
 from espalier.api.resource import Key
+from espalier.api.violations import Violation
 from espalier.cli.clusters import (
-    absent_objects,
     chosen_release,
     crd_rules,
     documents,
@@ -30,7 +30,6 @@ from espalier.clusters.design import runtime_hooks
 from espalier.clusters.design.gate import Isolation
 from espalier.clusters.design.provider import Providers
 from espalier.clusters.observe.observe import ClusterObserver
-from espalier.clusters.observe.references import Missing
 from espalier.clusters.observe.scope import is_self_managed, read
 from espalier.clusters.preview import reading
 from espalier.clusters.preview.previews import Preview, Previews
@@ -63,6 +62,7 @@ class PlanRequest:
         self._moves = moves
         self._notices: tuple[str, ...] = ()
         self._ending: tuple[str, ...] = ()
+        self._observed: list[Object] = []
 
     async def of_manifest(self, client: Client, namespace: str) -> list[Planned]:
         """Each Cluster of the manifest with the objects that it links; later Clusters see the earlier ones."""
@@ -77,14 +77,14 @@ class PlanRequest:
             self._choose_release(tree["spec"])
         versions = [version for tree in clusters if (version := tree["spec"].get("eksaVersion"))]
         previews = await self._read(client, clusters, [*versions, own] if own else versions)
-        planned = []
+        planned, given = [], [f"{tree['kind']} {tree['metadata']['name']}" for tree in trees]
         for tree in clusters:
             linked = documents.linked(tree, others, self._providers)
             if own:
                 self._upgrade(previews.live(tree), tree, own)
-            live = previews.live(tree)
             preview = previews.of_change(_key(tree), [*linked, tree], by_espalier=bool(own))
-            planned.append(Planned(_refused(preview, [] if preview.refusals else previews.absent(tree, live))))
+            refused = preflight.refusals(self._providers, *self._once_more(), tree, others, given)
+            planned.append(Planned(_refused(preview, refused)))
         return self._noticed(planned)
 
     def _upgrade(self, existing: Object | None, tree: Tree, own: str) -> None:
@@ -176,9 +176,10 @@ class PlanRequest:
         if manifests and not crd_rules.ASKED:
             self._notices += (f"not checked: {crd_rules.NOT_ASKED}",)
         snapshot = Snapshot()
+        self._observed = [*self._brought(observed.objects, starts=starts), *observed.objects]
         front_end = runtime_hooks.chosen(observed.objects)
         observer = ClusterObserver(snapshot, providers=self._providers, isolation=self._isolation, front_end=front_end)
-        snapshot.fill([*self._brought(observed.objects, starts=starts), *observed.objects])
+        snapshot.fill(self._observed)
         previews = Previews(
             snapshot,
             observer,
@@ -188,6 +189,13 @@ class PlanRequest:
             judge=crd_rules.refusals,
         )
         return previews, observed.objects
+
+    def _once_more(self) -> tuple[Snapshot, ClusterObserver]:
+        """What was read, for another judgement: a plan changes its snapshot."""
+        snapshot = Snapshot()
+        observer = ClusterObserver(snapshot, providers=self._providers, isolation=self._isolation)
+        snapshot.fill(self._observed)
+        return snapshot, observer
 
     def _brought(self, there: Sequence[Object], *, starts: bool) -> list[Object]:
         """The release objects that a manager installs when it starts; existing ones are never overwritten.
@@ -204,13 +212,13 @@ class PlanRequest:
         ]
 
 
-def _refused(preview: Preview, absent: Sequence[Missing]) -> Preview:
-    """A preview as it is if nothing is absent; otherwise with the refusals of commands that send a manifest."""
-    violations = absent_objects.violations(absent)
-    if not violations:
-        return preview
-    refusals = tuple(StatusCause("FieldValueInvalid", violation.message, violation.field) for violation in violations)
-    return Preview(preview.key, preview.asked, refusals, preview.warnings)
+def _refused(preview: Preview, violations: Sequence[Violation]) -> Preview:
+    """A preview as it is if nothing is refused; otherwise with all refusals of commands that send a manifest."""
+    refusals = list(preview.refusals)
+    for violation in violations:
+        if not any(documents.is_within(violation.field, known.field) for known in preview.refusals if known.field):
+            refusals.append(StatusCause("FieldValueInvalid", violation.sentence, violation.field))
+    return Preview(preview.key, preview.asked, tuple(refusals), preview.warnings) if refusals else preview
 
 
 async def _absent_namespaces(client: Client, trees: Sequence[Tree]) -> list[str]:

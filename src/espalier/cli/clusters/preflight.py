@@ -312,10 +312,26 @@ async def _refusals(
     snapshot = Snapshot()
     observer = ClusterObserver(snapshot, providers=providers)
     snapshot.fill(observed.objects)
+    return refusals(providers, snapshot, observer, cluster, beside, given), observed.notices
+
+
+def refusals(
+    providers: Providers,
+    snapshot: Snapshot,
+    observer: ClusterObserver,
+    cluster: Tree,
+    beside: Sequence[Tree],
+    given: Sequence[str],
+) -> list[Violation]:
+    """The same, from what was read: the one judgement of all commands that send a manifest or plan it.
+
+    Afterwards the snapshot contains the objects that the Cluster links as they would be, so each snapshot judges a
+    Cluster once.
+    """
+    previews = Previews(snapshot, observer, {}, now=datetime.now(UTC))
     for tree in beside:
         if any(tree["kind"] == kind.kind for kind in git_ops.KINDS):
             snapshot.put(_object(tree))
-    previews = Previews(snapshot, observer, observed.fleets, now=datetime.now(UTC))
     before = previews.live(cluster)
     fixed = _fixed(before, cluster)
     refused = [refusal for refusal in previews.refusals(cluster) if not documents.is_part(refusal.field, fixed)]
@@ -325,7 +341,7 @@ async def _refusals(
     violations_ += _linked_violations(providers, observer, snapshot, before, cluster, beside)
     absent = previews.absent(cluster, before)
     violations_ += absent_objects.violations(absent, given=given, refused=[refusal.field for refusal in refused])
-    return violations_, observed.notices
+    return violations_
 
 
 def _fixed(before: Object | None, cluster: Tree) -> set[str]:
