@@ -138,6 +138,10 @@ def test_a_wrong_value_is_refused(flag: str, value: str, message: str) -> None:
 
 WRONG = [
     (["--webhook-url", "https://a:1", "--metrics"], "--metrics: found without --image"),
+    (
+        ["--image", "a", "--node-selector", "a=b", "--node-selector", "a=c"],
+        "--node-selector: found a=b and a=c, allowed is one value",
+    ),
     (["--of", "garden", "--memory-limit", "1Gi"], "--memory-limit: found without --image"),
     (["--of", "seed", "--image", "a"], "--of seed: found --image without --seed"),
     (["--of", "seed", "--seed", "a"], "--of seed: found --seed without --image"),

@@ -180,3 +180,14 @@ def test_alternating_progress_is_printed_once_in_a_pipe() -> None:
     progress.wait("replaced: 0 of 2")
     lines = [line.strip() for line in out.getvalue().splitlines()]
     assert lines == ["replaced: 0 of 2", "1 of 2 is ready", "replaced: 1 of 2", "✓ the first is done", lines[0]]
+
+
+@pytest.mark.parametrize("template", ["{.items[0]}", "{range .items[*]}{.name}{end}", "{$.items}"])
+def test_unknown_field_of_facts_is_named(template: str) -> None:
+    with pytest.raises(Usage, match=r"-o jsonpath: found \.items, allowed are the fields \.images, \.release"):
+        output.write_facts({"images": [], "release": "v1"}, f"jsonpath={template}", rows="images")
+
+
+def test_empty_field_of_facts_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    output.write_facts({"images": []}, "jsonpath={.images[*].name}", rows="images")
+    assert capsys.readouterr().out == ""

@@ -171,13 +171,24 @@ def _read(
         flags.check_name("--image-pull-secret", name, f"a Secret in {SYSTEM_NAMESPACE}, such as registry-credentials")
     return Pods(
         image_pull_secrets=tuple(dict.fromkeys(image_pull_secret)),
-        node_selector=dict(_selected(text) for text in node_selector),
+        node_selector=_selector(node_selector),
         tolerations=tuple(_tolerated(text) for text in dict.fromkeys(toleration)),
         when_unsatisfiable=topology_spread,
         priority_class=priority_class,
         memory_limit=_memory(memory_limit),
         metrics_from=flags.namespaces(metrics_namespace, "--metrics-namespace") if metrics else (),
     )
+
+
+def _selector(texts: Sequence[str]) -> Tree:
+    """Raises `Usage`, also for a label with two values: no node has both."""
+    labels: Tree = {}
+    for key, value in map(_selected, texts):
+        if labels.setdefault(key, value) != value:
+            raise Usage(
+                f"--node-selector: found {key}={labels[key]} and {key}={value}, allowed is one value of a label"
+            )
+    return labels
 
 
 def _selected(text: str) -> tuple[str, str]:

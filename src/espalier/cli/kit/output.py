@@ -116,7 +116,12 @@ def write_facts(facts: Tree, output: str, *, rows: str = "", kind: str = "") -> 
     elif output == "name":
         write_data("".join(f"{kind}/{row['name']}\n" for row in facts[rows]))
     else:
-        write_data(json_path(facts, output.removeprefix("jsonpath=")))
+        template = output.removeprefix("jsonpath=")
+        text = json_path(facts, template)
+        # Facts without rows may lack a field; in a list, it is a mistake such as .items of kubectl.
+        if rows and not text and (field := _FIRST_FIELD.match(template)) and field[1] not in facts:
+            raise Usage(f"-o jsonpath: found .{field[1]}, allowed are the fields {', '.join(map('.{}'.format, facts))}")
+        write_data(text)
 
 
 def write_columns(trees: Sequence[Any], output: str, *, header: bool = True) -> None:
@@ -155,6 +160,10 @@ def name_of(tree: Tree) -> str:
 
 _ACTION = re.compile(r"""\{((?:[^{}"']|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')*)\}""")
 """An expression in braces; braces within quotes do not count."""
+
+
+_FIRST_FIELD = re.compile(r"\s*\{\s*(?:range\s+)?\$?\.([A-Za-z_]\w*)")
+"""The field of the whole tree that a template asks for first."""
 
 
 def json_path(tree: Tree, template: str) -> str:
