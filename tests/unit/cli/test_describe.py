@@ -186,3 +186,10 @@ def test_a_short_message_of_an_event_is_printed() -> None:
     assert _event_row(event, NOW, messages)[-1] == "3 nodes are ready"
     long = event | {"message": f"{CAUSE}: {CAUSE}"}
     assert [_event_row(long, NOW, messages)[-1] for _ in range(2)] == [long["message"], "as above"]
+
+
+def test_messages_of_a_megabyte_are_compared_quickly() -> None:
+    message = "a b c " * 200_000
+    root = tree("Cluster", "garden", status="False", message=message)
+    machine = tree("Machine", "garden-a", root, status="False", message=f"x {message}")
+    assert [*_top(tree_of(root, [machine]), "", NOW, "", Messages())]

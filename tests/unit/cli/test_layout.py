@@ -305,3 +305,14 @@ def test_titles_come_again_with_another_layout() -> None:
     assert layout.header_lines == 2
     assert layout.lines([("b", "ready", "5m")], header=False) == ["b", "    ready   5m"]
     assert layout.header_lines == 0
+
+
+def test_a_text_of_a_megabyte_is_cut() -> None:
+    """As in the dashboard: an Event's message, a condition's and any cell of the API server; names of a list stay."""
+    lines = Layout(Table(("Object", "Message"), sentences=(1,), lists=(0,)), 80).lines(
+        [["a " * 3000, "word " * 200_000]]
+    )
+    assert len(lines) < 200
+    assert "(1000000 characters)" in " ".join("".join(lines).split())
+    (_, row) = Layout(Table(("Object", "Message"), sentences=(1,), lists=(0,)), None).lines([["a " * 3000, "x"]])
+    assert row.count("a ") == 3000

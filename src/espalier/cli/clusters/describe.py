@@ -21,14 +21,14 @@ from espalier.api.eksa.release import Bundles, BundlesRef, EKSARelease
 from espalier.api.eksa.upgrades import ControlPlaneUpgrade, MachineDeploymentUpgrade, NodeUpgrade
 from espalier.api.kinds import KubeObject
 from espalier.api.meta import Tree
-from espalier.api.printable import in_one_line
+from espalier.api.printable import quoted
 from espalier.api.resource import Resource
 from espalier.cli.clusters import upgrade_progress
 from espalier.cli.kit import connection, flags, output
 from espalier.cli.kit.commands import Group
 from espalier.cli.kit.events import age, oldest_first, time_of
 from espalier.cli.kit.failures import Failure
-from espalier.cli.kit.layout import Table
+from espalier.cli.kit.layout import LONGEST, Table
 from espalier.clusterapi.contract import CLUSTER_NAME_LABEL
 from espalier.clusterapi.ownership_tree import Member, State, obstacle, tree_of
 from espalier.clusters.design.names import is_paused_by_command
@@ -104,7 +104,7 @@ async def cluster(name: str, *, connect: flags.Connection, show_all: bool, outpu
     width = output.width() or 0
     messages = Messages()
     top = [*_top(cluster_member, support_text(supported, now), now, upgrade, messages)]
-    output.say("\n".join(line for fact in top for line in within(in_one_line(fact), width)) + "\n")
+    output.say("\n".join(line for fact in top for line in within(quoted(fact, LONGEST), width)) + "\n")
     lines = [*_lines(cluster_member, show_all=show_all)]
     output.write_table(OBJECTS, [_row(line, members, now, messages) for line, members in lines])
     if hidden:
@@ -224,6 +224,7 @@ _NEARLY = 0.75
 
 def _says_more(message: str, other: str) -> bool:
     """True if a message is longer than another that says the same."""
+    message, other = message[:LONGEST], other[:LONGEST]
     words, fewer = message.replace("* ", "").split(), other.replace("* ", "").split()
     if not fewer or len(" ".join(words)) <= len(" ".join(fewer)):
         return False

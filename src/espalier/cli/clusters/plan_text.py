@@ -15,6 +15,7 @@ from espalier.api.listing import first, merged
 from espalier.api.meta import Tree
 from espalier.api.printable import in_one_line, quoted
 from espalier.cli.kit import output
+from espalier.cli.kit.layout import LONGEST
 from espalier.clusters.effects import summary
 from espalier.clusters.effects.diff import FieldChange, ObjectChange, Verb
 from espalier.clusters.effects.duration import Duration
@@ -194,7 +195,7 @@ class _TextWriter:
         blank = " " * indent
         further = f"{blank}  "
         return textwrap.wrap(
-            in_one_line(text),
+            quoted(text, LONGEST),
             self._width,
             initial_indent=blank,
             subsequent_indent=further,
@@ -277,7 +278,7 @@ def _time(seconds: float) -> str:
 def _text(value: Any) -> str:
     if value is None:
         return "nothing"
-    return in_one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return quoted(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), LONGEST)
 
 
 def _facts(preview: Preview) -> Tree:

@@ -96,7 +96,7 @@ def explain(error: BaseException) -> tuple[Exit, str] | None:
             message = "\n".join(quoted(line, _LONGEST_LINE) for line in str(error).splitlines())
             return Exit.REFUSED, f"Error from server ({error.status.reason or error.code}): {message}"
         case KubeError():
-            return Exit.REFUSED, str(error)
+            return Exit.REFUSED, quoted(str(error), _LONGEST_LINE)
         case KeyboardInterrupt() | asyncio.CancelledError():
             return Exit.INTERRUPTED, "interrupted"
         case ModuleNotFoundError() if (error.name or "").startswith(_LOCAL) and distribution.needs("local"):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from espalier.api.printable import in_one_line
+from espalier.api.printable import in_one_line, quoted
 
 NONE = "-"
 """An empty cell."""
@@ -24,6 +24,8 @@ MOST_LINES = 3
 """Lines of a sentence in a list of objects: its whole text is in the description of the object, and in pipes."""
 _READABLE = 60
 """Columns of a terminal in which a sentence of any length is read with ease."""
+LONGEST = 4000
+"""Characters of a text of others that is printed, as in the dashboard: an Event's message may have a megabyte."""
 _SHORT = 6
 """Lines that a sentence may take in less than that."""
 _LEAST = 30
@@ -94,7 +96,13 @@ class Layout:
             in_one_line(title if index in table.as_written else title.upper())
             for index, title in enumerate(table.columns)
         ]
-        cells = [[cell_of(value, table.nothing) for value in row[: len(titles)]] for row in rows]
+        cells = [
+            [
+                cell_of(value, table.nothing, None if index in table.lists else LONGEST)
+                for index, value in enumerate(row[: len(titles)])
+            ]
+            for row in rows
+        ]
         for row in [titles, *cells]:
             for index, cell in enumerate(row):
                 self._natural[index] = max(self._natural[index], cell_len(cell))
@@ -232,9 +240,14 @@ def wrapped(text: str, width: int, indent: str = "", *, breaks: bool = True) -> 
     return lines
 
 
-def cell_of(value: Any, nothing: str = NONE) -> str:
-    """Text of a table cell: one line, without control characters. API servers print `<none>` for `nothing`."""
-    return nothing if value in (None, "", NONE_OF_KUBECTL) else in_one_line(str(value))
+def cell_of(value: Any, nothing: str = NONE, most: int | None = LONGEST) -> str:
+    """Text of a table cell: one line of at most so many characters (None: any number), without control characters.
+
+    API servers print `<none>` for `nothing`.
+    """
+    if value in (None, "", NONE_OF_KUBECTL):
+        return nothing
+    return in_one_line(str(value)) if most is None else quoted(str(value), most)
 
 
 def cell_len(text: str) -> int:
