@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from espalier.cli.kit.layout import Layout
+from espalier.cli.management.commands import components_of
 from espalier.cli.management.component_versions import Versions, compared
 from espalier.kube.objects import Object, to_bytes
 from espalier.releases import Releases
@@ -63,3 +65,7 @@ def test_image_of_the_release_stays() -> None:
     image = BUNDLE.eksa.cluster_controller.uri
     (row, *_) = compared([deployment("eksa-system", "espalier-controller-manager", image)], BUNDLE)
     assert (row.present, row.change) == (image.rpartition(":")[2], "stays")
+
+
+def test_a_version_in_a_heading_is_written_as_it_is() -> None:
+    assert Layout(components_of("v0.26.0"), 80).lines([])[0].split() == ["COMPONENT", "FOUND", "v0.26.0", "CHANGE"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -121,3 +123,13 @@ def test_a_screen_has_room_for_the_first() -> None:
 
 def test_a_fleet_of_none_is_told() -> None:
     assert fleet.summary([]) == "no clusters"
+
+
+def test_the_wide_fleet_has_releases_and_reasons(capsys: pytest.CaptureFixture[str]) -> None:
+    """With `-o wide`; without it, neither."""
+    rows = fleet.rows([cluster("garden", condition("Ready", "False", reason="Waiting"))], None)
+    rows = [replace(row, release="v0.26.0") for row in rows]
+    for wide in (True, False):
+        top._write(rows, datetime(2026, 1, 1, tzinfo=UTC), wide=wide)
+        shown = capsys.readouterr().out
+        assert ("RELEASE" in shown, "v0.26.0" in shown, "  Waiting  " in shown) == (wide, wide, wide)

@@ -191,3 +191,16 @@ def test_unknown_field_of_facts_is_named(template: str) -> None:
 def test_empty_field_of_facts_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     output.write_facts({"images": []}, "jsonpath={.images[*].name}", rows="images")
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("aside", ["", "3 minutes"])
+def test_progress_continues_below_its_text(aside: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = terminal_of(monkeypatch)
+    console = Console(file=terminal, width=60, force_terminal=True, color_system=None, highlight=False)
+    told = "machine garden-md-0-a is ready, " * 4
+    Progress(console).say(told.strip(), aside=aside)
+    first, *rest = terminal.getvalue().splitlines()
+    assert first.startswith("✓ machine")
+    assert rest
+    assert all(line.startswith("  ") and line[2] != " " for line in rest)
+    assert max(map(len, (first, *rest))) <= 60

@@ -15,7 +15,7 @@ from espalier.api.meta import Tree
 from espalier.api.resource import Key
 from espalier.api.spans import span
 from espalier.cli.clusters import fleet
-from espalier.cli.kit import connection, flags, output
+from espalier.cli.kit import connection, flags, formats, output
 from espalier.cli.kit.commands import Command
 from espalier.cli.kit.layout import Table
 from espalier.clusterapi.contract import MachineCounts
@@ -24,6 +24,9 @@ from espalier.kube.errors import Forbidden, NotFound
 from espalier.kube.objects import readable
 
 FLEET = Table(("Cluster", "State", "Since", "Kubernetes", "Machines", "Why"), sentences=(5,), most_lines=1)
+WIDE = Table(
+    ("Cluster", "State", "Since", "Kubernetes", "Machines", "Release", "Reason", "Why"), sentences=(7,), most_lines=1
+)
 _AROUND = 6
 """Lines of a screen beside the rows: summary, header, prompt."""
 
@@ -31,7 +34,7 @@ _AROUND = 6
 @click.command(cls=Command)
 @flags.connection
 @click.option("--all", "show_all", is_flag=True, help="All clusters, also those that have no room on the screen.")
-@flags.output()
+@flags.output(wide=True)
 async def top(*, connect: flags.Connection, show_all: bool, output_format: str) -> None:
     """Show all clusters on one screen, those that need attention most first.
 
@@ -42,21 +45,32 @@ async def top(*, connect: flags.Connection, show_all: bool, output_format: str) 
     \b
     Examples:
       espalier top
+      espalier top -o wide
       espalier top -o json
     """
     async with connection.connect(connect) as connected:
         client = connected.client
         listed = await client.list(Cluster.resource, connect.namespace)
         rows = fleet.rows(readable(listed.items, Cluster), await _machines(client))
-    if output_format:
+    if output_format not in ("", formats.WIDE):
         output.write_facts({"clusters": [_facts(row) for row in rows]}, output_format, rows="clusters")
         return
     output.say(fleet.summary(rows) + "\n")
     shown = rows if show_all or output.width() is None else _on_screen(rows, shutil.get_terminal_size().lines)
     if shown:
-        output.write_table(FLEET, [_cells(row, datetime.now(UTC)) for row in shown])
+        _write(shown, datetime.now(UTC), wide=output_format == formats.WIDE)
     if len(shown) < len(rows):
         output.say(f"--all shows {len(rows) - len(shown)} others, which need less attention")
+
+
+def _write(rows: list[fleet.Row], now: datetime, *, wide: bool) -> None:
+    cells = [_cells(row, now) for row in rows]
+    if wide:
+        output.write_table(
+            WIDE, [(*cell[:5], row.release, row.reason, cell[5]) for row, cell in zip(rows, cells, strict=True)]
+        )
+    else:
+        output.write_table(FLEET, cells)
 
 
 def _on_screen(rows: list[fleet.Row], lines: int) -> list[fleet.Row]:

@@ -12,16 +12,17 @@ import msgspec
 from espalier.api.eksa.cluster import Cluster
 from espalier.api.gardener.shoot import Shoot
 from espalier.api.listing import first
-from espalier.api.printable import in_one_line
+from espalier.api.printable import quoted
 from espalier.cli.kit import flags, output
 from espalier.cli.kit.announcing import Announcing
 from espalier.cli.kit.failures import Failure, NotReachable
 from espalier.cli.kit.home import Home
+from espalier.cli.kit.layout import LONGEST
 from espalier.kube.access import Access
 from espalier.kube.channel import CONNECT_SECONDS
 from espalier.kube.client import Client
 from espalier.kube.discovery import Discovery
-from espalier.kube.errors import KubeError, NotFound
+from espalier.kube.errors import KubeError, NotFound, Unreachable
 from espalier.kube.kubeconfig import Kubeconfig, kubeconfig_files
 from espalier.kube.retry import Retry
 from espalier.kube.threaded import ThreadedTransport
@@ -83,6 +84,11 @@ async def connect(
     try:
         async with explaining(client):
             yield Connected(client, connection.namespace or access.namespace)
+    except Unreachable as error:
+        home = Home.locate()
+        if files_of(connection, home) != [home.kubeconfig] or access.server not in str(error):
+            raise
+        raise NotReachable(f"{error}; this is the local environment: start it with `espalier up`") from error
     finally:
         await client.close()
 
@@ -137,7 +143,7 @@ def print_each_once(*, without: str = "") -> Callable[[str], None]:
 
     def print_once(text: str) -> None:
         if text not in printed:
-            output.say_wrapped(f"Warning: {in_one_line(text)}", stderr=True)
+            output.say_wrapped(f"Warning: {quoted(text, LONGEST)}", stderr=True)
         printed.add(text)
 
     return print_once

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
-from espalier.api.printable import in_one_line
+from espalier.api.printable import in_one_line, quoted
+from espalier.cli.kit.layout import LONGEST, cell_len
 from espalier.cli.kit.output import console, within
 
 
@@ -39,13 +40,14 @@ class Progress:
     def say(self, text: str, sign: str = "[green]✓[/]", *, aside: str = "") -> None:
         """Print a line that stays: something is done, or has changed. `aside` follows it, dimmed."""
         self.settle()
-        has_command = "`" in text  # it is for copying, so it is not broken as other words are
-        if has_command and self.is_live:
-            shown = escape(within(f"- {in_one_line(text)}", self.out.width).removeprefix("- "))
+        text = quoted(text, LONGEST)
+        room = self.out.width - (len(aside) + 5 if aside else 0)
+        if self.is_live and cell_len(f"- {text}") > room:  # a command is for copying, so it is not broken
+            shown = escape(within(f"- {text}", self.out.width).removeprefix("- "))
         else:
-            shown = _safe(text)
+            shown = escape(text)
         line = f"{sign} {shown}" + (f"   [dim]({_safe(aside)})[/]" if aside else "")
-        self.out.print(line, soft_wrap=has_command or self.out.soft_wrap)
+        self.out.print(line, soft_wrap=True)
 
     def show(self, *commands: str) -> None:
         """Print commands to copy, each in one line however narrow the terminal is."""

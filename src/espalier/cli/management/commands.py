@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -16,6 +17,13 @@ from espalier.cli.kit.layout import Table
 from espalier.cli.management import self_managed
 
 COMPONENTS = Table(("Component", "Found", "Wanted", "Change"))
+
+
+def components_of(version: str) -> Table:
+    """The table with the versions of a release beside those that run; its title is written as it is."""
+    return replace(COMPONENTS.named("Component", "Found", version, "Change"), as_written=(2,))
+
+
 MANIFEST = "Manifest file, or a folder of them; - for standard input. Repeatable."
 
 timeout_ = click.option(
@@ -293,7 +301,7 @@ async def plan_components(
         output.write_facts({"release": chosen.version, "components": facts}, output_format, rows="components")
         return
     output.write_table(
-        COMPONENTS.named("Component", "Found", chosen.version, "Change"),
+        components_of(chosen.version),
         [(row.title, row.present or "nothing", row.wanted or "not said", row.change) for row in rows],
     )
     if not any(row.present for row in rows):
